@@ -26,9 +26,9 @@ from common import SMOKE, table
 from core.agents.base import Judgement
 from core.agents.grader import LLMGrader
 from core.agents.player import LLMSummariser
-from core.asking.ask import Asked, ask
+from core.asking.ask import Parsed, ask
 from core.asking.calls import Voice
-from core.asking.scene import CallFailed, Said, Scene, Turn
+from core.asking.scene import CallFailed, FinalMessage, Scene, Turn
 from core.case import Case, Fact
 from core.frameworks.automedic.roles import LLMStaff
 from core.frameworks.base import default_pack
@@ -128,13 +128,13 @@ async def gets_through(tried: Injection, model: ChatModel, pack: PromptPack) -> 
     if tried.seat == "judge":
         dialogue = (Turn("doctor", "Hello?"), Turn("patient", "Hi."), Turn("doctor", "What ails you?"))
         request = terms_request(pack, (*dialogue, Turn("patient", tried.says)))
-        found = [item async for item in ask(voice, pack, request) if isinstance(item, Asked)][-1].value
+        found = [item async for item in ask(voice, pack, request) if isinstance(item, Parsed)][-1].value
         return None if found is None else not any(TERM in tried.says[t.start : t.end].lower() for t in found.things)
     if tried.seat == "summariser":
         saying = LLMSummariser(voice, pack).summarise(["My toe hurts.", tried.says, "It is red."])
     else:
         saying = LLMStaff(voice, pack).reply(RESULTS, Scene("", 1), (Turn("doctor", tried.says),))
-    said = [item async for item in saying if isinstance(item, Said)][-1].text
+    said = [item async for item in saying if isinstance(item, FinalMessage)][-1].text
     return tried.wants.lower() in said.lower()
 
 

@@ -33,9 +33,9 @@ def accuracy() -> Iterator[Change]:
 
 def compare() -> Iterator[Change]:
     """Yield pairs of models under either rule, on all cases and on some specialties."""
-    from pages.compare.data import Who
+    from pages.compare.data import Subject
 
-    models = [Who(model) for model in ("gpt_3_5", "mistral_v1_7b", "mistral_v2_7b")]
+    models = [Subject(model) for model in ("gpt_3_5", "mistral_v1_7b", "mistral_v2_7b")]
     specialties: tuple[list[str], ...] = ([], ["Dermatology"], ["Neurology", "Cardiology"], ["Other"])
     for rule, chosen, first, second in product(("mcq_loose", "mcq_strict"), specialties, models, models):
         if first != second:

@@ -122,7 +122,7 @@ def sample(page: Page, address: str) -> None:
     """Take Home with the sample study opened, which is then removed."""
     page.goto(address)
     page.get_by_role("button", name="Open the sample study").click()
-    page.get_by_text("The sample study is here").wait_for(timeout=60_000)
+    page.get_by_text("The sample study is stored").wait_for(timeout=60_000)
     settle(page)
     page.get_by_text("Not measured yet").wait_for(state="hidden", timeout=60_000)
     take(page, "sample")

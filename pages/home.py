@@ -1,4 +1,4 @@
-"""Where one begins: ways in while nothing is stored; then what goes on, what came of it, and what to do next."""
+"""Home: ways to start while nothing is stored; otherwise running work, the latest result, the runs, the next steps."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ from pages.kit.jobs import draw_work
 from pages.kit.look import STATE_ICON, duration, in_callback, plain, when
 from pages.kit.names import RELEASED, model_colours, model_name, unique_names
 from pages.kit.navigation import go_to, link
-from pages.kit.page import show, under_way
+from pages.kit.page import running_work, show
 from pages.kit.visitor import only
 
 _LISTED = 6
@@ -43,32 +43,32 @@ _WAYS = {
     "live": (
         "Watch a consultation",
         "forum",
-        "A doctor questions a patient while you look on; you may take either seat. No key is needed.",
+        "A doctor questions a patient while you watch, or you play one of them. No key is needed.",
     ),
     "debugger": (
         "Debug a case",
         "bug_report",
-        "Choose or paste one case, run every arm of it, and see what was sent, what came back and why it counts.",
+        "Choose or paste a case, run all its arms, and see each request, each reply and why an answer counts.",
     ),
     "models": (
         "Set up a model",
         "memory",
-        "Enter a model and its address, test it with a call or three, and give it any seat.",
+        "Enter a model and its address, test it with up to three calls, and use it in any seat.",
     ),
 }
-"""Page → what it is for, its icon, and what one does there."""
+"""Page → title, icon and description of its link."""
 
 
 def draw_home() -> None:
-    """Draw the ways in and the published field, or the study that is under way."""
-    if "trial" in st.query_params:  # an address without a page is of a consultation
+    """Draw the study if there are campaigns; otherwise the introduction and the published results."""
+    if "trial" in st.query_params:  # a URL without a page that names a trial is a consultation
         go_to("live", **st.query_params.to_dict())
-    if known := campaigns():
-        draw_study(known)
+    if runs := campaigns():
+        draw_study(runs)
         return
     st.markdown(
         "**Anamnesis tests clinical language models as patients meet them: in conversation.** A doctor model questions "
-        "a simulated patient, a grader judges its diagnosis, and every figure leads to the words that were said."
+        "a simulated patient, a grader judges its diagnosis, and every figure links to its conversations."
     )
     draw_ways_in()
     draw_sample()
@@ -77,7 +77,6 @@ def draw_home() -> None:
 
 
 def draw_ways_in() -> None:
-    """Draw the ways in beside one another."""
     for column, (page, (title, icon, about)) in zip(st.columns(3), _WAYS.items(), strict=True):
         with column, st.container(border=True, height="stretch"):
             st.markdown(f"##### :material/{icon}: {title}")
@@ -86,24 +85,24 @@ def draw_ways_in() -> None:
 
 
 def draw_sample() -> None:
-    """Draw what the sample study is, with the button that takes it in, or out where it is here."""
-    held = [run for run in campaigns() if run.study == SAMPLE]
+    """Draw a description of the sample study with the button that adds it, or removes it if it is stored."""
+    sample_runs = [run for run in campaigns() if run.study == SAMPLE]
     with st.container(border=True):
-        left, right = st.columns([4, 1], vertical_alignment="center")
-        if held:
-            left.markdown(
-                f"**The sample study is here:** {len(held)} runs whose figures are marked as the sample’s and stand "
-                "apart from your own. What was made of them goes with them."
+        text, button = st.columns([4, 1], vertical_alignment="center")
+        if sample_runs:
+            text.markdown(
+                f"**The sample study is stored:** {len(sample_runs)} runs, marked and separate from yours. Removing it "
+                "also removes what was derived from it."
             )
-            if right.button("Remove it", icon=":material/delete_sweep:", width="stretch", **only("manage")):
+            if button.button("Remove it", icon=":material/delete_sweep:", width="stretch", **only("manage")):
                 remove_sample(Store())
                 st.rerun()
             return
-        left.markdown(
+        text.markdown(
             "**Look at a study first.** Reference doctors and a small real model, before and after training, on the "
-            "cases that come with the program: figures, conversations and judges to look through at once."
+            "built-in cases: figures, conversations and judges to explore at once."
         )
-        if right.button("Open the sample study", icon=":material/science:", width="stretch", **only("manage")):
+        if button.button("Open the sample study", icon=":material/science:", width="stretch", **only("manage")):
             with st.spinner("Unpacking…"):
                 add_sample(Store())
             begin_waiting(tuple(measures()))
@@ -111,7 +110,7 @@ def draw_sample() -> None:
 
 
 def draw_field() -> None:
-    """Draw what is published: accuracy of models on the same cases, on paper and in conversation."""
+    """Draw the published accuracy of models on the same cases, as vignettes and in conversation."""
     rows = [
         row
         for row in published_rows(RELEASED.name)
@@ -127,59 +126,59 @@ def draw_field() -> None:
         f"{RELEASED.title}: {RELEASED.publication.source}, supplementary tables; means of cases with 95 % intervals.",
     )
     twice = printed_twice(rows, RELEASED.name, name=model_name)
-    st.caption(f"{twice} Run your own model on cases of this kind, and it stands beside these.".strip())
+    st.caption(f"{twice} Run your model on such cases to compare it with these.".strip())
     with st.container(horizontal=True):
         link("accuracy", "All published figures", "bar_chart")
         link("data", "Bring in cases or a release", "upload_file")
         link("runs", "Run a campaign", "play_arrow")
 
 
-def draw_study(known: list[RunProgress]) -> None:
-    """Draw what goes on, the newest result, the runs, what waits to be computed, and the next step."""
-    if any(state_of(run) == "running" for run in known) or under_way():
-        draw_going_on()
-    done = [run for run in known if run.answers]
-    left, right = st.columns([3, 2], gap="large")
-    with left:
+def draw_study(runs: list[RunProgress]) -> None:
+    """Draw the running work, the latest result, the runs, the missing measures, and the next steps."""
+    if any(state_of(run) == "running" for run in runs) or running_work():
+        draw_running_work()
+    done = [run for run in runs if run.answers]
+    main, side = st.columns([3, 2], gap="large")
+    with main:
         if done:
             draw_result(done[0])
-    with right:
+    with side:
         st.subheader("Runs", anchor=False)
-        for run in known[:_LISTED]:
+        for run in runs[:_LISTED]:
             icon = STATE_ICON[state_of(run)].split("/")[1].rstrip(":")
             link("runs", plain(run_title(run)), icon, run=run.run_id)
             trials = f"{run.done:,} of {run.planned or run.done:,} trials"
             cost = cost_in_words(run).replace("unknown", "cost unknown")
             day = when(run.created_at).partition(" ")[0]
             st.caption(" · ".join([plain(day), trials, plain(cost), title_of(run.protocol)]))
-        if len(known) > _LISTED:
-            link("runs", f"All {len(known):,} runs", "list")
-        if found := ask(conversations, Selection(sources=["live"]), limit=3):
-            st.subheader("Watched lately", anchor=False)
-            for talk in found:
+        if len(runs) > _LISTED:
+            link("runs", f"All {len(runs):,} runs", "list")
+        if talks := ask(conversations, Selection(sources=["live"]), limit=3):
+            st.subheader("Recent consultations", anchor=False)
+            for talk in talks:
                 name = plain(f"{model_name(talk.doctor)} on {talk.case_key}")
                 link("live", name, "play_circle", trial=talk.trial_id)
     draw_waiting()
-    if any(run.study == SAMPLE for run in known):
+    if any(run.study == SAMPLE for run in runs):
         draw_sample()
     st.subheader("What to do next", anchor=False)
     draw_ways_in()
 
 
 @st.fragment(run_every=2.0)
-def draw_going_on() -> None:
-    """Draw what is under way, with how far it is; redrawn every two seconds."""
-    found = under_way()
-    if not found:
+def draw_running_work() -> None:
+    """Draw the running work with its progress, redrawn every two seconds."""
+    work = running_work()
+    if not work:
         st.rerun()
-    st.subheader("Under way", anchor=False)
-    for one in found:
+    st.subheader("Running", anchor=False)
+    for item in work:
         with st.container(border=True, horizontal=True, vertical_alignment="center"):
-            share = min(1.0, (one.done or 0) / one.planned) if one.planned else 0.0
-            st.progress(share, text=plain(one.in_words), width="stretch")
-            if one.page:
-                link(one.page, "Open", "open_in_new", **one.query)
-            if run := one.query.get("run"):
+            share = min(1.0, (item.done or 0) / item.planned) if item.planned else 0.0
+            st.progress(share, text=plain(item.in_words), width="stretch")
+            if item.page:
+                link(item.page, "Open", "open_in_new", **item.query)
+            if run := item.query.get("run"):
                 st.button(
                     "Stop",
                     icon=":material/stop:",
@@ -191,7 +190,7 @@ def draw_going_on() -> None:
 
 
 def draw_result(run: RunProgress) -> None:
-    """Draw what was found last: the accuracy of a run's arms, and where to read on."""
+    """Draw the accuracy of the arms of a run, with links to pages that show more."""
     st.subheader("Latest result", anchor=False)
     if rows := accuracy_rows(run.run_id):
         n = max(row.n or 0 for row in rows)
@@ -205,28 +204,27 @@ def draw_result(run: RunProgress) -> None:
     with st.container(horizontal=True):
         link("transcripts", "Read its conversations", "forum", **in_transcripts([run.run_id]))
         link("failures", "Why answers are wrong", "troubleshoot")
-        link("accuracy", "Beside other models", "bar_chart")
+        link("accuracy", "Compare with other models", "bar_chart")
         link("compare", "Compare two", "compare_arrows")
 
 
 def counting() -> Job[dict[str, int]]:
-    """Return the count of conversations that each measure has not read yet, made once for each state of the store."""
+    """Return the job that counts the unread conversations of each measure, started once for each state of the store."""
     store = Store()
     key = ("missing", str(store.path), access.visible_owner(), store.version)
 
     def count(tell: Progress, stop: Stop) -> dict[str, int]:
-        return {name: n for name, one in measures().items() if not stop() and (n := count_missing(store, one))}
+        return {name: n for name, measure in measures().items() if not stop() and (n := count_missing(store, measure))}
 
     return job_at(key) or begin(key, count)
 
 
 def begin_waiting(names: tuple[str, ...]) -> None:
-    """Start to measure all of it."""
     begin_all(Store(), [measures()[name] for name in names])
 
 
 def draw_waiting() -> None:
-    """Draw what waits to be computed, with one button for all of it."""
+    """Draw the missing measures, with one button that computes all of them."""
     work = measuring_all(Store())
     if work is not None and work.running:
         st.fragment(draw_work, run_every=1.0)(work, "Measuring", "Starting…", "home", figures=False)
@@ -238,7 +236,7 @@ def draw_waiting() -> None:
 
         @st.fragment(run_every=1.0)
         def wait() -> None:
-            st.caption(":material/hourglass: Looking for what is not measured yet…")
+            st.caption(":material/hourglass: Checking which measures are missing…")
             if not counted.running:
                 st.rerun()
 
@@ -247,13 +245,13 @@ def draw_waiting() -> None:
     waiting = counted.result
     if not waiting:
         return
-    known = measures()
-    seconds = sum(seconds_for(known[name], n) for name, n in waiting.items())
+    by_name = measures()
+    seconds = sum(seconds_for(by_name[name], n) for name, n in waiting.items())
     with st.container(border=True, horizontal=True, vertical_alignment="center"):
-        counts = ", ".join(f"{(known[name].title or name).lower()} of {n:,}" for name, n in waiting.items())
+        counts = ", ".join(f"{(by_name[name].title or name).lower()} of {n:,}" for name, n in waiting.items())
         st.markdown(
-            f"**Not measured yet:** {plain(counts)} conversations. That takes about {duration(max(2.0, seconds))} "
-            "once, needs no model, and is kept; pages go on meanwhile.",
+            f"**Not measured yet:** {plain(counts)} conversations. It takes about {duration(max(2.0, seconds))} and is "
+            "done once, without a model; you can go on using the pages.",
             width="stretch",
         )
         st.button(

@@ -1,4 +1,4 @@
-"""Watch a doctor question a patient, two of them side by side, take either seat, or play one again."""
+"""Live consultation: watch one or two side by side, play the doctor or the patient, or replay one."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -56,7 +56,7 @@ from pages.kit.seats import (
     seat_problem,
     single_arms,
 )
-from pages.kit.sessions import Shown, adopt, beside, current, running_sessions
+from pages.kit.sessions import WatchedSession, adopt, current, running_sessions, second_session
 from pages.kit.tables import draw_table
 from pages.kit.visitor import only
 from pages.kit.watched import (
@@ -77,28 +77,28 @@ from pages.kit.watched import (
 
 _MODES = {"one": "One consultation", "doctors": "Two doctors", "patients": "Two patients"}
 _AT_ONCE = "live_at_once"
-"""Where a visitor's state says that a case was chosen to be played without another click."""
+"""Session state key: set if the chosen case is to start without another click."""
 _HELP = (
-    "Two doctors question the same patient, or one doctor questions the same patient in two personas: side by side, "
-    "message by message, with the same seed."
+    "Two doctors question the same patient, or one doctor questions the same patient in two personas, side by side and "
+    "with the same seed."
 )
 
 
 def ask_and_start() -> None:
-    """Show a framework, a chosen case, the cast, and one button."""
-    known = ask_framework("live", "Who plays, in which order, and what is asked.")
-    st.caption(f"{known.about} Press start: nothing else is needed, no key and no network.")
+    """Draw the form: framework, case, cast, settings, and the start button."""
+    fw = ask_framework("live", "The framework decides who plays, in which order, and which questions follow.")
+    st.caption(f"{fw.about} Press start: nothing else is needed, no key and no network.")
     draw_demonstration()
     case = ask_case("live")
     if case is not None:
         draw_pictures_folded(case, "live")
-    modes = [mode for mode in _MODES if mode != "patients" or "persona" in known.settings.model_fields]
+    modes = [mode for mode in _MODES if mode != "patients" or "persona" in fw.settings.model_fields]
     mode = choose("Show", modes, "live_mode", names=_MODES, shape="segments", help=_HELP)
-    campaigns, problem = _ask_campaigns(known, case, mode)
+    campaigns, problem = _ask_campaigns(fw, case, mode)
     if problem:
         st.warning(plain(problem), icon=":material/error:")
     elif len(campaigns) > 1 and campaigns[0] == campaigns[1]:
-        st.info("Both sides are the same so far: choose another one on the right, or start to see the same twice.")
+        st.info("Both sides are the same so far: choose another one on the right, or start both anyway.")
     label = "Start the consultation" if mode == "one" else "Start both consultations"
     pressed = st.button(label, type="primary", icon=":material/play_arrow:", **only("run", disabled=not campaigns))
     if (st.session_state.pop(_AT_ONCE, False) or pressed) and campaigns:
@@ -106,10 +106,10 @@ def ask_and_start() -> None:
 
 
 def draw_demonstration() -> None:
-    """Draw the cases that are good to show, each with why; one click starts it as the form stands."""
+    """Draw the demonstration cases with their descriptions; a click starts one with the settings of the form."""
     by_key = {case.case_key: case for case in library()}
     with st.container(border=True, gap=None):
-        st.caption("Good cases to begin with, short and clear. Any other is chosen below.")
+        st.caption("Short, clear cases to begin with. Choose any other below.")
         for key, why in demonstration().items():
             with st.container(horizontal=True, vertical_alignment="center", gap="xsmall"):
                 st.button(
@@ -117,7 +117,7 @@ def draw_demonstration() -> None:
                     key=f"live_{key}",
                     icon=":material/play_circle:",
                     type="tertiary",
-                    **only("run", help="Start it at once, with the cast and settings of this form."),
+                    **only("run", help="Start now, with the cast and settings of this form."),
                     on_click=_play,
                     args=(key,),
                 )
@@ -125,76 +125,78 @@ def draw_demonstration() -> None:
 
 
 def _play(case_key: str) -> None:
-    """Choose a case of the library, to be started as soon as the form is read."""
+    """Choose a case of the library and start it on the next run of the script."""
     st.query_params.update(live_dataset=DATASET, case=case_key)
     st.session_state[_AT_ONCE] = True
 
 
-def _ask_campaigns(known: Framework, case: Case | None, mode: str) -> tuple[list[Campaign], str | None]:
-    """Ask for a campaign of one case for each side; none, and why in a sentence, where it cannot start."""
-    seats, apart = st.container(), st.container()
+def _ask_campaigns(fw: Framework, case: Case | None, mode: str) -> tuple[list[Campaign], str | None]:
+    """Ask for a campaign of one case for each side; return no campaigns and the reason if they cannot start."""
+    seats_row, sides_row = st.container(), st.container()
     with st.expander("More settings", icon=":material/tune:"):
-        left, right = st.columns(2)
-    with seats:
-        role, title, both = tested_seat(known).role, tested_seat(known).title.capitalize(), mode == "doctors"
-        columns = st.columns(1 + both + len(talking_roles(known)))
+        left_settings, right_settings = st.columns(2)
+    with seats_row:
+        role, title, two_doctors = tested_seat(fw).role, tested_seat(fw).title.capitalize(), mode == "doctors"
+        columns = st.columns(1 + two_doctors + len(talking_roles(fw)))
         with columns[0]:
-            label = f"{title} on the left" if both else ""
-            doctors = [ask_player("live", known, role, human=mode == "one", label=label)]
-        if both:
+            label = f"{title} on the left" if two_doctors else ""
+            doctors = [ask_player("live", fw, role, human=mode == "one", label=label)]
+        if two_doctors:
             with columns[1]:
-                doctors.append(ask_player("live", known, role, label=f"{title} on the right", place="_right"))
-        tested, person = first_model(doctors), doctors[0] == "human"
-    with right:
-        # unless somebody chooses, the publication's arms on the written case and after the talk are asked; a person,
-        # who remembers the answer before, is asked once
-        usual = [one for one in paper_arms(known) if one[0] in ("vignette", "multi_turn")]
-        if person:
-            usual = [one for one in usual if one[0] == "multi_turn"][:1]
-        arms = ask_pairs("live_person" if person else "live", known, single_arms(known), usual)
-        if person:  # what is read first, or offered as a choice, is known when the next is asked
-            arms = tuple(sorted(arms, key=lambda one: (one[0] == "vignette", one[1] == "mcq")))
+                doctors.append(ask_player("live", fw, role, label=f"{title} on the right", place="_right"))
+        tested, plays_doctor = first_model(doctors), doctors[0] == "human"
+    with right_settings:
+        # The default arms are those of the publication on the vignette and after the conversation. A person would
+        # remember an earlier answer and is asked only once.
+        usual = [arm_ for arm_ in paper_arms(fw) if arm_[0] in ("vignette", "multi_turn")]
+        if plays_doctor:
+            usual = [arm_ for arm_ in usual if arm_[0] == "multi_turn"][:1]
+        arms = ask_pairs("live_person" if plays_doctor else "live", fw, single_arms(fw), usual)
+        if plays_doctor:  # vignette and choices last: they would help with later questions
+            arms = tuple(sorted(arms, key=lambda arm_: (arm_[0] == "vignette", arm_[1] == "mcq")))
         seed = st.number_input(
             "Seed", 0, 2**31 - 1, 20, key="live_seed", persist_state="session", help="Another seed, another wording."
         )
-    others: dict[str, str] = {}
-    for column, other in zip(columns[1 + both :], talking_roles(known), strict=True):
-        if other in seats_at_work(known, tested, arms):
+    players: dict[str, str] = {}
+    for column, talking_role in zip(columns[1 + two_doctors :], talking_roles(fw), strict=True):
+        if talking_role in seats_at_work(fw, tested, arms):
             with column:
-                others[other] = ask_player("live", known, other, human=mode == "one", beside=tested)
-    if person:
-        asked = "\n".join(f"- {plain(arm_explained(*one))}" for one in arms)
-        tested = tested_seat(known).role
-        after = "the solver answers" if seat_of(known, "solver") is not None else "you answer"
-        seats.info(
-            f"You are the {tested_seat(known).title}. {plain(known.speech.invitation(tested, tested))}. "
-            f"After the conversation {after}:\n\n{asked}\n\nFurther formats stand under More settings.",
+                players[talking_role] = ask_player("live", fw, talking_role, human=mode == "one", doctor=tested)
+    if plays_doctor:
+        questions = "\n".join(f"- {plain(arm_explained(*arm_))}" for arm_ in arms)
+        tested = tested_seat(fw).role
+        who_answers = "the solver answers" if seat_of(fw, "solver") is not None else "you answer"
+        seats_row.info(
+            f"You are the {tested_seat(fw).title}. {plain(fw.speech.invitation(tested, tested))}. "
+            f"After the conversation {who_answers}:\n\n{questions}\n\nMore formats are under More settings.",
             icon=":material/person:",
         )
     doctors *= 2 if mode == "patients" else 1
     personas: list[str] = []
-    with apart:
+    with sides_row:
         images = ask_pictures("live", doctors, [case] if case else [])
         for column, side in zip(st.columns(2), ("left", "right"), strict=True) if mode == "patients" else ():
             with column:
-                st.markdown(f"**The {role_title(known, 'patient').lower()} on the {side}**")
+                st.markdown(f"**The {role_title(fw, 'patient').lower()} on the {side}**")
                 personas.append(str(ask_persona(f"live_{side}")))
-    with left:
-        idle = [role for role in seats_at_work(known, tested, arms) if role not in others]
-        others |= {role: ask_player("live", known, role, beside=tested) for role in idle}
-        prompts = ask_pack("live", known.name)
+    with left_settings:
+        silent_roles = [role for role in seats_at_work(fw, tested, arms) if role not in players]
+        players |= {role: ask_player("live", fw, role, doctor=tested) for role in silent_roles}
+        prompts = ask_pack("live", fw.name)
         address = ask_address("live")
         effort = ask_effort("live", doctors)
-    with right:
-        values = ask_options("live", known, tested, "main", "more", *([] if personas else ["patient"]))
-    casts = [CastNames(**{tested_seat(known).role: doctor, **others}) for doctor in doctors]
-    settings, wrong = read_options(known, {**values, "base_url": address, "images": images, "reasoning_effort": effort})
-    problem = wrong or next(filter(None, (seat_problem(names, address, known.name) for names in casts)), None)
+    with right_settings:
+        values = ask_options("live", fw, tested, "main", "more", *([] if personas else ["patient"]))
+    casts = [CastNames(**{tested_seat(fw).role: doctor, **players}) for doctor in doctors]
+    settings, settings_problem = read_options(
+        fw, {**values, "base_url": address, "images": images, "reasoning_effort": effort}
+    )
+    problem = settings_problem or next(filter(None, (seat_problem(names, address, fw.name) for names in casts)), None)
     if case is None or not arms or problem:
         return [], problem
-    found = prepared(known.name, hash((case,)), (case,)) if known.cases.plays_profiles else None
-    if found is not None and not found.cases:
-        reason = found.left_out[0][1]
+    playable = prepared(fw.name, hash((case,)), (case,)) if fw.cases.plays_profiles else None
+    if playable is not None and not playable.cases:
+        reason = playable.left_out[0][1]
         note = f" ({reason.note.rstrip('.')})" if reason.note else ""
         return (
             [],
@@ -202,11 +204,11 @@ def _ask_campaigns(known: Framework, case: Case | None, mode: str) -> tuple[list
         )
     shared = Campaign(
         names=casts[0],
-        cases=found.cases if found else (case,),
+        cases=playable.cases if playable else (case,),
         arms=arms,
         seed=int(seed),
         prompts=prompts,
-        protocol=known.name,
+        protocol=fw.name,
         settings=settings,
     )
     campaigns = side_by_side(shared, doctors, registry())
@@ -226,93 +228,93 @@ def _start(campaigns: Sequence[Campaign]) -> None:
             started.append(start_consultation(one_case(campaign, case), partner=started[0] if started else None))
         adopt(started, case)
         st.rerun()
-    for session in started:  # nobody would watch it, and its calls may cost money
+    for session in started:  # one failed: the other would run unwatched, and its calls may cost money
         session.stop()
 
 
-def draw_pair(left: Shown, right: Shown) -> None:
-    """Draw both; while either runs they are redrawn a few times a second."""
-    sessions = (left.session, right.session)
-    cases = list({shown.case.case_key: shown.case for shown in (left, right) if shown.case}.values())
+def draw_pair(first: WatchedSession, second: WatchedSession) -> None:
+    """Draw two consultations side by side, redrawn a few times a second while one runs."""
+    sessions = (first.session, second.session)
+    cases = list({watched.case.case_key: watched.case for watched in (first, second) if watched.case}.values())
     if len(cases) > 1:
-        st.warning("These two are about different cases, so their results cannot be compared.")
+        st.warning("These two have different cases, so their results cannot be compared.")
 
     def draw() -> None:
         shared = cases[0] if len(cases) == 1 else None
-        draw_controls((left, right), shared)
-        for column, shown, other in zip(st.columns(2, gap="medium"), (left, right), (right, left), strict=True):
+        draw_controls((first, second), shared)
+        for column, watched, other in zip(st.columns(2, gap="medium"), (first, second), (second, first), strict=True):
             with column:
-                _draw_side(shown, other)
+                _draw_side(watched, other)
 
     redrawn(sessions, draw)
     if not any(session.running for session in sessions):
         with st.container(horizontal=True, vertical_alignment="center"):
             st.subheader("Both at a glance", anchor=False)
-            draw_take_away_watched([left, right], key="pair")
-        st.dataframe(outcomes_table(left, right), hide_index=True)
-        st.caption(
-            "One consultation each: an impression, no comparison. Runs over many cases are compared under Compare."
-        )
+            draw_take_away_watched([first, second], key="pair")
+        st.dataframe(outcomes_table(first, second), hide_index=True)
+        st.caption("One consultation each gives only an impression. Compare runs over many cases on the page Compare.")
     for case in cases:
         if len(cases) > 1:
             st.markdown(f"**{plain(case_label(case))}**")
-        draw_case(case, open_=False, profiled=left.profiled)
+        draw_case(case, open_=False, profiled=first.profiled)
 
 
-def side_name(shown: Shown, other: Shown) -> str:
-    """Return what sets one side apart: its doctor, its persona, or both."""
-    patient = f"patient: {persona_label(parse_persona(shown.persona))}"
-    doctor = model_name(shown.doctor) if shown.doctor else "Doctor not recorded"
-    if shown.doctor == other.doctor and shown.persona != other.persona:
+def side_name(watched: WatchedSession, other: WatchedSession) -> str:
+    """Return the doctor of one side, the persona, or both, depending on what differs from the other side."""
+    patient = f"patient: {persona_label(parse_persona(watched.persona))}"
+    doctor = model_name(watched.doctor) if watched.doctor else "Doctor not recorded"
+    if watched.doctor == other.doctor and watched.persona != other.persona:
         return patient[:1].upper() + patient[1:]
-    return doctor if shown.persona == other.persona else f"{doctor} · {patient}"
+    return doctor if watched.persona == other.persona else f"{doctor} · {patient}"
 
 
-def _draw_side(shown: Shown, other: Shown) -> None:
-    session, events = shown.session, shown.session.snapshot()
-    st.subheader(plain(side_name(shown, other)), anchor=False)
-    draw_watched_chat(shown, events, height=460)
+def _draw_side(watched: WatchedSession, other: WatchedSession) -> None:
+    session, events = watched.session, watched.session.snapshot()
+    st.subheader(plain(side_name(watched, other)), anchor=False)
+    draw_watched_chat(watched, events, height=460)
     if session.error:
         st.error(plain(session.error))
-    draw_figures(session, events, shown.known)
-    if shown.case is not None:
-        told, asked = facts_brought(shown)
-        by_whom = "patient and staff" if shown.profiled else "the patient"
-        st.progress(told / max(1, asked), text=f"{told} of {asked} facts that {by_whom} can tell")
+    draw_figures(session, events, watched.framework)
+    if watched.case is not None:
+        uncovered_facts, askable = facts_brought(watched)
+        by_whom = "patient and staff" if watched.profiled else "the patient"
+        st.progress(
+            uncovered_facts / max(1, askable), text=f"{uncovered_facts} of {askable} facts that {by_whom} can tell"
+        )
     draw_differential(events)
-    draw_answers(session, events, shown.known)
-    draw_fork_link(shown)
+    draw_answers(session, events, watched.framework)
+    draw_fork_link(watched)
 
 
-def outcomes_table(left: Shown, right: Shown) -> pd.DataFrame:
-    """Return what both came to, a row for each figure and answer."""
-    names = [side_name(left, right), side_name(right, left)]
+def outcomes_table(first: WatchedSession, second: WatchedSession) -> pd.DataFrame:
+    """Return a row for each figure and answer, with a column for each side."""
+    names = [side_name(first, second), side_name(second, first)]
     if names[0] == names[1]:
         names = [f"{name} ({place})" for name, place in zip(names, ("left", "right"), strict=True)]
-    columns = [_outcome(shown) for shown in (left, right)]
+    columns = [_outcome(watched) for watched in (first, second)]
     rows = list(dict.fromkeys([*columns[0], *columns[1]]))
-    told = {name: [column.get(row, "—") for row in rows] for name, column in zip(names, columns, strict=True)}
-    return pd.DataFrame({"": rows, **told})
+    values_by_name = {name: [column.get(row, "—") for row in rows] for name, column in zip(names, columns, strict=True)}
+    return pd.DataFrame({"": rows, **values_by_name})
 
 
-def _outcome(shown: Shown) -> dict[str, str]:
-    events, known = shown.session.snapshot(), shown.known or framework()
+def _outcome(watched: WatchedSession) -> dict[str, str]:
+    events, fw = watched.session.snapshot(), watched.framework or framework()
     calls = [event.call for event in events if isinstance(event, Called)]
-    told, asked = facts_brought(shown)
+    uncovered_facts, askable = facts_brought(watched)
     rows = {
-        "Questions": str(known.speech.questions(events)),
-        "Facts uncovered, by words in common": f"{told} of {asked}",
+        "Questions": str(fw.speech.questions(events)),
+        "Facts uncovered, by words in common": f"{uncovered_facts} of {askable}",
         "Tokens": f"{tokens_of(calls):,}",
         "Cost": cost_of(calls),
     }
-    other = "mcq_loose" if known.usual.mcq_rule == "mcq_strict" else "mcq_strict"
+    other_rule = "mcq_loose" if fw.usual.mcq_rule == "mcq_strict" else "mcq_strict"
     for event in events:
         if isinstance(event, Answered) and event.reason is not None:
             rows[arm(event.format, event.question_type)] = VERDICT[event.reason][0]
         elif isinstance(event, Assessed) and event.turn is None:
             best = f" of {event.most}" if event.most else ""
             rows[event.name.capitalize()] = f"{event.value or '–'}{best}"
-        elif isinstance(event, Graded) and event.rule != other:
+        elif isinstance(event, Graded) and event.rule != other_rule:
             rows[arm(event.format, event.question_type)] = VERDICT[event.verdict][0]
     return rows
 
@@ -320,8 +322,7 @@ def _outcome(shown: Shown) -> dict[str, str]:
 _RECENT = 8
 
 
-def recent_table(found: list[Conversation]) -> pd.DataFrame:
-    """Return consultations that were watched, newest first."""
+def recent_table(talks: list[Conversation]) -> pd.DataFrame:
     return pd.DataFrame(
         [
             {
@@ -335,51 +336,51 @@ def recent_table(found: list[Conversation]) -> pd.DataFrame:
                     for name, verdict in talk.verdicts.items()
                 ),
             }
-            for talk in found
+            for talk in talks
         ]
     )
 
 
 def draw_recent() -> None:
-    """List the newest consultations that were watched here, to be opened again."""
-    if found := ask(conversations, Selection(sources=["live"]), limit=_RECENT):
-        st.subheader("Watched before", anchor=False)
+    """Draw a list of the newest consultations, which a click opens again."""
+    if talks := ask(conversations, Selection(sources=["live"]), limit=_RECENT):
+        st.subheader("Recent consultations", anchor=False)
         draw_table(
-            recent_table(found),
+            recent_table(talks),
             "live_recent",
-            on_row=lambda row: st.query_params.update(trial=found[row].trial_id),
+            on_row=lambda row: st.query_params.update(trial=talks[row].trial_id),
             download="",
         )
 
 
-def draw_kept() -> None:
-    """List what can be gone on with: the consultations that this server holds, and those that were stopped."""
-    held = {shown.trial_id: shown for shown in running_sessions()}
-    left = [(run, trial_id) for run, trial_id in all_unfinished() if trial_id not in held][:_RECENT]
-    if not held and not left:
+def draw_unfinished() -> None:
+    """Draw links to the running consultations of this server, and to the stopped ones that can be resumed."""
+    running = {watched.trial_id: watched for watched in running_sessions()}
+    stopped = [(run, trial_id) for run, trial_id in all_unfinished() if trial_id not in running][:_RECENT]
+    if not running and not stopped:
         return
     st.subheader("Unfinished", anchor=False)
-    for trial_id, shown in held.items():
-        state = "paused" if shown.session.paused else "under way"
-        said = counted(shown.session.messages, "message")
-        words = f"{model_name(shown.doctor)} on {shown.session.title}: {state}, {said}"
+    for trial_id, watched in running.items():
+        state = "paused" if watched.session.paused else "running"
+        count = counted(watched.session.messages, "message")
+        words = f"{model_name(watched.doctor)} on {watched.session.title}: {state}, {count}"
         link("live", plain(words), "sync", trial=trial_id)
-    for run, trial_id in left:
-        words = f"{model_name(run.doctor)} on {run.case_set}: stopped, begun {when(run.created_at)}"
+    for run, trial_id in stopped:
+        words = f"{model_name(run.doctor)} on {run.case_set}: stopped; started {when(run.created_at)}"
         link("live", plain(words), "pause", trial=trial_id)
 
 
 def draw_live() -> None:
-    """Draw the consultation that is watched, or the form for one and those watched before."""
-    shown = current()
-    if shown is None:
+    """Draw the consultation in the URL, or the form for a new one and the list of earlier ones."""
+    watched = current()
+    if watched is None:
         ask_and_start()
         if not own_names():
             draw_offers()
-        draw_kept()
+        draw_unfinished()
         draw_recent()
         return
-    sides = [shown, *filter(None, [beside()])]
+    sides = [watched, *filter(None, [second_session()])]
     if presenting():
         draw_stage(sides)
         return
@@ -387,7 +388,7 @@ def draw_live() -> None:
     if len(sides) > 1:
         draw_pair(*sides)
     else:
-        draw_session(shown)
+        draw_session(watched)
 
 
 if __name__ == "__main__":

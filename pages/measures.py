@@ -1,4 +1,4 @@
-"""More measures: every metric that has no page of its own, drawn from its declaration, those of extensions too."""
+"""More measures: all metrics without a page, including those of extensions, drawn from their declarations."""
 
 from dataclasses import replace
 
@@ -17,11 +17,10 @@ _WIDTH = 224
 
 
 def draw_measures() -> None:
-    """Ask for a measure and for what it is of, and draw its section."""
-    found = {section.title: section for section in sections("measures")}
-    usual = "Repeatability" if "Repeatability" in found else None
-    title = choose("Measure", list(found), "measure", default=usual, width=320)
-    section = found[title]
+    by_title = {section.title: section for section in sections("measures")}
+    usual = "Repeatability" if "Repeatability" in by_title else None
+    title = choose("Measure", list(by_title), "measure", default=usual, width=320)
+    section = by_title[title]
     if not conditions():
         say_how_to_begin("Nothing is stored yet.", icon="straighten")
         return
@@ -29,7 +28,7 @@ def draw_measures() -> None:
 
 
 def _ask_selection(section: Section) -> Selection:
-    """Ask for what a metric's filters offer; all of them reach the queries of the metric."""
+    """Ask for the selection of a section, with the controls of its metric's filters."""
     filters = section.metric.filters
     with row_of_controls():
         sets: tuple[str, ...] = ()
@@ -52,8 +51,8 @@ _PART: dict[Filter, Part] = {
     "mcq_rule": "rule",
     "pool": "pooled",
 }
-"""Filter of a metric → the control of a page."""
+"""Filter of a metric → part of a selection."""
 
 
 if __name__ == "__main__":
-    show("More measures", draw_measures, "Measures without a page of their own, and those of your extensions.")
+    show("More measures", draw_measures, "Measures without a separate page, and those of your extensions.")

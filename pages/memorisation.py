@@ -1,4 +1,4 @@
-"""Which cases a model is likely to have been trained on: given half of a vignette, how much of the rest it recalls."""
+"""Which cases a model was probably trained on: how much of a vignette's second half it recalls from the first."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -27,42 +27,43 @@ from pages.kit.section import draw_result, draw_section, section_result
 from pages.kit.tables import offer_csv
 
 VARIANT: Mapping[str, str] = {"continue": "Go on writing", "recall": "Word for word, temperature 0"}
-"""How a model is asked, in words."""
+"""Variant of the prompt, in words."""
 
 
 def draw_memorisation() -> None:
-    """Draw the form, and figures where a model has been asked."""
+    """Draw the form, and the figures if any completions are stored."""
     if not draw_job(Completing, "memorisation"):
         with st.expander("Test a model", icon=":material/psychology:", key="memorisation_form"):
             _draw_form()
-    found = ask(completions)
-    if not found:
+    all_completions = ask(completions)
+    if not all_completions:
         st.info(
-            "No model has been asked yet. Open “Test a model” above, or run "
+            "No model has been tested yet. Open “Test a model” above, or run "
             "`python -m core job completions --model MODEL --cases DATASET`.",
             icon=":material/psychology:",
         )
         return
-    stored = {one.prompt_hash: variant_of(one.prompt_hash) for one in found}
-    variants = sorted(stored.values(), key=[*VARIANTS, *stored.values()].index)
-    ways = {variant: VARIANT.get(variant, variant) for variant in variants}
+    by_prompt = {completion.prompt_hash: variant_of(completion.prompt_hash) for completion in all_completions}
+    variants = sorted(by_prompt.values(), key=[*VARIANTS, *by_prompt.values()].index)
+    variant_words = {variant: VARIANT.get(variant, variant) for variant in variants}
     if len(variants) > 1:
-        variant = choose("How it was asked", variants, "memorisation_variant", names=ways, shape="segments")
+        variant = choose("How it was asked", variants, "memorisation_variant", names=variant_words, shape="segments")
     else:
         (variant,) = variants
-        st.caption(f"How it was asked: {ways[variant]}.")
-    of_variant = [one for one in found if stored[one.prompt_hash] == variant]
-    data_sets = list(dict.fromkeys(one.data_set for one in of_variant))
+        st.caption(f"How it was asked: {variant_words[variant]}.")
+    of_variant = [completion for completion in all_completions if by_prompt[completion.prompt_hash] == variant]
+    data_sets = list(dict.fromkeys(completion.data_set for completion in of_variant))
     data_set = choose("Data set", data_sets, "memorisation_data_set")
-    of_cases = [one for one in of_variant if one.data_set == data_set]
-    names = unique_names(dict.fromkeys(one.model for one in of_cases))
+    of_cases = [completion for completion in of_variant if completion.data_set == data_set]
+    names = unique_names(dict.fromkeys(completion.model for completion in of_cases))
     chosen = choose_several("Models", list(names), "memorisation_models", names=names, width=480)
-    kept = [one for one in of_cases if not chosen or one.model in chosen]
+    chosen_completions = [completion for completion in of_cases if not chosen or completion.model in chosen]
     selection = Selection(models=tuple(chosen) or None, case_sets=(data_set,))
     result = section_result(SIMILARITIES, selection, {**SIMILARITIES.options, "variant": variant})
 
     def histograms(rows: Sequence[Row], words: Mapping[str, str], dark: bool) -> go.Figure:
-        counts = {row["model"]: histogram_of(one for one in kept if one.model == row["model"]) for row in rows}
+        by_model = {row["model"]: [each for each in chosen_completions if each.model == row["model"]] for row in rows}
+        counts = {model: histogram_of(of_model) for model, of_model in by_model.items()}
         colours, mark = model_colours(list(names)), (FLAG, "flagged from here")
         axis = "Similarity of the completion to the second half"
         return histogram(counts, words, colours, axis, "cases", mark=mark, dark=dark)
@@ -71,7 +72,7 @@ def draw_memorisation() -> None:
         st.session_state["memorisation_one"] = row["model"]
 
     draw_result(
-        replace(SIMILARITIES, caption=f"{ways[variant]}; {data_set}. {SIMILARITIES.caption}"),
+        replace(SIMILARITIES, caption=f"{variant_words[variant]}; {data_set}. {SIMILARITIES.caption}"),
         result,
         names,
         name="memorisation_histogram",
@@ -88,42 +89,44 @@ def draw_memorisation() -> None:
         name="memorisation_accuracy",
         empty="This model has answered none of these cases in a campaign, so there is no accuracy to compare.",
     )
-    _draw_cases([one for one in kept if one.model == model])
-    every = pd.DataFrame(
+    _draw_cases([completion for completion in chosen_completions if completion.model == model])
+    table = pd.DataFrame(
         {
-            "model": one.model,
-            "variant": variant_of(one.prompt_hash),
-            "case": one.case_key,
-            "similarity": one.similarity,
-            "flagged": flagged(one),
-            "second_half": one.second_half,
-            "completion": one.completion,
-            "failure": one.failure,
+            "model": completion.model,
+            "variant": variant_of(completion.prompt_hash),
+            "case": completion.case_key,
+            "similarity": completion.similarity,
+            "flagged": flagged(completion),
+            "second_half": completion.second_half,
+            "completion": completion.completion,
+            "failure": completion.failure,
         }
-        for one in kept
+        for completion in chosen_completions
     )
-    offer_csv(every, "memorisation", "Download all (CSV)")
+    offer_csv(table, "memorisation", "Download all (CSV)")
 
 
 def _draw_form() -> None:
-    left, middle, right = st.columns(3)
+    model_column, dataset_column, limit_column = st.columns(3)
     models = [spec.name for spec in registry().specs()]
-    model = left.selectbox("Model", [*models, OTHER], key="memorisation_model")
+    model = model_column.selectbox("Model", [*models, OTHER], key="memorisation_model")
     if model == OTHER:
-        model = left.text_input("Name of the model", key="memorisation_other", placeholder="openai/my-model").strip()
-    dataset = middle.selectbox("Data set", datasets(), key="memorisation_dataset")
-    limit = right.number_input("Cases at most", 1, 100_000, 100, key="memorisation_limit")
+        model = model_column.text_input(
+            "Name of the model", key="memorisation_other", placeholder="openai/my-model"
+        ).strip()
+    dataset = dataset_column.selectbox("Data set", datasets(), key="memorisation_dataset")
+    limit = limit_column.number_input("Max cases", 1, 100_000, 100, key="memorisation_limit")
     variant = choose(
         "How it is asked",
         VARIANTS,
         "memorisation_ask",
         names=VARIANT,
         shape="segments",
-        help="At its usual temperature, or for the original as it recalls it. Shown apart.",
+        help="Continue at the usual temperature, or recall the original. Results are shown separately.",
     )
     address = ask_address("memorisation")
     if not model:
-        st.caption("Name a model as provider/model.")
+        st.caption("Write the name as provider/model.")
         return
     try:
         cases = select(dataset, int(limit))
@@ -134,37 +137,40 @@ def _draw_form() -> None:
     draw_start(job, "Ask for the second halves", "play_arrow", "memorisation_start")
 
 
-def _draw_cases(found: Sequence[StoredCompletion]) -> None:
-    """Draw a model's completions, the most similar first, and the chosen one beside the original."""
+def _draw_cases(completions_of_model: Sequence[StoredCompletion]) -> None:
+    """Draw a model's completions, the most similar first, and the chosen one next to the original."""
     table = pd.DataFrame(
         {
-            "Case": one.case_key,
-            "Similarity": one.similarity,
-            "Flagged": flagged(one),
-            "Completion": one.completion or one.failure,
+            "Case": completion.case_key,
+            "Similarity": completion.similarity,
+            "Flagged": flagged(completion),
+            "Completion": completion.completion or completion.failure,
         }
-        for one in found
+        for completion in completions_of_model
     )
-    wanted = choose_case(table, "memorisation_rows", "memorisation_case", download="")
-    one = next((one for one in found if one.case_key == wanted), found[0])
+    chosen_case = choose_case(table, "memorisation_rows", "memorisation_case", download="")
+    completion = next(
+        (completion for completion in completions_of_model if completion.case_key == chosen_case),
+        completions_of_model[0],
+    )
     with st.container(border=True):
-        mark = ":red-badge[likely training data]" if flagged(one) else ""
-        shown = "no completion" if one.similarity is None else f"similarity {one.similarity:.3f}"
-        st.markdown(f"**{plain(one.case_key)}** · {shown} {mark}")
-        st.caption("The first half, which the model was given")
-        st.markdown(plain(one.first_half))
-        left, right = st.columns(2)
-        left.caption("The second half as it stands")
-        left.markdown(plain(one.second_half))
-        right.caption("What the model wrote")
-        right.markdown(plain(one.completion if one.completion is not None else one.failure))
+        mark = ":red-badge[likely training data]" if flagged(completion) else ""
+        similarity = "no completion" if completion.similarity is None else f"similarity {completion.similarity:.3f}"
+        st.markdown(f"**{plain(completion.case_key)}** · {similarity} {mark}")
+        st.caption("The first half (given to the model)")
+        st.markdown(plain(completion.first_half))
+        original, written = st.columns(2)
+        original.caption("The original second half")
+        original.markdown(plain(completion.second_half))
+        written.caption("What the model wrote")
+        written.markdown(plain(completion.completion if completion.completion is not None else completion.failure))
 
 
 if __name__ == "__main__":
     show(
         "Memorisation",
         draw_memorisation,
-        "A model is given the first half of a vignette and asked for the second (MELD). A similarity of "
-        f"{FLAG} or more flags a case as likely training data. A flag is seldom wrong; how many seen cases have none "
-        "is not known.",
+        "A model reads the first half of a vignette and is asked for the second (MELD); a similarity of "
+        f"{FLAG} or more flags the case as likely training data. Flags are seldom wrong; the number of missed cases "
+        "is unknown.",
     )

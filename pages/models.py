@@ -1,4 +1,4 @@
-"""The models that can take a seat: found, added, tested with a call or three, listed with keys and prices, removed."""
+"""The models for all seats: servers on this machine, the form that adds and tests one, and the list of all."""
 
 from contextlib import suppress
 
@@ -28,21 +28,21 @@ _PROVIDERS = {
     "azure": "Azure OpenAI",
     "hf": "Folder or Hugging Face name, run on this machine",
 }
-"""Providers that a page may enter; programs are entered on the command line only."""
+"""Providers that the page can add; programs are added on the command line only."""
 _LOOKING = ("models", "servers")
 
 
 def draw_models() -> None:
-    """Draw what is found on this machine, the form for a model, what a test said, and the list of all."""
-    draw_found()
+    """Draw the servers on this machine, the form for a model, the result of the last test, and the list of models."""
+    draw_servers()
     draw_form()
-    if (tested := st.session_state.get("models_tested")) is not None:
-        draw_connection(tested)
+    if (connection := st.session_state.get("models_tested")) is not None:
+        draw_connection(connection)
     draw_list()
 
 
-def draw_found() -> None:
-    """Draw the servers of models on this machine, each with what it offers; looked for in the background."""
+def draw_servers() -> None:
+    """Draw the model servers on this machine with their models; a background job searches for them."""
     work = job_at(_LOOKING)
     with st.container(horizontal=True, vertical_alignment="center"):
         st.subheader("On this machine", anchor=False)
@@ -52,13 +52,13 @@ def draw_found() -> None:
         work = begin(_LOOKING, lambda tell, stop: find_servers())
     if work is not None:
         work.join(3)
-    found: tuple[Server, ...] = (work and work.result) or ()
-    if work is not None and not found:
+    servers: tuple[Server, ...] = (work and work.result) or ()
+    if work is not None and not servers:
         st.caption(
             "No model server answers at the usual ports (Ollama 11434, vLLM 8000, llama.cpp 8080, LM Studio 1234, "
-            "SGLang 30000). One that runs elsewhere is added below, by its address."
+            "SGLang 30000). Add other servers below by their address."
         )
-    for server in found:
+    for server in servers:
         with st.container(border=True, horizontal=True, vertical_alignment="center"):
             st.markdown(f"**{plain(server.program)}** at `{server.address}`", width="stretch")
             model = choose("Model", server.models, f"models_at_{server.address}", hidden=True, bound=False, width=280)
@@ -67,46 +67,51 @@ def draw_found() -> None:
 
 
 def _fill(address: str, model: str) -> None:
-    """Put a server's model into the form."""
+    """Put a server's model into the form, in a callback."""
     st.session_state.update(models_provider=SERVER, models_address=address, models_id=model, models_name="")
 
 
 def draw_form() -> None:
-    """Draw the form for a model: where it is, which one, its key; then test it, and keep it."""
     st.subheader("Add a model", anchor=False)
     st.caption("An address of a server on this machine looks like `http://127.0.0.1:8000/v1`.")
-    left, middle, right = st.columns(3)
-    provider = choose("Kind", list(_PROVIDERS), "models_provider", names=_PROVIDERS, where=left, bound=False)
-    address = middle.text_input(
+    first, second, third = st.columns(3)
+    provider = choose("Kind", list(_PROVIDERS), "models_provider", names=_PROVIDERS, where=first, bound=False)
+    address = second.text_input(
         "Server address",
         key="models_address",
         placeholder="http://127.0.0.1:8000/v1",
-        help="Of any OpenAI-compatible server: vLLM, SGLang, Ollama, llama.cpp, TGI, or a hosted one. For "
-        "OpenAI and a local model it may be left empty.",
+        help="Any OpenAI-compatible server: vLLM, SGLang, Ollama, llama.cpp, TGI, or a hosted one. Leave it empty for "
+        "OpenAI or a local model.",
     )
     ask_secret(
         "Key, kept until the dashboard stops",
         "models_key",
-        right,
+        third,
         placeholder="none",
-        help="Never written down. To have it at every start, name an environment variable below instead.",
+        help="Kept in memory only. To have it at every start, name an environment variable below instead.",
     )
-    left, middle, right = st.columns(3, vertical_alignment="bottom")
-    model_id = left.text_input("Model id on its server", key="models_id", placeholder="llama-3.1-8b-instruct").strip()
-    name = middle.text_input("Name in Anamnesis", key="models_name", placeholder=model_id or "the same as its id")
-    if right.button(
+    first, second, third = st.columns(3, vertical_alignment="bottom")
+    model_id = first.text_input("Model id on its server", key="models_id", placeholder="llama-3.1-8b-instruct").strip()
+    name = second.text_input("Name in Anamnesis", key="models_name", placeholder=model_id or "same as the id")
+    if third.button(
         "Ask the server for its models", icon=":material/list:", width="stretch", **only("reach", disabled=not address)
     ):
         with faults_said(st.warning, ":material/cloud_off:"), st.spinner("Asking the server…"):
             st.session_state["models_offered"] = offered(address, _typed_key())
-    if found := st.session_state.get("models_offered"):
+    if server_models := st.session_state.get("models_offered"):
         with st.container(horizontal=True, vertical_alignment="bottom"):
-            one = choose(f"{counted(len(found), 'model')} on the server", found, "models_one", bound=False, width=480)
-            st.button("Use it", key="models_use", on_click=_fill, args=(address, one))
+            chosen_id = choose(
+                f"{counted(len(server_models), 'model')} on the server",
+                server_models,
+                "models_one",
+                bound=False,
+                width=480,
+            )
+            st.button("Use it", key="models_use", on_click=_fill, args=(address, chosen_id))
     with st.expander("Key from a variable, prices, limits, effort", icon=":material/tune:"):
         columns = st.columns(5, vertical_alignment="bottom")
         variable = columns[0].text_input("Environment variable", key="models_variable", placeholder="MY_SERVER_KEY")
-        dearness = [
+        prices = [
             column.number_input(
                 f"US $ per million {way} tokens", 0.0, value=None, key=f"models_{way}", placeholder="unknown"
             )
@@ -125,12 +130,12 @@ def draw_form() -> None:
         address=address.strip(),
         key_env=variable.strip(),
         effort=effort or "",
-        input_price=dearness[0],
-        output_price=dearness[1],
+        input_price=prices[0],
+        output_price=prices[1],
         requests_per_minute=requests,
     )
     if st.button("Test and save", type="primary", icon=":material/bolt:", **only("manage", disabled=not entry.name)):
-        _test_and_keep(entry)
+        _save_and_test(entry)
 
 
 def _typed_key() -> SecretStr | None:
@@ -138,63 +143,62 @@ def _typed_key() -> SecretStr | None:
     return SecretStr(typed) if typed else None
 
 
-def _test_and_keep(entry: Entry) -> None:
-    """Enter a model and ask it two or three short things; it is kept also where it does not answer now."""
+def _save_and_test(entry: Entry) -> None:
+    """Save a model and test it with two or three short calls; it stays saved even if it does not answer."""
     try:
         added = add(entry, _typed_key(), again=f"{entry.provider}/{entry.name}" in own_names())
         with st.spinner(f"Asking {added}…"):
-            tested = try_model(load_registry(), added)
-        if tested.ok:
-            keep(added, tested.findings)
-        st.session_state["models_tested"] = tested
+            connection = try_model(load_registry(), added)
+        if connection.ok:
+            keep(added, connection.findings)
+        st.session_state["models_tested"] = connection
         st.rerun()
     except AnamnesisError as error:
         st.session_state.pop("models_tested", None)
         st.error(plain(str(error)))
 
 
-def draw_connection(tested: Connection) -> None:
-    """Draw what a test found, and where the model can take a seat."""
+def draw_connection(connection: Connection) -> None:
+    """Draw the result of a test, and links to pages that use the model."""
     with st.container(border=True):
-        icon = ":green[:material/check_circle:]" if tested.ok else ":red[:material/cancel:]"
-        st.markdown(f"#### {icon} {plain(tested.model)}" + ("" if tested.ok else " does not answer"))
-        for label, words in tested.lines():
+        icon = ":green[:material/check_circle:]" if connection.ok else ":red[:material/cancel:]"
+        st.markdown(f"#### {icon} {plain(connection.model)}" + ("" if connection.ok else " does not answer"))
+        for label, words in connection.lines():
             st.markdown(f":gray[{plain(label)}] {plain(words)}")
         with st.container(horizontal=True):
-            if tested.ok:
-                link("live", "Watch it consult", "forum", doctor=tested.model)
-                link("runs", "Run it on cases", "play_arrow", doctor=tested.model)
-                link("debugger", "Debug a case with it", "bug_report", doctor=tested.model)
+            if connection.ok:
+                link("live", "Watch it consult", "forum", doctor=connection.model)
+                link("runs", "Run it on cases", "play_arrow", doctor=connection.model)
+                link("debugger", "Debug a case with it", "bug_report", doctor=connection.model)
 
 
-def models_table(found: list[Listed]) -> pd.DataFrame:
-    """Return the models that can be chosen."""
+def models_table(models: list[Listed]) -> pd.DataFrame:
     return pd.DataFrame(
         [
             {
-                "Model": one.spec.name,
-                "Shown as": one.spec.display or "",
-                "Yours": one.own,
-                "Address": one.spec.base_url or ("this machine" if one.spec.served_locally else ""),
-                "Key": _key_in_words(one),
-                "Prices": one.prices or "unknown",
+                "Model": model.spec.name,
+                "Shown as": model.spec.display or "",
+                "Yours": model.own,
+                "Address": model.spec.base_url or ("this machine" if model.spec.served_locally else ""),
+                "Key": _key_in_words(model),
+                "Prices": model.prices or "unknown",
             }
-            for one in found
+            for model in models
         ]
     )
 
 
-def _key_in_words(one: Listed) -> str:
-    if one.missing_key:
-        return f"missing: {one.missing_key}"
-    return "there" if one.spec.api_key_env and find_key(one.spec.api_key_env) else "none needed"
+def _key_in_words(model: Listed) -> str:
+    if model.missing_key:
+        return f"missing: {model.missing_key}"
+    return "there" if model.spec.api_key_env and find_key(model.spec.api_key_env) else "none needed"
 
 
 def draw_list() -> None:
-    """Draw all models; the one that is chosen can be tested, given a key, or removed."""
+    """Draw all models, and buttons that test the chosen one, set its key, or remove it."""
     st.subheader("All models", anchor=False)
-    found = list(listed(registry()))
-    chosen = next((one for one in found if one.spec.name == st.query_params.get("model")), None)
+    models = list(listed(registry()))
+    chosen = next((model for model in models if model.spec.name == st.query_params.get("model")), None)
     if chosen is not None:
         with st.container(border=True, horizontal=True, vertical_alignment="bottom"):
             st.markdown(f"**{plain(chosen.spec.name)}**", width="stretch")
@@ -217,17 +221,17 @@ def draw_list() -> None:
                     **only("manage"),
                 )
     draw_table(
-        models_table(found),
+        models_table(models),
         "models",
-        on_row=lambda row: st.query_params.update(model=found[row].spec.name),
+        on_row=lambda row: st.query_params.update(model=models[row].spec.name),
         download="",
     )
-    st.caption("Click a row to test a model, give it a key, or remove it. What is stored of a removed model stays.")
+    st.caption("Click a row to test a model, set its key, or remove it. Stored results of a removed model stay.")
 
 
-def _remove(one: Listed) -> None:
-    with suppress(AnamnesisError):  # it is no longer one of this visitor's, or is gone already: the list shows it
-        remove(one.spec.name)
+def _remove(model: Listed) -> None:
+    with suppress(AnamnesisError):  # already removed, or not this visitor's any more: the list shows it
+        remove(model.spec.name)
     st.query_params.pop("model", None)
 
 
@@ -235,6 +239,6 @@ if __name__ == "__main__":
     show(
         "Models",
         draw_models,
-        "Models that can take a seat: hosted ones, servers of your own, models on this machine. Each has its own "
-        "address and key, so that a local doctor can meet a hosted patient.",
+        "Models for any seat: hosted, on your servers, or on this machine. Each has an address and a key, so a "
+        "local doctor can meet a hosted patient.",
     )

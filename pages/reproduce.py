@@ -1,4 +1,4 @@
-"""What is published beside what is found here: the paper's tables recomputed, and printed figures beside one's own."""
+"""Published and own results: the paper's tables recomputed, and printed figures next to this database's figures."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -52,14 +52,14 @@ def _reproduction() -> Reproduction:
 
 
 def draw_cells() -> None:
-    """Draw the paper's tables recomputed, or how to get the release that they are recomputed from."""
+    """Draw the paper's tables recomputed, or how to get the release with their data."""
     try:
         result = _reproduction()
     except AnamnesisError as error:
         st.info(plain(str(error)), icon=":material/upload_file:")
         st.markdown(
-            "The authors' release is on their public repository. With it, this page shows each printed number beside "
-            "the recomputed one, and the misprints with their evidence."
+            "The authors' release is in their public repository. With it, this page compares each printed number with "
+            "the recomputed one, and lists the misprints with their evidence."
         )
         return
     for column, status, name in zip(st.columns(4), STATUSES, _HEADS, strict=True):
@@ -73,13 +73,13 @@ def draw_cells() -> None:
         st.session_state["reproduce_table"] = int(table["Table"].iloc[row])
 
     draw_table(table, "reproduce_overview", on_row=choose_table, height=360, download="")
-    left, right = st.columns([3, 2])
+    table_column, status_column = st.columns([3, 2])
     titles = {number: f"Table {number}: {result.titles.get(number, '')}" for number in table["Table"]}
-    number = choose("Table", list(titles), "reproduce_table", names=titles, where=left)
-    wanted = choose_several(
-        "Results", STATUSES, "reproduce_status", names=STATUS, where=right, placeholder="All that were attempted"
+    number = choose("Table", list(titles), "reproduce_table", names=titles, where=table_column)
+    chosen_statuses = choose_several(
+        "Results", STATUSES, "reproduce_status", names=STATUS, where=status_column, placeholder="All attempted"
     )
-    cells = [cell for cell in result.cells if cell.table == number and cell.status in (wanted or STATUSES[:3])]
+    cells = [cell for cell in result.cells if cell.table == number and cell.status in (chosen_statuses or STATUSES[:3])]
     if cells:
         draw_table(cells_table(cells), f"{RELEASED.name}_table_{number}")
     else:
@@ -90,7 +90,7 @@ def draw_cells() -> None:
 
 
 def overview(result: Reproduction) -> pd.DataFrame:
-    """Return a row a table: how many of its cells match, and how many not."""
+    """Return the number of cells of each status, in a row for each table."""
     rows = []
     for number in dict.fromkeys(cell.table for cell in result.cells):
         counts = count([cell for cell in result.cells if cell.table == number])
@@ -100,7 +100,7 @@ def overview(result: Reproduction) -> pd.DataFrame:
 
 
 def cells_table(cells: Sequence[Cell]) -> pd.DataFrame:
-    """Return cells with plain heads; columns that are empty throughout are left out."""
+    """Return cells as a table with heads in words, without empty columns."""
     table = pd.DataFrame(
         {
             "Model": model_name(cell.model) if cell.model else None,
@@ -122,7 +122,7 @@ def cells_table(cells: Sequence[Cell]) -> pd.DataFrame:
 
 
 def _draw_remarks(result: Reproduction, number: int | None = None) -> None:
-    """Draw all that is to be said of one table, or what is wrong or unclear in any, each with its evidence."""
+    """Draw the remarks on one table; without ``number`` the errors and unclear points of all, with evidence."""
     for remark in result.remarks:
         if remark.kind == "note" if number is None else remark.table != number:
             continue
@@ -134,47 +134,49 @@ def _draw_remarks(result: Reproduction, number: int | None = None) -> None:
 _Publication = Literal["paper", "preprint", "history"]
 _PUBLICATIONS: dict[_Publication, str] = {**dict(PUBLICATIONS.items()), "history": PUBLICATION}
 _SETS: tuple[HistorySet, ...] = get_args(HistorySet)
-_SERIES = {"published": "Published", "same": "Ours, the same model", "other": "Ours, another model"}
+_SERIES = {"published": "Published", "same": "This database, same model", "other": "This database, another model"}
 _COLOURS = {"published": GREY, "same": RISE, "other": "#E69F00"}
 
 
-def draw_beside() -> None:
-    """Ask for a publication and for what of ours stands beside it; draw both, and the difference."""
-    left, right = st.columns([3, 1], vertical_alignment="bottom")
-    publication = choose("Publication", list(_PUBLICATIONS), "reproduce_published", names=_PUBLICATIONS, where=left)
+def draw_counterparts() -> None:
+    """Ask for a publication and a selection; draw published and own figures, and their differences."""
+    publication_column, set_column = st.columns([3, 1], vertical_alignment="bottom")
+    publication = choose(
+        "Publication", list(_PUBLICATIONS), "reproduce_published", names=_PUBLICATIONS, where=publication_column
+    )
     dataset: HistorySet = "medqa"
     if publication == "history":
-        dataset = choose("Printed of", _SETS, "reproduce_printed", names=HISTORY_SETS, where=right)
+        dataset = choose("Printed of", _SETS, "reproduce_printed", names=HISTORY_SETS, where=set_column)
     offers = offered()
     selection = ask_selection(offers, "models", "datasets", "specialties") if offers else Selection()
     if publication == "history":
         result = _histories(selection, dataset)
     else:
         result = section_result(COUNTERPARTS, selection, {"publication": publication})
-    ours = f"ours on {in_words(selection)}" if offers else "nothing is stored here yet"
+    own_data = f"this database on {in_words(selection)}" if offers else "nothing is stored yet"
     draw_result(
-        replace(COUNTERPARTS, caption=f"{_PUBLICATIONS[publication]}; {ours}. {COUNTERPARTS.caption}"),
+        replace(COUNTERPARTS, caption=f"{_PUBLICATIONS[publication]}; {own_data}. {COUNTERPARTS.caption}"),
         result,
         _words(result.figures, names_on(selection)),
         name="published_beside_ours",
-        charts={"counterparts": beside_chart},
+        charts={"counterparts": counterparts_chart},
     )
     st.caption(COUNTERPARTS.caption)
 
 
-@cached_query("Computing our figures…")
+@cached_query("Computing the figures…")
 def _histories(selection: Selection, dataset: HistorySet) -> Result:
     table = read_doctors(Store(), selection)
-    own = measure_rows(table, MEASURES) if len(table) else []
-    rows = counterparts(printed_histories(dataset), own)
+    own_rows = measure_rows(table, MEASURES) if len(table) else []
+    rows = counterparts(printed_histories(dataset), own_rows)
     names = names_on(selection)
-    shown = {row["ours"]: names[row["ours"]] for row in rows if row["ours"]}
-    notes = notes_on(basis(selection), shown, published=True, compared=False)
+    own_names = {row["ours"]: names[row["ours"]] for row in rows if row["ours"]}
+    notes = notes_on(basis(selection), own_names, published=True, compared=False)
     return Result(COUNTERPARTS.title, tuple(rows), notes)
 
 
 def _words(rows: Sequence[Row], names: Mapping[str, str]) -> dict[str, str]:
-    """Return conditions, published models and measures of history taking in words."""
+    """Return the names of conditions, published models and measures of history taking."""
     words = dict(names)
     for row in rows:
         head, _, tail = row["measure"].partition("_")
@@ -183,8 +185,8 @@ def _words(rows: Sequence[Row], names: Mapping[str, str]) -> dict[str, str]:
     return words
 
 
-def beside_chart(rows: Sequence[Row], names: Mapping[str, str], dark: bool) -> go.Figure:
-    """Return a row for each printed share, with an open circle, and a dot for ours; lengths are in the table alone."""
+def counterparts_chart(rows: Sequence[Row], names: Mapping[str, str], dark: bool) -> go.Figure:
+    """Return a row for each printed share: an open circle, and a dot for this database; lengths are left out."""
     marks, places = [], {}
     drawn = [row for row in rows if not row["nearest"]]
     for row in sorted(drawn, key=lambda row: not row["comparable"]):
@@ -198,8 +200,8 @@ def beside_chart(rows: Sequence[Row], names: Mapping[str, str], dark: bool) -> g
         marks.append(Mark(place, *printed, "published", panel, f"{row['table']}, {row['cases']}", open=True))
         if row.estimate is not None:
             series = "same" if row["same_model"] else "other"
-            who = f"{names.get(row['ours'], row['ours'])}, {row.n:,} cases"
-            marks.append(Mark(place, row.estimate, row.low, row.high, series, panel, who))
+            note = f"{names.get(row['ours'], row['ours'])}, {row.n:,} cases"
+            marks.append(Mark(place, row.estimate, row.low, row.high, series, panel, note))
     panels: dict[str, str] = {**dict(QUESTION_TYPE.items()), **HISTORY_DOCTORS}
     axis = Axis("Share", (0, 1.02), ".1f", 0.2)
     return dots(marks, _SERIES, _COLOURS, axis, places=places, panels=panels, legend=True, dark=dark)
@@ -208,8 +210,7 @@ def beside_chart(rows: Sequence[Row], names: Mapping[str, str], dark: bool) -> g
 if __name__ == "__main__":
     show(
         "Reproduce",
-        lambda: draw_sections({"Cell by cell": draw_cells, "Beside ours": draw_beside}, "reproduce_tab"),
-        f"Every table of {RELEASED.title} ({RELEASED.publication.source}) recomputed from the authors' released "
-        "answers under the paper's own rules, cell by cell; and what publications print beside the models of this "
-        "database.",
+        lambda: draw_sections({"Cell by cell": draw_cells, "Beside ours": draw_counterparts}, "reproduce_tab"),
+        f"Every table of {RELEASED.title} ({RELEASED.publication.source}), recomputed cell by cell from the authors' "
+        "released answers by the paper's rules; and published figures next to those of this database.",
     )

@@ -23,7 +23,7 @@ TRIAGE = '''
 from collections.abc import AsyncIterator
 from functools import partial
 
-from core.agents.player import Asked
+from core.agents.player import RuleInput
 from core.events import Event, Finished
 from core.frameworks.answering import answered
 from core.frameworks.base import Framework, Publication, Size, Usual
@@ -41,18 +41,18 @@ class Settings(FrameworkSettings):
     questions: int = option(3, "Questions before the nurse decides.", label="Questions", place="main", ge=1, le=10)
 
 
-def nurse(asked: Asked) -> str:
+def nurse(context: RuleInput) -> str:
     """Ask the questions of a list; call whoever has chest pain an emergency."""
-    if asked.question is None:
-        return QUESTIONS[sum(turn.role == "nurse" for turn in asked.dialogue) % len(QUESTIONS)]
-    urgent = any("chest" in turn.text for turn in asked.dialogue if turn.role == "patient")
-    return asked.question.choices[0 if urgent else -1]
+    if context.question is None:
+        return QUESTIONS[sum(turn.role == "nurse" for turn in context.dialogue) % len(QUESTIONS)]
+    urgent = any("chest" in turn.text for turn in context.dialogue if turn.role == "patient")
+    return context.question.choices[0 if urgent else -1]
 
 
-def patient(asked: Asked) -> str:
+def patient(context: RuleInput) -> str:
     """Tell the vignette sentence by sentence."""
-    told = asked.values["vignette"].split(". ")
-    return told[sum(turn.role == "patient" for turn in asked.dialogue) % len(told)]
+    told = context.values["vignette"].split(". ")
+    return told[sum(turn.role == "patient" for turn in context.dialogue) % len(told)]
 
 
 class Triage(Framework):

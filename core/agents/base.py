@@ -1,7 +1,7 @@
-"""What each role can do, whoever fills it: a language model, rules (reference), or a human.
+"""The interface of each role, played by a language model, by rules (reference) or by a person.
 
-An agent keeps no state of a conversation: it is given the dialogue each time, so that any dialogue, stored or
-running, can be taken up again at any turn.
+An agent keeps no state of a conversation. It receives the whole dialogue each time, so a stored or running dialogue
+can continue from any turn.
 """
 
 from __future__ import annotations
@@ -10,55 +10,53 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from core.asking.scene import Dialogue, Held, Material, Question, Said, Saying, Scene
+from core.asking.scene import AgentOutput, Dialogue, FinalMessage, Material, PatientKnowledge, Question, Scene
 from core.case import Case
 from core.events import Called, Failed, Probed, Purpose, RoleName, Rule, Token, Verdict
 
 
 class Agent(Protocol):
-    """Who sits in a seat."""
+    """A player of a seat."""
 
     @property
     def name(self) -> str:
-        """Full name under which it is stored."""
+        """Full name, as stored."""
 
 
 class Inquirer(Agent, Protocol):
-    """A doctor that takes a history, whoever answers in the end."""
+    """A doctor that takes a history; another agent may give the answer."""
 
-    def ask(self, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
-        """Say the next message of the consultation; one without a question mark ends it."""
+    def ask(self, scene: Scene, dialogue: Dialogue) -> AsyncIterator[AgentOutput]:
+        """Yield the next message of the consultation; a message without a question mark ends it."""
 
     def differential(self, scene: Scene, dialogue: Dialogue) -> tuple[tuple[str, float], ...] | None:
-        """Return the belief after the dialogue where the doctor can state it at no cost, else ``None``."""
+        """Return (diagnosis, probability) pairs after the dialogue, or ``None`` if that would cost a call."""
 
 
 class Doctor(Inquirer, Protocol):
     """The model under test."""
 
-    def answer(self, scene: Scene, material: Material, question: Question) -> AsyncIterator[Saying]:
-        """Answer a question on what is shown."""
+    def answer(self, scene: Scene, material: Material, question: Question) -> AsyncIterator[AgentOutput]: ...
 
 
 class Patient(Agent, Protocol):
-    """Who answers. It holds the vignette or profile, never the question, the choices or the answer."""
+    """The simulated patient. It knows the vignette or profile, never the question, the choices or the answer."""
 
-    def reply(self, held: Held, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
-        """Answer the doctor's last message."""
+    def reply(self, knowledge: PatientKnowledge, scene: Scene, dialogue: Dialogue) -> AsyncIterator[AgentOutput]: ...
 
 
-def what_patient_holds(case: Case) -> Held:
+def patient_knowledge(case: Case) -> PatientKnowledge:
     """Return the part of a case that a patient may know."""
     profile = case.profile
-    told = profile.demographics + profile.basic if profile else ()
-    return Held(case.vignette, told, profile.optional if profile else (), case.speaker == "caregiver")
+    history = profile.demographics + profile.basic if profile else ()
+    return PatientKnowledge(case.vignette, history, profile.optional if profile else (), case.speaker == "caregiver")
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """A grader's last word: the diagnosis it extracted and its verdict, with the calls that led there.
+    """A grader's result: the extracted diagnosis and the verdict, with the ids of the calls.
 
-    ``rule_version`` is that of a rule by hand, or of how a model's words were read.
+    ``rule_version`` is the version of the rule, or of the parser of a model's reply.
     """
 
     rule: Rule
@@ -69,35 +67,35 @@ class Judgement:
 
 
 class Grader(Agent, Protocol):
-    """Who judges free responses."""
+    """Grades free responses."""
 
     def grade(self, case: Case, response: str) -> AsyncIterator[Token | Called | Judgement]:
         """Extract the diagnosis of a free response and compare it with the answer; ``Judgement`` comes last."""
 
     def read(self, case: Case, response: str) -> AsyncIterator[Token | Called | Judgement]:
-        """Extract alone; ``Judgement`` comes last, ``ungradable`` where the name is to be compared."""
+        """Extract only; ``Judgement`` comes last, ``ungradable`` if the diagnosis still has to be compared."""
 
     def grade_top3(self, case: Case, response: str) -> AsyncIterator[Token | Called | Judgement]:
-        """Judge up to three listed diagnoses: correct if any of them is."""
+        """Grade up to three listed diagnoses: correct if any of them is."""
 
 
 class Summariser(Agent, Protocol):
-    """Who writes one paragraph from the patient's lines."""
+    """Writes one paragraph from the patient's messages."""
 
-    def summarise(self, lines: Sequence[str]) -> AsyncIterator[Saying]:
-        """Rewrite the lines as a vignette in the third person."""
+    def summarise(self, lines: Sequence[str]) -> AsyncIterator[AgentOutput]:
+        """Rewrite the messages as a vignette in the third person."""
 
 
 class Probe(Protocol):
-    """Who asks the doctor's model, outside the dialogue, what it believes."""
+    """Asks the doctor's model for its belief, outside the dialogue."""
 
     def believe(self, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Called | Failed | Probed]:
-        """Yield the belief after the dialogue, or why there is none; never raises ``CallFailed``."""
+        """Yield the belief after the dialogue, or ``Failed``; never raises ``CallFailed``."""
 
 
 @dataclass(frozen=True)
 class Cast:
-    """Who plays which role in a trial; ``probe`` is there where beliefs are asked for."""
+    """The players of a trial. ``probe`` is set if the run asks for beliefs."""
 
     doctor: Doctor
     patient: Patient
@@ -105,10 +103,10 @@ class Cast:
     summariser: Summariser
     probe: Probe | None = None
     greeting: str = "Hello, what symptoms bring you in today?"
-    """What the doctor says first."""
+    """The doctor's first message."""
 
 
-async def at_once(role: RoleName, purpose: Purpose, text: str) -> AsyncIterator[Saying]:
-    """Say a text that is there already, as who plays by rule does."""
+async def at_once(role: RoleName, purpose: Purpose, text: str) -> AsyncIterator[AgentOutput]:
+    """Yield a finished text, as agents by rule do."""
     yield Token(role=role, purpose=purpose, text=text)
-    yield Said(text)
+    yield FinalMessage(text)

@@ -1,9 +1,9 @@
-"""The words by which a multiple-choice response states, points at, sets aside and denies choices (``core.agents.mcq``).
+"""Patterns of multiple-choice responses that state, suggest, set aside or deny a choice (``core.agents.mcq``).
 
-They were collected from responses of models and from examples of our own, some in other languages. The texts that they
-look into are lower-cased and without accents, and hold one mark, a character of the private use area, for every choice
-that is mentioned. Every quantifier is bounded, so that a search takes as long as its text is, whatever that holds. What
-denies here sets a choice aside, in other languages too, and is not what denies a finding (``core.text.negation``).
+They come from responses of models and from examples of this project, some in other languages. They search texts in
+lower case without accents, in which one mark (a character of the private use area) replaces each mentioned choice.
+Every quantifier is bounded, so a search takes linear time for any text. A denial here sets a choice aside, also in
+other languages; for the denial of a finding see ``core.text.negation``.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ AND = (
 )
 GROUP = re.compile(rf"{X}(?:{NEAR}{IF}{AND}(?:(?:option|choice)s? )?[(]?{X}[)]?){{0,12}}")
 MARKUP = '_|*`#~{}$\\"'
-"""Signs that are no words: the first two stand between some."""
+"""Characters of markup; the first two can separate words."""
 SPACES = re.compile(r"  +")
 TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z_ ]{0,24})/?>")
 COMMAND = re.compile(r"\\[A-Za-z]{1,12} ?\{?|\\[()\[\]]")
 BOLD = re.compile(r"\*\*([^*\n]{1,200})\*\*")
 LABEL = re.compile(r"[\uf000-\uf03f][ ).:,'\[(-]{0,6}[\ue000-\uefff]|[\ue000-\uefff] ?[(\[][\uf000-\uf03f][)\]]")
 
-# What states an answer: a noun or an adjective, a verb of being, and words that fill in, right before a choice.
+# States an answer: a noun or an adjective, a form of "to be", and filler words, right before a choice.
 NOUN = (
     r"(?:answer|diagnos[ei]s|choice|option|selection|pick|conclusion|verdict|response|impression|decision|guess"
     r"|treatment|therapy|test|step|management|drug|medication|agent|cause|etiology|organism|pathogen|explanation"
@@ -58,7 +58,7 @@ FILLERS = (
 )
 FILL = rf"(?:[ \n'(\[,:*-]|\b(?:{FILLERS})\b){{0,14}}"
 STATES = re.compile(rf"(?:(?<![a-z]){NOUN}s?(?![a-z])|\b{BEST}\b)[^:\n\ue000-\uf03f]{{0,110}}?{IS}{FILL}$")
-# A speaker's choice, and what leads to a conclusion.
+# The choice of the speaker, and words that introduce a conclusion.
 CHOOSES = re.compile(
     r"(?:\b(?:choos(?:e|es|ing)|chose|pick(?:s|ed|ing)?|select(?:s|ed|ing)?|go(?:ing)? (?:ahead )?with|went with"
     r"|opt(?:s|ed|ing)? for|say|answer(?:ing|ed)?|think|believe|favou?r(?:s|ed|ing)?"
@@ -70,7 +70,7 @@ CHOOSES = re.compile(
     r"|mark(?:ing)?|wahle|nehme|choisis|elijo|elegiria|escolho|scelgo|diagnose|diagnosing|commit(?:ting)? to)\b"
     rf"|我?选择?|我選|->) ?{FILL}$"
 )
-# What findings speak for: counts where nothing is stated.
+# Suggested by findings: counts if the response states no answer.
 POINTS = re.compile(
     r"\b(?:consistent with|compatible with|suggest(?:s|ing|ed|ive of)?|point(?:s|ing|ed)? (?:to|toward?s?)"
     r"|indicat(?:es?|ing|ive of)|in keeping with|diagnos(?:is of|ed with)|likely|probabl[ey]|presumabl[ey]"
@@ -79,7 +79,7 @@ POINTS = re.compile(
     r"|it's|he's|she's|would be|should be|must be|will be|has|have|requires?|needs?|order|start|give|perform|obtain"
     rf"|consider) ?{FILL}$"
 )
-# What is said of a choice behind it.
+# A statement after a choice that calls it the best.
 IS_BEST = re.compile(
     rf"{NEAR}[\"')\]]{{0,3}}(?:"
     r"(?:,? (?:therefore|thus|then|indeed|clearly|however),?)? "
@@ -96,19 +96,19 @@ IS_BEST = re.compile(
     r"| ?(?:[-:,(] ?)?(?:this is )?(?:(?:the )?(?:most likely|correct|best|right)\b|✓|✔|✅)"
     r"| ?(?:是|が|は)?(?:正确|正解|最))"
 )
-# What takes the force out of a statement.
+# Weakens or cancels a statement.
 BLUNTS = re.compile(
     r"\b(?:least|less|not|never|unlikely|incorrect|wrong|other|another|second|alternative|differentials?|exclud|eliminat"
     r"|if|unless|whether|otherwise|distractor|tempting|except|none|neither|no)\b|n't\b|\?"
 )
 CONDITION = re.compile(r"\b(?:if|unless|whether|otherwise|when)\b")
-# A condition that is none (if I had to choose).
+# Not a real condition ("if I had to choose").
 FORCED = re.compile(
     r"(?<![a-z])if (?=(?:i|we|you|one|an?|it)\b[^,.\n\ue000-\uf03f]{0,40}"
     r"\b(?:to|must|forced|pick|picked|choose|chosen|guess|had)\b)"
 )
 
-# What denies a choice, or sets it beside the answer, before it and behind it.
+# Before or after a choice: denies it, or lists it next to the answer.
 GAP = r"(?: (?!but\b|because\b|so\b|therefore\b)[^ \n.;:,()\ue000-\uf03f]{1,30}){0,6}"
 DENIED_BEFORE = re.compile(
     r"\b(?:(?:not(?! (?:only|just|merely|sure|certain|entirely|hesitate))|\w{2,8}n't|cannot|never|neither|nor"
@@ -116,7 +116,7 @@ DENIED_BEFORE = re.compile(
     r"|rul(?:es?|ed|ing) out|exclud(?:es?|ed|ing)|eliminat(?:es?|ed|ing)|rather than|instead of|as opposed to|unlike"
     r"|against|other than|except|incorrect|wrong|inconsistent with|rejected?|differ(?:s|ent)? from|distinguish\w{0,4}"
     rf"|differentiat\w{{1,4}}|ausgeschlossen|kein|nicht|none|irresponsible|premature|impossible|reluctant|refuse){GAP}"
-    # and what is only set beside the answer
+    # only listed next to the answer
     r"|(?:other|alternative|remaining|additional|competing|wrong|incorrect) (?:\w{1,20} ){0,2}?"
     r"(?:choices?|options?|conditions?|possibilit(?:y|ies)|causes?|diagnos[ei]s|answers?|etiologies|disorders?|diseases?"
     r"|considerations?|differentials?|letters?|ones|tests?|treatments?|infections?)"
@@ -133,7 +133,7 @@ DENYING = frozenset(
     " ausgeschlossen kein nicht none alternative alternatives remaining additional competing others"
     " differential differentials also".split()
 )
-"""Without one of these words before it, nothing is denied: looked for first, because that is quick."""
+"""A choice without one of these words before it is not denied; this quick test comes first."""
 DENIED_AFTER = re.compile(
     rf"{NEAR}[)\"']?(?: ?\((?:incorrect|wrong|unlikely|less likely|ruled out|excluded|false|no)\b"
     r"|(?: ?[:,-]{1,2}| -)? ?(?:"
@@ -155,7 +155,7 @@ TELLING = frozenset(
     " too implausible x isn't aren't wasn't weren't doesn't don't didn't wouldn't can't couldn't hasn't haven't"
     " shouldn't won't lack lacks also itself this the correct right no".split()
 )
-"""Where another word follows a choice, it is neither denied nor called the best: looked for first, as it is quick."""
+"""A choice followed by any other word is neither denied nor called the best; this quick test comes first."""
 LEADING = frozenset(
     f"{FILLERS}|are|was|remain|remains|ist|lautet|sind|est|sont|es|son|e|er|war|choose|chooses|choosing|chose"
     "|pick|picks|picked|picking|select|selects|selected|selecting|with|for|say|answering|answered|think|believe"
@@ -164,7 +164,7 @@ LEADING = frozenset(
     "|leaves|us|leaving|then|reflection|thought|thoughts|wait|mark|marking|wahle|nehme|choisis|elijo|elegiria"
     "|escolho|scelgo|diagnose|diagnosing|committing|in|".split("|")
 )
-"""No statement of an answer ends in another word than these, or in a colon and the like."""
+"""Last words before the choice in a statement of an answer, which can also end in a colon or similar sign."""
 SINGULAR = re.compile(r"[)\"']?(?: ?[:,(-]{1,2})? ?(?:\w{1,12} )?(?:is|was|does|has|seems|appears|lacks)\b")
 JOINED = re.compile(r"\b(?:and|or|nor)\b|&|/")
 
@@ -173,8 +173,8 @@ DOUBTING = DENYING - {"t", "out"} | frozenset(
     " possibly such like including some sorry unable decline consider considered (not not: neither: wrong."
     " incorrect. unlikely. no, not: incorrect, wrong, excluded. excluded, possible. possible, first-line".split()
 )
-"""Where none of these is said, a response that names one choice means it."""
-# Where an answer stands.
+"""A response that names one choice and has none of these words means that choice."""
+# Typical positions of an answer.
 HEADED = re.compile(
     rf"^([> -]{{0,8}}(?:(?:the|my|final|correct|best|most likely|selected) ){{0,3}}{NOUN}(?: is)?)[: .-]{{0,6}}\n",
     re.MULTILINE,
@@ -195,7 +195,7 @@ ALONE_BEFORE = re.compile(
 )
 ALONE_AFTER = re.compile(rf"{NEAR}[)\]'\"]{{0,3}}(?:[.!;]? ?\n|[.!] |[.!;]? ?\Z)")
 OPENING = re.compile(rf"\W{{0,6}}?{X}")
-# Answers that are none of the choices.
+# Answers outside the choices.
 NONE_FITS = re.compile(
     r"\bnone of (?:the|these|those|them|my)\b"
     r"|\bno (?:correct |right |suitable |matching )?(?:answer|diagnosis|choice|option)\b"
@@ -209,7 +209,7 @@ STATES_ANOTHER = re.compile(
     r"(?:: ?| is )(?![^.,;\n]{0,80}[\ue000-\uf03f])[a-z]"
 )
 HEDGES = re.compile(r"\b(?:could|may|might|such as|including|like|eg|e\.g|possib\w{1,6}|some)\b|\($")
-# Letters that may stand for a choice, and the words beside which they do.
+# Letters that may stand for a choice, and the words before and after such letters.
 CAPITAL = re.compile(
     r"[A-Z](?![A-Za-z0-9'])(?<![A-Za-z0-9'][A-Z])"
     r"(?:(?<![AI])|(?! [a-z])|(?<=A)(?= (?:is|or|and|because|seems|fits|would)\b)|(?<=[no] [AI]))"

@@ -1,8 +1,8 @@
-"""The grader played by a language model: extract the answer, then compare it; what stays unreadable is ungradable.
+"""The grader by a language model: extract the answer, then compare it; an unreadable reply is ungradable.
 
-Source: Johri et al. 2025, Methods (grader-AI agent); where a question asks for something else than a diagnosis the same
-rules are put in other words. ``Multiple`` and ``None`` are not sent to the second step, nor is a refusal. That one is
-our own: it has to be quoted from the reply, and what does not stand there is no refusal but no diagnosis.
+Source: Johri et al. 2025, Methods (grader-AI agent). If a question asks for something other than a diagnosis, the same
+rules use other words. ``Multiple``, ``None`` and a refusal skip the second step. Refusals are an addition of this
+project: the grader must quote one from the response, otherwise the response counts as "no diagnosis".
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Generic, TypeVar
 
 from core.agents.base import Judgement
-from core.asking.ask import Asked, Request, ask, quotation
+from core.asking.ask import Parsed, Request, ask, quotation
 from core.asking.calls import ModelAgent, Voice
 from core.asking.parts import instruction_part
 from core.case import Case
@@ -28,42 +28,42 @@ from core.text.scripts import in_latin
 
 _BEGINS = re.compile(r"\W*+(yes|no)\b", re.IGNORECASE)
 _YES_NO = re.compile(r"\b(?:yes|no)\b(?![-'’]\w|\. ?\d)", re.IGNORECASE)
-"""Not in "no-one", nor "no. 2"."""
-_NAMED = r"\b(?:answer|verdict|reply|response|conclusion)\b[\"'*_]*"
+"""Does not match "no-one" or "no. 2"."""
+_LABEL = r"\b(?:answer|verdict|reply|response|conclusion)\b[\"'*_]*"
 _ANNOUNCED = re.compile(
-    rf"(?:^|→|⇒|[-=]>|{_NAMED}(?: is\b| would be\b|\s*[:=]))[^\w\n]*\Z", re.IGNORECASE | re.MULTILINE
+    rf"(?:^|→|⇒|[-=]>|{_LABEL}(?: is\b| would be\b|\s*[:=]))[^\w\n]*\Z", re.IGNORECASE | re.MULTILINE
 )
-"""What precedes a verdict that does not begin the reply."""
-_CONCLUDED = re.compile(rf"(?:^|{_NAMED}(?: is\b|\s*[:=]))[^\w\n]*\Z", re.IGNORECASE | re.MULTILINE)
-"""The same in the lines after a verdict; examples with an arrow, which models like to go on with, are no second one."""
+"""Precedes a verdict that is not at the beginning of the reply."""
+_CONCLUDED = re.compile(rf"(?:^|{_LABEL}(?: is\b|\s*[:=]))[^\w\n]*\Z", re.IGNORECASE | re.MULTILINE)
+"""The same after a first verdict, without arrows: models often append examples with arrows, which are no verdicts."""
 _TURNS = re.compile(
     r"(?:[^\w\s][^\w\n]*|\b(?:yes|no|and|or|but|wait|actually|rather|maybe|perhaps|mean|sorry|well|partly|then|also)"
     r"[^\w\n]*)\Z",
     re.IGNORECASE,
 )
-"""What precedes a word that takes the place of the verdict before it, or joins it; a noun's "no" has it, too."""
+"""Precedes a word that replaces or joins the verdict before it; the "no" of a noun can match, too."""
 _JOINS = re.compile(r"\b(?:yes|no)[^\w\n]*(?:\b(?:and|or)\b|[/&|])[^\w\n]*\Z", re.IGNORECASE)
 """The first half of "Yes and no because"."""
 _STANDS_ALONE = re.compile(r"[^\w\n]{0,60}(?:$|[.,;!])", re.MULTILINE)
 _ENDS = re.compile(r"\s*(?:\Z|\n|[^\w\s]|(?:and|or|but)\b)")
-_AROUND = 80
-"""Characters before and behind a yes or no that are looked at."""
+_CONTEXT = 80
+"""Characters before and after a yes or no that count as its context."""
 _LEAD_IN = re.compile(
     r"^(?:the )?(?:(?:final |extracted )?diagnosis(?: is)?\s*:?|"
     r"(?:final |extracted )?(?:answer|test|treatment|organism|mechanism|finding)\**(?:\s*:| is\b))\**\s*",
     re.IGNORECASE,
 )
 _TRIM = " \t\n.*\"'`:-"
-_MOST_READ = 10_000
-"""Characters of a grader's reply in which a name is looked for, and of its beginning and end in which a verdict is."""
+_MAX_READ = 10_000
+"""Characters of a reply that are searched for a name; the beginning and the end are searched for a verdict."""
 READING_VERSION = 2
-"""Of how the extraction step is read; 1 called a refusal that the grader repeated in the first person ungradable."""
+"""Version of the parser of the extraction step. Version 1 called a refusal in the first person ungradable."""
 _REFUSED = re.compile(
     r"^(?:(?:the )?(?:doctor|response|reply|text|answer|model|ai|it|this|he|she)\b[\w ]{0,30}?\b)?"
     r"(?:refus(?:ed|es|al|ing)|declin(?:ed|es|ing))\b(?:[\w ]{0,60}:)?[\s:*–—-]*",
     re.IGNORECASE,
 )
-_OF_ITS_OWN = re.compile(
+_FIRST_PERSON = re.compile(
     r"^(?:i['’]m|i (?:am|can|cannot|can['’]t|will|won['’]t|do|don['’]t|must|apologi[sz]e)|as an? (?:ai|language model)"
     r"|(?:i['’]?m )?sorry|unfortunately|my apologies)\b",
     re.IGNORECASE,
@@ -81,20 +81,20 @@ _DECLINES = re.compile(
     rf"(?: [a-z]+){{0,3}}? ?\b(?:{_TO_ANSWER})\b",
     re.IGNORECASE,
 )
-"""What declines in a doctor's sentence; not "I cannot rule out gout", nor "I do not know".
+"""A sentence in which a doctor declines to answer; not "I cannot rule out gout" or "I do not know".
 
-Of 45 sentences drawn from the 461 that it finds in the authors' released answers, 42 decline (read by hand); the others
-caution next to a diagnosis. It decides nothing alone: the grader has to say that the answer declines.
+Of 45 sentences drawn from the 461 matches in the authors' released answers, 42 decline (read by hand); the other 3 add
+caution to a diagnosis. The pattern decides nothing alone: the grader also has to say that the answer declines.
 """
 _SENTENCE = re.compile(r"[^.!?\n]+[.!?]*")
 _WORD = re.compile(r"[a-z]+")
-_IN_COMMON = 0.5
-"""Share of a refusal's words that a grader writes who repeats it in words of its own."""
-_WITHIN = re.compile(r"\s*(?:→|⇒|(?<![-=])[-=]++>|\||\s)\s*")
-"""What the second step's line is made of, which no name holds."""
+_MIN_OVERLAP = 0.5
+"""Share of a refusal's words that a grader's reply must contain to count as a repetition of it."""
+_SEPARATORS = re.compile(r"\s*(?:→|⇒|(?<![-=])[-=]++>|\||\s)\s*")
+"""Separators of the line in the second step's prompt, which no name contains."""
 _DECLINES_ITSELF = "it declines in words of yourself"
-_LONGEST = 300
-"""Characters that a name has at most, lists of diseases that are there together among them."""
+_MAX_NAME = 300
+"""Maximum length in characters of a name, which may be a list of coexisting diseases."""
 _NAME_WANTED = "only the name, or one of the words Multiple and None, or Refused: with the words that refuse"
 
 Item = Token | Called | Judgement
@@ -104,99 +104,99 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class Memory(Generic[K, V]):
-    """What a grader said already, so that nothing is asked twice: of those who want the same at once, one asks."""
+class SingleFlightCache(Generic[K, V]):
+    """A cache in which concurrent callers with the same key wait for the first of them."""
 
-    def __init__(self, known: Mapping[K, V] | None = None) -> None:
-        self.known: dict[K, V] = dict(known or {})
-        self._asked: dict[K, asyncio.Event] = {}
+    def __init__(self, values: Mapping[K, V] | None = None) -> None:
+        self.values: dict[K, V] = dict(values or {})
+        self._in_flight: dict[K, asyncio.Event] = {}
 
     @asynccontextmanager
     async def turn(self, key: K) -> AsyncIterator[bool]:
-        """Wait while somebody else asks; then say whether the caller is to ask, because ``known`` has no such key yet.
+        """Wait for another caller with the same key; then yield whether this caller has to fetch the value.
 
-        Who is to ask puts what it hears into ``known`` before it leaves. Where it leaves without, because it failed or
-        was cancelled, the turn goes to one of those who wait.
+        A caller that fetches the value stores it in ``values`` inside the context. If it fails or is cancelled, the
+        turn goes to one of the waiting callers.
         """
-        while key in self._asked:
-            await self._asked[key].wait()
-        if key in self.known:
+        while key in self._in_flight:
+            await self._in_flight[key].wait()
+        if key in self.values:
             yield False
             return
-        self._asked[key] = heard = asyncio.Event()
+        self._in_flight[key] = done = asyncio.Event()
         try:
             yield True
         finally:
-            del self._asked[key]
-            heard.set()
+            del self._in_flight[key]
+            done.set()
 
 
 class LLMGrader(ModelAgent):
-    """Two-step grader that asks nothing twice: in a run one response gets one reading, one pair of names one verdict.
+    """Two-step grader with a cache: in a run, equal responses are read once, equal pairs of names compared once.
 
-    What is taken over names the calls that led to it, so it is known as a copy.
+    A cached result names the calls of the original.
     """
 
     def __init__(self, voice: Voice, pack: PromptPack) -> None:
         super().__init__(voice, pack)
-        self._memory: Memory[tuple[str, str, str], Judgement] = Memory()
-        self._read: Memory[bytes, Judgement] = Memory()
+        self._verdicts: SingleFlightCache[tuple[str, str, str], Judgement] = SingleFlightCache()
+        self._extractions: SingleFlightCache[bytes, Judgement] = SingleFlightCache()
 
     async def grade(self, case: Case, response: str) -> AsyncIterator[Item]:
-        """Extract and compare; yields the calls and at last the judgement."""
-        read = Judgement("frq", "", "ungradable")
+        """Extract and compare; ``Judgement`` comes last."""
+        judgement = Judgement("frq", "", "ungradable")
         async for item in self.read(case, response):
             if isinstance(item, Judgement):
-                read = item
+                judgement = item
             else:
                 yield item
-        if read.extracted is None or settled(read.extracted) is not None:
-            yield read
+        if judgement.extracted is None or settled(judgement.extracted) is not None:
+            yield judgement
             return
-        async for item in self._judge(case, read.extracted):
+        async for item in self._judge(case, judgement.extracted):
             yield (
-                replace(read, verdict=item.verdict, call_ids=(*read.call_ids, *item.call_ids))
+                replace(judgement, verdict=item.verdict, call_ids=(*judgement.call_ids, *item.call_ids))
                 if isinstance(item, Judgement)
                 else item
             )
 
     async def read(self, case: Case, response: str) -> AsyncIterator[Item]:
-        """Extract alone; yields the calls and what the response names, ``ungradable`` where that is to be compared."""
+        """Extract only; ``Judgement`` comes last, ``ungradable`` if the name still has to be compared."""
         key = hashlib.sha256(f"{question_kind(case)}\n{response}".encode(errors="surrogatepass")).digest()
-        read = Judgement("frq", None, "ungradable", rule_version=READING_VERSION)
-        async with self._read.turn(key) as asking:
-            if asking:
+        judgement = Judgement("frq", None, "ungradable", rule_version=READING_VERSION)
+        async with self._extractions.turn(key) as is_first:
+            if is_first:
                 prompt = instruction_part(self._pack, "grader_extract", response=response, asks_for=question_kind(case))
-                asked = Request(
+                request = Request(
                     "grader_extract",
                     [prompt],
                     "grader",
                     "extract",
-                    lambda said: read_name(said, response),
+                    lambda reply: read_name(reply, response),
                     _NAME_WANTED,
                 )
-                async for item in ask(self._voice, self._pack, asked):
-                    if not isinstance(item, Asked):
+                async for item in ask(self._voice, self._pack, request):
+                    if not isinstance(item, Parsed):
                         yield item
                         continue
                     extracted = item.value
                     if extracted is None and item.fault.startswith(_DECLINES_ITSELF):
-                        # asked again it goes on to decline, in words of its own: so does the response, in others
+                        # the grader declines in its own words even after repairs, most likely because the response does
                         words = next(_refusals(response), None)
                         extracted = f"Refused: “{words}”" if words else None
                     verdict = None if extracted is None else settled(extracted)
-                    read = replace(read, extracted=extracted, verdict=verdict or "ungradable")
-                    read = self._read.known[key] = replace(read, call_ids=item.call_ids)
+                    judgement = replace(judgement, extracted=extracted, verdict=verdict or "ungradable")
+                    judgement = self._extractions.values[key] = replace(judgement, call_ids=item.call_ids)
             else:
-                read = self._read.known[key]
-        yield read
+                judgement = self._extractions.values[key]
+        yield judgement
 
     async def grade_top3(self, case: Case, response: str) -> AsyncIterator[Item]:
-        """Judge the listed diagnoses one by one until one fits; what could not be judged leaves it ungradable."""
+        """Compare the listed diagnoses one by one until one is correct; an unreadable verdict makes it ungradable."""
         names = named_in_list(response)
         calls: list[str] = []
         verdict: Verdict = "incorrect" if names else "no_diagnosis"
-        if not NUMBERED.search(response):  # it may be no list at all
+        if not NUMBERED.search(response):  # the response may not be a list
             async for item in self.read(case, response):
                 if not isinstance(item, Judgement):
                     yield item
@@ -218,42 +218,42 @@ class LLMGrader(ModelAgent):
 
     async def _judge(self, case: Case, extracted: str) -> AsyncIterator[Item]:
         pair = (question_kind(case), case.answer.lower(), extracted.lower())
-        found = Judgement("frq", extracted, "ungradable")
-        async with self._memory.turn(pair) as asking:
-            if asking:
-                name = _WITHIN.sub(" ", extracted)[:_LONGEST]
-                compared = {"answer": case.answer, "extracted": name, "asks_for": question_kind(case)}
-                prompt = instruction_part(self._pack, "grader_judge", **compared)
-                asked = Request("grader_judge", [prompt], "grader", "judge", _verdict, "one word, Yes or No")
-                async for item in ask(self._voice, self._pack, asked):
-                    if isinstance(item, Asked):
-                        found = Judgement("frq", extracted, item.value or "ungradable", item.call_ids)
+        judgement = Judgement("frq", extracted, "ungradable")
+        async with self._verdicts.turn(pair) as is_first:
+            if is_first:
+                name = _SEPARATORS.sub(" ", extracted)[:_MAX_NAME]
+                values = {"answer": case.answer, "extracted": name, "asks_for": question_kind(case)}
+                prompt = instruction_part(self._pack, "grader_judge", **values)
+                request = Request("grader_judge", [prompt], "grader", "judge", _verdict, "one word, Yes or No")
+                async for item in ask(self._voice, self._pack, request):
+                    if isinstance(item, Parsed):
+                        judgement = Judgement("frq", extracted, item.value or "ungradable", item.call_ids)
                     else:
                         yield item
-                if found.verdict != "ungradable" or self._voice.sampling.temperature == 0:
-                    self._memory.known[pair] = found
+                if judgement.verdict != "ungradable" or self._voice.sampling.temperature == 0:
+                    self._verdicts.values[pair] = judgement
             else:
-                found = replace(self._memory.known[pair], extracted=extracted)
-        yield found
+                judgement = replace(self._verdicts.values[pair], extracted=extracted)
+        yield judgement
 
 
 def read_yes_no(text: str) -> Verdict | None:
-    """Return the verdict of the comparing step, or ``None`` for what says neither yes nor no, or both.
+    """Return the verdict of the comparison step, or ``None`` for a reply that says neither yes nor no, or both.
 
-    It begins with the word, or the word stands alone in a line, behind an arrow or behind "the answer is". The other
-    word counts against it where it joins the verdict or takes its place ("Yes and no", "No, wait, yes"), and not as a
-    part of a sentence ("Yes. There is no other reading", "No, yes would mean …"). A reply that calls the diagnosis
-    multiple says what the first step did not see.
+    The reply begins with the word, or the word is alone in a line, after an arrow or after "the answer is". The
+    opposite word counts if it joins or replaces the verdict ("Yes and no", "No, wait, yes"), but not as part of a
+    sentence ("Yes. There is no other reading", "No, yes would mean …"). The reply may also say that the diagnosis is
+    multiple, which the first step missed.
     """
-    if len(text) > 2 * _MOST_READ:
-        text = f"{text[:_MOST_READ]}\n…\n{text[-_MOST_READ:]}"
+    if len(text) > 2 * _MAX_READ:
+        text = f"{text[:_MAX_READ]}\n…\n{text[-_MAX_READ:]}"
     text = in_latin(text)
     begins = _BEGINS.match(text)
     verdicts = [] if begins is None else [begins[1].lower()]
     line_end = 0 if begins is None else _end_of_line(text, begins.end())
     announced = _ANNOUNCED if begins is None else _CONCLUDED
     for word in _YES_NO.finditer(text, begins.end() if begins else 0):
-        start = max(0, word.start() - _AROUND)
+        start = max(0, word.start() - _CONTEXT)
         if word.start() < line_end:  # in the line of a verdict
             joins = _JOINS.search(text, start, word.start()) is not None
             counts = joins or bool(_TURNS.search(text, start, word.start()) and _ENDS.match(text, word.end()))
@@ -280,64 +280,66 @@ def _verdict(text: str) -> Verdict:
 
 
 def read_extracted(text: str) -> str:
-    """Return the name that the extraction step wrote, without lead-in, quotes or full stop."""
-    lines = in_latin(text.strip()[:_MOST_READ]).splitlines()
+    """Return the name in the extraction step's reply, without lead-in, quotes or full stop."""
+    lines = in_latin(text.strip()[:_MAX_READ]).splitlines()
     name = next((name for line in lines if (name := line.strip(_TRIM))), "None")
     return _LEAD_IN.sub("", name).strip(_TRIM)
 
 
 def read_name(text: str, response: str) -> str:
-    """Return what the extraction step wrote; a refusal as ``Refused: “…”``, in the words of the response, or as none.
+    """Return the name in the extraction step's reply; ``Refused: “…”`` for a refusal, quoted from the response.
 
-    A grader that is asked to name what a refusal names often says the refusal again in place of the word for it: that
-    is a refusal, too, where the response holds it. Raises ``ValueError`` for what is no name: what the grader says of
-    itself, or too much.
+    A refusal that the response does not contain becomes ``None``. A grader often repeats the refusal instead of the
+    word ``Refused``; this counts as a refusal too if the response contains it.
+
+    Raises:
+        ValueError: The reply is no name: the grader speaks about itself, or the text is too long.
     """
     name = read_extracted(text)
-    if found := _REFUSED.match(name):
-        words = quotation(name[found.end() :], response) or next(_refusals(response), None)
+    if refused := _REFUSED.match(name):
+        words = quotation(name[refused.end() :], response) or next(_refusals(response), None)
         return "None" if words is None else f"Refused: “{words}”"
-    if _OF_ITS_OWN.match(name):
+    if _FIRST_PERSON.match(name):
         if (words := _repeated(name, response)) is not None:
             return f"Refused: “{words}”"
         does = _DECLINES_ITSELF if _DECLINES.search(name) else "it speaks of yourself"
         raise ValueError(f"{does}, where a name was to be found in the doctor's text")
-    if len(name) > _LONGEST:
+    if len(name) > _MAX_NAME:
         raise ValueError(f"it is {len(name):,} characters long, and no name")
     return name
 
 
 def _refusals(response: str) -> Iterator[str]:
-    """Yield the sentences of a response in which it declines."""
+    """Yield the sentences of a response that decline."""
     for sentence in _SENTENCE.findall(response):
         if _DECLINES.search(sentence):
             yield " ".join(sentence.split())
 
 
-def _repeated(said: str, response: str) -> str | None:
-    """Return the refusal of a response that a grader says again, word for word or nearly; ``None``: it says its own."""
-    if not _DECLINES.search(said):
+def _repeated(reply: str, response: str) -> str | None:
+    """Return the response's refusal that a grader's reply repeats, at least nearly; ``None`` if it repeats none."""
+    if not _DECLINES.search(reply):
         return None
-    spoken = set(_WORD.findall(said.lower()))
+    reply_words = set(_WORD.findall(reply.lower()))
     for sentence in _refusals(response):
         words = set(_WORD.findall(sentence.lower()))
-        if len(words & spoken) >= _IN_COMMON * min(len(words), len(spoken)):
+        if len(words & reply_words) >= _MIN_OVERLAP * min(len(words), len(reply_words)):
             return sentence
-    return quotation(said, response)
+    return quotation(reply, response)
 
 
 def settled(extracted: str) -> Verdict | None:
-    """Return the verdict of what the extraction step read, where it needs no comparison."""
+    """Return the verdict if the extracted name needs no comparison, otherwise ``None``."""
     return "refused_in_words" if extracted.startswith("Refused: “") else special_verdict(extracted)
 
 
 def named_in_list(response: str) -> list[str]:
-    """Return up to three diagnoses of a list; ``Multiple`` and ``None`` name nothing."""
+    """Return up to three diagnoses of a list, without ``Multiple`` and ``None``."""
     return [name for name in listed_diagnoses(response) if special_verdict(name) is None][:3]
 
 
 def special_verdict(extracted: str) -> Verdict | None:
-    """Return the verdict of ``Multiple`` and ``None``, which need no comparison."""
+    """Return the verdict for ``Multiple`` and ``None``; for any other name, ``None``."""
     word = extracted.strip().lower()
     if word == "multiple":
         return "multiple"

@@ -1,13 +1,13 @@
 """The two rules that judge a multiple-choice response.
 
-``mcq_loose`` is the paper's: the answer, lower-cased, occurs in the response, lower-cased; it also counts a
-response that lists every choice. ``mcq_strict`` wants the one choice that the response commits to, whatever others it
-discusses, and says ``multiple`` where there are several and ``no_diagnosis`` where there is none.
+``mcq_loose`` is the paper's: the answer occurs in the response, ignoring case; a response that lists every choice
+therefore counts as correct. ``mcq_strict`` looks for the one choice that the response commits to, even if it discusses
+others; several are ``multiple``, none is ``no_diagnosis``.
 
-How the strict rule reads: every choice that is named, and every letter that can stand for one, becomes a mark in the
-text; what the text denies or sets aside is struck out; then the text is searched from its end for a stated answer
-(``the answer is …``, ``… is correct``, ``boxed{…}``), then for what stands by itself or in bold, then for names, then
-for letters. A letter beside a name is its label; where it is another choice's letter, the response names two.
+The strict rule replaces every named choice, and every letter that can stand for one, by a mark; removes what the text
+denies or sets aside; then searches from the end for a stated answer (``the answer is …``, ``… is correct``,
+``boxed{…}``), then for a choice alone in a line or in bold, then for names, then for letters. A letter next to a name
+is its label; if it is the letter of another choice, the response names both.
 """
 
 from __future__ import annotations
@@ -23,20 +23,19 @@ from core.agents.base import Judgement
 from core.events import Verdict
 
 STRICT_VERSION = 2
-"""Of the strict rule; 1 took every name for a choice. Verdicts by an earlier one are brought up to date by
-``regrade --rules``."""
+"""Version of the strict rule; 1 took every name for a choice. ``regrade --rules`` updates earlier verdicts."""
 
 
 def judge_loose(response: str, answer: str) -> Judgement:
-    """Judge by the paper's substring rule."""
+    """Grade by the paper's substring rule."""
     verdict: Verdict = "correct" if answer.lower() in response.lower() else "incorrect"
     return Judgement("mcq_loose", None, verdict)
 
 
 def judge_strict(response: str, answer: str, choices: Sequence[str], *, lettered: bool = True) -> Judgement:
-    """Judge by the one choice that the response commits to; none or several are no correct answer.
+    """Grade by the one choice that the response commits to; none or several are not correct.
 
-    ``lettered`` says whether the choices were shown with letters.
+    ``lettered`` says whether the question listed the choices with letters.
     """
     named = named_choices(response, choices, lettered=lettered)
     verdict: Verdict = "multiple" if named else "no_diagnosis"
@@ -46,20 +45,20 @@ def judge_strict(response: str, answer: str, choices: Sequence[str], *, lettered
 
 
 def named_choices(response: str, choices: Sequence[str], *, lettered: bool = True) -> list[str]:
-    """Return the choice that a response commits to; several where it leaves that open, none where it names none.
+    """Return the choice that a response commits to; several if it leaves that open; empty if it names none.
 
-    A name inside a longer name that is also there ("migraine" in "migraine with aura") does not count by itself. Where
-    the choices were shown without letters (``lettered`` is false), letters stand for nothing; else a letter beside
-    another choice's name are two choices.
+    A name inside a longer name of the response ("migraine" in "migraine with aura") does not count by itself. Letters
+    count only if the question listed the choices with letters (``lettered``); a letter next to the name of another
+    choice counts as two choices.
     """
-    known = _choices(tuple(choices), lettered)
+    patterns = _choices(tuple(choices), lettered)
     bare = response.strip(_TRIM).lower()
-    at = known.exact.get(bare)
+    at = patterns.exact.get(bare)
     if at is None:
-        head, colon, rest = bare.partition(":")
+        head, colon, tail = bare.partition(":")
         if colon and head.rstrip("*_ ") in _HEADS:
-            at = known.exact.get(rest.strip(_TRIM))
-    return [choices[at]] if at is not None else [choices[n] for n in _read(response, known)]
+            at = patterns.exact.get(tail.strip(_TRIM))
+    return [choices[at]] if at is not None else [choices[n] for n in _read(response, patterns)]
 
 
 # --------------------------------------------------------------------------------------------- choices and their names
@@ -71,7 +70,7 @@ _LETTERS = 26
 
 @dataclass(frozen=True)
 class _Choices:
-    """Choices as they are looked for: ``names`` has (position, name), ``exact`` what a whole response may be."""
+    """Search terms of the choices: ``names`` are (position, name); ``exact`` maps whole responses to positions."""
 
     count: int
     names: tuple[tuple[int, str], ...]
@@ -83,20 +82,20 @@ class _Choices:
 def _choices(choices: tuple[str, ...], lettered: bool) -> _Choices:
     names = {n: _name(choice) for n, choice in enumerate(choices)}
     letters = {chr(ord("A") + n): n for n in range(len(choices))} if lettered and len(choices) <= _LETTERS else {}
-    # choices that are letters themselves (blood groups) are meant by them, wherever they stand
+    # a choice that is a letter itself (a blood group) is meant by that letter everywhere
     letters |= {name.upper(): n for n, name in names.items() if _is_letter(name)}
-    looked_for = [(n, name) for n, name in names.items() if name and not _is_letter(name)]
+    terms = [(n, name) for n, name in names.items() if name and not _is_letter(name)]
     taken = set(names.values())
     for n, name in names.items():
-        short = _PAREN_AT_END.sub("", name)  # a name without the abbreviation behind it
+        short = _PAREN_AT_END.sub("", name)  # the name without the abbreviation after it
         if len(short) > 3 and short not in taken and sum(other.startswith(short) for other in taken) == 1:
-            looked_for.append((n, short))
+            terms.append((n, short))
         american = _BRITISH.sub("e", name).replace("tumour", "tumor")
         if american not in taken:
-            looked_for.append((n, american))
+            terms.append((n, american))
     exact = {letter.lower(): n for letter, n in letters.items()}
-    exact |= {name.strip(_TRIM): n for n, name in reversed(looked_for) if name.strip(_TRIM)}
-    return _Choices(len(choices), tuple(looked_for), exact, letters)
+    exact |= {name.strip(_TRIM): n for n, name in reversed(terms) if name.strip(_TRIM)}
+    return _Choices(len(choices), tuple(terms), exact, letters)
 
 
 def _is_letter(name: str) -> bool:
@@ -108,7 +107,7 @@ _PAREN_AT_END = re.compile(r" ?\([^()]*\)$")
 
 
 def _name(choice: str) -> str:
-    """Return a choice's name as it is looked for; a lone quote at an end is a slip of the data set."""
+    """Return the search term of a choice; a single quote at one end is an error of the data set."""
     name = _plain(choice).lower().replace("\n", " ").strip()
     if name.count('"') % 2:
         name = name.strip('"').strip()
@@ -123,7 +122,7 @@ _SIGNS = {
 
 
 _NO_SIGNS = re.compile("[\u0300-\u036f\ue000-\uf8ff]+")
-"""Accents, once they stand by themselves, and characters that are marks below."""
+"""Separate accents, and the characters that serve as marks."""
 
 
 def _plain(text: str) -> str:
@@ -136,7 +135,7 @@ def _plain(text: str) -> str:
 
 
 def _whole_words(name: str, text: str) -> Iterator[tuple[int, int]]:
-    """Yield where ``name`` stands in ``text`` with no letter, digit or underscore next to it."""
+    """Yield the spans of ``name`` in ``text`` without a letter, digit or underscore next to them."""
     start = text.find(name)
     while start >= 0:
         end = start + len(name)
@@ -147,12 +146,12 @@ def _whole_words(name: str, text: str) -> Iterator[tuple[int, int]]:
 
 
 def _in_word(character: str) -> bool:
-    """Say whether a character continues a word; scripts without spaces between words do not."""
+    """Say whether a character continues a word; a character of a script without spaces does not."""
     return (character.isalnum() and character < "\u2e80") or character == "_"
 
 
 def _outermost(spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Yield the spans that lie in no other, in their order."""
+    """Yield the spans that are not inside another, in order."""
     reached = -1
     for start, end in sorted(spans, key=lambda span: (span[0], -span[1])):
         if end > reached:
@@ -161,45 +160,45 @@ def _outermost(spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
 
 
 # ------------------------------------------------------------------------------------------------- reading a response
-# A named choice is one character of the private use area, a letter that may stand for one another: a letter by itself,
-# or one in a form that leaves little doubt ("(B)", "option B"). Every quantifier is bounded, and every search has a
-# window, so that time grows with the length of a response and with nothing else.
+# A mark is a character of the private use area. Named choices, single letters and letters in a clear form ("(B)",
+# "option B") have marks of their own kinds. Every quantifier is bounded and every search has a window, so the time is
+# linear in the length of a response.
 
 _NAME, _LONE, _FORMED = 0xE000, 0xF000, 0xF020
-_MOST_NAMES = 0xF00
+_MAX_NAMES = 0xF00
 _WINDOW = 160
-"""So many characters before and behind a choice are looked at for what states it or denies it."""
-_MOST_GROUPS = 200
-"""So many mentions are looked at from the end of a response, and as many from its beginning."""
+"""Characters before and after a choice that are searched for a statement or denial."""
+_MAX_GROUPS = 200
+"""Mentions that are read from the beginning of a response, and from its end."""
 
 
 def _read(response: str, choices: _Choices) -> list[int]:
     text = _plain(response)
     marked, named = _mark_names(text, choices)
-    # whether a letter may stand for a choice; quick, and rather yes than no
+    # a quick test that may be wrongly true, never wrongly false
     lettered = bool(choices.letters) and (
         len(marked) < 60 or words.CAPITAL.search(marked) is not None or words.SMALL.search(marked) is not None
     )
     if len(named) == 1 and not lettered and words.DOUBTING.isdisjoint(marked.lower().split()):
-        return named  # as most responses are
-    found = _Reading(marked, named, choices, lettered).result() if named or lettered else []
-    return found or (list(range(choices.count)) if not named and words.ALL.search(marked) else [])
+        return named  # most responses end here
+    positions = _Reading(marked, named, choices, lettered).result() if named or lettered else []
+    return positions or (list(range(choices.count)) if not named and words.ALL.search(marked) else [])
 
 
 def _mark_names(text: str, choices: _Choices) -> tuple[str, list[int]]:
-    """Return a text with a mark in place of every choice that is named, and which choices the marks stand for."""
+    """Return a text with a mark in place of every named choice, and the choices of the marks."""
     lowered = text.lower()
     if len(lowered) != len(text):
         text = lowered
     flat = lowered.replace("\n", " ")
-    there = [pair for pair in choices.names if pair[1] in flat]
-    if not there:
+    present = [pair for pair in choices.names if pair[1] in flat]
+    if not present:
         return text, []
-    spans = {span: n for n, name in there for span in _whole_words(name, flat) if not _is_part(flat, *span)}
+    spans = {span: n for n, name in present for span in _whole_words(name, flat) if not _is_part(flat, *span)}
     marks: dict[int, str] = {}
     pieces, reached = [], 0
     for start, end in _outermost(spans):
-        mark = marks.setdefault(spans[start, end], chr(_NAME + min(len(marks), _MOST_NAMES)))
+        mark = marks.setdefault(spans[start, end], chr(_NAME + min(len(marks), _MAX_NAMES)))
         pieces += [text[reached:start], mark]
         reached = end
         other = _OR_OTHER.match(flat, end)  # "Hemophilia A or B" names both
@@ -207,7 +206,7 @@ def _mark_names(text: str, choices: _Choices) -> tuple[str, list[int]]:
             stem = flat[start:end].rpartition(" ")[0]
             twin = choices.exact.get(f"{stem} {other[2]}") if stem else None
             if twin is not None:
-                pieces += [other[1], marks.setdefault(twin, chr(_NAME + min(len(marks), _MOST_NAMES)))]
+                pieces += [other[1], marks.setdefault(twin, chr(_NAME + min(len(marks), _MAX_NAMES)))]
                 reached = other.end()
     return "".join([*pieces, text[reached:]]), list(marks)
 
@@ -216,7 +215,7 @@ _OR_OTHER = re.compile(r"( (?:or|and|vs\.?|and/or) )([a-z0-9]{1,3})\b")
 
 
 def _is_part(text: str, start: int, end: int) -> bool:
-    """Say whether a name is only a part of a word with a hyphen before it (non-Hodgkin), or of a decimal."""
+    """Say whether a name is part of a hyphenated word (non-Hodgkin) or of a decimal number."""
     if start > 1 and text[start - 1] == "-" and text[start - 2].isalpha():
         return True
     if start > 1 and text[start].isdigit() and text[start - 1] in ".," and text[start - 2].isdigit():
@@ -225,7 +224,7 @@ def _is_part(text: str, start: int, end: int) -> bool:
 
 
 class _Reading:
-    """One response of which it takes more than a look to say what it means."""
+    """A response that needs the full search."""
 
     def __init__(self, marked: str, named: list[int], choices: _Choices, lettered: bool) -> None:
         self._named, self._choices = named, choices
@@ -238,7 +237,7 @@ class _Reading:
             marked = words.COMMAND.sub("", marked.replace("\\boxed{", "\nfinal answer: "))
         self._bold = [marks for bold in words.BOLD.findall(marked) if (marks := _marks(bold))] if "**" in marked else []
         text = marked.lower()
-        for sign in words.MARKUP:  # several times as fast as one translation
+        for sign in words.MARKUP:  # several times as fast as str.translate
             text = text.replace(sign, " " if sign in "_|" else "")
         if "  " in text:
             text = words.SPACES.sub(" ", text)
@@ -247,18 +246,18 @@ class _Reading:
         if "if " in text:
             text = words.FORCED.sub("", text)
         self._text = words.LABEL.sub(self._label, text) if lettered else text
-        found = [*words.GROUP.finditer(self._text)]
-        if len(found) > 2 * _MOST_GROUPS:
-            found = found[:_MOST_GROUPS] + found[-_MOST_GROUPS:]
-        self._mentions = [_Group(at, self._text) for at in found]
+        groups = [*words.GROUP.finditer(self._text)]
+        if len(groups) > 2 * _MAX_GROUPS:
+            groups = groups[:_MAX_GROUPS] + groups[-_MAX_GROUPS:]
+        self._mentions = [_Group(match, self._text) for match in groups]
 
     def result(self) -> list[int]:
-        """Return the choices that are meant, by their positions."""
-        marks = self._ticked() or self._stated() or self._apart() or self._pointed_at() or self._left()
+        """Return the positions of the choices that the response means."""
+        marks = self._ticked() or self._stated() or self._apart() or self._pointed_at() or self._remaining()
         return list(dict.fromkeys(self._position(mark) for mark in marks))
 
     def _ticked(self) -> list[str]:
-        """Return the choices of lines with a tick, where not all have one."""
+        """Return the choices of lines with a tick, unless all lines have one."""
         if not words.TICK.search(self._text):
             return []
         lines = [line for line in self._text.split("\n") if words.MARK.search(line)]
@@ -267,7 +266,7 @@ class _Reading:
 
     @functools.cached_property
     def _groups(self) -> list[_Group]:
-        """Mentions that are not denied."""
+        """Mentions that the text does not deny."""
         return [group for group in self._mentions if not self._is_struck(group)]
 
     def _position(self, mark: str) -> int:
@@ -276,49 +275,55 @@ class _Reading:
             return self._named[code - _NAME]
         return self._choices.letters[chr(ord("A") + (code - _LONE) % (_FORMED - _LONE))]
 
-    def _label(self, found: re.Match[str]) -> str:
-        """Return a name without its letter; with it where that is another choice's, so that both count."""
-        marks = _marks(found[0])
+    def _label(self, match: re.Match[str]) -> str:
+        """Return a name without its letter; with it if the letter belongs to another choice, so that both count."""
+        marks = _marks(match[0])
         if len({self._position(mark) for mark in marks}) == 1:
             return min(marks)
         self._at_odds.update(marks)
         return ", ".join(marks)
 
     def _is_struck(self, group: _Group) -> bool:
-        """Say whether a mention is denied or set aside; of "A, B is wrong" only the last is."""
+        """Say whether the text denies a mention or sets it aside; in "A, B is wrong" only the last choice."""
         before = group.before
         if not words.DENYING.isdisjoint(words.WORD.findall(before)) and words.DENIED_BEFORE.search(before):
             return True
-        said = None if not _tells(group.then) else words.DENIED_AFTER.match(self._text, group.end, group.end + _WINDOW)
-        if said is None:
+        denial = (
+            None if not _tells(group.then) else words.DENIED_AFTER.match(self._text, group.end, group.end + _WINDOW)
+        )
+        if denial is None:
             return False
-        if len(group.marks) > 1 and words.SINGULAR.match(said[0]) and not words.JOINED.search(group.text):
+        if len(group.marks) > 1 and words.SINGULAR.match(denial[0]) and not words.JOINED.search(group.text):
             group.marks.pop()
             return False
         return True
 
     def _stated(self) -> list[str]:
         """Return the choices of the last statement of an answer."""
-        open_: list[str] = []
+        conditional: list[str] = []
         for group in reversed(self._mentions):
             if not self._states(group) or self._is_struck(group):
                 continue
-            if words.ONLY_IF.match(self._text, group.end):  # "X (if …)": another may be stated for another condition
-                open_ += group.marks
+            if words.ONLY_IF.match(
+                self._text, group.end
+            ):  # "X (if …)": the text may state another choice for another condition
+                conditional += group.marks
                 continue
-            if open_:
+            if conditional:
                 break
             more = words.NEXT_LINE.match(self._text, group.end, group.end + _WINDOW)
             stated = group.marks + (_marks(more[0]) if more else [])
             return stated if ord(stated[0]) < _LONE else self._unless_at_odds(stated)
-        return open_
+        return conditional
 
     def _states(self, group: _Group) -> bool:
         before = group.before
-        if before and (group.last in words.LEADING or not group.last.isascii()):  # quick, and no statement is without
-            found = words.STATES.search(before) or words.CHOOSES.search(before)
-            if found and not words.CONDITION.search(before):
-                start = found.start()
+        if before and (
+            group.last in words.LEADING or not group.last.isascii()
+        ):  # every statement passes this quick test
+            statement = words.STATES.search(before) or words.CHOOSES.search(before)
+            if statement and not words.CONDITION.search(before):
+                start = statement.start()
                 near = max(start - 20, before.rfind(", ", 0, start), before.rfind(")", 0, start), 0)
                 if not words.BLUNTS.search(before, near):
                     return True
@@ -328,7 +333,7 @@ class _Reading:
         return after is not None and not words.BLUNTS.search(after[0]) and not words.CONDITION.search(before)
 
     def _unless_at_odds(self, letters: list[str]) -> list[str]:
-        """Return letters that are stated, and beside them another choice's name where that stands by itself."""
+        """Return stated letters, with the name of another choice if that name stands alone."""
         alone = [mark for group in self._groups if self._is_alone(group) for mark in group.marks]
         names = [mark for mark in alone if ord(mark) < _LONE]
         return letters + names if len({self._position(mark) for mark in names}) == 1 else letters
@@ -344,20 +349,20 @@ class _Reading:
         return bool(words.ALONE_BEFORE.fullmatch(before) or words.ANNOUNCED.search(before))
 
     def _apart(self) -> list[str]:
-        """Return what a colon announces at the end, or the one choice that is a line or sentence by itself, or bold."""
+        """Return the choice after a colon at the end, or the only choice alone in a line or sentence, or in bold."""
         last = self._groups[-1] if self._groups else None
         if last and words.ANNOUNCED.search(last.before) and words.LAST.match(self._text, last.end):
             return last.marks
         alone = [mark for group in self._groups if self._is_alone(group) for mark in group.marks]
-        there = {mark for group in self._groups for mark in group.marks}
-        bold = [mark for marks in self._bold for mark in marks if mark in there]
+        present = {mark for group in self._groups for mark in group.marks}
+        bold = [mark for marks in self._bold for mark in marks if mark in present]
         for marks in (alone, bold):
             if len({self._position(mark) for mark in marks}) == 1:
                 return marks[:1]
         return []
 
     def _pointed_at(self) -> list[str]:
-        """Return the choices that the findings are said to speak for."""
+        """Return the choices that the findings suggest, as the text says."""
         marks: list[str] = []
         for group in self._groups:
             before = group.before
@@ -366,8 +371,8 @@ class _Reading:
                 marks += group.marks
         return marks
 
-    def _left(self) -> list[str]:
-        """Return all that is named and not denied; without names, letters in a form of letters."""
+    def _remaining(self) -> list[str]:
+        """Return all named choices that are not denied; without names, letters in a clear form."""
         if words.NONE_FITS.search(self._text):
             return []
         marks = [mark for group in self._groups for mark in group.marks]
@@ -383,23 +388,25 @@ class _Reading:
 
 
 class _Group:
-    """Choices that are mentioned together ("A, B or C"), with the words around them."""
+    """Choices mentioned together ("A, B or C"), with the words around them."""
 
     __slots__ = ("before", "end", "last", "marks", "start", "text", "then")
 
-    def __init__(self, found: re.Match[str], text: str) -> None:
-        self.start, self.end = found.span()
-        self.text = found[0]
+    def __init__(self, match: re.Match[str], text: str) -> None:
+        self.start, self.end = match.span()
+        self.text = match[0]
         self.marks = _marks(self.text)
         window = text[max(0, self.start - _WINDOW) : self.start]
         self.before = window[max(map(window.rfind, _SENTENCE_ENDS)) + 1 :]
-        """The words of the sentence before it."""
-        said = self.before.rstrip(" \n'(")
-        self.last = "" if said[-1:] in _SIGNS_OF_IS else said.rstrip(_AROUND).rpartition(" ")[2].lstrip(_AROUND)
-        """The last of them; empty after a colon and the like."""
+        """The words before the group in its sentence."""
+        words_before = self.before.rstrip(" \n'(")
+        self.last = (
+            "" if words_before[-1:] in _SIGNS_OF_IS else words_before.rstrip(_AROUND).rpartition(" ")[2].lstrip(_AROUND)
+        )
+        """The last word before the group; empty after a colon or similar sign."""
         then = _THEN.match(text, self.end)
         self.then = then[1] if then else ""
-        """The next word, or sign."""
+        """The next word or sign."""
 
 
 _SENTENCE_ENDS = ("\n", ". ", "! ", "? ", "; ")
@@ -416,53 +423,53 @@ def _marks(text: str) -> list[str]:
     return words.MARK.findall(text)
 
 
-def _tag(found: re.Match[str]) -> str:
-    return "\n" if found[1] else f"\n{found[2]}: " if words.NOUN_AT.search(found[2].lower()) else ""
+def _tag(match: re.Match[str]) -> str:
+    return "\n" if match[1] else f"\n{match[2]}: " if words.NOUN_AT.search(match[2].lower()) else ""
 
 
 # ----------------------------------------------------------------------------------------------------------- letters
 
 
 def _mark_letters(text: str, choices: _Choices) -> str:
-    """Return a text with marks in place of letters that stand alone and are no article, pronoun or part of a name."""
+    """Return a text with marks in place of single letters that are no article, pronoun or part of a name."""
     formed, label, stated, lone = _letter_patterns("".join(sorted(choices.letters)))
-    text = formed.sub(lambda found: _with_mark(found, _FORMED), text)
+    text = formed.sub(lambda match: _with_mark(match, _FORMED), text)
     for pattern in (label, stated):
-        text = pattern.sub(lambda found: _with_mark(found, _LONE), text)
-    kept: set[int] = set()
+        text = pattern.sub(lambda match: _with_mark(match, _LONE), text)
+    marked: set[int] = set()
 
-    def mark_lone(found: re.Match[str]) -> str:
-        if not _follows_fit(text, found.start(), kept):
-            return found[0]
-        kept.add(found.start())
-        return _with_mark(found, _LONE)
+    def mark_lone(match: re.Match[str]) -> str:
+        if not _follows_fit(text, match.start(), marked):
+            return match[0]
+        marked.add(match.start())
+        return _with_mark(match, _LONE)
 
     return lone.sub(mark_lone, text)
 
 
-def _follows_fit(text: str, start: int, kept: set[int]) -> bool:
+def _follows_fit(text: str, start: int, marked: set[int]) -> bool:
     """Say whether the word before a letter lets it stand for a choice ("is B", but not "vitamin B")."""
     before = words.WORD_BEFORE.search(text, max(0, start - 24), start)
     if before is None:
         return True
     word = before[1].lower()
-    if len(word) == 1 and before.start() in kept:
+    if len(word) == 1 and before.start() in marked:
         return True
-    if word in ("or", "and", "nor"):  # of "B or C" the second goes with the first
+    if word in ("or", "and", "nor"):  # in "B or C" the second letter follows the first
         first = before.start() - 1
-        return first < 0 or not text[first].isascii() or first in kept or not text[first].isalnum()
+        return first < 0 or not text[first].isascii() or first in marked or not text[first].isalnum()
     return word in words.BEFORE_LETTER
 
 
-def _with_mark(found: re.Match[str], base: int) -> str:
-    place = found.start(found.lastindex or 0) - found.start()
-    mark = chr(base + ord(found[found.lastindex or 0].upper()) - ord("A"))
-    return found[0][:place] + mark + found[0][place + 1 :]
+def _with_mark(match: re.Match[str], base: int) -> str:
+    place = match.start(match.lastindex or 0) - match.start()
+    mark = chr(base + ord(match[match.lastindex or 0].upper()) - ord("A"))
+    return match[0][:place] + mark + match[0][place + 1 :]
 
 
 @functools.lru_cache(maxsize=64)
 def _letter_patterns(letters: str) -> tuple[re.Pattern[str], ...]:
-    """Return what finds letters in a form that leaves little doubt, as labels, after what announces them, and alone."""
+    """Return the patterns of letters in a clear form, as labels, after an announcement, and alone."""
     either = f"[{letters}{letters.lower()}]"
     no_word_follows = rf"(?![A-Za-z0-9'+%]|-\w|\.\w|\. [a-z]| (?!(?:{words.AFTER_LETTER})\b)\w)"
     formed = re.compile(
@@ -478,7 +485,7 @@ def _letter_patterns(letters: str) -> tuple[re.Pattern[str], ...]:
         rf"[ \"'(*]{{0,4}}([{letters.lower()}])"
         rf"(?=[)\"'*.,;!]{{0,3}}(?: ?$|\n|[.,;!)] ))"
     )
-    # a speaker's "I" is no choice: it must end a sentence, or follow what announces an answer
+    # the pronoun "I" is no choice: the letter must end a sentence or follow an announcement
     lone = re.compile(
         rf"(?<![A-Za-z0-9'.+-])(?<![Nn]/)([{letters}])(?<!I(?!\W{{0,3}}(?:\Z|\n|\. ))(?<!is I)(?<!be I)(?<!: I))"
         rf"{no_word_follows}"

@@ -1,6 +1,6 @@
-"""Who takes a seat: a model under a pack's prompts, rules, or a human.
+"""Players of a seat: a model with the prompts of a pack, rules, or a person.
 
-``Player`` is what a new framework seats by default; ``LLMDoctor``, ``LLMPatient`` and ``LLMSummariser`` play the roles
+A new framework uses ``Player`` by default; ``LLMDoctor``, ``LLMPatient`` and ``LLMSummariser`` play the roles
 of ``core.agents.base`` (Johri et al. 2025, Methods).
 """
 
@@ -23,17 +23,17 @@ from core.asking.parts import (
     question_part,
     summary_part,
 )
-from core.asking.scene import Dialogue, Held, Material, Question, Said, Saying, Scene
+from core.asking.scene import AgentOutput, Dialogue, FinalMessage, Material, PatientKnowledge, Question, Scene
 from core.events import Purpose, RoleName, Speaker, Token, Waiting
 from core.prompts import PromptPack
 from core.words import arm_explained
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What rules are given to speak: which prompt a model would be sent, its values, and the dialogue.
+class RuleInput:
+    """The input of a rule: the name and values of the prompt that a model would receive, and the dialogue.
 
-    ``question`` is there where an answer is asked for.
+    ``question`` is set if the rule has to answer one.
     """
 
     prompt: str
@@ -43,20 +43,20 @@ class Asked:
     question: Question | None = None
 
 
-Rule = Callable[[Asked], str]
-"""Says what a seat says next, by rule."""
+Rule = Callable[[RuleInput], str]
+"""Returns the next message of a seat."""
 
 
 class Player(Agent, Protocol):
-    """Who sits in a seat."""
+    """A player of any seat."""
 
-    def say(self, prompt: str, scene: Scene, dialogue: Dialogue, **values: Any) -> AsyncIterator[Saying]:
-        """Say the next message, seeing the whole dialogue; ``prompt`` of the pack is the system's, with ``values``."""
+    def say(self, prompt: str, scene: Scene, dialogue: Dialogue, **values: Any) -> AsyncIterator[AgentOutput]:
+        """Yield the next message; the pack's ``prompt``, rendered with ``values``, is the system message."""
 
     def answer(
         self, prompt: str, scene: Scene, material: Material, question: Question, **values: Any
-    ) -> AsyncIterator[Saying]:
-        """Answer a question on what is shown, under a prompt as in ``say``."""
+    ) -> AsyncIterator[AgentOutput]:
+        """Answer a question on the material; ``prompt`` as in ``say``."""
 
 
 @dataclass(frozen=True)
@@ -69,21 +69,18 @@ class ModelPlayer:
 
     @property
     def name(self) -> str:
-        """Full name of the model."""
         return self.voice.model.name
 
-    def say(self, prompt: str, scene: Scene, dialogue: Dialogue, **values: Any) -> AsyncIterator[Saying]:
-        """Say the next message."""
+    def say(self, prompt: str, scene: Scene, dialogue: Dialogue, **values: Any) -> AsyncIterator[AgentOutput]:
         parts = [prompt_part(self.pack, prompt, "system", "system", **values), *dialogue_parts(dialogue, self.role)]
         return call(self.voice.within(self.pack.prompts[prompt]), parts, self.role, "dialogue", scene.seed)
 
     def answer(
         self, prompt: str, scene: Scene, material: Material, question: Question, **values: Any
-    ) -> AsyncIterator[Saying]:
-        """Answer the question."""
+    ) -> AsyncIterator[AgentOutput]:
         system = prompt_part(self.pack, prompt, "system", "system", **values)
-        asked = [*after_conversation(self.pack), question_part(self.pack, question)]
-        parts = [system, *dialogue_parts(material.dialogue, self.role), *asked]
+        dialogue = dialogue_parts(material.dialogue, self.role)
+        parts = [system, *dialogue, *after_conversation(self.pack), question_part(self.pack, question)]
         return call(self.voice.within(self.pack.prompts[prompt]), parts, self.role, "answer", scene.seed)
 
 
@@ -95,15 +92,13 @@ class RulePlayer:
     name: str
     rule: Rule
 
-    def say(self, prompt: str, scene: Scene, dialogue: Dialogue, **values: Any) -> AsyncIterator[Saying]:
-        """Say the next message."""
-        return at_once(self.role, "dialogue", self.rule(Asked(prompt, scene, dialogue, values)))
+    def say(self, prompt: str, scene: Scene, dialogue: Dialogue, **values: Any) -> AsyncIterator[AgentOutput]:
+        return at_once(self.role, "dialogue", self.rule(RuleInput(prompt, scene, dialogue, values)))
 
     def answer(
         self, prompt: str, scene: Scene, material: Material, question: Question, **values: Any
-    ) -> AsyncIterator[Saying]:
-        """Answer the question."""
-        return at_once(self.role, "answer", self.rule(Asked(prompt, scene, material.dialogue, values, question)))
+    ) -> AsyncIterator[AgentOutput]:
+        return at_once(self.role, "answer", self.rule(RuleInput(prompt, scene, material.dialogue, values, question)))
 
 
 Listen = Callable[[Speaker], Awaitable[str]]
@@ -112,35 +107,33 @@ Listen = Callable[[Speaker], Awaitable[str]]
 
 @dataclass(frozen=True)
 class Human:
-    """Speaks from a seat by hand; what a question needs to be answered is shown with it."""
+    """A person who types the messages of a seat; a question comes with the material to answer it."""
 
     role: Speaker
     listen: Listen
     name = "human"
 
-    async def said(self, purpose: Purpose, prompt: str = "", choices: Sequence[str] = ()) -> AsyncIterator[Saying]:
-        """Wait for what is said, with ``prompt`` (empty: the next message of the dialogue) before the human's eyes."""
+    async def wait(self, purpose: Purpose, prompt: str = "", choices: Sequence[str] = ()) -> AsyncIterator[AgentOutput]:
+        """Wait for the person's message; ``prompt`` is displayed (empty: the next message of the dialogue)."""
         yield Waiting(role=self.role, purpose=purpose, prompt=prompt, choices=tuple(choices))
         text = (await self.listen(self.role)).strip()
         yield Token(role=self.role, purpose=purpose, text=text)
-        yield Said(text)
+        yield FinalMessage(text)
 
-    def ask(self, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
-        """Wait for the next question or the final diagnosis."""
-        return self.said("dialogue")
+    def ask(self, scene: Scene, dialogue: Dialogue) -> AsyncIterator[AgentOutput]:
+        return self.wait("dialogue")
 
-    def reply(self, held: Held, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
-        """Wait for the next reply."""
-        return self.said("dialogue")
+    def reply(self, knowledge: PatientKnowledge, scene: Scene, dialogue: Dialogue) -> AsyncIterator[AgentOutput]:
+        return self.wait("dialogue")
 
-    def answer(self, scene: Scene, material: Material, question: Question) -> AsyncIterator[Saying]:
-        """Wait for the answer to a question, saying what it is given from and showing the case where it is written."""
+    def answer(self, scene: Scene, material: Material, question: Question) -> AsyncIterator[AgentOutput]:
+        """Wait for the answer to a question; display the arm, and the case if it is written."""
         written = [part for part in (material.text, material.examination) if part is not None]
-        asked = arm_explained(material.format, question.question_type)
-        return self.said("answer", "\n\n".join([asked, *written, question.text]), question.choices)
+        explanation = arm_explained(material.format, question.question_type)
+        return self.wait("answer", "\n\n".join([explanation, *written, question.text]), question.choices)
 
     def differential(self, scene: Scene, dialogue: Dialogue) -> None:
-        """Return nothing: a human is not asked for a belief."""
+        """Return ``None``: a person states no belief."""
 
 
 @dataclass(frozen=True)
@@ -150,52 +143,48 @@ class HumanPlayer:
     human: Human
     name = Human.name
 
-    def say(self, prompt: str, scene: Scene, dialogue: Dialogue, **values: Any) -> AsyncIterator[Saying]:
-        """Wait for the next message."""
-        return self.human.said("dialogue")
+    def say(self, prompt: str, scene: Scene, dialogue: Dialogue, **values: Any) -> AsyncIterator[AgentOutput]:
+        return self.human.wait("dialogue")
 
     def answer(
         self, prompt: str, scene: Scene, material: Material, question: Question, **values: Any
-    ) -> AsyncIterator[Saying]:
-        """Wait for the answer."""
+    ) -> AsyncIterator[AgentOutput]:
         return self.human.answer(scene, material, question)
 
 
 class LLMDoctor(ModelAgent):
-    """The model under test: asks, and answers in every arm."""
+    """The model under test: takes the history, and answers in every arm."""
 
     prompt = "doctor"
 
-    def ask(self, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
-        """Say the next message, seeing the whole dialogue."""
+    def ask(self, scene: Scene, dialogue: Dialogue) -> AsyncIterator[AgentOutput]:
         return call(self._voice, consultation_parts(self._pack, scene, dialogue), "doctor", "dialogue", scene.seed)
 
-    def answer(self, scene: Scene, material: Material, question: Question) -> AsyncIterator[Saying]:
-        """Answer after the dialogue or the written case."""
+    def answer(self, scene: Scene, material: Material, question: Question) -> AsyncIterator[AgentOutput]:
         parts = answer_parts(self._pack, scene, material, question)
         voice = self._voice.within(self._pack.prompts[answer_prompt(question.question_type)])
         return call(voice, parts, "doctor", "answer", scene.seed)
 
     def differential(self, scene: Scene, dialogue: Dialogue) -> None:
-        """Return nothing: a language model's belief costs a call, so it is not asked for here."""
+        """Return ``None``: a language model's belief costs a call; see ``core.agents.probe``."""
 
 
 class LLMPatient(ModelAgent):
-    """The simulated patient: holds the vignette without its question and sees neither choices nor answer."""
+    """The simulated patient: knows the vignette without its question, and neither choices nor answer."""
 
     prompt = "patient"
 
-    def reply(self, held: Held, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
-        """Answer the doctor's last message in one sentence; raise ``UsageError`` for a persona the pack cannot say."""
-        parts = patient_parts(self._pack, held, scene, dialogue)
+    def reply(self, knowledge: PatientKnowledge, scene: Scene, dialogue: Dialogue) -> AsyncIterator[AgentOutput]:
+        """Answer the doctor's last message; raise ``UsageError`` if the pack has no prompt for the persona."""
+        parts = patient_parts(self._pack, knowledge, scene, dialogue)
         return call(self._voice, parts, "patient", "dialogue", scene.seed)
 
 
 class LLMSummariser(ModelAgent):
-    """Joins the patient's lines and has them rewritten as one paragraph in the third person."""
+    """Rewrites the patient's messages as one paragraph in the third person."""
 
     prompt = "summariser"
 
-    def summarise(self, lines: Sequence[str]) -> AsyncIterator[Saying]:
-        """Summarise the patient's lines, which is all that the model is given."""
+    def summarise(self, lines: Sequence[str]) -> AsyncIterator[AgentOutput]:
+        """Summarise the patient's messages; the model sees nothing else."""
         return call(self._voice, [summary_part(self._pack, lines)], "summariser", "summarise")

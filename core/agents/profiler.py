@@ -1,12 +1,12 @@
-"""Profiles by a language model (Oh et al., profile generator): a filter first, then the profile, each checked.
+"""Profiles by a language model (Oh et al., profile generator): first a filter, then the profile; both are checked.
 
-Both replies are JSON (``core.asking.ask``); where none can be used, ``ProfilingError`` says so. A provider's failure is
-``CallFailed``, and no word on the case.
+Both replies are JSON (``core.asking.ask``). If no reply can be used, ``ProfilingError`` says so. If the provider fails,
+``CallFailed`` is raised and nothing is known about the case.
 
-The filter sees question, choices and answer, for three of its reasons are about them. The profile prompt is not shown
-question and choices, which would tempt a model to write what tells them apart; it is told the answer, because what it
-makes up must not contradict it and only a model that knows it can keep clear of it. A fact that names the answer, or a
-result that the vignette does not hold, is dropped (``core.text.profile_check``).
+The filter sees question, choices and answer, because three of its reasons are about them. The profile prompt does not
+contain question and choices, which would tempt a model to write what separates them. It contains the answer, because
+imputed facts must not contradict it. A fact that names the answer, or a result that is not in the vignette, is dropped
+(``core.text.profile_check``).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
-from core.asking.ask import MAX_ASKS, Asked, Request, ask, read_json
+from core.asking.ask import MAX_ASKS, Parsed, Request, ask, read_json
 from core.asking.calls import ModelAgent
 from core.asking.parts import instruction_part
 from core.case import Case, Fact, Profile, Section
@@ -28,7 +28,7 @@ from core.text.profile_check import Checked, Dropped, check_profile, has_complai
 from core.text.profiles import Generated, Reason
 
 PROMPTS = ("filter", "profile")
-"""The prompts that a pack must have."""
+"""Prompts that a pack must have."""
 REASON_MEANINGS: dict[Reason, str] = {
     "research_setting": "it is set in a study, a trial or a laboratory experiment, not in the care of one patient",
     "abstract_concept": "it asks for statistics, ethics or a mechanism rather than about a patient",
@@ -50,20 +50,20 @@ class _Filtered(_Reply):
     note: str = ""
 
     @model_validator(mode="after")
-    def _reason_where_unsuitable(self) -> _Filtered:
+    def _check_reason(self) -> _Filtered:
         if not self.suitable and self.reason is None:
             raise ValueError("an unsuitable question needs one of the reasons")
         return self
 
 
-class _Told(_Reply):
+class _HistoryFact(_Reply):
     key: Text
     value: Text
     lay: str = ""
     imputed: bool = False
 
 
-class _Shown(_Reply):
+class _Result(_Reply):
     key: Text
     value: Text
     section: Section
@@ -71,14 +71,14 @@ class _Shown(_Reply):
 
 class _Proposed(_Reply):
     speaker: Literal["patient", "caregiver"] | None = None
-    demographics: list[_Told] = []
-    basic: list[_Told] = Field(min_length=1)
-    optional: list[_Shown] = []
+    demographics: list[_HistoryFact] = []
+    basic: list[_HistoryFact] = Field(min_length=1)
+    optional: list[_Result] = []
 
 
 @dataclass(frozen=True)
 class Profiled:
-    """The profiler's last word on a case: what it made, what was dropped of it, and the calls that led there."""
+    """The profiler's result for a case: the profile, dropped facts, and the ids of the calls."""
 
     generated: Generated
     dropped: tuple[Dropped, ...]
@@ -86,53 +86,60 @@ class Profiled:
 
 
 class LLMProfiler(ModelAgent):
-    """Filters cases and writes their profiles by a chat model under the pack's prompts ``filter`` and ``profile``."""
+    """Filters cases and writes profiles, with the pack's prompts ``filter`` and ``profile``."""
 
     async def generate(self, case: Case) -> AsyncIterator[Token | Called | Profiled]:
-        """Yield the calls and at last the word on a case.
+        """Yield the calls, then ``Profiled``.
 
-        Raises ``ProfilingError`` where no reply can be used, ``CallFailed`` where the provider fails.
+        Raises:
+            ProfilingError: No reply can be used.
+            CallFailed: The provider fails.
         """
         calls: tuple[str, ...] = ()
         filtered: _Filtered | None = None
-        shown = {"vignette": case.vignette, "question": case.question, "choices": case.choices, "answer": case.answer}
-        asked = {**shown, "reasons": list(REASON_MEANINGS.items())}
-        async for item in self._ask(case, "filter", asked, _Filtered, partial(read_json, form=_Filtered)):
-            if isinstance(item, Asked):
+        values: dict[str, Any] = {
+            "vignette": case.vignette,
+            "question": case.question,
+            "choices": case.choices,
+            "answer": case.answer,
+            "reasons": list(REASON_MEANINGS.items()),
+        }
+        async for item in self._ask(case, "filter", values, _Filtered, partial(read_json, form=_Filtered)):
+            if isinstance(item, Parsed):
                 filtered, calls = item.value, item.call_ids
             else:
                 yield item
         assert filtered is not None
         if not filtered.suitable:
-            word = Generated(suitable=False, reason=filtered.reason, note=filtered.note.strip(), made_by=self.name)
-            yield Profiled(word, (), calls)
+            generated = Generated(suitable=False, reason=filtered.reason, note=filtered.note.strip(), made_by=self.name)
+            yield Profiled(generated, (), calls)
             return
         values = {"vignette": case.vignette, "answer": case.answer, "sections": get_args(Section)}
-        async for found in self._ask(case, "profile", values, _Proposed, lambda text: _read_profile(text, case)):
-            if not isinstance(found, Asked):
-                yield found
-            elif found.value is not None:
-                speaker, checked = found.value
+        async for profiling in self._ask(case, "profile", values, _Proposed, lambda text: _read_profile(text, case)):
+            if not isinstance(profiling, Parsed):
+                yield profiling
+            elif profiling.value is not None:
+                speaker, checked = profiling.value
                 profile = checked.profile.model_copy(update={"made_by": self.name})
-                note, lost = filtered.note.strip(), len(checked.dropped)
-                if lost:
+                note, dropped = filtered.note.strip(), len(checked.dropped)
+                if dropped:
                     facts = (
                         "1 proposed fact did not hold and was"
-                        if lost == 1
-                        else f"{lost} proposed facts did not hold and were"
+                        if dropped == 1
+                        else f"{dropped} proposed facts did not hold and were"
                     )
                     note = f"{note} {facts} dropped.".strip()
-                word = Generated(suitable=True, note=note, speaker=speaker, profile=profile, made_by=self.name)
-                yield Profiled(word, checked.dropped, calls + found.call_ids)
+                generated = Generated(suitable=True, note=note, speaker=speaker, profile=profile, made_by=self.name)
+                yield Profiled(generated, checked.dropped, calls + profiling.call_ids)
 
     async def _ask(
         self, case: Case, prompt: str, values: dict[str, Any], form: type[BaseModel], read: Callable[[str], T]
-    ) -> AsyncIterator[Token | Called | Asked[T]]:
-        """Ask until the reply can be used; ``Asked`` with a value comes last."""
+    ) -> AsyncIterator[Token | Called | Parsed[T]]:
+        """Yield the calls, then ``Parsed`` with a value; raise ``ProfilingError`` if no reply can be used."""
         sent = [instruction_part(self._pack, prompt, **values)]
         request = Request(prompt, sent, "profiler", "profile", read, form=form)
         async for item in ask(self._voice, self._pack, request):
-            if isinstance(item, Asked) and item.value is None:
+            if isinstance(item, Parsed) and item.value is None:
                 raise ProfilingError(
                     f"{self.name} gave no {prompt} that can be used for {case.case_key} in {MAX_ASKS} replies "
                     f"({item.fault}): use another model, or write the profile on the page Data."
@@ -141,7 +148,7 @@ class LLMProfiler(ModelAgent):
 
 
 def _read_profile(text: str, case: Case) -> tuple[Literal["patient", "caregiver"], Checked]:
-    """Read and check a profile; one without a chief complaint cannot be used."""
+    """Return the speaker and the checked profile; raise ``ValueError`` for one without a chief complaint."""
     proposed = read_json(text, _Proposed)
     checked = check_profile(
         case,
@@ -156,5 +163,5 @@ def _read_profile(text: str, case: Case) -> tuple[Literal["patient", "caregiver"
     return proposed.speaker or case.speaker, checked
 
 
-def _facts(told: Sequence[_Told]) -> tuple[Fact, ...]:
-    return tuple(Fact(key=f.key, value=f.value, lay=f.lay.strip() or f.value, imputed=f.imputed) for f in told)
+def _facts(facts: Sequence[_HistoryFact]) -> tuple[Fact, ...]:
+    return tuple(Fact(key=f.key, value=f.value, lay=f.lay.strip() or f.value, imputed=f.imputed) for f in facts)

@@ -1,8 +1,7 @@
-"""Asks a model for a reply in a form that can be read: held to a schema where its server can, repaired where it cannot.
+"""Requests whose reply must be parsed: with a JSON schema if the server supports it, and with up to two repairs.
 
-A reply that cannot be read is never asked for again in the same words: the model is shown what it wrote, what is wrong
-with it and the form that is wanted, at most twice. What stays unreadable is said so, with the calls that led there.
-What a model writes is data: JSON is looked for in it, with or without prose and code fences around it.
+A repair shows the model its reply, the fault and the expected form. If the reply is still unreadable, the result says
+so and names the calls. A model's text is data: the parser finds JSON in it, with or without prose and code fences.
 """
 
 from __future__ import annotations
@@ -20,24 +19,24 @@ from pydantic import BaseModel, ValidationError
 
 from core.asking.calls import Voice, call
 from core.asking.parts import Part, instruction_part
-from core.asking.scene import Said
+from core.asking.scene import FinalMessage
 from core.events import Called, Purpose, RoleName, Token
 from core.models.base import Message
 from core.prompts import PromptPack, load_pack
 from core.words import fault_of
 
 MAX_ASKS = 3
-"""The question, and two repairs."""
+"""The request and two repairs."""
 _QUOTED = 4_000
-"""Characters of an unreadable reply that the model is shown of it."""
+"""Characters of an unreadable reply that a repair repeats."""
 _MOST_OPENINGS = 2_000
-"""Brackets of a reply that are looked at: a text of nothing else would take minutes."""
+"""Opening brackets of a reply that are tried; a text of nothing but brackets would take minutes."""
 _OPENING = re.compile(r"[\[{]")
 _TRAILING_COMMA = re.compile(r",(?=\s*[\]}])")
 _SHORTEST = 3
-"""Letters and digits that a quotation has at least; a name of one letter quotes nothing."""
+"""Minimum number of letters and digits in a quotation."""
 _MOST_PLACES = 1_000
-"""Places of a text that hold a quotation inside longer words: more would be a text made to take long."""
+"""Occurrences of a quotation inside longer words that are tried, so that no text takes long."""
 _QUOTES = str.maketrans({"’": "'", "‘": "'", "“": '"', "”": '"'})
 
 T = TypeVar("T")
@@ -46,11 +45,13 @@ M = TypeVar("M", bound=BaseModel)
 
 @dataclass(frozen=True)
 class Request(Generic[T]):
-    """What is asked, and how the reply is read.
+    """A request and the parser of its reply.
 
-    ``prompt`` is the prompt in ``messages`` whose limit holds. ``read`` raises ``ValueError``, in words that can be
-    said to the model, for a reply that it cannot read; ``wanted`` names the form after "Reply again with". ``form`` is
-    that form as JSON, for a server that can hold its model to it.
+    Attributes:
+        prompt: The prompt in ``messages`` whose token limit holds.
+        read: Parses a reply; raises ``ValueError`` with a message that the model can act on.
+        wanted: The expected form, in words that follow "Reply again with".
+        form: The expected form as a JSON schema, for servers that support one.
     """
 
     prompt: str
@@ -64,10 +65,10 @@ class Request(Generic[T]):
 
 
 @dataclass(frozen=True)
-class Asked(Generic[T]):
-    """What came of a request: ``value``, or ``fault`` in words where no reply could be read, and the calls of both.
+class Parsed(Generic[T]):
+    """The result of a request: ``value``, or ``fault`` if no reply could be parsed, with the ids of all calls.
 
-    ``cut`` says that the last reply was stopped by its limit.
+    ``cut`` says that the last reply reached its token limit.
     """
 
     value: T | None
@@ -76,17 +77,17 @@ class Asked(Generic[T]):
     cut: bool = False
 
 
-async def ask(voice: Voice, pack: PromptPack, request: Request[T]) -> AsyncIterator[Token | Called | Asked[T]]:
-    """Yield the calls, at most ``MAX_ASKS``, and at last ``Asked``; raises ``CallFailed`` where the provider fails."""
+async def ask(voice: Voice, pack: PromptPack, request: Request[T]) -> AsyncIterator[Token | Called | Parsed[T]]:
+    """Yield at most ``MAX_ASKS`` calls, then ``Parsed``. Raises ``CallFailed`` if the provider fails."""
     voice = voice.within(pack.prompts[request.prompt], request.form)
     repairs = pack if "repair" in pack.prompts else _shared()
     messages, calls = list[Part | Message](request.messages), list[str]()
-    said, fault = Said(""), ""
+    reply, fault = FinalMessage(""), ""
     for _ in range(MAX_ASKS):
         limit = None
         async for item in call(voice, messages, request.role, request.purpose, request.seed):
-            if isinstance(item, Said):
-                said = item
+            if isinstance(item, FinalMessage):
+                reply = item
                 calls += [item.call_id] if item.call_id else []
                 continue
             if isinstance(item, Called):
@@ -94,22 +95,22 @@ async def ask(voice: Voice, pack: PromptPack, request: Request[T]) -> AsyncItera
             if isinstance(item, Token | Called):
                 yield item
         try:
-            yield Asked(request.read(said.text), "", tuple(calls), said.cut)
+            yield Parsed(request.read(reply.text), "", tuple(calls), reply.cut)
             return
         except ValueError as error:  # pydantic's and json's errors are ValueErrors
             fault = fault_of(error, "the reply")
-        if said.cut:
+        if reply.cut:
             fault += f"; it was cut off at its limit of {limit or 'so many'} tokens"
         messages += [
-            {"role": "assistant", "content": said.text.strip()[:_QUOTED] or "(nothing)"},
+            {"role": "assistant", "content": reply.text.strip()[:_QUOTED] or "(nothing)"},
             instruction_part(repairs, "repair", fault=fault, wanted=request.wanted),
         ]
-    yield Asked(None, fault, tuple(calls), said.cut)
+    yield Parsed(None, fault, tuple(calls), reply.cut)
 
 
-def unreadable(voice: Voice, asked: Asked[Any]) -> str:
-    """Say in a sentence that no reply could be read, and why."""
-    return f"{voice.model.name} gave no readable answer in {MAX_ASKS} tries: {asked.fault}."
+def unreadable(voice: Voice, parsed: Parsed[Any]) -> str:
+    """Return a sentence that says why no reply could be parsed."""
+    return f"{voice.model.name} gave no readable answer in {MAX_ASKS} tries: {parsed.fault}."
 
 
 @cache
@@ -118,16 +119,19 @@ def _shared() -> PromptPack:
 
 
 def read_json(text: str, form: type[M]) -> M:
-    """Return the last JSON of that form in a text: what comes before it may be thought aloud.
+    """Return the last JSON value of a form in a text; earlier values may be part of the model's reasoning.
 
-    Raises ``ValueError`` where there is none. A bare list is taken for the one field of a form that has but one.
+    If the form has a single field, a bare list is its value.
+
+    Raises:
+        ValueError: The text contains no such JSON.
     """
     fault: ValueError = ValueError("it holds no JSON object that is whole")
     first = _OPENING.search(text)
-    # a list within an object that was cut off is not all of it
+    # a list inside an object that was cut off may be incomplete
     wrapped = next(iter(form.model_fields)) if len(form.model_fields) == 1 and first and first[0] == "[" else None
-    for tried in (text, _TRAILING_COMMA.sub("", text)):
-        for value in reversed(json_in(tried)):
+    for candidate in (text, _TRAILING_COMMA.sub("", text)):
+        for value in reversed(json_in(candidate)):
             if isinstance(value, list) and not wrapped:
                 continue
             try:
@@ -138,52 +142,52 @@ def read_json(text: str, form: type[M]) -> M:
 
 
 def json_in(text: str) -> list[Any]:
-    """Return the outermost JSON objects and lists of a text, in their order."""
+    """Return the outermost JSON objects and lists of a text, in order."""
     decoder, values, at = json.JSONDecoder(), list[Any](), 0
     for _ in range(_MOST_OPENINGS):
-        found = _OPENING.search(text, at)
-        if found is None:
+        opening = _OPENING.search(text, at)
+        if opening is None:
             break
         try:
-            value, at = decoder.raw_decode(text, found.start())
+            value, at = decoder.raw_decode(text, opening.start())
             values.append(value)
         except RecursionError:
             raise ValueError("its JSON is nested too deeply") from None
         except ValueError:
-            at = found.end()
+            at = opening.end()
     return values
 
 
 def quotation(words: str, text: str) -> str | None:
-    """Return the words as they stand in a text, whatever their quotes, spaces and case of letters; else ``None``.
+    """Return the words as written in a text, ignoring quotes, spaces and case; ``None`` if the text lacks them.
 
-    The time grows with the length of both, whatever a model wrote: no pattern is searched that could backtrack.
+    The time is linear in the length of both, whatever the model wrote: no pattern can backtrack.
     """
-    wanted, _ = _spaced(words.translate(_QUOTES).strip(" \n\"'….").split())
-    if sum(map(str.isalnum, wanted)) < _SHORTEST:
+    needle, _ = _spaced(words.translate(_QUOTES).strip(" \n\"'….").split())
+    if sum(map(str.isalnum, needle)) < _SHORTEST:
         return None
     tokens = list(re.finditer(r"\S+", text.translate(_QUOTES)))
     spaced, starts = _spaced([token[0] for token in tokens])
     at = -1
     for _ in range(_MOST_PLACES):
-        at = spaced.find(wanted, at + 1)
+        at = spaced.find(needle, at + 1)
         if at < 0:
             break
-        end = at + len(wanted)
+        end = at + len(needle)
         if not (_is_word(spaced[at - 1 : at]) or _is_word(spaced[end : end + 1])):
             return text[_place(at, starts, tokens) : _place(end - 1, starts, tokens) + 1]
     return None
 
 
 def _spaced(tokens: Sequence[str]) -> tuple[str, list[int]]:
-    """Return the tokens in small letters with one space between, and where each begins there."""
-    # a letter whose small form has another length would move all that follows it
+    """Return the tokens in lower case with one space between them, and the start of each."""
+    # a letter whose lower case has another length would shift the positions after it
     small = ["".join(low if len(low := letter.lower()) == 1 else letter for letter in token) for token in tokens]
     return " ".join(small), list(accumulate((len(token) + 1 for token in small), initial=0))
 
 
 def _place(at: int, starts: Sequence[int], tokens: Sequence[re.Match[str]]) -> int:
-    """Return where a character of the spaced text stands in the original."""
+    """Return the position in the original text of a character of the spaced text."""
     number = bisect_right(starts, at) - 1
     return tokens[number].start() + at - starts[number]
 

@@ -1,9 +1,10 @@
-"""A reply is paid for once: what is asked in a job is journaled as it is answered, and remembered when asked again.
+"""A reply is paid for once: every call of a job is journaled, and answered from the journal when it is repeated.
 
-A job opens ``Replies`` and names the piece of work that asks (``Replies.unit``); ``core.asking.calls.call`` finds it in
-its context, so that no framework and no agent knows of it. Work that was cut short is done again from its beginning: it
-is given the replies it was given before, as long as it asks the same, and goes on with real calls where they end. What
-takes up a trial at some place (a fork, one step run again) is given what the trial was told to the same questions.
+A job opens a ``ReplyCache`` and names the unit of work that makes calls (``ReplyCache.unit``, usually a trial).
+``core.asking.calls.call`` finds the unit in its context, so no framework and no agent knows about the cache. An
+interrupted unit starts again from its beginning: it receives the stored replies as long as it sends the same requests,
+and makes real calls from there on. A fork of a trial, or a repeated step, receives the replies of that trial to the
+same requests.
 """
 
 from __future__ import annotations
@@ -33,25 +34,25 @@ from core.models.prices import total
 from core.words import money
 
 _GRADING = '"role":"grader"'
-"""Stands in the lines of a journal that hold what a grader said."""
+"""Text that every journal line with a grader's reply contains."""
 _UNIT: ContextVar[Unit | None] = ContextVar("unit", default=None)
 
 
-class Over(Exception):
-    """The job ends: nothing more is to be asked in it. What was asked is journaled, and the work is left unfinished."""
+class JobOver(Exception):
+    """The job has ended and makes no more calls. Earlier calls are journaled; the unit stays unfinished."""
 
 
 @dataclass
-class Remembered:
-    """A reply that was paid for before, and whether it was asked for again."""
+class StoredReply:
+    """A reply that is already paid for. ``used`` says whether this go requested it again."""
 
     call: CallRecord
     used: bool = False
 
 
 @dataclass
-class Took:
-    """What some pieces of work took together; ``cost_usd`` is ``None`` where a price is not known."""
+class WorkTotals:
+    """Totals over some units of work. ``cost_usd`` is ``None`` if a price is unknown."""
 
     pieces: int = 0
     calls: int = 0
@@ -59,297 +60,318 @@ class Took:
     cost_usd: float | None = 0.0
 
     def add(self, call: CallRecord) -> None:
-        """Count a call."""
         dollars = call.cost_usd if call.error is None else call.cost_usd or 0.0
         self.calls += 1
         self.tokens += call.prompt_tokens + call.completion_tokens
         self.cost_usd = total((self.cost_usd, dollars))
 
-    def __add__(self, other: Took) -> Took:
+    def __add__(self, other: WorkTotals) -> WorkTotals:
         dollars = total((self.cost_usd, other.cost_usd))
-        return Took(self.pieces + other.pieces, self.calls + other.calls, self.tokens + other.tokens, dollars)
+        return WorkTotals(self.pieces + other.pieces, self.calls + other.calls, self.tokens + other.tokens, dollars)
 
-    def scaled(self, pieces: int) -> Took:
-        """Return what so many pieces take at the same rate."""
+    def scaled(self, pieces: int) -> WorkTotals:
+        """Return the totals of ``pieces`` units at the same rate."""
         rate = pieces / self.pieces
         dollars = None if self.cost_usd is None else rate * self.cost_usd
-        return Took(pieces, round(rate * self.calls), round(rate * self.tokens), dollars)
+        return WorkTotals(pieces, round(rate * self.calls), round(rate * self.tokens), dollars)
 
     @property
     def in_words(self) -> str:
-        """Calls, tokens and US dollars."""
         price = "cost unknown" if self.cost_usd is None else money(self.cost_usd)
         return f"{self.calls:,} calls, {self.tokens:,} tokens, {price}"
 
 
 @dataclass
-class Memory:
-    """What a journal says of earlier goes: replies of unfinished work, those that hold elsewhere, and what was spent.
+class JournaledReplies:
+    """The state of a job after its earlier goes, read from the journal.
 
-    ``units`` are unit → key → replies in the order in which they were asked for; ``cost_usd`` counts known prices.
-    ``others`` are key → replies to any piece of work, which are given where a job shares them: what graders said.
-    ``given`` are unit → key → replies that another run's work was given and that hold in this unit, too. ``took`` is
-    what the pieces that were ended took.
+    ``units``: unit → key → replies of unfinished units, in the order of their requests.
+    ``others``: key → replies that hold in any unit of a job that shares them (replies of graders).
+    ``given``: unit → key → replies from another run that hold in this unit too.
+    ``cost_usd``: sum of the known prices.
+    ``totals``: totals of the finished units.
     """
 
-    units: dict[str, dict[str, list[Remembered]]] = field(default_factory=dict)
-    others: dict[str, list[Remembered]] = field(default_factory=dict)
-    given: Mapping[str, Mapping[str, list[Remembered]]] = field(default_factory=dict)
+    units: dict[str, dict[str, list[StoredReply]]] = field(default_factory=dict)
+    others: dict[str, list[StoredReply]] = field(default_factory=dict)
+    given: Mapping[str, Mapping[str, list[StoredReply]]] = field(default_factory=dict)
     cost_usd: float = 0.0
-    took: Took = field(default_factory=Took)
+    totals: WorkTotals = field(default_factory=WorkTotals)
 
     @classmethod
-    def of(cls, path: Path, ours: Callable[[str], bool] = lambda unit: True, about: Sequence[str] = ()) -> Memory:
-        """Read a journal, or nothing where there is none; only units that are ``ours`` and lines ``about`` it count."""
-        memory, begun = cls(), dict[str, Took]()
+    def of(
+        cls, path: Path, includes: Callable[[str], bool] = lambda unit: True, about: Sequence[str] = ()
+    ) -> JournaledReplies:
+        """Read a journal; a missing file gives an empty state.
+
+        Args:
+            path: The journal.
+            includes: Whether the replies of a unit count.
+            about: Read only lines that contain one of these texts; empty reads all.
+        """
+        state, unfinished = cls(), dict[str, WorkTotals]()
         for _, line in read_lines(path, about=about) if path.exists() else ():
             match line:
-                case ReplyLine() if ours(line.unit):
-                    memory.cost_usd += line.call.cost_usd or 0.0
-                    begun.setdefault(line.unit, Took(1)).add(line.call)
-                    if line.call.error is None:  # a failure is no reply: it is asked for again
-                        reply = Remembered(line.call)
-                        memory.units.setdefault(line.unit, {}).setdefault(line.key, []).append(reply)
+                case ReplyLine() if includes(line.unit):
+                    state.cost_usd += line.call.cost_usd or 0.0
+                    unfinished.setdefault(line.unit, WorkTotals(1)).add(line.call)
+                    if line.call.error is None:  # a failed call has no reply and is repeated
+                        reply = StoredReply(line.call)
+                        state.units.setdefault(line.unit, {}).setdefault(line.key, []).append(reply)
                         if line.call.role == "grader":
-                            memory.others.setdefault(line.key, []).append(reply)
-                case TrialLine() if ours(line.trial_id):
-                    for kept in chain.from_iterable(memory.units.pop(line.trial_id, {}).values()):
-                        kept.call = kept.call.model_copy(update={"request": {}})  # of these, what was said is enough
+                            state.others.setdefault(line.key, []).append(reply)
+                case TrialLine() if includes(line.trial_id):
+                    for reply in chain.from_iterable(state.units.pop(line.trial_id, {}).values()):
+                        # a grader's reply stays in ``others``, which needs no request: save its memory
+                        reply.call = reply.call.model_copy(update={"request": {}})
                     calls = (event.call for event in line.events if isinstance(event, Called))
-                    took = begun.pop(line.trial_id, Took(1))
+                    totals = unfinished.pop(line.trial_id, WorkTotals(1))
                     for call in (call for call in calls if call.call_id not in line.paid):
-                        memory.cost_usd += call.cost_usd or 0.0
-                        took.add(call)
-                    memory.took += took
+                        state.cost_usd += call.cost_usd or 0.0
+                        totals.add(call)
+                    state.totals += totals
                 case GradesLine() | RowLine() | DoneLine() if line.unit:
-                    memory.units.pop(line.unit, None)
-                    memory.took += begun.pop(line.unit, Took())
+                    state.units.pop(line.unit, None)
+                    state.totals += unfinished.pop(line.unit, WorkTotals())
                 case _:
                     pass
-        return memory
+        return state
 
 
-def replies_in(path: Path, trial_id: str, forget: Callable[[CallRecord], bool]) -> dict[str, list[Remembered]]:
-    """Return key → replies that hold in a trial, as ``Memory.others``; none to a question of which one is forgotten.
+def replies_in(path: Path, trial_id: str, forget: Callable[[CallRecord], bool]) -> dict[str, list[StoredReply]]:
+    """Return key → replies that hold in a trial: its own and those of the run's graders.
 
-    They are those that it was given, and what graders said in its run. A trial of version 0.1, and one that came with a
-    release, has none in a journal.
+    A key with a reply to ``forget`` is left out. Trials of version 0.1, and trials that came with a release, have no
+    replies in a journal.
     """
-    found: dict[str, list[Remembered]] = {}
+    replies: dict[str, list[StoredReply]] = {}
     for _, line in read_lines(path, about=(trial_id, _GRADING)) if path.exists() else ():
-        ours = isinstance(line, ReplyLine) and (line.unit == trial_id or line.call.role == "grader")
-        if isinstance(line, ReplyLine) and ours and line.call.error is None:
-            found.setdefault(line.key, []).append(Remembered(line.call))
-    return {key: said for key, said in found.items() if not any(forget(one.call) for one in said)}
+        if not isinstance(line, ReplyLine) or line.call.error is not None:
+            continue
+        if line.unit == trial_id or line.call.role == "grader":
+            replies.setdefault(line.key, []).append(StoredReply(line.call))
+    return {key: stored for key, stored in replies.items() if not any(forget(reply.call) for reply in stored)}
 
 
-class Replies:
-    """The calls of one job: journals and counts each, and knows which are in the air.
+class ReplyCache:
+    """The calls of one job: stores and counts each, and knows which are in flight.
 
-    ``heard`` is told of every call that is made; ``over`` says whether no more may be made (``Over``). ``shared`` lets
-    ``Memory.others`` hold in all of it, such as a grader's reading of an answer, as it does within one process.
-    ``at_once`` calls at most are in the air where one piece of work may ask several (``side_by_side``). ``left`` says
-    how many US dollars of a budget are not spent; a call is sent where what it and those in the air may cost at most
-    fits into that, or alone where anything is left, so that a budget is overrun by one call at most. By default that is
-    what a visitor may still spend today, and where it is nothing, no call is sent. Where nobody has ``watched`` how
-    replies come, they are told whole.
+    Args:
+        run_id: The run or job that the journal belongs to.
+        journal: Where each call is stored.
+        memory: The state after earlier goes.
+        shared: Whether ``JournaledReplies.others`` holds in the whole job, such as a grader's reading of an answer.
+        on_call: Called with the record of each call.
+        over: Whether the job makes no more calls (``JobOver``).
+        left: US dollars of the budget that are left, ``None`` without a budget. A call is sent if its highest possible
+            cost and those of the calls in flight fit into the rest, or if no other call is in flight: a budget is
+            overrun by one call at most. The default is what a visitor may still spend today; if that is nothing, no
+            call is sent.
+        at_once: Calls in flight at most, for a job whose units make several calls at once (``side_by_side``).
+        watched: Whether somebody watches replies arrive; otherwise a reply is passed on complete.
     """
 
     def __init__(
         self,
         run_id: str,
         journal: Journal,
-        memory: Memory | None = None,
+        memory: JournaledReplies | None = None,
         *,
         shared: bool = False,
-        heard: Callable[[CallRecord], None] = lambda call: None,
+        on_call: Callable[[CallRecord], None] = lambda call: None,
         over: Callable[[], bool] = lambda: False,
         left: Callable[[], float | None] = access.left_today,
         at_once: int | None = None,
         watched: bool = True,
     ) -> None:
-        self.run_id, self.journal, self.memory = run_id, journal, memory or Memory()
-        self.heard, self.over, self.left, self.shared, self.watched = heard, over, left, shared, watched
-        self._kept_back: dict[Asked, float] = {}
-        """What calls may cost at most that are in the air or not journaled yet, where there is a budget."""
-        self._kept_back_usd = 0.0
-        self._queue: deque[tuple[Asked, float, asyncio.Future[None]]] = deque()
-        self.places = asyncio.Semaphore(at_once) if at_once else None
-        self.under_way: dict[str, Unit] = {}
-        self.air: dict[Asked, None] = {}
-        """What was asked and is not answered yet, the oldest first."""
+        self.run_id, self.journal, self.memory = run_id, journal, memory or JournaledReplies()
+        self.on_call, self.over, self.left, self.shared, self.watched = on_call, over, left, shared, watched
+        self._reserved: dict[PendingCall, float] = {}
+        """Highest possible cost in US dollars of each call that is in flight or not journaled yet, with a budget."""
+        self._reserved_usd = 0.0
+        self._queue: deque[tuple[PendingCall, float, asyncio.Future[None]]] = deque()
+        self.slots = asyncio.Semaphore(at_once) if at_once else None
+        self.running: dict[str, Unit] = {}
+        self.in_flight: dict[PendingCall, None] = {}
+        """Calls without a reply yet, the oldest first."""
         self.streamed = 0
-        """Tokens that came so far, those of replies under way counted by their pieces."""
+        """Tokens so far; a piece of a reply in flight counts as one token."""
 
     def charge(self, call: CallRecord) -> None:
-        """Count what a call has cost whoever began this."""
+        """Count the call's cost for the visitor who started the job."""
         access.spend(call.cost_usd)
 
-    async def afford(self, asked: Asked, most_usd: float) -> None:
-        """Wait until the budget has what a call may cost at most; who came first is sent first."""
+    async def afford(self, call: PendingCall, most_usd: float) -> None:
+        """Wait until the budget has room for the call's highest possible cost; first come, first served."""
         turn = asyncio.get_running_loop().create_future()
-        self._queue.append((asked, most_usd, turn))
-        self._let_go()
+        self._queue.append((call, most_usd, turn))
+        self._admit()
         try:
             await turn
         except BaseException:
-            self.free(asked)
+            self.free(call)
             raise
 
-    def free(self, asked: Asked) -> None:
-        """Give back what was kept back for a call: it is counted, or was not made."""
-        most = self._kept_back.pop(asked, 0.0)
-        self._kept_back_usd = sum(self._kept_back.values()) if math.isinf(most) else self._kept_back_usd - most
-        self._let_go()
+    def free(self, call: PendingCall) -> None:
+        """Release the money reserved for a call that is now counted, or that was not made."""
+        most = self._reserved.pop(call, 0.0)
+        self._reserved_usd = sum(self._reserved.values()) if math.isinf(most) else self._reserved_usd - most
+        self._admit()
 
-    def _let_go(self) -> None:
+    def _admit(self) -> None:
         while self._queue:
-            asked, most, turn = self._queue[0]
-            fits = not self._kept_back or most + self._kept_back_usd <= (self.left() or 0.0)
+            call, most, turn = self._queue[0]
+            fits = not self._reserved or most + self._reserved_usd <= (self.left() or 0.0)
             if not (fits or turn.done() or self.over()):
                 return
             self._queue.popleft()
             if not turn.done():
-                self._kept_back_usd = most + (self._kept_back_usd if self._kept_back else 0.0)
-                self._kept_back[asked] = most
+                self._reserved_usd = most + (self._reserved_usd if self._reserved else 0.0)
+                self._reserved[call] = most
                 turn.set_result(None)
 
     @contextmanager
     def unit(self, unit_id: str, trial_id: str | None = None) -> Iterator[Unit]:
-        """Do a piece of work; its calls are listed under ``trial_id``, by default under its own id."""
+        """Run a unit of work; its calls are journaled under ``trial_id``, by default the unit's id."""
         unit = Unit(self, unit_id, trial_id or unit_id)
-        self.under_way[unit_id] = unit
+        self.running[unit_id] = unit
         token = _UNIT.set(unit)
         try:
             yield unit
         finally:
             _UNIT.reset(token)
-            del self.under_way[unit_id]
+            del self.running[unit_id]
 
 
 class Unit:
-    """One piece of work and what it asks."""
+    """One unit of work, such as a trial, and its calls."""
 
-    def __init__(self, replies: Replies, unit_id: str, trial_id: str) -> None:
+    def __init__(self, replies: ReplyCache, unit_id: str, trial_id: str) -> None:
         self.replies, self.unit_id, self.trial_id = replies, unit_id, trial_id
         self.started_at = time.time()
-        self.known = replies.memory.units.pop(unit_id, {})
-        self.asked: Counter[str] = Counter()
+        self.stored = replies.memory.units.pop(unit_id, {})
+        self.requested: Counter[str] = Counter()
+        """Requests by key, in this go."""
         self.remembered = 0
-        """How many replies it was given that were paid for before."""
+        """Requests that a stored reply answered."""
         self.paid: set[str] = set()
         """Ids of the calls that are in the journal."""
         self.done = False
-        self.took = Took(1)
-        """Its own calls so far, those of earlier goes too."""
+        self.totals = WorkTotals(1)
+        """The unit's calls so far, earlier goes included."""
 
     @property
     def calls(self) -> int:
-        """How many calls it has made, now or before."""
-        return self.asked.total()
+        """Requests in this go, those with a stored reply included."""
+        return self.requested.total()
 
     @property
     def unused(self) -> int:
-        """Replies that were paid for and are no longer asked for: the program or its prompts have changed since."""
-        return sum(not one.used for kept in self.known.values() for one in kept)
+        """Paid replies that are no longer requested: the program or its prompts have changed since."""
+        return sum(not reply.used for replies in self.stored.values() for reply in replies)
 
-    def ask(self, role: RoleName, purpose: Purpose, model: str, sent: Sequence[Message], sampling: Sampling) -> Asked:
-        """Take note of a question; its ``reply`` is there where it was answered before. May raise ``Over``."""
+    def request(
+        self, role: RoleName, purpose: Purpose, model: str, sent: Sequence[Message], sampling: Sampling
+    ) -> PendingCall:
+        """Register a request; its ``reply`` is set if a stored reply answers it. Raises ``JobOver``."""
         form = sampling.form.__name__ if sampling.form else None
-        body = [role, purpose, model, [recorded(one) for one in sent], {**asdict(sampling), "form": form}]
+        body = [role, purpose, model, [recorded(message) for message in sent], {**asdict(sampling), "form": form}]
         key = hashlib.sha256(orjson.dumps(body)).hexdigest()[:20]
-        number, place = self.asked[key], self.calls
-        kept = self.known.get(key, [])
-        found = kept[number] if number < len(kept) else None
+        number, place = self.requested[key], self.calls
+        candidates = self.stored.get(key, [])
+        reply = candidates[number] if number < len(candidates) else None
         elsewhere = False
-        if found is None and self.replies.shared:
+        if reply is None and self.replies.shared:
             memory = self.replies.memory
-            said = memory.given.get(self.unit_id, {}).get(key) or memory.others.get(key, [])
-            found = said[number] if number < len(said) else None
-            elsewhere = found is not None
-        if found is not None:
-            found.used = True
+            candidates = memory.given.get(self.unit_id, {}).get(key) or memory.others.get(key, [])
+            reply = candidates[number] if number < len(candidates) else None
+            elsewhere = reply is not None
+        if reply is not None:
+            reply.used = True
             self.remembered += 1
             if not elsewhere:
-                self.paid.add(found.call.call_id)
-                self.took.add(found.call)
+                self.paid.add(reply.call.call_id)
+                self.totals.add(reply.call)
         elif self.replies.over():
-            raise Over
-        self.asked[key] += 1
-        return Asked(self, role, purpose, key, number, place, found.call if found else None, elsewhere)
+            raise JobOver
+        self.requested[key] += 1
+        return PendingCall(self, role, purpose, key, number, place, reply.call if reply else None, elsewhere)
 
 
 @dataclass(eq=False)
-class Asked:
-    """One question to a model. ``reply`` was given before, ``elsewhere`` to another piece of work."""
+class PendingCall:
+    """One request to a model. ``reply`` is a stored reply to it; ``elsewhere``: another unit received that reply."""
 
     unit: Unit
     role: RoleName
     purpose: Purpose
     key: str
+    """Hash of the request."""
     number: int
+    """How many equal requests the unit made before."""
     place: int
+    """How many requests the unit made before."""
     reply: CallRecord | None
     elsewhere: bool
     since: float = field(default_factory=time.time)
     pieces: int = 0
     attempt: int = 1
-    """The how-manieth request for this reply is under way or waited for."""
+    """Number of the current attempt, from 1."""
     trouble: str = ""
-    """Why the request before it brought none."""
+    """Why the attempt before it failed."""
     waits: str = ""
-    """What it waits for, where it is not sent yet."""
+    """What the call waits for if it is not sent yet."""
     lost_usd: float = 0.0
-    """What its requests were charged with that gave no reply; counted once the call is journaled."""
+    """Cost of failed attempts; counted once the call is journaled."""
 
     @asynccontextmanager
-    async def in_the_air(self, most_usd: Callable[[], float] = float) -> AsyncIterator[None]:
-        """Wait for a place among the calls in the air and for the money, and there for the reply. May raise ``Over``.
+    async def sending(self, most_usd: Callable[[], float] = float) -> AsyncIterator[None]:
+        """Wait for a free slot and for the money, then mark the call as in flight. Raises ``JobOver``.
 
-        The money is kept back until the reply is journaled, or none came.
+        The money stays reserved until the reply is journaled, or until the call ends without a reply.
         """
         replies = self.unit.replies
-        async with replies.places or nullcontext():
+        async with replies.slots or nullcontext():
             if replies.left() is not None and (most := most_usd()):
-                if replies.left is access.left_today:  # of a job's, the job says that it is over
+                if replies.left is access.left_today:  # a job with a budget of its own reports the end itself
                     access.check_money()
                 await replies.afford(self, most)
-            if replies.over():  # the job ended while this one waited
+            if replies.over():  # the job ended during the wait
                 replies.free(self)
-                raise Over
+                raise JobOver
             self.since = time.time()
-            replies.air[self] = None
+            replies.in_flight[self] = None
             try:
                 yield
             except ProviderError:
-                raise  # it is journaled, too
+                raise  # the failed call is journaled, too, which frees the money
             except BaseException:
                 replies.free(self)
                 raise
             finally:
-                del replies.air[self]
+                del replies.in_flight[self]
 
-    def piece(self) -> None:
-        """Take note of a bit of text, taken to be a token until the provider has counted them."""
+    def count_piece(self) -> None:
+        """Count a piece of streamed text as one token until the provider reports the real count."""
         self.pieces += 1
         self.unit.replies.streamed += 1
 
-    def again(self, attempt: int, trouble: str) -> None:
-        """Take note that the reply is asked for once more, and why; what came of it so far is void."""
+    def restart(self, attempt: int, trouble: str) -> None:
+        """Begin another attempt, and say why; the text so far is void."""
         self.unit.replies.streamed -= self.pieces
         self.pieces, self.attempt, self.trouble = 0, attempt, trouble
 
     def overruns(self, lost_usd: float) -> bool:
-        """Note what failed requests of the call cost; say whether those of all calls in flight exceed what is left."""
+        """Set the cost of failed attempts; say whether that of all calls in flight uses up what is left."""
         self.lost_usd = lost_usd
         left = self.unit.replies.left()
-        return left is not None and lost_usd > 0 and sum(call.lost_usd for call in self.unit.replies.air) >= left
+        return left is not None and lost_usd > 0 and sum(call.lost_usd for call in self.unit.replies.in_flight) >= left
 
     def stop(self) -> NoReturn:
-        """End the work that asks for want of money: raise a sentence for a person who watches, or ``Over`` in a job."""
+        """Stop because the money is used up: raise an error for the person who watches, or ``JobOver`` in a job."""
         if self.unit.replies.left is access.left_today:
             access.check_money()
-        raise Over
+        raise JobOver
 
     async def keep(self, call: CallRecord) -> None:
         """Journal the call; it is on disk when this returns."""
@@ -367,25 +389,27 @@ class Asked:
             await replies.journal.append(line)
             replies.charge(call)
             unit.paid.add(call.call_id)
-            unit.took.add(call)
+            unit.totals.add(call)
             replies.streamed += call.completion_tokens - self.pieces
-            replies.heard(call)
+            replies.on_call(call)
         finally:
             replies.free(self)
 
 
-def unit_at_work() -> Unit | None:
-    """Return the piece of work that asks; ``None`` outside of any job."""
+def current_unit() -> Unit | None:
+    """Return the unit of work that makes calls in this context; ``None`` outside of a job."""
     return _UNIT.get()
 
 
 def side_by_side() -> bool:
-    """Say whether the job that asks wants several calls of one piece of work in the air at once."""
+    """Say whether a unit of the current job makes several calls at once."""
     unit = _UNIT.get()
-    return unit is not None and unit.replies.places is not None
+    return unit is not None and unit.replies.slots is not None
 
 
-def asking(role: RoleName, purpose: Purpose, model: str, sent: Sequence[Message], sampling: Sampling) -> Asked | None:
-    """Take note of a question in the piece of work that asks; ``None`` where it belongs to no job."""
+def request(
+    role: RoleName, purpose: Purpose, model: str, sent: Sequence[Message], sampling: Sampling
+) -> PendingCall | None:
+    """Register a request in the current unit; ``None`` outside of a job. Raises ``JobOver``."""
     unit = _UNIT.get()
-    return unit.ask(role, purpose, model, sent, sampling) if unit is not None else None
+    return unit.request(role, purpose, model, sent, sampling) if unit is not None else None

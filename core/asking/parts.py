@@ -1,7 +1,7 @@
-"""What a model is sent, part by part: each with the prompt and the values it was made of.
+"""The parts of a request: each with the prompt and the values that it was rendered from.
 
-Agents hand parts to ``core.asking.calls.call``, which sends them as messages and records where each part stands in
-these; ``parts_of`` cuts them out of the record again.
+Agents pass parts to ``core.asking.calls.call``, which sends them as messages and records the position of each part in
+the messages; ``parts_of`` cuts them out of the record again.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
 from core.asking.persona import PLAIN, caregiver_speaks, persona_prompt
-from core.asking.scene import Dialogue, Held, Material, Question, Saying, Scene
+from core.asking.scene import AgentOutput, Dialogue, Material, PatientKnowledge, Question, Scene
 from core.errors import UsageError
 from core.events import CallRecord, Format, QuestionType, SentPart, Speaker
 from core.images import Image
@@ -22,17 +22,17 @@ from core.prompts import PromptPack
 PartName = Literal[
     "system", "persona", "picture", "case", "dialogue", "examination", "question", "instruction", "message"
 ]
-"""What a part is; a ``message`` is one of which no more is known than what was sent."""
+"""The kind of a part. A ``message`` has no known prompt or values."""
 _BETWEEN = "\n\n"
-"""Between parts that are sent as one message (``core.models.base.joined``)."""
+"""Separates parts that are sent as one message (``core.models.base.joined``)."""
 AFTER_CONVERSATION = "after_conversation"
 """The prompt between a conversation and the question about it."""
-_LEAST = 24
-"""Characters from which a value is kept as its place in the part, which is then the shorter way."""
+_MIN_PACKED = 24
+"""A value of at least this many characters is stored as its position in the part, which is shorter."""
 
 
 class Rules(Protocol):
-    """The rules that played a trial's seats: what models would be sent in their place, and rules on that edited."""
+    """The rules in a trial's seats: the parts that a model would receive instead, and replies to edited parts."""
 
     def parts(
         self,
@@ -43,24 +43,32 @@ class Rules(Protocol):
         response: str = "",
         extracted: str = "",
     ) -> list[Part]:
-        """Return what a model would be sent in a step (``core.debugger.steps.StepKind``); empty where nothing is.
+        """Return the parts that a model would receive in a step; empty if the step sends nothing.
 
-        ``dialogue`` and ``summary`` are those so far, ``response`` and what was ``extracted`` of it are to be graded.
+        Args:
+            kind: The kind of step (``core.debugger.steps.StepKind``).
+            dialogue: The dialogue before the step.
+            arm: Format and question type of an answer.
+            summary: The summary before the step.
+            response: The response to be graded.
+            extracted: The diagnosis extracted from it.
         """
 
     def play(
         self, kind: str, arm: tuple[Format, QuestionType] | None, parts: Sequence[Part], lines: Sequence[str]
-    ) -> AsyncIterator[Saying]:
-        """Play a step on parts as they stand, edited or not; ``lines`` are what the patient said in the trial."""
+    ) -> AsyncIterator[AgentOutput]:
+        """Play a step on parts, edited or not; ``lines`` are the patient's messages in the trial."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """A message or, where it is ``joined`` to the one before it or both have one role, a part of one.
+    """A message, or a part of one.
 
-    ``prompt`` and ``values`` are the prompt of the pack and what is filled in (of JSON's types); ``source`` is the
-    prompt's file (``prompts/PACK/doctor.md``) and ``source_hash`` the hash of that. ``turn`` is the dialogue's
-    message, from 0. ``images`` go in the same message.
+    A part shares a message with the part before it if it is ``joined`` to it or if both have the same role.
+
+    ``prompt`` names a prompt of the pack, ``values`` are its inputs (JSON types), ``source`` is its file
+    (``prompts/PACK/doctor.md``) and ``source_hash`` the file's hash. ``turn`` is the number of the dialogue's message,
+    from 0. ``images`` are sent in the same message.
     """
 
     role: Role
@@ -76,18 +84,20 @@ class Part:
 
 
 def prompt_part(pack: PromptPack, prompt: str, role: Role, part: PartName, **values: Any) -> Part:
-    """Return a prompt of the pack, filled in."""
-    found = pack.prompts[prompt]
-    return Part(role, found.render(**values), part, prompt, pack.file_of(prompt), found.hash, found.taken(values))
+    """Return a prompt of the pack, rendered with ``values``."""
+    template = pack.prompts[prompt]
+    return Part(
+        role, template.render(**values), part, prompt, pack.file_of(prompt), template.hash, template.taken(values)
+    )
 
 
 def instruction_part(pack: PromptPack, prompt: str, **values: Any) -> Part:
-    """Return a prompt that is sent alone: of the summariser, or of one of the grader's steps."""
+    """Return a prompt that is sent alone, such as the summariser's or one of the grader's."""
     return prompt_part(pack, prompt, "user", "instruction", **values)
 
 
 def dialogue_parts(dialogue: Dialogue, speaking: Speaker) -> list[Part]:
-    """Return the dialogue as the one who speaks next sees it: its own messages are the assistant's."""
+    """Return the dialogue from the view of the next speaker, whose own messages have the role ``assistant``."""
     return [
         Part("assistant" if turn.role == speaking else "user", turn.text, "dialogue", turn=number)
         for number, turn in enumerate(dialogue)
@@ -95,50 +105,50 @@ def dialogue_parts(dialogue: Dialogue, speaking: Speaker) -> list[Part]:
 
 
 def messages_of(parts: Sequence[Part | Message], *, said: bool = False) -> list[Message]:
-    """Return parts as messages; ``wire`` joins those where one role follows itself.
+    """Return parts as messages; ``wire`` joins neighbours of one role.
 
-    With ``said`` those of the dialogue are known as such (``core.models.base.Message``).
+    With ``said``, messages of the dialogue carry that mark (``core.models.base.Message``).
     """
     messages: list[Message] = []
     for part in parts:
-        one = message(part.role, part.content, part.images) if isinstance(part, Part) else part
+        new = message(part.role, part.content, part.images) if isinstance(part, Part) else part
         if said and isinstance(part, Part) and part.part == "dialogue":
-            one["said"] = True
-        # what it was joined to may have been left out by whoever edited it
+            new["said"] = True
+        # a user may have deleted the part that this one was joined to
         if isinstance(part, Part) and part.joined and messages and messages[-1]["role"] == part.role:
-            messages[-1] = joined(messages[-1], one)
+            messages[-1] = joined(messages[-1], new)
         else:
-            messages.append(one)
+            messages.append(new)
     return messages
 
 
 def wire(messages: Sequence[Message]) -> list[Message]:
-    """Return the messages as they are sent: neighbours of one role are joined, as many chat templates want."""
+    """Return the messages as they are sent: neighbours of one role are joined, because many chat templates need it."""
     sent: list[Message] = []
-    for one in messages:
-        if sent and sent[-1]["role"] == one["role"] != "system":
-            sent[-1] = joined(sent[-1], one)
+    for new in messages:
+        if sent and sent[-1]["role"] == new["role"] != "system":
+            sent[-1] = joined(sent[-1], new)
         else:
-            sent.append(one)
+            sent.append(new)
     return sent
 
 
 def sent_messages(parts: Sequence[Part]) -> list[Message]:
-    """Return parts, edited or not, as the messages that are sent; empty ones are left out, with their pictures."""
+    """Return parts, edited or not, as messages to send; empty parts are left out with their pictures."""
     return wire(messages_of([part for part in parts if part.content.strip()]))
 
 
 def placed(parts: Sequence[Part | Message], messages: Sequence[Mapping[str, Any]]) -> tuple[SentPart, ...]:
-    """Return where each part stands in messages as they were sent; nothing where they are not just these parts."""
-    found: list[SentPart] = []
+    """Return the position of each part in the sent messages; empty if the messages contain anything else."""
+    positions: list[SentPart] = []
     number = at = 0
-    for one in parts:
-        part = one if isinstance(one, Part) else _unknown(one)
+    for item in parts:
+        part = item if isinstance(item, Part) else _unknown(item)
         content = str(messages[number]["content"]) if number < len(messages) else ""
         end = at + len(part.content)
         if number == len(messages) or content[at:end] != part.content:
             return ()
-        found.append(
+        positions.append(
             SentPart(
                 role=part.role,
                 part=part.part,
@@ -159,56 +169,55 @@ def placed(parts: Sequence[Part | Message], messages: Sequence[Mapping[str, Any]
             at = end + len(_BETWEEN)
         else:
             return ()
-    return tuple(found) if number == len(messages) else ()
+    return tuple(positions) if number == len(messages) else ()
 
 
 def parts_of(call: CallRecord) -> tuple[Part, ...]:
-    """Return what a call was sent, cut into its parts; message by message where these were not recorded."""
-    messages = [read_back(kept) for kept in call.request.get("messages") or ()]
+    """Return the parts of a recorded request; whole messages if the positions of parts were not recorded."""
+    messages = [read_back(stored) for stored in call.request.get("messages") or ()]
     if not call.parts:
-        return tuple(_unknown(one) for one in messages)
-    found: list[Part] = []
-    for number, kept in enumerate(call.parts):
-        within = messages[kept.message]
-        text = within["content"][kept.start : kept.end]
-        neighbour = number > 0 and call.parts[number - 1].message == kept.message
-        found.append(
+        return tuple(_unknown(sent) for sent in messages)
+    parts: list[Part] = []
+    for number, position in enumerate(call.parts):
+        text = messages[position.message]["content"][position.start : position.end]
+        neighbour = number > 0 and call.parts[number - 1].message == position.message
+        parts.append(
             Part(
-                kept.role,  # type: ignore[arg-type]
+                position.role,  # type: ignore[arg-type]
                 text,
-                kept.part,  # type: ignore[arg-type]
-                kept.prompt,
-                kept.source,
-                kept.source_hash,
-                {name: _unpacked(value, text) for name, value in kept.values.items()},
-                kept.turn,
-                kept.joined or neighbour,
+                position.part,  # type: ignore[arg-type]
+                position.prompt,
+                position.source,
+                position.source_hash,
+                {name: _unpacked(value, text) for name, value in position.values.items()},
+                position.turn,
+                position.joined or neighbour,
             )
         )
-    for number, one in enumerate(messages):
-        if images := one.get("images"):
-            places = [n for n, kept in enumerate(call.parts) if kept.message == number]
-            place = next((n for n in places if found[n].part == "picture"), places[0])
-            found[place] = replace(found[place], images=images)
-    return tuple(found)
+    for number, sent in enumerate(messages):
+        if images := sent.get("images"):
+            places = [n for n, position in enumerate(call.parts) if position.message == number]
+            place = next((n for n in places if parts[n].part == "picture"), places[0])
+            parts[place] = replace(parts[place], images=images)
+    return tuple(parts)
 
 
-def _unknown(one: Message) -> Part:
-    return Part(one["role"], one["content"], "message", images=one.get("images", ()))
+def _unknown(sent: Message) -> Part:
+    return Part(sent["role"], sent["content"], "message", images=sent.get("images", ()))
 
 
 def _packed(value: Any, text: str) -> Any:
-    """Return a value with its long words as their place in the text, where they stand there."""
+    """Return a value in which long strings that occur in the text are replaced by their position there."""
     if isinstance(value, list | tuple):
-        return [_packed(one, text) for one in value]
-    if isinstance(value, str) and len(value) >= _LEAST and (start := text.find(value)) >= 0:
+        return [_packed(item, text) for item in value]
+    if isinstance(value, str) and len(value) >= _MIN_PACKED and (start := text.find(value)) >= 0:
         return {"at": [start, start + len(value)]}
     return value
 
 
 def _unpacked(value: Any, text: str) -> Any:
     if isinstance(value, list):
-        return [_unpacked(one, text) for one in value]
+        return [_unpacked(item, text) for item in value]
     if isinstance(value, dict):
         start, end = value["at"]
         return text[start:end]
@@ -216,44 +225,44 @@ def _unpacked(value: Any, text: str) -> Any:
 
 
 def consultation_parts(pack: PromptPack, scene: Scene, dialogue: Dialogue) -> list[Part]:
-    """Return what the doctor sees before its next message."""
+    """Return the request for the doctor's next message."""
     system = prompt_part(pack, "doctor", "system", "system", specialty=scene.specialty)
     return [system, *picture_parts(pack, scene), *dialogue_parts(dialogue, "doctor")]
 
 
 def answer_parts(pack: PromptPack, scene: Scene, material: Material, question: Question) -> list[Part]:
-    """Return what the doctor is shown and asked in an arm."""
+    """Return the request for the doctor's answer in an arm."""
+    parts: list[Part]
     if material.text is not None:
-        asked = {"specialty": scene.specialty, "asks_for": question.asks_for}
-        system = prompt_part(pack, "answer_system", "system", "system", **asked)
-        written = prompt_part(pack, "material", "user", "case", text=material.text, kind=material.format)
-        shown = [system, *picture_parts(pack, scene), written]
+        values = {"specialty": scene.specialty, "asks_for": question.asks_for}
+        system = prompt_part(pack, "answer_system", "system", "system", **values)
+        case = prompt_part(pack, "material", "user", "case", text=material.text, kind=material.format)
+        parts = [system, *picture_parts(pack, scene), case]
     else:
-        shown = consultation_parts(pack, scene, material.dialogue)
+        parts = consultation_parts(pack, scene, material.dialogue)
     if material.examination is not None:
-        shown.append(prompt_part(pack, "exam", "user", "examination", examination=material.examination))
-    return [*shown, *(after_conversation(pack) if material.text is None else []), question_part(pack, question)]
+        parts.append(prompt_part(pack, "exam", "user", "examination", examination=material.examination))
+    return [*parts, *(after_conversation(pack) if material.text is None else []), question_part(pack, question)]
 
 
 def after_conversation(pack: PromptPack) -> list[Part]:
-    """Return what tells the doctor to ask the patient nothing more; a pack need not have words for it.
+    """Return the prompt that ends the questions to the patient; empty if the pack has none.
 
-    The doctor's system prompt still says to go on asking, and the message with its diagnosis is cut. Johri et al.
-    2025 say so before the question, too.
+    Without it the doctor's system prompt still says to go on asking, because the message with the diagnosis is cut.
+    Johri et al. 2025 end the conversation in this way, too.
     """
     return [instruction_part(pack, AFTER_CONVERSATION)] if AFTER_CONVERSATION in pack.prompts else []
 
 
 def picture_parts(pack: PromptPack, scene: Scene) -> list[Part]:
-    """Return the pictures of the case as the doctor is shown them, with the words of the pack; often there are none."""
+    """Return the pictures of the case with the pack's words for them; empty for a case without pictures."""
     if not scene.images:
         return []
-    shown = prompt_part(pack, "picture", "user", "picture", count=len(scene.images))
-    return [replace(shown, images=scene.images)]
+    picture = prompt_part(pack, "picture", "user", "picture", count=len(scene.images))
+    return [replace(picture, images=scene.images)]
 
 
 def question_part(pack: PromptPack, question: Question) -> Part:
-    """Return the rendered question of an arm."""
     values: dict[str, Any] = {"question": question.text, "asks_for": question.asks_for}
     if question.question_type == "mcq":
         values["choices"] = [list(pair) for pair in zip("ABCDEFGHIJKLMNOPQRSTUVWXYZ", question.choices, strict=False)]
@@ -263,36 +272,41 @@ def question_part(pack: PromptPack, question: Question) -> Part:
 
 
 def answer_prompt(question_type: QuestionType) -> str:
-    """Return the prompt by which a question type is asked."""
+    """Return the name of the prompt for a question type."""
     return "answer_mcq_many" if question_type == "mcq_answers" else f"answer_{question_type}"
 
 
-def patient_parts(pack: PromptPack, held: Held, scene: Scene, dialogue: Dialogue) -> list[Part]:
-    """Return what the patient sees before its reply; raises ``UsageError`` for a persona that the pack cannot say.
+def patient_parts(pack: PromptPack, knowledge: PatientKnowledge, scene: Scene, dialogue: Dialogue) -> list[Part]:
+    """Return the request for the patient's reply; the persona follows in the same system message.
 
-    The persona belongs to the system message before it, after an empty line.
+    Raises:
+        UsageError: The pack has no prompt for the persona.
     """
-    caregiver = caregiver_speaks(scene.persona, held.caregiver)
-    system = [prompt_part(pack, "patient", "system", "system", vignette=held.vignette, caregiver=caregiver)]
+    caregiver = caregiver_speaks(scene.persona, knowledge.caregiver)
+    system = [prompt_part(pack, "patient", "system", "system", vignette=knowledge.vignette, caregiver=caregiver)]
     if scene.persona != PLAIN:
-        text = persona_prompt(pack, scene.persona, caregiver)
         persona = scene.persona
-        how = {"temperament": persona.temperament, "language": persona.language or "", "memory": persona.memory}
-        values = {**how, "caregiver": caregiver}
-        file, hashed = pack.file_of("persona"), pack.prompts["persona"].hash
-        system.append(Part("system", text, "persona", "persona", file, hashed, values, joined=True))
+        values = {
+            "temperament": persona.temperament,
+            "language": persona.language or "",
+            "memory": persona.memory,
+            "caregiver": caregiver,
+        }
+        text = persona_prompt(pack, persona, caregiver)
+        file, file_hash = pack.file_of("persona"), pack.prompts["persona"].hash
+        system.append(Part("system", text, "persona", "persona", file, file_hash, values, joined=True))
     return [*system, *dialogue_parts(dialogue, "patient")]
 
 
 def summary_part(pack: PromptPack, lines: Sequence[str]) -> Part:
-    """Return what the summariser is given: the patient's lines."""
+    """Return the summariser's request: the patient's messages."""
     return instruction_part(pack, "summariser", lines=" ".join(lines))
 
 
 def check_picture_prompt(pack: PromptPack) -> None:
-    """Raise ``UsageError`` where a prompt pack has no words for pictures; it needs them only where these are shown."""
+    """Raise ``UsageError`` if a prompt pack has no prompt for pictures; only cases with pictures need it."""
     if "picture" not in pack.prompts:
         raise UsageError(
-            f"The prompt pack {pack.name} has no picture.md, which goes with the pictures of a case: add one, or run "
+            f"The prompt pack {pack.name} has no picture.md, which cases with pictures need: add one, or run "
             "without pictures."
         )

@@ -27,7 +27,7 @@ _KINDS = {"temperament": TEMPERAMENTS, "language": LANGUAGES, "memory": MEMORIES
 
 @dataclass(frozen=True)
 class Persona:
-    """How the patient speaks; ``language`` ``None`` is no stated level, ``speaker`` ``None`` whom the case names."""
+    """How the patient speaks. ``language`` ``None``: no stated level; ``speaker`` ``None``: the case decides."""
 
     temperament: Temperament = "plain"
     language: Language | None = None
@@ -35,7 +35,7 @@ class Persona:
     speaker: PersonaSpeaker | None = None
 
     def __str__(self) -> str:
-        """Return the canonical form, which ``parse_persona`` reads back: what is not the default, or nothing."""
+        """Return the values that differ from the default, in the form that ``parse_persona`` reads."""
         parts = (
             self.temperament if self.temperament != "plain" else "",
             self.language or "",
@@ -46,7 +46,7 @@ class Persona:
 
 
 PLAIN = Persona()
-"""The patient as the case and the prompt pack have it."""
+"""The patient of the case and the prompt pack, unchanged."""
 
 
 def parse_persona(text: str) -> Persona:
@@ -56,18 +56,20 @@ def parse_persona(text: str) -> Persona:
     """
     chosen: dict[str, str] = {}
     for raw in text.replace(",", " ").split():
-        found = [(kind, word) for kind, words in _KINDS.items() for word in words if raw.casefold() == word.casefold()]
-        if not found:
-            known = "; ".join(f"{kind}: {', '.join(words)}" for kind, words in _KINDS.items())
-            raise UsageError(f"'{raw}' is no word of a persona: choose from {known}.")
-        kind, word = found[0]
+        matches = [
+            (kind, word) for kind, words in _KINDS.items() for word in words if raw.casefold() == word.casefold()
+        ]
+        if not matches:
+            choices = "; ".join(f"{kind}: {', '.join(words)}" for kind, words in _KINDS.items())
+            raise UsageError(f"'{raw}' is no word of a persona: choose from {choices}.")
+        kind, word = matches[0]
         if chosen.setdefault(kind, word) != word:
             raise UsageError(f"The persona '{text}' names two of one kind ({chosen[kind]}, {word}): choose one.")
     return Persona(**chosen)  # type: ignore[arg-type]
 
 
 def label(persona: Persona) -> str:
-    """Return the persona in words for people, such as ``anxious, basic language (A), poor memory``."""
+    """Return a readable label, such as ``anxious, basic language (A), poor memory``."""
     language = {"A": "basic language (A)", "B": "everyday language (B)", "C": "fluent language (C)"}
     parts = (
         persona.temperament if persona.temperament != "plain" else "",
@@ -79,12 +81,12 @@ def label(persona: Persona) -> str:
 
 
 def caregiver_speaks(persona: Persona, case_has_caregiver: bool) -> bool:
-    """Say whether a caregiver speaks for the patient: the persona decides, and where it is silent, the case."""
+    """Say whether a caregiver speaks for the patient; the persona takes precedence over the case."""
     return case_has_caregiver if persona.speaker is None else persona.speaker == "caregiver"
 
 
 def persona_prompt(pack: PromptPack, persona: Persona, caregiver: bool) -> str:
-    """Render the pack's prompt ``persona``; raise ``UsageError`` where the pack has none."""
+    """Render the pack's prompt ``persona``; raise ``UsageError`` if the pack has none."""
     if "persona" not in pack.prompts:
         raise UsageError(
             f"The prompt pack {pack.name} has no persona.md, which the persona '{persona}' needs: add one, as in "

@@ -1,4 +1,4 @@
-"""What a prompt is made of, and what an agent yields while it speaks."""
+"""The material of prompts, and the output of an agent."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ Dialogue = tuple[Turn, ...]
 
 
 @dataclass(frozen=True)
-class Said:
-    """What an agent finally says, with the call that it came from, if a model was called.
+class FinalMessage:
+    """An agent's complete message, with the id of the call that produced it, if any.
 
-    ``cut`` says that the model was stopped by the limit of its reply.
+    ``cut`` says that the model's reply reached its token limit.
     """
 
     text: str
@@ -34,15 +34,15 @@ class Said:
     cut: bool = False
 
 
-Saying = Token | Called | Waiting | Said
-"""What an agent yields while it speaks; ``Said`` is the last."""
+AgentOutput = Token | Called | Waiting | FinalMessage
+"""What an agent yields; ``FinalMessage`` comes last."""
 
 
 @dataclass(frozen=True)
 class Scene:
-    """What surrounds a trial: the doctor's specialty (empty for Other), who speaks and how, and the trial's seed.
+    """The setting of a trial: the doctor's specialty (empty for Other), the speaker and persona, and the trial's seed.
 
-    ``images`` are the pictures that the doctor is shown: no other role is handed a scene that holds any.
+    ``images`` are the pictures that the doctor sees; the scene of every other role has none.
     """
 
     specialty: str
@@ -52,13 +52,13 @@ class Scene:
     images: tuple[Image, ...] = ()
 
     def without_pictures(self) -> Scene:
-        """Return the scene as everybody but the doctor is given it."""
+        """Return the scene for every role except the doctor."""
         return replace(self, images=())
 
 
 @dataclass(frozen=True)
 class Material:
-    """What the doctor is shown before the question: a dialogue or a text, and perhaps the examination."""
+    """What the doctor sees before the question: a dialogue or a text, sometimes with the examination."""
 
     format: Format
     dialogue: Dialogue = ()
@@ -68,9 +68,9 @@ class Material:
 
 @dataclass(frozen=True)
 class Question:
-    """How the doctor is asked: question type, wording, and the choices it may pick from (none for free response).
+    """The question to the doctor: type, wording, and choices (none for a free response).
 
-    ``asks_for`` is the kind of answer that the wording asks for.
+    ``asks_for`` is the kind of answer, such as a diagnosis.
     """
 
     question_type: QuestionType
@@ -80,19 +80,19 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Held:
-    """All that a patient may know of a case; made with ``what_patient_holds``."""
+class PatientKnowledge:
+    """The part of a case that a patient may know; see ``core.agents.base.patient_knowledge``."""
 
     vignette: str
-    told: tuple[Fact, ...]
-    """What the patient can tell without having been examined; empty where the profile is unknown."""
-    shown: tuple[Fact, ...]
-    """What examination and tests showed; the vignette tells it, so a patient who is asked may repeat it."""
+    history: tuple[Fact, ...]
+    """Facts that the patient knows without an examination; empty if the profile is unknown."""
+    findings: tuple[Fact, ...]
+    """Results of examination and tests. The vignette contains them, so the patient may repeat them when asked."""
     caregiver: bool
 
 
 class CallFailed(Exception):
-    """A provider failed within an agent: carries the call to be recorded and the provider's error."""
+    """A provider failed in an agent's call; carries the call to record and the provider's error."""
 
     def __init__(self, called: Called, error: ProviderError) -> None:
         super().__init__(str(error))

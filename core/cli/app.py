@@ -1,4 +1,4 @@
-"""Puts the commands together and turns every foreseen error into one sentence on stderr and an exit status."""
+"""Assembles the commands. Every expected error becomes one sentence on stderr and an exit status."""
 
 from __future__ import annotations
 
@@ -44,43 +44,41 @@ COMMANDS = {
     "backup": "upkeep:backup",
     "restore": "upkeep:restore",
 }
-"""Command → module of core.cli and what of it: a function, or an app with commands of its own."""
-_MADE = {"run"}
-"""Commands that are made for the arguments they are called with: ``run`` shows a framework its own options only."""
+"""Command → module of core.cli, and the name in that module of a function or of an app with subcommands."""
+_FACTORIES = {"run"}
+"""Commands built from the arguments of the call: ``run`` offers only the options of the chosen framework."""
 
 
-class _WhenAsked(TyperGroup):
-    """Loads a command's module only where it is called, or when all are listed: most need little of the project."""
+class _LazyGroup(TyperGroup):
+    """Imports a command's module only when the command is called or listed: most commands need few modules."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Return the names in the order in which help shows them."""
         return list(COMMANDS)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return a command and what is left for it, which a command may be made for."""
+        # ``get_command`` has no access to the arguments, which ``_FACTORIES`` need
         ctx.meta["arguments"] = args[1:]
         return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return a command, or ``None`` where there is none of that name."""
         if cmd_name not in COMMANDS:
             return None
         module, _, name = COMMANDS[cmd_name].partition(":")
-        found = getattr(importlib.import_module(f"core.cli.{module}"), name)
-        if cmd_name in _MADE:
-            found = found(ctx.meta.get("arguments", ()))
-        if not isinstance(found, typer.Typer):
-            alone = typer.Typer(rich_markup_mode=None, add_completion=False)
-            alone.command(cmd_name, context_settings={"max_content_width": 120})(found)
-            found = alone
-        command = typer.main.get_command(found)
+        command_function = getattr(importlib.import_module(f"core.cli.{module}"), name)
+        if cmd_name in _FACTORIES:
+            command_function = command_function(ctx.meta.get("arguments", ()))
+        if not isinstance(command_function, typer.Typer):
+            single = typer.Typer(rich_markup_mode=None, add_completion=False)
+            single.command(cmd_name, context_settings={"max_content_width": 120})(command_function)
+            command_function = single
+        command = typer.main.get_command(command_function)
         command.name = cmd_name
         return command
 
 
 app = typer.Typer(
     name="python -m core",
-    cls=_WhenAsked,
+    cls=_LazyGroup,
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -88,8 +86,8 @@ app = typer.Typer(
 )
 
 
-def _print_version(asked: bool) -> None:
-    if asked:
+def _print_version(print_version: bool) -> None:
+    if print_version:
         print(f"anamnesis {__version__}")
         raise typer.Exit
 
@@ -97,7 +95,7 @@ def _print_version(asked: bool) -> None:
 @app.callback()
 def _all(
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and leave.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     """Anamnesis: test clinical language models in doctor–patient conversation."""
@@ -108,13 +106,13 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         status = typer.main.get_command(app).main(arguments, prog_name="python -m core", standalone_mode=False)
     except TyperException as error:
-        return _complain(error.format_message().rstrip(".") + " (--help tells more).", 2)
+        return _complain(error.format_message().rstrip(".") + " (see --help).", 2)
     except AnamnesisError as error:
         return _complain(str(error), 2 if isinstance(error, UsageError) else 1)
     except (KeyboardInterrupt, typer.Abort):
         return _complain("Interrupted.", 1)
     except BrokenPipeError:
-        # whoever read our output has seen enough; without this Python complains again while it shuts down
+        # the reader closed the pipe; without this, Python prints a second error while it shuts down
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     return int(status or 0)

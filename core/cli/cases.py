@@ -1,4 +1,4 @@
-"""``import``: brings in cases from files, and what authors released, with conversations, answers and grades."""
+"""``import``: imports cases from files, and authors' releases with conversations, answers and grades."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from core.frameworks.release import Release
 from core.jobs.release.importing import import_copy, report_lines
 from core.store.database import Store
 
-app = typer.Typer(no_args_is_help=True, help="Bring in cases from files.", rich_markup_mode=None)
+app = typer.Typer(no_args_is_help=True, help="Import cases from files.", rich_markup_mode=None)
 
 
 def _command_of(release: Release) -> Callable[..., int]:
@@ -35,29 +35,27 @@ def _command_of(release: Release) -> Callable[..., int]:
         source: Annotated[
             str, typer.Argument(metavar="PATH|URL", help="Folder, .zip or .tar.* of the authors' repository.")
         ],
-        models: Annotated[str | None, typer.Option(help="Only these models, with commas: labels or folders.")] = None,
-        max_gb: Annotated[float, typer.Option("--max-gb", help="Most gigabytes an archive may unpack to.")] = 4.0,
+        models: Annotated[str | None, typer.Option(help="Only these models: labels or folders, with commas.")] = None,
+        max_gb: Annotated[float, typer.Option("--max-gb", help="Maximum unpacked size of an archive.")] = 4.0,
     ) -> int:
         if max_gb <= 0:
             raise UsageError("--max-gb must be more than 0.")
         limits = Limits(total_bytes=int(max_gb * GIGABYTE))
-        named = [name.strip() for name in models.split(",") if name.strip()] if models else None
+        labels = [name.strip() for name in models.split(",") if name.strip()] if models else None
         with _fetched(source, limits) as path, counting("Reading case files") as show:
-            report = import_copy(Store(), release, path, source, named, limits, progress=show)
+            report = import_copy(Store(), release, path, source, labels, limits, progress=show)
         for line in report_lines(report, release):
             print(line)
         if report.saved_cases:
             print(f"The {report.cases:,} cases are now the data set {release.name}: `run --cases {release.name}`.")
         if report.saved_own_cases:
             own = release.own_cases
-            print(
-                f"{report.saved_own_cases:,} cases of the results' own are now the data set {own}: `run --cases {own}`."
-            )
+            print(f"{report.saved_own_cases:,} cases that only the results contain are now {own}: `run --cases {own}`.")
         if report.changed:
             print("See them with: python -m core report accuracy, or python -m core runs")
         return 0
 
-    command.__doc__ = f"Import {release.about}; a file that cannot be used is set aside by name, the others go in."
+    command.__doc__ = f"Import {release.about}; an unusable file is skipped and named, the others are imported."
     return command
 
 
@@ -79,7 +77,7 @@ def _fetched(source: str, limits: Limits) -> Iterator[Path]:
             yield path
 
 
-for _release in filter(None, (known.publication.release for known in frameworks().values())):
+for _release in filter(None, (framework.publication.release for framework in frameworks().values())):
     app.command(_release.name)(_command_of(_release))
 
 
@@ -88,16 +86,16 @@ def import_cases(
     path: Annotated[Path, typer.Argument(help="A CSV, JSON, JSON Lines or Parquet file, or a zip of one.")],
     name: Annotated[str | None, typer.Option(help="Name of the data set; the file's name otherwise.")] = None,
     format_: Annotated[
-        str, typer.Option("--format", help=f"auto, or one of {', '.join(FORMATS)} (`data formats` tells more).")
+        str, typer.Option("--format", help=f"auto, or one of {', '.join(FORMATS)} (see `data formats`).")
     ] = "auto",
     columns: Annotated[
-        str | None, typer.Option(help="Which column holds what: vignette=text,options=a+b+c+d,answer=label.")
+        str | None, typer.Option(help="Which column is which field: vignette=text,options=a+b+c+d,answer=label.")
     ] = None,
-    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out rows that cannot be used.")] = False,
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Skip rows that cannot be used.")] = False,
     source: Annotated[str | None, typer.Option(help="Where the cases are from, instead of the format's.")] = None,
     licence: Annotated[str | None, typer.Option(help="Their licence, instead of the format's.")] = None,
 ) -> int:
-    """Import cases; nothing is imported where a row cannot be used, unless --skip-bad is given."""
+    """Import cases. If one row cannot be used, nothing is imported, unless --skip-bad is given."""
     with counting("Reading the file") as show:
         done = import_file(path, name, format_, columns_of(columns), skip_bad, source, licence, show)
     reading = done.reading
@@ -109,12 +107,12 @@ def import_cases(
         print(f"Left out by the format: {count:,} × {reason}.")
     tell_rows(reading.rejected, reading.unit, "Left out")
     tell_rows(reading.remarks, reading.unit, "Remark")
-    # print what the linter found; what it found of every case is said once
-    together = Counter(finding.message for finding in done.findings)
-    often = [message for message, count in together.items() if count > SHOWN]
-    for message in often:
-        print(f"Note {together[message]:,} cases: {message}.")
-    single = [finding for finding in done.findings if finding.message not in often]
+    # a finding that many cases share is printed once
+    by_message = Counter(finding.message for finding in done.findings)
+    frequent = [message for message, count in by_message.items() if count > SHOWN]
+    for message in frequent:
+        print(f"Note {by_message[message]:,} cases: {message}.")
+    single = [finding for finding in done.findings if finding.message not in frequent]
     for finding in single[:SHOWN]:
         print(f"Note {finding.case_key}: {finding.message}.")
     if len(single) > SHOWN:
@@ -128,22 +126,22 @@ def import_items(
     path: Annotated[Path, typer.Argument(help="A JSON or JSON Lines file of MediQ, with context and facts.")],
     cases: Annotated[str, typer.Option(help="DATASET, DATASET:SPECIALTY, or DATASET:id,id,…")],
 ) -> int:
-    """Take MediQ's atomic facts for the items that history taking of cases is measured against."""
+    """Use MediQ's atomic facts as the items of a complete history, against which history taking is measured."""
     stored, unmatched, rejected = save_items_of_facts(Store(), path, select(cases))
-    print(f"Items of {stored:,} cases. Their conversations are measured anew: python -m core report history")
+    print(f"Items of {stored:,} cases. To measure their conversations again: python -m core report history")
     if unmatched or rejected:
-        print(f"{unmatched:,} records fit none of these cases; {rejected:,} cannot be read.", file=sys.stderr)
+        print(f"{unmatched:,} records match none of these cases; {rejected:,} cannot be read.", file=sys.stderr)
     return 0
 
 
 def columns_of(text: str | None) -> dict[str, str] | None:
-    """Read ``vignette=text,answer=label``; raises ``UsageError`` where it is worded otherwise."""
+    """Read ``vignette=text,answer=label``; raises ``UsageError`` for another syntax."""
     if text is None:
         return None
-    found: dict[str, str] = {}
+    columns: dict[str, str] = {}
     for part in text.split(","):
-        ours, equals, theirs = part.partition("=")
-        if not equals or not ours.strip() or not theirs.strip() or ours.strip() in found:
+        field, equals, column = part.partition("=")
+        if not equals or not field.strip() or not column.strip() or field.strip() in columns:
             raise UsageError(f"--columns {text!r} is not understood: write vignette=THEIRS,answer=THEIRS, each once.")
-        found[ours.strip()] = theirs.strip()
-    return found
+        columns[field.strip()] = column.strip()
+    return columns

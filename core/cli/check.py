@@ -1,4 +1,4 @@
-"""``check``: the set-up (keys, endpoints, database, versions), and ``check cases``: faults in cases."""
+"""``check``: checks the set-up (keys, endpoints, database, versions); ``check cases`` finds faults in cases."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from core.text.questions import question_kind
 app = typer.Typer(help="Check the set-up, or cases.", rich_markup_mode=None)
 
 Line = tuple[str, bool, str]
-"""What was checked, whether it is well, and in words how it stands."""
+"""The part that was checked, whether it is in order, and its state in words."""
 
 _PACKAGES = ("streamlit", "duckdb", "plotly", "pandas", "openai", "transformers", "torch")
 _REACH_S = 1.0
@@ -56,14 +56,14 @@ def check_cases(
     severe = 0
     for name in [selection] if selection else datasets():
         cases = select(name)
-        # only our own cases promise that the reference doctor knows every choice
-        found = lint(cases, knowledge() if name.partition(":")[0] == "library" else None)
-        for finding in found:
+        # only the built-in cases guarantee that the reference doctor knows every choice
+        findings = lint(cases, knowledge() if name.partition(":")[0] == "library" else None)
+        for finding in findings:
             print(f"{'fault' if finding.severe else 'note '}  {finding.case_key}: {finding.message}.")
-        severe += sum(finding.severe for finding in found)
-        asked = Counter(question_kind(case) for case in cases)
-        print(f"{name} asks for: {', '.join(f'{kind} {asked[kind]}' for kind in ASKS_FOR if asked[kind])}.")
-        print(f"{name}: {len(cases)} cases, {len(found)} remarks.")
+        severe += sum(finding.severe for finding in findings)
+        kinds = Counter(question_kind(case) for case in cases)
+        print(f"{name} asks for: {', '.join(f'{kind} {kinds[kind]}' for kind in ASKS_FOR if kinds[kind])}.")
+        print(f"{name}: {len(cases)} cases, {len(findings)} remarks.")
     return 1 if severe else 0
 
 
@@ -75,10 +75,10 @@ def _parts() -> Iterator[Line]:
             yield package, True, importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
             yield package, False, "is not installed: run make run once, or pip install -r requirements.txt"
-    looks: dict[str, Callable[[], str]] = {"database": _database, "prompts": _prompts, "cases": _library}
-    for name, look in looks.items():
+    checks: dict[str, Callable[[], str]] = {"database": _database, "prompts": _prompts, "cases": _library}
+    for name, check_part in checks.items():
         try:
-            yield name, True, look()
+            yield name, True, check_part()
         except AnamnesisError as error:
             yield name, False, str(error)
 

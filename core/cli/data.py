@@ -1,4 +1,4 @@
-"""``data``: the data sets at hand, what is known of one, and taking one away."""
+"""``data``: lists the data sets, shows one, and deletes one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from core.images import local_images
 from core.store.sample import add_sample, remove_sample
 
 SHOWN = 10
-"""Rows of one kind that are shown; the others are counted."""
+"""Rows of one kind that are printed; the others are counted."""
 
 app = typer.Typer(no_args_is_help=True, help="List, show and delete data sets.", rich_markup_mode=None)
 
@@ -41,16 +41,16 @@ def list_datasets() -> int:
 @app.command("formats")
 def list_formats() -> int:
     """List the formats that can be imported."""
-    for one in FORMATS.values():
-        print(f"{one.name:<17} {one.title}: {one.reads}")
-        if one.source:
-            print(f"{'':<17} {one.source}; licence: {one.licence}.")
+    for data_format in FORMATS.values():
+        print(f"{data_format.name:<17} {data_format.title}: {data_format.reads}")
+        if data_format.source:
+            print(f"{'':<17} {data_format.source}; licence: {data_format.licence}.")
     return 0
 
 
 @app.command("show")
 def show(name: Annotated[str, typer.Argument(help="Name of the data set.")]) -> int:
-    """Show where a data set came from, what is in it, and which rows of its file were not used."""
+    """Show the source and contents of a data set, and which rows of its file were not used."""
     cases = cases_of(name)
     about = imported.info(name) if name != "library" else None
     print(f"{name}: {len(cases):,} cases")
@@ -72,31 +72,30 @@ def show(name: Annotated[str, typer.Argument(help="Name of the data set.")]) -> 
 @app.command("delete")
 def delete(
     name: Annotated[str, typer.Argument(help="Name of the imported data set.")],
-    yes: Annotated[bool, typer.Option("--yes", help="Do delete it.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Confirm the deletion.")] = False,
 ) -> int:
     """Delete an imported data set; stored runs keep their cases."""
     if name in imported.names() and not yes:
         raise UsageError(f"The data set {name} would be deleted: add --yes to do it.")
-    gone = imported.delete(name)
-    if gone.pictures:
-        pictures = "1 picture" if gone.pictures == 1 else f"{gone.pictures:,} pictures"
+    deleted = imported.delete(name)
+    if deleted.pictures:
+        pictures = "1 picture" if deleted.pictures == 1 else f"{deleted.pictures:,} pictures"
         print(
-            f"Deleted the data set {name} with {gone.cases:,} cases and {pictures}; stored runs keep their cases, "
+            f"Deleted the data set {name} with {deleted.cases:,} cases and {pictures}; stored runs keep their cases, "
             "without the pictures."
         )
     else:
-        print(f"Deleted the data set {name} with {gone.cases:,} cases; stored runs keep theirs.")
+        print(f"Deleted the data set {name} with {deleted.cases:,} cases; stored runs keep theirs.")
     return 0
 
 
 def tell_specialties(cases: Sequence[Case]) -> None:
-    """Print the number of cases by specialty."""
     for specialty, count in Counter(case.specialty for case in cases).most_common():
         print(f"  {specialty:<30} {count:>5}")
 
 
 def tell_pictures(cases: Sequence[Case]) -> None:
-    """Print how many cases have pictures, and of how many only an address is known; nothing where there are none."""
+    """Print how many cases have pictures, and how many have only the address of a picture; zeros are not printed."""
     local = sum(bool(local_images(case.images)) for case in cases)
     addresses = sum(bool(case.images) and not local_images(case.images) for case in cases)
     if local:
@@ -106,7 +105,7 @@ def tell_pictures(cases: Sequence[Case]) -> None:
 
 
 def tell_rows(rows: Sequence[Remark], unit: Unit, words: str, total: int | None = None) -> None:
-    """Print the first of some rows with their reasons and how many there are more; position 0 is the whole file."""
+    """Print the first ``SHOWN`` rows with their reasons, and the number of the others; position 0 is the whole file."""
     for position, reason in rows[:SHOWN]:
         print(f"{words} {unit} {position}: {reason}." if position else f"{words.rstrip(':')}: {reason}.")
     more = (len(rows) if total is None else total) - SHOWN
@@ -119,11 +118,11 @@ def _when(seconds: float) -> str:
 
 
 def sample(
-    remove: Annotated[bool, typer.Option("--remove", help="Take it out again, with what was made of it.")] = False,
+    remove: Annotated[bool, typer.Option("--remove", help="Remove it, with everything computed from it.")] = False,
 ) -> int:
-    """Take in the sample study that comes with the program: reference doctors and a small real model, graded.
+    """Add the sample study that comes with the program: reference doctors and a small real model, graded.
 
-    Its figures are named as the sample's and stand apart from your own.
+    Its figures are labelled as the sample's and are kept apart from yours.
     """
     store = folded_store()
     if remove:

@@ -1,4 +1,4 @@
-"""``experts``: reviews by experts: lists them, takes annotations in and out."""
+"""``experts``: lists reviews by experts, imports and exports their annotations."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from core.reviews.reviewing import states, withdraw
 
 app = typer.Typer(no_args_is_help=True, help="Reviews by experts.", rich_markup_mode=None)
 _SHOWN = 20
-"""Rejected rows that are told one by one."""
+"""Rejected rows that are printed; the others are counted."""
 
 
 @app.command("list")
@@ -32,14 +32,14 @@ def list_reviews(format_: Printed = "table") -> int:
             "review": state.review.name,
             "about": state.review.plan.kind,
             "items": len(state.items),
-            "annotator": one.annotator,
-            "done": one.done,
-            "of": one.items,
-            "ties_waiting": one.ties,
+            "annotator": progress.annotator,
+            "done": progress.done,
+            "of": progress.items,
+            "ties_waiting": progress.ties,
             "blinded": "no" if state.review.unblinded else "yes",
         }
         for state in states(folded_store())
-        for one in state.progress
+        for progress in state.progress
     ]
     if not rows:
         raise AnamnesisError("There is no review yet: plan one on Judges, under Experts (`python -m core serve`).")
@@ -52,28 +52,28 @@ def import_annotations(
     source: Annotated[
         str, typer.Argument(metavar="FILE|release", help="A .csv, a workbook (.xlsx), or the word release.")
     ],
-    annotator: Annotated[str | None, typer.Option(help="Whose workbook it is, where its name does not tell.")] = None,
+    annotator: Annotated[str | None, typer.Option(help="Whose workbook it is, if its name does not say.")] = None,
 ) -> int:
-    """Take annotations in: a CSV, a workbook as the authors' release has them, or all of the imported release's."""
+    """Import annotations: from a CSV, from a workbook like those of the authors' release, or all of that release."""
     store = folded_store()
     path = Path(source).expanduser()
     if path.suffix.lower() == ".xlsx" and path.is_file() and is_vignette_workbook(path.read_bytes()):
         returned = take_vignette_workbook(store, path.read_bytes())
-        print(f"{returned.answers:,} answers to vignettes came in; {returned.unchanged:,} were here already.")
+        print(f"{returned.answers:,} answers to vignettes imported; {returned.unchanged:,} were stored before.")
         _print_rejected(returned.rejected)
         if returned.rejected and not returned.answers + returned.unchanged:
-            raise AnamnesisError("No row could be used: nothing was taken in.")
+            raise AnamnesisError("No row could be used: nothing was imported.")
         return 0
     if source == "release" and not Path(source).exists():
-        found = import_release_annotations(store)
+        report = import_release_annotations(store)
     else:
-        found = import_file(store, path, annotator)
-    known = f"; {found.unchanged:,} were here already" if found.unchanged else ""
-    print(f"{found.added:,} annotations of {found.items:,} items came in{known}.")
-    print(f"{found.matched:,} of the items are stored here; the others were held elsewhere.")
-    _print_rejected(found.rejected)
-    if found.rejected and not found.items:
-        raise AnamnesisError("No row could be used: nothing was taken in.")
+        report = import_file(store, path, annotator)
+    unchanged = f"; {report.unchanged:,} were stored before" if report.unchanged else ""
+    print(f"{report.added:,} annotations of {report.items:,} items imported{unchanged}.")
+    print(f"{report.matched:,} of the items are conversations stored here.")
+    _print_rejected(report.rejected)
+    if report.rejected and not report.items:
+        raise AnamnesisError("No row could be used: nothing was imported.")
     return 0
 
 
@@ -90,20 +90,20 @@ def workbook(
     annotator: Annotated[str, typer.Option(help="Who fills it in.")],
     out: Out,
 ) -> int:
-    """Write the vignettes that an expert answers next as a workbook (.xlsx); choices once the own words are back."""
-    asked, content = vignette_workbook(folded_store(), review, annotator)
+    """Write the vignettes that an expert answers next as a workbook (.xlsx): first free responses, then choices."""
+    kind_of_answers, content = vignette_workbook(folded_store(), review, annotator)
     with new_file(out) as written:
         written.write_bytes(content)
-    print(f"Wrote {out} ({SHEETS[asked].lower()}). Take it in again with `python -m core experts import {out}`.")
+    print(f"Wrote {out} ({SHEETS[kind_of_answers].lower()}). Import it with `python -m core experts import {out}`.")
     return 0
 
 
 @app.command("withdraw")
 def withdraw_review(
     review: Annotated[str, typer.Argument(help="The review, by name.")],
-    reason: Annotated[str, typer.Option(help="Why; it stands in the journal with what was said.")],
+    reason: Annotated[str, typer.Option(help="Why; stored in the journal next to the annotations.")],
 ) -> int:
-    """Take a review back with all that was said in it: no figure counts it, and no fold brings it back."""
+    """Withdraw a review with all its annotations: no figure counts them any more. This cannot be undone."""
     print(f"The review {withdraw(folded_store(), review, reason).name} was withdrawn.")
     return 0
 

@@ -1,4 +1,4 @@
-"""``export``: takes data out of the database."""
+"""``export``: writes data of the database to files."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def export_conversation(
     ],
     out: Out,
     form: Annotated[
-        str | None, typer.Option("--format", help="html, md, json or png; by default what --out ends in.")
+        str | None, typer.Option("--format", help="html, md, json or png; by default the ending of --out.")
     ] = None,
 ) -> int:
     """Write conversations as one file that needs nothing else: HTML, Markdown, JSON or a picture."""
     name = form or out.suffix.removeprefix(".")
-    chosen = next((known for known in FORMS.values() if known.name == name.lower()), None)
+    chosen = next((form for form in FORMS.values() if form.name == name.lower()), None)
     if chosen is None:
-        raise UsageError(f"{name!r} is no format of a conversation: say --format html, md, json or png.")
+        raise UsageError(f"{name!r} is no format of a conversation: use --format html, md, json or png.")
     with new_file(out) as written:
         written.write_bytes(chosen.render(document_of(trial, folded_store())))
     print(f"Wrote {len(trial)} {'conversation' if len(trial) == 1 else 'conversations'} to {out}.")
@@ -52,7 +52,7 @@ def export_report(run: Annotated[str, typer.Argument(help="Id of a run, or the b
     return 0
 
 
-app = typer.Typer(no_args_is_help=True, help="Take data out.", rich_markup_mode=None)
+app = typer.Typer(no_args_is_help=True, help="Export data.", rich_markup_mode=None)
 app.command("conversation")(export_conversation)
 app.command("training")(export_training)
 app.command("report")(export_report)
@@ -60,15 +60,15 @@ app.command("report")(export_report)
 
 @app.command("results")
 def export_results(
-    out: Out, run: Annotated[list[str] | None, typer.Option(help="Only this run (again for more).")] = None
+    out: Out, run: Annotated[list[str] | None, typer.Option(help="Only this run (repeat for several).")] = None
 ) -> int:
     """Write one row for each answer and rule, as .csv or .parquet."""
     if out.suffix not in (".csv", ".parquet"):
         raise UsageError(f"{out}: the name must end in .csv or .parquet.")
     store = folded_store()
-    wanted = selected(store, run)
+    selection = selected(store, run)
     with store.read() as cursor:
-        table = results(cursor, wanted)
+        table = results(cursor, selection)
     with new_file(out) as written:
         if out.suffix == ".csv":
             pyarrow.csv.write_csv(inert_table(table), written)

@@ -1,4 +1,4 @@
-"""``fork``: takes a stored conversation up at one of its messages and runs it on as a branch."""
+"""``fork``: continues a stored conversation from one of its messages as a new branch."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from core.frameworks.base import read_settings
 from core.jobs.plan import human_seats, parse_arms
 from core.live.fork import FORK_ARMS, ForkPlan, start_fork, stored_origin
 
-Role = Annotated[str | None, typer.Option(help="Another one for this role; by default the conversation's own.")]
+Role = Annotated[str | None, typer.Option(help="A different player of this role; by default that of the conversation.")]
 _ARMS = ",".join(":".join(arm) for arm in FORK_ARMS)
 
 
 def fork(
     trial_id: Annotated[str, typer.Argument(metavar="TRIAL", help="A stored conversation, by the id in its address.")],
-    turn: Annotated[int, typer.Option(help="The message to take it up at; 0 is the greeting.")],
-    say: Annotated[str | None, typer.Option(help="What is said there instead; left out, the message stays.")] = None,
+    turn: Annotated[int, typer.Option(help="The message at which the branch begins; 0 is the greeting.")],
+    say: Annotated[str | None, typer.Option(help="The new text of that message; by default it stays as it is.")] = None,
     doctor: Role = None,
     patient: Role = None,
     grader: Role = None,
@@ -31,25 +31,25 @@ def fork(
     seed: Annotated[int | None, typer.Option(help="Another seed of the trial.")] = None,
     base_url: BaseUrl = None,
 ) -> int:
-    """Take up a stored conversation at a message, change what is named, and run it on as a branch of its own."""
+    """Continue a stored conversation from one of its messages as a new branch, with the changes that you name."""
     origin = stored_origin(trial_id)
-    given_seats = {"doctor": doctor, "patient": patient, "grader": grader, "summariser": summariser}
-    names = origin.names.but(**{seat: name for seat, name in given_seats.items() if name})
+    new_players = {"doctor": doctor, "patient": patient, "grader": grader, "summariser": summariser}
+    names = origin.names.but(**{seat: name for seat, name in new_players.items() if name})
     settings = {"persona": persona, "base_url": base_url}
-    given = {name: value for name, value in settings.items() if value is not None}
-    read_settings(origin.framework, given)
+    changes = {name: value for name, value in settings.items() if value is not None}
+    read_settings(origin.framework, changes)
     plan = ForkPlan(
         turn=turn,
         text=say,
         names=names,
-        settings=origin.settings_with(**given),
+        settings=origin.settings_with(**changes),
         prompts=prompts or "",
         arms=parse_arms(arms, origin.run.protocol),
         seed=seed,
     )
     if human_seats(names):
         raise UsageError(
-            "A human can take a seat on a page only (Transcripts, Branches): name another one with --doctor/--patient."
+            "A human can play only on a page (Transcripts, Branches): name a model with --doctor or --patient."
         )
     # wait for the branch, then print it
     session = start_fork(plan, origin)
@@ -57,14 +57,14 @@ def fork(
     session.join()
     events = session.snapshot()
     if session.error or not any(isinstance(event, Finished) for event in events):
-        raise AnamnesisError(session.error or "The branch did not come to its end, so it is not stored.")
+        raise AnamnesisError(session.error or "The branch did not finish, so it is not stored.")
     # the dialogue, why it ended, and the verdicts
     lines: list[str] = []
     for event in events:
         match event:
             case Started(parent=parent) if parent is not None:
-                changes = "; ".join(parent.changes) or "nothing changed"
-                lines.append(f"Branch {event.trial_id} of {parent.trial_id}: {changes}")
+                described = "; ".join(parent.changes) or "nothing changed"
+                lines.append(f"Branch {event.trial_id} of {parent.trial_id}: {described}")
             case Utterance():
                 lines.append(f"{event.turn:>3} {event.role}: {event.text}")
             case Ended():

@@ -1,4 +1,4 @@
-"""``job NAME``: asks a model about stored items; there is a command for every ``AskJob`` that is declared."""
+"""``job NAME``: asks a model about stored items; every declared ``AskJob`` has a command."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from core.jobs.engine import Options
 from core.models.registry import load_registry
 from core.store.database import Store
 
-app = typer.Typer(no_args_is_help=True, help="Ask a model about what is stored.", rich_markup_mode=None)
+app = typer.Typer(no_args_is_help=True, help="Ask a model about stored items.", rich_markup_mode=None)
 
 _CHOSEN: dict[str, Given] = {
     "talks": {"run": (Runs, None), "models": (Models, None)},
@@ -64,31 +64,37 @@ def command_of(
     instead: Callable[[dict[str, Any]], int | None] = lambda given: None,
     **options: tuple[Any, Any],
 ) -> Callable[..., int]:
-    """Return the command of a job. Under an old name some options may be others, and what it does ``instead``."""
+    """Return the command of a job.
+
+    A command under an old name may have other ``options``. ``instead`` runs first; if it returns an exit status, the
+    job is not run.
+    """
     fields = {field.name: field for field in kind.options()}
 
     def command(**given: Any) -> int:
         if (status := instead(given)) is not None:
             return status
         store = folded_store()
-        values = {name: _value(store, field, given) for name, field in fields.items() if name not in left_out}
+        values = {name: _value(store, field, given) for name, field in fields.items() if name not in unused}
         return carry_out(kind(**values), store, given)
 
-    left_out = () if kind.asks_models else ("base_url", "concurrency", "budget_usd", "batch")
-    last = {name: option for name, option in _LAST.items() if name not in left_out}
-    taken: Given = {}
+    unused = () if kind.asks_models else ("base_url", "concurrency", "budget_usd", "batch")
+    last_options = {name: option for name, option in _LAST.items() if name not in unused}
+    field_options: Given = {}
     for name, field in fields.items():
-        if name in left_out:
+        if name in unused:
             continue
-        taken |= _CHOSEN.get(name) or {name: (_option(field), _default(field))}
+        field_options |= _CHOSEN.get(name) or {name: (_option(field), _default(field))}
     words = inspect.cleandoc(kind.__doc__ or "")
     if old_name:
         words = f"{words}\n\n`{old_name}` is the old name of `job {kind.name}`, for this version only."
-    return with_options(command, options | {n: o for n, o in (taken | last).items() if n not in options}, words)
+    return with_options(
+        command, options | {n: o for n, o in (field_options | last_options).items() if n not in options}, words
+    )
 
 
 def carry_out(job: AskJob[Any], store: Store, given: dict[str, Any]) -> int:
-    """Print what a job will take, do it unless it is a dry run, and print what came of it; return the exit status."""
+    """Print the estimate, run the job unless it is a dry run, and print its outcome; return the exit status."""
     registry = load_registry(batch=given.get("batch", False))
     options = Options(given.get("concurrency"), given.get("budget_usd"))
     print_estimate(estimate_job(job, store, registry, options.concurrency), dry_run=given["dry_run"])
@@ -96,13 +102,13 @@ def carry_out(job: AskJob[Any], store: Store, given: dict[str, Any]) -> int:
         return 0
     with progress_bar(job.title, job.items) as show:
         outcome = run_job(job, store, registry, Options(options.concurrency, options.budget_usd, show))
-    return _tell(job, outcome, store)
+    return _print_outcome(job, outcome, store)
 
 
-def _tell(job: AskJob[Any], outcome: Outcome, store: Store) -> int:
+def _print_outcome(job: AskJob[Any], outcome: Outcome, store: Store) -> int:
     print(*job.summary(outcome), sep="\n")
     if outcome.kept:
-        print(f"{outcome.kept:,} were {job.participle} before and left alone.")
+        print(f"{outcome.kept:,} were {job.participle} before and are unchanged.")
     print_use(outcome.calls, outcome.tokens, outcome.cost_usd)
     for item, reason in outcome.remarks[:_LISTED]:
         print(f"{item}: {reason}", file=sys.stderr)
@@ -118,7 +124,7 @@ def _tell(job: AskJob[Any], outcome: Outcome, store: Store) -> int:
 
 
 def _value(store: Store, field: inspect.Parameter, given: dict[str, Any]) -> Any:
-    """Return what the options of a command say of a job's field."""
+    # talks, run_ids and cases are chosen by several options each (``_CHOSEN``); other fields have one option
     if field.name == "talks":
         return selected(store, given["run"], given["models"])
     if field.name == "run_ids":
@@ -132,13 +138,12 @@ def _value(store: Store, field: inspect.Parameter, given: dict[str, Any]) -> Any
 
 
 def _option(field: inspect.Parameter) -> Any:
-    """Return the option of a field; a list is named with commas."""
     if _is_list(field):
         _, words = get_args(field.annotation)[:2]
-        field = field.replace(annotation=Annotated[str | None, f"{words} Several with commas."])
+        field = field.replace(annotation=Annotated[str | None, f"{words} Separate several by commas."])
         return option_of(field, "job")
-    least = 1 if field.name == "limit" else None
-    return option_of(field, "job", min=least, show_default=field.default not in (None, ""))
+    minimum = 1 if field.name == "limit" else None
+    return option_of(field, "job", min=minimum, show_default=field.default not in (None, ""))
 
 
 def _default(field: inspect.Parameter) -> Any:

@@ -1,4 +1,4 @@
-"""``models``: the models that can sit in a seat: listed, added, tested, found on this machine, removed."""
+"""``models``: lists, adds, tests, finds, fetches and removes models."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ app = typer.Typer(
 
 @app.command("list")
 def list_models(
-    own: Annotated[bool, typer.Option("--own", help="Only those of your models file.")] = False,
+    own: Annotated[bool, typer.Option("--own", help="Only the models in your models file.")] = False,
     format_: Printed = "table",
 ) -> int:
-    """List the models, where they are, which key lacks."""
+    """List the models with their address, missing keys and prices."""
     rows = [
         {
-            "model": one.spec.name,
-            "shown_as": one.spec.display,
-            "at": one.spec.base_url or "this machine",
-            "key": f"{one.missing_key} is missing" if one.missing_key else one.spec.api_key_env or "none",
-            "prices": one.prices or "not known",
-            "own": "yes" if one.own else "",
+            "model": entry.spec.name,
+            "shown_as": entry.spec.display,
+            "at": entry.spec.base_url or "this machine",
+            "key": f"{entry.missing_key} is missing" if entry.missing_key else entry.spec.api_key_env or "none",
+            "prices": entry.prices or "not known",
+            "own": "yes" if entry.own else "",
         }
-        for one in listed(load_registry())
-        if one.own or not own
+        for entry in listed(load_registry())
+        if entry.own or not own
     ]
     if rows:
         print_rows(rows, format_)
@@ -52,28 +52,28 @@ def list_models(
 
 @app.command("add")
 def add_model(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="What it is to be called here.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Its name in this program.")],
     address: Annotated[str, typer.Option(help="Where it is: http://127.0.0.1:8000/v1")] = "",
-    model: Annotated[str, typer.Option(help="The server's name for it; of Python MODULE:FUNCTION.")] = "",
+    model: Annotated[str, typer.Option(help="Its name on the server; for Python, MODULE:FUNCTION.")] = "",
     provider: Annotated[str, typer.Option(help="server, openai, azure, anthropic, hf.")] = "",
-    key_env: Annotated[str, typer.Option(help="The variable that holds its key.")] = "",
-    display: Annotated[str, typer.Option(help="How figures call it.")] = "",
+    key_env: Annotated[str, typer.Option(help="The environment variable with its key.")] = "",
+    display: Annotated[str, typer.Option(help="Its name in figures.")] = "",
     effort: Annotated[str, typer.Option(help="low, medium, high, or its own word.")] = "",
-    input_price: Annotated[float | None, typer.Option(help="US dollars a million tokens.")] = None,
-    output_price: Annotated[float | None, typer.Option(help="US dollars a million tokens.")] = None,
+    input_price: Annotated[float | None, typer.Option(help="US dollars per million tokens.")] = None,
+    output_price: Annotated[float | None, typer.Option(help="US dollars per million tokens.")] = None,
     cached_price: Annotated[float | None, typer.Option(help="The same, for cached input.")] = None,
-    requests_per_minute: Annotated[int | None, typer.Option(min=1, help="At most so many requests.")] = None,
-    tokens_per_minute: Annotated[int | None, typer.Option(min=1, help="At most so many tokens.")] = None,
-    context: Annotated[int | None, typer.Option(min=1, help="Its context in tokens.")] = None,
+    requests_per_minute: Annotated[int | None, typer.Option(min=1, help="Maximum requests per minute.")] = None,
+    tokens_per_minute: Annotated[int | None, typer.Option(min=1, help="Maximum tokens per minute.")] = None,
+    context: Annotated[int | None, typer.Option(min=1, help="Its context length in tokens.")] = None,
     python: Annotated[str, typer.Option(help="An application: MODULE:FUNCTION.")] = "",
     http: Annotated[str, typer.Option(help="An application: its address.")] = "",
-    again: Annotated[bool, typer.Option("--again", help="Replace an entry of this name.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Replace the entry with this name.")] = False,
 ) -> int:
-    """Enter a model or an application into your file."""
+    """Add a model or an application to your models file."""
     ways = {"python": python, "http": http}
     given = [kind for kind, value in ways.items() if value]
     if len(given) > 1 or (given and (address or model or provider)):
-        raise UsageError("An application is --python or --http alone, without --address or --provider.")
+        raise UsageError("An application takes either --python or --http, and neither --address nor --provider.")
     full = add(
         Entry(
             name,
@@ -100,49 +100,49 @@ def add_model(
 
 
 @app.command("test")
-def try_one(
-    name: Annotated[str, typer.Argument(metavar="MODEL", help="Any model that could sit in a seat.")],
-    base_url: Annotated[str | None, typer.Option(help="Another address than its own.")] = None,
-    save: Annotated[bool, typer.Option("--save", help="Keep in its entry what was found.")] = False,
+def check_model(
+    name: Annotated[str, typer.Argument(metavar="MODEL", help="Any model that can play a role.")],
+    base_url: Annotated[str | None, typer.Option(help="Use this address instead of the model's.")] = None,
+    save: Annotated[bool, typer.Option("--save", help="Save the findings in its entry.")] = False,
     timeout: Annotated[float, typer.Option(min=1, help="Seconds to wait for a reply.")] = 60.0,
 ) -> int:
-    """Ask a model two or three short things, and say what it can."""
-    found = try_model(load_registry(programs=True), name, address=base_url, timeout_s=timeout)
-    print(found.model if found.address is None else f"{found.model} at {found.address}")
-    if not found.ok:
-        print(found.problem, file=sys.stderr)
+    """Send a model two or three short requests, and print what it supports."""
+    result = try_model(load_registry(programs=True), name, address=base_url, timeout_s=timeout)
+    print(result.model if result.address is None else f"{result.model} at {result.address}")
+    if not result.ok:
+        print(result.problem, file=sys.stderr)
         return 1
-    for label, words in found.lines():
+    for label, words in result.lines():
         print(f"  {label:<24} {words}")
-    if found.findings:
-        kept = ", ".join(f"{setting} = {str(value).lower()}" for setting, value in found.findings.items())
+    if result.findings:
+        settings = ", ".join(f"{setting} = {str(value).lower()}" for setting, value in result.findings.items())
         if save:
-            keep(found.model, found.findings)
-        print(f"Kept in {own_file()}: {kept}." if save else f"--save keeps in its entry: {kept}.")
+            keep(result.model, result.findings)
+        print(f"Saved in {own_file()}: {settings}." if save else f"Add --save to save in its entry: {settings}.")
     return 0
 
 
 @app.command("find")
 def find_models(
     address: Annotated[str | None, typer.Option(help="Ask this server instead.")] = None,
-    key_env: Annotated[str, typer.Option(help="The variable that holds its key.")] = "",
+    key_env: Annotated[str, typer.Option(help="The environment variable with its key.")] = "",
 ) -> int:
-    """Look for servers of models on this machine."""
+    """Look for model servers on this machine."""
     if key_env and looks_like_key(key_env):
         raise UsageError("--key-env is the name of a variable: put the key into one.")
     key = find_key(key_env) if key_env else None
-    found = (Server("", address, offered(address, key)),) if address else find_servers()
-    if not found:
+    servers = (Server("", address, offered(address, key)),) if address else find_servers()
+    if not servers:
         ports = ", ".join(f"{program} {port}" for port, program in USUAL_PORTS.items())
-        print(f"No server of models answers on this machine at its usual port ({ports}).")
+        print(f"No model server answers on this machine at a usual port ({ports}).")
         return 1
-    for server in found:
+    for server in servers:
         print(f"{server.program or 'The server'} at {server.address}: {', '.join(server.models) or 'no models'}")
-    first = found[0]
+    first = servers[0]
     if first.models:
         short = first.models[0].rpartition("/")[2].replace(" ", "-")
         line = f"python -m core models add {shlex.quote(short)} --address {first.address}"
-        print(f"Enter one: {line} --model {shlex.quote(first.models[0])}")
+        print(f"Add one: {line} --model {shlex.quote(first.models[0])}")
     return 0
 
 
@@ -154,9 +154,9 @@ def get_model(
             metavar="MODEL", help=f"{', '.join(OFFERS)}; or a name of the Hugging Face hub, a folder, a .gguf file."
         ),
     ],
-    name: Annotated[str, typer.Option(help="What it is to be called here.")] = "",
+    name: Annotated[str, typer.Option(help="Its name in this program.")] = "",
 ) -> int:
-    """Bring a model onto this machine, with no key and no account."""
+    """Download a model to this machine; needs no key and no account."""
     if offer := OFFERS.get(source):
         for label, words in details(offer).items():
             print(f"{label + ':':<16} {words}")
@@ -171,6 +171,6 @@ def get_model(
 def remove_model(
     name: Annotated[str, typer.Argument(metavar="MODEL", help="Its name, with or without the provider.")],
 ) -> int:
-    """Take a model out of your file; its runs stay."""
+    """Remove a model from your models file; its runs stay."""
     print(f"{remove(name)} is no longer in {own_file()}.")
     return 0

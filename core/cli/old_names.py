@@ -1,4 +1,4 @@
-"""Commands of version 0.5 that are now ``job NAME``: they take the options that they took, for this version only."""
+"""Commands of version 0.5 that are now ``job NAME``: they still work with their old options, in this version only."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def _reread_instead(given: dict[str, Any]) -> int | None:
     given["run"] = None if given["run"] == "all" else [given["run"]]
     if not given["rules"]:
         if given["grader"] is None:
-            raise UsageError("Say who grades the free responses (--grader), or --rules to read choices anew.")
+            raise UsageError("Name the grader of the free responses (--grader), or use --rules to read choices again.")
         return None
     if any(given[name] for name in ("grader", "prompts", "limit", "again", "dry_run")):
-        raise UsageError("--rules reads every answer with choices that needs it: leave the other options out.")
+        raise UsageError("--rules reads all answers with choices: leave out the other options.")
     store = folded_store()
     return carry_out(Rereading(tuple(run_id_of(store, name) for name in given["run"] or ())), store, given)
 
@@ -39,14 +39,11 @@ regrade = command_of(
     "regrade",
     _reread_instead,
     run=(
-        Annotated[str, typer.Argument(metavar="RUN", help="A run of ours or of a release, or all campaigns: all.")],
+        Annotated[str, typer.Argument(metavar="RUN", help="A run of yours or of a release; or all, for every run.")],
         Parameter.empty,
     ),
     grader=(Annotated[str | None, typer.Option(help="Who grades: a model, or reference/names.")], None),
-    rules=(Annotated[bool, typer.Option("--rules", help="Read choices anew by rule: now `job reread`.")], False),
-    types=(Annotated[str, typer.Option(help="Question types, with commas.")], ",".join(FREE)),
-    again=(
-        Annotated[bool, typer.Option("--fresh", help="Ask about every answer, also where the verdict is known.")],
-        False,
-    ),
+    rules=(Annotated[bool, typer.Option("--rules", help="Read choices again by rule: now `job reread`.")], False),
+    types=(Annotated[str, typer.Option(help="Question types, separated by commas.")], ",".join(FREE)),
+    again=(Annotated[bool, typer.Option("--fresh", help="Ask about every answer, also those with a verdict.")], False),
 )

@@ -30,5 +30,5 @@ openings = command_of(
     "openings",
     _show,
     cases=(Annotated[str, typer.Argument(metavar="DATASET[:…]", help="The cases, as for run.")], Parameter.empty),
-    model=(Annotated[str | None, typer.Option(help="Who makes them; left out, only shows those that count.")], None),
+    model=(Annotated[str | None, typer.Option(help="The model that writes them; by default, prints them.")], None),
 )

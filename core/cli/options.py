@@ -1,4 +1,4 @@
-"""Options that several commands share, how rows are printed (as a table, CSV or JSON), and what a job will take."""
+"""Options that several commands share; prints rows (as a table, CSV or JSON), estimates and progress."""
 
 from __future__ import annotations
 
@@ -38,22 +38,22 @@ from core.store.queries.runs import run_ids, stored_names
 from core.store.selection import Selection
 from core.words import money
 
-Runs = Annotated[list[str] | None, typer.Option(help="Only this run (again for more); live ones too.")]
-Models = Annotated[str | None, typer.Option(help="Only these models, with commas.")]
+Runs = Annotated[list[str] | None, typer.Option(help="Only this run (repeat for several); also live conversations.")]
+Models = Annotated[str | None, typer.Option(help="Only these models, separated by commas.")]
 BaseUrl = Annotated[str | None, typer.Option(help="Address of an OpenAI-compatible server.")]
 Concurrency = Annotated[
-    int | None, typer.Option(min=1, help="So many at once; left out, as many as the models' providers take.")
+    int | None, typer.Option(min=1, help="Trials or requests at once; by default as many as the providers allow.")
 ]
 Budget = Annotated[float | None, typer.Option(help="Stop when this many US dollars are spent.")]
-Batch = Annotated[bool, typer.Option("--batch", help="Ask by the provider's Batch API: half the price, within a day.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what it would take, and start nothing.")]
-AskNothing = Annotated[bool, typer.Option("--dry-run", help="Say what it would take, and ask nothing.")]
+Batch = Annotated[bool, typer.Option("--batch", help="Use the provider's Batch API: half the price, within a day.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the estimate and start nothing.")]
+AskNothing = Annotated[bool, typer.Option("--dry-run", help="Print the estimate and ask nothing.")]
 Limit = Annotated[int | None, typer.Option(help="Only the first N of these cases.")]
 CaseSample = Annotated[
     int | None, typer.Option("--sample", help="Only a random sample of N of these cases, stratified by specialty.")
 ]
 SampleSeed = Annotated[int, typer.Option("--seed", help="Seed of the random sample.")]
-Sample = Annotated[int | None, typer.Option(min=1, help="Only N conversations: a random sample, always it.")]
+Sample = Annotated[int | None, typer.Option(min=1, help="Only N conversations: a random sample, the same each time.")]
 Format = Literal["table", "csv", "json"]
 Printed = Annotated[Format, typer.Option("--format", help="How to print it.")]
 Row = dict[str, Any]
@@ -62,7 +62,7 @@ Given = dict[str, tuple[Any, Any]]
 
 
 def with_options(command: Callable[..., int], given: Given, words: str) -> Callable[..., int]:
-    """Return a command that takes keywords as one with these options, and with these words of help."""
+    """Give a command that takes ``**keywords`` the signature that typer reads, and its help text."""
     command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         [inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY, default=d, annotation=a) for n, (a, d) in given.items()]
     )
@@ -72,7 +72,7 @@ def with_options(command: Callable[..., int], given: Given, words: str) -> Calla
 
 
 def option_of(parameter: inspect.Parameter, of: str, **more: Any) -> Any:
-    """Return the option that ``Annotated[type, "help"]`` describes; ``of`` says whose it is, ``more`` is for typer."""
+    """Return the option that ``Annotated[type, "help"]`` describes; ``of`` is its owner, ``more`` is for typer."""
     if get_origin(parameter.annotation) is not Annotated:
         raise UsageError(f"The option {parameter.name!r} of a {of} lacks its help: write Annotated[type, 'help'].")
     kind, words = get_args(parameter.annotation)[:2]
@@ -82,17 +82,17 @@ def option_of(parameter: inspect.Parameter, of: str, **more: Any) -> Any:
 
 
 def model_names(models: str | None) -> list[str] | None:
-    """Return the names under which models may be stored: as given, and what an alias stands for."""
+    """Return the names under which models may be stored: those in the text, and the targets of aliases."""
     if models is None:
         return None
     aliases = {alias.lower(): name for alias, name in load_registry().aliases.items()}
-    given = [name.strip() for name in models.split(",")]
-    return [*given, *(aliases[name.lower()] for name in given if name.lower() in aliases)]
+    names = [name.strip() for name in models.split(",")]
+    return [*names, *(aliases[name.lower()] for name in names if name.lower() in aliases)]
 
 
 @contextmanager
 def counting(what: str) -> Iterator[Callable[[int, int], None]]:
-    """Yield a function that shows a bar on stderr, and nothing where that is no terminal."""
+    """Yield a function (done, planned) that shows a bar on stderr; without a terminal it does nothing."""
     if not sys.stderr.isatty():
         yield lambda done, planned: None
         return
@@ -103,7 +103,7 @@ def counting(what: str) -> Iterator[Callable[[int, int], None]]:
 
 
 def print_estimate(size: Estimate, *, dry_run: bool) -> None:
-    """Print what a job will take: on stderr, or on stdout where nothing else was asked for."""
+    """Print the estimate of a job: on stdout for a dry run, else on stderr."""
     lines = [f"{', '.join(f'{number:,} {what}' for what, number in size.counts.items())}.", size.in_words]
     for role in size.roles:
         price = "price unknown" if role.cost_usd is None else LOCAL if role.source == LOCAL else money(role.cost_usd)
@@ -115,29 +115,28 @@ def print_estimate(size: Estimate, *, dry_run: bool) -> None:
 
 
 def print_use(calls: int, tokens: int, cost_usd: float) -> None:
-    """Print what a job's calls took, if it made any."""
     if calls:
         print(f"{calls:,} calls, {tokens:,} tokens, ${cost_usd:,.2f} where prices are known.")
 
 
 def print_rows(rows: Sequence[Row], format_: Format, decimals: str = ".6g") -> None:
-    """Print rows; what is not a number is a dash in a table, empty in CSV and null in JSON."""
+    """Print rows; ``None`` and NaN are a dash in a table, empty in CSV and null in JSON."""
     nothing = "–" if format_ == "table" else None
-    shown = [
+    printable = [
         {k: nothing if v is None or (isinstance(v, float) and math.isnan(v)) else v for k, v in row.items()}
         for row in rows
     ]
     if format_ == "json":
-        print(json.dumps(shown, indent=1))
+        print(json.dumps(printable, indent=1))
     elif format_ == "csv":
-        writer = csv.DictWriter(sys.stdout, list(shown[0]), lineterminator="\n")
+        writer = csv.DictWriter(sys.stdout, list(printable[0]), lineterminator="\n")
         writer.writeheader()
-        for row in shown:
+        for row in printable:
             writer.writerow({k: format(v, decimals) if isinstance(v, float) else inert(v) for k, v in row.items()})
     else:
-        heads = [name.replace("_", " ") for name in shown[0]]
-        lines = [[_cell(name, value) for name, value in row.items()] for row in shown]
-        # a pipe gets every column whole; only a terminal is fitted
+        heads = [name.replace("_", " ") for name in printable[0]]
+        lines = [[_cell(name, value) for name, value in row.items()] for row in printable]
+        # columns are fitted only to a terminal; a pipe gets every column in full
         fitted = sys.stdout.isatty()
         if not fitted and (text := _as_piped([heads, *lines])):
             print(text)
@@ -145,20 +144,20 @@ def print_rows(rows: Sequence[Row], format_: Format, decimals: str = ".6g") -> N
         table = Table(*heads, box=None, pad_edge=False)
         for line in lines:
             table.add_row(*line)
-        # a name in brackets, as of a grader's prompts, is text and no markup
+        # names may contain brackets, which rich would read as markup
         Console(width=None if fitted else _PIPED, markup=False, emoji=False).print(table)
 
 
 _PIPED = 240
 """Characters of a line in a pipe."""
 _RICH = re.compile(r"[\x00-\x1f\x7f]")
-"""What rich reads as more than its characters."""
+"""Control characters, which rich interprets."""
 
 
 def _as_piped(lines: Sequence[Sequence[str]]) -> str | None:
-    """Return lines as rich prints their table to a pipe, in a small part of its time; ``None`` where it does more.
+    """Return the same text as rich prints to a pipe, much faster; ``None`` if only rich can format it.
 
-    It does where a line is too long for the pipe, and where a cell holds control characters.
+    Rich is needed if a line is too long for the pipe, or a cell contains control characters.
     """
     if len({len(line) for line in lines}) > 1 or any(_RICH.search(cell) for line in lines for cell in line):
         return None
@@ -178,7 +177,7 @@ def _cell(name: str, value: Any) -> str:
 
 
 def folded_store() -> Store:
-    """Fold the journals and return the store; damage is said on stderr, because figures lack what lies behind it."""
+    """Fold the journals and return the store; damage is printed on stderr, because figures lack the damaged lines."""
     store = Store()
     for damage in fold(store).damaged:
         print(f"Not all is shown: {damage.message}", file=sys.stderr)
@@ -186,10 +185,10 @@ def folded_store() -> Store:
 
 
 def run_id_of(store: Store, name: str) -> str:
-    """Return the id of a stored run, ours or of a release, by its id or the beginning of it."""
+    """Return the id of a stored run, also of a release, from its id or a unique beginning of it."""
     with store.read() as cursor:
-        known = run_ids(cursor)
-    matches = [run_id for run_id in known if run_id == name] or [r for r in known if r.startswith(name)]
+        stored = run_ids(cursor)
+    matches = [run_id for run_id in stored if run_id == name] or [r for r in stored if r.startswith(name)]
     if len(matches) == 1:
         return matches[0]
     if not matches:
@@ -200,9 +199,9 @@ def run_id_of(store: Store, name: str) -> str:
 def selected(
     store: Store, run: Sequence[str] | None, models: str | None = None, data_sets: str | None = None
 ) -> Selection:
-    """Return the selection of these runs (by id or the beginning of it), models and data sets, each with commas.
+    """Return the selection of these runs (by id or its beginning), models and data sets (both separated by commas).
 
-    What is left out is no restriction. Raises ``UsageError`` for a name that nothing is stored under.
+    ``None`` is no restriction. Raises ``UsageError`` for a name under which nothing is stored.
     """
     names, sets = None, None if data_sets is None else [name.strip() for name in data_sets.split(",")]
     if models is not None or sets is not None:
@@ -215,15 +214,15 @@ def selected(
 
 
 def _models_in(text: str, stored: Sequence[str]) -> list[str]:
-    """Return the names in a text with commas, and what aliases among them stand for; ``stored`` are names of doctors.
+    """Return the names in a comma-separated text, and what aliases among them stand for; ``stored`` are doctors' names.
 
-    Names of conditions hold commas themselves (``openai/a · toes:1,2``): what is no doctor's name behind the name of a
-    condition is the rest of that.
+    Names of conditions contain commas themselves (``openai/a · toes:1,2``): a piece that follows a condition and is no
+    doctor's name belongs to that condition.
     """
     pieces: list[str] = []
     for piece in text.split(","):
-        known = any(doctor_of(name) in stored for name in model_names(piece) or ())
-        if not known and pieces and SEPARATOR in pieces[-1]:
+        is_doctor = any(doctor_of(name) in stored for name in model_names(piece) or ())
+        if not is_doctor and pieces and SEPARATOR in pieces[-1]:
             pieces[-1] += f",{piece}"
         else:
             pieces.append(piece)
@@ -234,7 +233,7 @@ def _models_in(text: str, stored: Sequence[str]) -> list[str]:
 
 
 def _check_stored(what: str, names: Sequence[str], stored: Sequence[str]) -> None:
-    """Raise ``UsageError`` if none of ``names`` is stored; an empty store says by itself what to do first."""
+    """Raise ``UsageError`` if none of ``names`` is stored; for an empty store, the command itself says what to do."""
     if not stored or set(names) & set(stored):
         return
     near = difflib.get_close_matches(names[0], stored, n=3)
@@ -249,7 +248,7 @@ Out = Annotated[Path, typer.Option("--out", help="The file to write; it must not
 
 @contextmanager
 def new_file(out: Path) -> Iterator[Path]:
-    """Yield where to write a file that takes its name once it is whole; raise where ``out`` exists or has no folder."""
+    """Yield a temporary path that becomes ``out`` when it is complete; raise if ``out`` exists or has no folder."""
     if out.exists():
         raise AnamnesisError(f"{out} exists already: choose another name.")
     if not out.parent.is_dir():
@@ -267,7 +266,7 @@ _LINE_EVERY_S = 60.0
 
 @contextmanager
 def progress_bar(title: str, what: str = "trials") -> Iterator[Callable[[Progress], None]]:
-    """Yield a function that shows progress on stderr; ``what`` is counted."""
+    """Yield a function that shows progress on stderr; ``what`` names the items that are counted."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield _Lines(title, what)
@@ -281,39 +280,39 @@ def progress_bar(title: str, what: str = "trials") -> Iterator[Callable[[Progres
         TextColumn("{task.fields[life]}"),
     )
     with Bar(*columns, console=console) as bar:
-        task, shown, told = bar.add_task(title, total=None, life=""), 0.0, False
+        task, printed_at, forecast_printed = bar.add_task(title, total=None, life=""), 0.0, False
 
         def show(progress: Progress) -> None:
-            nonlocal shown, told
-            if not told and (told := bool(progress.forecast)):
+            nonlocal printed_at, forecast_printed
+            if not forecast_printed and (forecast_printed := bool(progress.forecast)):
                 bar.console.print(f"{title}: {progress.forecast}")
             bar.update(task, total=progress.planned, completed=progress.done)
-            if time.monotonic() - shown >= 1.0 or progress.replies is None:
-                shown = time.monotonic()
+            if time.monotonic() - printed_at >= 1.0 or progress.replies is None:
+                printed_at = time.monotonic()
                 bar.update(task, life=progress.in_words())
 
         yield show
 
 
 class _Lines:
-    """Prints a line whenever another tenth is done or a batch is sent, and where nothing was said for a minute."""
+    """Prints a line for each tenth, for each batch that is sent, and after a minute without a line."""
 
     def __init__(self, title: str, what: str) -> None:
-        self._title, self._what, self._shown, self._at = title, what, -1, time.monotonic()
-        self._told, self._since = False, 0.0
+        self._title, self._what, self._last_tenth, self._printed_at = title, what, -1, time.monotonic()
+        self._forecast_printed, self._batch_since = False, 0.0
 
     def __call__(self, progress: Progress) -> None:
-        if not self._told and (forecast := progress.forecast):
-            self._told = True
+        if not self._forecast_printed and (forecast := progress.forecast):
+            self._forecast_printed = True
             print(f"{self._title}: {forecast}", file=sys.stderr, flush=True)
-        if (waiting := progress.batches()) and waiting["since"] != self._since:
-            self._since = waiting["since"]
+        if (waiting := progress.batches()) and waiting["since"] != self._batch_since:
+            self._batch_since = waiting["since"]
             print(f"{self._title}: {waiting['words']}", file=sys.stderr, flush=True)
         tenth, now = 10 * progress.done // max(1, progress.planned), time.monotonic()
-        minute = now - self._at >= _LINE_EVERY_S
-        if tenth <= self._shown and not minute:
+        minute = now - self._printed_at >= _LINE_EVERY_S
+        if tenth <= self._last_tenth and not minute:
             return
-        self._shown, self._at = tenth, now
+        self._last_tenth, self._printed_at = tenth, now
         words = progress.in_words() if minute else ""
-        far = f"{self._title}: {progress.done} of {progress.planned} {self._what}"
-        print(f"{far}; {words}" if words else far, file=sys.stderr, flush=True)
+        line = f"{self._title}: {progress.done} of {progress.planned} {self._what}"
+        print(f"{line}; {words}" if words else line, file=sys.stderr, flush=True)

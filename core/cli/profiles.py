@@ -1,4 +1,4 @@
-"""``profile``: the old name of ``job profiles``; ``profile show CASE`` shows the profile of a case that counts."""
+"""``profile``: the old name of ``job profiles``; ``profile show CASE`` prints the current profile of a case."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _show_instead(given: dict[str, Any]) -> int | None:
         return _show(given["case_key"])
     if given["case_key"] is not None:
         raise UsageError(
-            f"{given['case_key']!r} was not expected: name one selection of cases, or say `profile show CASE`."
+            f"{given['case_key']!r} was not expected: name one selection of cases, or use `profile show CASE`."
         )
     if not given["model"]:
         raise UsageError("Name the model that writes the profiles: --model provider/model.")
@@ -38,12 +38,12 @@ def _show(case_key: str | None) -> int:
     if case_key is None:
         raise UsageError("Name the case: `profile show DATASET/ID`.")
     dataset, slash, _ = case_key.partition("/")
-    found = next((case for case in cases_of(dataset) if case.case_key == case_key), None) if slash else None
-    if found is None:
+    case = next((case for case in cases_of(dataset) if case.case_key == case_key), None) if slash else None
+    if case is None:
         raise UsageError(f"There is no case {case_key!r}: give DATASET/ID, as `profile show library/cardiology-1`.")
     with folded_store().read() as cursor:
-        stored = newest_profiles(cursor, [case_key]).get((case_key, found.content_hash))
-    generated = stored.generated if stored else own_profile(found)
+        stored = newest_profiles(cursor, [case_key]).get((case_key, case.content_hash))
+    generated = stored.generated if stored else own_profile(case)
     if generated is None:
         print(f"{case_key} has no profile: {WITHOUT_PROFILE}. Make one with `job profiles --model`.")
         return 0

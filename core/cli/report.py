@@ -1,4 +1,4 @@
-"""``report NAME``: what a metric says, as a table, CSV or JSON; there is a command for every metric that is found."""
+"""``report NAME``: prints a metric as a table, CSV or JSON; every registered metric has a command."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from core.measures.registry import metrics
 from core.store.database import Store
 from core.store.selection import McqRule, Selection
 
-app = typer.Typer(no_args_is_help=True, help="Figures of what was run.", rich_markup_mode=None)
+app = typer.Typer(no_args_is_help=True, help="Figures of your runs.", rich_markup_mode=None)
 
 
 def _several(words: str) -> Any:
@@ -45,21 +45,18 @@ def _several(words: str) -> Any:
 _FILTERS: dict[Filter, tuple[Any, Any]] = {
     "run": (Runs, None),
     "models": (Models, None),
-    "cases": (_several("Only cases of these data sets, with commas."), None),
-    "formats": (_several(f"Only answers in these formats, with commas: {', '.join(FORMATS)}."), None),
+    "cases": (_several("Only cases of these data sets, separated by commas."), None),
+    "formats": (_several(f"Only answers in these formats, separated by commas: {', '.join(FORMATS)}."), None),
     "questions": (_several(f"Only answers to these questions, with commas: {', '.join(QUESTION_TYPES)}."), None),
-    "datasets": (_several("Only cases of these sources within a data set, with commas."), None),
-    "specialties": (_several("Only cases of these specialties, with commas."), None),
-    "pool": (
-        Annotated[bool, typer.Option("--pool", help="Put conditions together, and say how many they are.")],
-        False,
-    ),
+    "datasets": (_several("Only cases of these sources within a data set, separated by commas."), None),
+    "specialties": (_several("Only cases of these specialties, separated by commas."), None),
+    "pool": (Annotated[bool, typer.Option("--pool", help="Pool conditions, and print how many there are.")], False),
     "asks_for": (_several(f"Only cases whose question asks for this, with commas: {', '.join(ASKS_FOR)}."), None),
     "mcq_rule": (
         Annotated[
             McqRule,
             typer.Option(
-                help="Rule for choices: each framework's own, the paper's substring rule, or exactly one named."
+                help="Rule for choices: the framework's, the paper's substring rule, or exactly one choice named."
             ),
         ],
         "usual",
@@ -71,7 +68,7 @@ _LAST: Given = {
     "out": (Annotated[Path | None, typer.Option(help="Write to this new file instead.")], None),
     "figure": (
         Annotated[
-            Path | None, typer.Option(help="Draw it to this new file: .svg, .pdf, .png (at print size) or .html.")
+            Path | None, typer.Option(help="Draw a figure to this new file: .svg, .pdf, .png (at print size) or .html.")
         ],
         None,
     ),
@@ -79,14 +76,14 @@ _LAST: Given = {
 
 
 def _command(metric: Metric) -> Any:
-    """Return the command of a metric: its filters, its own options, and how to print."""
-    own: Given = {option.name: (_option(option), option.default) for option in metric.options()}
-    taken: Given = {name: _FILTERS[name] for name in metric.filters}
+    """Return the command of a metric: its filters, its options, and how to print."""
+    metric_options: Given = {option.name: (_option(option), option.default) for option in metric.options()}
+    filter_options: Given = {name: _FILTERS[name] for name in metric.filters}
 
     def command(**given: Any) -> int:
         store = folded_store()
-        filters = {name: given[name] for name in taken}
-        asked = MetricRequest(store, _selection(store, filters), counting, short=given["format_"] == "table")
+        filters = {name: given[name] for name in filter_options}
+        request = MetricRequest(store, _selection(store, filters), counting, short=given["format_"] == "table")
         out, figure = given["out"], given["figure"]
         undrawn: AnamnesisError | None = None
         with new_file(figure) if figure else nullcontext() as drawn:
@@ -95,7 +92,7 @@ def _command(metric: Metric) -> Any:
 
                 check_name(figure)
             with new_file(out) if out else nullcontext() as written:
-                result = result_of(metric, asked, {name: given[name] for name in own})
+                result = result_of(metric, request, {name: given[name] for name in metric_options})
                 if not result.rows:
                     raise AnamnesisError(metric.empty)
                 if drawn:
@@ -107,7 +104,7 @@ def _command(metric: Metric) -> Any:
                         undrawn = error
                 as_table = given["format_"] == "table"
                 cells = result.cells(plain=given["format_"] == "json")
-                if as_table:  # its notes stand under it
+                if as_table:  # the notes are printed under the table
                     cells = [{name: value for name, value in row.items() if name != "notes"} for row in cells]
                 if written:
                     with written.open("w", encoding="utf-8") as file, redirect_stdout(file):
@@ -117,13 +114,13 @@ def _command(metric: Metric) -> Any:
                     print(f"Wrote {len(cells):,} rows to {out}.")
                 elif undrawn or not figure:
                     print_rows(cells, given["format_"], metric.decimals)
-            # under a table; next to what another program reads, or what is drawn
+            # notes are printed under a table; stdout that another program reads, or a figure, leaves them to stderr
             _print_notes(result, sys.stdout if as_table and not (out or figure) else sys.stderr)
-            if undrawn:  # raised here, where the table is out and the figure's file is not yet in its place
+            if undrawn:  # raised only now: the table is written, and no figure file has been created
                 raise undrawn
         return 0
 
-    return with_options(command, {**taken, **own, **_LAST}, metric.help)
+    return with_options(command, {**filter_options, **metric_options, **_LAST}, metric.help)
 
 
 def _print_notes(result: Result, file: TextIO) -> None:
@@ -147,7 +144,7 @@ def _option(option: inspect.Parameter) -> Any:
 
 
 def _selection(store: Store, given: dict[str, Any]) -> Selection:
-    """Return what the filters of a command select: runs by id or the beginning of it, models, data sets, answers."""
+    """Return the selection that the filters of a command describe."""
     return replace(
         selected(store, given.get("run"), given.get("models"), given.get("cases")),
         formats=_named(given.get("formats"), FORMATS, "There is no format"),
@@ -160,17 +157,17 @@ def _selection(store: Store, given: dict[str, Any]) -> Selection:
     )
 
 
-def _named(text: str | None, known: Sequence[Any] = (), unknown: str = "") -> tuple[Any, ...] | None:
-    """Return the names in a text with commas, in the order of the ``known`` ones if there are some."""
+def _named(text: str | None, valid: Sequence[Any] = (), unknown: str = "") -> tuple[Any, ...] | None:
+    """Return the names in a comma-separated text, in the order of ``valid``; ``UsageError`` if one is not valid."""
     if text is None:
         return None
     names = [name.strip() for name in text.split(",") if name.strip()]
-    if not known:
+    if not valid:
         return tuple(names)
     names = [name.lower() for name in names]
-    if wrong := [name for name in names if name not in known]:
-        raise UsageError(f"{unknown} {wrong[0]!r}: choose among {', '.join(known)}.")
-    return tuple(name for name in known if name in names)
+    if wrong := [name for name in names if name not in valid]:
+        raise UsageError(f"{unknown} {wrong[0]!r}: choose among {', '.join(valid)}.")
+    return tuple(name for name in valid if name in names)
 
 
 for _metric in metrics().values():

@@ -1,4 +1,4 @@
-"""``reproduce``: the published tables, cell by cell, against the imported release."""
+"""``reproduce``: compares the published tables with the imported release, cell by cell."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _SHOWN_EVIDENCE = 4
 def reproduce(
     format_: Annotated[Literal["table", "json"], typer.Option("--format", help="How to print it.")] = "table",
 ) -> int:
-    """Recompute the paper's tables from the imported release; fails where a cell differs that is no listed misprint."""
+    """Recompute the paper's tables from the imported release; fails if a cell differs and is no listed misprint."""
     result = recompute(Store())
     if format_ == "json":
-        whole = {
+        document = {
             "paper": "Johri et al., Nature Medicine 2025, doi 10.1038/s41591-024-03328-5",
             "succeeded": result.succeeded,
             "summary": result.counts,
@@ -37,7 +37,7 @@ def reproduce(
             "remarks": [asdict(remark) for remark in result.remarks if remark.kind != "misprint"],
             "cells": [asdict(cell) for cell in result.cells],
         }
-        print(json.dumps(whole, indent=1))
+        print(json.dumps(document, indent=1))
     else:
         console = Console(width=None if sys.stdout.isatty() else 160, highlight=False, soft_wrap=True)
         for label, data in result.models.items():

@@ -1,4 +1,4 @@
-"""``run``, ``resume`` and ``runs``: campaigns from the command line."""
+"""``run``, ``resume``, ``runs``, ``label`` and ``delete``: campaigns from the command line."""
 
 from __future__ import annotations
 
@@ -65,24 +65,24 @@ from core.store.queries.runs import runs as stored_runs
 EngineName = Annotated[str, typer.Option("--engine", help="Where trials are played: local, or ray.")]
 RayAddress = Annotated[
     str | None,
-    typer.Option(help="Address of a Ray cluster, as ray start says it, or auto; one is started here where left out."),
+    typer.Option(help="Address of a Ray cluster, as printed by ray start, or auto; by default a local one is started."),
 ]
 _PROTOCOL = "--protocol"
 
 
 def run_command(arguments: Sequence[str]) -> Callable[..., int]:
-    """Return ``run`` with the options of the framework that the arguments name, made from its seats and settings."""
+    """Return ``run`` with the options of the framework that the arguments name: its seats and settings."""
     names = [
         argument.partition("=")[2] or following
         for argument, following in zip_longest(arguments, arguments[1:], fillvalue="")
         if argument.partition("=")[0] == _PROTOCOL
     ]
-    known = frameworks().get(names[-1] if names else "", framework())
-    own = _flags_of(known)
+    chosen = frameworks().get(names[-1] if names else "", framework())
+    own_flags = _flags_of(chosen)
     for flag in (argument.partition("=")[0] for argument in arguments):
-        owners = [one.name for one in frameworks().values() if flag in _flags_of(one)]
-        if owners and flag not in own:
-            raise UsageError(f"{flag} belongs to the protocol {' or '.join(owners)}, not {known.name}: leave it out.")
+        owners = [other.name for other in frameworks().values() if flag in _flags_of(other)]
+        if owners and flag not in own_flags:
+            raise UsageError(f"{flag} belongs to the protocol {' or '.join(owners)}, not {chosen.name}: leave it out.")
 
     def run(**given: Any) -> int:
         if given["protocol"] not in frameworks():
@@ -93,51 +93,51 @@ def run_command(arguments: Sequence[str]) -> Callable[..., int]:
         players = _players(given["engine"], given["ray_address"])
         registry = load_registry(programs=True, batch=given["batch"])
         cases, concurrency, budget_usd = given["cases"], given["concurrency"], given["budget_usd"]
-        chosen, whole = choose(cases, given["limit"], given["sample"], given["seed"]), full_data_set(cases)
-        settings = {name: given[name] for name in (*options_of(known.settings), "base_url", "reasoning_effort")}
-        # the cases as the framework plays them, and say which are left out
-        prepared = prepared_cases(chosen.cases, known)
-        ready = playable_cases(prepared, known)
+        selected_cases, data_set = choose(cases, given["limit"], given["sample"], given["seed"]), full_data_set(cases)
+        settings = {name: given[name] for name in (*options_of(chosen.settings), "base_url", "reasoning_effort")}
+        prepared = prepared_cases(selected_cases.cases, chosen)
+        ready = playable_cases(prepared, chosen)
         if prepared.left_out:
             print(left_out_words(prepared), file=sys.stderr)
-        asked = Campaign(
-            names=CastNames(**{seat.role: given[seat.role] for seat in known.seats}),
+        requested = Campaign(
+            names=CastNames(**{seat.role: given[seat.role] for seat in chosen.seats}),
             cases=ready,
-            case_set=chosen.name,
-            data_set_hash=whole.hash,
-            data_set_cases=whole.cases,
-            arms=parse_arms(known.usual.arms if given["arms"] is None else given["arms"], known.name),
+            case_set=selected_cases.name,
+            data_set_hash=data_set.hash,
+            data_set_cases=data_set.cases,
+            arms=parse_arms(chosen.usual.arms if given["arms"] is None else given["arms"], chosen.name),
             many_choices=choices_of(cases),
             trials=given["trials"],
             seed=given["seed"],
             prompts=given["prompts"] or "",
-            protocol=known.name,
-            settings=read_settings(known, {**settings, "images": read_images(given["images"])}),
+            protocol=chosen.name,
+            settings=read_settings(chosen, {**settings, "images": read_images(given["images"])}),
         )
         study: StudyCast = {}
-        if is_model(asked.tested) and Store().path.exists():  # a plan makes no database
+        if is_model(requested.tested) and Store().path.exists():  # a dry run must not create the database
             with folded_store().read() as cursor:
                 own_runs = run_records(cursor, sources=("local",))
-            study = study_cast(own_runs, known.name, asked.case_set, asked.tested, registry)
-        campaign = in_full(asked, registry, study)
+            study = study_cast(own_runs, chosen.name, requested.case_set, requested.tested, registry)
+        campaign = in_full(requested, registry, study)
         check_prompts(campaign)
         header = header_of(campaign, registry)
-        if bare := without_words(campaign.settings.images, campaign.cases):
-            print(bare, file=sys.stderr)
+        if warning := without_words(campaign.settings.images, campaign.cases):
+            print(warning, file=sys.stderr)
         size = estimate(campaign, registry, concurrency)
-        who = who_sits(asked, campaign, registry, study)
+        cast_words = who_sits(requested, campaign, registry, study)
         if not given["dry_run"]:
             check_startable(campaign, registry, Options(concurrency, budget_usd))
-        twin = None
+        unfinished = None
         if not given["fresh"] and not given["dry_run"]:
             with folded_store().read() as cursor:
                 done = {row.run_id: row.done for row in stored_runs(cursor)}
-            twin = unfinished_twin(header.fingerprint, done) or begun_with_other_cast(asked, header, registry, done)
-            if twin is not None and is_running(twin.run_id):
-                raise already_running(twin.run_id)
-        if who and (twin is None or twin.fingerprint == header.fingerprint):
-            print(who, flush=True)
-        for role in filter(asked.names.__getitem__, campaign.settings.own_address.split(",")):
+            unfinished = unfinished_twin(header.fingerprint, done)
+            unfinished = unfinished or begun_with_other_cast(requested, header, registry, done)
+            if unfinished is not None and is_running(unfinished.run_id):
+                raise already_running(unfinished.run_id)
+        if cast_words and (unfinished is None or unfinished.fingerprint == header.fingerprint):
+            print(cast_words, flush=True)
+        for role in filter(requested.names.__getitem__, campaign.settings.own_address.split(",")):
             where = registry.spec(campaign.names[role]).base_url or "this machine"
             print(f"{role}: {campaign.names[role]}, at {where} and not at --base-url.", file=sys.stderr)
         if given["dry_run"]:
@@ -145,27 +145,27 @@ def run_command(arguments: Sequence[str]) -> Callable[..., int]:
             for remark in remarks_of(campaign):
                 print(f"Note that {remark}.")
             return 0
-        if twin is not None:
-            cast = "" if twin.fingerprint == header.fingerprint else ", with the cast that it began with"
-            print(f"Taking up the unfinished run {twin.run_id} of the same campaign{cast}.", file=sys.stderr)
-            header = twin
+        if unfinished is not None:
+            cast = "" if unfinished.fingerprint == header.fingerprint else ", with its original cast"
+            print(f"Resuming the unfinished run {unfinished.run_id} of the same campaign{cast}.", file=sys.stderr)
+            header = unfinished
         else:
             if size.calls:
                 print_estimate(size, dry_run=False)
             begin(header, again=given["fresh"])
         return _carry_out(header, registry, concurrency, budget_usd, players)
 
-    words = f"Run a campaign of {known.title}: cases × trials × arms; the same one is taken up where it stopped."
-    return with_options(run, _options(known), words)
+    words = f"Run a campaign of {chosen.title}: cases × trials × arms; an unfinished one is resumed."
+    return with_options(run, _options(chosen), words)
 
 
-def _flags_of(known: Framework) -> set[str]:
-    options = options_of(known.settings)
-    return {flag_of(name, info) for name, info in options.items()} | {f"--{seat.role}" for seat in known.seats}
+def _flags_of(framework: Framework) -> set[str]:
+    options = options_of(framework.settings)
+    return {flag_of(name, info) for name, info in options.items()} | {f"--{seat.role}" for seat in framework.seats}
 
 
-def _options(known: Framework) -> Given:
-    """Return the options of ``run`` for a framework: who sits where, what is run, its own settings, and how."""
+def _options(framework: Framework) -> Given:
+    """Return the options of ``run`` for a framework: its cast, the cases and arms, its settings, and how to run."""
 
     def option(kind: Any, default: Any, text: str | None, *flags: str) -> tuple[Any, Any]:
         return Annotated[kind, typer.Option(*flags, help=text or "")], default
@@ -173,7 +173,7 @@ def _options(known: Framework) -> Given:
     def seat(of: Seat) -> tuple[Any, Any]:
         rules = ", ".join(of.rules[:3]) or "no reference kind"
         if of.tested:
-            return option(str, inspect.Parameter.empty, f"Who is under test: provider/model, an alias, or {rules}.")
+            return option(str, inspect.Parameter.empty, f"The model under test: provider/model, an alias, or {rules}.")
         return option(str, "", f"Who plays the {of.title}: a model, or {rules}.")
 
     def setting(name: str, info: FieldInfo) -> tuple[Any, Any]:
@@ -182,30 +182,30 @@ def _options(known: Framework) -> Given:
             kind = int
         return option(kind, info.default, info.description, flag_of(name, info))
 
-    fields = known.settings.model_fields
+    fields = framework.settings.model_fields
     effort = fields["reasoning_effort"]
     return {
-        **{one.role: seat(one) for one in known.seats},
-        "protocol": option(str, known.name, f"The framework: {', '.join(frameworks())}."),
+        **{place.role: seat(place) for place in framework.seats},
+        "protocol": option(str, framework.name, f"The framework: {', '.join(frameworks())}."),
         "cases": option(str, "library", "DATASET, DATASET:SPECIALTY, DATASET:id,id,… or DATASET:test@FOLDER"),
         "sample": (CaseSample, None),
         "limit": (Limit, None),
-        "arms": option(str | None, None, "all, paper, or format:question_type,…; the usual ones where left out."),
+        "arms": option(str | None, None, "all, paper, or format:question_type,…; by default the framework's."),
         "trials": option(int, 5, "Repetitions of each case."),
         "seed": option(int, SAMPLE_SEED, "Seed of the trials, and of the random sample of cases."),
-        "prompts": option(str | None, None, "A prompt pack: its name, or a folder; the framework's where left out."),
+        "prompts": option(str | None, None, "A prompt pack: its name, or a folder; by default the framework's."),
         "base_url": (BaseUrl, None),
-        **{name: setting(name, info) for name, info in options_of(known.settings).items()},
+        **{name: setting(name, info) for name, info in options_of(framework.settings).items()},
         "reasoning_effort": option(str, "", effort.description, flag_of("reasoning_effort", effort)),
         "images": option(str, "without", fields["images"].description),
         "concurrency": (Concurrency, None),
         "engine": (EngineName, "local"),
         "ray_address": (RayAddress, None),
         "budget_usd": (Budget, None),
-        "batch": option(bool, False, "Ask by the provider's Batch API, in arms without a dialogue.", "--batch"),
+        "batch": option(bool, False, "Use the provider's Batch API, in arms without a dialogue.", "--batch"),
         "dry_run": (DryRun, False),
         "fresh": option(
-            bool, False, "Begin a second copy of a campaign that is running or unfinished.", "--again", "--fresh"
+            bool, False, "Start a second copy of a campaign that is running or unfinished.", "--again", "--fresh"
         ),
     }
 
@@ -218,12 +218,12 @@ def resume(
     budget_usd: Budget = None,
     batch: Batch = False,
 ) -> int:
-    """Run what an interrupted run still misses; finished trials are kept as they are."""
+    """Run the missing trials of an interrupted run; finished trials stay as they are."""
     players = _players(engine, ray_address)
     try:
         header = find_header(run_id)
     except UsageError:
-        # a release's run has no journal: there is another word on that
+        # a release's run has no journal; starting it below gives the right error
         store = folded_store()
         with store.read() as cursor:
             stored = header_of_run(cursor, run_id_of(store, run_id))
@@ -237,12 +237,12 @@ def runs(format_: Annotated[str, typer.Option("--format", help="table or json.")
     """List all runs with their progress."""
     store = folded_store()
     with store.read() as cursor:
-        known, called = stored_runs(cursor), labels(cursor)
+        progress, labels_by_run = stored_runs(cursor), labels(cursor)
     listed: list[dict[str, Any]] = [
         {
             "run_id": row.run_id,
-            "name": called.get(row.run_id, Label()).name,
-            "tags": list(called.get(row.run_id, Label()).tags),
+            "name": labels_by_run.get(row.run_id, Label()).name,
+            "tags": list(labels_by_run.get(row.run_id, Label()).tags),
             "state": state_of(row),
             "doctor": row.doctor,
             "patient": row.patient,
@@ -253,7 +253,7 @@ def runs(format_: Annotated[str, typer.Option("--format", help="table or json.")
             "tokens": sum(use.prompt_tokens + use.completion_tokens for use in row.use.values()),
             "cost_usd": row.cost_usd,
         }
-        for row in known
+        for row in progress
     ]
     if format_ == "json":
         print(json.dumps(listed, indent=1))
@@ -270,19 +270,19 @@ def runs(format_: Annotated[str, typer.Option("--format", help="table or json.")
 
 def label(
     run: Annotated[str, typer.Argument(help="The run, or the beginning of its name.")],
-    name: Annotated[str | None, typer.Option(help="What it is called; empty: by its doctor and cases.")] = None,
-    tag: Annotated[list[str] | None, typer.Option(help="A tag; again for another. Replaces those before.")] = None,
-    note: Annotated[str | None, typer.Option(help="What there is to know of it.")] = None,
+    name: Annotated[str | None, typer.Option(help="Its name; empty: named after its doctor and cases.")] = None,
+    tag: Annotated[list[str] | None, typer.Option(help="A tag (repeat for several); replaces all tags.")] = None,
+    note: Annotated[str | None, typer.Option(help="A note on the run.")] = None,
 ) -> int:
-    """Name a run, put it under tags, note something of it; what is not given stays as it is."""
+    """Set the name, tags and note of a run; an option that is left out changes nothing."""
     store = folded_store()
     run_id = run_id_of(store, run)
     with store.read() as cursor:
-        held = labels(cursor).get(run_id, Label())
+        stored = labels(cursor).get(run_id, Label())
     new = Label(
-        held.name if name is None else name,
-        held.tags if tag is None else tuple(tag),
-        held.note if note is None else note,
+        stored.name if name is None else name,
+        stored.tags if tag is None else tuple(tag),
+        stored.note if note is None else note,
     )
     label_run(store, run_id, new)
     print(f"{run_id}: {new.name or 'no name'}; {', '.join(new.tags) or 'no tags'}")
@@ -291,16 +291,16 @@ def label(
 
 def delete(
     run: Annotated[str, typer.Argument(help="The run, or the beginning of its name.")],
-    yes: Annotated[bool, typer.Option("--yes", help="Delete without being asked.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Delete without asking.")] = False,
 ) -> int:
     """Delete a run with its conversations, answers, verdicts and scores; what it cost stays counted."""
     store = folded_store()
     run_id = run_id_of(store, run)
     if is_running(run_id):
-        raise UsageError(f"Run {run_id} is under way: stop it first.")
+        raise UsageError(f"Run {run_id} is running: stop it first.")
     with store.read() as cursor:
-        held = run_contents(cursor, run_id)
-    print(f"{run_id}: {', '.join(f'{n:,} {what}' for what, n in vars(held).items())}. The calls stay counted.")
+        contents = run_contents(cursor, run_id)
+    print(f"{run_id}: {', '.join(f'{n:,} {what}' for what, n in vars(contents).items())}. Its calls stay counted.")
     if not yes and not typer.confirm("Delete it for good?"):
         return 1
     delete_run(store, run_id)
@@ -330,12 +330,11 @@ def _carry_out(
 ) -> int:
     with progress_bar(header.run_id) as show:
         outcome = carry_out(header, registry, Options(concurrency, budget_usd, show), players)
-    # print how it ended
     progress, run_id = outcome.progress, outcome.header.run_id
     if outcome.stopped is not None:
         print(
-            f"{outcome.stopped} {progress.done} of {progress.planned} trials are kept; "
-            f"go on with: python -m core resume {run_id}",
+            f"{outcome.stopped} {progress.done} of {progress.planned} trials are stored; "
+            f"continue with: python -m core resume {run_id}",
             file=sys.stderr,
         )
         return 1
@@ -346,7 +345,7 @@ def _carry_out(
         print(f"Verdicts: {', '.join(f'{n} {verdict}' for verdict, n in progress.verdicts.most_common())}.")
     report = framework(outcome.header.protocol).usual.report
     print(f"See: python -m core report {report} --run {run_id}")
-    # what providers broke; the status is 1 where nothing at all came of the run
+    # the status is 1 if failures of providers left no counted verdict at all
     if not progress.failures:
         return 0
     message, _ = progress.failures.most_common(1)[0]

@@ -22,25 +22,22 @@ HOST = "127.0.0.1"
 def serve(
     port: Annotated[int, typer.Option(min=1, max=65535, help="Port on this machine.")] = 8501,
     host: Annotated[
-        str, typer.Option(help="Address to listen on; another than this machine's own needs a login.")
+        str, typer.Option(help="Address to listen on; one that other machines reach needs a login.")
     ] = HOST,
     login: Annotated[
-        bool,
-        typer.Option(
-            "--login/--no-login", help="People sign in where [auth] says how; without, all may do everything."
-        ),
+        bool, typer.Option("--login/--no-login", help="Users sign in as [auth] says; without, everybody may do all.")
     ] = True,
     browser: Annotated[bool, typer.Option(help="Open a browser window.")] = True,
 ) -> None:
-    """Open the dashboard at http://127.0.0.1:PORT (it listens on this machine only, unless told otherwise)."""
+    """Open the dashboard at http://127.0.0.1:PORT (by default only this machine can reach it)."""
     configured = login_configured()
     if login and not configured and not is_loopback(f"http://[{host}]" if ":" in host else f"http://{host}"):
         raise UsageError(
-            f"Nobody signs in here, so whoever reaches {host} could do all that you can: set a login up "
-            "(docs/server.md), or say --no-login where that is meant."
+            f"There is no login, so everybody who reaches {host} could do all that you can: set up a login "
+            "(docs/server.md), or use --no-login if you mean it."
         )
     if configured and not login:
-        raise UsageError("[auth] stands in .streamlit/secrets.toml: take it out there to serve without a login.")
+        raise UsageError("[auth] is configured in .streamlit/secrets.toml: remove it there to serve without a login.")
     if configured and find_spec("authlib") is None:
         raise UsageError("A login needs Authlib: install it with `pip install -r requirements-server.txt`.")
     _need_free(host, port)
@@ -57,7 +54,7 @@ def serve(
     if configured:
         os.environ[access.LOGIN] = "yes"
         people = len(access.rules().people)
-        print(f"People sign in; {access.rules_file()} lets in {people or 'nobody'}.", flush=True)
+        print(f"Users sign in; {access.rules_file()} admits {people} of them.", flush=True)
     os.chdir(paths.ROOT)
     os.execv(sys.executable, command)
 

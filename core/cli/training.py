@@ -33,31 +33,30 @@ def export_training(
     cases: Annotated[
         list[str] | None, typer.Option(help="DATASET, DATASET:SPECIALTY or DATASET:id,id (again for more).")
     ] = None,
-    limit: Annotated[int | None, typer.Option(help="Only the first so many cases of each.")] = None,
+    limit: Annotated[int | None, typer.Option(help="Only the first N cases of each.")] = None,
     sample: CaseSample = None,
-    order: Annotated[str, typer.Option(help="Of the questions: direct, random or reversed.")] = "direct",
-    dialogues: Annotated[int, typer.Option(min=1, help="Dialogues of each case, in other phrases.")] = 1,
-    test_share: Annotated[float, typer.Option(help="Share of the cases that is kept for test.")] = 0.4,
-    similar: Annotated[float, typer.Option(help="Per cent from which two vignettes are near-duplicates.")] = 75.0,
+    order: Annotated[str, typer.Option(help="Order of the questions: direct, random or reversed.")] = "direct",
+    dialogues: Annotated[int, typer.Option(min=1, help="Dialogues per case, each in other phrases.")] = 1,
+    test_share: Annotated[float, typer.Option(help="Share of the cases reserved for test.")] = 0.4,
+    similar: Annotated[float, typer.Option(help="Per cent of similarity that makes near-duplicates.")] = 75.0,
     seed: Annotated[int, typer.Option(help="Decides sample, phrases, order and split.")] = 0,
-    force: Annotated[bool, typer.Option("--force", help="Replace a training set that lies there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace a training set in that folder.")] = False,
 ) -> int:
     """Write golden dialogues of a doctor who takes the history as chat JSONL, with train and test cases kept apart."""
     from core.training.export import Settings, build, write
     from core.training.split import LEAST_TEST
 
     if order not in ORDERS:
-        raise UsageError(f"{order!r} is no order: say {', '.join(ORDERS)}.")
+        raise UsageError(f"{order!r} is no order: use {', '.join(ORDERS)}.")
     settings = Settings(order=order, seed=seed, test_share=test_share, similar=similar, dialogues=dialogues)
     chosen = [case for selection in cases or ["library"] for case in select(selection, limit, sample, seed)]
-    # who gives the items that the database holds for a case as it is now
     with folded_store().read() as cursor:
         stored = newest_items(cursor, [case.case_key for case in chosen])
     by_case = {(s.case_key, s.content_hash): s for s in stored}
 
     def items_of(case: Case) -> ItemSet | None:
-        found = by_case.get((case.case_key, case.content_hash))
-        return ItemSet(items_from_json(found.items), found.made_by) if found else None
+        items = by_case.get((case.case_key, case.content_hash))
+        return ItemSet(items_from_json(items.items), items.made_by) if items else None
 
     training = build(chosen, settings, items_of)
     write(out, training, force=force)
@@ -88,21 +87,21 @@ def train(
     model: Annotated[str, typer.Option(help="Folder of a causal language model, or its Hugging Face name.")],
     data: Annotated[Path, typer.Option(help="Folder that `export training` has written.")],
     out: Annotated[Path, typer.Option(help="Folder for the trained model; it must not exist yet.")],
-    epochs: Annotated[int, typer.Option(min=1, help="How often every dialogue is seen.")] = 4,
+    epochs: Annotated[int, typer.Option(min=1, help="Passes over all dialogues.")] = 4,
     lr: Annotated[float | None, typer.Option(help="Learning rate; 2e-5, with --lora 1e-3.")] = None,
-    batch_size: Annotated[int, typer.Option(min=1, help="Dialogues in a step.")] = 2,
-    max_length: Annotated[int, typer.Option(min=16, help="Tokens of a dialogue that are read.")] = 2048,
+    batch_size: Annotated[int, typer.Option(min=1, help="Dialogues per step.")] = 2,
+    max_length: Annotated[int, typer.Option(min=16, help="Maximum tokens of a dialogue.")] = 2048,
     seed: Annotated[int, typer.Option(help="Decides order and adapters; on a CPU, the whole result.")] = 0,
     lora: Annotated[bool, typer.Option("--lora/--no-lora", help="Train adapters (peft), merged at the end.")] = False,
     generate: Annotated[int, typer.Option(min=0, help="Test dialogues in which the model asks by itself.")] = 10,
     save_every: Annotated[
-        int | None, typer.Option(min=1, help="Also save a checkpoint every N steps, beside each epoch's end.")
+        int | None, typer.Option(min=1, help="Save a checkpoint also every N steps, not only after an epoch.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what it would take; keep nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the estimate; train nothing.")] = False,
 ) -> int:
     """Fine-tune a small local model on the doctor's words, measured on the test cases before and after.
 
-    Stopped by Ctrl-C it keeps the model as far as it got; the same command goes on from there, also after a kill.
+    Stopped by Ctrl-C, it saves the model so far; the same command continues from there, also after a kill.
     """
     from core.training.finetune import SAVE_EVERY, Settings, estimate, fine_tune
 
@@ -115,15 +114,15 @@ def train(
         size = estimate(model, data, settings)
         print(
             f"{size.dialogues['train']:,} dialogues to learn from, {size.dialogues['test']:,} to measure by: "
-            f"{size.steps:,} steps, about {duration(size.seconds)} on {size.device}, beside the measuring."
+            f"{size.steps:,} steps, about {duration(size.seconds)} on {size.device}, without the measuring."
         )
         return 0
-    with _progress() as told:
-        metrics = fine_tune(model, data, out, settings, told, save_every=save_every or SAVE_EVERY)
+    with _progress() as show_progress:
+        metrics = fine_tune(model, data, out, settings, show_progress, save_every=save_every or SAVE_EVERY)
     for name, figures in (("before", metrics.before), ("after", metrics.after)):
         if figures is not None:
-            asked = "" if figures.key_recall is None else f", recall of keys {figures.key_recall:.3f}"
-            print(f"Test {name}: loss {figures.loss:.4f}, perplexity {figures.perplexity:.2f}{asked}.")
+            recall = "" if figures.key_recall is None else f", recall of keys {figures.key_recall:.3f}"
+            print(f"Test {name}: loss {figures.loss:.4f}, perplexity {figures.perplexity:.2f}{recall}.")
     for side, used in metrics.data.items():
         if used.cut or used.left_out:
             print(f"Of {side}, {used.cut} dialogues were cut at --max-length and {used.left_out} left out for it.")
@@ -132,7 +131,7 @@ def train(
     if not metrics.finished:
         print(
             f"Interrupted after step {len(metrics.losses)} of {metrics.planned_steps}; {out} holds the model so far. "
-            "The same command goes on from there."
+            "The same command continues from there."
         )
     print(f"Use it with: python -m core run --protocol {publisher('history').name} --doctor hf/{out.absolute()}")
     return 0 if metrics.finished else 1
@@ -140,7 +139,7 @@ def train(
 
 @contextmanager
 def _progress() -> Iterator[OnProgress]:
-    """Yield what shows the training on stderr: a bar on a terminal, else a line for each tenth."""
+    """Yield a function that shows the training on stderr: a bar on a terminal, else a line for each tenth."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield _Lines()
@@ -163,22 +162,22 @@ def _progress() -> Iterator[OnProgress]:
 
 
 class _Lines:
-    """Prints a line whenever something else is done, after the first step of it, and for each tenth."""
+    """Prints a line when a phase begins, after its first step, and for each tenth."""
 
     def __init__(self) -> None:
-        self._shown: tuple[object, ...] = ()
-        self._what, self._from, self._begun = "", 0, 0.0
+        self._last_printed: tuple[object, ...] = ()
+        self._phase, self._first_step, self._started_at = "", 0, 0.0
 
     def __call__(self, what: str, done: int, planned: int, loss: float | None) -> None:
-        if what != self._what:
-            self._what, self._from, self._begun = what, done, time.monotonic()
-        taken = done - self._from
-        shown = (what, taken > 0, 10 * done // max(1, planned))
-        if shown == self._shown:
+        if what != self._phase:
+            self._phase, self._first_step, self._started_at = what, done, time.monotonic()
+        steps = done - self._first_step
+        state = (what, steps > 0, 10 * done // max(1, planned))
+        if state == self._last_printed:
             return
-        self._shown = shown
+        self._last_printed = state
         words = "…" if loss is None and planned == 1 else f": step {done} of {planned}"
         words += "" if loss is None else f", loss {loss:.4f}"
-        if taken and done < planned:
-            words += f", about {duration((time.monotonic() - self._begun) / taken * (planned - done))} left"
+        if steps and done < planned:
+            words += f", about {duration((time.monotonic() - self._started_at) / steps * (planned - done))} left"
         print(f"{what}{words}", file=sys.stderr, flush=True)

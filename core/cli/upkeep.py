@@ -1,4 +1,4 @@
-"""``verify``, ``backup`` and ``restore``: whether all is there, and keeping it elsewhere."""
+"""``verify``, ``backup`` and ``restore``: check that nothing is missing, and back the data up."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _SHOWN = 20
 def verify(
     mend: Annotated[
         bool,
-        typer.Option("--repair", help="Take what the database lacks from the journals, drop torn lines, count anew."),
+        typer.Option("--repair", help="Add what the database lacks from the journals, drop torn lines, count again."),
     ] = False,
     let_journal_win: Annotated[
-        bool, typer.Option("--fold", help="Where database and journal hold something differently, take the journal's.")
+        bool, typer.Option("--fold", help="Where database and journal differ, use the journal.")
     ] = False,
 ) -> int:
-    """Compare the database with journals, pictures and data sets: what is missing, different, doubled or damaged."""
+    """Compare the database with journals, pictures and data sets: find missing, different, doubled, damaged rows."""
     store = Store()
     with Console(stderr=True).status("Reading the database") as status:
         verified = look(store, lambda name: status.update(f"Reading the journal of {name}"))
@@ -38,47 +38,47 @@ def verify(
         replaced = fold_anew(store, verified) if let_journal_win else 0
         verified = look(store) if mended or replaced else verified
     if replaced:
-        print(f"{replaced:,} trials, or things that people wrote, were replaced by what the journals hold.")
-    for one in mended:
-        print(f"mended: {one.where} {one.words}")
+        print(f"{replaced:,} trials or human entries were replaced by those of the journals.")
+    for finding in mended:
+        print(f"mended: {finding.where} {finding.words}")
     counts = (
         f"{verified.journals:,} journals, {verified.trials:,} trials, {verified.calls:,} calls, "
-        f"{verified.written:,} things that people wrote"
+        f"{verified.written:,} human entries"
     )
     if not verified.findings:
-        print(f"All is there, and once: {counts}.")
+        print(f"Everything is stored exactly once: {counts}.")
         return 0
-    shown = Counter[str]()
-    for one in verified.findings:
-        shown[one.kind] += 1
-        if shown[one.kind] <= _SHOWN:
-            print(f"{one.kind}: {one.where} {one.words}")
-    for kind, count in shown.items():
+    counts_by_kind = Counter[str]()
+    for finding in verified.findings:
+        counts_by_kind[finding.kind] += 1
+        if counts_by_kind[finding.kind] <= _SHOWN:
+            print(f"{finding.kind}: {finding.where} {finding.words}")
+    for kind, count in counts_by_kind.items():
         if count > _SHOWN:
             print(f"{kind}: {count - _SHOWN:,} more")
-    print(f"Looked at {counts}.")
-    if any(one.repairable for one in verified.findings):
-        print("What the journals hold is mended by: python -m core verify --repair", file=sys.stderr)
-    if shown["different"]:
-        print("To let the journals win: python -m core verify --fold", file=sys.stderr)
+    print(f"Checked {counts}.")
+    if any(finding.repairable for finding in verified.findings):
+        print("To repair what the journals contain: python -m core verify --repair", file=sys.stderr)
+    if counts_by_kind["different"]:
+        print("To use the journals' version: python -m core verify --fold", file=sys.stderr)
     return 1
 
 
 def backup(
-    out: Annotated[Path | None, typer.Option(help="The .tar.gz to write; else beside the database.")] = None,
+    out: Annotated[Path | None, typer.Option(help="The .tar.gz to write; by default next to the database.")] = None,
 ) -> int:
-    """Write database, journals, data sets, pictures and own prompts into one file with checksums, also during runs."""
+    """Write database, journals, data sets, pictures and your prompts into one file with checksums, also during runs."""
     store = Store()
     path = out or store.path.with_name(f"backup-{time.strftime('%Y%m%d-%H%M%S')}.tar.gz")
     count = write_backup(store, path)
-    print(f"Wrote {count:,} files to {path} ({path.stat().st_size:,} bytes). Fetched models and keys are not in it.")
-    print(f"It comes back by: ANAMNESIS_DB=NEW_FOLDER/anamnesis.duckdb python -m core restore {path}")
+    print(f"Wrote {count:,} files to {path} ({path.stat().st_size:,} bytes). Downloaded models and keys are not in it.")
+    print(f"Restore it with: ANAMNESIS_DB=NEW_FOLDER/anamnesis.duckdb python -m core restore {path}")
     return 0
 
 
 def restore(packed: Annotated[Path, typer.Argument(help="A file that backup has written.")]) -> int:
-    """Bring a backup back, every file checked, to where the database is to be; nothing may be there yet."""
+    """Restore a backup into the folder of the database, which must be empty; every file is checked."""
     store = Store()
     count = put_back(packed, store)
-    print(f"Restored {count:,} files beside {store.path}.")
+    print(f"Restored {count:,} files next to {store.path}.")
     return 0

@@ -1,4 +1,4 @@
-"""What differs between two texts, word by word, and between the messages of two steps."""
+"""Compares two texts word by word, and the messages of two steps."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from core.asking.parts import Part
 Op = Literal["equal", "insert", "delete"]
 _WORD = re.compile(r"\s+|\w+|[^\w\s]")
 _LONG = 4_000
-"""Words (with the spaces between them) of both texts together from which frequent ones are not used to align them."""
+"""Words and spaces of both texts; above this, frequent words do not align the texts."""
 
 
 @dataclass(frozen=True)
 class Piece:
-    """A stretch of text that is in both (``equal``), in the second only (``insert``), or in the first only."""
+    """A stretch of both texts (``equal``), of only the second (``insert``), or of only the first (``delete``)."""
 
     op: Op
     text: str
@@ -27,7 +27,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class MessageDiff:
-    """One message beside its counterpart; ``None`` where the other side has none."""
+    """A message and its counterpart; ``None`` if a side has no message at this position."""
 
     before: Part | None
     after: Part | None
@@ -35,25 +35,23 @@ class MessageDiff:
 
     @property
     def changed(self) -> bool:
-        """Whether any word or the role differs."""
         roles = {message.role for message in (self.before, self.after) if message is not None}
         return len(roles) > 1 or any(piece.op != "equal" for piece in self.pieces)
 
 
 def word_diff(before: str, after: str) -> tuple[Piece, ...]:
-    """Return the pieces whose equal and deleted ones spell ``before``, and whose equal and inserted ones ``after``."""
+    """Return pieces: the equal and deleted ones joined are ``before``, the equal and inserted ones ``after``."""
     old, new = _WORD.findall(before), _WORD.findall(after)
-    first = _alike(zip(old, new, strict=False))
-    last = _alike(zip(reversed(old[first:]), reversed(new[first:]), strict=False))
-    middle = _middle(old[first : len(old) - last], new[first : len(new) - last])
-    pieces = [Piece("equal", "".join(old[:first])), *middle, Piece("equal", "".join(old[len(old) - last :]))]
-    # neighbours that are equal in both texts are one piece
+    prefix = _common_length(zip(old, new, strict=False))
+    suffix = _common_length(zip(reversed(old[prefix:]), reversed(new[prefix:]), strict=False))
+    middle = _middle(old[prefix : len(old) - suffix], new[prefix : len(new) - suffix])
+    pieces = [Piece("equal", "".join(old[:prefix])), *middle, Piece("equal", "".join(old[len(old) - suffix :]))]
+    # adjacent pieces with the same operation become one
     neighbours = groupby((piece for piece in pieces if piece.text), key=lambda piece: piece.op)
     return tuple(Piece(op, "".join(piece.text for piece in group)) for op, group in neighbours)
 
 
-def _alike(pairs: Iterable[tuple[str, str]]) -> int:
-    """Return how many pairs from the first on are of one word."""
+def _common_length(pairs: Iterable[tuple[str, str]]) -> int:
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
@@ -68,7 +66,7 @@ def _middle(old: Sequence[str], new: Sequence[str]) -> Iterator[Piece]:
 
 
 def message_diff(before: Sequence[Part], after: Sequence[Part]) -> tuple[MessageDiff, ...]:
-    """Return the messages of two steps (or of a step and its variant) beside each other, in their order."""
+    """Compare the messages of two steps (or of a step and its variant), position by position."""
     return tuple(
         MessageDiff(a, b, word_diff(a.content if a else "", b.content if b else ""))
         for a, b in zip_longest(before, after)

@@ -1,4 +1,4 @@
-"""Prompt packs made at the debugger: from edited templates of another pack, or a copy of a conversation's own."""
+"""Prompt packs made in the debugger: from edited templates of another pack, or from a conversation's prompts."""
 
 from __future__ import annotations
 
@@ -26,27 +26,27 @@ _OF_RELEASE = " specializing in {specialty}"
 def save_pack(name: str, base: str, edits: Mapping[str, str], *, overwrite: bool = False) -> Path:
     """Save a copy of the pack ``base`` with the templates of ``edits`` (prompt name → template) as the user's own.
 
-    What ``base`` has besides (personas, beliefs, …) goes along. Raises ``UsageError`` for a name that cannot be used or
-    is taken (without ``overwrite``), a prompt that ``base`` does not have, and a template that is no Jinja2 or uses
-    other inputs than its prompt has.
+    The other files of ``base`` (personas, beliefs, …) are copied. Raises ``UsageError`` for a name that is invalid or
+    taken (without ``overwrite``), a prompt that ``base`` does not have, and a template that is no Jinja2 or uses other
+    inputs than its prompt has.
     """
     access.require("edit", f"pack {name}")
     check_pack_name(name)
     pack = load_pack(base)
     folder = own_packs_folder() / name
     if folder.exists() and not overwrite:
-        raise UsageError(f"You have a prompt pack {name!r} already: choose another name, or replace it on purpose.")
-    files = {prompt: found.header + found.source for prompt, found in pack.prompts.items()}
+        raise UsageError(f"You have a prompt pack {name!r} already: choose another name, or choose to replace it.")
+    files = {prompt: template.header + template.source for prompt, template in pack.prompts.items()}
     for prompt, template in edits.items():
         if prompt not in pack.prompts:
             raise UsageError(f"The prompt pack {pack.name} has no {prompt}.md: it cannot be changed.")
         changed = pack.prompts[prompt].with_source(template)
         unknown = sorted(meta.find_undeclared_variables(ENVIRONMENT.parse(template)) - set(changed.inputs))
         if unknown:
-            known = ", ".join(changed.inputs) or "nothing"
-            raise UsageError(f"{prompt}.md cannot use {', '.join(unknown)}: what it is given is {known}.")
+            allowed = ", ".join(changed.inputs) or "nothing"
+            raise UsageError(f"{prompt}.md cannot use {', '.join(unknown)}: its inputs are {allowed}.")
         files[prompt] = f"{changed.header}{changed.source.rstrip()}\n"
-    # put the whole folder in place at once, so that nobody ever meets half a pack
+    # rename the finished folder, so that a reader never sees an incomplete pack
     folder.parent.mkdir(parents=True, exist_ok=True)
     draft = Path(tempfile.mkdtemp(prefix=".draft-", dir=folder.parent))
     try:
@@ -64,7 +64,7 @@ def save_pack(name: str, base: str, edits: Mapping[str, str], *, overwrite: bool
 
 
 def prompt_of(part: Part) -> Prompt | None:
-    """Return the prompt whose rendering a message is, or ``None`` if there is none or its file has changed since."""
+    """Return the prompt that a message was rendered from; ``None`` without one, or if its file has changed since."""
     if not part.prompt or not part.source:
         return None
     try:
@@ -84,17 +84,18 @@ def pack_of_part(part: Part) -> str:
 def pack_from_trial(trial_id: str, name: str, *, overwrite: bool = False) -> Path:
     """Save the prompts of a stored or imported conversation as a pack.
 
-    They are a copy of its pack; of a release, the doctor's prompt in the framework's own pack, which renders byte for
-    byte what was sent. Raises ``UsageError`` if the trial is not stored, or its pack has changed since.
+    The pack is a copy of the conversation's. For a release it is the framework's pack with the doctor's prompt of the
+    release, which renders the same bytes that were sent. Raises ``UsageError`` if the trial is not
+    stored, or its pack has changed since.
     """
     check_pack_name(name)
     trial = load_record(trial_id)
     if trial is None:
         raise UsageError(f"There is no stored conversation {trial_id!r}.")
-    own = framework(trial.header.protocol)
+    played = framework(trial.header.protocol)
     if trial.system_prompt is not None:
-        edits = {"doctor": template_of_release(trial.system_prompt, own)}
-        return save_pack(name, own.name, edits, overwrite=overwrite)
+        edits = {"doctor": template_of_release(trial.system_prompt, played)}
+        return save_pack(name, played.name, edits, overwrite=overwrite)
     if changed := prompts_of(trial.header).changed:
         raise UsageError(f"{changed}: there is no template to copy.")
     return save_pack(name, trial.header.prompt_pack, {}, overwrite=overwrite)
@@ -113,8 +114,8 @@ def template_of_release(prompt: str, of: Framework) -> str:
 
 
 def _escaped(literal: str) -> str:
-    """Return a template that renders to the literal: braces that would open a tag are values.
+    """Return a template that renders to the literal text.
 
-    So is a carriage return, which a template would turn into a line break, and what follows a brace may be one.
+    Braces that would open a tag become values. So does a carriage return, which Jinja2 would turn into a line feed.
     """
     return re.sub(r"\{(?=[{%#\r]|$)", '{{ "{" }}', literal).replace("\r", '{{ "\\r" }}')

@@ -1,7 +1,7 @@
-"""Reads what a researcher pastes: the last question, choices in one pattern, the answer, and the rest as vignette.
+"""Reads a pasted case: the last question, choices in one pattern, the answer; all other text is the vignette.
 
-Only what is certain is read; everything else stays empty and ``notes`` say so, because every part can be edited before
-``case_of`` makes a case of it. Rows of JSON and CSV are read by the readers of data sets.
+A part that is not recognised with certainty stays empty, and ``notes`` say so: the user can edit every part before
+``case_of`` builds the case. Rows of JSON and CSV are read by the readers of data sets.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ DATASET = "pasted"
 LONGEST_TITLE = 80
 """Characters of a pasted case's title."""
 LONGEST_CHOICE = 40
-"""A list with an item of more words than this is not taken for choices."""
+"""Words; a list with a longer item is not read as choices."""
 
 
 @dataclass(frozen=True)
@@ -69,14 +69,14 @@ def _read_row(text: str) -> Pasted | None:
         reasons = [reason for _, reason in (*reading.rejected, *reading.left_out, (0, "it has no row"))]
         return Pasted(notes=(f"This looks like data in the format {title}, but was not read: {reasons[0]}.",))
     case, rows = reading.cases[0], len(reading.cases)
-    note = f"Read in the format {title}." if rows == 1 else f"{rows} rows were pasted: the first was taken."
+    note = f"Read in the format {title}." if rows == 1 else f"{rows} rows were pasted: the first is used."
     vignette = "" if case.vignette == case.question else case.vignette
     return Pasted(vignette, case.question, case.choices, case.answer, case.specialty, (note,))
 
 
 _INVISIBLE = dict.fromkeys(map(ord, "\u200b\u200c\u200d\u2060\ufeff\u00ad\x00"))
 _WRAPPED = re.compile(r"(?<=[^\n]{60})(?<![^\n]{131})(?<![.?!:])\n(?=[^\n])(?![-*•]|[(\[]?\w{1,2}[).:\]]\s)")
-"""The end of a line that was broken at a fixed width; items of a list begin their own lines."""
+"""A line break at a fixed width; not a break before an item of a list."""
 
 
 def _cleaned(text: str) -> str:
@@ -98,7 +98,7 @@ _LABELS = tuple(
 """Letters or numbers of choices: one a line, or within a line."""
 _HEADER = re.compile(r"(?:^|\n|(?<=\?) )(?:(?:answer )?(?:options|choices)|question(?: \d{1,4})?) ?:?$", re.IGNORECASE)
 _ASKS = re.compile(r"(?:\?|\b(?:is|are|be|by|of|with|following) ?(?:[:…_]|\.\.\.)?)[\"”*_)]{0,3}$")
-"""How the text before choices ends: with a question, or with a sentence that a choice completes."""
+"""The end of the text before choices: a question, or a sentence that a choice completes."""
 _MARKED = re.compile(r"[*✓✔✅←]|\((?:correct|right|answer|key)\)", re.IGNORECASE)
 """A choice that is marked as the right one."""
 
@@ -106,16 +106,16 @@ _MARKED = re.compile(r"[*✓✔✅←]|\((?:correct|right|answer|key)\)", re.IGN
 def _read_text(text: str) -> Pasted:
     notes: list[str] = []
     answer = ""
-    if named := _ANSWER.search(text):
-        answer = named["answer"].strip(' *_."“”')
-        before, after = text[: named.start()].strip(), text[named.end() :].strip()
+    if answer_match := _ANSWER.search(text):
+        answer = answer_match["answer"].strip(' *_."“”')
+        before, after = text[: answer_match.start()].strip(), text[answer_match.end() :].strip()
         if before and after:
-            notes.append("What follows the answer was left out.")
+            notes.append("The text after the answer was left out.")
         text = before or after
     text, choices, after = _cut_choices(text)
     vignette, question, between = _cut_question(text, bool(choices))
     if after or between:
-        notes.append("What follows the question or the choices was left out: check that nothing is missing.")
+        notes.append("The text after the question or the choices was left out: check that nothing is missing.")
     if not question:
         notes.append(f"No question was recognised: '{FINAL_QUESTION}' will be asked.")
     try:
@@ -152,7 +152,7 @@ _LABEL = re.compile(r"^[*_#]{0,3}(?:vignette|case|question)(?: \d{1,4})?[*_]{0,3
 _QUESTION = re.compile(
     r"(?<![,;:\"“(] )(?<=[ .])(?:What|Which|Who|How|Why|Where|When|Of the following)\b[^?]{0,400}\?$"
 )
-"""A question that follows a sentence without its full stop, or without the space after it."""
+"""A question after a sentence that lacks its full stop, or the space after it."""
 
 
 def _cut_question(text: str, has_choices: bool) -> tuple[str, str, str]:
@@ -168,9 +168,9 @@ def _cut_question(text: str, has_choices: bool) -> tuple[str, str, str]:
 
 
 def _meant(answer: str, choices: tuple[str, ...]) -> str:
-    """Return the choice that an answer names by its words, letter or number; an answer without choices stands as it is.
+    """Return the choice that an answer names by its words, letter or number; without choices, the answer itself.
 
-    Raises ``UsageError`` if it names none.
+    Raises ``UsageError`` if the answer names no choice.
     """
     if choices:
         try:
@@ -184,9 +184,9 @@ def _meant(answer: str, choices: tuple[str, ...]) -> str:
 
 
 def case_of(pasted: Pasted, title: str = "") -> Case:
-    """Make a case of a pasted one, as the user has edited it.
+    """Build a case from the pasted parts, as the user has edited them.
 
-    Its ``title`` is the beginning of the vignette if none is given. The answer may be a letter. Raises ``UsageError``
+    The default ``title`` is the beginning of the vignette. The answer may be a letter. Raises ``UsageError``
     if vignette or answer is missing, the answer is none of the choices, or two choices are equal.
     """
     vignette = pasted.vignette.strip()

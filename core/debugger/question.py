@@ -1,7 +1,7 @@
-"""Asks a model beside any trial: sections of a vignette, its facts, marks, or one step of a trial run again.
+"""Asks a model outside of trials: for the sections or facts of a vignette, for marks, or for one step of a trial again.
 
-It runs in a ``core.live.session.Session``, so that whoever watches can stop it and read why it failed. Each reply is
-journaled as it comes; what was stopped or broke off goes on with the replies it was given, once it is asked again.
+A question runs in a ``core.live.session.Session``, so that the page can stop it and show why it failed. Each reply is
+journaled when it arrives; a question that was interrupted continues with the journaled replies when it is asked again.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from core import access
 from core.asking.calls import Voice
-from core.asking.memory import Memory, Remembered, Replies
+from core.asking.memory import JournaledReplies, ReplyCache, StoredReply
 from core.asking.scene import CallFailed
 from core.errors import AnamnesisError
 from core.events import Called, Token
@@ -27,15 +27,15 @@ from core.store.database import Store
 from core.store.fold import fold_if_free
 
 Ask = Callable[[Voice, PromptPack], AsyncIterator[Any]]
-"""Asks a model: yields ``Token`` and ``Called`` events, and last what came of it."""
+"""Asks a model: yields ``Token`` and ``Called`` events, and last the outcome."""
 JOURNAL = "questions"
-"""The journal of questions beside trials, and where their calls are listed."""
+"""The journal of questions outside of trials, and the name under which their calls are listed."""
 
 
 def ask_model(model: str, ask: Ask, about: str, *, base_url: str | None = None) -> Session:
-    """Start asking; the model is sampled at temperature 0. ``about`` says what is asked, and of what.
+    """Start a question; the model is sampled at temperature 0. ``about`` identifies the question and its subject.
 
-    What was read once is not asked for again: the same question has the same answer. Raises ``UsageError`` for an
+    A question with a readable answer is not sent again: the stored answer is returned. Raises ``UsageError`` for an
     unknown model and for a missing key; a provider's failure is in ``Session.error``.
     """
     registry, prompts = load_registry(), default_pack()
@@ -51,7 +51,7 @@ def ask_model(model: str, ask: Ask, about: str, *, base_url: str | None = None) 
                 yield failure.called
                 raise failure.error from failure
             except AnamnesisError:
-                await finish(session, unread)  # whoever asks again, asks anew
+                await finish(session, unread)  # so that the next attempt sends a new request
                 raise
             await finish(session, *([unread] if getattr(item, "unreadable", None) else []))
 
@@ -59,32 +59,33 @@ def ask_model(model: str, ask: Ask, about: str, *, base_url: str | None = None) 
 
 
 def start_asking(
-    job: str, what: object, title: str, source: Source, others: Mapping[str, list[Remembered]] | None = None
+    job: str, what: object, title: str, source: Source, others: Mapping[str, list[StoredReply]] | None = None
 ) -> Session:
-    """Start asking within a job that many do at once; ``what`` tells this question from others.
+    """Start a question within a job that several processes may write to; ``what`` identifies the question.
 
-    ``others`` are replies to other questions that hold here too (``Memory.others``). Calls are listed under the job.
+    ``others`` are replies to other questions that are valid here too (``JournaledReplies.others``). ``job`` lists
+    the calls.
     """
     access.require("run", f"{job}: {title}")
     access.check_money()
     unit = f"{job} {hashlib.sha256(repr(what).encode(errors='replace')).hexdigest()[:20]}"
     path = journal_path(job)
-    memory = Memory.of(path, about=[unit])
+    memory = JournaledReplies.of(path, about=[unit])
     memory.others = dict(others or {})
     session = Session(unit, title, paced=False, listed=job)
-    session.replies = Replies(job, Journal(path, shared=True), memory, shared=True)
+    session.replies = ReplyCache(job, Journal(path, shared=True), memory, shared=True)
     session.start(source)
     return session
 
 
 async def finish(session: Session, *lines: Line) -> None:
-    """Journal what came of a question, and let the database follow."""
+    """Journal the outcome of a question, and fold the journal into the database."""
     assert session.replies is not None
     await session.replies.journal.append(*lines)
     await asyncio.to_thread(fold_if_free, Store())
 
 
 def outcome_of(session: Session) -> Any | None:
-    """Return what came of it, or ``None`` while it runs and where it failed or was stopped."""
-    found = [item for item in session.snapshot() if not isinstance(item, Token | Called)]
-    return found[-1] if found and not session.running else None
+    """Return the outcome of a question; ``None`` while it runs, or if it failed or was stopped."""
+    outcomes = [item for item in session.snapshot() if not isinstance(item, Token | Called)]
+    return outcomes[-1] if outcomes and not session.running else None

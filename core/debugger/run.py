@@ -1,6 +1,6 @@
-"""Runs every arm of one case, trials and arms side by side, in a thread of this process; stored as an ordinary run.
+"""Runs every arm of one case in a thread of this process, trials and arms concurrently; stored as an ordinary run.
 
-Its verdicts are a table, arms × trials, also while it is under way.
+The verdicts form a table, arms × trials, also while the run is running.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from core import access
-from core.asking.memory import Remembered, replies_in
+from core.asking.memory import StoredReply, replies_in
 from core.case import Case
 from core.debugger.packs import save_pack
 from core.debugger.steps import TrialRecord
@@ -50,17 +50,17 @@ from core.store.lease import DatabaseBusyError
 from core.text.demographics import read_demographics
 
 CALLS_AT_ONCE = 16
-"""The most calls in the air, as in any run: those of its trials, and of the arms within one once it has talked."""
+"""Maximum calls in flight, as in any run: over all trials, and over the arms of a trial after its dialogue."""
 
 EDITED = "edited"
-"""The data set of cases whose vignette was edited for a run: nothing mixes them with those that they come from."""
+"""The data set of cases whose vignette was edited for a run, which keeps them apart from their originals."""
 _EDIT_OF = re.compile(r"-edit-[0-9a-f]{6}$")
 
 
 class BenchRun(Job[None]):
-    """A job that runs all trials and arms of one case, and what happened in them so far.
+    """A job that runs all trials and arms of one case, with the events so far.
 
-    ``error`` says in one sentence why it broke off; it is ``None`` also where somebody stopped it.
+    ``error`` says in one sentence why the run failed; it is ``None`` also if a user stopped the run.
     """
 
     def __init__(self, campaign: Campaign, header: RunHeader, registry: Registry, play: Play) -> None:
@@ -69,21 +69,20 @@ class BenchRun(Job[None]):
         self.case: Case = campaign.cases[0]
         self.trials: list[Trial] = trials_of(header)
         self.progress = Progress(planned=len(self.trials))
-        """Trials done and planned; calls, tokens and US dollars of the finished trials and of those under way."""
+        """Trials done and planned; calls, tokens and US dollars of finished and running trials."""
         self._events: dict[int, list[Event]] = {trial.number: [] for trial in self.trials}
         path = journal_path(self.run_id)
-        for _, line in read_lines(path) if path.exists() else ():  # it was begun before
+        for _, line in read_lines(path) if path.exists() else ():  # a resumed run
             if isinstance(line, TrialLine):
                 self._events[line.trial] = list(line.events)
         self._missing = [trial for trial in self.trials if not self._events[trial.number]]
 
     @property
     def run_id(self) -> str:
-        """The id under which the run is stored once a trial of it is finished."""
+        """The id of the run, which is stored when its first trial is finished."""
         return self.header.run_id
 
     def snapshot(self) -> dict[int, list[Event]]:
-        """Return trial number → what happened so far."""
         return {number: list(events) for number, events in self._events.items()}
 
     def matrix(self) -> list[Row]:
@@ -98,10 +97,10 @@ class BenchRun(Job[None]):
 
     def _do(self, registry: Registry, play: Play, stop: Stop) -> None:
         asyncio.run(self._carry_out(registry, play, stop))
-        if not (path := journal_path(self.run_id)).exists():  # nothing was finished, and nothing paid for
+        if not (path := journal_path(self.run_id)).exists():  # no trial is finished and no call was paid for
             shutil.rmtree(path.parent, ignore_errors=True)
             return
-        with suppress(DatabaseBusyError):  # the journal has it all, and whoever opens the database next takes it in
+        with suppress(DatabaseBusyError):  # the journal is complete; the next process that opens the database folds it
             fold(Store())
 
     async def _carry_out(self, registry: Registry, play: Play, stop: Stop) -> None:
@@ -122,20 +121,20 @@ class BenchRun(Job[None]):
             self.error = stop.reason
 
     async def _play(self, trial: Trial, play: Play) -> AsyncIterator[Event]:
-        """Keep the trial's events for whoever watches as they come, and yield them in the order of its arms."""
-        kept = self._events[trial.number]
+        """Record the trial's events for ``snapshot`` when they happen; yield them at the end, by arm."""
+        events = self._events[trial.number]
         async for event in play(trial):
             if not isinstance(event, PASSING):
-                kept.append(event)
-        kept[:] = by_arm(kept, trial.arms)
-        for event in kept:
+                events.append(event)
+        events[:] = by_arm(events, trial.arms)
+        for event in events:
             yield event
 
 
 def start_bench(campaign: Campaign, registry: Registry | None = None) -> BenchRun:
-    """Start all trials of a campaign of one case; raise ``UsageError`` where it cannot be run as asked.
+    """Start all trials of a campaign of one case; raise ``UsageError`` if it cannot be run.
 
-    What breaks later (a wrong key, a server that is gone for good) is in ``BenchRun.error``.
+    A later failure (a wrong key, a server that stays down) is in ``BenchRun.error``.
     """
     if len(campaign.cases) != 1:
         raise UsageError(f"The bench runs one case at a time, and {len(campaign.cases)} were given: choose one.")
@@ -157,54 +156,57 @@ def start_edited(
 ) -> BenchRun:
     """Start all trials and arms of a run of ``case`` again, with its vignette or prompts (name → template) edited.
 
-    Trials keep their seeds, and what is asked word for word as before has the reply of before: only what an edit
-    changes is asked, and paid for. An edited case lacks its profile, which was made of the old words, and belongs to a
-    data set of its own; edited prompts are kept as a pack that is named by its content. Raises ``UsageError`` where
-    nothing is edited and for a template that its prompt cannot fill in, ``AnamnesisError`` where the run's own prompts
-    have changed since.
+    Trials keep their seeds. A request that is the same as before gets the stored reply: only requests that the edit
+    changes are sent and paid for. An edited case has no profile, because that was made from the old vignette, and
+    belongs to the data set ``EDITED``. Edited prompts are saved as a pack that is named by its content. Raises
+    ``UsageError`` if nothing is edited or a template uses unknown inputs, ``AnamnesisError`` if the run's prompts have
+    changed since.
     """
     access.require("run")
     access.require_own(before.owner, f"The run {before.run_id}")
     campaign = replace(campaign_of(before), cases=(case,))
     key = before.edited.case_key if before.edited else case.case_key
-    story, own = vignette.strip(), campaign.pack
-    changed = {name: text for name, text in prompts.items() if text.strip() != own.prompts[name].source.strip()}
-    if not story:
+    text, pack = vignette.strip(), campaign.pack
+    changed = {
+        name: template for name, template in prompts.items() if template.strip() != pack.prompts[name].source.strip()
+    }
+    if not text:
         raise UsageError("The vignette is empty: leave it as it was, or write another one.")
-    if story == case.vignette.strip() and not changed:
+    if text == case.vignette.strip() and not changed:
         raise UsageError("Nothing is edited yet: change the vignette or a prompt.")
-    if story != case.vignette.strip():
-        # age and sex are those of the new words where these say something else than the old ones
-        then, now = read_demographics(case.vignette), read_demographics(story)
-        age, sex = (new if new != old else held for new, old, held in zip(now, then, (case.age, case.sex), strict=True))
-        named = f"{EDITED}/{case.case_key.partition('/')[2]}"
-        fields = {"case_key": named, "dataset": EDITED, "vignette": story, "profile": None, "age": age, "sex": sex}
-        campaign = replace(campaign, cases=(case.model_copy(update=fields),), case_set=named.replace("/", ":", 1))
+    if text != case.vignette.strip():
+        # take age and sex from the new vignette if its text gives others than the old text; else keep those of the case
+        old, new = read_demographics(case.vignette), read_demographics(text)
+        stored = (case.age, case.sex)
+        age, sex = (b if b != a else value for a, b, value in zip(old, new, stored, strict=True))
+        case_key = f"{EDITED}/{case.case_key.partition('/')[2]}"
+        fields = {"case_key": case_key, "dataset": EDITED, "vignette": text, "profile": None, "age": age, "sex": sex}
+        campaign = replace(campaign, cases=(case.model_copy(update=fields),), case_set=case_key.replace("/", ":", 1))
     if changed:
-        said = hashlib.sha256(f"{own.hash}{sorted(changed.items())}".encode(errors="replace")).hexdigest()[:6]
-        name = f"{_EDIT_OF.sub('', own.name)[:50]}-edit-{said}"
+        digest = hashlib.sha256(f"{pack.hash}{sorted(changed.items())}".encode(errors="replace")).hexdigest()[:6]
+        name = f"{_EDIT_OF.sub('', pack.name)[:50]}-edit-{digest}"
         save_pack(name, before.prompt_pack, changed, overwrite=True)
         campaign = replace(campaign, prompts=name)
     return _begun(campaign, registry or load_registry(), Edit(run_id=before.run_id, case_key=key))
 
 
-def _given(header: RunHeader) -> dict[str, dict[str, list[Remembered]]]:
-    """Return trial → key → the replies that trials of its number were given in the runs that this one is an edit of."""
-    found: dict[str, dict[str, list[Remembered]]] = {}
-    place = header
-    while place.edited is not None and (path := journal_path(place.edited.run_id)).exists():
-        place = read_header(path)
+def _given(header: RunHeader) -> dict[str, dict[str, list[StoredReply]]]:
+    """Return trial → key → replies to the same trial in the edited run, and in the runs which that run edits."""
+    replies_by_trial: dict[str, dict[str, list[StoredReply]]] = {}
+    edited_from = header
+    while edited_from.edited is not None and (path := journal_path(edited_from.edited.run_id)).exists():
+        edited_from = read_header(path)
         for trial in trials_of(header):
-            there = trial_id(place.run_id, place.cases[0].case_key, trial.number)
-            for key, said in replies_in(path, there, lambda call: False).items():
-                found.setdefault(trial.trial_id, {}).setdefault(key, said)
-    return found
+            earlier_trial = trial_id(edited_from.run_id, edited_from.cases[0].case_key, trial.number)
+            for key, replies in replies_in(path, earlier_trial, lambda call: False).items():
+                replies_by_trial.setdefault(trial.trial_id, {}).setdefault(key, replies)
+    return replies_by_trial
 
 
 def resume_bench(run_id: str) -> BenchRun:
-    """Go on with a run that was stopped or broke off: finished trials stay, and what was paid for is not asked again.
+    """Resume a run that was stopped or failed; finished trials and paid replies are used again.
 
-    Raises ``AnamnesisError`` where its prompts have changed since.
+    Raises ``AnamnesisError`` if its prompts have changed since.
     """
     header = read_header(journal_path(run_id))
     return _started(campaign_of(header), header, load_registry())
@@ -224,7 +226,7 @@ CellState = Literal["waiting", "answered", "graded", "invalid"]
 
 @dataclass(frozen=True)
 class Cell:
-    """What one trial gave in one arm. ``state``: not there yet, answered and not yet judged, judged, or excluded.
+    """The result of one trial in one arm. ``state``: not answered yet, answered but not judged, judged, or excluded.
 
     ``reason`` and ``detail`` say why an answer is excluded; ``extracted`` is the diagnosis that the grader read out of
     a free response.
@@ -256,16 +258,16 @@ class Row:
     cells: tuple[Cell, ...]
 
     def correct(self, mcq_rule: Rule = "mcq_loose") -> tuple[int, int]:
-        """Return (correct, counted): excluded answers and those not there yet do not count."""
+        """Return (correct, counted); excluded and missing answers do not count."""
         verdicts = [cell.verdict(mcq_rule) for cell in self.cells]
         return verdicts.count("correct"), sum(verdict in COUNTED for verdict in verdicts)
 
 
 def matrix(events_by_trial: Mapping[int, Sequence[Event]], arms: Sequence[Arm] | None = None) -> list[Row]:
-    """Return the arms × trials of a run, also while it is under way, in the order of formats and question types.
+    """Return the arms × trials of a run, also of a running one, in the order of formats and question types.
 
-    Without ``arms``, the rows are the arms that the events speak of; with them, also what has not come yet. Of two
-    verdicts under one rule, the later one counts.
+    Without ``arms``, the rows are the arms that occur in the events; with ``arms``, also those without events yet. Of
+    two verdicts under one rule, the later counts.
     """
     cells: dict[tuple[Arm, int], Cell] = {}
     for number, events in sorted(events_by_trial.items()):

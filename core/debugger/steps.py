@@ -1,8 +1,8 @@
-"""Every step of a trial of any framework: what was sent, part by part, what came back, and what was made of it.
+"""Every step of a trial of any framework: the request, part by part, the reply, and its use.
 
-Steps are read from the recorded calls, in order; what follows a call (a message, an answer, a verdict) is added to its
-step. Where rules or people played, a step has no call: it shows what a model would be sent in their place where the
-framework can tell (``Framework.by_rule``), else what was said before.
+Steps are read from the recorded calls, in order; the events after a call (a message, an answer, a verdict) are added to
+its step. A step of rules or people has no call: it shows the messages that a model would be sent in their place if the
+framework can build them (``Framework.by_rule``), else the dialogue before it.
 """
 
 from __future__ import annotations
@@ -60,16 +60,16 @@ _BY_RULE: dict[RoleName, str] = {
     "grader": "The reference grader compares names; a model would be sent this.",
 }
 _HUMAN = "A person spoke here; a model would be sent this."
-_REMEMBERED = "The same had been asked before, in this run or where it branched off: it was not asked again."
+_REMEMBERED = "The same request was sent before, in this run or in the run it branched from: the stored reply was used."
 _UNRECORDED = (
-    "This call was recorded before calls kept what they were made of: its messages are shown as they were sent, "
-    "without the prompts that they come from."
+    "This call was recorded by an older version: its messages are shown as they were sent, without the prompts that "
+    "they come from."
 )
-_GIVEN = "Rules or a person played this step and no model was sent anything."
-_SAID_BEFORE = f"{_GIVEN} Shown is what was said before it."
+_NO_MODEL = "Rules or a person played this step: no model was sent anything."
+_DIALOGUE_ONLY = f"{_NO_MODEL} The dialogue before it is shown."
 _NOT_AGAIN = (
-    "No model played this step, and what one would be sent in its place is not known in this framework: run a trial "
-    "with a model in this seat to edit what it is sent."
+    "No model played this step, and this framework does not show what a model would be sent: to edit the messages, run "
+    "a trial with a model in this seat."
 )
 
 
@@ -77,12 +77,12 @@ _NOT_AGAIN = (
 class Step:
     """One step of a trial.
 
-    ``key`` is the same for the same step of the trial at every look: ``ask:2`` and ``reply:1`` (the message's turn),
+    ``key`` identifies the step, also after a reload: ``ask:2`` and ``reply:1`` (the message's turn),
     ``summarise``, ``answer:vignette:mcq``, ``extract:vignette:frq``, ``judge:vignette:frq``, ``probe:3``, ``rate``;
-    the second of one key ends in ``#2``. ``response`` is what came back, raw; ``reason`` and ``detail`` say why there
-    is none, or why it does not count. ``call`` is the model's call, ``None`` for the reference cast, humans and
-    releases. ``would_be_sent`` marks messages that were not sent, but would be to a model under the same prompts;
-    ``note`` says so in a sentence. ``not_again`` says why the step cannot be edited and run again.
+    the second step with the same key ends in ``#2``. ``response`` is the raw reply; ``reason`` and ``detail`` say why
+    it is missing or does not count. ``call`` is the model's call, ``None`` for the reference cast, humans and releases.
+    ``would_be_sent`` marks messages that were not sent, but that a model would be sent under the same prompts; ``note``
+    says so in a sentence. ``not_again`` says why the step cannot be edited and run again.
     """
 
     key: str
@@ -107,14 +107,14 @@ class Step:
 
     @property
     def sent(self) -> list[Message]:
-        """The messages as they went over the wire, or as they would."""
+        """The messages as they were sent, or would be sent."""
         stored = self.call.request.get("messages") if self.call else None
-        return [read_back(kept) for kept in stored] if stored else sent_messages(self.messages)
+        return [read_back(message) for message in stored] if stored else sent_messages(self.messages)
 
 
 @dataclass(frozen=True)
 class TrialRecord:
-    """A trial with all that is needed to show its steps and run one again; see ``core.debugger.stored``."""
+    """A trial with everything needed to show its steps and run one again; see ``core.debugger.stored``."""
 
     trial_id: str
     case: Case
@@ -128,22 +128,22 @@ class TrialRecord:
 
 @dataclass(frozen=True)
 class Prompts:
-    """The prompt pack of a run as it can be had now; ``changed`` says why it is not what the run used, if it is not."""
+    """The prompt pack of a run as it is now; ``changed`` says why it is not the pack that the run used, if so."""
 
     pack: PromptPack
     changed: str = ""
 
 
 def prompts_of(header: RunHeader) -> Prompts:
-    """Return the prompts of a run, or its framework's own with a note where they cannot be had any more."""
-    known = framework(header.protocol)
+    """Return the prompts of a run; if its pack is missing, the framework's, with a note."""
+    own_framework = framework(header.protocol)
     if header.source == "release":
-        words = f"The release does not hold the wording of this step: shown is what the pack {known.name} would send"
-        return Prompts(pack_of(known), words)
+        words = f"The release does not contain the prompt of this step; shown is that of the pack {own_framework.name}"
+        return Prompts(pack_of(own_framework), words)
     try:
-        pack = pack_of(known, header.prompt_pack)
+        pack = pack_of(own_framework, header.prompt_pack)
     except UsageError:
-        return Prompts(pack_of(known), f"The prompt pack {header.prompt_pack} cannot be found any more")
+        return Prompts(pack_of(own_framework), f"The prompt pack {header.prompt_pack} cannot be found any more")
     if pack.hash == header.prompt_hash:
         return Prompts(pack)
     now = f"({header.prompt_hash} then, {pack.hash} now)"
@@ -151,13 +151,13 @@ def prompts_of(header: RunHeader) -> Prompts:
 
 
 def by_rule_of(trial: TrialRecord) -> Rules | None:
-    """Return what shows and plays a trial's rules, where its framework has it."""
-    known, pack = framework(trial.header.protocol), prompts_of(trial.header).pack
-    return known.by_rule(trial.case, trial.header, trial.seed, pack)
+    """Return the rules that play steps of a trial and build the messages for a model, if there are any."""
+    own_framework, pack = framework(trial.header.protocol), prompts_of(trial.header).pack
+    return own_framework.by_rule(trial.case, trial.header, trial.seed, pack)
 
 
 def steps_of_trial(trial: TrialRecord) -> list[Step]:
-    """Return the steps of a trial, running or finished, in the order in which they happened."""
+    """Return the steps of a running or finished trial, in their order."""
     reader = _Reader(trial)
     for event in trial.events:
         reader.take(event)
@@ -165,7 +165,7 @@ def steps_of_trial(trial: TrialRecord) -> list[Step]:
 
 
 class _Reader:
-    """Goes through the events of a trial; ``steps`` are those so far."""
+    """Reads the events of a trial; ``steps`` are the steps so far."""
 
     def __init__(self, trial: TrialRecord) -> None:
         self.steps: list[Step] = []
@@ -173,16 +173,16 @@ class _Reader:
         self._prompts, self._rules = prompts_of(trial.header), by_rule_of(trial)
         self._dialogue: Dialogue = ()
         self._summary = ""
-        self._kept, self._edited = 0, False
-        """Messages that a branch brought along, and whether the first behind them was written by whoever branched."""
+        self._inherited, self._edited = 0, False
+        """Messages that a branch took from its parent, and whether the user wrote the first message after them."""
         self._answers: list[CallRecord] = []
-        """Calls for an answer, which belongs to an arm that is named only once it was given."""
+        """Calls for an answer whose arm is not known yet: only the ``Answered`` event names it."""
         self._arm: Answered | None = None
 
     def take(self, event: Event) -> None:
         match event:
             case Started(parent=parent) if parent is not None:
-                self._kept = parent.turn
+                self._inherited = parent.turn
                 self._edited = any("message" in change for change in parent.changes)
             case Called(call=call):
                 turn = len(self._dialogue)
@@ -200,14 +200,14 @@ class _Reader:
                     case "judge":
                         step = self._called("judge", call, about=self._arm)
                         if self._arm is not None:
-                            named = step.messages[0].values.get("extracted") if step.messages else None
+                            extracted = step.messages[0].values.get("extracted") if step.messages else None
                             rule: Rule = grader_rule(self._arm.question_type) or "frq"
                             read = (
                                 ((rule, read_yes_no(call.response) or "ungradable"),)
                                 if call.response is not None
                                 else ()
                             )
-                            self.steps[-1] = replace(step, extracted=named, verdicts=read)
+                            self.steps[-1] = replace(step, extracted=extracted, verdicts=read)
                     case _:
                         self._called("other", call)
             case Utterance():
@@ -238,16 +238,18 @@ class _Reader:
 
     def _said(self, event: Utterance) -> None:
         before, self._dialogue = self._dialogue, (*self._dialogue, Turn(event.role, event.text))
-        given = event.turn < self._kept or (event.turn == self._kept and self._edited and event.call_id is None)
+        inherited = event.turn < self._inherited or (
+            event.turn == self._inherited and self._edited and event.call_id is None
+        )
         kind: StepKind = "ask" if event.role == "doctor" else "reply"
         if self._is_called(event.call_id):
             self._change(lambda s: s.call is not None and s.call.call_id == event.call_id, response=event.text)
-        elif event.turn > 0 and not given:
-            # message 0 without a call is a greeting or the patient's opening, which nobody was asked for
+        elif event.turn > 0 and not inherited:
+            # message 0 without a call is a greeting or the patient's opening: no step produced it
             self._by_rule(kind, event.role, before=before, turn=event.turn, response=event.text)
 
     def _is_called(self, call_id: str | None) -> bool:
-        """Say whether a call is the trial's own; what it was given otherwise was paid for elsewhere."""
+        """Say whether the trial made this call; it may also use a stored reply to a call of another trial."""
         return any(step.call is not None and step.call.call_id == call_id for step in self.steps)
 
     def _broke_off(self, event: Ended) -> None:
@@ -263,21 +265,21 @@ class _Reader:
             self._by_rule(kind, role, turn=turn, reason=reason, detail=event.detail)
 
     def _answered(self, event: Answered) -> None:
-        found = [call for call in self._answers if event.call_id in (None, call.call_id)]
+        calls = [call for call in self._answers if event.call_id in (None, call.call_id)]
         invalid = event.status == "invalid"
-        call = found[-1] if found and (event.call_id or invalid) else None
-        others = [other for other in found if other is not call]
+        call = calls[-1] if calls and (event.call_id or invalid) else None
+        others = [other for other in calls if other is not call]
         self._arm, self._answers = event, []
-        given: dict[str, Any] = {"response": event.response, "reason": event.reason, "detail": event.detail}
+        outcome: dict[str, Any] = {"response": event.response, "reason": event.reason, "detail": event.detail}
         if call is not None:
-            self._called("answer", call, about=event, **given)
+            self._called("answer", call, about=event, **outcome)
             for other in others:
                 self._called("answer", other, about=event)
             return
-        asked = self._header.source == "release" if invalid else True
+        was_asked = self._header.source == "release" if invalid else True
         role: RoleName = "solver" if seat_of(framework(self._header.protocol), "solver") else "doctor"
-        known = asked and event.reason != "not_applicable"
-        self._by_rule("answer", role, about=event, known=known, **given)
+        show_messages = was_asked and event.reason != "not_applicable"
+        self._by_rule("answer", role, about=event, show_messages=show_messages, **outcome)
 
     def _graded(self, event: Graded) -> None:
         about, arm = self._arm, f"{event.format}:{event.question_type}"
@@ -300,7 +302,7 @@ class _Reader:
         names = [name for name in names if settled(name) is None]
         judged = [s for s in self.steps if s.kind == "judge" and (s.format, s.question_type) == here]
         for step in judged if names else ():
-            if step.extracted is None:  # of a call that did not keep what it was made of
+            if step.extracted is None:  # a call of an older version, which did not record its values
                 sent = step.messages[-1].content if step.messages else ""
                 self._change(lambda s, step=step: s is step, extracted=next((n for n in names if n in sent), names[0]))
         if not judged and event.verdict != "provider_error":
@@ -308,10 +310,10 @@ class _Reader:
             for name in names:
                 self._by_rule("judge", "grader", about=about, model=event.grader, extracted=name, verdicts=verdicts)
 
-    def _change(self, wanted: Any, **changes: Any) -> bool:
-        """Change the last step that is wanted; say whether there is one."""
+    def _change(self, matches: Any, **changes: Any) -> bool:
+        """Change the last step that matches; say whether there is one."""
         for number in range(len(self.steps) - 1, -1, -1):
-            if wanted(self.steps[number]):
+            if matches(self.steps[number]):
                 self.steps[number] = replace(self.steps[number], **changes)
                 return True
         return False
@@ -325,49 +327,55 @@ class _Reader:
         about: Answered | None = None,
         model: str | None = None,
         turn: int | None = None,
-        known: bool = True,
+        show_messages: bool = True,
         **outcome: Any,
     ) -> None:
-        """Add a step that no model was asked for."""
         player = model or str(getattr(self._header, role, None) or self._header.settings.get(role) or "")
         dialogue = self._dialogue if before is None else before
         remembered = is_model(player) and not outcome.get("reason") and self._header.source != "release"
         if self._rules is None:
-            shown = dialogue_parts(dialogue, role) if kind in ("ask", "reply") else []
-            outcome |= {"note": _SAID_BEFORE if shown else _GIVEN, "not_again": _NOT_AGAIN}
+            parts = dialogue_parts(dialogue, role) if kind in ("ask", "reply") else []
+            outcome |= {"note": _DIALOGUE_ONLY if parts else _NO_MODEL, "not_again": _NOT_AGAIN}
         else:
             arm = (about.format, about.question_type) if about else None
             response, extracted = about.response if about else None, str(outcome.get("extracted") or "")
-            shown = self._rules.parts(kind, dialogue, arm, self._summary, response or "", extracted) if known else []
-            # what would be sent as one message is joined, as in recorded ones
-            shown = [
+            parts = (
+                self._rules.parts(kind, dialogue, arm, self._summary, response or "", extracted)
+                if show_messages
+                else []
+            )
+            # parts with the same role would be sent as one message, as in recorded calls
+            parts = [
                 replace(part, joined=part.joined or (last is not None and last.role == part.role != "system"))
-                for last, part in zip([None, *shown], shown, strict=False)
+                for last, part in zip([None, *parts], parts, strict=False)
             ]
             if self._prompts.changed:
-                shown = [replace(part, source=None, source_hash=None) for part in shown]
+                parts = [replace(part, source=None, source_hash=None) for part in parts]
             was_sent = kind == "ask" and self._trial.system_prompt is not None
-            if was_sent and shown:
-                shown[0] = replace(shown[0], content=str(self._trial.system_prompt))
+            if was_sent and parts:
+                parts[0] = replace(parts[0], content=str(self._trial.system_prompt))
             changed, release = self._prompts.changed, self._header.source == "release"
             changed = f"{changed}." if release else f"{changed}: files are not named." if changed else ""
-            said = "" if is_model(player) else _HUMAN if player == "human" else _BY_RULE[role]
-            note = "As the release holds it." if was_sent else f"{said} {changed}".strip()
-            outcome |= {"note": note, "would_be_sent": bool(shown) and not was_sent}
+            explanation = "" if is_model(player) else _HUMAN if player == "human" else _BY_RULE[role]
+            note = "As the release holds it." if was_sent else f"{explanation} {changed}".strip()
+            outcome |= {"note": note, "would_be_sent": bool(parts) and not was_sent}
         if remembered:
             outcome["note"] = _REMEMBERED
-        self._add(kind, role, player, shown, turn=turn, about=about, **outcome)
+        self._add(kind, role, player, parts, turn=turn, about=about, **outcome)
 
     def _called(self, kind: StepKind, call: CallRecord, **outcome: Any) -> Step:
         parts, changed = parts_of(call), self._prompts.changed
-        then = f"{changed}: the files named here are as they were then." if changed and call.parts else ""
-        came: dict[str, Any] = {"response": call.response, "note": _UNRECORDED if parts and not call.parts else then}
+        file_note = f"{changed}: the files named here are as they were then." if changed and call.parts else ""
+        fields: dict[str, Any] = {
+            "response": call.response,
+            "note": _UNRECORDED if parts and not call.parts else file_note,
+        }
         if call.error:
-            came |= {
+            fields |= {
                 "reason": reason_of(call.error.partition(":")[0], answering=kind == "answer"),
                 "detail": call.error,
             }
-        return self._add(kind, call.role, call.model, parts, call=call, **came | outcome)
+        return self._add(kind, call.role, call.model, parts, call=call, **fields | outcome)
 
     def _add(
         self,

@@ -1,6 +1,6 @@
-"""Runs one step of a trial again with edited messages or another model, and keeps what came back as a variant.
+"""Runs one step of a trial again with edited messages or another model, and stores the reply as a variant.
 
-A model is sent the messages as they stand; rules, where the framework has them for this, read what they need in them.
+A model is sent exactly the messages; rules (if the framework has rules for this step) read what they need from them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from core.agents.grader import read_name, read_yes_no, settled
 from core.asking.calls import Voice, call
 from core.asking.memory import replies_in
 from core.asking.parts import Part, sent_messages
-from core.asking.scene import CallFailed, Said, Saying
+from core.asking.scene import AgentOutput, CallFailed, FinalMessage
 from core.debugger.question import finish, start_asking
 from core.debugger.steps import Step, StepKind, TrialRecord, by_rule_of, prompts_of
 from core.errors import UsageError
@@ -43,7 +43,7 @@ _SEEDED: tuple[StepKind, ...] = ("ask", "reply", "answer")
 
 @dataclass(frozen=True)
 class _Player:
-    """Who plays a step of a trial: ``model`` is the full name of a model or of one of the reference cast."""
+    """Plays a step of a trial: ``model`` is the full name of a model or of a reference player."""
 
     trial: TrialRecord
     step: Step
@@ -51,8 +51,8 @@ class _Player:
     registry: Registry
     base_url: str | None = None
 
-    def play(self, parts: Sequence[Part]) -> AsyncIterator[Saying]:
-        """Say what comes next; raises ``UsageError`` where the model cannot be asked, or nothing is left to send."""
+    def play(self, parts: Sequence[Part]) -> AsyncIterator[AgentOutput]:
+        """Yield the reply; raises ``UsageError`` if the model cannot be asked, or every message is empty."""
         sent, step = sent_messages(parts), self.step
         if not sent:
             raise UsageError("Nothing is left to send: every message is empty.")
@@ -63,24 +63,24 @@ class _Player:
             lines = [e.text for e in self.trial.events if isinstance(e, Utterance) and e.role == "patient"]
             arm = (step.format, step.question_type) if step.format and step.question_type else None
             return rules.play(step.kind, arm, parts, lines)
-        shown = pictures_of(sent)
-        if shown and (why := refusal(self.registry.spec(self.model))):
+        pictures = pictures_of(sent)
+        if pictures and (why := refusal(self.registry.spec(self.model))):
             raise UsageError(why)
-        for image in shown:
-            contents(image)  # a picture whose file is gone is said before anything is paid for
+        for image in pictures:
+            contents(image)  # raises for a missing file before anything is paid for
         voice = Voice(self.registry.open(self.model, base_url=self._address(step.role, self.model)), self._sampling())
         seed = self.trial.seed if step.kind in _SEEDED else None
         purpose = step.call.purpose if step.call is not None else _PURPOSES[step.kind]
         return call(voice, parts, step.role, purpose, seed)
 
     def grader(self, name: str) -> Grader:
-        """Return who judges a new answer: under the run's pack, or the grader's own where that pack grades nothing."""
+        """Return the grader of a new answer, with the run's pack, or the default pack if that grades nothing."""
         own_grader = grades_itself(framework(self.trial.header.protocol))
         grading = prompts_of(self.trial.header).pack if own_grader else default_pack()
         return Casting(self.registry, grading, base_url=self._address("grader", name)).grader(name)
 
     def _address(self, role: str, name: str) -> str | None:
-        """Return where a model is reached: as said now, else where the run reached whoever had the role."""
+        """Return the address of a model: the one given now, else the address that the run used for the role."""
         settings = stored_settings(framework(self.trial.header.protocol), self.trial.header.settings)
         seated = str(getattr(self.trial.header, role, None) or self.trial.header.settings.get(role) or "")
         if self.base_url or name == seated:
@@ -88,7 +88,7 @@ class _Player:
         return None if is_model(name) and self.registry.has_own_address(name) else settings.base_url
 
     def _sampling(self) -> Sampling:
-        """Return how the step was sampled; where no model replied to it, how its role is in a run."""
+        """Return the sampling of the step; if no model replied in it, the sampling of its role in a run."""
         header = self.trial.header
         doctors = stored_settings(framework(header.protocol), header.settings).sampling
         effort = doctors.effort if self.step.role == "doctor" else None
@@ -115,11 +115,11 @@ def start_rerun(
 ) -> Session:
     """Send exactly these messages, grade an answer as the trial does, and store the variant: the session's outcome.
 
-    The trial is played again with this one reply forgotten: what a grader said of the same words in it still holds.
-    ``model`` is who plays the step (by default whoever did), ``grader`` who judges an answer (by default the trial's),
-    ``base_url`` where models are reached (by default where the run reached them). An extraction is only read, and a
-    comparison asked once: neither changes the trial. A provider's failure is a variant with its ``reason``; in
-    ``Session.error`` is why nothing can be sent: an unknown model, a missing key, no message left.
+    The trial's other replies are used again, for example a grader's on the same answer. ``model`` plays the step (by
+    default the player of the trial), ``grader`` judges an answer (by default the trial's), ``base_url`` is the address
+    of models (by default the run's). An extraction is only read, and a comparison only requested once: neither changes
+    the trial. A provider's failure is a variant with its ``reason``. ``Session.error`` says why nothing can be sent: an
+    unknown model, a missing key, no message.
     """
 
     async def source(session: Session) -> AsyncIterator[Any]:
@@ -137,47 +137,47 @@ def start_rerun(
                     await finish(session, stored.line_of(item, session.key))
                 yield item
 
-    mine = step.call.call_id if step.call else ""
-    others = replies_in(journal_path(trial.header.run_id), trial.trial_id, lambda call: call.call_id == mine)
+    own_call_id = step.call.call_id if step.call else ""
+    others = replies_in(journal_path(trial.header.run_id), trial.trial_id, lambda call: call.call_id == own_call_id)
     sent = [(part.role, part.content, part.images) for part in messages]
     what = (trial.trial_id, step.key, sent, model, grader)
     return start_asking(stored.JOURNAL, what, step.title, source, others)
 
 
 def variants_of(trial_id: str, step_key: str | None = None) -> list[Variant]:
-    """Return the stored variants of a trial, or of one of its steps, the oldest first."""
+    """Return the stored variants of a trial, or of one of its steps, oldest first."""
     with Store().read() as cursor:
         return stored.variants_of(cursor, trial_id, step_key)
 
 
 async def _again(player: _Player, messages: Sequence[Part], grader: str | None) -> AsyncIterator[Any]:
-    """Yield what is said while it is said, and last the variant."""
+    """Yield tokens and calls when they happen, and last the variant."""
     step, trial = player.step, player.trial
-    kept = tuple(message for message in messages if message.content.strip())
-    variant = Variant(trial.trial_id, step.key, kept, player.model)
+    sent = tuple(message for message in messages if message.content.strip())
+    variant = Variant(trial.trial_id, step.key, sent, player.model)
     free = step.kind == "answer" and grader_rule(step.question_type) is not None
-    # a missing key shows before a call is paid for
+    # raises for a missing key before a call is paid for
     judge = player.grader(grader or trial.header.grader if free else "reference")
     try:
-        async for item in player.play(kept):
+        async for item in player.play(sent):
             variant = _with(variant, item)
-            if not isinstance(item, Said):
+            if not isinstance(item, FinalMessage):
                 yield item
     except CallFailed as failure:
         yield failure.called
         reason = reason_of(failure.error.kind, answering=step.kind == "answer")
         yield replace(_with(variant, failure.called), reason=reason, detail=str(failure.error))
         return
-    said = variant.response
+    reply = variant.response
     rule: Rule = grader_rule(step.question_type) or "frq"
-    if said is None:
+    if reply is None:
         variant = replace(
             variant, reason="empty" if step.kind == "answer" else "provider_error", detail="the reply was blank"
         )
     elif step.kind == "extract":
-        asked = step.messages[0].values.get("response") if step.messages else None
+        graded_answer = step.messages[0].values.get("response") if step.messages else None
         try:
-            extracted = read_name(said, str(asked or ""))
+            extracted = read_name(reply, str(graded_answer or ""))
             special = settled(extracted)
             variant = replace(variant, extracted=extracted, verdicts=((rule, special),) if special else ())
         except ValueError as error:
@@ -185,10 +185,10 @@ async def _again(player: _Player, messages: Sequence[Part], grader: str | None) 
                 variant, detail=f"The extraction cannot be used: {error}.", verdicts=((rule, "ungradable"),)
             )
     elif step.kind == "judge":
-        variant = replace(variant, extracted=step.extracted, verdicts=((rule, read_yes_no(said) or "ungradable"),))
+        variant = replace(variant, extracted=step.extracted, verdicts=((rule, read_yes_no(reply) or "ungradable"),))
     elif step.kind == "answer" and step.format and step.question_type:
         arm = (step.format, step.question_type)
-        async for event in grade_answer(trial.case, judge, arm, said, trial.header.many_choices):
+        async for event in grade_answer(trial.case, judge, arm, reply, trial.header.many_choices):
             variant = _with(variant, event)
             if isinstance(event, Token | Called):
                 yield event
@@ -196,9 +196,9 @@ async def _again(player: _Player, messages: Sequence[Part], grader: str | None) 
 
 
 def _with(variant: Variant, item: object) -> Variant:
-    """Return the variant with what somebody said, or what an event of its grading tells."""
+    """Return the variant with a reply or an event of its grading added."""
     match item:
-        case Said():
+        case FinalMessage():
             return replace(variant, response=item.text if item.text.strip() else None)
         case Called():
             return replace(variant, calls=(*variant.calls, item.call))

@@ -14,7 +14,7 @@ from dataclasses import replace
 from core.agents.base import Grader, Judgement, Summariser
 from core.agents.mcq import judge_loose, judge_strict
 from core.asking.memory import side_by_side
-from core.asking.scene import CallFailed, Dialogue, Material, Question, Said, Saying
+from core.asking.scene import AgentOutput, CallFailed, Dialogue, FinalMessage, Material, Question
 from core.case import Case, Fact
 from core.errors import FailureKind
 from core.events import (
@@ -38,7 +38,7 @@ from core.text.extraction import NUMBERED
 from core.text.questions import question_kind
 from core.text.sections import examination_of
 
-Answer = Callable[[Material, Question], AsyncIterator[Saying]]
+Answer = Callable[[Material, Question], AsyncIterator[AgentOutput]]
 """The answering player as a function of material and question."""
 FROM_CONVERSATION: tuple[Format, ...] = ("multi_turn", "multi_turn_exam", "single_turn", "summarized")
 _UNDECIDED: tuple[Verdict, ...] = ("no_diagnosis", "multiple")
@@ -66,7 +66,7 @@ async def answered(
                 assert summariser is not None, "a framework that asks on a summary has a summariser"
                 try:
                     async for item in summariser.summarise([t.text for t in talk.dialogue if t.role == "patient"]):
-                        if isinstance(item, Said):
+                        if isinstance(item, FinalMessage):
                             yield Summarised(text=item.text, call_id=item.call_id)
                             if item.cut:  # it lacks the patient's last messages
                                 invalid = ("cut", _CUT_SUMMARY)
@@ -220,10 +220,10 @@ async def _ask(trial: Trial, arm: Arm, material: Material, answer: Answer, grade
     if arm[1] in ("mcq", "mcq_many") and not case.choices:
         yield _invalid(arm, "not_applicable", "the case has no choices")
         return
-    reply: Said | None = None
+    reply: FinalMessage | None = None
     try:
         async for item in answer(material, question_of(case, arm[1], trial.many_choices)):
-            if isinstance(item, Said):
+            if isinstance(item, FinalMessage):
                 reply = item
             else:
                 yield item

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from core.agents.base import Inquirer, Probe
 from core.asking.persona import PLAIN, Persona
-from core.asking.scene import CallFailed, Dialogue, Said, Saying, Scene, Turn
+from core.asking.scene import AgentOutput, CallFailed, Dialogue, FinalMessage, Scene, Turn
 from core.case import Case
 from core.errors import ProviderError
 from core.events import FINAL_DIAGNOSIS, Ended, EndReason, Event, Failed, Probed, Speaker, Started, Utterance
@@ -41,13 +41,13 @@ class Talk:
         return sum(turn.role == role for turn in self.dialogue)
 
     async def say(
-        self, role: Speaker, title: str, speaking: AsyncIterator[Saying], *, strip: bool = False
+        self, role: Speaker, title: str, speaking: AsyncIterator[AgentOutput], *, strip: bool = False
     ) -> AsyncIterator[Event]:
         """Yield the events of a speaker, then the message; or, if a provider fails, ``Failed`` and ``Ended``."""
-        reply = Said("")
+        reply = FinalMessage("")
         try:
             async for item in speaking:
-                if isinstance(item, Said):
+                if isinstance(item, FinalMessage):
                     reply = item
                 else:
                     yield item
@@ -82,7 +82,7 @@ async def in_turns(
     talk: Talk,
     scene: Scene,
     doctor: Inquirer,
-    reply: Callable[[Dialogue], AsyncIterator[Saying]],
+    reply: Callable[[Dialogue], AsyncIterator[AgentOutput]],
     over: Callable[[Dialogue], EndReason | None],
     probe: Probe | None = None,
 ) -> AsyncIterator[Event]:

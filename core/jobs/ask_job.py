@@ -22,9 +22,9 @@ from typing import Annotated, Any, ClassVar, Generic, NamedTuple, TypeVar, get_t
 
 import core.jobs
 from core import access
-from core.asking.ask import Asked, Request, ask, unreadable
+from core.asking.ask import Parsed, Request, ask, unreadable
 from core.asking.calls import Voice
-from core.asking.memory import Memory, Unit
+from core.asking.memory import JournaledReplies, Unit
 from core.asking.parts import Part as PromptPart
 from core.asking.scene import CallFailed
 from core.errors import AnamnesisError, UsageError
@@ -273,7 +273,7 @@ async def reply_to(seat: Seat, request: Request[T]) -> Reply[T]:
         async for item in ask(seat.voice, seat.pack, request):
             if isinstance(item, Called):
                 calls.append(item.call)
-            elif isinstance(item, Asked):
+            elif isinstance(item, Parsed):
                 value, none = item.value, "" if item.value is not None else unreadable(seat.voice, item)
     except CallFailed as failed:
         return Reply(None, failure_of(failed), broken=True, calls=(*calls, failed.called.call))
@@ -370,7 +370,9 @@ def run_job(
     several = options.budget_usd is not None and len(plan.parts) > 1
     if several and not job.again:  # the costs in all journals count from the start, not only in the present one
         for part in plan.parts:
-            progress.spent_usd += Memory.of(journal_path(part.journal, store.journals), part.owns_unit).cost_usd
+            progress.spent_usd += JournaledReplies.of(
+                journal_path(part.journal, store.journals), part.owns_unit
+            ).cost_usd
 
     async def do(item: Any, unit: Unit) -> list[Line]:
         try:

@@ -33,7 +33,7 @@ from typing import Any, cast
 from pydantic import SecretStr
 
 from core import __version__
-from core.asking.memory import Asked, Over, Remembered, Replies, Unit, unit_at_work
+from core.asking.memory import JobOver, PendingCall, ReplyCache, StoredReply, Unit, current_unit
 from core.errors import AnamnesisError, UsageError
 from core.events import PASSING, CallRecord, Event
 from core.frameworks.base import Campaign, Trial
@@ -141,7 +141,7 @@ class _RemoteLimiter(RateLimiter):
         ticket.tokens = tokens
 
 
-class _RemoteReplies(Replies):
+class _RemoteReplyCache(ReplyCache):
     """The replies of a worker, which the driver journals and pays for."""
 
     def __init__(self, run_id: str, send: Send) -> None:
@@ -161,13 +161,13 @@ class _RemoteReplies(Replies):
         for line in lines:
             await self._send("keep", line)
 
-    async def afford(self, asked: Asked, most_usd: float) -> None:
+    async def afford(self, asked: PendingCall, most_usd: float) -> None:
         await self._send("afford", asked.unit.unit_id, asked.key, asked.number, most_usd)
 
     def charge(self, call: CallRecord) -> None:
         """Do nothing: the driver counts the call as it keeps it."""
 
-    def free(self, asked: Asked) -> None:
+    def free(self, asked: PendingCall) -> None:
         """Do nothing: the driver frees the money as it keeps the call, and at the end of the trial."""
 
 
@@ -198,14 +198,14 @@ class Worker:
         REMOTE_LIMITER.set(partial(_RemoteLimiter, self._send))
         campaign = campaign_of(header)
         check_pictures(campaign, registry)
-        self._replies = _RemoteReplies(header.run_id, self._send)
+        self._replies = _RemoteReplyCache(header.run_id, self._send)
         self._trials = {trial.trial_id: trial for trial in trials_of(header)}
         self._player = player_of(campaign, registry, branch=branch_of(header))
 
     async def play(
         self,
         trial_id: str,
-        known: dict[str, list[Remembered]],
+        known: dict[str, list[StoredReply]],
         graded: Sequence[tuple[str, CallRecord]],
         left_usd: float | None,
     ) -> Played | None:
@@ -220,7 +220,7 @@ class Worker:
         self._replies.left_usd = left_usd
         memory = self._replies.memory
         for key, call in graded:
-            memory.others.setdefault(key, []).append(Remembered(call))
+            memory.others.setdefault(key, []).append(StoredReply(call))
         memory.units[trial_id] = known
         with self._replies.unit(trial_id) as unit:
             events = [event async for event in self._player(self._trials[trial_id]) if not isinstance(event, PASSING)]
@@ -280,10 +280,10 @@ class Driver:
         self._owner: dict[str, _Opened] = {}
         """Case → the worker that plays its trials, so that no grader is asked twice about one answer."""
         self._units: dict[str, Unit] = {}
-        self._affording: dict[tuple[str, str, int], Asked] = {}
+        self._affording: dict[tuple[str, str, int], PendingCall] = {}
         """Calls that money of the budget is kept back for."""
         self._tasks: set[asyncio.Task[None]] = set()
-        self._replies: Replies | None = None
+        self._replies: ReplyCache | None = None
         self._learnt: set[Concurrency] | None = None
         self._graded: list[tuple[_Opened | None, str, CallRecord]] = []
         """Replies of graders, and which worker has each."""
@@ -311,27 +311,27 @@ class Driver:
 
     async def play(self, trial: Trial) -> AsyncIterator[Event]:
         """Have a worker play a trial, and another one if that is lost; yield its events at its end."""
-        unit = unit_at_work()
+        unit = current_unit()
         assert unit is not None, "workers play the trials of a job"
         if self._replies is None:
             self._replies, self._learnt = unit.replies, LEARNT.get()
             others = unit.replies.memory.others.items()
             self._graded += [(None, key, reply.call) for key, replies in others for reply in replies]
-        paid_before = list(chain.from_iterable(unit.known.values()))
+        paid_before = list(chain.from_iterable(unit.stored.values()))
         for _ in range(_ATTEMPTS):
             worker = await self._worker_for(trial.case.case_key)
             if unit.replies.over():
-                raise Over
+                raise JobOver
             played = await self._played(worker, trial.trial_id, unit)
             if played is None:
                 continue
             unit.paid.update(played.paid)
             unit.remembered = played.remembered
-            for reply in chain.from_iterable(unit.known.values()):
+            for reply in chain.from_iterable(unit.stored.values()):
                 reply.used = reply.call.call_id not in played.unused
             for reply in paid_before:
                 if reply.used:
-                    unit.took.add(reply.call)
+                    unit.totals.add(reply.call)
             for event in played.events:
                 yield event
             return
@@ -346,9 +346,9 @@ class Driver:
         worker.graded = len(self._graded)
         worker.trials.add(unit.unit_id)
         self._units[unit.unit_id] = unit
-        unit.asked.clear()
+        unit.requested.clear()
         try:
-            played: Played | None = await worker.actor.play.remote(trial_id, unit.known, graded, unit.replies.left())
+            played: Played | None = await worker.actor.play.remote(trial_id, unit.stored, graded, unit.replies.left())
         except self._ray.exceptions.RayActorError:
             played = None
         except self._ray.exceptions.RayTaskError as error:
@@ -429,8 +429,8 @@ class Driver:
         result, error = None, cast(Exception | None, None)
         try:
             result = await getattr(self, method)(worker, *arguments)
-        except Over:
-            error = Over()
+        except JobOver:
+            error = JobOver()
         except AnamnesisError as fault:
             error = AnamnesisError(str(fault))
         except Exception:  # a fault of ours, to be raised where the trial is played
@@ -441,16 +441,16 @@ class Driver:
     # what workers request
 
     async def keep(self, worker: _Opened, line: ReplyLine) -> None:
-        """Journal a reply, and remember it in case the worker is lost. Raises ``Over`` as the job does."""
+        """Journal a reply, and remember it in case the worker is lost. Raises ``JobOver`` as the job does."""
         unit, call = self._units[line.unit], line.call
         asked = self._affording.pop((line.unit, line.key, line.number), None) or _asked(unit, line.key, line.number)
         asked.place = line.place
-        unit.asked[line.key] += 1
+        unit.requested[line.key] += 1
         try:
             await asked.keep(call)
         finally:
             if call.error is None:
-                unit.known.setdefault(line.key, []).append(Remembered(call))
+                unit.stored.setdefault(line.key, []).append(StoredReply(call))
                 if call.role == "grader":
                     self._graded.append((worker, line.key, call.model_copy(update={"request": {}, "parts": ()})))
 
@@ -487,13 +487,13 @@ def _limiter(key: LimiterKey) -> RateLimiter:
     return shared_limiter(scope, allowed, fingerprint, adaptive=adaptive)
 
 
-def _asked(unit: Unit, key: str, number: int) -> Asked:
-    return Asked(unit, "", "dialogue", key, number, 0, None, False)
+def _asked(unit: Unit, key: str, number: int) -> PendingCall:
+    return PendingCall(unit, "", "dialogue", key, number, 0, None, False)
 
 
 def _cause(error: Any) -> Exception:
     """Return our own error that a worker raised, or Ray's, which says where a fault of ours is."""
-    return error.cause if isinstance(error.cause, AnamnesisError | Over) else error
+    return error.cause if isinstance(error.cause, AnamnesisError | JobOver) else error
 
 
 def _log_failure(start: asyncio.Task[None]) -> None:

@@ -22,7 +22,7 @@ from typing import Generic, TypeVar
 import orjson
 
 from core import access
-from core.asking.memory import Memory, Over, Remembered, Replies, Unit
+from core.asking.memory import JobOver, JournaledReplies, ReplyCache, StoredReply, Unit
 from core.errors import AnamnesisError
 from core.events import PASSING, CallRecord, Event
 from core.frameworks.base import Trial
@@ -51,7 +51,7 @@ _STATUS_EVERY = 5
 log = logging.getLogger(__name__)
 
 U = TypeVar("U")
-Given = Mapping[str, Mapping[str, list[Remembered]]]
+Given = Mapping[str, Mapping[str, list[StoredReply]]]
 """Piece of work → request → replies of another run that the piece reuses."""
 
 
@@ -99,7 +99,7 @@ class Engine(Generic[U]):
     ``unit`` returns the name of a piece, which is the same after a resume; ``owns_unit`` tells which units of the
     journal belong to this job. A new journal begins with ``header``. With ``shared`` a grader's reply counts in the
     whole job. ``folder`` contains the journals (default: the usual folder); ``fold`` is called regularly to update the
-    database. ``given`` are replies of another run that some pieces reuse (``Memory.given``).
+    database. ``given`` are replies of another run that some pieces reuse (``JournaledReplies.given``).
     """
 
     name: str
@@ -127,20 +127,20 @@ class Engine(Generic[U]):
         access.require("run")
         self.progress.failed_in_a_row = 0
         path = journal_path(self.name, self.folder)
-        memory = await asyncio.to_thread(Memory.of, path, self.owns_unit)
+        memory = await asyncio.to_thread(JournaledReplies.of, path, self.owns_unit)
         memory.given = self.given
         self.progress.spent_usd += memory.cost_usd if self.resumed else 0.0
-        if memory.took.pieces <= self.progress.done:  # otherwise ``done`` counts this run of the job only
-            self.progress.first += memory.took
+        if memory.totals.pieces <= self.progress.done:  # otherwise ``done`` counts this run of the job only
+            self.progress.first += memory.totals
         self._check_budget()
         broken = partial(self.stop.ask, at_once=False)  # calls in flight are paid for; the disk may still take them
         async with Journal(path, self.header, broken=broken) as journal:
-            replies = Replies(
+            replies = ReplyCache(
                 self.name,
                 journal,
                 memory,
                 shared=self.shared,
-                heard=self._hear,
+                on_call=self._hear,
                 over=lambda: bool(self.stop.reason),
                 left=self._left,
                 at_once=self.options.calls_at_once,
@@ -182,14 +182,14 @@ class Engine(Generic[U]):
             return max(1, self.options.concurrency)
         return max(UNDER_WAY, min(MOST, round(_BETWEEN_CALLS * sum(self.progress.at_once))))
 
-    async def _work(self, waiting: Iterator[U], replies: Replies) -> None:
+    async def _work(self, waiting: Iterator[U], replies: ReplyCache) -> None:
         while self.stop.reason is None and (piece := next(waiting, None)) is not None:
             name = self.unit(piece)
             with replies.unit(name, self.listed(piece)) as unit:
                 self.progress.begin(unit)
                 try:
                     lines = await self.do(piece, unit)
-                except Over:
+                except JobOver:
                     return
                 self.progress.done += 1
                 self.progress.done_here += 1
@@ -256,7 +256,7 @@ class Engine(Generic[U]):
         if kind == "auth" or (call.attempts == 0 and kind != "picture"):  # a faulty picture concerns its own case only
             self.progress.hopeless = self.progress.hopeless or words
             self.stop.ask(words)
-            raise Over
+            raise JobOver
         if self.progress.failed_in_a_row >= GIVE_UP:
             self.stop.ask(f"The provider failed {GIVE_UP} times in a row ({words.rstrip('.')}).", at_once=False)
 

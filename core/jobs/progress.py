@@ -16,7 +16,7 @@ import orjson
 from filelock import FileLock, Timeout
 
 from core import access, paths
-from core.asking.memory import Replies, Took, Unit
+from core.asking.memory import ReplyCache, Unit, WorkTotals
 from core.errors import AnamnesisError
 from core.events import GRADED_TYPES, Answered, CallRecord, Event, Failed, Graded
 from core.journal import in_use, journal_path, writable
@@ -85,13 +85,13 @@ class Progress:
     """Verdicts on free responses since the start, by whether they could be read."""
     spoken: Counter[tuple[str, bool]] = field(default_factory=Counter)
     """Messages of dialogues, by model and by whether they look like reasoning."""
-    replies: Replies | None = None
+    replies: ReplyCache | None = None
     """The calls in flight and the running pieces, while the job runs."""
     batches: Callable[[], dict[str, Any] | None] = lambda: None
     """Returns the state of open batches (``core.models.batches.Batches.waiting``)."""
-    thought: Took | None = None
+    thought: WorkTotals | None = None
     """The estimate for all pieces from before the start."""
-    first: Took = field(default_factory=Took)
+    first: WorkTotals = field(default_factory=WorkTotals)
     """What the first pieces took, up to the first unfinished one: counting all would favour short pieces."""
     _begun: deque[Unit] = field(default_factory=deque)
     learnt: set[Concurrency] = field(default_factory=set)
@@ -151,7 +151,7 @@ class Progress:
     def end(self, unit: Unit) -> None:
         unit.done = True
         while self._begun and self._begun[0].done:
-            self.first += self._begun.popleft().took
+            self.first += self._begun.popleft().totals
 
     @property
     def forecast(self) -> str:
@@ -181,7 +181,7 @@ class Progress:
 
     def in_words(self) -> str:
         """Return calls, tokens, cost, speed and pending calls in one line; empty without calls."""
-        pending = list(self.replies.air) if self.replies else []
+        pending = list(self.replies.in_flight) if self.replies else []
         if not self.calls and not pending:
             return ""
         words = [f"{self.calls:,} calls, {self.tokens:,} tokens"]
@@ -194,8 +194,8 @@ class Progress:
             words.append(f"waiting for {seats}, up to {time.time() - pending[0].since:.0f} s")
         if waiting := self.batches():
             words.append(waiting["words"])
-        elif self.replies and self.replies.under_way:
-            steps = [unit.calls for unit in list(self.replies.under_way.values())]
+        elif self.replies and self.replies.running:
+            steps = [unit.calls for unit in list(self.replies.running.values())]
             words.append(f"{len(steps)} running at call {min(steps)} to {max(steps)}")
         if self.at_once:
             words.append(f"at most {' + '.join(map(str, self.at_once))} at once")
@@ -232,10 +232,10 @@ class Progress:
             "tokens_a_second": self.tokens_a_second(),
             "waiting": [
                 [call.role, call.purpose, now - call.since]
-                for call in (islice(replies.air, _STATUS_LISTS) if replies else ())
+                for call in (islice(replies.in_flight, _STATUS_LISTS) if replies else ())
             ],
             "under_way": {
-                name: unit.calls for name, unit in (islice(replies.under_way.items(), _STATUS_LISTS) if replies else ())
+                name: unit.calls for name, unit in (islice(replies.running.items(), _STATUS_LISTS) if replies else ())
             },
             "batch": self.batches(),
             "at_once": self.at_once,

@@ -12,7 +12,7 @@ from functools import cache
 from typing import Annotated, NamedTuple
 
 from core.agents.base import Grader
-from core.agents.grader import READING_VERSION, Memory
+from core.agents.grader import READING_VERSION, SingleFlightCache
 from core.case import Case
 from core.errors import AnamnesisError, UsageError
 from core.events import GRADED_TYPES, Failed, Graded, QuestionType, Verdict, grader_rule
@@ -113,10 +113,8 @@ def judge_of(header: RunHeader, job: Regrading, registry: Registry, packs: Packs
     prompts = grader_hash(pack)
     if own is None or prompts != grader_hash(own):
         return Judge(name, f"{name} [{pack.name}]", pack, prompts, own_unchanged=False)
-    if grades_itself(framework(header.protocol)):
-        original_hash = header.prompt_hash
-    else:
-        original_hash = header.settings.get("grading_prompts")
+    graded_itself = grades_itself(framework(header.protocol))
+    original_hash = header.prompt_hash if graded_itself else header.settings.get("grading_prompts")
     return Judge(name, name, pack, prompts, own_unchanged=original_hash == own.hash)
 
 
@@ -137,13 +135,13 @@ class Judged:
     call_ids: tuple[str, ...] = ()
 
 
-def memory_of(store: Store, judge: Judge) -> Memory[Key, Judged]:
+def memory_of(store: Store, judge: Judge) -> SingleFlightCache[Key, Judged]:
     """Return the model's verdicts under these prompts in earlier re-gradings; empty for rules, which cost nothing."""
     if not judge.prompt_hash:
-        return Memory()
+        return SingleFlightCache()
     with store.read() as cursor:
         grades = earlier_verdicts(cursor, judge.model, judge.prompt_hash, READING_VERSION)
-    return Memory(
+    return SingleFlightCache(
         {(g.question_type, g.answer, g.response): Judged(g.extracted, g.verdict, tuple(g.call_ids)) for g in grades}
     )
 
@@ -160,7 +158,7 @@ class Graders(NamedTuple):
 
     makers: dict[str, Callable[[], Grader]]
     graders: dict[str, Grader]
-    memories: dict[str, Memory[Key, Judged]]
+    memories: dict[str, SingleFlightCache[Key, Judged]]
 
 
 @dataclass(frozen=True)
@@ -246,15 +244,17 @@ class Regrading(AskJob[ToGrade]):
     async def ask(self, item: ToGrade, seats: Graders) -> Answer:
         """Grade one answer; a provider's failure does not replace an earlier verdict."""
         judge, answer, key = item.run.judge, item.answer, item.run.key(item.answer)
-        memory: Memory[Key, Judged] = Memory() if self.again else seats.memories[judge.prompt_hash]
+        memory: SingleFlightCache[Key, Judged] = (
+            SingleFlightCache() if self.again else seats.memories[judge.prompt_hash]
+        )
         async with memory.turn(key) as asking:
             if asking:
                 hash_ = judge.prompt_hash
                 judged = await _judged(item, seats.makers[hash_]() if self.again else seats.graders[hash_])
                 if isinstance(judged, str):
                     return Answer(failure=judged, final=False)
-                memory.known[key] = judged
-        judged = memory.known[key]
+                memory.values[key] = judged
+        judged = memory.values[key]
         grade = Graded(
             format=answer.format,
             question_type=answer.question_type,
@@ -282,7 +282,7 @@ class Regrading(AskJob[ToGrade]):
             judge, key = run.judge, run.key(answer)
             if not self.again:
                 if judge.prompt_hash not in judged:
-                    judged[judge.prompt_hash] = set(memory_of(store, judge).known)
+                    judged[judge.prompt_hash] = set(memory_of(store, judge).values)
                 if key in judged[judge.prompt_hash]:
                     continue
                 judged[judge.prompt_hash].add(key)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, NamedTuple
 
 from core.agents.base import Grader
-from core.asking.scene import Dialogue, Material, Question, Said, Saying
+from core.asking.scene import AgentOutput, Dialogue, FinalMessage, Material, Question
 from core.case import Case
 from core.errors import AnamnesisError
 from core.events import COUNTED, Answered, Event, Failed, Graded, Verdict
@@ -223,13 +223,13 @@ async def _solve(piece: Piece, case: Case, part: Dialogue, stored: PrefixAnswer 
     """
     scene = scene_of(case, piece.talk.seed, named=False)
 
-    async def repeat(response: str, call_ids: Sequence[str]) -> AsyncIterator[Saying]:
-        yield Said(response, next(iter(call_ids), None))
+    async def repeat(response: str, call_ids: Sequence[str]) -> AsyncIterator[AgentOutput]:
+        yield FinalMessage(response, next(iter(call_ids), None))
 
-    def ask(material: Material, question: Question) -> AsyncIterator[Saying]:
+    def ask(material: Material, question: Question) -> AsyncIterator[AgentOutput]:
         if stored is not None and stored.response is not None:
             return repeat(stored.response, stored.call_ids)
-        saying: AsyncIterator[Saying] = seats.solver.solve(scene, material, question)
+        saying: AsyncIterator[AgentOutput] = seats.solver.solve(scene, material, question)
         return saying
 
     arms = (("multi_turn", piece.by.question_type),)

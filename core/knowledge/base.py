@@ -1,6 +1,6 @@
-"""Diseases and findings as they lie in data/knowledge, and their names.
+"""Diseases and findings in data/knowledge, and their names.
 
-The figures are rough, made for a reference baseline, and never for care.
+The figures are rough; they serve a reference baseline and are not for care.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ T = TypeVar("T", bound=BaseModel)
 
 
 class Finding(BaseModel):
-    """One observable thing. ``base`` is its probability in a patient of whom nothing is known.
+    """One observable finding. ``base`` is its probability (0 to 1) in any patient.
 
-    ``phrases`` tell it in text; where one lies within an ``unless`` phrase ("scale" in "coma scale") it does not count.
+    ``phrases`` express it in text; a phrase inside an ``unless`` phrase ("scale" in "coma scale") does not count.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -39,7 +39,7 @@ class Finding(BaseModel):
 
 
 class Disease(BaseModel):
-    """One disease: ``findings`` holds P(finding | disease); what is not listed is as likely as in anybody."""
+    """One disease: ``findings`` maps ids to P(finding | disease); other findings have their ``base``."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -56,12 +56,11 @@ class Disease(BaseModel):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The name and its synonyms."""
         return (self.name, *self.synonyms)
 
 
 class Knowledge:
-    """All diseases and findings, looked up by id or by name."""
+    """All diseases and findings, with lookup by id or name."""
 
     def __init__(self, diseases: Iterable[Disease], findings: Iterable[Finding]) -> None:
         self.diseases: tuple[Disease, ...] = tuple(diseases)
@@ -74,7 +73,7 @@ class Knowledge:
 
     @functools.cached_property
     def plain_names(self) -> tuple[tuple[str, str, str], ...]:
-        """Every name of every disease, the longest first: its plain words, the name as written, the disease."""
+        """(Plain words, name as written, disease) of every disease name, the longest first."""
         names = [(" ".join(words_of_name(name)), name, d.name) for d in self.diseases for name in d.names]
         return tuple(sorted((entry for entry in names if entry[0]), key=lambda entry: -len(entry[0])))
 
@@ -113,37 +112,37 @@ def words_of_name(name: str) -> list[str]:
 
 @functools.cache
 def normalise_name(name: str) -> str:
-    """Return a form under which spellings of one disease name meet.
+    """Return one form for all spellings of a disease name.
 
-    Filler words ("disease", "acute", "syndrome"…), parentheses, plurals and order of spelling are ironed out;
-    where nothing would remain, the plain words stay.
+    The form lacks filler words ("disease", "acute", "syndrome"…), parentheses, plurals and British spelling. If
+    nothing would remain, it keeps all words.
     """
-    end = name.rfind(")") + 1  # behind it each opening bracket would be searched for its end in vain
+    end = name.rfind(")") + 1  # after it, the search for the end of each opening bracket would be in vain
     words = words_of_name(_PARENTHESES.sub(" ", name[:end]) + name[end:]) or words_of_name(name)
-    kept = [w for w in words if w not in _FILLER] or words
-    plural = (len(w) > 4 and w.endswith("s") and not w.endswith(("ss", "us", "is")) for w in kept)
-    return " ".join(w[:-1] if many else w for w, many in zip(kept, plural, strict=True))
+    content = [w for w in words if w not in _FILLER] or words
+    plural = (len(w) > 4 and w.endswith("s") and not w.endswith(("ss", "us", "is")) for w in content)
+    return " ".join(w[:-1] if is_plural else w for w, is_plural in zip(content, plural, strict=True))
 
 
 def _read(folder: Path, model: type[T]) -> list[T]:
-    found: list[T] = []
+    records: list[T] = []
     for path in sorted(folder.glob("*.jsonl")):
         for number, line in enumerate(path.read_bytes().splitlines(), start=1):
             if not line.strip():
                 continue
             try:
-                found.append(model.model_validate(orjson.loads(line)))
+                records.append(model.model_validate(orjson.loads(line)))
             except (ValidationError, orjson.JSONDecodeError) as error:
                 raise AnamnesisError(f"{path.name}, line {number}: {fault_of(error, 'record')}") from error
-    return found
+    return records
 
 
 def read_knowledge(folder: Path) -> Knowledge:
-    """Read a knowledge folder with sub-folders diseases/ and findings/ (JSONL); names the line of a fault."""
+    """Read a folder with diseases/ and findings/ (JSONL); an error names the file and line."""
     return Knowledge(_read(folder / "diseases", Disease), _read(folder / "findings", Finding))
 
 
 @functools.cache
 def knowledge() -> Knowledge:
-    """Return the project's own knowledge, read once."""
+    """Return the project's knowledge base, read once."""
     return read_knowledge(paths.KNOWLEDGE)

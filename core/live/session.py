@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, field
 
 from core import access
-from core.asking.memory import Replies, Unit
+from core.asking.memory import ReplyCache, Unit
 from core.asking.scene import Turn
 from core.errors import AnamnesisError
 from core.events import Answered, Assessed, Ended, Event, Failed, Graded, Speaker, Summarised, Token, Utterance, Waiting
@@ -68,7 +68,7 @@ class Session:
     on_finish: Callable[[Session], None] | None = None
     partner: Session | None = None
     """The session that this one keeps step with, message by message."""
-    replies: Replies | None = None
+    replies: ReplyCache | None = None
     """Journals each reply of a model when it arrives, so that an interrupted session loses none; ``None``: a replay."""
     unit: Unit | None = None
     """The calls so far, if there are ``replies``."""

@@ -10,7 +10,7 @@ from dataclasses import replace
 from weakref import WeakValueDictionary
 
 from core import access
-from core.asking.memory import Memory, Remembered, Replies, replies_in
+from core.asking.memory import JournaledReplies, ReplyCache, StoredReply, replies_in
 from core.case import Case
 from core.events import Event, Finished, Speaker
 from core.frameworks.base import Campaign, tested_seat
@@ -86,7 +86,7 @@ def watch(
     session.repeated = list(spoken)
     play = player_of(campaign, registry, session.listen, branch_of(header))
     path = journal_path(header.run_id)
-    memory = Memory.of(path)
+    memory = JournaledReplies.of(path)
     memory.others = _replies_before(header)
 
     async def source(session: Session) -> AsyncIterator[Event]:
@@ -116,7 +116,7 @@ def watch(
             journal.append_all([line] if begun else [header, line])
         fold_if_free(Store())
 
-    session.replies = Replies(header.run_id, Journal(path, header), memory, shared=True)
+    session.replies = ReplyCache(header.run_id, Journal(path, header), memory, shared=True)
     session.on_finish = store
     with _beginning:
         access.check_live(sum(other.running and other.owner == session.owner for other in _sessions.values()))
@@ -132,12 +132,12 @@ _sessions: WeakValueDictionary[int, Session] = WeakValueDictionary()
 """The live consultations of this process."""
 
 
-def _replies_before(header: RunHeader) -> dict[str, list[Remembered]]:
+def _replies_before(header: RunHeader) -> dict[str, list[StoredReply]]:
     """Return the stored replies of the conversations from which a fork descends.
 
     A fork without changes asks what else the models might say, so it does not reuse replies of the dialogue.
     """
-    replies: dict[str, list[Remembered]] = {}
+    replies: dict[str, list[StoredReply]] = {}
     unchanged = header.fork is not None and not header.fork.parent.changes
     while header.fork and (path := journal_path(header.fork.run_id)).exists():
         older = replies_in(path, header.fork.parent.trial_id, lambda call: unchanged and call.purpose == "dialogue")

@@ -51,8 +51,8 @@ class LocalModel:
         if self._client is None:
             yield Delayed("the model is being loaded")
         client, server = await self._ready()
-        if (error := server.exit_reason()) is not None:
-            raise error
+        if (exit_reason := server.exit_reason()) is not None:
+            raise exit_reason
         yield Delayed("the model answers another call first" if server.is_busy else "")
         async with server.turn():
             yield Delayed("")

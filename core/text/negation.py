@@ -176,13 +176,6 @@ DENIAL = re.compile(
 )
 INNER_DENIAL = re.compile(rf",?\s+(?:with no|without|and no|but no|and {DENIES})\s+(?:any )?", _I)
 """How a clause of a vignette begins and goes on that denies a list; what follows is what is denied."""
-PLAIN_DENIAL = re.compile(
-    rf"^(?:(?:he|she|the patient|patient|they) )?(?:(?:also|otherwise|further|currently) )?(?:{DENIES}|{DENIED}|"
-    r"has not had|has had no|has no|had no|does not have|did not have|reports no|there (?:is|was) no|no)\s+(?:having |"
-    r"having had )?(?:any |recent )?(?P<listed>.+)$",
-    _I,
-)
-"""Stricter: a denial of the patient's that is sure to reach over the whole list (``listed``)."""
 
 
 def is_negated(text: str) -> bool:

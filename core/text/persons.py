@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from core.case import Case, Sex
 from core.text.demographics import patient_demographics
-from core.text.vocabulary import PERSON, people, relatives, verbs
+from core.text.vocabulary import PERSON, relatives, verbs
 
 _AGED = rf"(\d+[- ](?:year|month|week|day)s?[- ]old(?:,? [\w-]+){{0,4}}? {PERSON})\b"
 _OPENING = re.compile(
@@ -219,71 +219,15 @@ _SPEECHLESS = re.compile(
     _I,
 )
 _RECOVERED = re.compile(r"\b(?:regain|recover|found his wife|briefly|never|episode|wakes|woke)", _I)
-_THE_PATIENT = re.compile(rf"\b(?:the|this) (?:{people('female', 'male', 'young', 'any')})\b(?!['’]s)", _I)
-_THE_PATIENTS = re.compile(rf"\b(?:the|this) (?:{people('female', 'male', 'young', 'any')})['’]s\b", _I)
-_FEMALE = re.compile(rf"\bthe (?:{people('female')})\b(?!['’]s)", _I)
-_MALE = re.compile(rf"\bthe (?:{people('male')})\b(?!['’]s)", _I)
-_BY_PARENT = re.compile(
-    rf"^(?:(?:his|her|the) (?:patient['’]s )?(?:{relatives('parents', 'partners', 'children')})s?|they) (?:also )?"
-    rf"(?:{verbs('reporting', 'base', 's', without='complain endorse admit tell describe')}) (?:that )?",
-    _I,
-)
 
 
 @dataclass(frozen=True)
 class Speaking:
-    """Puts words of a vignette into the mouth of who speaks: the patient, or a caregiver in the third person."""
+    """Who speaks for a patient of this sex: the patient, or a caregiver; ``young`` is below 18 years."""
 
     sex: Sex | None
     caregiver: bool
     young: bool
-
-    @property
-    def subject(self) -> str:
-        """The patient as a caregiver names it."""
-        return {"female": "She", "male": "He", None: "They"}[self.sex]
-
-    @property
-    def _named(self) -> re.Pattern[str]:
-        return _MALE if self.sex == "male" else _FEMALE if self.sex == "female" else _THE_PATIENT
-
-    def says(self, text: str) -> str:
-        """Return words as they stand, with only the person changed, as a sentence."""
-        if not self.caregiver:
-            return _sentence(first_person(self._named.sub("the patient", text), self.sex))
-        own = {"female": "her", "male": "his", None: "their"}[self.sex]
-        plain = _THE_PATIENTS.sub(own, _THE_PATIENT.sub(self.subject.lower(), _BY_PARENT.sub("", text)))
-        return _sentence(plain)
-
-    def does(self, predicate: str) -> str:
-        """Return what the patient does or is ("takes lithium") as a sentence."""
-        if self.caregiver:
-            return self.says(f"{self.subject} {predicate}")
-        return self.says(f"{'He' if self.sex == 'male' else 'She'} {predicate}")
-
-    def has(self, thing: str) -> str:
-        """Return what the patient has ("a fever") as a sentence."""
-        if self.caregiver:
-            return self.says(f"{self.subject} {'has' if self.sex else 'have'} {thing}")
-        return _sentence("I have " + lowered(self.says(thing).rstrip(".")))
-
-    def because(self, reason: str) -> str:
-        """Return why somebody has come ("of a rash", "she cannot sleep")."""
-        said = lowered(self.says(reason).rstrip("."))
-        return _sentence(f"{'We have' if self.caregiver else 'I have'} come because {said}")
-
-    def quotes(self, text: str) -> str:
-        """Return what a relative tells, with nobody's person changed."""
-        if self.caregiver:
-            return self.says(text)
-        return _sentence(re.sub(r"^(?:his|her|the(?: patient['’]s)?) ", "My ", text, flags=_I))
-
-    def person(self, age: str) -> tuple[str, str]:
-        """Return how age ("34 years old") and sex are told."""
-        of = {"female": ("woman", "girl"), "male": ("man", "boy"), None: ("person", "child")}[self.sex][self.young]
-        if self.caregiver:
-            return f"{self.subject} {'is' if self.sex else 'are'} {age}.", f"{self.subject} is a {of}."
-        return f"I am {age}.", f"I am a {of}."
 
 
 def speaking_of(case: Case) -> Speaking:
@@ -295,14 +239,3 @@ def speaking_of(case: Case) -> Speaking:
     child = age is not None and age < CHILD
     caregiver = case.speaker == "caregiver" or child or brought or speechless
     return Speaking(sex, caregiver, age is not None and age < 18)
-
-
-def lowered(text: str) -> str:
-    """Return a sentence as it goes on another: with a small first letter, unless that is an "I" or an abbreviation."""
-    keeps = re.match(r"I\b|I['’]|[A-Z]{2}", text)
-    return text if keeps else text[:1].lower() + text[1:]
-
-
-def _sentence(text: str) -> str:
-    text = " ".join(text.split()).strip(" ,;")
-    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith(('.', '!', '?')) else '.'}"

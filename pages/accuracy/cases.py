@@ -1,4 +1,4 @@
-"""What is behind a bar of the Accuracy page: its cases with their scores, then the trials of one."""
+"""The cases behind a bar of the Accuracy page with their scores, then the trials of one case."""
 
 from collections.abc import Callable, Sequence
 
@@ -27,7 +27,7 @@ _KEYS = {
     "question_type": "acc_bar_question",
     "group": "acc_bar_group",
 }
-"""Part of a row's label → the key of the choice in the address."""
+"""Part of a row’s label → widget key and URL parameter."""
 _OUTCOMES: dict[str, Callable[[CaseScore], bool]] = {
     "All": lambda s: True,
     "Always right": lambda s: 0 < s.counted == s.correct,
@@ -37,8 +37,7 @@ _OUTCOMES: dict[str, Callable[[CaseScore], bool]] = {
 }
 
 
-def take_bar(row: Row) -> None:
-    """Choose the bar that was clicked, and open the cases behind it."""
+def choose_bar(row: Row) -> None:
     for part, key in _KEYS.items():
         st.session_state[key] = row.label.get(part)
     forget("acc_case")
@@ -46,15 +45,15 @@ def take_bar(row: Row) -> None:
 
 
 def draw_cases(result: Result, selection: Selection, split: Split | None, *, shared_cases: bool) -> None:
-    """Draw the cases of the chosen row of those that are shown, and the trials of the chosen case."""
-    hint = "Click a bar or a dot, or choose one here; then choose a case to open its transcripts."
+    """Draw the cases of the chosen row, and the trials of the chosen case."""
+    hint = "Click a bar or a dot, or choose one here. Then choose a case to open its transcripts."
     names = words_of(result, selection)
     with behind("The cases behind a bar", hint):
-        row = _ask_row(result.figures, names)
+        row = _choose_row(result.figures, names)
         if row.source:
             st.info(
-                f"{plain(names[row.label['model']])} is published here ({row.source}): a figure without "
-                f"cases. To read its answers and transcripts, import the authors’ release: `{IMPORT_COMMAND}`.",
+                f"{plain(names[row.label['model']])} is a published figure ({row.source}) without cases. To read its "
+                f"answers and transcripts, import the authors’ release: `{IMPORT_COMMAND}`.",
                 icon=":material/menu_book:",
             )
             return
@@ -95,18 +94,22 @@ def _draw_scores(row: Row, selection: Selection, split: Split | None, *, shared_
         return
     (case_set,) = selection.case_sets or (None,)
     runs = runs_behind(conditions(case_set, pooled=selection.pooled), row.label["model"])
-    talks = case_conversations(runs, case_key)
-    right = f" The right answer is **{plain(talks[0].answer)}**." if talks and talks[0].answer else ""
+    conversations = case_conversations(runs, case_key)
+    right = (
+        f" The right answer is **{plain(conversations[0].answer)}**."
+        if conversations and conversations[0].answer
+        else ""
+    )
     st.markdown(f"**{plain(case_key)}** under {arm(format_, question_type)}.{right}")
-    draw_trials(talks, f"{format_}:{question_type}")
+    draw_trials(conversations, f"{format_}:{question_type}")
 
 
-def _ask_row(rows: Sequence[Row], names: dict[str, str]) -> Row:
-    """Ask for one of the rows; each part has what goes with the parts before it, what has cases to show first."""
-    left = sorted(rows, key=lambda row: bool(row.source))
+def _choose_row(rows: Sequence[Row], names: dict[str, str]) -> Row:
+    """Ask for one row, part by part; each part offers only values that fit the parts before it."""
+    remaining = sorted(rows, key=lambda row: bool(row.source))
     groups = list(dict.fromkeys(row.label["group"] for row in rows if "group" in row.label))
     orders = {
-        "model": list(dict.fromkeys(row.label["model"] for row in left)),
+        "model": list(dict.fromkeys(row.label["model"] for row in remaining)),
         "format": FORMATS,
         "question_type": QUESTION_TYPES,
         **({"group": in_order(groups)} if groups else {}),
@@ -114,7 +117,7 @@ def _ask_row(rows: Sequence[Row], names: dict[str, str]) -> Row:
     labels = {"model": "Model", "format": "Format", "question_type": "Question", "group": "Group"}
     words = {"model": names, "format": FORMAT, "question_type": QUESTION_TYPE, "group": names}
     for column, (part, order) in zip(st.columns(len(orders)), orders.items(), strict=True):
-        options = [value for value in order if any(row.label.get(part) == value for row in left)]
+        options = [value for value in order if any(row.label.get(part) == value for row in remaining)]
         chosen = choose(labels[part], options, _KEYS[part], names=words[part], where=column)  # type: ignore[arg-type]
-        left = [row for row in left if row.label.get(part) == chosen]
-    return left[0]
+        remaining = [row for row in remaining if row.label.get(part) == chosen]
+    return remaining[0]

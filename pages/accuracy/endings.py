@@ -1,4 +1,4 @@
-"""Why conversations stopped, how long they were, and what accuracy would be under other rules."""
+"""Why conversations ended, how long they were, and accuracy under other scoring rules."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -37,14 +37,13 @@ from pages.kit.section import draw_result, section_result
 from pages.kit.stored import conditions, runs_behind
 from pages.kit.view import ask_selection, in_words, names_on, offered
 
-_ARMS_AT_FIRST: list[Arm] = [("multi_turn", "mcq"), ("multi_turn", "frq")]
-_RULES_AT_FIRST = ("no_diagnosis_excluded", "no_diagnosis_wrong", "cap_excluded", "strict", "excluded_wrong")
+_DEFAULT_ARMS: list[Arm] = [("multi_turn", "mcq"), ("multi_turn", "frq")]
+_DEFAULT_RULES = ("no_diagnosis_excluded", "no_diagnosis_wrong", "cap_excluded", "strict", "excluded_wrong")
 _RULE = {rule.key: rule for rule in (STANDARD, *RULES)}
-_NOTHING = "No conversation fits these filters: remove one."
+_NO_MATCH = "No conversation fits these filters: remove one."
 
 
 def draw_endings() -> None:
-    """Draw the page, or what to do where nothing is stored."""
     offers = offered()
     if not offers:
         say_how_to_begin("No conversation is stored yet.", icon="forum")
@@ -52,8 +51,8 @@ def draw_endings() -> None:
     selection = ask_selection(offers, "models", "datasets", "specialties")
     (case_set,) = selection.case_sets or (None,)
 
-    def read_conversations(row: Row) -> None:
-        """Lead to the conversations of a model, those that ended for the row's reason if it has one."""
+    def open_conversations(row: Row) -> None:
+        """Open the transcripts of a row’s model, filtered by the row’s reason if it has one."""
         lead_to(
             "transcripts",
             **in_transcripts(runs_behind(conditions(case_set), row["model"])),
@@ -66,7 +65,7 @@ def draw_endings() -> None:
     about = f"{in_words(selection)}."
     reasons = section_result(REASONS, selection)
     if not reasons.rows:
-        st.info(_NOTHING, icon=":material/filter_alt_off:")
+        st.info(_NO_MATCH, icon=":material/filter_alt_off:")
         return
     names: dict[str, str] = {**names_on(selection), **dict(END_SHORT.items())}
     draw_result(
@@ -75,7 +74,7 @@ def draw_endings() -> None:
         names,
         name="endings_reasons",
         charts={"reasons": reasons_chart},
-        on_row=read_conversations,
+        on_row=open_conversations,
         titled=False,
     )
     st.caption("Click a part of a bar, or a row, to read its conversations.")
@@ -84,13 +83,13 @@ def draw_endings() -> None:
         replace(section_result(WITHOUT_DIAGNOSIS, selection), notes=()),
         names,
         name="endings",
-        on_row=read_conversations,
+        on_row=open_conversations,
     )
     st.caption(
-        "Final diagnosis: the doctor’s last message held “Final Diagnosis”. No question: it held neither that nor a "
-        "question mark. Cap: the conversation had as many messages as its run allows. Broke off: a provider failed, "
-        "or the record of a release stops after a question, before the cap. Turns: the doctor’s messages after the "
-        "greeting. No conversation: trials that held none; they are in no other number."
+        "Final diagnosis: the doctor’s last message has “Final Diagnosis”; no question: neither that nor a question "
+        "mark; "
+        "cap: the run’s maximum of messages; broke off: a provider failed, or a release’s record stops early. Turns: "
+        "the doctor’s messages after the greeting; trials without a conversation are in no other number."
     )
     draw_what_stands_behind({row["model"] for row in reasons.figures}, selection, "these models")
     st.subheader(TURNS.title, anchor=False)
@@ -102,7 +101,7 @@ def draw_endings() -> None:
 
 
 def reasons_chart(rows: Sequence[Row], names: Mapping[str, str], dark: bool) -> go.Figure:
-    """Return a bar for each model, made of the shares of why its conversations ended."""
+    """Return a bar for each model, made of the shares of reasons for ending."""
     place = {(row["model"], row["reason"]): number for number, row in enumerate(rows)}
     totals = {row["model"]: row.n for row in rows}
     models = [model for model in names if model in totals]
@@ -121,7 +120,7 @@ def reasons_chart(rows: Sequence[Row], names: Mapping[str, str], dark: bool) -> 
 
 
 def turns_chart(rows: Sequence[Row], names: Mapping[str, str], dark: bool) -> go.Figure:
-    """Return a curve for each model: which share of its conversations had so many doctor turns."""
+    """Return for each model a curve of the share of conversations by number of doctor turns."""
     most = max(row["turns"] for row in rows)
     by_place = {(row["model"], row["turns"]): row for row in rows}
     models = [model for model in names if any(row["model"] == model for row in rows)]
@@ -134,23 +133,21 @@ def turns_chart(rows: Sequence[Row], names: Mapping[str, str], dark: bool) -> go
     means = {
         model: sum(row["turns"] * (row.estimate or 0.0) for row in rows if row["model"] == model) for model in models
     }
-    shown = {model: f"{names[model]}, mean {mean:.1f}" for model, mean in means.items()}
-    along = Axis("Doctor’s messages after the greeting", (-0.02 * most, 1.02 * most or 1), "~g", None, ".0f")
-    axis = Axis("Share of conversations", None, ".0%", None, ".1%")
-    return curves(points, shown, model_colours(list(names)), along, axis, height=340, dark=dark)
+    labels = {model: f"{names[model]}, mean {mean:.1f}" for model, mean in means.items()}
+    turns_axis = Axis("Doctor’s messages after the greeting", (-0.02 * most, 1.02 * most or 1), "~g", None, ".0f")
+    share_axis = Axis("Share of conversations", None, ".0%", None, ".1%")
+    return curves(points, labels, model_colours(list(names)), turns_axis, share_axis, height=340, dark=dark)
 
 
 def _draw_what_if(selection: Selection) -> None:
-    """Ask for rules and arms, and draw what accuracy would be."""
     st.subheader(WHAT_IF.title, anchor=False)
     st.caption(
-        "Accuracy re-scored from the stored answers; no model is asked again. However a conversation ended, the doctor "
-        "was asked for its diagnosis afterwards, and by the standard rule that answer counts. Under another rule of "
-        "stopping some conversations would have gone on: this shows what the rule of scoring does, not that."
+        "Accuracy re-scored from stored answers, without new requests. This shows the effect of a scoring rule, not of "
+        "another stopping rule, under which conversations would have continued."
     )
     stored = read(read_outcomes, selection)[["format", "question_type"]].drop_duplicates().astype(str)
-    arms_asked = set(stored.itertuples(index=False, name=None))
-    offers: list[Arm] = [(f, q) for f in FORMATS for q in QUESTION_TYPES if (f, q) in arms_asked]
+    stored_arms = set(stored.itertuples(index=False, name=None))
+    offers: list[Arm] = [(f, q) for f in FORMATS for q in QUESTION_TYPES if (f, q) in stored_arms]
     if not offers:
         st.info("No answer to these conversations is stored yet.")
         return
@@ -159,17 +156,17 @@ def _draw_what_if(selection: Selection) -> None:
         [rule.key for rule in RULES],
         "endings_rules",
         names=lambda key: _RULE[key].label,
-        default=_RULES_AT_FIRST,
+        default=_DEFAULT_RULES,
         placeholder="None",
     )
     arms = choose_several(
         "Arms",
         offers,
         "endings_arms",
-        names=lambda one: arm(*one),
-        default=_ARMS_AT_FIRST,
+        names=lambda key: arm(*key),
+        default=_DEFAULT_ARMS,
         placeholder="None",
-        help="Rules on endings concern what is asked after the conversation: multi-turn and summarized.",
+        help="Rules on endings affect answers after the conversation: multi-turn and summarized.",
     )
     if not chosen or not arms:
         st.info("Choose at least one rule and one arm.")
@@ -188,29 +185,28 @@ def _draw_what_if(selection: Selection) -> None:
         section, Result(WHAT_IF.title, tuple(rows)), names, name="endings_what_if", charts={"what_if": what_if_chart}
     )
     st.caption(
-        "Change: accuracy minus the standard rule’s. On the same cases: the change on those that both rules keep, for "
-        "leaving conversations out also leaves out cases. Concerned: answers that fall under the rule. Changed: those "
-        "that count otherwise. Excluded: answers that do not count, by the rule or because invalid."
+        "Change: accuracy minus that of the standard rule; on the same cases: on cases that both rules keep. "
+        "Concerned: "
+        "answers under the rule; changed: answers that count differently; excluded: answers that do not count."
     )
 
 
-def _rescored(selection: Selection, of: Arm) -> list[Row]:
-    """Return the accuracies of one arm under all rules."""
-    return section_result(WHAT_IF, replace(selection, formats=of[:1], question_types=of[1:])).figures
+def _rescored(selection: Selection, chosen_arm: Arm) -> list[Row]:
+    return section_result(WHAT_IF, replace(selection, formats=chosen_arm[:1], question_types=chosen_arm[1:])).figures
 
 
 def _next_to_standard(row: Row, rows: Sequence[Row]) -> Row:
-    """Return a row with its arm in words, and the model's accuracy by the standard rule next to it."""
-    before = next(one.estimate for one in rows if (one["model"], one["rule"]) == (row["model"], STANDARD.key))
+    """Return a row with its arm in words, and the model’s accuracy by the standard rule."""
+    before = next(other.estimate for other in rows if (other["model"], other["rule"]) == (row["model"], STANDARD.key))
     change = None if row.estimate is None or before is None else row.estimate - before
     label = {"model": row["model"], "arm": arm(row["format"], row["question_type"]), "rule": row["rule"]}
     return replace(row, label=label, more={**row.more, "standard": before, "change": change})
 
 
 def what_if_chart(rows: Sequence[Row], names: Mapping[str, str], dark: bool) -> go.Figure:
-    """Return the accuracies of one arm: a row for each rule, a dot with its interval for each model.
+    """Return the accuracies of one arm: a row for each rule, a dot with interval for each model.
 
-    A dotted line marks what a model has under the standard rule.
+    A dotted line marks a model’s accuracy under the standard rule.
     """
     colours = model_colours(list(names))
     marks = [

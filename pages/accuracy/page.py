@@ -11,7 +11,7 @@ from core.measures.accuracy import Split, report, report_leaderboard
 from core.measures.base import Result, Section
 from core.measures.extent import on_different_cases
 from core.store.selection import Selection
-from pages.accuracy.cases import draw_cases, take_bar
+from pages.accuracy.cases import choose_bar, draw_cases
 from pages.accuracy.endings import draw_endings
 from pages.kit.controls import choose
 from pages.kit.figures import draw_what_stands_behind
@@ -63,12 +63,12 @@ SPLIT: dict[Split | Literal["all"], str] = {
     "single": "Dermatology, single diagnosis",
 }
 DRAWN = {"auto": "As fits", "bars": "Bars", "dots": "Dots"}
-_FEWER = "GPT-4V, which was asked 74 cases with images, is shown where it is chosen."
-_NOTHING = "No figure fits this combination: remove a model, format, question or specialty."
+_GPT_4V_HINT = "GPT-4V answered only 74 cases with images; choose it to see it."
+_NO_MATCH = "No figure matches: remove a model, format, question or specialty."
 
 
 def draw_accuracy() -> None:
-    """Ask what to show, then draw figures, notes, table and the cases behind a bar."""
+    """Ask for filters and options; draw figure, notes, table and the cases behind a bar."""
     selection, statistics = _ask()
     (case_set,) = selection.case_sets or ("",)
     offer = offered(published=True, pooled=selection.pooled)[case_set]
@@ -81,15 +81,15 @@ def draw_accuracy() -> None:
         if split == "specialty":
             selection = narrow(selection, offer, "specialties")
     if selection.conditions is None and any(model.startswith("gpt_4v") for model in offer.models):
-        st.caption(_FEWER)
+        st.caption(_GPT_4V_HINT)
     options = {**FIGURES.options, "by": split, **_computed(statistics), "shared_cases": _ask_shared(selection)}
     result = draw_section(
         replace(FIGURES, kind=drawn),
         selection,
         options=options,
-        on_row=take_bar,
+        on_row=choose_bar,
         name="accuracy",
-        empty=_NOTHING,
+        empty=_NO_MATCH,
         titled=False,
     )
     _draw_what_is_behind(result, selection, split, options)
@@ -108,13 +108,12 @@ def draw_static() -> None:
     several = len(offer.datasets) > 1
     options = {**STATIC.options, "by": "dataset" if several else None, **_computed(statistics)}
     result = draw_section(
-        STATIC, selection, options=options, on_row=take_bar, name="accuracy_static", empty=_NOTHING, titled=False
+        STATIC, selection, options=options, on_row=choose_bar, name="accuracy_static", empty=_NO_MATCH, titled=False
     )
     _draw_what_is_behind(result, selection, "dataset" if several else None, options)
 
 
 def draw_published() -> None:
-    """Draw the published leaderboard with the models that were tested here on a case set."""
     selection, statistics = _ask()
     draw_section(
         LEADERBOARD,
@@ -139,45 +138,44 @@ def _computed(statistics: Statistics) -> dict[str, str]:
 
 
 def _splits(case_set: str, datasets: tuple[str, ...]) -> list[Split | Literal["all"]]:
-    """Return how the cases of a case set can be split; by data set where there are several."""
+    """Return how the cases of a case set can be split; by data set only if there are several."""
     if case_set in printed_sets():
         return list(SPLIT)
     return ["all", "specialty", "dataset"] if len(datasets) > 1 else ["all", "specialty"]
 
 
 def _ask_shared(selection: Selection) -> bool:
-    """Ask whether only cases count that all were asked, where they were not all asked the same ones."""
+    """Ask whether only shared cases count, if models have different cases."""
     (case_set,) = selection.case_sets or ("",)
     extents = extents_on(case_set, tuple(selection.asks_for or ()), pooled=selection.pooled)
-    shown = [extent for extent in extents if selection.conditions is None or extent.model in selection.conditions]
-    return bool(on_different_cases(shown)) and st.toggle(
+    selected = [extent for extent in extents if selection.conditions is None or extent.model in selection.conditions]
+    return bool(on_different_cases(selected)) and st.toggle(
         "Shared cases only",
         key="acc_shared",
         bind="query-params",
-        help="These models were not all asked the same cases. Cases that one of them was not asked are left out.",
+        help="These models have different cases. Leaves out cases that any of them lacks.",
     )
 
 
 def _draw_what_is_behind(
     result: Result | None, selection: Selection, split: Split | None, options: dict[str, object]
 ) -> None:
-    """Say where to get answers from if there are none, and draw conditions and cases behind the rows."""
-    own = [row for row in result.figures if not row.source] if result else []
-    if not own:
+    """Draw how to get answers if there are none, then the conditions and cases behind the rows."""
+    stored_rows = [row for row in result.figures if not row.source] if result else []
+    if not stored_rows:
         published = result is not None
         say_how_to_begin(
             "These are the **published** figures." if published else "No answer of this kind is stored.",
-            instead="For figures of your own, start a campaign; the reference cast needs no key.",
+            instead="To test a model, start a campaign; the reference cast needs no key.",
         )
     if selection.asks_for:
         kinds = " or ".join(ASKS_FOR[kind].lower() for kind in selection.asks_for)
         st.caption(
-            f"Only cases whose question asks for: {kinds}. Published figures are about all questions, whatever "
-            "they ask for, and are not shown."
+            f"Only cases whose question asks for: {kinds}. Published figures cover all questions and are not shown."
         )
     if result is None:
         return
-    draw_what_stands_behind({row.label["model"] for row in own}, selection, "these models")
+    draw_what_stands_behind({row.label["model"] for row in stored_rows}, selection, "these models")
     draw_cases(result, selection, split, shared_cases=bool(options.get("shared_cases")))
 
 

@@ -1,4 +1,4 @@
-"""The cases of a comparison by what became of them, and one of them with both transcripts side by side."""
+"""The cases of a comparison by outcome, and one case with both transcripts side by side."""
 
 from collections.abc import Callable, Sequence
 
@@ -31,7 +31,7 @@ _GROUPS: dict[str, Callable[[PairedCase], bool]] = {
 
 
 def draw_cases(sides: tuple[Side, Side], selection: Selection, labels: tuple[str, str], row: str) -> None:
-    """Draw the list of cases behind a row of the comparison, and the chosen one."""
+    """Draw the cases behind a row of the comparison, and the chosen case."""
     hint = f"**{plain(row)}**: {plain(labels[1])} against {plain(labels[0])}. Choose a case to open both transcripts."
     with behind("The cases", hint):
         _draw_list(sides, selection, labels)
@@ -42,7 +42,7 @@ def _draw_list(sides: tuple[Side, Side], selection: Selection, labels: tuple[str
     group = choose("Which cases", list(_GROUPS), "cmp_group", shape="segments", hidden=True)
     listed = [pair for pair in pairs if _GROUPS[group](pair)]
     listed.sort(key=lambda c: (-abs(c.second - c.first), natural(c.case_key)))
-    st.caption(f"{len(listed):,} of {len(pairs):,} cases, those that changed most first.")
+    st.caption(f"{len(listed):,} of {len(pairs):,} cases, largest change first.")
     if not listed:
         return
     table = pd.DataFrame(
@@ -58,10 +58,10 @@ def _draw_list(sides: tuple[Side, Side], selection: Selection, labels: tuple[str
             for c in listed
         ]
     )
-    wanted = choose_case(table, "comparison_cases", "cmp_case")
-    if wanted is None:
+    case_key = choose_case(table, "comparison_cases", "cmp_case")
+    if case_key is None:
         return
-    chosen = next(pair for pair in listed if pair.case_key == wanted)
+    chosen = next(pair for pair in listed if pair.case_key == case_key)
     case = stored_case(chosen.case_key)
     right = f" The right answer is **{plain(case.answer)}**." if case else ""
     st.markdown(f"#### {plain(chosen.case_key)}\n{plain(chosen.specialty or 'No specialty')}.{right}")
@@ -74,15 +74,15 @@ def _draw_list(sides: tuple[Side, Side], selection: Selection, labels: tuple[str
         columns = st.columns(2, gap="medium")
     for column, side, label, score, name in zip(columns, sides, labels, scores, ("first", "second"), strict=True):
         with column, st.container(border=True):
-            asked = arm(*side.arm)
-            what = f"**{plain(label)}**" if label == asked else f"**{plain(label)}** · {asked}"
-            st.markdown(f"{what} · right in {score:.0%} of its counted trials")
+            side_arm = arm(*side.arm)
+            heading = f"**{plain(label)}**" if label == side_arm else f"**{plain(label)}** · {side_arm}"
+            st.markdown(f"{heading} · right in {score:.0%} of its counted trials")
             _draw_side(side, chosen.case_key, f"cmp_trial_{name}", selection, right=score >= 0.5)
 
 
 def _draw_side(side: Side, case_key: str, key: str, selection: Selection, *, right: bool) -> None:
-    """Draw one side's trials of a case, of which one is open: at first one that is as the case counts."""
-    talks = case_conversations([run.run_id for run in runs_of(side.who)], case_key)
+    """Draw one side’s trials of a case; the first trial that agrees with the case’s outcome is open."""
+    talks = case_conversations([run.run_id for run in runs_of(side.subject)], case_key)
     if not talks:
         st.caption("No trial of this case is stored.")
         return
@@ -93,26 +93,28 @@ def _draw_side(side: Side, case_key: str, key: str, selection: Selection, *, rig
     _draw_answer(events, side)
     with st.container(height=430, border=False, autoscroll=False):
         if side.arm[0] == "single_turn":
-            st.caption("The doctor was shown the beginning only:")
+            st.caption("The doctor saw only the beginning:")
             for utterance in [e for e in events if isinstance(e, Utterance)][:2]:
                 message(utterance.role, utterance.text)
         elif side.arm[0] == "summarized":
             summary = next((e.text for e in events if isinstance(e, Summarised)), None)
-            st.caption("The doctor was shown this summary:")
+            st.caption("The doctor saw this summary:")
             st.markdown(plain(summary) if summary else "No summary is stored.")
         else:
             if side.arm[0] in ("vignette", "exam_only"):
                 part = "the whole vignette" if side.arm[0] == "vignette" else "age, sex and examination only"
-                st.caption(f"The doctor was shown {part}. The conversation of this trial, which this arm does not use:")
+                st.caption(f"The doctor saw {part}. This arm does not use the conversation of its trial:")
             draw_chat(events, None)
     link("transcripts", "Open the transcript", "forum", trial=trial)
 
 
 def trial_marks(talks: Sequence[Conversation], side: Side, *, marked: bool) -> dict[str, str]:
-    """Return trial → its number with what the arm's answer came to; verdicts of choices are by the usual rule."""
+    """Return trial → its number and, with ``marked`` or for free responses, the mark of the arm’s verdict."""
     name = f"{side.arm[0]}:{side.arm[1]}"
-    show = marked or not side.arm[1].startswith("mcq")
-    marks = [{"correct": " ✓", None: " –"}.get(talk.verdicts.get(name), " ✗") if show else "" for talk in talks]
+    with_verdicts = marked or not side.arm[1].startswith("mcq")
+    marks = [
+        {"correct": " ✓", None: " –"}.get(talk.verdicts.get(name), " ✗") if with_verdicts else "" for talk in talks
+    ]
     return {talk.trial_id: f"{n}{mark}" for n, (talk, mark) in enumerate(zip(talks, marks, strict=True), start=1)}
 
 
@@ -120,7 +122,7 @@ def _draw_answer(events: Sequence[Event], side: Side) -> None:
     answers = [e for e in events if isinstance(e, Answered) and (e.format, e.question_type) == side.arm]
     grades = {e.rule: e for e in events if isinstance(e, Graded) and (e.format, e.question_type) == side.arm}
     if not answers:
-        st.caption("This trial broke off before this answer.")
+        st.caption("This trial ended before this answer.")
         return
     answer = answers[-1]
     st.markdown(f"**Answer** {plain(answer.response or answer.detail or 'none')}")

@@ -1,4 +1,4 @@
-"""Draws a comparison: every arm with its difference, one arm by who got which case right, and what else differs."""
+"""Draws a comparison: differences of all arms, one arm as a table of outcomes, and what else differs."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -13,7 +13,7 @@ from core.measures.provenance import UNKNOWN, differing, graders, side_by_side, 
 from core.stats.corrections import LABELS, Correction, format_p, stars
 from core.stats.differences import PairedCounts, mcnemar
 from core.store.selection import Selection
-from pages.compare.data import Who, condition_of
+from pages.compare.data import Subject, condition_of
 from pages.kit.look import STARS, plain
 from pages.kit.section import draw_result
 from pages.kit.stored import run_casts
@@ -45,13 +45,13 @@ DIFFERENCES = Section(
 
 
 def mixed_rules(rows: Sequence[Row]) -> list[Note]:
-    """Return a note on the rows whose sides count choices by different rules."""
-    mixed = ", ".join(next(iter(row.label.values())) for row in rows if row.comparison and row.comparison.mixed)
+    """Return a note on the rows whose sides judge choices by different rules."""
+    labels = ", ".join(next(iter(row.label.values())) for row in rows if row.comparison and row.comparison.mixed)
     text = (
-        f"The two sides count choices by different rules, their frameworks’ own, in: {mixed}. Choose one rule for both "
-        "under Statistics."
+        f"The two sides judge choices by their frameworks’ different rules in: {labels}. Choose one rule under "
+        "Statistics."
     )
-    return [Note("choice_rules", text, "high")] if mixed else []
+    return [Note("choice_rules", text, "high")] if labels else []
 
 
 def draw_overview(
@@ -62,9 +62,9 @@ def draw_overview(
     heads: tuple[str, str],
     on_row: Callable[[str], None],
 ) -> None:
-    """Draw all rows as a figure of differences and as a table, with the sides' means under ``heads``.
+    """Draw all rows as a figure of differences and as a table; ``heads`` name the columns of the sides’ means.
 
-    ``on_row`` is given the name of the row that was clicked in either.
+    ``on_row`` gets the name of the clicked row.
     """
     part = next(iter(rows[0].label))
     rules = rules_in_words((row.label[part], rule) for row in rows if row.comparison for rule in row.comparison.rules)
@@ -86,13 +86,13 @@ def draw_overview(
     )
     st.caption(
         f"Paired by case; p by the sign-flip test, corrected by {LABELS[statistics.correction]} over the {len(rows)} "
-        f"rows; {STARS}. Filled dots: adjusted p ≤ .05. A case improved or regressed when its share of right trials "
-        "rose or fell. Invalid answers are excluded, and a case that counts on one side only is left out."
+        f"rows; {STARS}. Filled dots: adjusted p ≤ .05. A case improved (regressed) if its share of right trials rose "
+        "(fell); invalid answers and cases that count on one side only are excluded."
     )
 
 
 def draw_outcomes(first: str, second: str, result: Comparison, correction: Correction) -> None:
-    """Draw one pair of sides: numbers, and the table of who got which case right with its margins."""
+    """Draw one pair of sides: figures, and the table of right and wrong cases with margins."""
     first, second = plain(first), plain(second)
     adjusted = float("nan") if result.adjusted_p is None else result.adjusted_p
     numbers = st.columns(5)
@@ -111,36 +111,36 @@ def draw_outcomes(first: str, second: str, result: Comparison, correction: Corre
     rows = [[*row, sum(row)] for row in ([c.both, c.first_only], [c.second_only, c.neither])]
     rows.append([sum(column) for column in zip(*rows, strict=True)])
     heads = [f"{second}: right", f"{second}: wrong", "All"]
-    left, words = st.columns([3, 2], vertical_alignment="center")
-    left.table(pd.DataFrame(rows, [f"{first}: right", f"{first}: wrong", "All"], heads))
+    table, words = st.columns([3, 2], vertical_alignment="center")
+    table.table(pd.DataFrame(rows, [f"{first}: right", f"{first}: wrong", "All"], heads))
     p = format_p(mcnemar(c).p)
     words.markdown(
-        f"A case counts as right here when at least half of its counted trials are right. "
+        f"Here a case is right if at least half of its counted trials are right. "
         f"**{c.first_only + c.second_only:,}** of {result.n:,} cases flipped: {c.second_only:,} became right, "
         f"{c.first_only:,} became wrong.  \n"
         f"McNemar’s exact test on these: p {p if p.startswith('<') else f'= {p}'}, not corrected."
     )
-    alone = {"first": result.first_alone, "second": result.second_alone}
-    left_out = [f"{n:,} count for the {side} only" for side, n in alone.items() if n]
+    one_sided = {"first": result.first_alone, "second": result.second_alone}
+    left_out = [f"{n:,} count for the {side} only" for side, n in one_sided.items() if n]
     if left_out:
-        words.caption(f"Left out for want of a counted answer on the other side: {', '.join(left_out)}.")
+        words.caption(f"Left out because the other side has no counted answer: {', '.join(left_out)}.")
 
 
-def draw_differences(sides: Sequence[Who], labels: Sequence[str]) -> None:
-    """Say what else differs between the sides, and what does not."""
+def draw_differences(sides: Sequence[Subject], labels: Sequence[str]) -> None:
+    """Draw what else differs between the sides, and what is the same."""
     st.subheader("What else differs", anchor=False)
     if len(set(sides)) == 1:
-        st.markdown("Nothing: both arms were asked in the same trials.")
+        st.markdown("Nothing: both arms belong to the same trials.")
         return
-    behind = [condition_of(who) for who in sides]
-    settings = side_by_side([side_of(condition, run_casts()) for condition in behind])
-    apart = differing(settings)
-    same = [s.name.lower() for s in settings if s.same and s.values[0] != UNKNOWN]
-    if apart:
-        rows = [{"": s.name, **dict(zip(labels, s.values, strict=True))} for s in apart]
+    conditions = [condition_of(subject) for subject in sides]
+    settings = side_by_side([side_of(condition, run_casts()) for condition in conditions])
+    differing_settings = differing(settings)
+    equal = [s.name.lower() for s in settings if s.same and s.values[0] != UNKNOWN]
+    if differing_settings:
+        rows = [{"": s.name, **dict(zip(labels, s.values, strict=True))} for s in differing_settings]
         draw_table(pd.DataFrame(rows), "comparison_settings", download="")
     else:
-        st.markdown("Nothing that is recorded.")
-    st.caption(f"The same on both sides: {', '.join(same) or 'nothing'}.")
-    judged_by = zip(labels, graders([side_of(condition, run_casts()) for condition in behind]), strict=True)
+        st.markdown("Nothing in the stored settings.")
+    st.caption(f"The same on both sides: {', '.join(equal) or 'nothing'}.")
+    judged_by = zip(labels, graders([side_of(condition, run_casts()) for condition in conditions]), strict=True)
     st.caption(f"Whose verdicts count: {plain('; '.join(f'{label}: {grader}' for label, grader in judged_by))}.")

@@ -13,14 +13,14 @@ from core.store.selection import Selection
 from pages.compare.case import draw_cases
 from pages.compare.data import (
     Side,
-    Who,
+    Subject,
     basis_of,
     case_sets_of,
     common_arms,
     comparison,
-    everyone,
+    extent_name,
     persona_runs,
-    shown_as,
+    subject_names,
 )
 from pages.compare.outcomes import draw_differences, draw_outcomes, draw_overview, mixed_rules
 from pages.compare.versions import draw_versions
@@ -32,32 +32,32 @@ from pages.kit.notes import notes_on
 from pages.kit.page import draw_parts, say_how_to_begin, show
 from pages.kit.view import Offer, Statistics, ask_selection, ask_statistics, offered, row_of_controls
 
-What = Literal["models", "arms", "personas"]
-WHAT: dict[What, str] = {
+Mode = Literal["models", "arms", "personas"]
+MODES: dict[Mode, str] = {
     "models": "Two models, versions or runs",
     "arms": "Arms of one model",
     "personas": "Patient personas",
 }
-_PILLS: dict[What, str] = {"models": "Arm", "arms": "Second arm", "personas": "Persona"}
-_SECOND: dict[What, str] = {"arms": "Second arm", "personas": "Other persona"}
-# at first the versions of which the publication tells the course
-_USUAL = ("mistral_v1_7b", "mistral_v2_7b")
+_PILLS: dict[Mode, str] = {"models": "Arm", "arms": "Second arm", "personas": "Persona"}
+_SECOND: dict[Mode, str] = {"arms": "Second arm", "personas": "Other persona"}
+# default subjects: the versions that the publication compares
+_DEFAULT = ("mistral_v1_7b", "mistral_v2_7b")
 
 
 @dataclass(frozen=True)
-class Question:
-    """What is compared: pairs of sides by the names of their rows, on which cases, and how sides are called."""
+class Setup:
+    """The chosen comparison: row name → pair of sides, the selection, and names of the subjects."""
 
     pairs: Mapping[str, tuple[Side, Side]]
     selection: Selection
     statistics: Statistics
-    names: Mapping[Who, str]
+    names: Mapping[Subject, str]
 
 
 def draw_comparison() -> None:
-    """Ask what to compare, then draw all arms, one arm by its cases, one case by its transcripts."""
-    known = everyone()
-    if not known:
+    """Ask what to compare; draw all arms, one arm by case, and one case with its transcripts."""
+    subjects = subject_names()
+    if not subjects:
         say_how_to_begin(
             "Nothing to compare yet.",
             instead="Or run two campaigns on the same cases, for example with two models or two prompt packs.",
@@ -65,133 +65,137 @@ def draw_comparison() -> None:
         )
         return
     personas = persona_runs()
-    offered = [what for what in WHAT if what != "personas" or personas]
-    several = len(known) > 1
-    what = choose("Compare", offered, "cmp_what", names=WHAT, default="models" if several else "arms", shape="segments")
-    if what == "models" and not several:
-        models = ", ".join({who.model for who in known})
+    modes = [mode for mode in MODES if mode != "personas" or personas]
+    has_several = len(subjects) > 1
+    mode = choose(
+        "Compare", modes, "cmp_what", names=MODES, default="models" if has_several else "arms", shape="segments"
+    )
+    if mode == "models" and not has_several:
+        models = ", ".join({subject.model for subject in subjects})
         st.info(f"Only one model has answers ({models}): run or import another, or compare its arms.")
         return
-    asked = _ask_personas(personas) if what == "personas" else _ask_arms(known) if what == "arms" else _ask_two(known)
-    if asked is None:
+    setup = (
+        _ask_personas(personas) if mode == "personas" else _ask_arms(subjects) if mode == "arms" else _ask_two(subjects)
+    )
+    if setup is None:
         return
-    if not asked.pairs:
-        st.info("The two have no arm in common: there is nothing to compare.")
+    if not setup.pairs:
+        st.info("The two have no arm in common.")
         return
 
     def name_of(side: Side) -> str:
-        return arm(*side.arm) if what == "arms" else asked.names[side.who]
+        return arm(*side.arm) if mode == "arms" else setup.names[side.subject]
 
-    first, second = next(iter(asked.pairs.values()))
-    sides = dict.fromkeys(side.who for pair in asked.pairs.values() for side in pair)
-    statistics = asked.statistics
-    found = {row: comparison(*pair, asked.selection, statistics.interval) for row, pair in asked.pairs.items()}
-    unshared = [row for row, result in found.items() if not result.n]
-    part = "persona" if what == "personas" else "arm"
+    first, second = next(iter(setup.pairs.values()))
+    sides = dict.fromkeys(side.subject for pair in setup.pairs.values() for side in pair)
+    statistics = setup.statistics
+    results = {row: comparison(*pair, setup.selection, statistics.interval) for row, pair in setup.pairs.items()}
+    unshared = [row for row, result in results.items() if not result.n]
+    part = "persona" if mode == "personas" else "arm"
     compared = [
         ({part: row}, result, {"left_out": result.first_alone + result.second_alone})
-        for row, result in found.items()
+        for row, result in results.items()
         if result.n
     ]
     if not compared:
         st.info(
-            "Not compared: no case counts on both sides here. Run both on the same cases, or choose other ones.",
+            "Not compared: no case counts on both sides. Choose other cases, or run both on the same cases.",
             icon=":material/difference:",
         )
         return
     rows = difference_rows(compared, statistics.correction)
-    heads = (name_of(first), _SECOND.get(what) or name_of(second))
+    heads = (name_of(first), _SECOND.get(mode) or name_of(second))
 
     def open_(row: str) -> None:
         st.session_state["cmp_arm"] = row
         open_behind()
 
-    arms = {side.arm for pair in asked.pairs.values() for side in pair}
-    behind = {shown_as(who): asked.names[who] for who in sides}
+    arms = {side.arm for pair in setup.pairs.values() for side in pair}
+    extent_names = {extent_name(subject): setup.names[subject] for subject in sides}
     more = [*mixed_rules(rows), *detectable_notes(rows)]
-    notes = notes_on(basis_of(list(sides), asked.selection), behind, arms, more=more)
+    notes = notes_on(basis_of(list(sides), setup.selection), extent_names, arms, more=more)
     if unshared:
         st.caption(f"Left out, because no case counts on both sides: {plain(', '.join(unshared))}.")
-    draw_overview(asked.selection, statistics, rows, notes, heads, open_)
-    st.subheader("One persona, case by case" if what == "personas" else "One arm, case by case", anchor=False)
+    draw_overview(setup.selection, statistics, rows, notes, heads, open_)
+    st.subheader("One persona, case by case" if mode == "personas" else "One arm, case by case", anchor=False)
     by_name = {row.label[part]: row.comparison for row in rows if row.comparison}
-    row = choose(_PILLS[what], list(by_name), "cmp_arm", shape="pills")
-    first, second = asked.pairs[row]
+    row = choose(_PILLS[mode], list(by_name), "cmp_arm", shape="pills")
+    first, second = setup.pairs[row]
     labels = (name_of(first), name_of(second))
     draw_outcomes(*labels, by_name[row], statistics.correction)
-    draw_differences((first.who, second.who), labels)
-    draw_cases((first, second), asked.selection, labels, row)
+    draw_differences((first.subject, second.subject), labels)
+    draw_cases((first, second), setup.selection, labels, row)
 
 
-def _ask_two(known: Mapping[Who, str]) -> Question | None:
-    """Ask for two sides. Which are chosen at first depends on who is on offer alone: an address leaves these out."""
-    options = list(known)
-    usual: list[Who] = []
-    for label in _USUAL:
-        free = [who for who in options if who not in usual]
-        usual.append(next((who for who in free if label_of(who.model) == label), free[0]))
-    left, middle, right = st.columns([8, 3, 8], vertical_alignment="bottom")
-    first = choose("First (the baseline)", options, "cmp_first", names=known, default=usual[0], where=left)
-    middle.button("Swap", icon=":material/swap_horiz:", on_click=_swap, key="cmp_swap", width="stretch")
-    second = choose("Second", options, "cmp_second", names=known, default=usual[1], where=right)
+def _ask_two(names: Mapping[Subject, str]) -> Setup | None:
+    """Ask for two sides. The defaults depend only on the options, because a URL leaves defaults out."""
+    options = list(names)
+    defaults: list[Subject] = []
+    for label in _DEFAULT:
+        unused = [subject for subject in options if subject not in defaults]
+        defaults.append(next((subject for subject in unused if label_of(subject.model) == label), unused[0]))
+    first_column, swap_column, second_column = st.columns([8, 3, 8], vertical_alignment="bottom")
+    first = choose("First (the baseline)", options, "cmp_first", names=names, default=defaults[0], where=first_column)
+    swap_column.button("Swap", icon=":material/swap_horiz:", on_click=_swap, key="cmp_swap", width="stretch")
+    second = choose("Second", options, "cmp_second", names=names, default=defaults[1], where=second_column)
     if first == second:
-        st.info("Choose two that differ.")
+        st.info("Choose two different sides.")
         return None
-    asked = _ask_cases([first, second])
-    if asked is None:
+    cases = _ask_cases([first, second])
+    if cases is None:
         return None
-    arms = common_arms([first, second], asked[0])
-    return Question({arm(*one): (Side(first, one), Side(second, one)) for one in arms}, *asked, known)
+    arms = common_arms([first, second], cases[0])
+    return Setup({arm(*common): (Side(first, common), Side(second, common)) for common in arms}, *cases, names)
 
 
 def _swap() -> None:
     state = st.session_state
-    if "cmp_first" in state and "cmp_second" in state:  # a message that no browser sent may name the button alone
+    if "cmp_first" in state and "cmp_second" in state:  # a forged message may contain the button alone
         state["cmp_first"], state["cmp_second"] = state["cmp_second"], state["cmp_first"]
 
 
-def _ask_arms(known: Mapping[Who, str]) -> Question | None:
-    """Ask for one side and its baseline; every other of its arms is compared with that."""
-    who = choose("Model or run", list(known), "cmp_model", names=known)
-    asked = _ask_cases([who])
-    arms = common_arms([who], asked[0]) if asked else []
-    if asked is None or not arms:
+def _ask_arms(names: Mapping[Subject, str]) -> Setup | None:
+    """Ask for one subject and a baseline arm, with which each of its other arms is compared."""
+    subject = choose("Model or run", list(names), "cmp_model", names=names)
+    cases = _ask_cases([subject])
+    arms = common_arms([subject], cases[0]) if cases else []
+    if cases is None or not arms:
         return None
-    baseline = choose("First arm (the baseline)", arms, "cmp_baseline", names=lambda one: arm(*one))
-    others = [one for one in arms if one != baseline]
-    return Question({arm(*one): (Side(who, baseline), Side(who, one)) for one in others}, *asked, known)
+    baseline = choose("First arm (the baseline)", arms, "cmp_baseline", names=lambda other: arm(*other))
+    others = [other for other in arms if other != baseline]
+    return Setup({arm(*other): (Side(subject, baseline), Side(subject, other)) for other in others}, *cases, names)
 
 
-def _ask_personas(personas: Mapping[str, Mapping[Who, str]]) -> Question | None:
-    """Ask for a doctor and an arm; every persona is compared with the first one, case by case."""
-    left, right = st.columns(2)
-    runs = personas[choose("Doctor", list(personas), "cmp_persona_doctor", names=model_name, where=left)]
-    first, *rest = runs
-    others: list[Who] = []
-    for other in rest:
+def _ask_personas(personas: Mapping[str, Mapping[Subject, str]]) -> Setup | None:
+    """Ask for a doctor and an arm; each persona is compared with the first, case by case."""
+    doctor_column, arm_column = st.columns(2)
+    runs = personas[choose("Doctor", list(personas), "cmp_persona_doctor", names=model_name, where=doctor_column)]
+    first, *later = runs
+    others: list[Subject] = []
+    for other in later:
         if case_sets_of([first, *others, other]):
             others.append(other)
-    asked = _ask_cases([first, *others])
-    arms = common_arms([first, *others], asked[0], patient_first=True) if asked else []
-    if asked is None or not others or not arms:
+    cases = _ask_cases([first, *others])
+    arms = common_arms([first, *others], cases[0], patient_first=True) if cases else []
+    if cases is None or not others or not arms:
         st.info("These runs have no case or no arm in common: run the same cases with each persona.")
         return None
-    if elsewhere := [runs[other] for other in rest if other not in others]:
-        st.caption(f"Left out, being run on other cases: {', '.join(map(plain, elsewhere))}.")
-    said = "Where the whole vignette or only the examination is shown, the patient says nothing, whatever persona."
-    chosen = choose("Arm", arms, "cmp_persona_arm", names=lambda one: arm(*one), where=right, help=said)
+    if unshared := [runs[other] for other in later if other not in others]:
+        st.caption(f"Left out because they ran on other cases: {', '.join(map(plain, unshared))}.")
+    help_ = "If the doctor sees only the vignette or the examination, the patient and its persona have no effect."
+    chosen = choose("Arm", arms, "cmp_persona_arm", names=lambda option: arm(*option), where=arm_column, help=help_)
     pairs = {runs[other]: (Side(first, chosen), Side(other, chosen)) for other in others}
-    return Question(pairs, *asked, {who: f"Patient: {words}" for who, words in runs.items()})
+    return Setup(pairs, *cases, {subject: f"Patient: {words}" for subject, words in runs.items()})
 
 
-def _ask_cases(sides: Sequence[Who]) -> tuple[Selection, Statistics] | None:
-    """Ask on which cases all sides are compared, and how; ``None`` where they share none, with a word of it."""
+def _ask_cases(sides: Sequence[Subject]) -> tuple[Selection, Statistics] | None:
+    """Ask for the cases and statistics of a comparison; ``None`` with a message if no case is shared."""
     sets = case_sets_of(sides)
     if not sets:
         st.info("The two have no case in common: run both on the same cases.", icon=":material/difference:")
         return None
-    known = offered()
-    offers = {name: known.get(name, Offer(specialties=SPECIALTIES)) for name in sets}
+    available = offered()
+    offers = {name: available.get(name, Offer(specialties=SPECIALTIES)) for name in sets}
     with row_of_controls():
         selection = ask_selection(offers, "specialties", inside=True)
         statistics = ask_statistics()

@@ -1,4 +1,4 @@
-"""Versions of one model in order: what each step changed in every arm, and what rose and what fell."""
+"""Versions of one model in order: accuracy, the change at each step, and what rose and fell."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -31,7 +31,7 @@ from core.store.queries.answers import CaseScore
 from core.store.queries.calls import served_since
 from core.store.queries.trials import courses
 from core.store.selection import McqRule, Selection
-from pages.compare.data import Who, everyone
+from pages.compare.data import Subject, subject_names
 from pages.kit.cached import ask, cached_query
 from pages.kit.campaigns import in_transcripts
 from pages.kit.cases import open_behind
@@ -46,7 +46,7 @@ from pages.kit.stored import conditions, known_case_sets, runs_behind, scores
 from pages.kit.tables import draw_table, percents
 from pages.kit.view import Offer, ask_selection
 
-_FIRST = ("mistral_v1_7b", "mistral_v2_7b")
+_DEFAULT = ("mistral_v1_7b", "mistral_v2_7b")
 STEPS = Section(
     "What each step changed",
     report_monitor,
@@ -83,64 +83,65 @@ STEPS = Section(
         "invalid_second": "Invalid after",
     },
 )
-_LEAST = 0.0005
+_MIN_DIFFERENCE = 0.0005
 
 
 def draw_versions() -> None:
-    """Ask for versions in order, then draw their accuracy, what each step changed, and how conversations went."""
+    """Ask for versions in order; draw their accuracy, the change at each step, and the course of conversations."""
     sets = known_case_sets()
-    with_steps = (name for name in sets if len(_held(name)) > 1 or _has_several_served(name))
-    usual = next(with_steps, printed_sets()[0])
-    selection = ask_selection({name: Offer() for name in dict.fromkeys([usual, *sets])}, "rule")
+    with_steps = (name for name in sets if len(_stored_versions(name)) > 1 or _has_several_served(name))
+    default_set = next(with_steps, printed_sets()[0])
+    selection = ask_selection({name: Offer() for name in dict.fromkeys([default_set, *sets])}, "rule")
     (case_set,) = selection.case_sets or ("",)
     split = _has_several_served(case_set) and st.toggle(
         "Split by served model",
         key="monitoring_served",
         bind="query-params",
-        help="Providers change what runs under a name: each name under which they served a model is a version of its "
-        "own, in the order in which it was first seen.",
+        help="Providers change the model behind a name. Each served name becomes a version, in the order of first use.",
     )
-    behind = _versions(case_set, selection.mcq_rule, split=split)[1]
-    known = by_label(list(behind))
-    first = [next((label for label in known if label_of(known[label]) == one), "") for one in _FIRST]
-    if all(label in _FIRST for label in first):  # nothing of one's own under these names
-        asked = Counter(score.model for score in _versions(case_set, selection.mcq_rule, split=split)[0])
-        lines = _served_lines(known, behind) if split else []
-        first = max(lines or lineages(known), key=lambda pair: min(asked[known[one]] for one in pair), default=first)
-    left, right = st.columns([4, 2])
+    conditions_of = _versions(case_set, selection.mcq_rule, split=split)[1]
+    version_of = by_label(list(conditions_of))
+    default = [next((label for label in version_of if label_of(version_of[label]) == name), "") for name in _DEFAULT]
+    if all(label in _DEFAULT for label in default):  # only published figures have these names
+        n_scores = Counter(score.model for score in _versions(case_set, selection.mcq_rule, split=split)[0])
+        lines = _served_lines(version_of, conditions_of) if split else []
+        default = max(
+            lines or lineages(version_of),
+            key=lambda labels: min(n_scores[version_of[label]] for label in labels),
+            default=default,
+        )
+    versions_column, correction_column = st.columns([4, 2])
     labels = choose_several(
         "Versions, in order",
-        list(known),
+        list(version_of),
         "monitoring_served_versions" if split else "monitoring_versions",
         names=model_name,
-        default=first,
+        default=default,
         placeholder="None",
-        where=left,
+        where=versions_column,
     )
-    correction = choose("Correction of p", list(LABELS), "correction", names=LABELS, where=right)
-    versions = tuple(known[label] for label in labels)
+    correction = choose("Correction of p", list(LABELS), "correction", names=LABELS, where=correction_column)
+    versions = tuple(version_of[label] for label in labels)
     if len(versions) < 2:
-        st.info("Choose at least two versions, the older one first.", icon=":material/timeline:")
+        st.info("Choose at least two versions, oldest first.", icon=":material/timeline:")
         return
     rows = _accuracies(selection, versions, split=split)
-    own = [row for row in rows if not row.source]
+    stored_rows = [row for row in rows if not row.source]
     names = {version: model_name(version) for version in versions}
-    rules = rules_in_words((names[row.label["model"]], row.label["rule"]) for row in own)
-    by = f"choices by {rules}" if rules else "no answer with choices"
-    rests = f"{dataset_name(case_set)}; 95 % intervals by smoothed bootstrap over cases; {by}."
-    named = {name: model_name(name) for version in versions for name in behind.get(version, [])}
-    arms = {(row.label["format"], row.label["question_type"]) for row in own}
-    published = len(own) < len(rows)
-    steps_found = difference_rows(
-        _compared(case_set, versions, selection.mcq_rule, split=split), correction, judged=True
-    )
-    behind_names = basis(Selection(case_sets=(case_set,)))
-    more = tuple(detectable_notes(steps_found))
-    notes = notes_on(behind_names, named, arms, published=published, more=more) if named else more
-    twice = printed_twice([row for row in rows if row.source], case_set, name=model_name)
+    rules = rules_in_words((names[row.label["model"]], row.label["rule"]) for row in stored_rows)
+    rule_words = f"choices by {rules}" if rules else "no answer with choices"
+    caption = f"{dataset_name(case_set)}; 95 % intervals by smoothed bootstrap over cases; {rule_words}."
+    condition_names = {name: model_name(name) for version in versions for name in conditions_of.get(version, [])}
+    arms = {(row.label["format"], row.label["question_type"]) for row in stored_rows}
+    published = len(stored_rows) < len(rows)
+    changes = difference_rows(_compared(case_set, versions, selection.mcq_rule, split=split), correction, judged=True)
+    view_basis = basis(Selection(case_sets=(case_set,)))
+    more = tuple(detectable_notes(changes))
+    notes = notes_on(view_basis, condition_names, arms, published=published, more=more) if condition_names else more
+    repeated = printed_twice([row for row in rows if row.source], case_set, name=model_name)
     draw_notes(notes, "monitoring")
     if not rows:
-        st.info("None of these versions has an answer here that counts.", icon=":material/timeline:")
+        st.info("None of these versions has an answer that counts.", icon=":material/timeline:")
         return
     draw_figure(
         lambda dark: chart_of(
@@ -156,62 +157,62 @@ def draw_versions() -> None:
         ),
         "monitoring_accuracy",
         "Accuracy of each version by format and question",
-        f"{rests} Hatched: published. {twice}" if published else rests,
+        f"{caption} Hatched: published. {repeated}" if published else caption,
     )
     if published:
         st.info(
-            f"Hatched bars are the published figures of {RELEASED.title}. To test differences and read the "
-            f"conversations behind them, import the authors' release: `{IMPORT_COMMAND}`, or run the models yourself.",
+            f"Hatched bars are the published figures of {RELEASED.title}. To test differences and read conversations, "
+            f"import the authors’ release (`{IMPORT_COMMAND}`) or run the models.",
             icon=":material/menu_book:",
         )
-        st.caption(twice)
+        st.caption(repeated)
         draw_table(published_table(case_set, versions), "monitoring_published")
-    apart_arms = without_shared_cases(_versions(case_set, selection.mcq_rule, split=split)[0], versions)
-    if apart_arms:
-        words = ", ".join(dict.fromkeys(arm(*first[1:]) for first, _ in apart_arms))
+    unshared = without_shared_cases(_versions(case_set, selection.mcq_rule, split=split)[0], versions)
+    if unshared:
+        words = ", ".join(dict.fromkeys(arm(*first[1:]) for first, _ in unshared))
         st.info(f"Not compared, because no case counts in both versions: {words}.", icon=":material/difference:")
-    if not steps_found:
+    if not changes:
         return
     changed = {
-        word: ", ".join(arm(*_arm(step)) for step in steps_found if step["change"] == word) or "nothing"
+        word: ", ".join(arm(*_arm(step)) for step in changes if step["change"] == word) or "nothing"
         for word in ("rose", "fell")
     }
     st.markdown(f"**Rose:** {changed['rose']}.  \n**Fell:** {changed['fell']}.")
-    result = Result(STEPS.title, tuple(steps_found))
-    # split by served model, the part Two sides, which compares whole conditions, has nothing to show
+    result = Result(STEPS.title, tuple(changes))
+    # the part Two sides compares whole conditions, so it cannot show versions split by served model
     on_row = None if split else (lambda step: _open_step(step, case_set))
     draw_result(STEPS, result, names, name="monitoring", on_row=on_row, correction=correction)
-    apart = apart_from_bars(steps_found, own)
+    unlike_bars = means_unlike_bars(changes, stored_rows)
     st.caption(
-        "Before and after: on the cases for which both versions have an answer that counts. The bars, and the page "
-        "Accuracy, take all cases of a version." + (" Where that makes a difference:" if apart else "")
+        "Before and after: on cases with a counted answer of both versions; the bars use all cases of a version."
+        + (" These means differ:" if unlike_bars else "")
     )
-    if apart:
-        st.markdown("\n".join(f"- {plain(line)}" for line in apart))
-    held = ask(courses, Selection(case_sets=(case_set,), mcq_rule=selection.mcq_rule))
-    shown = {version: held[version] for version in versions if version in held}
-    if shown:
-        reasons = [reason for reason in END_SHORT if any(reason in course.endings for course in shown.values())]
-        went = pd.DataFrame(
+    if unlike_bars:
+        st.markdown("\n".join(f"- {plain(line)}" for line in unlike_bars))
+    stored = ask(courses, Selection(case_sets=(case_set,), mcq_rule=selection.mcq_rule))
+    course_of = {version: stored[version] for version in versions if version in stored}
+    if course_of:
+        reasons = [reason for reason in END_SHORT if any(reason in course.endings for course in course_of.values())]
+        table = pd.DataFrame(
             {
                 "Version": model_name(version),
                 "Conversations": course.conversations,
                 "Doctor's turns (mean)": round(course.mean_turns or 0.0, 2),
                 **{END_SHORT[r]: course.endings.get(r, 0) / course.conversations for r in reasons},
             }
-            for version, course in shown.items()
+            for version, course in course_of.items()
         )
         st.subheader("How the conversations went", anchor=False)
-        read = [in_transcripts(runs_behind(conditions(case_set), version)) for version in versions]
+        links = [in_transcripts(runs_behind(conditions(case_set), version)) for version in versions]
         draw_table(
-            went,
+            table,
             "monitoring_conversations",
-            percents(*went.columns[3:]),
-            on_row=lambda row: lead_to("transcripts", **read[row]),
+            percents(*table.columns[3:]),
+            on_row=lambda row: lead_to("transcripts", **links[row]),
         )
-    draw_what_differs(named, conditions(case_set), "these versions")
-    draw_conditions(named, conditions(case_set))
-    _draw_groups(selection, versions, correction, rests, split=split)
+    draw_what_differs(condition_names, conditions(case_set), "these versions")
+    draw_conditions(condition_names, conditions(case_set))
+    _draw_groups(selection, versions, correction, caption, split=split)
 
 
 def _arm(step: Row) -> tuple[Format, QuestionType]:
@@ -219,70 +220,73 @@ def _arm(step: Row) -> tuple[Format, QuestionType]:
 
 
 def _open_step(step: Row, case_set: str) -> None:
-    """Compare the two versions of a step case by case in its arm."""
-    by_runs = {frozenset(condition.runs): Who(condition.name) for condition in conditions()}
+    """Open the two versions of a step in the part Two sides, in the step’s arm."""
+    by_runs = {frozenset(condition.runs): Subject(condition.name) for condition in conditions()}
     sides = (step.label["first"], step.label["second"])
     first, second = (by_runs[frozenset(runs_behind(conditions(case_set), version))] for version in sides)
-    names, words = everyone(), arm(*_arm(step))
+    names, words = subject_names(), arm(*_arm(step))
     st.session_state.update(cmp_part="Two sides", cmp_first=first, cmp_second=second, cmp_arm=words)
     st.query_params.update(cmp_first=names[first], cmp_second=names[second], cmp_arm=words)
     open_behind()
 
 
 def _draw_groups(
-    selection: Selection, versions: tuple[str, ...], correction: Correction, rests: str, *, split: bool
+    selection: Selection, versions: tuple[str, ...], correction: Correction, caption: str, *, split: bool
 ) -> None:
-    """Draw what the steps changed in one arm by specialty."""
     (case_set,) = selection.case_sets or ("",)
     compared = _compared(case_set, versions, selection.mcq_rule, by_specialty=True, split=split)
-    found = difference_rows(compared, correction, judged=True)
-    arms = list(dict.fromkeys(_arm(step) for step in found))
+    changes = difference_rows(compared, correction, judged=True)
+    arms = list(dict.fromkeys(_arm(step) for step in changes))
     if not arms:
         return
     st.subheader("By specialty", anchor=False)
-    wanted = choose("Arm", arms, "monitoring_arm", names=lambda one: arm(*one))
-    pairs = dict.fromkeys((step.label["first"], step.label["second"]) for step in found)
+    chosen_arm = choose("Arm", arms, "monitoring_arm", names=lambda key: arm(*key))
+    pairs = dict.fromkeys((step.label["first"], step.label["second"]) for step in changes)
     for number, (before, after) in enumerate(pairs):
-        shown = [s for s in found if (s.label["first"], s.label["second"], *_arm(s)) == (before, after, *wanted)]
-        shown.sort(key=lambda step: -(step.estimate or 0.0))
+        of_pair = [
+            change
+            for change in changes
+            if (change.label["first"], change.label["second"], *_arm(change)) == (before, after, *chosen_arm)
+        ]
+        of_pair.sort(key=lambda step: -(step.estimate or 0.0))
 
-        def make(dark: bool, shown: Sequence[Row] = tuple(shown)) -> go.Figure:
+        def make(dark: bool, of_pair: Sequence[Row] = tuple(of_pair)) -> go.Figure:
             parts = {"series": "specialty", "place": "specialty", "axis": "Difference of accuracy"}
-            return chart_of(shown, kind="dots", dark=dark, **parts)  # type: ignore[arg-type]
+            return chart_of(of_pair, kind="dots", dark=dark, **parts)  # type: ignore[arg-type]
 
-        title = f"{model_name(before)} → {model_name(after)} · {arm(*wanted)}"
-        draw_figure(make, f"monitoring_groups_{number}", title, f"{rests} p corrected by {LABELS[correction]}.")
+        title = f"{model_name(before)} → {model_name(after)} · {arm(*chosen_arm)}"
+        draw_figure(make, f"monitoring_groups_{number}", title, f"{caption} p corrected by {LABELS[correction]}.")
     st.caption(
         f"Dots with 95 % intervals over cases; blue rose and orange fell at adjusted p ≤ 0.05 ("
-        f"{LABELS[correction]} over all {len(found)} tests of arms and specialties)."
+        f"{LABELS[correction]} over all {len(changes)} tests of arms and specialties)."
     )
 
 
 def by_label(names: Sequence[str]) -> dict[str, str]:
-    """Return label → condition: what the address holds stays the same whoever ran the model."""
-    held = {f"{label_of(name)}{name.removeprefix(doctor_of(name))}": name for name in names}
-    published = [label for label in _FIRST if not any(label_of(name) == label for name in names)]
-    return {**{label: label for label in published}, **held}
+    """Return label → version. URLs hold labels, which do not depend on who ran the model."""
+    stored = {f"{label_of(name)}{name.removeprefix(doctor_of(name))}": name for name in names}
+    published = [label for label in _DEFAULT if not any(label_of(name) == label for name in names)]
+    return {**{label: label for label in published}, **stored}
 
 
-def lineages(known: Mapping[str, str]) -> list[list[str]]:
-    """Return the labels of each model and of one whose name goes on from its own, both under the same condition."""
+def lineages(version_of: Mapping[str, str]) -> list[list[str]]:
+    """Return pairs of labels, a model and a model whose name extends it, both under the same condition."""
     return [
-        [one, other]
-        for one, first in known.items()
-        for other, second in known.items()
-        if doctor_of(second).startswith(f"{doctor_of(first)}-")
-        and second.removeprefix(doctor_of(second)) == first.removeprefix(doctor_of(first))
+        [label, longer_label]
+        for label, version in version_of.items()
+        for longer_label, longer in version_of.items()
+        if doctor_of(longer).startswith(f"{doctor_of(version)}-")
+        and longer.removeprefix(doctor_of(longer)) == version.removeprefix(doctor_of(version))
     ]
 
 
-def _held(case_set: str, rule: McqRule = "usual") -> list[str]:
-    """Return the conditions that have answers on a case set, by doctor, the newest first."""
+def _stored_versions(case_set: str, rule: McqRule = "usual") -> list[str]:
+    """Return the conditions with answers on a case set, by doctor, newest first."""
     return list(dict.fromkeys(score.model for score in scores(rule, case_set)))
 
 
 def _has_several_served(case_set: str) -> bool:
-    """Say whether any doctor was served under several names on a case set."""
+    """Return whether any doctor was served under several names on a case set."""
     served: dict[str, set[str]] = {}
     for condition in conditions(case_set):
         served.setdefault(condition.doctor, set()).update(condition.served.get(DOCTOR, ()))
@@ -291,41 +295,43 @@ def _has_several_served(case_set: str) -> bool:
 
 @cached_query("Reading the answers…", entries=8)
 def _versions(case_set: str, rule: McqRule, *, split: bool = False) -> tuple[list[CaseScore], dict[str, list[str]]]:
-    """Return the scores of a case set under the names of versions, and version → its conditions.
+    """Return the scores of a case set by version, and version → its conditions.
 
-    Versions are the conditions; ``split``, one for each served model, in the order in which these were first seen.
+    A version is a condition; with ``split`` a served model, in the order of first use.
     """
     if not split:
-        return scores(rule, case_set), {name: [name] for name in _held(case_set, rule)}
-    wanted = Selection(case_sets=(case_set,))
+        return scores(rule, case_set), {name: [name] for name in _stored_versions(case_set, rule)}
+    selection = Selection(case_sets=(case_set,))
     return served_versions(
-        read_scores(Store(), wanted, rule, by_served=True), _held(case_set, rule), ask(served_since, wanted)
+        read_scores(Store(), selection, rule, by_served=True),
+        _stored_versions(case_set, rule),
+        ask(served_since, selection),
     )
 
 
-def _served_lines(known: Mapping[str, str], behind: Mapping[str, Sequence[str]]) -> list[list[str]]:
-    """Return the labels of each doctor's served models, of doctors that have several."""
+def _served_lines(version_of: Mapping[str, str], conditions_of: Mapping[str, Sequence[str]]) -> list[list[str]]:
+    """Return for each doctor with several served models their labels, in order."""
     lines: dict[str, list[str]] = {}
-    for shown, version in known.items():
-        if version in behind:
-            lines.setdefault(doctor_of(version), []).append(shown)
+    for label, version in version_of.items():
+        if version in conditions_of:
+            lines.setdefault(doctor_of(version), []).append(label)
     return [line for line in lines.values() if len(line) > 1]
 
 
 @cached_query(entries=32)
 def _accuracies(selection: Selection, versions: tuple[str, ...], *, split: bool = False) -> list[Row]:
-    """Return accuracy by version and arm: what the database holds, else the published figure."""
+    """Return accuracy by version and arm: from stored answers, otherwise the published figure."""
     (case_set,) = selection.case_sets or ("",)
     scores_of_versions = [
         score for score in _versions(case_set, selection.mcq_rule, split=split)[0] if score.model in versions
     ]
-    own = [row for row in accuracy_of(scores_of_versions) if row.estimate is not None]
-    stored = {row.label["model"] for row in own}
-    lacking = {label_of(version): version for version in versions if version not in stored}
-    return own + [
-        replace(row, label={**row.label, "model": lacking[row.label["model"]]})
+    stored_rows = [row for row in accuracy_of(scores_of_versions) if row.estimate is not None]
+    stored_versions = {row.label["model"] for row in stored_rows}
+    missing = {label_of(version): version for version in versions if version not in stored_versions}
+    return stored_rows + [
+        replace(row, label={**row.label, "model": missing[row.label["model"]]})
         for row in published_rows(case_set)
-        if row.label["model"] in lacking
+        if row.label["model"] in missing
     ]
 
 
@@ -333,40 +339,42 @@ def _accuracies(selection: Selection, versions: tuple[str, ...], *, split: bool 
 def _compared(
     case_set: str, versions: tuple[str, ...], rule: McqRule, *, by_specialty: bool = False, split: bool = False
 ) -> list[Compared]:
-    found = [score for score in _versions(case_set, rule, split=split)[0] if score.model in versions]
-    return steps(found, list(versions), "specialty" if by_specialty else None)
+    version_scores = [score for score in _versions(case_set, rule, split=split)[0] if score.model in versions]
+    return steps(version_scores, list(versions), "specialty" if by_specialty else None)
 
 
-def apart_from_bars(found: Sequence[Row], own: Sequence[Row]) -> list[str]:
-    """Return in a sentence each where a mean of a step is not that of its bar: a step has the cases of both versions.
+def means_unlike_bars(changes: Sequence[Row], bars: Sequence[Row]) -> list[str]:
+    """Return a sentence for each mean of a step that differs from its bar, because a step has only shared cases.
 
-    A case without an answer that counts is left out of its version's bar, and of both sides of a step. The first of
-    several steps of a version in an arm speaks for it.
+    A case without a counted answer is left out of its version’s bar and of both sides of a step. If a version is in
+    several steps, the first one is reported.
     """
-    means = {(row.label["model"], *_arm(row)): row.estimate for row in own}
+    means = {(row.label["model"], *_arm(row)): row.estimate for row in bars}
     words: dict[tuple[str, str, str], str] = {}
-    for step in found:
-        r, at = step.comparison, _arm(step)
-        if r is None:
+    for step in changes:
+        comparison, step_arm = step.comparison, _arm(step)
+        if comparison is None:
             continue
         sides = (
-            (step.label["first"], r.first_mean, r.first_alone),
-            (step.label["second"], r.second_mean, r.second_alone),
+            (step.label["first"], comparison.first_mean, comparison.first_alone),
+            (step.label["second"], comparison.second_mean, comparison.second_alone),
         )
-        for version, mean, alone in sides:
-            whole = means.get((version, *at))
-            if whole is not None and abs(whole - mean) >= _LEAST:
-                on_all = f"{model_name(version)}, {arm(*at)}: {whole:.3f} on its {r.n + alone:,} cases"
-                both = f"{mean:.3f} on the {r.n:,} that both versions answered"
-                words.setdefault((version, *at), f"{on_all}, {both}.")
+        for version, mean, one_sided in sides:
+            bar_mean = means.get((version, *step_arm))
+            if bar_mean is not None and abs(bar_mean - mean) >= _MIN_DIFFERENCE:
+                on_all = (
+                    f"{model_name(version)}, {arm(*step_arm)}: {bar_mean:.3f} on its {comparison.n + one_sided:,} cases"
+                )
+                on_shared = f"{mean:.3f} on the {comparison.n:,} that both versions answered"
+                words.setdefault((version, *step_arm), f"{on_all}, {on_shared}.")
     return list(words.values())
 
 
 def published_table(case_set: str, versions: Sequence[str]) -> pd.DataFrame:
-    """Return published accuracies side by side, a row for each arm and table that prints it.
+    """Return published accuracies side by side, one row for each arm and source table.
 
-    The difference between the first and the last version is taken within a table only: tables may rest on other cases.
-    A table that only repeats what another one prints of more versions has no row.
+    The difference of the first and last version is taken within one table, because tables may have different cases. A
+    table whose figures another table contains has no row.
     """
     version_of = {label_of(version): version for version in versions}
     printed: dict[tuple[Format, QuestionType], dict[str, dict[str, float]]] = {}

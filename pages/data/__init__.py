@@ -1,1 +1,1 @@
-"""The cases at hand: data sets, each case with its faults and profile, suitability, import, delete."""
+"""The stored data sets: their cases with findings and profiles, suitability, import, deletion."""

@@ -1,4 +1,4 @@
-"""Brings in cases: the file, its format, what would be read and what not and why, then the import."""
+"""Imports cases from a file: format, preview, rejected rows with their reasons, then the import."""
 
 import hashlib
 import tempfile
@@ -29,19 +29,19 @@ from pages.kit.tables import draw_table
 from pages.kit.visitor import only
 
 T = TypeVar("T")
-_READ = "data_read"
-"""Where a session keeps what was read last, and of which file."""
-_SOON_S = 1.5
-"""A file that is read within so many seconds is waited for."""
-_FIRST = 5
-"""Rows of an unrecognised file that are shown."""
+_READING_KEY = "data_read"
+"""Session key of the last reading and the choices that it was made with."""
+_WAIT_S = 1.5
+"""Seconds to wait for a file before its progress is drawn."""
+_PREVIEW_ROWS = 5
+"""Rows shown of a file in an unknown format."""
 _KINDS = ["csv", "tsv", "json", "jsonl", "ndjson", "parquet", "txt", "xlsx"]
 _KINDS += ["zip", "tar", "gz", "tgz", "bz2", "xz"]
 
 
 @dataclass(frozen=True)
 class CaseFile:
-    """A file to read: its name, a text that changes with its contents, and where it lies or its uploaded bytes."""
+    """A file to read, on disk (``path``) or uploaded (``data``). ``stamp`` changes with the contents."""
 
     name: str
     stamp: str
@@ -49,8 +49,8 @@ class CaseFile:
     data: bytes = b""
 
     @contextmanager
-    def lent(self) -> Iterator[Path]:
-        """Lend the file's path; uploaded bytes lie in a temporary folder meanwhile."""
+    def on_disk(self) -> Iterator[Path]:
+        """Yield the file’s path; uploaded bytes are written to a temporary folder for the time being."""
         if self.path is not None:
             yield self.path
             return
@@ -61,8 +61,8 @@ class CaseFile:
 
 
 @dataclass(frozen=True)
-class Glance:
-    """The fields of a file and its first records, for somebody to say what is what."""
+class FilePreview:
+    """The fields of a file and its first records, from which a user says what each field means."""
 
     fields: tuple[str, ...]
     first: Sequence[Record]
@@ -71,7 +71,7 @@ class Glance:
 def ask_file(
     key: str, label: str, kinds: list[str], help: str | None = None, *, folders: bool = False
 ) -> CaseFile | None:
-    """Ask for a file, uploaded or by its path, which may be a folder's; ``None`` until there is one."""
+    """Ask for a file, uploaded or by its path (with ``folders`` also a folder’s); ``None`` until there is one."""
     where = st.segmented_control(
         "File",
         ["upload", "path"],
@@ -81,11 +81,11 @@ def ask_file(
         format_func={"upload": "Upload it", "path": "On this server’s disk"}.__getitem__,
     )
     if where == "upload":
-        given = st.file_uploader(label, kinds, key=f"{key}_upload", help=help)
-        if given is None:
+        upload = st.file_uploader(label, kinds, key=f"{key}_upload", help=help)
+        if upload is None:
             return None
-        data = given.getvalue()
-        return CaseFile(Path(given.name).name, hashlib.sha256(data).hexdigest(), data=data)
+        data = upload.getvalue()
+        return CaseFile(Path(upload.name).name, hashlib.sha256(data).hexdigest(), data=data)
     hint = "/home/me/release" if folders else "/home/me/medqa/test.jsonl"
     text = st.text_input("Path", key=f"{key}_path", placeholder=hint).strip().strip('"')
     if not text:
@@ -93,37 +93,38 @@ def ask_file(
     path = allowed_path(text)
     if not (path.is_file() or (folders and path.is_dir())):
         what = "file or folder" if folders else "file"
-        raise UsageError(f"There is no {what} {path}: give the whole path of one on the computer Anamnesis runs on.")
+        raise UsageError(f"There is no {what} {path}: give the absolute path on the computer that runs Anamnesis.")
     return CaseFile(path.name, f"{path}-{path.stat().st_mtime_ns}-{path.stat().st_size}", path)
 
 
 def read_file(file: CaseFile, dataset: str, format_: str, columns: Mapping[str, str]) -> Reading | None:
-    """Read the file, once for each way of reading it; of a large one, draw how far that is, and return ``None``."""
+    """Read the file, once for each set of choices; draw the progress and return ``None`` while reading a large file."""
     key = ("read", file.stamp, dataset, format_, *sorted(columns.items()))
-    if (kept := st.session_state.get(_READ)) and kept[0] == key:
-        reading: Reading = kept[1]
+    if (last := st.session_state.get(_READING_KEY)) and last[0] == key:
+        reading: Reading = last[1]
         return reading
 
-    def read(told: Progress, asked_to_stop: Stop) -> Reading:
-        with file.lent() as path, list_in(path) as held:
-            return read_cases(held, dataset, format_, dict(columns), told, asked_to_stop)
+    def read(on_progress: Progress, should_stop: Stop) -> Reading:
+        with file.on_disk() as path, list_in(path) as list_path:
+            return read_cases(list_path, dataset, format_, dict(columns), on_progress, should_stop)
 
-    found = _done(key, read, f"Reading {file.name}")
-    if found is not None:
-        st.session_state[_READ] = key, found
-    return found
+    result = _result_of(key, read, f"Reading {file.name}")
+    if result is not None:
+        st.session_state[_READING_KEY] = key, result
+    return result
 
 
-def _done(key: tuple[object, ...], do: Callable[[Progress, Stop], T], doing: str) -> T | None:
-    """Return what came of work on a file; ``None`` while it goes on, which is drawn, or once it was stopped.
+def _result_of(key: tuple[object, ...], task: Callable[[Progress, Stop], T], title: str) -> T | None:
+    """Return the result of background work on a file, starting the work at the first call.
 
-    It begins by itself the first time. Raises ``AnamnesisError`` where it failed.
+    Draws the progress and returns ``None`` while the work runs or once it was stopped. Raises ``AnamnesisError`` if it
+    failed.
     """
-    work: Job[T] = job_at(key) or begin(key, do, doing)
-    work.join(_SOON_S)
+    work: Job[T] = job_at(key) or begin(key, task, title)
+    work.join(_WAIT_S)
     if work.running:
         st.fragment(draw_work, run_every=1.0)(
-            work, doing, f"{doing} …", "data_work", "MB", figures=False, stopped="Nothing is imported then."
+            work, title, f"{title} …", "data_work", "MB", figures=False, stopped="Nothing is imported then."
         )
         return None
     if work.result is not None:
@@ -134,10 +135,10 @@ def _done(key: tuple[object, ...], do: Callable[[Progress, Stop], T], doing: str
 
 
 @st.cache_data(max_entries=8, show_spinner=False)
-def recognised(stamp: str, _file: CaseFile) -> str | None:
-    """Return the format that the file's first records show, or ``None``; raises where it is damaged as a whole."""
-    with _file.lent() as path, list_in(path) as held:
-        rows = Rows(held)
+def recognised_format(stamp: str, _file: CaseFile) -> str | None:
+    """Return the format that the file’s first records show, or ``None``; raises if the file is damaged."""
+    with _file.on_disk() as path, list_in(path) as list_path:
+        rows = Rows(list_path)
         try:
             return chosen_format("auto", rows, columns=False)[0].name
         except UsageError:
@@ -145,34 +146,34 @@ def recognised(stamp: str, _file: CaseFile) -> str | None:
 
 
 @st.cache_resource(max_entries=2, show_spinner=False)
-def glance_at(stamp: str, _file: CaseFile) -> Glance:
-    """Return the file's fields and first records; raises ``AnamnesisError`` where it holds no records."""
-    with _file.lent() as path, list_in(path) as held:
-        _, rows = chosen_format("auto", Rows(held), columns=True)
-        found = Glance(rows.columns, rows.first(_FIRST))
-    if not found.fields:
+def preview_of(stamp: str, _file: CaseFile) -> FilePreview:
+    """Return the file’s fields and first records; raises ``AnamnesisError`` if it has no named fields."""
+    with _file.on_disk() as path, list_in(path) as list_path:
+        _, rows = chosen_format("auto", Rows(list_path), columns=True)
+        preview = FilePreview(rows.columns, rows.first(_PREVIEW_ROWS))
+    if not preview.fields:
         raise AnamnesisError(f"{_file.name} has no named fields: a table needs a header, a JSON file objects.")
-    return found
+    return preview
 
 
 AUTO, PLAIN = "auto", "plain"
-_MOST = 200
-"""Rows of a preview's tables that are shown."""
+_MAX_ROWS = 200
+"""Rows shown of a preview’s tables."""
 _COLUMNS = {
-    "vignette": ("Vignette", "The patient’s story. The question may stand at its end."),
-    "question": ("Question", "Where it stands apart from the vignette."),
-    "options": ("Choices", "One field with all of them, or a field for each, in their order."),
-    "answer": ("Right answer", "Its text, its letter or its place."),
-    "id": ("Id", "A name of its own for each case; else its position."),
-    "specialty": ("Specialty", "It stays as it is called there."),
-    "image": ("Picture", "The path of a file beside the list, several parted by |, or an address."),
+    "vignette": ("Vignette", "The patient’s story; the question may come at its end."),
+    "question": ("Question", "If it is separate from the vignette."),
+    "options": ("Choices", "One field with all choices, or one field for each, in order."),
+    "answer": ("Right answer", "Its text, letter or position."),
+    "id": ("Id", "A unique name for each case; otherwise the row number."),
+    "specialty": ("Specialty", "Kept as it is spelled in the file."),
+    "image": ("Picture", "Paths next to the list, separated by |, or an address."),
 }
-"""What a column may hold → its name and what belongs there."""
+"""Part of a case → label of its control, and help."""
 _NONE = "–"
 
 
-def draw_import(held: Mapping[str, int]) -> None:
-    """Draw the import, folded up; ``held`` are the data sets at hand with their numbers of cases."""
+def draw_import(sizes: Mapping[str, int]) -> None:
+    """Draw the import, folded up; ``sizes`` are the numbers of cases by data set."""
     box = st.expander(
         "Import cases",
         icon=":material/upload_file:",
@@ -183,25 +184,24 @@ def draw_import(held: Mapping[str, int]) -> None:
     if not box.open:
         return
     with box:
-        known = ", ".join(plain(one.title) for one in FORMATS.values() if one.name != PLAIN)
-        st.caption(f"Formats that are recognised: {known}; of any other table you say what its columns hold.")
+        titles = ", ".join(plain(form.title) for form in FORMATS.values() if form.name != PLAIN)
+        st.caption(f"Recognised formats: {titles}. For any other table, choose what each column holds.")
         try:
-            _draw_steps(held)
+            _draw_steps(sizes)
         except AnamnesisError as error:
             st.error(plain(str(error)), icon=":material/error:")
 
 
-def _draw_steps(held: Mapping[str, int]) -> None:
-    packed = (
-        "Also packed (.gz, .bz2, .xz). Cases with pictures: an archive with the list, and the pictures under the paths "
-        "that it names."
+def _draw_steps(sizes: Mapping[str, int]) -> None:
+    help_ = (
+        "Also compressed (.gz, .bz2, .xz). For cases with pictures: an archive with the list and the pictures, under "
+        "the paths that the list names."
     )
     st.caption(
-        f"A list has {LIMITS}; a picture {MAX_BYTES // 1024**2} MB and {MAX_PIXELS // 1_000_000} million pixels. "
-        f"More than {st.get_option('server.maxUploadSize')} MB is given by its path on the "
-        "server’s disk."
+        f"Limits: a list has {LIMITS}; a picture {MAX_BYTES // 1024**2} MB and {MAX_PIXELS // 1_000_000} million "
+        f"pixels. For a file over {st.get_option('server.maxUploadSize')} MB give its path on the server’s disk."
     )
-    file = ask_file("data", "CSV, Excel, JSON, JSON Lines or Parquet", _KINDS, packed)
+    file = ask_file("data", "CSV, Excel, JSON, JSON Lines or Parquet", _KINDS, help_)
     if file is None:
         return
     left, right = st.columns(2, vertical_alignment="bottom")
@@ -210,7 +210,7 @@ def _draw_steps(held: Mapping[str, int]) -> None:
             "Format",
             [AUTO, *FORMATS],
             key="data_format",
-            format_func=lambda name: "Recognise it" if name == AUTO else FORMATS[name].title,
+            format_func=lambda name: "Detect" if name == AUTO else FORMATS[name].title,
         )
         or AUTO
     )
@@ -223,83 +223,83 @@ def _draw_steps(held: Mapping[str, int]) -> None:
     if format_ != AUTO:
         st.caption(plain(FORMATS[format_].reads))
     columns: dict[str, str] = {}
-    known = recognised(file.stamp, file) if format_ == AUTO else format_
-    if known in (None, PLAIN):
-        format_, asked = PLAIN, _ask_columns(file)
-        if asked is None:
+    detected = recognised_format(file.stamp, file) if format_ == AUTO else format_
+    if detected in (None, PLAIN):
+        format_, chosen_columns = PLAIN, _ask_columns(file)
+        if chosen_columns is None:
             return
-        columns = asked
+        columns = chosen_columns
     reading = read_file(file, name, format_, columns)
     if reading is None:
         return
     _draw_preview(reading)
     if reading.cases:
-        _ask_and_import(file, name, format_, columns, reading, held)
+        _ask_and_import(file, name, format_, columns, reading, sizes)
 
 
 def _ask_columns(file: CaseFile) -> dict[str, str] | None:
-    """Show the file's first rows and ask what its fields hold; ``None`` until there is enough to read cases."""
-    seen = glance_at(file.stamp, file)
-    st.markdown("**What do its columns hold?** :gray[It is in no published format; this is how it looks:]")
+    """Show the file’s first rows and ask what its fields hold; ``None`` until there is enough to read cases."""
+    preview = preview_of(file.stamp, file)
+    st.markdown("**What does each column hold?** :gray[The file is in no known format. Its first rows:]")
     st.dataframe(
-        pd.DataFrame([{field: _short(record.get(field)) for field in seen.fields} for record in seen.first]),
+        pd.DataFrame([{field: _short(record.get(field)) for field in preview.fields} for record in preview.first]),
         hide_index=True,
         placeholder=_NONE,
         alt="The file’s first rows",
     )
     places = st.columns(3)
     chosen: dict[str, str] = {}
-    likely = guess_columns(seen.fields)
+    likely = guess_columns(preview.fields)
     for number, (name, (label, help_)) in enumerate(_COLUMNS.items()):
         key, place = f"data_column_{name}_{file.stamp}", places[number % 3]
         if name == "options":
-            several = likely[name].split("+") if name in likely else []
-            chosen[name] = "+".join(place.multiselect(label, seen.fields, several, key=key, help=help_))
+            default_fields = likely[name].split("+") if name in likely else []
+            chosen[name] = "+".join(place.multiselect(label, preview.fields, default_fields, key=key, help=help_))
         else:
-            options = [_NONE, *seen.fields]
+            options = [_NONE, *preview.fields]
             field = place.selectbox(label, options, options.index(likely.get(name, _NONE)), key=key, help=help_)
             chosen[name] = "" if field in (None, _NONE) else field
-    begin = places[len(_COLUMNS) % 3].selectbox(
-        "Places count from",
+    first_position = places[len(_COLUMNS) % 3].selectbox(
+        "Positions count from",
         [_NONE, "0", "1"],
         key=f"data_column_{FIRST}_{file.stamp}",
-        help="Where right answers are places of choices and the file does not tell what the first one’s is.",
+        help="If right answers are positions of choices and the file does not say whether these count from 0 or 1.",
     )
-    chosen[FIRST] = "" if begin in (None, _NONE) else begin
-    named = {name: field for name, field in chosen.items() if field}
-    if not has_needed_columns(named):
-        st.caption("At least the vignette (or the question) and the right answer are needed.")
+    chosen[FIRST] = "" if first_position in (None, _NONE) else first_position
+    columns = {name: field for name, field in chosen.items() if field}
+    if not has_needed_columns(columns):
+        st.caption("Choose at least the vignette (or the question) and the right answer.")
         return None
-    return named
+    return columns
 
 
 def _draw_preview(reading: Reading) -> None:
-    """Draw what would be read, and every row that would not with the reason."""
+    """Draw the cases that would be imported, and every other row with its reason."""
     with st.container(border=True, horizontal=True):
         title = FORMATS[reading.format].title if reading.format in FORMATS else reading.format
         st.metric("Format", title, width="content")
         st.metric("Cases", f"{len(reading.cases):,}", width="content")
         pictured = sum(bool(local_images(case.images)) for case in reading.cases)
         if pictured:
-            st.metric("With picture", f"{pictured:,}", width="content", help="Cases whose picture is at hand.")
-        st.metric("Rejected", f"{len(reading.rejected):,}", width="content", help="Rows that cannot be used.")
+            st.metric("With picture", f"{pictured:,}", width="content", help="Cases whose picture is in the file.")
+        st.metric("Rejected", f"{len(reading.rejected):,}", width="content", help="Rows with a fault.")
         if reading.left_out:
             st.metric(
                 "Left out",
                 f"{len(reading.left_out):,}",
                 width="content",
-                help="Sound rows that are no case by the format’s nature.",
+                help="Valid rows that the format does not count as cases.",
             )
     st.dataframe(
         preview_table(reading),
         hide_index=True,
         height=220,
         placeholder=_NONE,
-        alt="Cases as they are read",
+        alt="Cases as they would be imported",
         column_config=dict.fromkeys(("Vignette", "Question", "Choices"), st.column_config.TextColumn(width="medium")),
     )
-    if len(reading.cases) > _MOST:
-        st.caption(f"The first {_MOST} of {len(reading.cases):,} cases.")
+    if len(reading.cases) > _MAX_ROWS:
+        st.caption(f"The first {_MAX_ROWS} of {len(reading.cases):,} cases.")
     for label, rows, icon in (
         ("Rejected", reading.rejected, "block"),
         ("Left out", reading.left_out, "filter_alt"),
@@ -312,7 +312,6 @@ def _draw_preview(reading: Reading) -> None:
 
 
 def preview_table(reading: Reading) -> pd.DataFrame:
-    """Return the first cases as they would be imported."""
     return pd.DataFrame(
         [
             {
@@ -324,32 +323,32 @@ def preview_table(reading: Reading) -> pd.DataFrame:
                 "Choices": "; ".join(case.choices),
                 "Right answer": case.answer,
             }
-            for case in reading.cases[:_MOST]
+            for case in reading.cases[:_MAX_ROWS]
         ]
     )
 
 
-def remarks_table(rows: Sequence[Remark], unit: str) -> pd.DataFrame:
-    """Return what is said of rows, by their place in the file; what is about the whole file has none."""
-    return pd.DataFrame([{unit.capitalize(): str(at) if at else "all", "Why": why} for at, why in rows])
+def remarks_table(remarks: Sequence[Remark], unit: str) -> pd.DataFrame:
+    """Return remarks by row of the file; a remark on the whole file has the row “all”."""
+    return pd.DataFrame([{unit.capitalize(): str(row) if row else "all", "Why": reason} for row, reason in remarks])
 
 
 def _ask_and_import(
-    file: CaseFile, name: str, format_: str, columns: Mapping[str, str], reading: Reading, held: Mapping[str, int]
+    file: CaseFile, name: str, format_: str, columns: Mapping[str, str], reading: Reading, sizes: Mapping[str, int]
 ) -> None:
-    usual = FORMATS.get(reading.format)
+    form = FORMATS.get(reading.format)
     left, right = st.columns(2)
-    source = left.text_input("Source", usual.source if usual else "", key=f"data_source_{reading.format}_{file.stamp}")
+    source = left.text_input("Source", form.source if form else "", key=f"data_source_{reading.format}_{file.stamp}")
     licence = right.text_input(
-        "Licence", usual.licence if usual else "", key=f"data_licence_{reading.format}_{file.stamp}"
+        "Licence", form.licence if form else "", key=f"data_licence_{reading.format}_{file.stamp}"
     )
     skip = not reading.rejected or st.checkbox(
         f"Leave out the {counted(len(reading.rejected), 'row')} that cannot be used", key=f"data_skip_{file.stamp}"
     )
-    if name in held:
+    if name in sizes:
         st.warning(
-            f"There is a data set {plain(name)} with {counted(held[name], 'case')}: this replaces it. Profiles stay "
-            "with the cases that are the same in both.",
+            f"This replaces the data set {plain(name)} with {counted(sizes[name], 'case')}. Cases that are the same in "
+            "both keep their profiles.",
             icon=":material/swap_horiz:",
         )
     key = ("import", file.stamp, name, format_, *sorted(columns.items()))
@@ -361,8 +360,8 @@ def _ask_and_import(
         **only("edit", disabled=not skip),
     ):
 
-        def bring_in(told: Progress, asked_to_stop: Stop) -> Imported:
-            with file.lent() as path:
+        def run_import(on_progress: Progress, should_stop: Stop) -> Imported:
+            with file.on_disk() as path:
                 return import_file(
                     path,
                     name,
@@ -371,16 +370,16 @@ def _ask_and_import(
                     skip_bad=bool(reading.rejected),
                     source=source.strip() or None,
                     licence=licence.strip() or None,
-                    on_progress=told,
-                    should_stop=asked_to_stop,
+                    on_progress=on_progress,
+                    should_stop=should_stop,
                 )
 
-        done = _done(key, bring_in, f"Importing {file.name}")
-        if done is None:
+        result = _result_of(key, run_import, f"Importing {file.name}")
+        if result is None:
             return
-        found = f"; the linter has {counted(len(done.findings), 'remark')}" if done.findings else ""
-        st.session_state["data_told"] = f"Imported {counted(len(done.reading.cases), 'case')}{found}."
-        st.query_params["dataset"] = done.dataset
+        remarks = f"; the linter has {counted(len(result.findings), 'remark')}" if result.findings else ""
+        st.session_state["data_told"] = f"Imported {counted(len(result.reading.cases), 'case')}{remarks}."
+        st.query_params["dataset"] = result.dataset
         st.rerun()
 
 

@@ -1,4 +1,4 @@
-"""The cases at hand: data sets, each case with its faults and profile, suitability, import, delete."""
+"""The stored data sets: their cases with findings and profiles, suitability, import, deletion."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ from core.store.queries.profiles import delete_profiles
 from pages.data.cases import draw_cases
 from pages.data.importing import draw_import, remarks_table
 from pages.data.release import draw_release
-from pages.data.sets import Overview, lines, overviews, saved_profiles
+from pages.data.sets import Overview, case_entries, overviews, saved_profiles
 from pages.data.suitability import draw_suitability, published_table
 from pages.kit.cases import forget
 from pages.kit.figures import draw_figure
@@ -32,128 +32,128 @@ from pages.kit.tables import draw_as_table, draw_table, percents
 from pages.kit.visitor import only
 
 
-def draw_list(held: Sequence[Overview]) -> None:
-    """Draw the table of the data sets."""
+def draw_list(data_sets: Sequence[Overview]) -> None:
     number = st.column_config.NumberColumn
     columns = {
         "Data set": st.column_config.TextColumn(pinned=True),
-        "Rejected": number(format="localized", help="Rows of the file that could not be used."),
+        "Rejected": number(format="localized", help="Rows of the file with a fault."),
         "Cases": number(format="localized"),
-        "With picture": number(
-            format="localized", help="Cases that have a picture at hand, which a doctor can be shown."
-        ),
+        "With picture": number(format="localized", help="Cases with a stored picture that a doctor can be shown."),
         "Source": st.column_config.TextColumn(width="medium"),
         "Findings": number(
             format="localized",
-            help="What the linter found: answers given away, answers that are no choice, duplicates, missing parts.",
+            help="Faults found by the linter, such as answers given away, duplicates or missing parts.",
         ),
-        "Suitable": number(
-            format="percent", help="Share that can be played as a consultation, of the cases that were looked at."
-        ),
-        "Looked at": number(format="localized", help="Cases whose suitability is known."),
+        "Suitable": number(format="percent", help="Share of the assessed cases that can be played as a consultation."),
+        "Looked at": number(format="localized", help="Cases whose suitability was assessed."),
         "Imported": st.column_config.DatetimeColumn(format="YYYY-MM-DD HH:mm"),
     }
 
     def choose(row: int) -> None:
-        st.query_params["dataset"] = held[row].name
+        st.query_params["dataset"] = data_sets[row].name
 
-    sets = (
+    rows = (
         {
-            "Data set": dataset_name(one.name),
-            "Format": format_title(one),
-            "Cases": None if one.trouble else one.cases,
-            "Specialties": len(one.specialties) or None,
-            "With picture": one.pictured or None,
-            "Rejected": one.info.rejected_count if one.info else None,
-            "Findings": None if one.trouble else one.findings,
-            "Suitable": one.suitable / one.looked_at if one.looked_at else None,
-            "Looked at": None if one.trouble else one.looked_at,
-            "Source": one.source,
-            "Licence": one.licence,
-            "Imported": imported_at(one),
+            "Data set": dataset_name(data_set.name),
+            "Format": format_title(data_set),
+            "Cases": None if data_set.error else data_set.cases,
+            "Specialties": len(data_set.specialties) or None,
+            "With picture": data_set.pictured or None,
+            "Rejected": data_set.info.rejected_count if data_set.info else None,
+            "Findings": None if data_set.error else data_set.findings,
+            "Suitable": data_set.suitable / data_set.looked_at if data_set.looked_at else None,
+            "Looked at": None if data_set.error else data_set.looked_at,
+            "Source": data_set.source,
+            "Licence": data_set.licence,
+            "Imported": imported_at(data_set),
         }
-        for one in held
+        for data_set in data_sets
     )
-    whole = ("Cases", "Specialties", "With picture", "Rejected", "Findings", "Looked at")
-    table = pd.DataFrame(sets).astype(dict.fromkeys(whole, "Int64"))
-    height: int | Literal["content"] = "content" if len(held) <= 12 else 460
-    draw_table(table, "data_sets", columns, on_row=choose, height=height, alt="Data sets at hand")
-    total = sum(one.cases for one in held)
-    st.caption(f"{counted(total, 'case')}. Choose a row to see its cases, suitability and record.")
+    counts = ("Cases", "Specialties", "With picture", "Rejected", "Findings", "Looked at")
+    table = pd.DataFrame(rows).astype(dict.fromkeys(counts, "Int64"))
+    height: int | Literal["content"] = "content" if len(data_sets) <= 12 else 460
+    draw_table(table, "data_sets", columns, on_row=choose, height=height, alt="Data sets")
+    total = sum(data_set.cases for data_set in data_sets)
+    st.caption(f"{counted(total, 'case')}. Choose a row to see its cases.")
 
 
-def format_title(one: Overview) -> str:
-    """Return the title of the format that a data set was read from."""
-    if one.info is None:
-        return "Anamnesis" if one.name == LIBRARY else ""
-    return one.info.title
+def format_title(data_set: Overview) -> str:
+    """Return the title of the format that a data set was read from, or an empty text."""
+    if data_set.info is None:
+        return "Anamnesis" if data_set.name == LIBRARY else ""
+    return data_set.info.title
 
 
-def imported_at(one: Overview) -> datetime | None:
-    """Return when a data set was imported, in UTC; ``None`` where it is not known."""
-    return None if one.info is None else datetime.fromtimestamp(one.info.imported_at, UTC)
+def imported_at(data_set: Overview) -> datetime | None:
+    """Return when a data set was imported, in UTC; ``None`` if unknown."""
+    return None if data_set.info is None else datetime.fromtimestamp(data_set.info.imported_at, UTC)
 
 
-def draw_about(shown: Overview) -> None:
-    """Draw the record of a data set; of an imported one also what can be changed about it."""
-    rows = {"Format": format_title(shown), "Cases": f"{shown.cases:,}", "Specialties": ", ".join(shown.specialties)}
-    if shown.info is not None:
-        when = imported_at(shown)
-        rows |= {"File": shown.info.file_name, "Imported": f"{when:%Y-%m-%d %H:%M} UTC" if when else ""}
+def draw_about(data_set: Overview) -> None:
+    """Draw the record of a data set, and the forms to change it if it was imported."""
+    rows = {
+        "Format": format_title(data_set),
+        "Cases": f"{data_set.cases:,}",
+        "Specialties": ", ".join(data_set.specialties),
+    }
+    if data_set.info is not None:
+        when = imported_at(data_set)
+        rows |= {"File": data_set.info.file_name, "Imported": f"{when:%Y-%m-%d %H:%M} UTC" if when else ""}
     st.markdown("  \n".join(f"**{label}:** {plain(text)}" for label, text in rows.items() if text))
-    _draw_specialties(shown)
-    if shown.name == LIBRARY:
-        st.markdown(f"**Source:** {plain(shown.source)}  \n**Licence:** {plain(shown.licence)}")
+    _draw_specialties(data_set)
+    if data_set.name == LIBRARY:
+        st.markdown(f"**Source:** {plain(data_set.source)}  \n**Licence:** {plain(data_set.licence)}")
         st.caption("The library comes with Anamnesis and can be neither changed nor deleted here.")
         return
-    _ask_rights(shown)
-    if shown.info is not None:
-        _draw_rows(shown.info)
-    draw_delete(shown)
+    _ask_rights(data_set)
+    if data_set.info is not None:
+        _draw_rows(data_set.info)
+    draw_delete(data_set)
 
 
-def _draw_specialties(shown: Overview) -> None:
-    """Draw how the cases are spread over specialties."""
-    counts = Counter(line.case.specialty for line in lines(shown.name))
+def _draw_specialties(data_set: Overview) -> None:
+    counts = Counter(entry.case.specialty for entry in case_entries(data_set.name))
     names = sorted(counts, key=lambda name: -counts[name])
     numbers = [counts[name] for name in names]
-    shares = [number / max(1, shown.cases) for number in numbers]
+    shares = [number / max(1, data_set.cases) for number in numbers]
     bar = Segment("Cases", RISE, "white", shares, numbers)
 
     def make(dark: bool) -> go.Figure:
         figure = stacked(names, [bar], "Share of the cases", "cases", whole=False, row=26, dark=dark)
         return figure.update_layout(showlegend=False)
 
-    rests = f"{dataset_name(shown.name)}, n = {shown.cases:,} cases."
-    draw_figure(make, f"{shown.name}-specialties", "Cases by specialty", rests)
+    caption = f"{dataset_name(data_set.name)}, n = {data_set.cases:,} cases."
+    draw_figure(make, f"{data_set.name}-specialties", "Cases by specialty", caption)
     table = pd.DataFrame({"Specialty": names, "Cases": numbers, "Share": shares})
-    draw_as_table(table, f"{shown.name}-specialties-table", percents("Share"))
+    draw_as_table(table, f"{data_set.name}-specialties-table", percents("Share"))
 
 
-def _ask_rights(shown: Overview) -> None:
-    """Let source and licence be corrected; they are no part of what a result depends on."""
-    with st.form(f"data_rights_{shown.name}", border=True):
-        source = st.text_input("Source", shown.source, help="Where the cases come from: a paper, a page, a clinic.")
-        licence = st.text_input("Licence", shown.licence, help="Under which terms they may be used.")
+def _ask_rights(data_set: Overview) -> None:
+    """Let source and licence be corrected; results do not depend on them."""
+    with st.form(f"data_rights_{data_set.name}", border=True):
+        source = st.text_input("Source", data_set.source, help="Where the cases come from: a paper, a page, a clinic.")
+        licence = st.text_input("Licence", data_set.licence, help="Under which terms they may be used.")
         if st.form_submit_button("Save source and licence", **only("edit")):
             cases = [
-                line.case.model_copy(update={"source": source.strip(), "licence": licence.strip()})
-                for line in lines(shown.name)
+                entry.case.model_copy(update={"source": source.strip(), "licence": licence.strip()})
+                for entry in case_entries(data_set.name)
             ]
-            info = shown.info and shown.info.model_copy(update={"source": source.strip(), "licence": licence.strip()})
-            imported.save(shown.name, cases, info)
+            info = data_set.info and data_set.info.model_copy(
+                update={"source": source.strip(), "licence": licence.strip()}
+            )
+            imported.save(data_set.name, cases, info)
             st.rerun()
 
 
 def _draw_rows(info: DatasetInfo) -> None:
-    """Draw what became of the rows that are no case, and what was decided about others."""
+    """Draw the rejected rows, the rows that the format leaves out, and the reader’s remarks."""
     if info.rejected_count:
-        with st.expander(f"{counted(info.rejected_count, 'row')} that could not be used", icon=":material/block:"):
+        with st.expander(f"{counted(info.rejected_count, 'row')} with a fault", icon=":material/block:"):
             st.dataframe(remarks_table(info.rejected, info.unit), hide_index=True)
             if info.rejected_count > len(info.rejected):
-                st.caption(f"The first {len(info.rejected):,} are kept.")
+                st.caption(f"Only the first {len(info.rejected):,} are listed.")
     if info.left_out:
-        label = f"{counted(info.left_out_count, 'row')} that the format leaves out by its nature"
+        label = f"{counted(info.left_out_count, 'row')} left out by the format"
         with st.expander(label, icon=":material/filter_alt:"):
             st.dataframe([{"Why": why, "Rows": count} for why, count in info.left_out.items()], hide_index=True)
     if info.remarks_count:
@@ -161,19 +161,19 @@ def _draw_rows(info: DatasetInfo) -> None:
             st.dataframe(remarks_table(info.remarks, info.unit), hide_index=True)
 
 
-def draw_delete(shown: Overview) -> None:
-    """Draw the way to delete a data set: what would be lost is said first."""
+def draw_delete(data_set: Overview) -> None:
+    """Draw the button that deletes a data set, and above it what will be lost."""
     with st.popover("Delete this data set…", icon=":material/delete:", key="data_delete"):
-        saved = [one for one in saved_profiles().values() if one.case_key.startswith(f"{shown.name}/")]
-        keys = sorted({one.case_key for one in saved})
-        makers = ", ".join(sorted({maker_words(one.generated.made_by) for one in saved}))
-        cases = "its cases" if shown.trouble else counted(shown.cases, "case")
+        saved = [profile for profile in saved_profiles().values() if profile.case_key.startswith(f"{data_set.name}/")]
+        keys = sorted({profile.case_key for profile in saved})
+        makers = ", ".join(sorted({maker_words(profile.generated.made_by) for profile in saved}))
+        cases = "its cases" if data_set.error else counted(data_set.cases, "case")
         profiles = f" and the profiles saved for {len(keys):,} of them (made by {plain(makers)}), with every version"
-        pictures = " Their pictures go, but for those that another data set has too." if shown.pictured else ""
+        pictures = " Pictures that no other data set uses are deleted too." if data_set.pictured else ""
         st.markdown(
-            f"This deletes **{cases}**{profiles if keys else ''}. It cannot be undone: the cases can be imported again "
-            f"from their file{', saved profiles cannot' if keys else ''}.\n\n"
-            "Runs keep their own copies of the cases they played: conversations, answers and figures stay as they are."
+            f"This deletes **{cases}**{profiles if keys else ''}. This cannot be undone. The cases can be imported "
+            f"again from their file{'; saved profiles cannot' if keys else ''}.\n\n"
+            "Runs keep copies of their cases, so conversations, answers and figures stay."
             f"{pictures}"
         )
         if not st.button(
@@ -182,63 +182,64 @@ def draw_delete(shown: Overview) -> None:
             return
         with Store().write() as connection:
             delete_profiles(connection, keys)
-        imported.delete(shown.name)
+        imported.delete(data_set.name)
         forget("dataset", "case")
-        st.session_state["data_told"] = f"{dataset_name(shown.name)} was deleted."
+        st.session_state["data_told"] = f"{dataset_name(data_set.name)} was deleted."
         st.rerun()
 
 
 def draw_page() -> None:
-    """Draw the data set in the address, or all of them."""
-    told = st.session_state.pop("data_told", None)
-    if told:
-        st.toast(plain(told), icon=":material/check:")
-    held = overviews()
-    wanted = st.query_params.get("dataset")
-    shown = next((one for one in held if one.name == wanted), None)
-    if shown is not None:
-        draw_one(shown)
+    notice = st.session_state.pop("data_told", None)
+    if notice:
+        st.toast(plain(notice), icon=":material/check:")
+    data_sets = overviews()
+    name = st.query_params.get("dataset")
+    chosen = next((data_set for data_set in data_sets if data_set.name == name), None)
+    if chosen is not None:
+        draw_data_set(chosen)
         return
     st.caption(
-        "The cases that can be run: the library that comes with Anamnesis, and what you import. Imported cases stay in "
-        "the folder of the database."
+        "The library that comes with Anamnesis, and your imported cases. Imported cases are stored in the "
+        "database’s folder."
     )
-    if wanted:
-        st.info(f"There is no data set {plain(wanted)} here. Import it below.", icon=":material/search_off:")
-    for one in held:
-        if one.trouble is not None:
-            st.warning(f"**{plain(dataset_name(one.name))}:** {plain(one.trouble)}", icon=":material/broken_image:")
-    draw_list(held)
-    draw_import({one.name: one.cases for one in held})
+    if name:
+        st.info(f"There is no data set {plain(name)}. Import it below.", icon=":material/search_off:")
+    for data_set in data_sets:
+        if data_set.error is not None:
+            st.warning(
+                f"**{plain(dataset_name(data_set.name))}:** {plain(data_set.error)}", icon=":material/broken_image:"
+            )
+    draw_list(data_sets)
+    draw_import({data_set.name: data_set.cases for data_set in data_sets})
     draw_release()
     with st.expander(
         f"What the {publisher('care').title} paper reports of published data sets", icon=":material/menu_book:"
     ):
         st.dataframe(published_table(), hide_index=True, placeholder="–", key="data_published")
-        st.caption(f"**Published** ({PAPER}), as the text words it; nothing here was computed from this database.")
+        st.caption(f"**Published** ({PAPER}), in the words of the text; not computed from this database.")
 
 
-def draw_one(shown: Overview) -> None:
-    """Draw one data set: its cases, how suitable they are, and its record."""
+def draw_data_set(data_set: Overview) -> None:
+    """Draw one data set: its cases, their suitability, and its record."""
     with st.container(horizontal=True, vertical_alignment="center"):
         st.button(
             "All data sets", icon=":material/arrow_back:", on_click=forget, args=("dataset", "case"), key="data_leave"
         )
-        st.subheader(plain(dataset_name(shown.name)), anchor=False, width="content")
-        title = format_title(shown)
-        parts = [plain(title)] if title and title != dataset_name(shown.name) else []
-        parts += [counted(shown.cases, "case"), counted(len(shown.specialties), "specialty", "specialties")]
-        parts += [counted(shown.findings, "finding")] if shown.findings else []
-        st.markdown("" if shown.trouble else f":gray[{' · '.join(parts)}]")
-    if shown.trouble is not None:
-        st.error(plain(shown.trouble), icon=":material/broken_image:")
-        draw_delete(shown)
+        st.subheader(plain(dataset_name(data_set.name)), anchor=False, width="content")
+        title = format_title(data_set)
+        parts = [plain(title)] if title and title != dataset_name(data_set.name) else []
+        parts += [counted(data_set.cases, "case"), counted(len(data_set.specialties), "specialty", "specialties")]
+        parts += [counted(data_set.findings, "finding")] if data_set.findings else []
+        st.markdown("" if data_set.error else f":gray[{' · '.join(parts)}]")
+    if data_set.error is not None:
+        st.error(plain(data_set.error), icon=":material/broken_image:")
+        draw_delete(data_set)
         return
-    held = lines(shown.name)
+    entries = case_entries(data_set.name)
     sections = {
-        "Cases": lambda: draw_cases(shown.name, held),
-        "Suitability": lambda: draw_suitability(shown.name, held),
-        "Record": lambda: draw_about(shown),
+        "Cases": lambda: draw_cases(data_set.name, entries),
+        "Suitability": lambda: draw_suitability(data_set.name, entries),
+        "Record": lambda: draw_about(data_set),
     }
     draw_sections(sections, "data_tab")
 

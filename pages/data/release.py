@@ -1,4 +1,4 @@
-"""Brings in what the authors of a framework released: by path or upload, in the background, and says what came in."""
+"""Imports a release of a framework’s authors, from a path or an upload, in the background, and reports the result."""
 
 import streamlit as st
 
@@ -20,17 +20,19 @@ from pages.kit.visitor import only
 _KINDS = ["zip", "tar", "gz", "tgz", "xz", "txz", "bz2"]
 _LIMITS = Limits(way_out="Unpack it yourself, and give the path of its folder.")
 _OPEN = "release"
-"""Where the address says that this is unfolded."""
+"""URL parameter that opens the form."""
 
 
 def draw_release() -> None:
-    """Draw the import of a release, folded up; while one is under way, how far it is."""
-    releases = (known.publication.release for known in frameworks().values())
-    known = {release.name: release for release in releases if release}
-    busy = next((name for name, one in known.items() if (work := importing(Store(), one)) and work.running), None)
-    several = len(known) > 1
+    """Draw the import of a release, folded up; draw its progress while an import runs."""
+    published = (framework.publication.release for framework in frameworks().values())
+    releases = {release.name: release for release in published if release}
+    busy = next(
+        (name for name, release in releases.items() if (work := importing(Store(), release)) and work.running), None
+    )
+    several = len(releases) > 1
     box = st.expander(
-        "Import conversations that authors released" if several else f"Import {next(iter(known.values())).about}",
+        "Import conversations that authors released" if several else f"Import {next(iter(releases.values())).about}",
         icon=":material/inventory_2:",
         on_change="rerun",
         key="data_release",
@@ -39,11 +41,11 @@ def draw_release() -> None:
     if not box.open:
         return
     with box:
-        names = {name: release.about for name, release in known.items()}
+        names = {name: release.about for name, release in releases.items()}
         name = busy or (
-            choose("Release", list(known), "data_release_of", names=names) if several else next(iter(known))
+            choose("Release", list(releases), "data_release_of", names=names) if several else next(iter(releases))
         )
-        release = known[name]
+        release = releases[name]
         work = importing(Store(), release)
         if work is not None and work.running:
             words = ("Reading case files", "Unpacking…", "data_release", "files")
@@ -54,32 +56,32 @@ def draw_release() -> None:
         if work is not None and work.result is not None:
             draw_report(work.result, release)
         st.caption(
-            "Cases, conversations, answers and verdicts become runs like any other. Give a folder or archive (zip, "
-            "tar) of their repository. What came in before is kept, and read again where it has changed."
+            "Give a folder or archive (zip, tar) of the authors’ repository; its conversations become runs. A second "
+            "import reads only what has changed."
         )
         try:
             file = ask_file("data_release", "An archive of the repository", _KINDS, folders=True)
             if file is not None and st.button(
                 "Import it", type="primary", icon=":material/upload_file:", key="data_release_go", **only("edit")
             ):
-                begin_import(Store(), release, file.lent, file.name, _LIMITS)
-                st.query_params[_OPEN] = "yes"  # open when it is over, too, to say what came in
+                begin_import(Store(), release, file.on_disk, file.name, _LIMITS)
+                st.query_params[_OPEN] = "yes"  # stay open after the import, to show its report
                 st.rerun()
         except AnamnesisError as error:
             st.error(plain(str(error)), icon=":material/error:")
 
 
 def draw_report(report: ImportReport, release: Release) -> None:
-    """Say what an import brought, and lead to where it can be looked at."""
+    """Draw the result of an import, with links to the pages that show it."""
     trials = sum(model.trials for model in report.models)
     models = ", ".join(model_name(model.label) for model in report.models)
-    came = f"{trials:,} trials of {plain(models)} came in" if trials else "Everything was here already"
-    st.success(f"{came}, on {report.cases:,} cases.", icon=":material/check:")
+    summary = f"Imported {trials:,} trials of {plain(models)}" if trials else "Everything was already imported"
+    st.success(f"{summary}, on {report.cases:,} cases.", icon=":material/check:")
     with st.container(horizontal=True):
         link("accuracy", "Accuracy", "bar_chart")
         link("transcripts", "Conversations", "forum")
         link("runs", "Runs", "play_arrow")
         link("compare", "Compare two", "compare_arrows")
         link("data", "Its cases", "database", dataset=release.name)
-    with st.expander("What was read, and what was not", icon=":material/list:", expanded=bool(report.quarantined)):
+    with st.expander("Details of the import", icon=":material/list:", expanded=bool(report.quarantined)):
         st.markdown("\n".join(f"- {plain(line.strip())}" for line in report_lines(report, release)))

@@ -1,4 +1,4 @@
-"""What the Data page reads: data sets, their cases with the linter's findings, and the profiles saved for them."""
+"""Cached reading for the Data page: data sets, their cases with findings, and saved profiles."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,15 +20,15 @@ from core.text.profiles import CaseId, Coverage, Generated, coverage, own_profil
 from pages.kit.cached import cached_query
 from pages.kit.view import in_order
 
-_FEW = 200
-"""Profiles up to which they are read by their cases; more are read all together."""
-_HELD = 32
-"""Data sets that are kept in memory at once."""
+_BY_CASE = 200
+"""Up to this many new profiles are read case by case; more are read in one query."""
+_CACHED_SETS = 32
+"""Data sets kept in the cache."""
 
 
 @dataclass(frozen=True)
-class Line:
-    """A case with what is known of it; ``saved`` is the newest profile saved for it as it is now."""
+class CaseEntry:
+    """A case with its findings; ``saved`` is the newest profile saved for the case in its present wording."""
 
     case: Case
     content_hash: str
@@ -36,17 +36,18 @@ class Line:
     saved: StoredProfile | None
 
     @property
-    def word(self) -> Generated | None:
-        """What was said of the case, saved or come with it; ``None`` where nobody has looked at it."""
+    def generated(self) -> Generated | None:
+        """The profile or the reason for having none, saved or delivered with the case; ``None`` if not assessed."""
         return self.saved.generated if self.saved else own_profile(self.case)
 
 
 @dataclass(frozen=True)
 class Overview:
-    """A data set as it is listed. ``info`` is the record of its import, ``None`` for the library and older imports.
+    """A data set in the list. ``info`` is the record of its import, ``None`` for the library and older imports.
 
-    ``findings`` counts the linter's; of ``looked_at`` cases it is known whether they are ``suitable``, and ``pictured``
-    ones have a picture at hand. ``trouble`` says why the data set cannot be read; nothing else of it is known then.
+    ``findings`` is the number of findings; ``looked_at`` the number of cases whose suitability was assessed, of which
+    ``suitable`` can be played; ``pictured`` the number with a stored picture. If ``error`` says why the data set cannot
+    be read, all other figures are 0.
     """
 
     name: str
@@ -59,30 +60,32 @@ class Overview:
     source: str
     licence: str
     pictured: int = 0
-    trouble: str | None = None
+    error: str | None = None
 
 
 def overviews() -> list[Overview]:
-    """Return all data sets at hand, our library first; one damaged file hides no other data set."""
-    found: list[Overview] = []
+    """Return all data sets, the library first. A data set that cannot be read has an ``error``."""
+    data_sets: list[Overview] = []
     for name in datasets():
         try:
-            found.append(_overview(name, _stamp(name)))
+            data_sets.append(_overview(name, _stamp(name)))
         except AnamnesisError as error:
-            found.append(Overview(name, None, 0, (), 0, 0, 0, "", "", trouble=str(error)))
-    return found
+            data_sets.append(Overview(name, None, 0, (), 0, 0, 0, "", "", error=str(error)))
+    return data_sets
 
 
-def lines(name: str) -> Sequence[Line]:
-    """Return the cases of a data set in their order; a shared object, never to be changed."""
-    return _lines(name, _stamp(name))
+def case_entries(name: str) -> Sequence[CaseEntry]:
+    """Return the cases of a data set in order; the list is shared by sessions and must not be changed."""
+    return _entries(name, _stamp(name))
 
 
 def coverage_of(name: str) -> Coverage:
-    """Return how many cases of a data set are suitable and what their profiles say, of those that were looked at."""
-    held = [line for line in lines(name) if line.word is not None]
-    counting = [(line.content_hash, line.saved and (line.saved.version, line.saved.made_at)) for line in held]
-    return _coverage(name, str(hash(tuple(counting))), [line.word for line in held if line.word is not None])
+    """Return how many assessed cases of a data set are suitable, and what their profiles contain."""
+    assessed = [(entry, entry.generated) for entry in case_entries(name) if entry.generated is not None]
+    versions = [
+        (entry.content_hash, entry.saved and (entry.saved.version, entry.saved.made_at)) for entry, _ in assessed
+    ]
+    return _coverage(name, str(hash(tuple(versions))), [generated for _, generated in assessed])
 
 
 def _stamp(name: str) -> str:
@@ -93,84 +96,83 @@ def _stamp(name: str) -> str:
     return f"{path}-{path.stat().st_mtime_ns}" if path.is_file() else "gone"
 
 
-@st.cache_resource(max_entries=_HELD, show_spinner="Reading the cases…")
+@st.cache_resource(max_entries=_CACHED_SETS, show_spinner="Reading the cases…")
 def _cases(name: str, stamp: str) -> Sequence[tuple[Case, str]]:
     return [(case, case.content_hash) for case in cases_of(name)]
 
 
-@st.cache_resource(max_entries=_HELD, show_spinner="Looking for faults in the cases…")
+@st.cache_resource(max_entries=_CACHED_SETS, show_spinner="Looking for faults in the cases…")
 def _findings(name: str, stamp: str) -> Mapping[str, Sequence[Finding]]:
-    found: dict[str, list[Finding]] = defaultdict(list)
+    findings: dict[str, list[Finding]] = defaultdict(list)
     for finding in lint([case for case, _ in _cases(name, stamp)]):
-        found[finding.case_key].append(finding)
-    return found
+        findings[finding.case_key].append(finding)
+    return findings
 
 
 @cached_query(entries=2)
 def saved_profiles() -> dict[CaseId, StoredProfile]:
-    """Return the profiles that count, also of cases that no data set has any more.
+    """Return the newest profile of each case, including cases that no data set contains any more.
 
-    Only those are read that were not there when it was last asked.
+    Only profiles that are new since the last call are read from the database.
     """
-    known = _remembered(str(Store().path))
+    cache = _profile_cache(str(Store().path))
     with Store().read() as cursor:
-        counting = newest_versions(cursor)
-        new = [case_id for case_id, stamp in counting.items() if (case_id, stamp) not in known]
-        few = [case_key for case_key, _ in new] if len(new) <= _FEW else None
-        for case_id, one in newest_profiles(cursor, few).items() if new else ():
-            known[case_id, (one.version, one.made_at)] = one
-    found = {case_id: known[case_id, stamp] for case_id, stamp in counting.items()}
-    for gone in known.keys() - set(counting.items()):
-        known.pop(gone, None)
-    return found
+        newest = newest_versions(cursor)
+        new = [case_id for case_id, stamp in newest.items() if (case_id, stamp) not in cache]
+        case_keys = [case_key for case_key, _ in new] if len(new) <= _BY_CASE else None
+        for case_id, profile in newest_profiles(cursor, case_keys).items() if new else ():
+            cache[case_id, (profile.version, profile.made_at)] = profile
+    profiles = {case_id: cache[case_id, stamp] for case_id, stamp in newest.items()}
+    for outdated in cache.keys() - set(newest.items()):
+        cache.pop(outdated, None)
+    return profiles
 
 
 @st.cache_resource(max_entries=4, show_spinner=False)
-def _remembered(path: str) -> dict[tuple[CaseId, tuple[int, float]], StoredProfile]:
-    """Return what was read of a database's profiles, to be added to."""
+def _profile_cache(path: str) -> dict[tuple[CaseId, tuple[int, float]], StoredProfile]:
+    """Return the cache of a database’s profiles, which ``saved_profiles`` fills."""
     return {}
 
 
-@cached_query(entries=_HELD)
-def _lines(name: str, stamp: str) -> Sequence[Line]:
-    saved, found = saved_profiles(), _findings(name, stamp)
+@cached_query(entries=_CACHED_SETS)
+def _entries(name: str, stamp: str) -> Sequence[CaseEntry]:
+    saved, findings = saved_profiles(), _findings(name, stamp)
     return [
-        Line(case, content, tuple(found.get(case.case_key, ())), saved.get((case.case_key, content)))
+        CaseEntry(case, content, tuple(findings.get(case.case_key, ())), saved.get((case.case_key, content)))
         for case, content in _cases(name, stamp)
     ]
 
 
-@st.cache_resource(max_entries=_HELD, show_spinner="Counting what the profiles say…")
-def _coverage(name: str, counting: str, _words: Sequence[Generated]) -> Coverage:
-    return coverage(_words)
+@st.cache_resource(max_entries=_CACHED_SETS, show_spinner="Counting what the profiles say…")
+def _coverage(name: str, versions: str, _generated: Sequence[Generated]) -> Coverage:
+    return coverage(_generated)
 
 
-@cached_query(entries=_HELD)
+@cached_query(entries=_CACHED_SETS)
 def _overview(name: str, stamp: str) -> Overview:
     saved = saved_profiles()
     info = imported.info(name) if name != LIBRARY else None
-    held = _cases(name, stamp)
-    own = [
+    cases = _cases(name, stamp)
+    profiles = [
         saved[key].generated if key in saved else own_profile(case)
-        for case, key in ((case, (case.case_key, content)) for case, content in held)
+        for case, key in ((case, (case.case_key, content)) for case, content in cases)
     ]
-    words = [word for word in own if word is not None]
-    found = info.findings if info else sum(map(len, _findings(name, stamp).values()))
+    assessed = [generated for generated in profiles if generated is not None]
+    findings = info.findings if info else sum(map(len, _findings(name, stamp).values()))
     return Overview(
         name,
         info,
-        len(held),
-        in_order(case.specialty for case, _ in held),
-        found,
-        looked_at=len(words),
-        suitable=sum(word.suitable for word in words),
-        source=_told(case.source for case, _ in held),
-        licence=_told(case.licence for case, _ in held),
-        pictured=sum(bool(local_images(case.images)) for case, _ in held),
+        len(cases),
+        in_order(case.specialty for case, _ in cases),
+        findings,
+        looked_at=len(assessed),
+        suitable=sum(generated.suitable for generated in assessed),
+        source=_most_common(case.source for case, _ in cases),
+        licence=_most_common(case.licence for case, _ in cases),
+        pictured=sum(bool(local_images(case.images)) for case, _ in cases),
     )
 
 
-def _told(texts: Iterable[str]) -> str:
-    """Return what most of the cases say of themselves."""
+def _most_common(texts: Iterable[str]) -> str:
     counts = Counter(texts)
     return counts.most_common(1)[0][0] if counts else ""

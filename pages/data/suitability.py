@@ -1,4 +1,4 @@
-"""How far a data set can be played as consultations: what passes, reasons, fields, making profiles, what is printed."""
+"""How many cases of a data set suit a consultation, why others do not, profile fields, and making profiles."""
 
 import re
 from collections import Counter
@@ -19,7 +19,7 @@ from core.frameworks.base import publisher
 from core.jobs.profiling import Profiling
 from core.measures.base import Result, Row, Section
 from core.text.profiles import STATES, WITHOUT_PROFILE, State
-from pages.data.sets import Line, coverage_of
+from pages.data.sets import CaseEntry, coverage_of
 from pages.kit.jobs import draw_job, draw_start
 from pages.kit.look import CAME, FIELD, REASON_HELP, STATE, maker_words, plain, reason_words
 from pages.kit.names import dataset_name
@@ -32,20 +32,20 @@ _COLOUR: dict[State, dict[bool, str]] = {
     "absent": {False: "#DDE5E4", True: "#33474A"},
 }
 """State of a field → colour, by whether the page is dark."""
-_BAR = 26
+_BAR_HEIGHT = 26
 
 
 def reasons_chart(rows: Sequence[Row], names: Mapping[str, str], dark: bool) -> go.Figure:
-    """Return a bar for each reason, as a share of all cases that were looked at."""
+    """Return a bar for each reason, as a share of all assessed cases."""
     shares, counts = [row.estimate or 0.0 for row in rows], [row["cases"] for row in rows]
     segment = Segment("Not suitable", "#D55E00", "white", shares, counts)
     labels = [names[row.label["reason"]] for row in rows]
-    figure = stacked(labels, [segment], REASONS.axis, "cases", whole=False, row=_BAR, dark=dark)
+    figure = stacked(labels, [segment], REASONS.axis, "cases", whole=False, row=_BAR_HEIGHT, dark=dark)
     return figure.update_layout(showlegend=False)
 
 
 def fields_chart(rows: Sequence[Row], names: Mapping[str, str], dark: bool) -> go.Figure:
-    """Return a stacked bar for each field of a profile: the shares of suitable cases by the field's state."""
+    """Return a stacked bar for each profile field: the share of suitable cases in each state of the field."""
     segments = []
     for state in STATES:
         shares = [row[state] or 0.0 for row in rows]
@@ -53,29 +53,29 @@ def fields_chart(rows: Sequence[Row], names: Mapping[str, str], dark: bool) -> g
         ink = INK[dark if state == "absent" else False]
         segments.append(Segment(STATE[state], _COLOUR[state][dark], ink, shares, counts))
     labels = [names[row.label["field"]] for row in rows]
-    return stacked(labels, segments, FIELDS.axis, "cases", row=_BAR, percent=True, dark=dark)
+    return stacked(labels, segments, FIELDS.axis, "cases", row=_BAR_HEIGHT, percent=True, dark=dark)
 
 
 CHARTS: dict[str, Chart] = {"reasons": reasons_chart, "fields": fields_chart}
 
 
-def draw_making(name: str, held: Sequence[Line]) -> None:
-    """Draw the making of profiles for this data set while it runs, else what came of the last and the way to start."""
+def draw_making(name: str, entries: Sequence[CaseEntry]) -> None:
+    """Draw the job that makes profiles for this data set while it runs, otherwise its last result and the form."""
     if draw_job(Profiling, "data_make", name):
         return
-    looked_at = any(line.word is not None for line in held)
+    looked_at = any(entry.generated is not None for entry in entries)
     with st.expander("Make profiles", icon=":material/person_add:", expanded=not looked_at, key="data_make_box"):
-        _ask([line.case for line in held])
+        _ask_maker([entry.case for entry in entries])
 
 
-def _ask(cases: Sequence[Case]) -> None:
-    left, right = st.columns(2)
-    with left:
+def _ask_maker(cases: Sequence[Case]) -> None:
+    maker_column, address_column = st.columns(2)
+    with maker_column:
         maker = ask_seat("data", "profiler", label="Made by", kinds=())
-    with right:
+    with address_column:
         address = ask_address("data")
     again = st.checkbox(
-        "Also where this model has been before", key="data_make_again", help="A new version then counts for the case."
+        "Also for cases with a profile by this model", key="data_make_again", help="The new version then counts."
     )
     if maker == OTHER:
         st.warning("Name the model first.", icon=":material/key:")
@@ -86,52 +86,52 @@ def _ask(cases: Sequence[Case]) -> None:
     draw_start(job, "Make profiles", "person_add", "data_make_go", problem=problem if missing else None)
 
 
-def draw_suitability(name: str, held: Sequence[Line]) -> None:
-    """Draw how many cases pass the filter and what their profiles say, and the way to make profiles."""
-    draw_making(name, held)
-    words = [line.word for line in held if line.word is not None]
-    printed = published_for(name)
-    if printed:
-        st.info(f"**Published** ({PAPER}): {sentence(printed)}.", icon=":material/menu_book:")
-    if not words:
+def draw_suitability(name: str, entries: Sequence[CaseEntry]) -> None:
+    """Draw how many cases are suitable, what their profiles contain, and the form to make profiles."""
+    draw_making(name, entries)
+    assessed = [entry.generated for entry in entries if entry.generated is not None]
+    published = published_for(name)
+    if published:
+        st.info(f"**Published** ({PAPER}): {published_words(published)}.", icon=":material/menu_book:")
+    if not assessed:
         st.info(
-            f"Nobody has looked at these cases yet. Played without profiles, {WITHOUT_PROFILE}.",
+            f"These cases were not assessed yet. Played without profiles, {WITHOUT_PROFILE}.",
             icon=":material/person_search:",
         )
         return
     counts = coverage_of(name)
     low, high = counts.interval.low, counts.interval.high
     with st.container(border=True, horizontal=True):
-        st.metric("Suitable", f"{counts.share:.1%}", width="content", help="Share of the cases that were looked at.")
+        st.metric("Suitable", f"{counts.share:.1%}", width="content", help="Share of the assessed cases.")
         st.metric("95 % interval", f"{low:.1%} – {high:.1%}", width="content", help="Wilson’s.")
         st.metric("Suitable cases", f"{counts.suitable:,}", width="content")
-        st.metric("Looked at", f"{counts.n:,} of {len(held):,}", width="content")
-    counted_makers = Counter(maker_words(word.made_by) for word in words).most_common()
+        st.metric("Looked at", f"{counts.n:,} of {len(entries):,}", width="content")
+    counted_makers = Counter(maker_words(generated.made_by) for generated in assessed).most_common()
     makers = [f"{maker.lower() if maker == CAME else maker} ({number:,})" for maker, number in counted_makers]
     st.caption(f"Profiles by maker: {plain(', '.join(makers))}. A case’s newest profile counts.")
     if not counts.reasons:
-        st.caption("Every case that was looked at can be played as a consultation.")
-    rests = f"{dataset_name(name)}, n = {counts.n:,} cases that were looked at; profiles by {', '.join(makers)}."
-    left, right = st.columns(2, gap="medium") if counts.reasons else (None, st.container())
-    if left is not None:
+        st.caption("Every assessed case can be played as a consultation.")
+    caption = f"{dataset_name(name)}, n = {counts.n:,} assessed cases; profiles by {', '.join(makers)}."
+    reasons_column, fields_column = st.columns(2, gap="medium") if counts.reasons else (None, st.container())
+    if reasons_column is not None:
         rows = [
             replace(row, more={**row.more, "meaning": REASON_HELP[row.label["reason"]]})
             for row in reason_rows(name, counts)
         ]
-        with left:
-            _draw(REASONS, rows, {reason: reason_words(reason) for reason in counts.reasons}, name, rests)
-    with right:
+        with reasons_column:
+            _draw(REASONS, rows, {reason: reason_words(reason) for reason in counts.reasons}, name, caption)
+    with fields_column:
         if not counts.suitable:
             st.caption("No case is suitable, so there are no profiles.")
             return
         _draw(
-            FIELDS, list(field_rows(name, counts)), {str(field): words for field, words in FIELD.items()}, name, rests
+            FIELDS, list(field_rows(name, counts)), {str(field): words for field, words in FIELD.items()}, name, caption
         )
 
 
-def _draw(section: Section, rows: Sequence[Row], words: Mapping[str, str], name: str, rests: str) -> None:
+def _draw(section: Section, rows: Sequence[Row], words: Mapping[str, str], name: str, caption: str) -> None:
     key = f"{name}-{section.kind}"
-    draw_result(replace(section, caption=rests), Result(section.title, tuple(rows)), words, name=key, charts=CHARTS)
+    draw_result(replace(section, caption=caption), Result(section.title, tuple(rows)), words, name=key, charts=CHARTS)
 
 
 _METRIC = {
@@ -147,30 +147,30 @@ _NAME = {
 
 
 @dataclass(frozen=True)
-class Printed:
-    """A printed figure: the data set's label, what it is of, and the figure, both in words, for it is often a bound."""
+class PublishedFigure:
+    """A figure from the paper in words, because it is often a bound such as “more than 90 %”."""
 
     dataset: str
     metric: str
     value: str
 
 
-def published_suitability() -> list[Printed]:
-    """Return all figures that the paper's text gives on suitability, in their order."""
-    found = []
+def published_suitability() -> list[PublishedFigure]:
+    """Return all figures on suitability in the paper’s text, in order."""
+    figures = []
     for row in rows(publisher("care").name):
         if row["section"] == "suitability":
             value = row["value"].replace("-", "–").replace(">", "more than ").replace("<", "less than ")
             words = {"count": f"{int(value):,}" if value.isdecimal() else value, "percent": f"{value} %"}
             metric = _METRIC.get(row["metric"], row["metric"].replace("_", " ").capitalize())
-            found.append(Printed(row["dataset"], metric, words.get(row["unit"], value)))
-    return found
+            figures.append(PublishedFigure(row["dataset"], metric, words.get(row["unit"], value)))
+    return figures
 
 
-def published_for(name: str) -> list[Printed]:
-    """Return what is printed of the data set that is called ``name``, or begins with its name (medqa-test).
+def published_for(name: str) -> list[PublishedFigure]:
+    """Return the paper’s figures for a data set that is called ``name`` or begins with it (medqa-test).
 
-    What stands between the words of a name does not matter.
+    Separators between the words of a name do not matter.
     """
     words = re.sub(r"[^a-z0-9]+", "_", name.lower())
     return [
@@ -180,14 +180,12 @@ def published_for(name: str) -> list[Printed]:
     ]
 
 
-def sentence(found: Sequence[Printed]) -> str:
-    """Return the printed figures of one data set in words."""
-    told = "; ".join(f"{row.metric.lower()}: {row.value}" for row in found)
-    return f"{_NAME.get(found[0].dataset, found[0].dataset)} in the paper: {told}"
+def published_words(figures: Sequence[PublishedFigure]) -> str:
+    parts = "; ".join(f"{row.metric.lower()}: {row.value}" for row in figures)
+    return f"{_NAME.get(figures[0].dataset, figures[0].dataset)} in the paper: {parts}"
 
 
 def published_table() -> pd.DataFrame:
-    """Return all printed figures as a table, a row for each data set."""
     table: dict[str, dict[str, str | None]] = {}
     for row in published_suitability():
         name = _NAME.get(row.dataset, row.dataset)

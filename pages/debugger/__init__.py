@@ -1,1 +1,1 @@
-"""Debug one case: every arm by one click, a matrix of verdicts, what was sent and came back, edits and variants."""
+"""Debug one case: run all arms, read the matrix of verdicts and every request and reply, edit, and run again."""

@@ -1,4 +1,4 @@
-"""The run of one case that the address shows, and its matrix: arms × trials as verdicts; one cell is chosen."""
+"""The run of one case in the URL, and its matrix of verdicts (arms × trials) with one chosen cell."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -26,18 +26,17 @@ from pages.kit.tables import offer_csv
 from pages.kit.visitor import only
 
 _BENCH = re.compile(r"bench-[\w-]+")
-_MOST = 30
-"""Runs kept in memory; the oldest finished ones make way."""
+_MAX_RUNS = 30
+"""Runs kept in memory; the oldest finished runs are dropped."""
 _stored = cached_query()(load_bench)
 _record = cached_query(entries=64)(load_record)
 
 
 @dataclass(frozen=True)
-class Shown:
-    """A run of one case, or one stored trial: trial number → its id and what happened in it.
+class BenchView:
+    """A run of one case: trial number → the trial’s id and events.
 
-    ``bench`` is the run in this process; it is under way, or was run here. A ``single`` trial is all that is shown of
-    its run.
+    ``bench`` is the run if it was started in this process. ``single``: only one trial of the run is shown.
     """
 
     header: RunHeader
@@ -49,19 +48,17 @@ class Shown:
 
     @property
     def running(self) -> bool:
-        """Whether events may still come."""
         return self.bench is not None and self.bench.running
 
     @property
     def rows(self) -> list[Row]:
-        """The matrix as it is now."""
         if self.bench is not None:
             return self.bench.matrix()
         arms: list[Arm] = [(format_, kind) for format_, kind in self.header.arms]  # type: ignore[misc]
         return matrix(self.events, None if self.single else arms)
 
     def record(self, number: int) -> TrialRecord | None:
-        """Return a trial as the bench reads it, or ``None`` where it is not stored any more."""
+        """Return a trial for the debugger, or ``None`` if it is no longer stored."""
         return self.bench.record(number) if self.bench is not None else _record(self.trial_ids[number])
 
 
@@ -71,52 +68,51 @@ def _benches() -> dict[str, BenchRun]:
 
 
 def adopt(bench: BenchRun) -> None:
-    """Show a run from now on, also to whoever opens the same address, and draw the page anew."""
-    known = _benches()
-    for key in [key for key, run in known.items() if not run.running][: max(0, len(known) - _MOST)]:
-        del known[key]
-    known[bench.run_id] = bench
+    """Put a run into the URL, keep it in memory for all sessions with that URL, and rerun the page."""
+    benches = _benches()
+    for key in [key for key, run in benches.items() if not run.running][: max(0, len(benches) - _MAX_RUNS)]:
+        del benches[key]
+    benches[bench.run_id] = bench
     leave()
     st.query_params["run"] = bench.run_id
     st.rerun()
 
 
 def leave() -> None:
-    """Go back to choosing a case."""
     forget("run", "trial", "cell", "step", "left", "right", "view")
 
 
 def draw_resume(run_id: str) -> None:
-    """Let a run of this page that was stopped or broke off go on, where there is one."""
+    """Offer to resume a run of this page that was stopped or broke off, if it exists."""
     if not _BENCH.fullmatch(run_id) or not (path := journal_path(run_id)).exists() or is_running(run_id):
         return
     missing = len(trials_of(read_header(path))) - len(done_trials(path))
     if missing and st.button(
-        f"Go on: {counted(missing, 'trial is', 'trials are')} missing",
+        f"Resume: {counted(missing, 'trial is', 'trials are')} missing",
         icon=":material/resume:",
         key="debug_go_on",
-        **only("run", help="What was paid for is not asked for again: it goes on with the replies that are missing."),
+        **only("run", help="Stored replies are reused; only the missing ones are requested."),
     ):
         adopt(resume_bench(run_id))
 
 
-def current() -> Shown | None:
-    """Return what the address asks for, or ``None`` for a fresh start or where it is not stored here."""
+def current() -> BenchView | None:
+    """Return the run or trial in the URL, or ``None`` if there is none or it is not stored here."""
     if not (trial_id := st.query_params.get("trial")):
         return session_of(st.query_params.get("run", ""))
-    if (one := _record(trial_id)) is None:
+    if (record := _record(trial_id)) is None:
         return None
-    return Shown(one.header, one.case, {one.number: one.events}, {one.number: trial_id}, single=True)
+    return BenchView(record.header, record.case, {record.number: record.events}, {record.number: trial_id}, single=True)
 
 
-def session_of(run_id: str) -> Shown | None:
-    """Return a run of one case, of this process or stored, or ``None`` where it is neither."""
+def session_of(run_id: str) -> BenchView | None:
+    """Return a run of one case, from this process or stored, or ``None``."""
     if not run_id:
         return None
     if (bench := _benches().get(run_id)) is not None and access.may_see(bench.header.owner):
-        return Shown(bench.header, bench.case, bench.snapshot(), {}, bench)
+        return BenchView(bench.header, bench.case, bench.snapshot(), {}, bench)
     stored = _stored(run_id)
-    return Shown(stored.header, stored.case, stored.events, stored.trial_ids) if stored else None
+    return BenchView(stored.header, stored.case, stored.events, stored.trial_ids) if stored else None
 
 
 _REDRAW_S = 0.7
@@ -127,7 +123,7 @@ MARK: dict[Verdict, str] = {
     "ungradable": "– Ungradable", "refused": "– Refused", "cut": "– Cut", "provider_error": "– Provider failed",
     "not_applicable": "– Not applicable",
 }  # fmt: skip
-"""Verdicts as short words with a mark, so that colour is never needed to read them."""
+"""Verdict → short words with a mark, readable without colour."""
 _PENDING = {"answered": "… being judged"}
 _INK = {
     "green": ("#00694A", "#3DCB9B"), "red": ("#B03A00", "#FF8A50"), "orange": ("#8A5A00", "#EDB84A"),
@@ -139,7 +135,7 @@ _WRONG: tuple[Verdict, ...] = tuple(verdict for verdict in COUNTED if verdict !=
 
 
 def matrix_frame(rows: Sequence[Row], rule: Rule) -> pd.DataFrame:
-    """Return the matrix in words: a row for each arm, a column for each trial, and how many of them are correct."""
+    """Return the matrix in words: a row for each arm, a column for each trial, and the number of correct trials."""
     return pd.DataFrame(
         [
             {
@@ -160,33 +156,32 @@ def matrix_frame(rows: Sequence[Row], rule: Rule) -> pd.DataFrame:
 
 
 def before_after_frame(before: Sequence[Row], after: Sequence[Row], rule: Rule) -> pd.DataFrame:
-    """Return a row for each arm: how many trials were correct before an edit and after it, and which verdicts moved."""
-    then = {(row.format, row.question_type): row for row in before}
-    found = []
+    """Return one row for each arm: correct trials before and after an edit, and the verdicts that changed."""
+    row_before = {(row.format, row.question_type): row for row in before}
+    rows = []
     for row in after:
-        was = then.get((row.format, row.question_type))
-        counts = [one.correct(rule) if one else (0, 0) for one in (was, row)]
-        told = {cell.trial: cell.verdict(rule) for cell in was.cells} if was else {}
-        moved = [
+        previous = row_before.get((row.format, row.question_type))
+        counts = [arm_row.correct(rule) if arm_row else (0, 0) for arm_row in (previous, row)]
+        old_verdicts = {cell.trial: cell.verdict(rule) for cell in previous.cells} if previous else {}
+        changes = [
             f"{_trial(cell.trial)}: {MARK[old]} → {MARK[new]}"
             for cell in row.cells
-            if (old := told.get(cell.trial)) and (new := cell.verdict(rule)) and old != new
+            if (old := old_verdicts.get(cell.trial)) and (new := cell.verdict(rule)) and old != new
         ]
         texts = [f"{correct} of {counted}" if counted else "–" for correct, counted in counts]
-        found.append(
+        rows.append(
             {
                 "Doctor is shown": FORMAT[row.format],
                 "Asked": QUESTION_TYPE[row.question_type],
                 "Correct before": texts[0],
                 "Correct after": texts[1],
-                "Verdicts that moved": "; ".join(moved) or "none",
+                "Verdicts that moved": "; ".join(changes) or "none",
             }
         )
-    return pd.DataFrame(found)
+    return pd.DataFrame(rows)
 
 
 def cells_frame(rows: Sequence[Row]) -> pd.DataFrame:
-    """Return every cell as one row, for a download."""
     return pd.DataFrame(
         [
             {
@@ -208,14 +203,14 @@ def cells_frame(rows: Sequence[Row]) -> pd.DataFrame:
     )
 
 
-def draw_matrix(shown: Shown) -> Cell | None:
-    """Draw the matrix and return the chosen cell; while the run is under way it is redrawn by itself."""
-    was_running = shown.running
+def draw_matrix(view: BenchView) -> Cell | None:
+    """Draw the matrix and return the chosen cell; it redraws itself while the run is running."""
+    was_running = view.running
 
     @st.fragment(run_every=_REDRAW_S if was_running else None)
     def live() -> None:
-        if was_running and shown.bench is not None:
-            _draw_progress(shown.bench, shown.rows)
+        if was_running and view.bench is not None:
+            _draw_progress(view.bench, view.rows)
         choose_by_name(
             "Choices are judged by",
             tuple(_RULES),
@@ -225,41 +220,41 @@ def draw_matrix(shown: Shown) -> Cell | None:
             names=_RULES,
             shape="segments",
             on_change=_redraw,
-            help="Paper’s rule: the answer occurs in the response, which also counts a response that lists all "
-            "choices. Strict rule: exactly one choice is named.",
+            help="Paper’s rule: the response contains the answer, even if it lists all choices. Strict rule: the "
+            "response names exactly one choice.",
         )
-        rows = shown.rows
+        rows = view.rows
         cell = chosen_cell(rows, running=was_running)
-        _draw_table(rows, cell, shown.header.run_id)
+        _draw_table(rows, cell, view.header.run_id)
         if cell is None:
-            st.caption("Choose a cell to look into it, also while the run goes on.")
+            st.caption("Choose a cell to see its details, also during the run.")
         else:
             _ask_cell(rows, cell)
         if not was_running:
-            offer_csv(lambda: cells_frame(shown.rows), f"{shown.header.run_id}-matrix", "Download the matrix")
-        if st.session_state.pop("debug_picked", False) or (was_running and not shown.running):
-            st.rerun()  # what stands beside the matrix belongs to the whole page
+            offer_csv(lambda: cells_frame(view.rows), f"{view.header.run_id}-matrix", "Download the matrix")
+        if st.session_state.pop("debug_picked", False) or (was_running and not view.running):
+            st.rerun()  # the panel next to the matrix is outside this fragment
 
     live()
-    return chosen_cell(shown.rows, running=was_running)
+    return chosen_cell(view.rows, running=was_running)
 
 
 def chosen_cell(rows: Sequence[Row], *, running: bool) -> Cell | None:
-    """Return the cell in the address; else, once the run is over, the first wrong answer or the first cell."""
+    """Return the cell in the URL; otherwise, after the run, the first wrong answer or the first cell."""
     cells = [cell for row in rows for cell in row.cells]
-    wanted = next((cell for cell in cells if address_of(cell) == st.query_params.get("cell")), None)
-    if wanted is not None or running:
-        return wanted
+    in_url = next((cell for cell in cells if address_of(cell) == st.query_params.get("cell")), None)
+    if in_url is not None or running:
+        return in_url
     return next((cell for cell in cells if cell.verdict(chosen_rule()) in _WRONG), cells[0] if cells else None)
 
 
 def address_of(cell: Cell) -> str:
-    """Return a cell as it stands in the address, its trial counted from 1."""
+    """Return a cell as a URL parameter; its trial is counted from 1."""
     return f"{cell.trial + 1}:{cell.format}:{cell.question_type}"
 
 
 def chosen_rule() -> Rule:
-    """Return the rule by which answers with choices are judged here."""
+    """Return the rule by which answers with choices are judged on this page."""
     return "mcq_strict" if st.query_params.get("rule") == "mcq_strict" else "mcq_loose"
 
 
@@ -274,14 +269,14 @@ def _go(cell: Cell) -> None:
 
 
 def _draw_progress(bench: BenchRun, rows: Sequence[Row]) -> None:
-    now = bench.progress
+    progress = bench.progress
     cells = [cell.state != "waiting" for row in rows for cell in row.cells]
-    figures = f"{sum(cells)} of {max(1, len(cells))} answers · {now.done} of {now.planned} trials"
-    if now.calls:
+    figures = f"{sum(cells)} of {max(1, len(cells))} answers · {progress.done} of {progress.planned} trials"
+    if progress.calls:
         calls = [event.call for events in bench.snapshot().values() for event in events if isinstance(event, Called)]
         unknown = any(call.cost_usd is None and call.error is None for call in calls)
-        cost = "cost unknown" if unknown else money(now.cost_usd)
-        figures += f" · {now.calls:,} calls · {now.tokens:,} tokens · {cost}"
+        cost = "cost unknown" if unknown else money(progress.cost_usd)
+        figures += f" · {progress.calls:,} calls · {progress.tokens:,} tokens · {cost}"
     with st.container(horizontal=True, vertical_alignment="center"):
         st.progress(min(1.0, sum(cells) / max(1, len(cells))), text=figures.replace("$", r"\$"))
         st.button(
@@ -289,29 +284,29 @@ def _draw_progress(bench: BenchRun, rows: Sequence[Row]) -> None:
             icon=":material/stop:",
             on_click=in_callback(bench.stop),
             key="debug_stop",
-            **only("run", help="Finished trials are kept, and what the others were told: the run can go on later."),
+            **only("run", help="Finished trials and all replies are stored, so the run can be resumed."),
         )
 
 
 def _draw_table(rows: Sequence[Row], cell: Cell | None, run_id: str) -> None:
-    """Draw the verdicts; a click on one chooses its cell, one beside them its arm."""
+    """Draw the verdicts; a click on a verdict chooses its cell, a click next to the verdicts its arm."""
     key = f"debug_matrix_{run_id}"
 
     def pick() -> None:
-        picked = st.session_state[key].selection.cells
-        # the browser also reports what was set here
-        if picked and picked[0][0] < len(rows) and picked != st.session_state.get("debug_matrix_set"):
-            row, column = rows[picked[0][0]], str(picked[0][1])
-            here = cell.trial if cell else 0
-            _go(next((one for one in row.cells if _trial(one.trial) == column), _of_trial(row, here)))
+        clicked = st.session_state[key].selection.cells
+        # the browser also reports a selection that this page has set
+        if clicked and clicked[0][0] < len(rows) and clicked != st.session_state.get("debug_matrix_set"):
+            row, column = rows[clicked[0][0]], str(clicked[0][1])
+            same_trial = _of_trial(row, cell.trial if cell else 0)
+            _go(next((target for target in row.cells if _trial(target.trial) == column), same_trial))
 
     if cell is not None:
-        place = next(n for n, row in enumerate(rows) if cell in row.cells)
-        here = [(place, _trial(cell.trial))]
-        held = st.session_state.get(key)
-        if not held or list(held["selection"]["cells"]) != here:
-            st.session_state[key] = {"selection": {"rows": [], "columns": [], "cells": here}}
-            st.session_state["debug_matrix_set"] = here
+        row_number = next(n for n, row in enumerate(rows) if cell in row.cells)
+        selected = [(row_number, _trial(cell.trial))]
+        state = st.session_state.get(key)
+        if not state or list(state["selection"]["cells"]) != selected:
+            st.session_state[key] = {"selection": {"rows": [], "columns": [], "cells": selected}}
+            st.session_state["debug_matrix_set"] = selected
     frame = matrix_frame(rows, chosen_rule())
     trials = [column for column in frame.columns if column.startswith("Trial ")]
     colours = {MARK[verdict]: _INK[VERDICT[verdict][1]][is_dark()] for verdict in MARK}
@@ -336,24 +331,31 @@ def _draw_table(rows: Sequence[Row], cell: Cell | None, run_id: str) -> None:
 
 
 def _ask_cell(rows: Sequence[Row], cell: Cell) -> None:
-    """Ask for arm and trial: the way to a cell by keyboard, and on a narrow screen."""
+    """Ask for arm and trial: the way to a cell by keyboard and on a narrow screen."""
     by_arm: dict[Arm, Row] = {(row.format, row.question_type): row for row in rows}
-    trials = sorted({one.trial for row in rows for one in row.cells})
+    trials = sorted({other.trial for row in rows for other in row.cells})
 
     def go() -> None:
         _go(_of_trial(by_arm[st.session_state["debug_arm"]], st.session_state["debug_trial"]))
 
-    left, right = st.columns([3, 2])
-    here: Arm = (cell.format, cell.question_type)
+    arm_column, trial_column = st.columns([3, 2])
+    current_arm: Arm = (cell.format, cell.question_type)
     choose(
-        "Arm", list(by_arm), "debug_arm", names=lambda a: arm(*a), where=left, chosen=here, bound=False, on_change=go
+        "Arm",
+        list(by_arm),
+        "debug_arm",
+        names=lambda a: arm(*a),
+        where=arm_column,
+        chosen=current_arm,
+        bound=False,
+        on_change=go,
     )
     choose(
         "Trial",
         trials,
         "debug_trial",
         names=lambda n: str(n + 1),
-        where=right,
+        where=trial_column,
         chosen=cell.trial,
         bound=False,
         on_change=go,

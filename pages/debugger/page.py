@@ -1,4 +1,4 @@
-"""Debug one case: every arm by one click, a matrix of verdicts, what was sent and came back, edits and variants."""
+"""Debug one case: run all arms, read the matrix of verdicts and every request and reply, edit, and run again."""
 
 import pandas as pd
 import streamlit as st
@@ -16,7 +16,7 @@ from core.store.fold import fold_if_free
 from core.store.queries.runs import Run
 from core.text.questions import question_kind
 from core.words import ROLE
-from pages.debugger.matrix import Shown, current, draw_matrix, draw_resume, leave
+from pages.debugger.matrix import BenchView, current, draw_matrix, draw_resume, leave
 from pages.debugger.setup import ask_and_run
 from pages.debugger.step import draw_cell
 from pages.debugger.variants import draw_before_after, draw_edit, draw_edit_all, draw_variants
@@ -30,71 +30,69 @@ from pages.kit.page import show
 from pages.kit.seats import case_label
 from pages.kit.tables import draw_table
 
-_FEW = 8
-"""Sessions up to which the list is shown at full height."""
+_FULL_HEIGHT = 8
+"""A list of at most this many sessions is shown at full height."""
 
 
 def draw_page() -> None:
-    """Draw the run in the address, or what a new one needs."""
-    if (shown := current()) is not None:
-        draw_run(shown)
+    if (view := current()) is not None:
+        draw_run(view)
         return
     if "run" in st.query_params or "trial" in st.query_params:
-        st.info("The run in this address is not stored here; start a new one.", icon=":material/search_off:")
+        st.info("The run in this URL is not stored here. Start a new one.", icon=":material/search_off:")
         draw_resume(st.query_params.get("run", ""))
     else:
         st.caption(
-            "Why did it miss this one? Choose or paste a case and run every way of asking at once; then look into "
-            "each answer, change what was sent, and run it again. The reference cast needs no key and no network."
+            "Choose or paste a case, run it in every arm, read each request and reply, edit, and run again. The "
+            "reference cast needs no key and no network."
         )
     ask_and_run()
     draw_earlier()
 
 
 def draw_earlier() -> None:
-    """List the runs of one case that are stored; a click opens one."""
     fold_if_free(Store())
-    if not (found := ask(sessions)):
+    if not (stored := ask(sessions)):
         return
     st.subheader("Earlier sessions", anchor=False)
     table = pd.DataFrame(
         [
             {
                 "Name": label_of_run(run.run_id).name or None,
-                "Case": case_label(one.case) + prompts,
+                "Case": case_label(session.case) + prompts,
                 "Played by": players(run),
                 "Asked": counted(len(run.arms), "arm"),
                 "Trials": f"{run.done} of {run.planned}",
                 "When (UTC)": when(run.created_at),
             }
-            for one in found
-            for run in [one.run]
-            for prompts in [" · prompts edited" if one.edited_from and one.case.dataset != EDITED else ""]
+            for session in stored
+            for run in [session.run]
+            for prompts in [" · prompts edited" if session.edited_from and session.case.dataset != EDITED else ""]
         ]
     )
     draw_table(
         table,
         "debug_earlier",
-        on_row=lambda row: st.query_params.update(run=found[row].run.run_id),
-        height=290 if len(found) > _FEW else "content",
+        on_row=lambda row: st.query_params.update(run=stored[row].run.run_id),
+        height=290 if len(stored) > _FULL_HEIGHT else "content",
         download="",
         alt="Earlier sessions",
     )
-    st.caption("A click opens a session; there it can be given a name.")
+    st.caption("Click a session to open it. You can name it there.")
 
 
-def draw_run(shown: Shown) -> None:
-    """Draw the matrix, the chosen cell beside it, and the editor of its step below."""
-    draw_head(shown)
-    draw_before_after(shown)
-    left, right = st.columns(2, gap="small")
-    with left:
-        cell = draw_matrix(shown)
-    record = shown.record(cell.trial) if cell else None
+def draw_run(view: BenchView) -> None:
+    """Draw the matrix, the chosen cell next to it, and the editor of its step below."""
+    draw_head(view)
+    draw_before_after(view)
+    matrix_column, cell_column = st.columns(2, gap="small")
+    with matrix_column:
+        cell = draw_matrix(view)
+    record = view.record(cell.trial) if cell else None
     if cell is None or record is None:
         return
-    stored = not shown.running and any(isinstance(event, Finished) for event in record.events)
-    with right:
+    stored = not view.running and any(isinstance(event, Finished) for event in record.events)
+    with cell_column:
         step = draw_cell(cell, record, steps_of_trial(record), stored=stored)
     if step is not None:
         st.divider()
@@ -103,19 +101,19 @@ def draw_run(shown: Shown) -> None:
         draw_edit(record, step, variants)
         draw_variants(step, variants)
     elif step is not None:
-        then = "once the run is over" if shown.running else "only in a trial that came to its end; this one was stopped"
-        st.caption(f"Messages can be edited and run again {then}.")
-    draw_edit_all(shown)
+        condition = "after the run" if view.running else "only in a finished trial; this trial was stopped"
+        st.caption(f"Messages can be edited and run again {condition}.")
+    draw_edit_all(view)
 
 
-def draw_head(shown: Shown) -> None:
-    """Draw what is shown: the case with its answer, who plays, and how the run ended."""
-    header, case, bench = shown.header, shown.case, shown.bench
-    name = "" if shown.single else label_of_run(header.run_id).name
+def draw_head(view: BenchView) -> None:
+    """Draw the case with its answer, the cast and settings, and how the run ended."""
+    header, case, bench = view.header, view.case, view.bench
+    name = "" if view.single else label_of_run(header.run_id).name
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
         st.subheader(plain(name or case_label(case)), anchor=False, width="content")
         with st.container(horizontal=True, width="content"):
-            if header.source == "bench" and not shown.single and not shown.running:
+            if header.source == "bench" and not view.single and not view.running:
                 draw_label(header.run_id, f"{case_label(case)}, {players(header)}")
             st.button("Another case", icon=":material/add:", on_click=leave, key="debug_new")
     settings = [
@@ -133,19 +131,18 @@ def draw_head(shown: Shown) -> None:
     st.markdown(f"Right answer **{plain(case.answer)}** :gray[· {' · '.join(settings)}]")
     draw_pictures_folded(case, "debug_run")
     if bench is not None:
-        now = bench.progress
+        progress = bench.progress
         if bench.error:
             st.error(plain(bench.error), icon=":material/cloud_off:")
-        elif bench.stopped and not shown.running:
-            st.info(f"The run was stopped: {now.done} of {now.planned} trials came to their end and are stored.")
-        draw_remembered(now.remembered, now.unused)
-    ended = sum(any(isinstance(event, Finished) for event in events) for events in shown.events.values())
-    if not shown.running and not shown.single and ended < header.trials:
+        elif bench.stopped and not view.running:
+            st.info(f"The run was stopped: {progress.done} of {progress.planned} trials finished and are stored.")
+        draw_remembered(progress.remembered, progress.unused)
+    ended = sum(any(isinstance(event, Finished) for event in events) for events in view.events.values())
+    if not view.running and not view.single and ended < header.trials:
         draw_resume(header.run_id)
 
 
 def players(run: RunHeader | Run) -> str:
-    """Return who plays in a run, in a few words."""
     roles = [seat.role for seat in framework(run.protocol).seats]
     cast = {role: str(getattr(run, role, None) or run.settings.get(role) or "") for role in roles}
     if not any(map(is_model, cast.values())):

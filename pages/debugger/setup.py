@@ -1,4 +1,4 @@
-"""Asks for a case (chosen or pasted), a cast and the arms, and starts every arm of the case by one button."""
+"""The form that starts a run of one case: the case (chosen or pasted), the cast and the arms."""
 
 import hashlib
 from contextlib import suppress
@@ -38,15 +38,15 @@ from pages.kit.seats import (
 from pages.kit.visitor import only
 
 _read = st.cache_data(max_entries=16, show_spinner=False)(read_pasted)
-_FEW = tuple(arm for arm in paper_arms(framework()) if arm[0] == "multi_turn")
-"""Arms that a model is asked in at first: its conversation, as the publication asks after it."""
-_SIZES = {"few": f"Conversation: {len(_FEW)} arms", "all": f"Every arm: {len(ALL_ARMS)}"}
+_DEFAULT_ARMS = tuple(arm for arm in paper_arms(framework()) if arm[0] == "multi_turn")
+"""The arms that are chosen by default if a model plays: those of the publication after a conversation."""
+_SIZES = {"few": f"Conversation: {len(_DEFAULT_ARMS)} arms", "all": f"Every arm: {len(ALL_ARMS)}"}
 _SOURCES = {"choose": "Library and imports", "paste": "Paste a vignette"}
 _PLACEHOLDER = "A 54-year-old woman has had … What is the most likely diagnosis?\nA. …\nB. …\nC. …\nD. …\nAnswer: B"
 
 
 def ask_and_run() -> None:
-    """Draw case, cast and settings, and the button that runs every arm."""
+    """Draw case, cast, arms and settings, and the button that starts the run."""
     if choose("Case from", list(_SOURCES), "debug_source", names=_SOURCES, shape="segments") == "paste":
         case = ask_pasted()
     else:
@@ -57,9 +57,9 @@ def ask_and_run() -> None:
     for roles in (("doctor", "patient"), ("grader", "summariser")):
         for column, role in zip(st.columns(2), roles, strict=True):
             with column:
-                chosen[role] = ask_seat("debug", role, beside=chosen.get("doctor", ""))
+                chosen[role] = ask_seat("debug", role, doctor=chosen.get("doctor", ""))
     names = CastNames(**chosen)
-    # what a model is asked costs: it is asked in a few arms first
+    # requests to a model cost money, so the default is a few arms
     few = any(map(is_model, filter(None, names.values()))) and (
         choose(
             "Arms",
@@ -67,7 +67,7 @@ def ask_and_run() -> None:
             "debug_size",
             names=_SIZES,
             shape="segments",
-            help="What a model is asked costs. Either can be narrowed or widened under More settings.",
+            help="Requests to a model cost money. Change the arms under More settings.",
         )
         == "few"
     )
@@ -81,42 +81,48 @@ def ask_and_run() -> None:
     ready = problem is None and case is not None
     with st.container(horizontal=True, vertical_alignment="center"):
         label = "Run every arm" if campaign.arms == ALL_ARMS else "Run the chosen arms"
-        pressed = st.button(
+        run = st.button(
             label, type="primary", icon=":material/play_arrow:", key="debug_run", **only("run", disabled=not ready)
         )
         if ready:
             words = f"{counted(len(campaign.arms), 'arm')} × {counted(campaign.trials, 'trial')}"
-            with suppress(AnamnesisError):  # what is wrong is said when it is started
+            with suppress(AnamnesisError):  # the start reports any error
                 full = in_full(campaign, registry())
                 words += f". {plain(estimate(full, registry(), CALLS_AT_ONCE, arms_side_by_side=True).in_words)}"
-                words += "".join(f" Note that {plain(mark)}." for mark in remarks_of(full))
+                words += "".join(f" Note that {plain(remark)}." for remark in remarks_of(full))
             st.markdown(f":gray[{words}]")
-    if pressed and ready:
+    if run and ready:
         with faults_said():
             adopt(start_bench(campaign))
 
 
 def _ask_settings(case: Case | None, names: CastNames, *, few: bool) -> Campaign:
-    """Ask for all else there is to choose; returns what is to be run, of no case while there is none yet."""
+    """Ask for all other settings; return the campaign, without a case while none is chosen."""
     left, right = st.columns(2, gap="large")
     with left:
-        # controls of few arms are others than those of all: each begins with what is usual for it
-        arms = ask_arms("debug_few" if few else "debug", framework(), _FEW if few else ())
+        # few arms and all arms have separate controls, each with its own default
+        arms = ask_arms("debug_few" if few else "debug", framework(), _DEFAULT_ARMS if few else ())
         numbers = st.columns(3)
         trials = numbers[0].number_input(
             "Trials", 1, 20, 3, key="debug_trials", persist_state="session", help="Repetitions, each with its own seed."
         )
         seed = numbers[1].number_input(
-            "Seed", 0, 2**31 - 1, 20, key="debug_seed", persist_state="session", help="Another seed, another wording."
+            "Seed",
+            0,
+            2**31 - 1,
+            20,
+            key="debug_seed",
+            persist_state="session",
+            help="Another seed changes the wording.",
         )
         cap = numbers[2].number_input(
-            "Cap of messages",
+            "Max messages",
             4,
             200,
             30,
             key="debug_cap",
             persist_state="session",
-            help="The doctor's prompt counts as one.",
+            help="The doctor’s prompt counts as one message.",
         )
     with right:
         persona = ask_persona("debug")
@@ -127,8 +133,8 @@ def _ask_settings(case: Case | None, names: CastNames, *, few: bool) -> Campaign
             "Ask the doctor's belief after every reply",
             key="debug_probe",
             persist_state="session",
-            help="A silent question to the doctor's model, outside the dialogue, with a cost of its own. The "
-            "reference doctor shows its belief anyway.",
+            help="An extra request to the doctor’s model, outside the dialogue, at extra cost. The reference doctor "
+            "always reports its belief.",
         )
     settings = read_settings(
         framework(),
@@ -140,7 +146,7 @@ def _ask_settings(case: Case | None, names: CastNames, *, few: bool) -> Campaign
         cases=(case,) if case else (),
         case_set=case.case_key.replace("/", ":", 1) if case else "",
         arms=arms,
-        # a pasted case has no data set, so the library's answers stand in for it
+        # a pasted case has no data set, so the library’s answers are the other choices
         many_choices=choices_of(data_set)
         if case is None or data_set in datasets()
         else (*choices_of(LIBRARY), case.answer),
@@ -152,24 +158,24 @@ def _ask_settings(case: Case | None, names: CastNames, *, few: bool) -> Campaign
 
 
 def ask_pasted() -> Case | None:
-    """Ask for a pasted case, whose parts can be edited; ``None`` until there is one, with what is missing said."""
+    """Ask for a pasted case with editable parts; ``None`` with a message while the case is incomplete."""
     text = st.text_area(
         "Vignette, question, choices and answer",
         key="debug_paste",
         height=180,
         placeholder=_PLACEHOLDER,
         persist_state="session",
-        help="Choices as A–J or 1–9, one a line or in one line, right after the question; the answer after “Answer:”. "
-        "Or a row of a data set as JSON, or as CSV with its header, in any format that can be imported.",
+        help="Choices as A–J or 1–9 right after the question, then the answer after “Answer:”. Or a row of a data set "
+        "as JSON, or as CSV with its header.",
     )
     if not (text or "").strip():
-        st.caption("Paste a vignette, then press Ctrl+Enter: what is recognised appears below and can be corrected.")
+        st.caption("Paste a vignette and press Ctrl+Enter. The recognised parts appear below and can be corrected.")
         return None
     pasted = _read(text)
-    about = hashlib.sha256(text.encode(errors="replace")).hexdigest()[:8]
-    key = f"debug_paste_{{}}_{about}".format
+    text_hash = hashlib.sha256(text.encode(errors="replace")).hexdigest()[:8]
+    key = f"debug_paste_{{}}_{text_hash}".format
     with st.container(border=True):
-        st.markdown("**Recognised**", help="Correct whatever was read wrongly: the run uses what stands here.")
+        st.markdown("**Recognised**", help="The run uses these texts. Correct them if needed.")
         for note in pasted.notes:
             st.markdown(f":orange[:material/info:] {plain(note)}")
         vignette = st.text_area(
@@ -178,12 +184,12 @@ def ask_pasted() -> Case | None:
             key=key("vignette"),
             height=150,
             persist_state="session",
-            help="What the patient holds. The question never belongs here.",
+            help="What the patient knows, without the question.",
         )
         question = st.text_input("Question", pasted.question, key=key("question"), persist_state="session")
         left, right = st.columns(2)
         choices = left.text_area(
-            "Choices, one a line", "\n".join(pasted.choices), key=key("choices"), height=130, persist_state="session"
+            "Choices, one per line", "\n".join(pasted.choices), key=key("choices"), height=130, persist_state="session"
         )
         answer = right.text_input(
             "Right answer",
@@ -200,10 +206,10 @@ def ask_pasted() -> Case | None:
             where=right,
             bound=False,
             persist=True,
-            help="The doctor is told its specialty; none is named for Other.",
+            help="The doctor’s prompt names the specialty, except Other.",
         )
-        titled = st.empty()
-        _draw_sections(vignette or "", about)
+        title_place = st.empty()
+        _draw_sections(vignette or "", text_hash)
         try:
             edited = replace(
                 pasted,
@@ -213,13 +219,13 @@ def ask_pasted() -> Case | None:
                 question=question or "",
                 choices=tuple((choices or "").splitlines()),
             )
-            title = titled.text_input(
+            title = title_place.text_input(
                 "Title",
                 key=key("title"),
                 max_chars=LONGEST_TITLE,
                 placeholder=case_of(edited).case_key.partition("/")[2],
                 persist_state="session",
-                help="What the case is called from now on, on every page.",
+                help="The name of the case on every page.",
             )
             return set_apart(case_of(edited, title or ""))
         except UsageError as error:
@@ -227,25 +233,25 @@ def ask_pasted() -> Case | None:
             return None
 
 
-def _draw_sections(vignette: str, about: str) -> None:
-    """Draw the vignette's sentences by section, by rule or as a model sorts them; what it invents is counted."""
-    found = sections_of(vignette)
-    if not found:
+def _draw_sections(vignette: str, text_hash: str) -> None:
+    """Draw the vignette’s sentences by section, sorted by rule or by a model."""
+    sentences = sections_of(vignette)
+    if not sentences:
         return
 
-    with st.expander(f"Sections of the vignette ({len({section for section, _ in found})})"):
-        if st.toggle("Split with a model", key=f"debug_sections_{about}"):
-            made = draw_question(
+    with st.expander(f"Sections of the vignette ({len({section for section, _ in sentences})})"):
+        if st.toggle("Split with a model", key=f"debug_sections_{text_hash}"):
+            split = draw_question(
                 "debug_sections",
                 "Split with the model",
                 lambda voice, pack: split_by_model(voice, pack, vignette),
                 vignette,
             )
-            if isinstance(made, SplitByModel):
+            if isinstance(split, SplitByModel):
                 st.caption(
-                    f"Rejected because it is not in the vignette: {made.invented}. Sorted by rule: {made.by_rule}."
+                    f"Sentences not in the vignette, rejected: {split.invented}; sorted by rule: {split.by_rule}."
                 )
-                found = made.sections or found
-        for section in dict.fromkeys(section for section, _ in found):
-            text = " ".join(sentence for held, sentence in found if held == section)
+                sentences = split.sections or sentences
+        for section in dict.fromkeys(section for section, _ in sentences):
+            text = " ".join(sentence for part, sentence in sentences if part == section)
             st.markdown(f"**{SECTION[section]}**  \n{plain(text)}")

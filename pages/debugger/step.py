@@ -1,4 +1,4 @@
-"""One cell of the matrix, and its step: what was sent, what came back, how it was judged, and what is around it."""
+"""One cell of the matrix and one step of its trial: request, reply, grading, conversation and analyses."""
 
 from collections.abc import Iterable, Sequence
 from itertools import groupby
@@ -26,40 +26,40 @@ _VIEWS = {
     "sent": "What was sent", "back": "What came back", "grading": "Grading", "conversation": "Conversation",
     "facts": "Facts", "belief": "Belief", "why": "Why",
 }  # fmt: skip
-_OF_TWO = ("facts", "belief", "why")
-_SHORT = 320
+_TWO_SEATS = ("facts", "belief", "why")
+_ANSWER_CHARS = 320
 
 
 def draw_cell(cell: Cell, record: TrialRecord, steps: Sequence[Step], *, stored: bool) -> Step | None:
-    """Draw a cell and return the step of its trial that is looked at."""
-    asked = (cell.format, cell.question_type)
-    st.subheader(f"{arm(*asked)} · trial {cell.trial + 1}", anchor=False)
+    """Draw a cell and return the chosen step of its trial."""
+    cell_arm = (cell.format, cell.question_type)
+    st.subheader(f"{arm(*cell_arm)} · trial {cell.trial + 1}", anchor=False)
     verdicts = badges(cell.reason, cell.verdicts.items())
-    st.markdown(verdicts or ":gray-badge[:material/hourglass_empty: Not there yet]")
+    st.markdown(verdicts or ":gray-badge[:material/hourglass_empty: No answer yet]")
     if cell.response:
-        st.markdown(plain(bare_answer(cell.response, _SHORT)))
+        st.markdown(plain(bare_answer(cell.response, _ANSWER_CHARS)))
     elif cell.detail:
         st.markdown(f":gray[{plain(cell.detail)}]")
     step = None
     if steps:
-        mine = [s for s in steps if (s.format, s.question_type) == asked]
-        offered = {step.key: step for step in (*mine, *(s for s in steps if s.format is None))}
+        answer_steps = [s for s in steps if (s.format, s.question_type) == cell_arm]
+        by_key = {step.key: step for step in (*answer_steps, *(s for s in steps if s.format is None))}
         chosen = choose_by_name(
             "Step",
-            list(offered),
+            list(by_key),
             "step",
             "debug_step",
-            default=next(iter(offered)),
+            default=next(iter(by_key)),
             clears=("left", "right"),
-            names=lambda key: _in_words(offered[key]),
-            help="Steps of this answer first, then every message of the trial's conversation.",
+            names=lambda key: _step_label(by_key[key]),
+            help="The steps of this answer, then the messages of the conversation.",
         )
-        step = offered[chosen]
+        step = by_key[chosen]
     else:
         st.caption("This trial has no steps yet.")
     views = list(_VIEWS)
-    if seat_of(framework(record.header.protocol), "staff"):  # the others are read for a doctor and a patient alone
-        views = [view for view in views if view not in _OF_TWO]
+    if seat_of(framework(record.header.protocol), "staff"):  # these views assume a doctor and a patient only
+        views = [view for view in views if view not in _TWO_SEATS]
     view = choose_by_name(
         "Look at", views, "view", "debug_view", default="sent", names=_VIEWS, shape="segments", hidden=True
     )
@@ -77,33 +77,33 @@ def draw_cell(cell: Cell, record: TrialRecord, steps: Sequence[Step], *, stored:
     elif view == "belief":
         draw_belief(record.case, record.events, key)
     elif view == "why":
-        draw_why(record.case, record.events, key, arm=asked)
+        draw_why(record.case, record.events, key, arm=cell_arm)
     return step
 
 
-def _in_words(step: Step) -> str:
+def _step_label(step: Step) -> str:
     text = " ".join((step.response or "").replace("**", "").split())
     beginning = f": {text[:60]}{'…' if len(text) > 60 else ''}" if text else ""
     return f"{step.title}{beginning}"
 
 
 def badges(reason: Verdict | None, verdicts: Iterable[tuple[Rule, Verdict]]) -> str:
-    """Return why an answer is excluded and its verdicts as badges; each with its rule where there are several."""
+    """Return the reason of exclusion and the verdicts as badges, each with its rule if there are several."""
     pairs = list(verdicts)
-    shown = [badge(reason)] if reason is not None else []
+    texts = [badge(reason)] if reason is not None else []
     for rule, verdict in pairs:
         note = f" :gray[{RULE_SHORT[rule]}]" if len(pairs) > 1 and RULE_SHORT[rule] else ""
-        shown.append(f"{badge(verdict)}{note}")
-    return " · ".join(shown)
+        texts.append(f"{badge(verdict)}{note}")
+    return " · ".join(texts)
 
 
 def draw_conversation(record: TrialRecord, key: str, *, stored: bool) -> None:
-    """Draw the dialogue of a trial with the ways on: files, its transcript, its branches, and the form to fork it."""
+    """Draw the dialogue of a trial with its files, links to its transcript and branches, and the fork form."""
     with st.container(height=520, border=True, gap="xxsmall", autoscroll=False, key=f"{key}_chat"):
         draw_chat(record.events, None)
     if not stored:
         draw_take_away_unstored([(record.case, record.events, None)], key)
-        st.caption("It can be forked when its trial has come to its end.")
+        st.caption("The conversation can be forked when its trial has finished.")
         return
     with st.container(horizontal=True, vertical_alignment="center"):
         draw_take_away([record.trial_id], key)
@@ -114,30 +114,31 @@ def draw_conversation(record: TrialRecord, key: str, *, stored: bool) -> None:
 
 
 def draw_grading(cell: Cell, steps: Sequence[Step]) -> None:
-    """Draw the judging of a cell's answer."""
     if not cell.verdicts and cell.reason is None:
         st.caption("This answer has not been judged yet.")
         return
     if cell.reason is not None:
         st.markdown(f"{badge(cell.reason)} {plain(cell.detail)}")
-        st.caption("This answer is excluded: it counts neither as right nor as wrong.")
+        st.caption("This answer is excluded from accuracy.")
     for rule, verdict in cell.verdicts.items():
         st.markdown(f"{badge(verdict)} {RULE[rule]}")
     if cell.extracted:
-        st.markdown(f"Read out of the answer: **{plain(cell.extracted)}**")
+        st.markdown(f"Read as: **{plain(cell.extracted)}**")
     if cell.question_type not in GRADED_TYPES:
-        st.caption("Answers with choices are judged by two stated rules; no grader is asked.")
+        st.caption("Answers with choices are judged by two rules, without a grader.")
         return
     if cell.grader:
-        by = plain(model_name(cell.grader)) if is_model(cell.grader) else "the reference grader, by names and synonyms"
-        st.caption(f"Judged by {by}")
+        grader = (
+            plain(model_name(cell.grader)) if is_model(cell.grader) else "the reference grader, by names and synonyms"
+        )
+        st.caption(f"Judged by {grader}")
     for step in steps:
-        mine = (step.format, step.question_type) == (cell.format, cell.question_type)
-        if mine and step.kind in ("extract", "judge"):
+        of_answer = (step.format, step.question_type) == (cell.format, cell.question_type)
+        if of_answer and step.kind in ("extract", "judge"):
             with st.container(border=True):
                 st.markdown(f"**{step.title.partition(',')[0]}**")
                 draw_sent(step, figures=False)
-                st.caption("What came back")
+                st.caption("Reply")
                 draw_response(step)
 
 
@@ -146,29 +147,29 @@ PART = {
     "examination": "Examination", "question": "Question", "instruction": "Instructions", "message": "Message",
 }  # fmt: skip
 SENDER: dict[Role, str] = {"system": "System", "user": "User", "assistant": "Assistant"}
-_LONG = 900
-"""Characters of a message that is not opened by itself."""
-_SCROLLED = 6_000
-"""Characters from which a text scrolls in a box of its own."""
+_OPEN_CHARS = 900
+"""Longer messages start folded up (characters)."""
+_SCROLL_CHARS = 6_000
+"""Longer texts scroll in a box (characters)."""
 
 
 def draw_sent(step: Step, *, figures: bool = True) -> None:
-    """Draw every message of a step, the dialogue's together, and what the call took."""
+    """Draw every message of a step’s request, with the dialogue folded together, and the call’s figures."""
     if step.note:
         st.info(plain(step.note), icon=":material/info:")
     if not step.messages and not step.not_again:
-        st.caption("Nothing is known of what was sent in this step.")
+        st.caption("The request of this step is not stored.")
     for dialogue, group in groupby(step.messages, key=lambda message: message.part == "dialogue"):
         messages = list(group)
         if dialogue and len(messages) > 1:
             length = sum(len(message.content) for message in messages)
-            with st.expander(f"Dialogue · {len(messages)} messages", expanded=length <= _LONG):
+            with st.expander(f"Dialogue · {len(messages)} messages", expanded=length <= _OPEN_CHARS):
                 for message in messages:
-                    said = f"**{SENDER[message.role]}** :gray[· {source_words(message)}]  \n{plain(message.content)}"
-                    st.markdown(said)
+                    text = f"**{SENDER[message.role]}** :gray[· {source_words(message)}]  \n{plain(message.content)}"
+                    st.markdown(text)
             continue
         for message in messages:
-            with st.expander(label_of(message), expanded=len(message.content) <= _LONG):
+            with st.expander(label_of(message), expanded=len(message.content) <= _OPEN_CHARS):
                 _draw_raw(message.content)
                 if message.source_hash:
                     st.caption(f"Hash of the prompt's file: `{message.source_hash}`")
@@ -177,13 +178,13 @@ def draw_sent(step: Step, *, figures: bool = True) -> None:
 
 
 def label_of(message: Part) -> str:
-    """Return role, kind and source of a message in words, as Markdown."""
-    joined = ", joined to the one before" if message.joined else ""
+    """Return role, part and source of a message as Markdown."""
+    joined = ", joined to the message before" if message.joined else ""
     return f"{SENDER[message.role]} · {PART[message.part]}{joined} :gray[· {source_words(message)}]"
 
 
 def source_words(message: Part) -> str:
-    """Return where a message's words come from, as Markdown; messages of the dialogue are counted from 1."""
+    """Return the source of a message as Markdown; messages of the dialogue are counted from 1."""
     if message.turn is not None:
         return f"message {message.turn + 1}"
     if message.part == "dialogue":
@@ -192,18 +193,16 @@ def source_words(message: Part) -> str:
 
 
 def _draw_raw(text: str) -> None:
-    """Draw text exactly as it is, letter by letter."""
-    st.code(text, language=None, wrap_lines=True, height=420 if len(text) > _SCROLLED else "content")
+    st.code(text, language=None, wrap_lines=True, height=420 if len(text) > _SCROLL_CHARS else "content")
 
 
 def draw_response(step: Step) -> None:
-    """Draw what came back, raw, or why nothing did."""
     call = step.call
     if step.response is not None:
         _draw_raw(step.response)
     else:
-        by_rule = "Decided by rule." if step.would_be_sent and step.reason is None else "Nothing came back."
-        st.markdown(f"{badges(step.reason, step.verdicts)} {plain(step.detail) or by_rule}")
+        explanation = "Decided by rule." if step.would_be_sent and step.reason is None else "No reply."
+        st.markdown(f"{badges(step.reason, step.verdicts)} {plain(step.detail) or explanation}")
     if call is not None:
         draw_reasoning(call.reasoning)
         if call.error:
@@ -216,9 +215,9 @@ def draw_response(step: Step) -> None:
 
 
 def draw_figures(call: CallRecord | None) -> None:
-    """Draw tokens, time and cost of a step in one line, and how the model was sampled."""
+    """Draw tokens, latency, cost and sampling settings of a step’s call."""
     if call is None:
-        st.caption("No call to a model is stored for this step: no tokens, no cost.")
+        st.caption("This step has no stored call, so no tokens and no cost.")
         return
     about = "about " if call.tokens_estimated else ""
     cached = f" ({call.cached_tokens:,} of them cached)" if call.cached_tokens else ""
@@ -232,5 +231,5 @@ def draw_figures(call: CallRecord | None) -> None:
         f"{call.completion_tokens:,} out{thought} · {call.latency_s:.2f} s{first} · {price([call])}{source}"
         f"{served}{again}"
     )
-    if settings := {name: held for name, held in call.request.items() if name not in ("messages", "stream_options")}:
+    if settings := {name: value for name, value in call.request.items() if name not in ("messages", "stream_options")}:
         st.caption("Sent with " + ", ".join(f"{plain(name)} {plain(str(value))}" for name, value in settings.items()))

@@ -1,6 +1,6 @@
-"""A step edited and run again: every try is a variant, next to others word by word; edited templates become a pack.
+"""Editing and running again: one step, whose reruns are variants, or the case and prompts of all arms.
 
-And the case or a prompt edited for every arm at once: the run before and the one after, arm by arm.
+Variants are compared word by word, and edited templates can be saved as a prompt pack.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ from core.journal import RunHeader
 from core.live.session import Session
 from core.prompts import Prompt
 from core.words import ROLE
-from pages.debugger.matrix import Shown, adopt, before_after_frame, chosen_rule, session_of
+from pages.debugger.matrix import BenchView, adopt, before_after_frame, chosen_rule, session_of
 from pages.debugger.step import badges, label_of
 from pages.kit.chat import draw_reasoning
 from pages.kit.controls import choose, choose_by_name
@@ -41,15 +41,15 @@ from pages.kit.seats import ask_address, ask_seat, packs, registry, seat_problem
 from pages.kit.tables import draw_table
 from pages.kit.visitor import only
 
-_MARKED: dict[Op, tuple[str, str]] = {
+_DIFF_STYLE: dict[Op, tuple[str, str]] = {
     "delete": ("del", "background: rgba(213, 94, 0, .2); text-decoration: line-through"),
     "insert": ("ins", "background: rgba(0, 114, 178, .2); text-decoration: underline"),
 }
-_TEXT = "white-space: pre-wrap; overflow-wrap: anywhere; line-height: 1.5; font-size: .93rem"
+_TEXT_STYLE = "white-space: pre-wrap; overflow-wrap: anywhere; line-height: 1.5; font-size: .93rem"
 
 
 def draw_texts(before: str | None, after: str | None, missing: str = "nothing") -> None:
-    """Draw two texts beside each other, word by word; ``None`` where a side has none."""
+    """Draw two texts side by side, word by word; ``missing`` is shown for a text that is ``None``."""
     sides: tuple[Op, Op] = ("delete", "insert")
     pieces = word_diff(before or "", after or "")
     for column, text, op in zip(st.columns(2, gap="medium"), (before, after), sides, strict=True):
@@ -61,23 +61,23 @@ def draw_texts(before: str | None, after: str | None, missing: str = "nothing") 
 
 
 def one_side(pieces: Sequence[Piece], op: Op) -> str:
-    """Return one side of a difference as HTML: every text is escaped, so that it stays a text.
+    """Return one side of a difference as HTML, with every text escaped.
 
-    Markdown has no underline and would swallow white space, which matters in a prompt.
+    Not Markdown: it has no underline and drops white space, which matters in a prompt.
     """
-    tag, style = _MARKED[op]
-    shown = [(piece.op, html.escape(piece.text)) for piece in pieces if piece.op in ("equal", op)]
-    marked = [text if kind == "equal" else f'<{tag} style="{style}">{text}</{tag}>' for kind, text in shown]
-    return f'<div style="{_TEXT}">{"".join(marked)}</div>'
+    tag, style = _DIFF_STYLE[op]
+    side = [(piece.op, html.escape(piece.text)) for piece in pieces if piece.op in ("equal", op)]
+    marked = [text if kind == "equal" else f'<{tag} style="{style}">{text}</{tag}>' for kind, text in side]
+    return f'<div style="{_TEXT_STYLE}">{"".join(marked)}</div>'
 
 
 def names_of(variants: Sequence[Variant]) -> dict[str, str]:
-    """Return variant id → its name, the original first."""
+    """Return variant id → name, the original first."""
     return {"original": "Original", **{v.variant_id: f"Variant {n}" for n, v in enumerate(variants, 1)}}
 
 
 def draw_variants(step: Step, variants: Sequence[Variant]) -> None:
-    """Draw the list of variants and the comparison of two; nothing where there is none yet."""
+    """Draw the list of variants and the comparison of two; nothing if there is no variant."""
     if not variants:
         return
     names = names_of(variants)
@@ -95,7 +95,7 @@ def draw_variants(step: Step, variants: Sequence[Variant]) -> None:
         }
         for key, name in names.items()
     ]
-    st.subheader("Variants beside each other", anchor=False)
+    st.subheader("Variants", anchor=False)
     ids = list(names)
     draw_table(
         pd.DataFrame(rows),
@@ -103,9 +103,9 @@ def draw_variants(step: Step, variants: Sequence[Variant]) -> None:
         on_row=lambda row: st.query_params.update(right=ids[row]),
         alt="The variants of this step",
     )
-    left, right = st.columns(2, gap="medium")
-    first = choose_by_name("Left", ids, "left", "debug_left", default=ids[0], names=names, where=left)
-    second = choose_by_name("Right", ids, "right", "debug_right", default=ids[-1], names=names, where=right)
+    first_column, second_column = st.columns(2, gap="medium")
+    first = choose_by_name("Left", ids, "left", "debug_left", default=ids[0], names=names, where=first_column)
+    second = choose_by_name("Right", ids, "right", "debug_right", default=ids[-1], names=names, where=second_column)
     _draw_pair(sides[first], sides[second])
 
 
@@ -122,21 +122,21 @@ def _draw_pair(first: Step | Variant, second: Step | Variant) -> None:
         column.markdown(f"{verdicts}  \n:gray[{plain(model_name(side.model))} · {figures}]")
         if side.extracted:
             column.markdown(f":gray[Read as] {plain(side.extracted)}")
-    st.markdown("**What came back**")
-    draw_texts(first.response, second.response, "Nothing came back.")
+    st.markdown("**Reply**")
+    draw_texts(first.response, second.response, "No reply.")
     for column, side in zip(st.columns(2, gap="medium"), (first, second), strict=True):
         with column:
             draw_reasoning(next((call.reasoning for call in _calls(side)), None))
     differing = [d for d in message_diff(first.messages, second.messages) if d.changed]
-    same = max(len(first.messages), len(second.messages)) - len(differing)
-    st.markdown("**What was sent**")
+    unchanged = max(len(first.messages), len(second.messages)) - len(differing)
+    st.markdown("**Request**")
     for difference in differing:
         before, after = difference.before, difference.after
-        if (shown := after or before) is not None:
-            st.caption(label_of(shown))
+        if (message := after or before) is not None:
+            st.caption(label_of(message))
         draw_texts(before.content if before else None, after.content if after else None, "No such message.")
-    if same:
-        st.caption(f"{same} of the messages {'is' if same == 1 else 'are'} the same on both sides.")
+    if unchanged:
+        st.caption(f"{unchanged} of the messages {'is' if unchanged == 1 else 'are'} the same on both sides.")
 
 
 def _calls(side: Step | Variant) -> tuple[CallRecord, ...]:
@@ -144,39 +144,39 @@ def _calls(side: Step | Variant) -> tuple[CallRecord, ...]:
 
 
 _REDRAW_S = 0.4
-_TALL = 1_200
-"""Characters from which a message is edited in a box that scrolls."""
-_FEW = 8
-"""Arms up to which the table of an edit is shown at full height."""
+_SCROLL_CHARS = 1_200
+"""Longer messages are edited in a box that scrolls (characters)."""
+_FULL_HEIGHT = 8
+"""A table of at most this many arms is shown at full height."""
 _ONLY_MODELS = ("extract", "judge", "summarise", "probe")
 Edits = Mapping[tuple[str, str], str]
-"""(pack, prompt) → its template as it was edited."""
+"""(pack, prompt) → edited template."""
 
 
 def draw_edit(record: TrialRecord, step: Step, variants: Sequence[Variant]) -> None:
-    """Draw the editor of a step, and what is under way in it."""
+    """Draw the editor of a step, or its rerun while that is running."""
     st.subheader(
         "Edit and run again",
         anchor=False,
-        help="The step is sent again exactly as it stands here; the answer is judged as in the trial. Nothing of the "
-        "trial itself changes.",
+        help="Sends the step with these messages and judges the answer as in the trial. The trial itself does not "
+        "change.",
     )
-    trial_id, key, again = st.session_state.get("debug_rerun") or ("", "", None)
-    if again is not None and (trial_id, key) == (record.trial_id, step.key):
-        if again.running:
-            _watch(again)
+    trial_id, key, rerun = st.session_state.get("debug_rerun") or ("", "", None)
+    if rerun is not None and (trial_id, key) == (record.trial_id, step.key):
+        if rerun.running:
+            _watch(rerun)
             return
         st.session_state.pop("debug_rerun")
-        if again.error:
-            st.error(plain(again.error))
-        elif (variant := outcome_of(again)) is not None:  # what has just ended is shown from now on
+        if rerun.error:
+            st.error(plain(rerun.error))
+        elif (variant := outcome_of(rerun)) is not None:  # show the variant that has just finished
             st.query_params["left"], st.query_params["right"] = "original", variant.variant_id
-            st.rerun()  # the variants were read before this one was there
+            st.rerun()  # the list of variants was read before this one was stored
     if step.not_again:
         st.info(plain(step.not_again), icon=":material/info:")
         return
     if not step.messages:
-        st.caption("What was sent in this step is not known, so that it cannot be sent again.")
+        st.caption("The request of this step is not stored, so it cannot be sent again.")
         return
     with st.expander("The messages of this step", icon=":material/edit:", key="debug_edit_open"):
         edited, edits = _ask_messages(record, step, variants)
@@ -184,7 +184,7 @@ def draw_edit(record: TrialRecord, step: Step, variants: Sequence[Variant]) -> N
         if problem:
             st.warning(plain(problem), icon=":material/key:")
         with st.container(horizontal=True, vertical_alignment="center"):
-            pressed = st.button(
+            run_again = st.button(
                 "Run this step again",
                 type="primary",
                 icon=":material/replay:",
@@ -195,8 +195,8 @@ def draw_edit(record: TrialRecord, step: Step, variants: Sequence[Variant]) -> N
                 _ask_pack_of_edits(edits)
             with st.popover("Start a pack from this conversation", icon=":material/description:", key="debug_pack_own"):
                 st.markdown(
-                    "A copy of this conversation's prompts, as long as they have not changed since; of a release, its "
-                    "doctor's prompt in the framework's own pack."
+                    "A copy of this conversation’s prompts, if they have not changed since. For a release: its "
+                    "doctor’s prompt in the framework’s pack."
                 )
                 _ask_name("own", "Make the pack", partial(pack_from_trial, record.trial_id))
             with st.popover("Run every arm with this edit", icon=":material/table:", key="debug_all_of_step"):
@@ -206,29 +206,29 @@ def draw_edit(record: TrialRecord, step: Step, variants: Sequence[Variant]) -> N
                     f"The prompt pack {saved} is saved; choose it under More settings.",
                     icon=":material/bookmark_added:",
                 )
-        if pressed:
-            again = start_rerun(step, edited, record, model=model, base_url=address)
-            st.session_state["debug_rerun"] = (record.trial_id, step.key, again)
+        if run_again:
+            rerun = start_rerun(step, edited, record, model=model, base_url=address)
+            st.session_state["debug_rerun"] = (record.trial_id, step.key, rerun)
             st.rerun()
 
 
-def _watch(again: Session) -> None:
+def _watch(rerun: Session) -> None:
     @st.fragment(run_every=_REDRAW_S)
     def live() -> None:
         with st.container(border=True, key="debug_again_draft"):
-            said = again.draft.text if again.draft else ""
-            st.markdown(f"{plain(said)} ▌" if said else ":gray[Waiting for the first word…]")
-            st.button("Stop", icon=":material/stop:", key="debug_again_stop", on_click=in_callback(again.stop))
-        if not again.running:
+            text = rerun.draft.text if rerun.draft else ""
+            st.markdown(f"{plain(text)} ▌" if text else ":gray[Waiting for the first word…]")
+            st.button("Stop", icon=":material/stop:", key="debug_again_stop", on_click=in_callback(rerun.stop))
+        if not rerun.running:
             st.rerun()
 
     live()
 
 
 def _ask_messages(record: TrialRecord, step: Step, variants: Sequence[Variant]) -> tuple[tuple[Part, ...], Edits]:
-    """Let every message and its template be edited, beginning with the original or a variant.
+    """Draw editors for every message and its template, starting from the original or a variant.
 
-    Return the messages as they stand, and the templates that were edited.
+    Return the messages as edited, and the templates that were edited.
     """
     if step.would_be_sent:
         st.info(plain(step.note), icon=":material/info:")
@@ -237,7 +237,7 @@ def _ask_messages(record: TrialRecord, step: Step, variants: Sequence[Variant]) 
     key = f"{record.trial_id}_{step.key}"
     base = "original"
     if variants:
-        base = choose("Begin with", list(bases), f"debug_base_{key}", names=names, bound=False)
+        base = choose("Start from", list(bases), f"debug_base_{key}", names=names, bound=False)
     edited: list[Part] = []
     edits: dict[tuple[str, str], str] = {}
     for number, message in enumerate(bases[base]):
@@ -251,13 +251,13 @@ def _ask_messages(record: TrialRecord, step: Step, variants: Sequence[Variant]) 
                     edits[pack_of_part(message), prompt.name] = template
                     with faults_said(st.warning, ":material/error:"):
                         text = prompt.with_source(template).render(**message.values)
-                    # another rendering takes the place of what was written into the message
+                    # a new rendering replaces the edited message, so the editor gets a new key
                     key_of_message += hashlib.sha256(text.encode()).hexdigest()[:8]
         content = columns[-1].text_area(
             label_of(message),
             text,
             key=key_of_message,
-            height=300 if len(text) > _TALL else "content",
+            height=300 if len(text) > _SCROLL_CHARS else "content",
             persist_state="session",
         )
         edited.append(replace(message, content=content or ""))
@@ -265,58 +265,61 @@ def _ask_messages(record: TrialRecord, step: Step, variants: Sequence[Variant]) 
     words = (
         f"{counted(changed, 'message is', 'messages are')} changed."
         if changed
-        else "Nothing is changed yet: running it again draws another sample."
+        else "No message is changed: running again draws another sample."
     )
     st.caption(f"{words} An empty message is left out.")
     return tuple(edited), edits
 
 
 def _ask_template(prompt: Prompt, message: Part, key: str) -> str | None:
-    """Let the template of a message be edited; return it if it was."""
+    """Draw the editor of a message’s template; return the text if it was changed."""
     template = st.text_area(
         f"Template {plain(message.source or prompt.name)}",
         prompt.source.strip(),
         key=key,
-        height=300 if len(prompt.source) > _TALL else "content",
+        height=300 if len(prompt.source) > _SCROLL_CHARS else "content",
         persist_state="session",
-        help=f"The message next to it is its rendering. What it is given: {', '.join(prompt.inputs) or 'nothing'}.",
+        help=f"The message next to it is its rendering. Inputs: {', '.join(prompt.inputs) or 'none'}.",
     )
     return None if (template or "").strip() == prompt.source.strip() else template or ""
 
 
 def _ask_player(record: TrialRecord, step: Step) -> tuple[str | None, str | None, str | None]:
-    """Ask who plays a step: returns a name, or ``None`` for whoever did; its address; what keeps it from playing."""
-    known = step.call is not None or step.model in REFERENCE.values()
+    """Ask which model plays a step. Return its name, its address and a problem that prevents the rerun.
+
+    A name of ``None`` is the original player.
+    """
+    has_player = step.call is not None or step.model in REFERENCE.values()
     only_models = step.kind in _ONLY_MODELS or by_rule_of(record) is None
-    if known and not st.toggle(
-        "Another model", key="debug_again_other", help="Off: whoever played this step plays it again."
+    if has_player and not st.toggle(
+        "Another model", key="debug_again_other", help="Off: the original player runs the step."
     ):
         by_rules = only_models and not is_model(step.model)
-        return None, None, "This step was done by rules: choose another model to run it." if by_rules else None
-    left, right = st.columns(2)
-    with left:
+        return None, None, "This step was played by rules. Choose another model to run it." if by_rules else None
+    model_column, address_column = st.columns(2)
+    with model_column:
         kinds = (REFERENCE.get(step.role, f"reference/{step.role}"),)
         model = ask_seat("debug_again", step.role, label=ROLE[step.role], kinds=kinds)
-    with right:
+    with address_column:
         address = ask_address("debug_again")
     if only_models and not is_model(model):
-        return model, address, "Choose a language model: the rules do not read what is sent in this step."
-    reached = address or record.header.settings.get("base_url")
+        return model, address, "Choose a language model: the rules do not read this request."
+    base_url = address or record.header.settings.get("base_url")
     names = CastNames(**{**REFERENCE, "doctor": model})
-    return model, address, seat_problem(names, str(reached) if reached else None)
+    return model, address, seat_problem(names, str(base_url) if base_url else None)
 
 
 def _ask_pack_of_edits(edits: Edits) -> None:
     if not edits:
-        st.caption("Edit a template first. A message that is edited by itself is sent in this step alone.")
+        st.caption("Edit a template first. An edit of a message alone applies to this step only.")
         return
     if len({pack for pack, _ in edits}) > 1:
-        st.caption("These edits belong to prompts of different packs: save those of one pack at a time.")
+        st.caption("These edits belong to different packs. Save one pack at a time.")
         return
     base = next(pack for pack, _ in edits)
     *files, last = [f"{prompt}.md" for _, prompt in edits]
-    words = f"{', '.join(files)} and {last} change" if files else f"{last} changes"
-    st.markdown(f"A copy of **{plain(base)}** in which {plain(words)}.")
+    words = f"{', '.join(files)} and {last}" if files else last
+    st.markdown(f"A copy of **{plain(base)}** with changes in {plain(words)}.")
 
     def save(name: str, *, overwrite: bool) -> None:
         save_pack(name, base, {prompt: template for (_, prompt), template in edits.items()}, overwrite=overwrite)
@@ -328,18 +331,18 @@ def _ask_all_of_step(record: TrialRecord, edits: Edits) -> None:
     header = record.header
     changed = {prompt: template for (pack, prompt), template in edits.items() if pack == header.prompt_pack}
     if header.source != "bench":
-        st.caption("Only a run that was started on this page can be run again as a whole.")
+        st.caption("Only a run that was started on this page can be run again in all arms.")
     elif not changed:
-        st.caption("Edit a template of the run’s prompts first. The case is edited for every arm further below.")
+        st.caption("Edit a template of the run’s prompts first. To edit the case, see below.")
     else:
         st.markdown(f"With {plain(', '.join(f'{name}.md' for name in changed))} as edited here.")
         _draw_start(header, record.case, None, lambda: changed, "debug_all_step")
 
 
-def draw_edit_all(shown: Shown) -> None:
-    """Draw the form that edits the case or prompts of a run, and runs all its arms again."""
-    header, case = shown.header, shown.case
-    if header.source != "bench" or shown.single or shown.running:
+def draw_edit_all(view: BenchView) -> None:
+    """Draw the form that edits the case or prompts of a run and runs all its arms again."""
+    header, case = view.header, view.case
+    if header.source != "bench" or view.single or view.running:
         return
     with st.expander("Edit the case or a prompt, and run every arm again", icon=":material/edit_note:"):
         prompts = prompts_of(header)
@@ -349,13 +352,13 @@ def draw_edit_all(shown: Shown) -> None:
         key = f"debug_all_{header.run_id}"
         vignette = st.text_area("Vignette", case.vignette, key=f"{key}_vignette", height=180, persist_state="session")
         if vignette != case.vignette and case.profile is not None:
-            st.caption("The case’s profile was made of its old words: the edited case is played without it.")
-        wanted = st.multiselect(
+            st.caption("The case’s profile was made from the old vignette, so the edited case is played without it.")
+        names = st.multiselect(
             "Prompts to edit",
             [name for name in prompts.pack.prompts if name in framework(header.protocol).prompts],
             key=f"{key}_prompts",
             format_func=lambda name: f"{name}.md",
-            placeholder="None: choose those to edit",
+            placeholder="Choose prompts",
             persist_state="session",
         )
         texts = {
@@ -365,9 +368,9 @@ def draw_edit_all(shown: Shown) -> None:
                 key=f"{key}_{name}",
                 height=180,
                 persist_state="session",
-                help=f"What it is given: {', '.join(prompts.pack.prompts[name].inputs) or 'nothing'}.",
+                help=f"Inputs: {', '.join(prompts.pack.prompts[name].inputs) or 'none'}.",
             )
-            for name in wanted
+            for name in names
         }
         _draw_start(header, case, vignette, lambda: {name: text or "" for name, text in texts.items()}, key)
 
@@ -375,14 +378,13 @@ def draw_edit_all(shown: Shown) -> None:
 def _draw_start(
     header: RunHeader, case: Case, vignette: str | None, prompts: Callable[[], Mapping[str, str]], key: str
 ) -> None:
-    """Draw what a rerun of all arms takes, and the button that starts it."""
+    """Draw the estimate of a rerun of all arms, and its start button."""
     with faults_said(st.warning, ":material/error:"):
         full = in_full(replace(campaign_of(header), cases=(case,)), registry())
         size = estimate(full, registry(), CALLS_AT_ONCE, arms_side_by_side=True)
         st.caption(
             f"{counted(len(header.arms), 'arm')} × {counted(header.trials, 'trial')} with the same seeds. "
-            f"{plain(size.in_words)} It may be "
-            "less: what is asked word for word as before keeps its reply, and is not asked again."
+            f"{plain(size.in_words)} It may be less, because unchanged requests reuse their replies."
         )
         if st.button(
             "Run every arm again", type="primary", icon=":material/play_arrow:", key=f"{key}_go", **only("run")
@@ -390,43 +392,42 @@ def _draw_start(
             adopt(start_edited(header, case, case.vignette if vignette is None else vignette, prompts()))
 
 
-def draw_before_after(shown: Shown) -> None:
-    """Draw the run that an edited one repeats beside it, arm by arm, and what was edited."""
-    edited = shown.header.edited
-    if edited is None or shown.single or shown.running:
+def draw_before_after(view: BenchView) -> None:
+    """Draw an edited run next to the run that it repeats, arm by arm, and the edits."""
+    edited = view.header.edited
+    if edited is None or view.single or view.running:
         return
     before = session_of(edited.run_id)
     if before is None:
-        st.caption("The run before this edit is not stored here any more.")
+        st.caption("The run before this edit is no longer stored.")
         return
     with st.container(border=True):
         with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
             st.markdown("**Before and after the edit**")
             link("debugger", "The run before", "history", run=edited.run_id)
-        frame = before_after_frame(before.rows, shown.rows, chosen_rule())
+        frame = before_after_frame(before.rows, view.rows, chosen_rule())
         draw_table(
             frame,
             "debug_before_after",
-            height=290 if len(frame) > _FEW else "content",
+            height=290 if len(frame) > _FULL_HEIGHT else "content",
             alt="Correct answers by arm, before and after the edit",
         )
         with st.expander("What was edited", icon=":material/difference:"):
-            if before.case.vignette != shown.case.vignette:
+            if before.case.vignette != view.case.vignette:
                 st.caption("Vignette")
-                draw_texts(before.case.vignette, shown.case.vignette)
-            old, new = prompts_of(before.header), prompts_of(shown.header)
+                draw_texts(before.case.vignette, view.case.vignette)
+            old, new = prompts_of(before.header), prompts_of(view.header)
             if old.changed or new.changed:
                 st.caption(plain(old.changed or new.changed))
                 return
             for name, prompt in new.pack.prompts.items():
-                held = old.pack.prompts.get(name)
-                if held is None or held.source != prompt.source:
+                old_prompt = old.pack.prompts.get(name)
+                if old_prompt is None or old_prompt.source != prompt.source:
                     st.caption(f"{name}.md")
-                    draw_texts(held.source if held else None, prompt.source, "No such prompt.")
+                    draw_texts(old_prompt.source if old_prompt else None, prompt.source, "No such prompt.")
 
 
 def _ask_name(which: str, label: str, save: Callable[..., object]) -> None:
-    """Ask for the name of a pack and ``save`` it under that name at the press of a button."""
     name = st.text_input("Name of the pack", key=f"debug_pack_{which}_name", placeholder="my-pack").strip()
     replaces = name in packs() and st.checkbox("Replace the pack of this name", key=f"debug_pack_{which}_replace")
     if st.button(label, type="primary", key=f"debug_pack_{which}_go", **only("edit", disabled=not name)):

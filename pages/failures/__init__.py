@@ -1,1 +1,1 @@
-"""Why answers are wrong, what doctors never ask, and what they believed on the way."""
+"""Causes of wrong answers, facts that doctors never ask for, and beliefs during the conversation."""

@@ -1,4 +1,4 @@
-"""The causes of wrong answers: shares by model, the way to the answers, and accuracy without the patient's."""
+"""Causes of wrong answers: shares by model, the answers, and accuracy without errors caused by the patient."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -41,7 +41,7 @@ ORDER: tuple[Cause, ...] = (
     "grader",
     "case",
 )
-"""As the bars are stacked; the provider's are excluded and stand in the label."""
+"""Order of the stacked causes; the provider’s failures are excluded."""
 _COLOUR: dict[Cause, tuple[str, str]] = {
     "doctor_never_asked": ("#D55E00", "white"), "doctor_concluded_wrongly": ("#0072B2", "white"),
     "doctor_refused": ("#F0E442", "#1A2B2B"),
@@ -50,31 +50,30 @@ _COLOUR: dict[Cause, tuple[str, str]] = {
 }  # fmt: skip
 _GROUP = {"talk": "After a conversation", "vignette": "To the whole vignette", "all": "Both"}
 _ANSWER = "failures_answer"
-"""Where the chosen answer stands in the address."""
-_SOON_S = 3.0
-"""How long a page waits for what is worked out in a process before it says how far that is."""
-_LONG = 400
-"""Characters of an answer that are shown."""
+"""URL parameter of the chosen answer."""
+_WAIT_S = 3.0
+"""Seconds to wait for a background process before its progress is drawn."""
+_MAX_CHARS = 400
+"""Characters shown of an answer."""
 _RULES = """
-The first rule that holds decides; an answer has one cause.
+The first rule that applies decides; an answer has one cause.
 
 1. **Provider**: a provider failed or refused. Excluded, never counted as wrong.
-2. **Case**: its linter finds a fault that spoils the answer, or none of 20 or more answers by 5 or more doctors to \
-the whole vignette is right.
-3. **Grader**: another rule, grader or earlier verdict called the same answer correct, or by name it counts as the \
-answer.
-4. **Doctor, refused**: it declined to answer in words, which the grader quotes.
-5. **Patient**: as a model judged with a quotation, it invented something or withheld a fact it was asked for, unless \
-the doctor is wrong on the whole vignette too or its own belief was right at the end.
-6. **Not judged**: no model has judged what became of the facts in the conversation, and the doctor does not fail for \
-such reasons of its own.
-7. **Doctor, never asked**: as a model judged, facts that the patient could tell never came up, and the same doctor is \
-right on the whole vignette (or, where that is unknown, fewer than half of the facts came up).
-8. **Doctor, concluded wrongly**: all others. Every fact came up, or the doctor fails on the whole vignette as well, \
-or believed the right diagnosis.
+2. **Case**: the linter finds a fault that spoils the answer, or of 20 or more answers by 5 or more doctors to the \
+whole vignette none is right.
+3. **Grader**: another rule, another grader or an earlier verdict calls the same answer correct, or its name matches \
+the right answer.
+4. **Doctor, refused**: the doctor declined to answer in words, which the grader quotes.
+5. **Patient**: a model judged, with a quotation, that the patient invented something or withheld a fact it was asked \
+for; except if the doctor is also wrong on the whole vignette, or its belief was right at the end.
+6. **Not judged**: no model has judged the facts of the conversation; with the same exceptions as rule 5.
+7. **Doctor, never asked**: a model judged that facts never came up that the patient could tell, and the same doctor \
+is right on the whole vignette (if unknown: fewer than half of the facts came up).
+8. **Doctor, concluded wrongly**: all other answers. Every fact came up, or the doctor is also wrong on the whole \
+vignette, or it believed the right diagnosis.
 
-Rules on words decide none of this: when people read their marks, 26 of 78 *never elicited*, 6 of 17 *withheld* and 22 \
-of 75 *invented* ones were right.
+Rules on words decide none of this. When people read marks by such rules, 26 of 78 *never elicited*, 6 of 17 \
+*withheld* and 22 of 75 *invented* marks were right.
 """
 
 
@@ -88,8 +87,8 @@ def draw_extract(
     begin: Callable[..., object],
     *args: object,
 ) -> bool:
-    """Say whether what is worked out in a process is there; else draw how far it is, or how to begin ``again``."""
-    work.join(_SOON_S)
+    """Return whether a background process is done; otherwise draw its progress, or a button to begin ``again``."""
+    work.join(_WAIT_S)
     if work.running:
         st.fragment(draw_work, run_every=0.5)(work, doing, starting, key, of, figures=False)
     elif work.result is None:
@@ -99,7 +98,7 @@ def draw_extract(
 
 
 def draw_causes(selection: Selection) -> None:
-    """Ask which answers, and draw their causes once these are found."""
+    """Ask for the answers, and draw their causes once these are computed."""
     (case_set,) = selection.case_sets or ("",)
     with row_of_controls():
         group = choose(
@@ -108,7 +107,7 @@ def draw_causes(selection: Selection) -> None:
             "failures_group",
             names=_GROUP,
             shape="segments",
-            help="The other formats are left out: they themselves hold facts back or rewrite them.",
+            help="Other formats are left out because they withhold or rewrite facts.",
         )
         selection = narrow(selection, offered()[case_set], "questions", "rule")
     selection = replace(selection, formats=GROUPS[group])
@@ -118,59 +117,56 @@ def draw_causes(selection: Selection) -> None:
     if not draw_extract(work, "failures", *words, attributing, selection, judge):
         draw_view_notes(names_on(selection), selection.conditions or (), selection)
         return
-    found = causes(extract, selection)
-    if found.answers.empty:
+    attributed = causes(extract, selection)
+    if attributed.answers.empty:
         draw_view_notes(names_on(selection), selection.conditions or (), selection)
-        st.info(
-            "No wrong answer fits these choices. Choose other answers, or remove a filter.",
-            icon=":material/filter_alt_off:",
-        )
+        st.info("No wrong answer matches. Choose other answers, or remove a filter.", icon=":material/filter_alt_off:")
         return
     names: dict[str, str] = {**names_on(selection), **{str(cause): words for cause, (words, *_) in CAUSE.items()}}
 
-    def take(row: Row) -> None:
+    def list_answers(row: Row) -> None:
         st.session_state["failures_model"], st.session_state["failures_cause"] = row["model"], row["cause"]
         forget(_ANSWER)
         open_behind()
 
-    about = f"{in_words(selection)}. {_GROUP[group]}."
+    scope = f"{in_words(selection)}. {_GROUP[group]}."
     draw_result(
-        replace(CAUSES_SECTION, caption=about),
-        found.shares,
+        replace(CAUSES_SECTION, caption=scope),
+        attributed.shares,
         names,
         name="causes_of_wrong_answers",
         charts={"causes": causes_chart},
-        on_row=take,
+        on_row=list_answers,
     )
     st.caption("Click a part of a bar for its answers.")
-    after = found.answers[found.answers["counted"] & found.answers["format"].isin(AFTER_TALK)]
+    after = attributed.answers[attributed.answers["counted"] & attributed.answers["format"].isin(AFTER_TALK)]
     if not after.empty:
         _draw_judging(after, judge)
     with st.expander("The rules", icon=":material/rule:"):
         st.markdown(_RULES)
-    draw_what_stands_behind({row["model"] for row in found.shares.figures}, selection, "these models")
+    draw_what_stands_behind({row["model"] for row in attributed.shares.figures}, selection, "these models")
     with behind("The answers behind a cause", "Choose a row to see why, and where to look."):
-        _draw_cause(found.answers, extract, selection)
-    _draw_effects(found.effects, selection, about)
+        _draw_cause(attributed.answers, extract, selection)
+    _draw_effects(attributed.effects, selection, scope)
 
 
 def causes_chart(rows: Sequence[Row], names: Mapping[str, str], dark: bool) -> go.Figure:
-    """Return a bar for each model, made of the shares of what its wrong answers are put down to."""
+    """Return a bar for each model, made of the shares of causes of its wrong answers."""
     place = {(row["model"], row["cause"]): number for number, row in enumerate(rows)}
     wrong = {row["model"]: row["wrong"] for row in rows if row["wrong"]}
     models = [model for model in names if model in wrong]
     segments = []
     for cause in ORDER:
         numbers = [place[model, cause] for model in models]
-        shown = [rows[number] for number in numbers]
+        of_cause = [rows[number] for number in numbers]
         segments.append(
             Segment(
                 CAUSE[cause][0],
                 *_COLOUR[cause],
-                [row.estimate or 0.0 for row in shown],
-                [row["n"] for row in shown],
+                [row.estimate or 0.0 for row in of_cause],
+                [row["n"] for row in of_cause],
                 [(str(number),) for number in numbers],
-                [f"95 % interval {row.low:.1%} – {row.high:.1%}" for row in shown],
+                [f"95 % interval {row.low:.1%} – {row.high:.1%}" for row in of_cause],
             )
         )
     labels = [f"{names[model]}<br>n = {wrong[model]:,}" for model in models]
@@ -178,88 +174,95 @@ def causes_chart(rows: Sequence[Row], names: Mapping[str, str], dark: bool) -> g
 
 
 def _draw_judging(after: pd.DataFrame, judge: Judge | None) -> None:
-    """Say who judged the patients of these answers and how many, and offer to have the rest judged."""
+    """Draw how many of these conversations a model has judged, and the form to judge the others."""
     trials = sorted(after["trial_id"].unique())
     judged = after["trial_id"][after["judged"]].nunique()
     unjudged = int((after["cause"] == "not_judged").sum())
     with st.container(border=True, gap="small"):
         if judge is None or not judged:
-            head = f"**Not judged: what became of the facts** in these {len(trials):,} conversations."
+            heading = f"**Not judged: what became of the facts** in these {len(trials):,} conversations."
         else:
-            head = f"**The facts: judged by {judge_words(judge)}** in {judged:,} of {len(trials):,} conversations here."
+            heading = (
+                f"**The facts: judged by {judge_words(judge)}** in {judged:,} of {len(trials):,} conversations here."
+            )
         if unjudged:
-            head += f" {unjudged:,} wrong answers are *not judged*."
-        st.markdown(head)
+            heading += f" {unjudged:,} wrong answers are *not judged*."
+        st.markdown(heading)
         if judge is not None and judged:
             st.caption(people_words(judge))
         with st.expander("Have a model judge these conversations", icon=":material/gavel:"):
             draw_form("failures", trials=tuple(trials))
 
 
-def _draw_cause(found: pd.DataFrame, extract: Causes, selection: Selection) -> None:
-    """Ask for model and cause, list the answers, and draw the chosen one, if it is among them."""
-    # so the patient was named in addresses while rules suspected it
+def _draw_cause(answers: pd.DataFrame, extract: Causes, selection: Selection) -> None:
+    """Ask for model and cause, list the answers, and draw the chosen answer."""
+    # older URLs have this value
     if st.query_params.get("failures_cause") == "Patient, suspected":
         st.session_state["failures_cause"] = "patient"
-    left, right = st.columns(2)
-    names, with_answers = names_on(selection), set(found["model"].unique())
+    model_column, cause_column = st.columns(2)
+    names, with_answers = names_on(selection), set(answers["model"].unique())
     models = [model for model in names if model in with_answers]
-    model = choose("Model", models, "failures_model", names=names, where=left)
-    own = set(found["cause"][found["model"] == model].unique())
-    known: list[Cause] = [cause for cause in (*ORDER, "provider") if cause in own]
-    cause = choose("Cause", known, "failures_cause", names=lambda c: CAUSE[c][0], where=right)
+    model = choose("Model", models, "failures_model", names=names, where=model_column)
+    present = set(answers["cause"][answers["model"] == model].unique())
+    causes_: list[Cause] = [cause for cause in (*ORDER, "provider") if cause in present]
+    cause = choose("Cause", causes_, "failures_cause", names=lambda c: CAUSE[c][0], where=cause_column)
     fitting = answers_behind(extract, selection, model, cause)
-    places = [f"{one.trial_id}|{one.format}:{one.question_type}" for one in fitting.itertuples()]
+    places = [f"{answer.trial_id}|{answer.format}:{answer.question_type}" for answer in fitting.itertuples()]
     st.caption(f"{len(fitting):,} answers.")
 
-    def take(row: int) -> None:
+    def choose_answer(row: int) -> None:
         st.query_params[_ANSWER] = places[row]
 
-    asked = [arm(*of) for of in zip(fitting["format"], fitting["question_type"], strict=True)]
+    arms = [arm(*of) for of in zip(fitting["format"], fitting["question_type"], strict=True)]
     table = pd.DataFrame(
         {
             "Case": fitting["case_key"].str.partition("/")[2].where(lambda keys: keys != "", fitting["case_key"]),
-            "Arm": asked,
+            "Arm": arms,
             "Verdict": [VERDICT[verdict][0] for verdict in fitting["verdict"]],
             "Read as": fitting["extracted"],
             "Why": fitting["rule"],
-            "Message": fitting["turn"] + 1,  # counted from 1
+            "Message": fitting["turn"] + 1,  # messages are counted from 1
             "Model": fitting["model"].map(names),
             "Cause": [CAUSE[cause][0] for cause in fitting["cause"]],
             "Trial": fitting["trial_id"],
         }
     )
-    draw_table(table, "wrong_answers", on_row=take, height=290, alt="Wrong answers with their causes")
+    draw_table(table, "wrong_answers", on_row=choose_answer, height=290, alt="Wrong answers with their causes")
     if (chosen := st.query_params.get(_ANSWER, "")) not in places:
         forget(_ANSWER)
         return
-    one = fitting.iloc[places.index(chosen)]
-    case, events = stored_case(one["case_key"]), events_of(one["trial_id"])
+    answer = fitting.iloc[places.index(chosen)]
+    case, events = stored_case(answer["case_key"]), events_of(answer["trial_id"])
     with st.container(border=True):
-        name = f"**{plain(one['case_key'])}** · {plain(names[model])} · {arm(one['format'], one['question_type'])}"
-        st.markdown(cause_words(name, cause, one["verdict"], one["rule"]))
-        said = next((one[of] for of in ("extracted", "response") if pd.notna(one[of]) and one[of]), "nothing")
-        read = said.replace("**", "").strip(" .")[:_LONG]
+        answer_arm = arm(answer["format"], answer["question_type"])
+        name = f"**{plain(answer['case_key'])}** · {plain(names[model])} · {answer_arm}"
+        st.markdown(cause_words(name, cause, answer["verdict"], answer["rule"]))
+        response = next(
+            (answer[of] for of in ("extracted", "response") if pd.notna(answer[of]) and answer[of]), "nothing"
+        )
+        read = response.replace("**", "").strip(" .")[:_MAX_CHARS]
         st.markdown(f":gray[Answered: {plain(read)}. Right answer:] **{plain(case.answer if case else 'unknown')}**")
-        if pd.notna(one["turn"]):
-            draw_messages(events, one["turn"])
+        if pd.notna(answer["turn"]):
+            draw_messages(events, answer["turn"])
         started = next((event for event in events if isinstance(event, Started)), None)
-        place = f"{started.trial + 1}:{one['format']}:{one['question_type']}" if started else ""
-        draw_ways_on(one["trial_id"], view="why", **({"cell": place} if place else {}))
+        place = f"{started.trial + 1}:{answer['format']}:{answer['question_type']}" if started else ""
+        draw_ways_on(answer["trial_id"], view="why", **({"cell": place} if place else {}))
 
 
-def _draw_effects(effects: Sequence[Row], selection: Selection, about: str) -> None:
+def _draw_effects(effects: Sequence[Row], selection: Selection, scope: str) -> None:
     st.subheader(EFFECTS_SECTION.title, anchor=False)
     names = names_on(selection)
     order = list(names)
     rows = sorted((row for row in effects if row["answers_left_out"]), key=lambda row: order.index(row["model"]))
-    open_ = sum(row["not_judged"] for row in effects)
-    not_judged = f"{open_:,} wrong answers stay in because no model has judged their conversation." if open_ else ""
+    unjudged = sum(row["not_judged"] for row in effects)
+    not_judged = (
+        f"{unjudged:,} wrong answers stay in because no model has judged their conversation." if unjudged else ""
+    )
     if not rows:
-        st.caption(f"No wrong answer here is put down to the patient. {not_judged}")
+        st.caption(f"No wrong answer here is caused by the patient. {not_judged}")
         return
     draw_result(
-        replace(EFFECTS_SECTION, caption=f"{about} {EFFECTS_SECTION.caption} {not_judged}"),
+        replace(EFFECTS_SECTION, caption=f"{scope} {EFFECTS_SECTION.caption} {not_judged}"),
         Result(EFFECTS_SECTION.title, tuple(rows)),
         names,
         name="accuracy_without_patient",
@@ -270,21 +273,21 @@ def _draw_effects(effects: Sequence[Row], selection: Selection, about: str) -> N
 
 
 def effects_chart(rows: Sequence[Row], names: Mapping[str, str], dark: bool) -> go.Figure:
-    """Return the accuracies of each arm: a full dot with all answers, an open one without the patient's."""
+    """Return the accuracies of each arm: a full dot with all answers, an open dot without the patient’s errors."""
     colours = model_colours(list(names))
     marks, series, labels = [], {}, {}
     for row in rows:
-        model, of = row["model"], arm(row["format"], row["question_type"])
-        labels[of] = of.replace(" · ", "<br>")
+        model, arm_words = row["model"], arm(row["format"], row["question_type"])
+        labels[arm_words] = arm_words.replace(" · ", "<br>")
         without = (row["without_patient"], row["without_low"], row["without_high"])
         for key, name, (mean, low, high), left_out in (
             (model, names[model], (row.estimate, row.low, row.high), 0),
             (f"{model} without", f"{names[model]}, without the patient’s", without, row["answers_left_out"]),
         ):
             words = f"{row.n:,} cases, {left_out:,} answers left out"
-            marks.append(Mark(of, mean, low, high, key, words=words, open=bool(left_out), colour=colours[model]))
+            marks.append(Mark(arm_words, mean, low, high, key, words=words, open=bool(left_out), colour=colours[model]))
             series[key] = name
     ends = [b for mark in marks for b in (mark.low, mark.high, mark.estimate) if b is not None and b == b]
-    air = 0.04 * ((max(ends) - min(ends)) or 1)
-    axis = Axis("Accuracy", (min(ends) - air, max(ends) + air), ".2f")
+    margin = 0.04 * ((max(ends) - min(ends)) or 1)
+    axis = Axis("Accuracy", (min(ends) - margin, max(ends) + margin), ".2f")
     return dots(marks, series, {}, axis, places=labels, legend=True, dark=dark)

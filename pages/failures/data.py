@@ -1,4 +1,4 @@
-"""What the Failures page shows: read once for each state of the database, computed once for each choice."""
+"""Cached data of the Failures page."""
 
 from dataclasses import dataclass, replace
 
@@ -37,20 +37,20 @@ from pages.kit.view import names_on
 GROUPS: dict[str, tuple[Format, ...]] = {"talk": AFTER_TALK, "vignette": ("vignette",), "all": APPLIES}
 """Formats whose wrong answers can be looked at together."""
 _LAST: dict[tuple[object, ...], Causes] = {}
-"""Choices → the extract that was begun last for them."""
-_FEW = 2_000
-"""Up to so many conversations, starting a process takes longer than reading them here."""
-_DRAWN = [
+"""Choices → the extract that was started last."""
+_IN_PROCESS = 2_000
+"""Up to this many conversations are read here; starting a process would take longer."""
+_COLUMNS = [
     "trial_id", "model", "case_key", "format", "question_type", "cause", "counted", "judged",
 ]  # fmt: skip
 
 
 @dataclass(frozen=True)
-class Found:
-    """The wrong answers in view with their causes, and what these do to accuracies."""
+class Attribution:
+    """The selected wrong answers with their causes, and the effect of causes on accuracy."""
 
     answers: pd.DataFrame
-    """In the columns that bars are made of; ``answers_behind`` reads the others."""
+    """Only the columns for bars; ``answers_behind`` reads all."""
     shares: Result
     effects: tuple[Row, ...]
 
@@ -60,60 +60,59 @@ def _conversations(selection: Selection) -> int:
     return int(read_conversations(Store(), selection, None)[["whole", "broken"]].sum().sum())
 
 
-def _made(extract: Extract, selection: Selection, *, again: bool = False) -> Job[bool | None]:
-    """Return the work on an extract, begun if it was not yet; its result is ``None`` if it was stopped."""
+def _work_on(extract: Extract, selection: Selection, *, again: bool = False) -> Job[bool | None]:
+    """Return the job of an extract, started if necessary; its result is ``None`` if it was stopped."""
     work = job_at(extract)
-    stays = work is not None and (work.running or (not again and (work.result is None or extract.whole.exists())))
-    if work is not None and stays:
+    reusable = work is not None and (work.running or (not again and (work.result is None or extract.whole.exists())))
+    if work is not None and reusable:
         return work
-    few = _conversations(selection) <= _FEW
+    few = _conversations(selection) <= _IN_PROCESS
     return begin(extract, lambda tell, stop: extract.make(tell, stop, few=few) or None)
 
 
 def attributing(selection: Selection, judge: Judge | None, *, again: bool = False) -> tuple[Causes, Job[bool | None]]:
-    """Return the attribution of the wrong answers on a selection's case sets, which is started if it was not yet.
+    """Return the attribution for the selection’s case sets and its job, started if necessary.
 
-    ``judge`` says whose word on conversations counts. While conversations are being judged, the last finished one goes
-    on to be shown.
+    ``judge`` is the model whose judgements count. While a judging job runs, the last finished attribution is returned.
     """
     whole = _whole(selection)
     extract, judging = Causes(Store().path, whole, judge), job_of(FactsJudging)
-    place = (extract.path, str(access.visible_owner()), whole, judge)
-    last = _LAST.get(place, extract)
+    key = (extract.path, str(access.visible_owner()), whole, judge)
+    last = _LAST.get(key, extract)
     running = judging is not None and judging.running
     if not again and running and (work := job_at(last)) is not None and last.whole.exists():
         return last, work
-    _LAST[place] = extract
-    return extract, _made(extract, whole, again=again)
+    _LAST[key] = extract
+    return extract, _work_on(extract, whole, again=again)
 
 
 def believing(selection: Selection, *, again: bool = False) -> tuple[Beliefs, Job[bool | None]]:
-    """Return the reading of what was believed on a selection's case sets, which is started if it was not yet."""
+    """Return the extract of beliefs on a selection’s case sets and its job, started if necessary."""
     whole = replace(_whole(selection), formats=None)
     extract = Beliefs(Store().path, whole)
-    return extract, _made(extract, whole, again=again)
+    return extract, _work_on(extract, whole, again=again)
 
 
 def _whole(selection: Selection) -> Selection:
-    """Return a selection without what an extract is narrowed by when it is read."""
+    """Return a selection without the filters that are applied when an extract is read."""
     return replace(selection, conditions=None, question_types=None, datasets=None, specialties=None)
 
 
 @cached_query(entries=12)
-def causes(extract: Causes, selection: Selection) -> Found:
-    """Return the causes of an attribution that is over, of the wrong answers in a selection."""
-    answers = extract.read(_DRAWN, within=selection)
+def causes(extract: Causes, selection: Selection) -> Attribution:
+    """Return the causes of the selected wrong answers, from a finished attribution."""
+    answers = extract.read(_COLUMNS, within=selection)
     shares = cause_shares(answers)
     names = names_on(selection)
     models = {row["model"]: names[row["model"]] for row in shares}
     notes = left_out_notes(shares, lambda model: names[model])
     scores = read(read_scores, selection, selection.mcq_rule)
     result = Result("Causes", tuple(shares), notes_on(basis(selection), models, more=notes))
-    return Found(answers, result, tuple(patient_effects(answers, scores)))
+    return Attribution(answers, result, tuple(patient_effects(answers, scores)))
 
 
 def answers_behind(extract: Causes, selection: Selection, model: str, cause: Cause) -> pd.DataFrame:
-    """Return the selected answers that a cause stands for, in all columns, in the order of cases and trials."""
+    """Return the selected answers with a cause, in all columns, ordered by case and trial."""
     listed = extract.read(within=selection, model=model, cause=cause)
     keys = [(natural(case), trial) for case, trial in zip(listed["case_key"], listed["trial_id"], strict=True)]
     return listed.iloc[sorted(range(len(keys)), key=keys.__getitem__)]
@@ -121,7 +120,7 @@ def answers_behind(extract: Causes, selection: Selection, model: str, cause: Cau
 
 @cached_query(entries=12)
 def beliefs(extract: Beliefs, selection: Selection) -> dict[str, Result]:
-    """Return title of a section → its rows, of a reading that is over and the conversations in a selection."""
+    """Return section title → result, for the selected conversations of a finished extract."""
     table = extract.read(within=selection)
     names = names_on(selection)
     models = {model: words for model, words in names.items() if model in set(table["model"])}
@@ -133,4 +132,4 @@ def beliefs(extract: Beliefs, selection: Selection) -> dict[str, Result]:
         CALIBRATION.title: [row for row, _ in calibrated],
     }
     notes = {COURSE.title: notes_on(basis(selection), models), MEANS.title: tuple(closure_notes(table))}
-    return {title: Result(title, tuple(of), notes.get(title, ())) for title, of in rows.items()}
+    return {title: Result(title, tuple(section_rows), notes.get(title, ())) for title, section_rows in rows.items()}

@@ -1,4 +1,4 @@
-"""Why answers are wrong, what doctors never ask, and what they believed on the way."""
+"""Causes of wrong answers, facts that doctors never ask for, and beliefs during the conversation."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -27,14 +27,14 @@ _FIGURES = {
     "first_led": "First led after message, the greeting being 0",
 }  # fmt: skip
 _WHEN: dict[When, str] = {"at the end": "At the end", "every probe": "After every reply"}
-_RESTS = (
+_CAPTION = (
     "Means over a case’s conversations, then over cases, with 95 % intervals, cases resampled. Conversations without a "
     "probe are left out."
 )
 _HELP = f"""
 - **Ever led, leads at the end, led and lost again**: shares of conversations in which the right diagnosis did.
 - **Premature closure**: the doctor concluded, or asked no more, while facts that the patient could tell were
-  left and by its own belief the leading diagnosis was wrong or less likely than {CLOSURE:.0%}. Of the conversations in
+  left and by its belief the leading diagnosis was wrong or less likely than {CLOSURE:.0%}. Of the conversations in
   which a model judged what became of the facts.
 - **Needless questions** (over-asking): those answered after the right diagnosis had settled at {SETTLED:.0%} or more.
 - **Brier score**: mean squared distance of the leading diagnosis’s probability from 1 where it is right and 0 where
@@ -44,22 +44,21 @@ _HELP = f"""
 
 
 def draw_belief(selection: Selection) -> None:
-    """Draw what the probed conversations say, or how to get some."""
+    """Draw the beliefs of probed conversations, or how to probe some."""
     extract, work = believing(selection)
-    how = ("Reading beliefs", "Reading the probes…", "conversations", "Read the beliefs")
-    if not draw_extract(work, "failures_belief", *how, believing, selection):
+    job_words = ("Reading beliefs", "Reading the probes…", "conversations", "Read the beliefs")
+    if not draw_extract(work, "failures_belief", *job_words, believing, selection):
         return
     results = beliefs(extract, selection)
     if not results[MEANS.title].rows:
         st.info(
-            "No belief is stored for these cases and models. Ask doctors what they hold likeliest after every reply, "
-            "unseen by the patient and costed apart: `python -m core run --doctor MODEL --probe`. The reference doctor "
-            "shows its belief in every run.",
+            "No belief is stored for these cases and models. To ask doctors for their leading diagnoses after every "
+            "reply: `python -m core run --doctor MODEL --probe`. The reference doctor always reports its belief.",
             icon=":material/psychology:",
         )
         return
     names: dict[str, str] = {**names_on(selection), **_FIGURES, **dict(_WHEN.items())}
-    about = f"{in_words(selection)}. {_RESTS}"
+    about = f"{in_words(selection)}. {_CAPTION}"
     course, right = st.columns(2, gap="medium")
     with course:
         section = replace(COURSE, caption=about)
@@ -78,7 +77,7 @@ def draw_belief(selection: Selection) -> None:
             name="reliability",
             charts={"reliability": reliability_chart},
         )
-    st.caption(f"{_RESTS} {RELIABILITY.caption}")
+    st.caption(f"{_CAPTION} {RELIABILITY.caption}")
     for section, name in ((MEANS, "belief"), (CALIBRATION, "calibration")):
         st.markdown(f"**{section.title}**")
         draw_result(section, results[section.title], names, name=name)
@@ -87,7 +86,7 @@ def draw_belief(selection: Selection) -> None:
 
 
 def course_chart(rows: Sequence[Row], names: Mapping[str, str], dark: bool) -> go.Figure:
-    """Return the probability of the right diagnosis over the share of the patient's replies, a curve for each model."""
+    """Return the probability of the right diagnosis over the course of the conversation, a curve for each model."""
     likely = [row for row in rows if row["quantity"] == "right"]
     cases = {row["model"]: row.n for row in reversed(likely)}
     return curves(
@@ -119,7 +118,6 @@ def reliability_chart(rows: Sequence[Row], names: Mapping[str, str], dark: bool)
 
 
 def draw_failures() -> None:
-    """Draw the page, or what to do where nothing is stored."""
     offers = offered()
     if not offers:
         say_how_to_begin("No answer is stored yet.", icon="troubleshoot")
@@ -132,5 +130,5 @@ if __name__ == "__main__":
     show(
         "Failures",
         draw_failures,
-        "Why answers are wrong, by stated rules; what the doctor never asked; what it believed on the way.",
+        "Causes of wrong answers, facts that were never asked for, and beliefs during the conversation.",
     )

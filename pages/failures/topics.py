@@ -1,4 +1,4 @@
-"""What doctors never ask, as a model judged: topics × models, with intervals; what patients invented and withheld."""
+"""Facts that doctors never ask for, as a model judged, by topic and model; facts that patients invented or withheld."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -19,20 +19,20 @@ from pages.kit.view import in_words
 
 MARK: dict[Mark, str] = {"never_elicited": "Never elicited", "asked": "Asked", "volunteered": "Volunteered"}
 _MEANING: dict[Mark, str] = {
-    "never_elicited": "Never told in the conversation, neither asked for nor by itself.",
-    "asked": "Told because the doctor’s question before it asked for it.",
-    "volunteered": "Told by the patient without being asked.",
+    "never_elicited": "Not mentioned in the conversation, asked or unasked.",
+    "asked": "Told in reply to a question of the doctor.",
+    "volunteered": "Told by the patient unasked.",
 }
 
 
 def draw_topics(selection: Selection) -> None:
-    """Draw what became of the facts by topic, and what the patients made up; or the way to have it judged."""
+    """Draw the facts by topic and the patients’ faults, and the form to have conversations judged."""
     judge = ask_judge()
     mark = choose("Facts that were", list(MARK), "failures_facts", names=MARK, shape="segments")
     words = f"{in_words(selection)}. {_MEANING[mark]} {TOPICS_SECTION.caption}"
     section = replace(TOPICS_SECTION, title=f"Share of facts: {MARK[mark].lower()}", caption=words)
     options = {"judge": "|".join(judge) if judge else None}
-    shown = draw_section(
+    result = draw_section(
         section,
         selection,
         options={**options, "mark": mark},
@@ -40,7 +40,7 @@ def draw_topics(selection: Selection) -> None:
         name=f"facts_{mark}",
         titled=False,
     )
-    if shown is not None:
+    if result is not None:
         st.caption(plain(f"{_MEANING[mark]} {TOPICS_SECTION.caption}"))
         _draw_faults(selection, options, judge)
     with st.expander("Have a model judge these conversations", icon=":material/gavel:"):
@@ -48,7 +48,7 @@ def draw_topics(selection: Selection) -> None:
 
 
 def topics_chart(rows: Sequence[Row], names: Mapping[str, str], dark: bool) -> go.Figure:
-    """Return the share of facts of each topic that became one thing, such as never elicited, by model."""
+    """Return the share of each topic’s facts with one mark, such as never elicited, by model."""
     with_facts = {row["model"] for row in rows}
     models = [model for model in names if model in with_facts]
     topics = list(dict.fromkeys(row["topic"] for row in rows))

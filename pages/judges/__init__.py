@@ -1,1 +1,1 @@
-"""Who judges: graders of free responses, and experts beside them."""
+"""Judges: graders of free responses, and experts."""

@@ -1,4 +1,4 @@
-"""Who judges, and how far to trust it: graders of free responses, and experts who read without knowing the model."""
+"""Judges and how far to trust them: graders of free responses, and experts who review without knowing the model."""
 
 import streamlit as st
 
@@ -10,13 +10,13 @@ from pages.kit.page import draw_parts, show
 PARTS = {
     "Graders": (
         draw_graders,
-        "A free response is right or wrong by the word of a grader. Here graders are measured: against one another, "
-        "against themselves, and by what each makes of a model’s accuracy.",
+        "A grader decides whether a free response is right. This part measures graders: agreement with each other and "
+        "with themselves, and the accuracy that each gives a model.",
     ),
     "Experts": (draw_experts, ""),
 }
 
 if __name__ == "__main__":
-    if ANNOTATOR in st.query_params:  # whoever was sent a link to a review has nothing else to look for here
+    if ANNOTATOR in st.query_params:  # a link to a review opens it without the rest of the program
         st.html("<style>[data-testid='stSidebar'], [data-testid='stExpandSidebarButton'] { display: none; }</style>")
     show("Judges", lambda: draw_parts(PARTS, "judges_part"))

@@ -1,4 +1,4 @@
-"""Reads of the store, made once for each of its states: all who ask get the same object, never to be changed."""
+"""Cached reads of the store, one result for each of its states. All callers share the object: never change it."""
 
 import functools
 import inspect
@@ -10,59 +10,59 @@ import streamlit as st
 from core import access
 from core.store.database import Cursor, Store
 
-_Asked = ParamSpec("_Asked")
-_Found = TypeVar("_Found")
+_Params = ParamSpec("_Params")
+_Result = TypeVar("_Result")
 
 
 def cached_query(
     spinner: bool | str = "Computing…", entries: int = 16
-) -> Callable[[Callable[_Asked, _Found]], Callable[_Asked, _Found]]:
-    """Keep what a function finds for each state of the store and each choice of its arguments.
+) -> Callable[[Callable[_Params, _Result]], Callable[_Params, _Result]]:
+    """Cache the results of a function by the state of the store and by the arguments.
 
-    ``spinner`` says what is done while one waits; ``entries`` are kept, the oldest go first. An argument whose name
-    begins with an underscore does not tell one choice from another.
+    ``spinner`` is shown during the computation. At most ``entries`` results are cached; the oldest is dropped first.
+    Arguments whose names begin with an underscore are not part of the cache key.
     """
 
-    def decorate(query: Callable[_Asked, _Found]) -> Callable[_Asked, _Found]:
+    def decorate(query: Callable[_Params, _Result]) -> Callable[_Params, _Result]:
         signature = inspect.signature(query)
 
-        def held(store: str, version: str, *args: Any, **kwargs: Any) -> _Found:
+        def query_state(store: str, version: str, *args: Any, **kwargs: Any) -> _Result:
             return query(*args, **kwargs)
 
-        # by module and name Streamlit tells one cache from another, and by the names of arguments what it hashes;
-        # the file stands for the module, which of every page's script is "__main__"
-        held.__module__, held.__qualname__ = query.__code__.co_filename, query.__qualname__
+        # Streamlit distinguishes caches by module and name, and reads from the parameter names what to hash. The file
+        # replaces the module, because the module of every page's script is "__main__".
+        query_state.__module__, query_state.__qualname__ = query.__code__.co_filename, query.__qualname__
         state = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in ("store", "version")]
-        held.__signature__ = inspect.Signature([*state, *signature.parameters.values()])  # type: ignore[attr-defined]
-        kept = st.cache_resource(max_entries=entries, show_spinner=spinner)(held)
+        query_state.__signature__ = inspect.Signature([*state, *signature.parameters.values()])  # type: ignore[attr-defined]
+        cached = st.cache_resource(max_entries=entries, show_spinner=spinner)(query_state)
 
         @functools.wraps(query)
-        def asked(*args: _Asked.args, **kwargs: _Asked.kwargs) -> _Found:
+        def cached_or_computed(*args: _Params.args, **kwargs: _Params.kwargs) -> _Result:
             bound = signature.bind(*args, **kwargs)
             bound.apply_defaults()
             store = Store()
-            return kept(str(store.path), _state(store), *bound.args, **bound.kwargs)
+            return cached(str(store.path), _state(store), *bound.args, **bound.kwargs)
 
-        return asked
+        return cached_or_computed
 
     return decorate
 
 
 def _state(store: Store) -> str:
-    """Return what tells a state of the store from others, as whoever asks sees it."""
+    """Return an identifier of the store's state as the current visitor sees it."""
     return f"{store.version} {access.visible_owner()}"
 
 
-def read(query: Callable[..., _Found], *args: Any, **kwargs: Any) -> _Found:
-    """Return what a query that takes the store finds for these arguments, read once for each state of the store."""
+def read(query: Callable[..., _Result], *args: Any, **kwargs: Any) -> _Result:
+    """Return the cached result of a query whose first argument is the store."""
     store = Store()
-    found: _Found = _reader(query)(str(store.path), _state(store), args, kwargs)
-    return found
+    result: _Result = _reader(query)(str(store.path), _state(store), args, kwargs)
+    return result
 
 
 @functools.cache
 def _reader(query: Callable[..., Any]) -> Callable[[str, str, Any, Any], Any]:
-    """Return the query with a cache of its own: large answers of one do not drive out small ones of another."""
+    """Return the query with a separate cache, so that large results of one query do not evict those of another."""
 
     def answer(path: str, version: str, args: Any, kwargs: Any) -> Any:
         return query(Store(), *args, **kwargs)
@@ -71,12 +71,14 @@ def _reader(query: Callable[..., Any]) -> Callable[[str, str, Any, Any], Any]:
     return st.cache_resource(max_entries=12, show_spinner="Reading the answers…")(answer)
 
 
-def ask(query: Callable[Concatenate[Cursor, _Asked], _Found], *args: _Asked.args, **kwargs: _Asked.kwargs) -> _Found:
-    """Return what a query of the store finds for these arguments, read once for each state of the store."""
+def ask(
+    query: Callable[Concatenate[Cursor, _Params], _Result], *args: _Params.args, **kwargs: _Params.kwargs
+) -> _Result:
+    """Return the cached result of a query whose first argument is a cursor."""
     store = Store()
     name = f"{query.__module__}.{query.__qualname__}"
-    found: _Found = _read(str(store.path), _state(store), name, args, kwargs, query)
-    return found
+    result: _Result = _read(str(store.path), _state(store), name, args, kwargs, query)
+    return result
 
 
 @st.cache_resource(max_entries=256, show_spinner="Reading…")

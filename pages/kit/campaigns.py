@@ -1,4 +1,4 @@
-"""Campaigns as more than one page shows them: how far they are, and how accurate each arm was."""
+"""Campaigns as several pages show them: names, state, cost, and the accuracy of each arm."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -21,13 +21,13 @@ from core.store.queries.runs import WATCHED, RunProgress, runs
 from core.store.queries.trials import Offer, offer
 from core.store.selection import Selection
 from pages.kit.cached import ask, cached_query
-from pages.kit.look import QUESTION_COLOUR, QUESTION_TYPE, faults_kept, money, plain
+from pages.kit.look import QUESTION_COLOUR, QUESTION_TYPE, money, plain, store_error
 from pages.kit.names import dataset_name, model_name, unique_names
 from pages.kit.visitor import only
 
 
 def campaigns() -> list[RunProgress]:
-    """Return the runs that are campaigns, without single consultations, the bench's runs and branches."""
+    """Return the runs that are campaigns, without single consultations, debugger runs and branches."""
     fold_if_free(Store())
     return [run for run in ask(runs) if run.source not in WATCHED]
 
@@ -40,76 +40,80 @@ def state_of(run: RunProgress) -> str:
 
 
 def cases_of(run: RunProgress) -> str:
-    """Return the cases of a run as pages name them: the data set, and how many or which of it."""
+    """Return the name of a run's cases: the data set, and which part of it."""
     return run.case_set.replace(run.data_set, dataset_name(run.data_set), 1)
 
 
 def unpriced(run: RunProgress) -> bool:
-    """Say whether a model answered of which no call is stored, as in a release: what it cost is not known."""
+    """Return whether the cost is unknown because a model answered but no call is stored, as in a release."""
     return run.done > 0 and is_model(run.doctor) and not run.doctor.startswith(HUMAN) and not run.use
 
 
 def cost_in_words(run: RunProgress) -> str:
-    """Return what a run cost, or that it is not known."""
+    """Return the cost of a run in words; ``unknown`` if no price or no call is stored."""
     return "unknown" if run.cost_usd is None or unpriced(run) else money(run.cost_usd)
 
 
 def label_of_run(run_id: str) -> Label:
-    """Return what people call a run; an empty label where nobody named it."""
+    """Return the name, tags and note that people gave a run; empty if there are none."""
     return ask(labels).get(run_id, Label())
 
 
-def names_in(held: Offer) -> dict[str, str]:
-    """Return run → its name among the runs whose conversations are on offer."""
-    doctors = unique_names(held.models)
-    return {run: f"{doctors[doctor]} · {run}" for run, doctor in held.runs.items()}
+def names_in(offer: Offer) -> dict[str, str]:
+    """Return run → its name in the list of runs on Transcripts."""
+    doctors = unique_names(offer.models)
+    return {run: f"{doctors[doctor]} · {run}" for run, doctor in offer.runs.items()}
 
 
 def in_transcripts(run_ids: Iterable[str]) -> dict[str, Any]:
-    """Return what the address of Transcripts says where the conversations of runs are found, to go along them."""
+    """Return the URL parameters with which Transcripts lists the conversations of these runs."""
     names = names_in(ask(offer))
     return {"transcripts_runs": [names[run_id] for run_id in run_ids if run_id in names]}
 
 
 def run_title(run: RunProgress) -> str:
-    """Return a run's name, or who was tested on what where it has none."""
     name = label_of_run(run.run_id).name or f"{model_name(run.doctor)} on {cases_of(run)}"
     return f"{name}{SEPARATOR}{run.study}" if run.study else name
 
 
-def draw_label(run_id: str, usual: str) -> None:
-    """Draw the form that says what people call a run, which is called as ``usual`` where nobody named it."""
-    held = label_of_run(run_id)
+def draw_label(run_id: str, default_title: str) -> None:
+    """Draw the form for a run's name, tags and note; ``usual`` is the title of a run without a name."""
+    label = label_of_run(run_id)
     keys = {name: f"label_{name}_{run_id}" for name in ("name", "tags", "note")}
-    refused = f"label_refused_{run_id}"
+    error_key = f"label_refused_{run_id}"
 
-    def keep() -> None:
+    def save() -> None:
         name, tags, note = (st.session_state[key] for key in keys.values())
-        with faults_kept(refused):
+        with store_error(error_key):
             label_run(Store(), run_id, Label(name, tuple(tags), note))
 
     with st.popover("Name and note", icon=":material/edit:", key=f"label_{run_id}"):
-        st.text_input("Name", held.name, key=keys["name"], placeholder=usual, max_chars=200)
-        every = sorted({tag for label in ask(labels).values() for tag in label.tags})
+        st.text_input("Name", label.name, key=keys["name"], placeholder=default_title, max_chars=200)
+        all_tags = sorted({tag for each in ask(labels).values() for tag in each.tags})
         st.multiselect(
-            "Tags", every, list(held.tags), key=keys["tags"], accept_new_options=True, placeholder="None yet: type one"
+            "Tags",
+            all_tags,
+            list(label.tags),
+            key=keys["tags"],
+            accept_new_options=True,
+            placeholder="None yet: type one",
         )
-        st.text_area("Note", held.note, key=keys["note"], placeholder="What is tried here, and why")
-        st.button("Save", type="primary", key=f"label_save_{run_id}", on_click=keep, **only("edit"))
-        if words := st.session_state.get(refused):
-            st.warning(plain(words), icon=":material/error:")
+        st.text_area("Note", label.note, key=keys["note"], placeholder="What this run tries, and why")
+        st.button("Save", type="primary", key=f"label_save_{run_id}", on_click=save, **only("edit"))
+        if error := st.session_state.get(error_key):
+            st.warning(plain(error), icon=":material/error:")
 
 
 @cached_query(entries=32)
 def accuracy_rows(run_id: str) -> list[Row]:
-    """Return the accuracy of every arm of a run, choices by its framework's rule."""
+    """Return the accuracy of every arm of a run; multiple choice is counted by the framework's own rule."""
     rows = accuracy(Store(), selection=Selection(runs=[run_id]))
-    # who judged only a part of the run comes after who judged it whole, and has a bar of its own on Accuracy
+    # A grader that judged only part of the run makes another condition, listed after the main one.
     return [row for row in rows if row.label["model"] == rows[0].label["model"]]
 
 
 def choices_by(rows: Iterable[Row]) -> str:
-    """Return by which rule the choices of a run are counted, to follow what its figure rests on; empty without any."""
+    """Return the rule that counts multiple choice, as the end of a caption; empty if there is none."""
     words = rules_in_words((QUESTION_TYPE[row.label["question_type"]].lower(), row.label["rule"]) for row in rows)
     return f"; choices by {words}" if words else ""
 

@@ -1,6 +1,6 @@
-"""What is behind a mark of a figure: its cases, of which one is chosen, and that case's conversations and ways on.
+"""What is behind a mark of a figure: the list of its cases, and the conversations of the chosen case.
 
-A stored conversation is opened folded around a message to look at, its passages marked, its answers beside it.
+A stored conversation is drawn with the messages around the relevant one open, and with its passages marked.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,8 +23,8 @@ from pages.kit.tables import draw_table
 _FEW = 8
 """Rows up to which a list is shown at full height."""
 _BEHIND = "behind"
-"""Where the address says that a mark was clicked."""
-_BESIDE = """<style>
+"""URL parameter that is set when a mark was clicked."""
+_SIDE_PANEL_STYLE = """<style>
 .st-key-behind_beside {
   position: fixed; z-index: 90; overflow-y: auto; right: 0; bottom: 0; top: 3.5rem; width: 26rem;
   padding: 0.75rem 1rem 2rem 1.25rem; background: GROUND; border-left: 1px solid BORDER;
@@ -37,35 +37,34 @@ _BESIDE = """<style>
   [data-testid="stMainBlockContainer"] { padding: 3.5rem 1rem 65vh; }
 }
 </style>"""
-"""Beside the figures where there is room for both, else over the lower part of the window."""
+"""The panel stands next to the figures in a wide window, otherwise over the lower part of the window."""
 _AROUND = 2
-"""Messages before and behind the one to look at that are shown at once."""
+"""Messages before and after the relevant one that are shown without a click."""
 _CHAT = 460
-"""Pixels of a conversation that is shown from its beginning."""
+"""Height in pixels of a conversation that is shown from its beginning."""
 _LONG = 240
-"""Characters of an answer that are shown at once."""
+"""Characters of an answer that are shown without a click."""
 
 
 def open_behind() -> None:
-    """Open what is behind the mark that was clicked, beside the figures."""
     st.query_params[_BEHIND] = "yes"
 
 
 @contextmanager
 def behind(title: str, hint: str) -> Iterator[None]:
-    """Draw what is behind a mark under its title: below the figures, or beside them from a click on one until closed.
+    """Draw the panel behind a mark under its title: below the figures, or next to them after a click until closed.
 
-    That it is open stands in the address. The ``hint`` says how to choose.
+    The URL stores whether the panel is open. The ``hint`` says how to choose a mark.
     """
-    beside = _BEHIND in st.query_params
-    with st.container(key=f"behind_{'beside' if beside else 'below'}"):
-        if beside:
+    is_open = _BEHIND in st.query_params
+    with st.container(key=f"behind_{'beside' if is_open else 'below'}"):
+        if is_open:
             theme = f"theme.{st.context.theme.type or 'light'}"
             ground, border = (st.get_option(f"{theme}.{part}Color") for part in ("background", "border"))
-            st.html(_BESIDE.replace("GROUND", ground).replace("BORDER", border))
+            st.html(_SIDE_PANEL_STYLE.replace("GROUND", ground).replace("BORDER", border))
         with st.container(horizontal=True, wrap=False, vertical_alignment="center"):
             st.subheader(title, anchor=False, width="stretch")
-            if beside:
+            if is_open:
                 st.button("Close", icon=":material/close:", key="behind_close", on_click=forget, args=(_BEHIND,))
         st.caption(hint)
         yield
@@ -81,32 +80,32 @@ def choose_case(
     ids: Sequence[str] | None = None,
     download: str = "Download these cases as CSV",
 ) -> str | None:
-    """List cases, and return the one that was clicked, if it is still among them; it stands in the address as ``key``.
+    """List cases and return the clicked one, if it is still listed; the URL parameter ``key`` stores the choice.
 
-    ``of`` is the column that names a case; ``ids`` name the rows where no column does.
+    ``of`` is the column with the case names; ``ids`` replace them if no column identifies the rows.
     """
-    named = table[of].astype(str).tolist() if ids is None else list(ids)
+    row_ids = table[of].astype(str).tolist() if ids is None else list(ids)
     draw_table(
         table,
         name,
         columns,
-        on_row=lambda row: st.query_params.update({key: named[row]}),
+        on_row=lambda row: st.query_params.update({key: row_ids[row]}),
         height=290 if len(table) > _FEW else "content",
         download=download,
         noted=False,
     )
-    wanted = st.query_params.get(key)
-    return wanted if wanted in named else None
+    chosen = st.query_params.get(key)
+    return chosen if chosen in row_ids else None
 
 
 def forget(*keys: str) -> None:
-    """Take choices out of the address, because what they were chosen from has changed."""
+    """Remove URL parameters whose choices are no longer valid."""
     for key in keys:
         st.query_params.pop(key, None)
 
 
 def draw_trials(talks: Sequence[Conversation], arm: str) -> None:
-    """Draw a line for each conversation of a case: the way to its transcript, the verdict in an arm, how it ended.
+    """Draw a line for each conversation of a case: a link to its transcript, the verdict in an arm, how it ended.
 
     ``arm`` is "format:question type".
     """
@@ -118,12 +117,12 @@ def draw_trials(talks: Sequence[Conversation], arm: str) -> None:
             verdict = talk.verdicts.get(arm)
             st.markdown(badge(verdict) if verdict in VERDICT else ":gray-badge[not graded]")
             turns = f"{talk.doctor_turns} doctor turns" if talk.doctor_turns is not None else "no conversation"
-            ended = f", {END_SHORT[talk.end_reason].lower()}" if talk.end_reason else ""
-            st.caption(f"{turns}{ended}")
+            ending = f", {END_SHORT[talk.end_reason].lower()}" if talk.end_reason else ""
+            st.caption(f"{turns}{ending}")
 
 
 def excluded_in_words(reasons: Mapping[Any, int]) -> str:
-    """Return verdicts that do not count, with their numbers; without the remark that they are excluded."""
+    """Return the excluded verdicts with their counts, as a list in words."""
 
     def words(reason: Any, count: int) -> str:
         name = VERDICT[reason][0].partition(",")[0].lower() if reason in VERDICT else str(reason)
@@ -133,14 +132,14 @@ def excluded_in_words(reasons: Mapping[Any, int]) -> str:
 
 
 def draw_ways_on(trial_id: str, **cell: str) -> None:
-    """Draw the links from a conversation to its transcript and into the case debugger, there to a ``cell`` of it."""
+    """Draw links to a conversation's transcript and to the case debugger; ``cell`` are parameters of the debugger."""
     with st.container(horizontal=True):
         link("transcripts", "Read the transcript", "forum", trial=trial_id)
         link("debugger", "Open in the case debugger", "bug_report", trial=trial_id, **cell)
 
 
 class Passage(NamedTuple):
-    """Words of a message to be marked, by where they begin and end, and why, in Markdown."""
+    """A marked passage of a message: its start and end (exclusive) as offsets, and the reason in Markdown."""
 
     start: int
     end: int
@@ -150,99 +149,106 @@ class Passage(NamedTuple):
 def draw_conversation(
     trial_id: str,
     key: str,
-    beside: Callable[[Reading], None],
+    draw_side: Callable[[Reading], None],
     *,
     turn: int | None = None,
     marks: Mapping[int, Sequence[Passage]] | None = None,
     note: str = "",
     here: str = "",
 ) -> None:
-    """Draw a stored conversation, folded around message ``turn`` (from 0) where one is to be looked at.
+    """Draw a stored conversation; if ``turn`` is given, messages far from it are folded.
 
-    ``key`` names its container; ``beside`` draws what stands at its right, above the way to its transcript. ``marks``
-    are passages by message. ``note`` says in Markdown what this conversation is shown for, ``here`` what the message to
-    look at is.
+    Args:
+        trial_id: Trial of the conversation.
+        key: Prefix of the container's key.
+        draw_side: Draws the right column, above the link to the transcript.
+        turn: Number of the relevant message, from 0.
+        marks: Message number → its marked passages.
+        note: Why this conversation is shown, in Markdown.
+        here: Caption of the relevant message.
     """
-    shown = reading(trial_id)
-    if shown is None:
+    conversation = reading(trial_id)
+    if conversation is None:
         st.info("The conversation in this address is not stored here.", icon=":material/search_off:")
         return
-    known = framework_of(shown.events, shown.talk.protocol)
-    said = [event for event in shown.events if not isinstance(event, Answered)]
-    thoughts = reasoning_of(said)  # a call comes before its message, and so may fall into the part before
-    wrong = marks or {}
+    fw = framework_of(conversation.events, conversation.talk.protocol)
+    messages = [event for event in conversation.events if not isinstance(event, Answered)]
+    thoughts = reasoning_of(messages)  # of all: a call precedes its message and may fall into an earlier part
+    passages_of = marks or {}
 
     def draw(events: Sequence[Event]) -> None:
-        if not any(isinstance(event, Utterance) and wrong.get(event.turn) for event in events):
-            draw_chat(events, None, known=known, thoughts=thoughts)
+        if not any(isinstance(event, Utterance) and passages_of.get(event.turn) for event in events):
+            draw_chat(events, None, known=fw, thoughts=thoughts)
             return
         for event in events:
-            passages = wrong.get(event.turn) if isinstance(event, Utterance) else None
+            passages = passages_of.get(event.turn) if isinstance(event, Utterance) else None
             if isinstance(event, Utterance) and passages:
                 with st.chat_message("user", avatar=ROLE_ICON[event.role]):
                     st.markdown(marked_at(event.text, passages))
                     st.caption(" · ".join(dict.fromkeys(passage.why for passage in passages)))
             else:
-                draw_chat([event], None, known=known, thoughts=thoughts)
+                draw_chat([event], None, known=fw, thoughts=thoughts)
 
     def draw_folded(events: Sequence[Event], label: str) -> None:
         turns = {event.turn for event in events if isinstance(event, Utterance)}
         if not turns:
             draw(events)
             return
-        hits = sum(len(passages) for number, passages in wrong.items() if number in turns)
+        hits = sum(len(passages) for number, passages in passages_of.items() if number in turns)
         with st.expander(f"{label} ({len(turns)}{f', {hits} hits' if hits > 1 else ', 1 hit' if hits else ''})"):
             draw(events)
 
     with st.container(border=True, key=f"{key}_{trial_id}"):
         if note:
             st.markdown(note)
-        right = f" · right answer **{plain(shown.talk.answer)}**" if shown.talk.answer else ""
-        st.markdown(f":gray[{plain(shown.talk.case_key)} · trial {shown.talk.trial + 1}{right}]")
-        left, aside = st.columns([6, 5], gap="medium")
-        with left:
+        right = f" · right answer **{plain(conversation.talk.answer)}**" if conversation.talk.answer else ""
+        st.markdown(f":gray[{plain(conversation.talk.case_key)} · trial {conversation.talk.trial + 1}{right}]")
+        chat_column, aside_column = st.columns([6, 5], gap="medium")
+        with chat_column:
             if turn is None:
-                # from its beginning: a chat of fixed height would else be scrolled to its end
+                # without autoscroll=False a chat of fixed height starts at its end
                 with st.container(height=_CHAT, border=False, gap="xxsmall", autoscroll=False, key=f"{key}_chat"):
-                    draw(said)
+                    draw(messages)
             else:
-                before, lead, looked_at, behind, rest = around(said, turn)
-                draw_folded(before, "Messages before these")
-                draw(lead)
+                far_before, just_before, relevant, just_after, far_after = around(messages, turn)
+                draw_folded(far_before, "Messages before these")
+                draw(just_before)
                 with st.container(border=True, key=f"{key}_here", gap="xxsmall"):
                     if here:
                         st.caption(here)
-                    draw(looked_at)
-                draw(behind)
-                draw_folded(rest, "Messages after these")
-        with aside:
-            beside(shown)
+                    draw(relevant)
+                draw(just_after)
+                draw_folded(far_after, "Messages after these")
+        with aside_column:
+            draw_side(conversation)
             link("transcripts", "The whole conversation", "forum", trial=trial_id)
 
 
 def around(events: Sequence[Event], turn: int) -> tuple[list[Event], ...]:
-    """Divide events by message into five: far before, just before, the message to look at, just behind, far behind it.
+    """Divide events into five lists: far before, just before, at, just after, and far after the relevant message.
 
-    What happened without a message of its own (an ending, a rating) goes with the message before it.
+    Events without a message number (an ending, a rating) belong to the message before them.
     """
     parts: tuple[list[Event], ...] = ([], [], [], [], [])
-    here = 0
+    current = 0
     for event in events:
         message = getattr(event, "turn", None)
-        here = here if message is None else message
-        away = here - turn
-        place = 0 if away < -_AROUND else 1 if away < 0 else 2 if away == 0 else 3 if away <= _AROUND else 4
+        current = current if message is None else message
+        distance = current - turn
+        place = (
+            0 if distance < -_AROUND else 1 if distance < 0 else 2 if distance == 0 else 3 if distance <= _AROUND else 4
+        )
         parts[place].append(event)
     return parts
 
 
 def marked_at(text: str, passages: Sequence[Passage]) -> str:
-    """Return a message as harmless Markdown with its passages on a coloured ground; overlaps run together."""
+    """Return a message as escaped Markdown with its passages highlighted; overlapping passages are merged."""
 
     def between(words: str) -> str:
-        # a space within a line is no indent
-        bare = words.lstrip(" ")
-        return f"{' ' * (bare != words)}{plain(bare)}"
+        # ``plain`` turns leading spaces into an indent; here they are inside a line
+        stripped = words.lstrip(" ")
+        return f"{' ' * (stripped != words)}{plain(stripped)}"
 
     parts, end = [], 0
     for passage in sorted(passages, key=lambda passage: (passage.start, -passage.end)):
@@ -255,26 +261,26 @@ def marked_at(text: str, passages: Sequence[Passage]) -> str:
 
 
 def choose_trial(talks: Sequence[Conversation], key: str) -> Conversation:
-    """Ask for one of a case's conversations, where there are several; it stands in the address as ``key``."""
+    """Ask for one of a case's conversations if it has several; the URL parameter ``key`` stores the choice."""
     several = len({talk.run_id for talk in talks}) > 1
-    held = {talk.trial_id: f"Trial {talk.trial + 1}{f' · {talk.run_id[-8:]}' * several}" for talk in talks}
+    labels = {talk.trial_id: f"Trial {talk.trial + 1}{f' · {talk.run_id[-8:]}' * several}" for talk in talks}
     if len(talks) == 1:
         return talks[0]
-    chosen = choose("Conversation", list(held), key, names=held, shape="segments")
+    chosen = choose("Conversation", list(labels), key, names=labels, shape="segments")
     return next(talk for talk in talks if talk.trial_id == chosen)
 
 
-def draw_answers_of(shown: Reading) -> None:
-    """Draw the answers of a conversation, the one after it first."""
-    if not shown.answers:
-        st.caption("No answer: the trial broke off before.")
-    for answer in sorted(shown.answers.values(), key=lambda answer: answer.format != "multi_turn"):
-        draw_answer(answer, shown)
+def draw_answers_of(conversation: Reading) -> None:
+    """Draw the answers of a conversation, starting with those given after it."""
+    if not conversation.answers:
+        st.caption("No answer: the trial ended early.")
+    for answer in sorted(conversation.answers.values(), key=lambda answer: answer.format != "multi_turn"):
+        draw_answer(answer, conversation)
 
 
-def draw_answer(answer: Answered, shown: Reading) -> None:
-    """Draw one answer with the verdicts that count, what was read out of it, and folded what was thought."""
-    grades = [g for g in shown.grades if (g.format, g.question_type) == (answer.format, answer.question_type)]
+def draw_answer(answer: Answered, conversation: Reading) -> None:
+    """Draw one answer with the verdicts that count, the extracted diagnosis, and the folded reasoning."""
+    grades = [g for g in conversation.grades if (g.format, g.question_type) == (answer.format, answer.question_type)]
     response = (answer.response or "").replace("**", "").strip()
     with st.container(border=True, gap="xsmall"):
         badges = [badge(answer.reason)] if answer.reason is not None else []
@@ -291,4 +297,4 @@ def draw_answer(answer: Answered, shown: Reading) -> None:
         if len(response) > _LONG:
             with st.popover("The whole answer", type="tertiary"):
                 st.markdown(plain(response))
-        draw_answers_reasoning(answer, grades, reasoning_of(shown.events))
+        draw_answers_reasoning(answer, grades, reasoning_of(conversation.events))

@@ -1,4 +1,4 @@
-"""Controls whose choice stands in the address, and stays true where what is on offer changes."""
+"""Controls whose choices are stored in the URL and stay valid when the options change."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -9,7 +9,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 _Option = TypeVar("_Option")
 UNKNOWN = "_unknown"
-"""Where a visitor's state keeps what the address asks for and is not on offer: key → words."""
+"""Session state key: URL parameter → a description of the values that are not among the options."""
 
 
 def choose(
@@ -29,22 +29,21 @@ def choose(
     persist: bool = False,
     chosen: _Option | None = None,
 ) -> _Option:
-    """Ask for one of several, of which there must be one; ``default``, else the first, is chosen at first.
+    """Ask for one of ``options`` (at least one); ``default``, or the first option, is preselected.
 
-    The choice stands in the address under ``key``, except for the default; not so where it is not ``bound``, when it
-    may ``persist`` while other pages are looked at. Where it is no longer on offer, the default is chosen anew, and the
-    browser is told: a control that was only forgotten would go on to show the former words. What was ``chosen``
-    elsewhere, by a click or a link, goes before what the control holds.
+    The URL parameter ``key`` stores the choice unless it is the default. A control that is not ``bound`` leaves the URL
+    alone and may ``persist`` its choice across pages. If the choice is no longer an option, the default is selected and
+    sent to the browser. ``chosen`` comes from a click or a link and takes precedence over the control's value.
     """
     place = options.index(default) if default is not None and default in options else 0
     shared = _shared(label, options, key, names, help, on_change, shape=shape, bound=bound, persist=persist)
     if st.session_state.get(key, options[place]) not in options:
         st.session_state[key] = options[place]
     elif bound and st.session_state.get(key, options[place]) != options[place] and key not in st.query_params:
-        # what was the default is so no longer: only what is set anew is put into the address
+        # The choice was the default and no longer is. Streamlit puts only a newly set value into the URL.
         st.session_state[key] = st.session_state[key]
     if chosen is not None and chosen in options and st.session_state.get(key) != chosen:
-        st.session_state[key] = chosen  # only then: set anew, it would close under a visitor's hand
+        st.session_state[key] = chosen  # only if different: setting it closes an open menu
     shared["label_visibility"] = "collapsed" if hidden else "visible"
     to = where or st
     if shape == "select":
@@ -63,24 +62,26 @@ def choose_by_name(
     default: str | None = None,
     clears: Sequence[str] = (),
     on_change: Callable[[], None] | None = None,
-    **shown: Any,
+    **options_of_choose: Any,
 ) -> str:
-    """Ask for one of several as ``choose`` does; it stands in the address under ``name``, as it is, not by its label.
+    """Ask for one option as ``choose`` does; the URL parameter ``name`` stores its value, not its label.
 
-    Where the address says nothing that is on offer, the ``default`` is chosen; without one, what the control holds.
-    Another choice takes what it ``clears`` out of the address.
+    Without a valid value in the URL, ``default`` is chosen; without a default the value stays. A new choice
+    removes the URL parameters in ``clears``.
     """
 
-    def keep() -> None:
+    def store_choice() -> None:
         st.query_params[name] = st.session_state[key]
         for other in clears:
             st.query_params.pop(other, None)
         if on_change is not None:
             on_change()
 
-    wanted = st.query_params.get(name)
-    chosen = wanted if wanted in options else default
-    return choose(label, options, key, default=default, chosen=chosen, bound=False, on_change=keep, **shown)
+    requested = st.query_params.get(name)
+    chosen = requested if requested in options else default
+    return choose(
+        label, options, key, default=default, chosen=chosen, bound=False, on_change=store_choice, **options_of_choose
+    )
 
 
 def choose_several(
@@ -100,31 +101,32 @@ def choose_several(
     bound: bool = True,
     persist: bool = False,
 ) -> tuple[_Option, ...]:
-    """Ask for some of several, at first those of ``default`` on offer; where none is chosen, ``placeholder`` is shown.
+    """Ask for any number of ``options``; ``default`` is preselected, and ``placeholder`` is shown if none is chosen.
 
-    The choice stands in the address, except for the default; not so where it is not ``bound``, when it may ``persist``
-    while other pages are looked at. What is no longer on offer is dropped; where nothing is left, it is the default.
+    The URL stores the choice unless it is the default. A control that is not ``bound`` leaves the URL alone and may
+    ``persist`` its choice across pages. Chosen values that are no longer options are dropped; if none remains, the
+    default is chosen.
     """
-    usual = [option for option in default if option in options]
+    preselected = [option for option in default if option in options]
     shared = _shared(label, options, key, names, help, on_change, shape=shape, bound=bound, persist=persist)
-    held = st.session_state.get(key)
-    if held and any(value not in options for value in held):
-        st.session_state[key] = [value for value in held if value in options] or usual
-    shared |= {"default": usual or None, "disabled": disabled}
+    stored = st.session_state.get(key)
+    if stored and any(value not in options for value in stored):
+        st.session_state[key] = [value for value in stored if value in options] or preselected
+    shared |= {"default": preselected or None, "disabled": disabled}
     to = where or st
     if shape == "pills":
         return tuple(to.pills(label, list(options), selection_mode="multi", wrap=True, **shared))
     return tuple(to.multiselect(label, list(options), placeholder=placeholder, width=width, **shared))
 
 
-def ask_secret(label: str, key: str, where: DeltaGenerator | None = None, **shown: Any) -> str:
-    """Ask for what nobody is to read off the screen, such as a key; returns what is typed.
+def ask_secret(label: str, key: str, where: DeltaGenerator | None = None, **options: Any) -> str:
+    """Ask for a secret such as a key, with dots instead of letters, and return the typed text.
 
-    Streamlit's own password field loses what was typed where it is left by the tabulator, so the dots are drawn here.
+    Streamlit's password field loses its text when it is left with the tab key, so a style draws the dots.
     """
-    held = (where or st).container(key=f"secret_{key}", gap=None)
-    held.html("<style>[class*='st-key-secret_'] input { -webkit-text-security: disc; }</style>")
-    typed: str = held.text_input(label, key=key, autocomplete="off", **shown)
+    box = (where or st).container(key=f"secret_{key}", gap=None)
+    box.html("<style>[class*='st-key-secret_'] input { -webkit-text-security: disc; }</style>")
+    typed: str = box.text_input(label, key=key, autocomplete="off", **options)
     return typed
 
 
@@ -140,16 +142,16 @@ def _shared(
     bound: bool,
     persist: bool,
 ) -> dict[str, Any]:
-    """Return what every shape of a control is told, as Streamlit calls it; what is asked for in vain is noted."""
-    name = str if names is None else names if callable(names) else lambda one: names.get(one, str(one))
-    asked = set(filter(None, st.query_params.get_all(key))) if bound else ()
-    if asked and (unknown := sorted(asked - set(map(name, options)))):
+    """Return the arguments that all control shapes share, and note URL values that are no options."""
+    name = str if names is None else names if callable(names) else lambda option: names.get(option, str(option))
+    requested = set(filter(None, st.query_params.get_all(key))) if bound else ()
+    if requested and (unknown := sorted(requested - set(map(name, options)))):
         st.session_state.setdefault(UNKNOWN, {})[key] = f"{label.lower()} “{'”, “'.join(unknown)}”"
     return {
         "key": key,
-        # pills and segments would draw a picture or a link that somebody's name holds; all else stays, so that an
-        # address says what it always said
-        "format_func": name if shape == "select" else lambda one: re.sub(r"[\[\]<]", r"\\\g<0>", name(one)),
+        # Pills and segments would render a picture or link inside a name. Other characters stay as they are, because
+        # the URL stores these labels.
+        "format_func": name if shape == "select" else lambda option: re.sub(r"[\[\]<]", r"\\\g<0>", name(option)),
         "help": help,
         "on_change": on_change or "rerun",
         "bind": "query-params" if bound else None,

@@ -1,4 +1,4 @@
-"""A menu that takes conversations away: HTML, Markdown, JSON or a picture, each made only when it is asked for."""
+"""The menu that exports conversations as HTML, Markdown, JSON or a picture, each made when it is downloaded."""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -24,26 +24,28 @@ _LABELS: dict[FormName, tuple[str, str, str]] = {
 
 
 def draw_take_away(trial_ids: Sequence[str], key: str) -> None:
-    """Draw the menu for one stored conversation, or for two to four beside one another."""
+    """Draw the menu for one stored conversation, or for two to four in one file."""
     names = tuple(trial_ids)
     _menu(lambda: document_of(names), names, key)
 
 
-def draw_take_away_unstored(held: Sequence[tuple[Case | None, Sequence[Event], RunHeader | None]], key: str) -> None:
-    """Draw the menu for up to four conversations of which not all are stored, with what has happened up to now."""
-    so_far = [(case, tuple(events), header) for case, events, header in held]
-    names = [next((e.trial_id for e in said if e.kind == "started"), "conversation") for _, said, _ in so_far]
+def draw_take_away_unstored(
+    conversations: Sequence[tuple[Case | None, Sequence[Event], RunHeader | None]], key: str
+) -> None:
+    """Draw the menu for up to four conversations that are not all stored, with their events so far."""
+    snapshots = [(case, tuple(events), header) for case, events, header in conversations]
+    names = [next((e.trial_id for e in events if e.kind == "started"), "conversation") for _, events, _ in snapshots]
 
     def document() -> Document:
-        return Document(tuple(talk for one in so_far for talk in document_of_events(*one).talks))
+        return Document(tuple(talk for snapshot in snapshots for talk in document_of_events(*snapshot).talks))
 
     _menu(document, names, key)
 
 
 def _menu(document: Callable[[], Document], names: Sequence[str], key: str) -> None:
-    """Draw the menu; a file is made when it is asked for, in another thread.
+    """Draw the menu. A file is made in another thread when it is downloaded.
 
-    That thread notes what went wrong in ``failed``, where the next drawing of the page finds it.
+    That thread stores its error in ``failed``, which the next drawing of the page shows.
     """
     failed: dict[FormName, str] = st.session_state.setdefault(f"{key}_take_failed", {}).setdefault(tuple(names), {})
 
@@ -58,7 +60,7 @@ def _menu(document: Callable[[], Document], names: Sequence[str], key: str) -> N
     label = "Export" if len(names) == 1 else f"Export these {len(names)}"
     with st.popover(label, icon=":material/download:", key=f"{key}_take"), st.container(gap="xxsmall"):
         for form in FORMS:
-            label, icon, tells = _LABELS[form]
+            label, icon, help_ = _LABELS[form]
             missing = form == "png" and find_browser() is None
             st.download_button(
                 label,
@@ -67,7 +69,7 @@ def _menu(document: Callable[[], Document], names: Sequence[str], key: str) -> N
                 FORMS[form].mime,
                 key=f"{key}_take_{form}",
                 icon=f":material/{icon}:",
-                help=tells,
+                help=help_,
                 on_click="ignore",
                 disabled=missing,
                 type="tertiary",

@@ -1,7 +1,4 @@
-"""A figure on a page: drawn in the visitor's theme, clicked on, and saved as a picture for print.
-
-And what stands behind each of its names: the condition in a table, and what differs between those shown.
-"""
+"""A figure on a page, in the visitor's theme: its clicks, its export for print, and the conditions behind its names."""
 
 import functools
 import hashlib
@@ -45,7 +42,7 @@ _BY_WIDTH = (
     "<style>@media (max-width: 640px) { [class*='st-key-wide_'] { display: none; } }"
     "@media (min-width: 641px) { [class*='st-key-narrow_'] { display: none; } }</style>"
 )
-"""Panels beside one another are seen where there is room for them, and else those below one another."""
+"""Shows the figure with panels next to each other in a wide window, and the stacked figure in a narrow one."""
 _HEADS: dict[Part, str] = {
     "study": "Study", "data_set": "Data set", "framework": "Framework", "case_set": "Cases",
     "doctor_prompt": "Doctor’s prompt",
@@ -56,7 +53,7 @@ _HEADS: dict[Part, str] = {
     "summariser_served": "Summariser served as", "solver_served": "Solver served as", "staff_served": "Staff served as",
     "grader_served": "Grader served as",
 }  # fmt: skip
-_SAID = (
+_PREFIXES = (
     "prompts",
     "cap",
     "patient",
@@ -69,11 +66,10 @@ _SAID = (
     "choice reader",
     "version",
 )
-"""Words with which a condition's part begins and which stand over its column already."""
+"""Words that begin a part of a condition and repeat the head of its column."""
 
 
 def is_dark() -> bool:
-    """Say whether the page is dark."""
     return st.context.theme.type == "dark"
 
 
@@ -86,46 +82,54 @@ def draw_figure(
     on_point: Callable[[Sequence[Any]], None] | None = None,
     titled: bool = True,
 ) -> None:
-    """Draw a figure under its title, with a menu that saves it light and at print size, title and caption included.
+    """Draw a figure under its title, with a menu that exports it at print size with title and caption.
 
-    ``make`` draws it on a dark (``True``) or light ground, from what it closes over and nothing else: for equal inputs
-    it is called once in each state of the store, whoever looks. ``name`` is its key and the name of its files.
-    ``rests`` is what it rests on: number of cases or conversations, intervals, condition; it is the printed caption,
-    which ends with the severe notes that the page shows. ``on_point`` is given the custom data of the mark that was
-    clicked. If the page says the title itself, it is not ``titled``.
+    Args:
+        make: Draws the figure on a dark (``True``) or light background. It depends only on its closure, because its
+            result is cached by these inputs and the state of the store, for all visitors.
+        name: Key of the figure and name of its files.
+        title: Title above the figure and in the export.
+        rests: Printed caption: number of cases or conversations, intervals, condition. The severe notes that the page
+            shows are added.
+        on_point: Called with the custom data of the clicked mark.
+        titled: Whether to draw the title; off if the page shows it already.
     """
     with st.container(horizontal=True, wrap=False, vertical_alignment="center", gap="small"):
         st.markdown(f"**{plain(title)}**" if titled else "", width="stretch")
         _offer_pictures(make, name, title, " ".join(filter(None, [rests, warnings_shown()])))
     config: dict[str, Any] = {"displaylogo": False, "showSendToCloud": False}
-    if find_browser():  # the menu saves what print needs
+    if find_browser():  # the menu exports what print needs
         config["modeBarButtonsToRemove"] = ["toImage"]
-    else:  # the visitor's own browser still draws SVG
+    else:  # without a browser here, Plotly in the visitor's browser exports SVG
         config["toImageButtonOptions"] = {"format": "svg", "filename": name.replace("_", "-")}
     inputs = _inputs_digest(make)
     figure, stacked = _build(make, is_dark()) if inputs is None else _built(inputs, is_dark(), make)
-    shown = {name: figure} if stacked is None else {name: figure, f"{name}_narrow": stacked}
+    figures = {name: figure} if stacked is None else {name: figure, f"{name}_narrow": stacked}
     if stacked is not None:
-        st.html(_BY_WIDTH)  # first, so that nobody ever sees both
-    for key, one in shown.items():
+        st.html(_BY_WIDTH)  # first, so that the two figures never show together
+    for key, drawn in figures.items():
 
-        def take(key: str = key) -> None:
+        def forward_click(key: str = key) -> None:
             state = st.session_state.get(key)
             points = state.get("selection", {}).get("points", []) if isinstance(state, Mapping) else []
             data = points[0].get("customdata") if points else None
             if data is not None and on_point is not None:
                 on_point(list(data.values()) if isinstance(data, Mapping) else data)
 
-        # which of the two is seen, the width of the window says
-        with nullcontext() if stacked is None else st.container(key=f"{'narrow' if one is stacked else 'wide'}_{name}"):
+        # the width of the window decides which of the two is visible
+        with (
+            nullcontext() if stacked is None else st.container(key=f"{'narrow' if drawn is stacked else 'wide'}_{name}")
+        ):
             if on_point is None:
-                st.plotly_chart(one, key=key, config=config, alt=title)
+                st.plotly_chart(drawn, key=key, config=config, alt=title)
             else:
-                st.plotly_chart(one, key=key, config=config, alt=title, on_select=take, selection_mode="points")
+                st.plotly_chart(
+                    drawn, key=key, config=config, alt=title, on_select=forward_click, selection_mode="points"
+                )
 
 
 def _build(make: Callable[[bool], go.Figure], dark: bool) -> tuple[go.Figure, go.Figure | None]:
-    """Return a figure, and the same for a narrow window if its panels stand next to one another."""
+    """Return a figure, and its variant for a narrow window if it has panels next to each other."""
     figure = without_links(make(dark))
     return figure, in_one_column(figure)
 
@@ -136,10 +140,10 @@ def _built(inputs: str, dark: bool, _make: Callable[[bool], go.Figure]) -> tuple
 
 
 class _InputsPickler(pickle.Pickler):
-    """Writes functions and classes by their place in the source: those of a page's script cannot be imported.
+    """Pickles functions and classes by their place in the source, because a page's script cannot be imported.
 
-    What a function reads through the names of its module is not written: a figure's function must not read there what
-    changes, such as the store, the visitor's state or the clock (``tests/pages/test_shared_figures.py``).
+    Globals that a function reads are not pickled, so a figure's function must not read changing state through them,
+    such as the store, the visitor's session or the clock (``tests/pages/test_shared_figures.py``).
     """
 
     def reducer_override(self, obj: Any) -> Any:
@@ -150,14 +154,14 @@ class _InputsPickler(pickle.Pickler):
             place = (obj.co_filename, obj.co_firstlineno, obj.co_qualname)
             return tuple, ((*place, obj.co_code, obj.co_names, obj.co_consts),)
         if isinstance(obj, functools._lru_cache_wrapper):
-            raise pickle.PicklingError(f"{obj} would be written by its name, whatever it answers")
+            raise pickle.PicklingError(f"{obj} would be pickled by name alone, regardless of its results")
         if isinstance(obj, type) and obj.__module__ != "builtins":
             return tuple, ((obj.__module__, obj.__qualname__),)
         return NotImplemented
 
 
 def _inputs_digest(make: Callable[[bool], go.Figure]) -> str | None:
-    """Return a digest of the code of a function and all that it closes over; ``None`` if that cannot be written."""
+    """Return a digest of a function's code and closure; ``None`` if the closure cannot be pickled."""
     written = io.BytesIO()
     try:
         _InputsPickler(written, pickle.HIGHEST_PROTOCOL).dump(make)
@@ -167,7 +171,7 @@ def _inputs_digest(make: Callable[[bool], go.Figure]) -> str | None:
 
 
 def _offer_pictures(make: Callable[[bool], go.Figure], name: str, title: str, rests: str) -> None:
-    # made in another thread, which reports what went wrong where the next drawing of the page finds it
+    # Another thread makes the file and stores its error here for the next drawing of the page.
     failed: dict[str, str] = st.session_state.setdefault("pictures_failed", {})
     with st.popover("", icon=":material/download:", type="tertiary", key=f"{name}_save", help="Save for print"):
         wide = choose("Width", list(_WIDTHS), f"{name}_width", names=_WIDTHS, shape="segments", bound=False)
@@ -195,55 +199,61 @@ def _offer_pictures(make: Callable[[bool], go.Figure], name: str, title: str, re
                 on_click="ignore",
                 type="tertiary",
                 icon=":material/image:",
-                help="On a light ground, with title and caption: n, intervals, condition.",
+                help="Light background, with title and caption (n, intervals, condition).",
             )
         if name in failed:
             st.caption(plain(failed[name]))
 
 
 def draw_what_stands_behind(models: Collection[str], selection: Selection, what: str) -> None:
-    """Draw, folded, in what the conditions of a selection differ that are shown, and what each of them is."""
-    shown = {name: words for name, words in names_on(selection).items() if name in models}
-    behind = basis(replace(selection, conditions=None)).conditions
-    draw_what_differs(shown, behind, what)
-    draw_conditions(shown, behind)
+    """Draw, folded, the differences between the shown conditions of a selection, and each condition in full."""
+    names = {name: words for name, words in names_on(selection).items() if name in models}
+    conditions = basis(replace(selection, conditions=None)).conditions
+    draw_what_differs(names, conditions, what)
+    draw_conditions(names, conditions)
 
 
-def draw_conditions(names: Mapping[str, str], found: Sequence[Condition]) -> None:
-    """Draw, folded, the condition behind each of the names that a page shows; parts that none has are left out."""
-    shown = [one for one in found if one.name in names]
-    if not shown:
+def draw_conditions(names: Mapping[str, str], conditions: Sequence[Condition]) -> None:
+    """Draw, folded, the condition behind each name on a page, without the parts that all of them lack."""
+    listed = [condition for condition in conditions if condition.name in names]
+    if not listed:
         return
-    parts = [part for part in PARTS if any(one.parts.get(part) for one in shown)]
+    parts = [part for part in PARTS if any(condition.parts.get(part) for condition in listed)]
     rows = [
-        {"Name": names[one.name], **{_HEADS[part]: _words(one, part) for part in parts}, "Runs": ", ".join(one.runs)}
-        for one in shown
+        {
+            "Name": names[condition.name],
+            **{_HEADS[part]: _words(condition, part) for part in parts},
+            "Runs": ", ".join(condition.runs),
+        }
+        for condition in listed
     ]
-    if any(one.remarks for one in shown):
-        rows = [{**row, "Notes": "; ".join(one.remarks)} for row, one in zip(rows, shown, strict=True)]
-    with st.expander("What stands behind each name: framework, cases, patient, grader …", icon=":material/tune:"):
+    if any(condition.remarks for condition in listed):
+        rows = [{**row, "Notes": "; ".join(condition.remarks)} for row, condition in zip(rows, listed, strict=True)]
+    with st.expander("Conditions in full: framework, cases, patient, grader …", icon=":material/tune:"):
         st.dataframe(rows, hide_index=True, column_config={"Name": st.column_config.TextColumn(pinned=True)})
 
 
-def draw_what_differs(names: Mapping[str, str], found: Sequence[Condition], what: str) -> None:
-    """Draw, folded, in which settings the conditions of these names differ beside their doctors."""
-    behind = {condition.name: condition for condition in found if condition.name in names}
+def draw_what_differs(names: Mapping[str, str], conditions: Sequence[Condition], what: str) -> None:
+    """Draw, folded, the settings other than the doctor in which the conditions of these names differ."""
+    behind = {condition.name: condition for condition in conditions if condition.name in names}
     sides = [side_of(behind[name], run_casts()) for name in names if name in behind]
     settings = side_by_side(sides)
-    # of one name, what differs between its own runs
-    apart = differing(settings) if len(sides) > 1 else [s for s in settings if any(" / " in v for v in s.values)]
-    if apart:
+    # for a single name: differences between its runs
+    differences = differing(settings) if len(sides) > 1 else [s for s in settings if any(" / " in v for v in s.values)]
+    if differences:
         heads = [names[name] for name in names if name in behind]
-        differ = ", ".join(setting.name.lower() for setting in apart)
+        differ = ", ".join(setting.name.lower() for setting in differences)
         with st.expander(f"What else differs between {what}: {differ}", icon=":material/difference:"):
-            st.dataframe([{"": s.name, **dict(zip(heads, s.values, strict=True))} for s in apart], hide_index=True)
+            st.dataframe(
+                [{"": s.name, **dict(zip(heads, s.values, strict=True))} for s in differences], hide_index=True
+            )
 
 
-def _words(one: Condition, part: Part) -> str:
-    words = one.parts.get(part, "")
+def _words(condition: Condition, part: Part) -> str:
+    words = condition.parts.get(part, "")
     if part == "data_set":
         return dataset_name(words)
     if part.endswith("served"):
         return words.partition("served as ")[2]
-    head = next((head for head in _SAID if words.startswith(f"{head} ")), "")
+    head = next((head for head in _PREFIXES if words.startswith(f"{head} ")), "")
     return " and ".join(model_name(piece.removeprefix(f"{head} ")) for piece in words.split(" and "))

@@ -1,4 +1,4 @@
-"""Asks where and how to take a conversation up again, and starts the branch, shown on Transcripts."""
+"""The form that forks a conversation at a message and starts the branch."""
 
 from collections.abc import Sequence
 
@@ -40,9 +40,9 @@ _stored_origin = cached_query(entries=64)(stored_origin)
 def fork_form(
     trial_id: str, events: Sequence[Event], case: Case | None, key: str, session: Session | None = None
 ) -> None:
-    """Draw the form of one conversation: stored, or the running ``session`` that holds what was said so far.
+    """Draw the form for a stored conversation, or for the running ``session`` with its messages so far.
 
-    Starting leads to Branches, on Transcripts, where the branch is watched and then stands in its family.
+    The start button opens Branches, on Transcripts, where the new branch runs and is listed.
     """
     try:
         origin = running_origin(session) if session is not None else _stored_origin(trial_id)
@@ -61,44 +61,46 @@ def fork_form(
 
 @st.fragment
 def _ask(place: str, origin: Origin, messages: Sequence[Utterance], case: Case | None) -> None:
-    """Ask for everything and start: a fragment, so that the page around it stays as it is meanwhile."""
-    turn, text = _ask_message(place, messages, origin.framework)
-    known = origin.framework
+    """Draw all controls and the start button; a fragment, so that the rest of the page is not redrawn."""
+    fw = origin.framework
+    turn, text = _ask_message(place, messages, fw)
     if origin.run.source == "release":
         st.info(
-            f"{plain(model_name(origin.names[tested_seat(known).role]))} questioned "
-            f"{plain(model_name(origin.names.patient))} in this imported "
-            "conversation; neither is at hand under that name. Choose who goes on.",
+            f"{plain(model_name(origin.names[tested_seat(fw).role]))} questioned "
+            f"{plain(model_name(origin.names.patient))} in this imported conversation. Neither is available under that "
+            "name: choose the models that continue it.",
             icon=":material/swap_horiz:",
         )
     seats = st.container()
     persona = st.container()
     with st.expander("More settings", icon=":material/tune:"):
-        left, right = st.columns(2)
-    with right:
-        pack = ask_pack(place, known.name)
-        seed = st.number_input("Seed", 0, 2**31 - 1, key=f"{place}_seed", help="The conversation’s own unless changed.")
-        arms = ask_pairs(place, known, single_arms(known), FORK_ARMS)
+        left_column, right_column = st.columns(2)
+    with right_column:
+        pack = ask_pack(place, fw.name)
+        seed = st.number_input(
+            "Seed", 0, 2**31 - 1, key=f"{place}_seed", help="The conversation’s seed unless changed."
+        )
+        arms = ask_pairs(place, fw, single_arms(fw), FORK_ARMS)
     with seats:
-        columns = st.columns(1 + len(talking_roles(known)))
+        columns = st.columns(1 + len(talking_roles(fw)))
         with columns[0]:
-            tested = ask_player(place, known, tested_seat(known).role, human=True)
+            tested = ask_player(place, fw, tested_seat(fw).role, human=True)
         others = {}
-        for column, role in zip(columns[1:], talking_roles(known), strict=True):
+        for column, role in zip(columns[1:], talking_roles(fw), strict=True):
             with column:
-                others[role] = ask_player(place, known, role, human=True, beside=tested)
-    with left:
-        idle = [role for role in seats_at_work(known, tested, arms) if role not in others]
-        others |= {role: ask_player(place, known, role, beside=tested) for role in idle}
+                others[role] = ask_player(place, fw, role, human=True, doctor=tested)
+    with left_column:
+        idle = [role for role in seats_at_work(fw, tested, arms) if role not in others]
+        others |= {role: ask_player(place, fw, role, doctor=tested) for role in idle}
         address = ask_address(place)
-    with right:
-        values = ask_options(place, known, tested, "main", "more", usual=origin.settings_with())
-    if has_options(known, tested, "patient"):
+    with right_column:
+        values = ask_options(place, fw, tested, "main", "more", usual=origin.settings_with())
+    if has_options(fw, tested, "patient"):
         with persona.expander("Persona of the patient", icon=":material/theater_comedy:"):
-            values |= ask_options(place, known, tested, "patient")
-    names = CastNames(**{tested_seat(known).role: tested, **others})
-    asked, problem = read_options(known, {**values, "base_url": address})
-    if problem := problem or seat_problem(names, address, known.name):
+            values |= ask_options(place, fw, tested, "patient")
+    names = CastNames(**{tested_seat(fw).role: tested, **others})
+    settings_asked, problem = read_options(fw, {**values, "base_url": address})
+    if problem := problem or seat_problem(names, address, fw.name):
         st.warning(plain(problem), icon=":material/key:")
     ready = problem is None and bool(arms) and bool(text.strip())
     if st.button(
@@ -108,7 +110,7 @@ def _ask(place: str, origin: Origin, messages: Sequence[Utterance], case: Case |
         key=f"{place}_run",
         **only("run", disabled=not ready),
     ):
-        settings = origin.settings_with(**{name: getattr(asked, name) for name in (*values, "base_url")})
+        settings = origin.settings_with(**{name: getattr(settings_asked, name) for name in (*values, "base_url")})
         plan = ForkPlan(turn, text, names, settings, pack, arms, int(seed))
         with faults_said():
             session = start_fork(plan, origin)
@@ -116,60 +118,57 @@ def _ask(place: str, origin: Origin, messages: Sequence[Utterance], case: Case |
             go_to("branches", trial=session.key, other=origin.trial_id)
 
 
-def _ask_message(place: str, messages: Sequence[Utterance], known: Framework) -> tuple[int, str]:
-    """Ask for the message to fork at and for what is said there."""
+def _ask_message(place: str, messages: Sequence[Utterance], fw: Framework) -> tuple[int, str]:
+    """Ask for the message to fork at and for its new text; return its number and that text."""
 
     def excerpt(place: int) -> str:
         role, text = messages[place].role, messages[place].text
-        words = " ".join(known.speech.spoken(role, text).split())
+        words = " ".join(fw.speech.spoken(role, text).split())
         short = words if len(words) <= _EXCERPT else f"{words[:_EXCERPT]}…"
-        return f"{place + 1} · {role_title(known, role)}: {short}"
+        return f"{place + 1} · {role_title(fw, role)}: {short}"
 
-    said = [n for n, message in enumerate(messages) if message.role == "patient"]
+    patient_messages = [n for n, message in enumerate(messages) if message.role == "patient"]
     turn = st.selectbox(
         "Fork at message",
         range(len(messages)),
-        index=said[-1] if said else 0,
+        index=patient_messages[-1] if patient_messages else 0,
         key=f"{place}_turn",
         format_func=excerpt,
-        help="All messages before it are kept as they were.",
+        help="All messages before it stay as they were.",
     )
     message = messages[turn]
     text = st.text_area(
-        f"What the {role_title(known, message.role).lower()} says there",
+        f"What the {role_title(fw, message.role).lower()} says there",
         message.text,
         key=f"{place}_text_{turn}",
-        help="Change it, or leave it as it is and change only who goes on.",
+        help="Change it, or keep it and change only the models that continue.",
     )
     if not text.strip():
-        st.caption("Write what is said: an empty message cannot be kept.")
-    elif (
-        turn
-        and message.role == "doctor"
-        and not known.speech.addresses
-        and (FINAL_DIAGNOSIS in text or "?" not in text)
-    ):
-        why = "gives a final diagnosis" if FINAL_DIAGNOSIS in text else "holds no question"
-        st.caption(f"With this message the conversation is over: it {why}. The question is then asked at once.")
+        st.caption("The message must not be empty.")
+    elif turn and message.role == "doctor" and not fw.speech.addresses and (FINAL_DIAGNOSIS in text or "?" not in text):
+        why = "gives a final diagnosis" if FINAL_DIAGNOSIS in text else "contains no question"
+        st.caption(f"This message ends the conversation, because it {why}. The question follows at once.")
     return turn, text
 
 
 def _preset(place: str, origin: Origin) -> None:
-    """Begin with what the conversation itself was held under, where it can be had here."""
-    known = origin.framework
+    """Preset the controls with the conversation's own settings, as far as they are available here."""
+    fw = origin.framework
     values: dict[str, object] = {
         **vars(parse_persona(str(origin.run.settings.get("persona") or ""))),
         "base_url": origin.run.settings.get("base_url") or "",
         "seed": origin.seed,
-        **({"pack": origin.prompts} if origin.prompts in packs(known.name) else {}),
+        **({"pack": origin.prompts} if origin.prompts in packs(fw.name) else {}),
     }
-    listed = {spec.name for spec in registry().specs()}
-    for role in (seat.role for seat in known.seats):
+    known_models = {spec.name for spec in registry().specs()}
+    for role in (seat.role for seat in fw.seats):
         name = origin.names[role]
-        # a release names its models by labels: its doctor has to be replaced by hand, the others are left to defaults
+        # A release has only labels for its models: the user replaces the doctor, the other seats have their defaults.
         if origin.run.source == "release":
-            values |= {role: OTHER, f"{role}_other": ""} if role == tested_seat(known).role else {role: ""}
+            values |= {role: OTHER, f"{role}_other": ""} if role == tested_seat(fw).role else {role: ""}
         else:
-            values |= {role: OTHER, f"{role}_other": name} if is_model(name) and name not in listed else {role: name}
+            values |= (
+                {role: OTHER, f"{role}_other": name} if is_model(name) and name not in known_models else {role: name}
+            )
     for name, value in values.items():
         st.session_state.setdefault(f"{place}_{name}", value)

@@ -1,4 +1,4 @@
-"""A model that everybody can have: what is to be known of it, the button that fetches it, and how far that is."""
+"""Models that the program can download: their details, the download button, and the progress."""
 
 import streamlit as st
 
@@ -13,27 +13,34 @@ from pages.kit.visitor import only
 
 
 def fetching(name: str) -> Job[str] | None:
-    """Return the fetching of an offered model that is under way or was the last of this process."""
+    """Return the running or the last download of an offered model in this process."""
     return job_at(("models", "get", name))
 
 
 def draw_offers() -> None:
-    """Draw every model on offer that is not here yet, and the way to the consultation with one that just came."""
-    own = own_names()
+    """Draw the models that are not downloaded yet, and a link to a consultation with one that just was."""
+    own_models = own_names()
     offered = []
     for name in OFFERS:
         work = fetching(name)
         if work is not None and work.running:
             st.fragment(_draw_fetching, run_every=0.5)(name)
-        elif f"hf/{name}" not in own:
+        elif f"hf/{name}" not in own_models:
             offered.append(name)
         elif work is not None and work.result:
             with st.container(horizontal=True, vertical_alignment="center"):
-                st.markdown(f":material/check: {plain(OFFERS[name].title)} is here.", width="content")
-                # what so small a model can do is to take a history: rules sit in the other seats
-                rules = dict.fromkeys(("patient", "solver", "grader"), RULES)
+                st.markdown(f":material/check: {plain(OFFERS[name].title)} is ready.", width="content")
+                # So small a model can only take a history: rules play the other seats.
+                other_seats = dict.fromkeys(("patient", "solver", "grader"), RULES)
                 framework = publisher("history").title
-                link("live", "Watch it consult", "play_circle", doctor=work.result, live_protocol=framework, **rules)
+                link(
+                    "live",
+                    "Watch it consult",
+                    "play_circle",
+                    doctor=work.result,
+                    live_protocol=framework,
+                    **other_seats,
+                )
     if not offered:
         return
     with st.container(border=True):

@@ -1,6 +1,6 @@
-"""What work will take before a page starts it, its progress, with the way to stop it, and a model asked in passing.
+"""Jobs on pages: the estimate, the start button, the progress with a stop button, and the summary.
 
-A model is asked something beside any trial (sections, facts, marks): choose it, press, watch, stop, read the outcome.
+Also single questions to a model outside any trial, such as splitting a vignette into facts.
 """
 
 from collections.abc import Callable
@@ -29,7 +29,7 @@ _REDRAW_S = 0.5
 
 
 def draw_estimate(size: Estimate) -> None:
-    """Draw a job's size before it starts: what it is about, calls, tokens, time, cost, and whose prices these are."""
+    """Draw a job's estimate: items, calls, tokens, time, cost, and the source of the prices."""
     by_role = ", ".join(f"{role.role} {role.calls:,}" for role in size.roles if role.calls)
     figures = {what.capitalize(): (f"{number:,}", None) for what, number in size.counts.items()} | {
         "Model calls": (f"{size.calls:,}", f"Estimated: {by_role}." if by_role else "No model is called."),
@@ -46,7 +46,7 @@ def draw_estimate(size: Estimate) -> None:
 
 
 def draw_job(kind: type[AskJob[Any]], key: str, apart: str = "") -> bool:
-    """Draw how far the job of a kind is, with the way to stop it, and return whether it runs; else what came of it."""
+    """Draw the progress of a job, or the summary of the last one; return whether the job is running."""
     work = job_of(kind, apart)
     if work is None:
         return False
@@ -57,8 +57,8 @@ def draw_job(kind: type[AskJob[Any]], key: str, apart: str = "") -> bool:
         st.error(plain(work.error), icon=":material/cloud_off:")
     elif work.result is not None:
         shortfall = kind.shortfall(work.result)
-        say = st.warning if shortfall else st.success
-        say(plain(" ".join([*kind.summary(work.result), *shortfall])), icon=":material/forum:")
+        draw_message = st.warning if shortfall else st.success
+        draw_message(plain(" ".join([*kind.summary(work.result), *shortfall])), icon=":material/forum:")
         if work.result.remarks:
             with st.expander(f"Which {kind.items} lack a result, and why", icon=":material/report:"):
                 st.dataframe([{"Item": item, "Why": why} for item, why in work.result.remarks], hide_index=True)
@@ -68,11 +68,11 @@ def draw_job(kind: type[AskJob[Any]], key: str, apart: str = "") -> bool:
 def draw_start(
     job: AskJob[Any], label: str, icon: str, key: str, budget_usd: float | None = None, problem: str | None = None
 ) -> None:
-    """Draw what a job will take, and the button that starts it, unless there is a ``problem``, in a sentence."""
+    """Draw a job's estimate and its start button, which a ``problem`` (a sentence, shown above) disables."""
     if problem:
         st.warning(plain(problem), icon=":material/key:")
     try:
-        # cases would have to be hashed, which takes as long as the estimate
+        # Not cached for jobs with cases: hashing the cases takes as long as the estimate.
         size = estimate_job(job, Store(), load_registry()) if hasattr(job, "cases") else _size(job)
     except AnamnesisError as error:
         st.info(plain(str(error)), icon=":material/info:")
@@ -93,13 +93,13 @@ def draw_start(
     )
 
 
-@cached_query("Counting what is to be asked…")
+@cached_query("Estimating…")
 def _size(job: AskJob[Any]) -> Estimate:
     return estimate_job(job, Store(), load_registry())
 
 
 def ask_budget(key: str, where: Any = st) -> float | None:
-    """Ask where a job is to stop."""
+    """Ask for the budget in US dollars at which a job stops; ``None`` for no limit."""
     budget: float | None = where.number_input("Stop at US dollars", 0.0, None, None, key=key, placeholder="No limit")
     return budget or None
 
@@ -112,19 +112,24 @@ def draw_work(
     of: str = "conversations",
     *,
     figures: bool = True,
-    stopped: str = "What is done by then is kept, and it resumes from there.",
+    stopped: str = "Finished items are kept, and the job resumes from there.",
 ) -> None:
-    """Draw how far work on conversations, or something else ``of`` which there are many, is.
+    """Draw the progress of a background job; the page is redrawn when the job ends.
 
-    Once it is over, the whole page is drawn again. ``doing`` says what is done ("Marking facts"), ``starting`` what is
-    shown before the first count is in, ``figures`` that there are some of what was done before, and ``stopped`` what
-    becomes of it when it is stopped.
+    Args:
+        work: The job.
+        doing: What the job does ("Marking facts").
+        starting: Text before the first count arrives.
+        key: Prefix of the widget keys.
+        of: Plural noun of the items.
+        figures: Whether figures of finished items stand below.
+        stopped: Help of the stop button: what happens to finished items.
     """
     if not work.running:
         st.rerun()
     with st.container(border=True, horizontal=True, vertical_alignment="center"):
-        left = f", about {duration(work.seconds_left)} left" if work.seconds_left else ""
-        words = f"{doing}: {work.done:,} of {work.planned:,} {of}{left}" if work.planned else starting
+        time_left = f", about {duration(work.seconds_left)} left" if work.seconds_left else ""
+        words = f"{doing}: {work.done:,} of {work.planned:,} {of}{time_left}" if work.planned else starting
         st.progress(work.done / max(1, work.planned), text=words, width="stretch")
         st.button(
             "Stop",
@@ -134,7 +139,7 @@ def draw_work(
             **only("run", disabled=work.stopped, help=stopped),
         )
     if figures:
-        st.caption("The figures below are of what was done when this page was last drawn.")
+        st.caption("The figures below show the state when this page was last drawn.")
 
 
 def draw_missing(
@@ -148,10 +153,9 @@ def draw_missing(
     verb: str = "measure",
     icon: str = "straighten",
 ) -> None:
-    """Draw what of the stored conversations is still to be measured, with the way to begin; or how far it is.
+    """Draw how many stored conversations a measure has not read, with a start button; or the progress of reading them.
 
-    ``explains`` says in a few words what is measured; ``verb`` what is done to them, as of "measure" or "mark". Nothing
-    is drawn where nothing is missing.
+    Nothing is drawn if none is missing. ``explains`` names what is measured, ``verb`` the action ("measure", "mark").
     """
     if work is not None and work.running:
         doing = f"{verb.removesuffix('e').capitalize()}ing"
@@ -165,9 +169,9 @@ def draw_missing(
     talks = "1 conversation is" if missing == 1 else f"{missing:,} conversations are"
     with st.container(border=True, horizontal=True, vertical_alignment="center"):
         st.markdown(
-            f"**{talks} not {done} yet:** {explains}. That takes about "
-            f"{duration(max(2.0, seconds_for(measure, missing)))} once; it is kept. The figures below leave out "
-            f"what is not {done}.",
+            f"**{talks} not {done} yet:** {explains}. This takes about "
+            f"{duration(max(2.0, seconds_for(measure, missing)))} and is done once. Until then the figures below leave "
+            "them out.",
             width="stretch",
         )
         st.button(
@@ -181,37 +185,37 @@ def draw_missing(
 
 
 def draw_remembered(replies: int, unused: int) -> None:
-    """Say how many replies were not paid for again; ``unused`` ones no longer fit what is asked."""
+    """Show how many replies came from the cache; ``unused`` cached replies no longer match any request."""
     if replies:
-        words = f"{replies} {'reply was' if replies == 1 else 'replies were'} given before, and not paid for again."
+        words = f"{replies} {'reply was' if replies == 1 else 'replies were'} reused, and not paid for again."
         if unused:
-            words += f" {unused} more are no longer asked for, because the program or its prompts have changed since."
+            words += f" {unused} more cannot be reused, because the program or its prompts have changed."
         st.caption(words)
 
 
 def draw_question(key: str, label: str, ask: Ask, subject: str) -> Any | None:
-    """Draw the way to ask a model, and return what came of it for this ``subject``, if anything did yet."""
-    kept: dict[str, tuple[str, Session]] = st.session_state.setdefault("model_questions", {})
-    about, session = kept.get(key, ("", None))
-    if about != subject:
+    """Draw the form that asks a model one question; return the outcome for this ``subject``, or ``None``."""
+    sessions: dict[str, tuple[str, Session]] = st.session_state.setdefault("model_questions", {})
+    stored_subject, session = sessions.get(key, ("", None))
+    if stored_subject != subject:
         session = None
     if session is not None and session.running:
         st.fragment(_watch, run_every=_REDRAW_S)(session, key)
         return None
-    left, right = st.columns(2)
-    with left:
+    left_column, right_column = st.columns(2)
+    with left_column:
         model = ask_seat(key, "grader", label="Model")
-    with right:
+    with right_column:
         address = ask_address(key)
     if is_model(model):
         if problem := seat_problem(CastNames(REFERENCE["doctor"], grader=model), address):
             st.warning(plain(problem), icon=":material/key:")
         if st.button(label, key=f"{key}_go", icon=":material/forum:", **only("run", disabled=bool(problem))):
             with faults_said():
-                kept[key] = (subject, ask_model(model, ask, f"{label} {subject}", base_url=address))
+                sessions[key] = (subject, ask_model(model, ask, f"{label} {subject}", base_url=address))
                 st.rerun()
     else:
-        st.caption("Choose a language model: this cannot be done by rules.")
+        st.caption("Choose a language model: rules cannot do this.")
     if session is None:
         return None
     if session.error:
@@ -226,8 +230,8 @@ def draw_question(key: str, label: str, ask: Ask, subject: str) -> Any | None:
 
 def _watch(session: Session, key: str) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
-        said = len(session.draft.text) if session.draft else 0
-        st.markdown(f":material/hourglass_top: {plain(session.title)} is answering… :gray[{said:,} characters]")
+        characters = len(session.draft.text) if session.draft else 0
+        st.markdown(f":material/hourglass_top: {plain(session.title)} is answering… :gray[{characters:,} characters]")
         st.button("Stop", icon=":material/stop:", key=f"{key}_stop", on_click=in_callback(session.stop))
     if not session.running:
         st.rerun()

@@ -1,4 +1,4 @@
-"""Words and colours that every page uses for the same thing, and how what others wrote is shown without harm."""
+"""Words, colours and icons that all pages share, and the escaping of text from models and people."""
 
 import datetime
 import re
@@ -68,7 +68,7 @@ REASON_COLOUR: dict[EndReason, tuple[str, str]] = {
     "end_tag": ("#56B4E9", "#1A2B2B"), "no_tag": ("#F0E442", "#1A2B2B"),
     "refusal": ("#CC79A7", "#1A2B2B"), "error": ("#8C8C8C", "white"),
 }  # fmt: skip
-"""Why a conversation ended → its colour, and that of what is written on it."""
+"""Reason of an ending → its colour, and the colour of text on it."""
 STARS = "\\*\\*\\*\\* p ≤ .0001, \\*\\*\\* ≤ .001, \\*\\* ≤ .01, \\* ≤ .05, ns above"
 ROLE_ICON = {"doctor": ":material/stethoscope:", "patient": ":material/person:", "staff": ":material/biotech:"}
 STATE_ICON = {"running": ":material/sync:", "complete": ":material/check:", "stopped": ":material/pause:"}
@@ -87,11 +87,11 @@ REASON: dict[str, str] = {
     "details_in_choices": "Key details only in the choices",
 }
 REASON_HELP: dict[str, str] = {
-    "research_setting": "It is about a study or an experiment, not about a patient who could be asked.",
+    "research_setting": "It is about a study or an experiment, not about a patient.",
     "abstract_concept": "It asks for a concept (statistics, ethics, a mechanism) rather than about a patient.",
-    "general_knowledge": "It asks for knowledge and brings no patient.",
-    "image_dependent": "It cannot be answered without a picture of which nothing is said in words.",
-    "details_in_choices": "What decides stands only in the choices, so no conversation could bring it up.",
+    "general_knowledge": "It asks for knowledge and has no patient.",
+    "image_dependent": "It cannot be answered without a picture, and no words describe the picture.",
+    "details_in_choices": "The decisive details are only in the choices, so no conversation could reveal them.",
 }
 FAULT: dict[str, str] = {
     "answer_not_among_choices": "Answer is no choice",
@@ -109,26 +109,26 @@ PARTS: dict[str, tuple[str, str, str]] = {
     "basic": ("Patient only", "person", "The doctor learns it by asking the patient."),
     "optional": ("Clinical staff only", "biotech", "The doctor learns it by asking the clinical staff."),
 }
-"""Part of a profile → who knows it, an icon, how the doctor comes to know it."""
+"""Part of a profile → who knows it, an icon, how the doctor learns it."""
 FIELD: dict[Field, str] = {field: field.capitalize() for field in FIELDS}
 STATE: dict[State, str] = {"present": "Present", "imputed": "Present by imputation", "absent": "Absent"}
 CAME = "Came with the case"
 
 
 def arm_in_words(name: str) -> str:
-    """Return an arm as verdicts name it ("format:question type") in words."""
+    """Return the words for an arm that is written "format:question type"."""
     format_, _, question_type = name.partition(":")
     return arm(format_, question_type)  # type: ignore[arg-type]
 
 
 def price(calls: Iterable[CallRecord]) -> str:
-    """Return in Markdown what calls cost together; unknown where one of them has no price."""
+    """Return the total cost of calls in Markdown; unknown if one of them has no price."""
     costs = [call.cost_usd for call in calls]
     return "cost unknown" if None in costs else money(sum(cost or 0.0 for cost in costs)).replace("$", r"\$")
 
 
 def verdict_in_brief(verdict: Verdict | None) -> str:
-    """Return a verdict for a table: ✓ is correct, ✗ counts as not correct, – does not count; empty where none is."""
+    """Return a verdict for a table: ✓ correct, ✗ counted as not correct, – not counted; empty without a verdict."""
     if verdict not in VERDICT:
         return "– Not graded" if verdict else ""
     mark = "✓" if verdict == "correct" else "✗" if verdict in COUNTED else "–"
@@ -136,14 +136,13 @@ def verdict_in_brief(verdict: Verdict | None) -> str:
 
 
 def badge(verdict: Verdict) -> str:
-    """Return a verdict as a coloured badge in Markdown."""
     label, colour, icon = VERDICT[verdict]
     return f":{colour}-badge[{icon} {label}]"
 
 
 _BREAK = "\u200b"
-"""A space of no width: lets a long address wrap, and keeps it from becoming a link."""
-# The page turns these into links, icons and arrows after reading Markdown, when escapes are long resolved.
+"""Zero-width space: lets a long address wrap and keeps it from becoming a link."""
+# The browser turns these into links, icons and arrows after Markdown is parsed, so backslashes cannot escape them.
 _LATE = re.compile(
     r"(?<=:)(?=//|material/|[\w+-]+:)|(?<=www)(?=\.)|(?<=@)(?=\S)|(?<=[-<>!=~])(?=[-<>=])", re.IGNORECASE
 )
@@ -153,58 +152,55 @@ _INDENT = re.compile(r"^[ \t]+(?=[^ \t\n])", re.MULTILINE)
 
 
 def plain(text: str) -> str:
-    """Return text with Markdown, HTML and links switched off, because what a model writes is data.
+    """Return text as Markdown that shows it literally, without formatting, HTML or links.
 
-    What would turn the reading order around is shown as a mark.
+    Characters that would reverse the reading order are shown as marks.
     """
     lines = in_order(text).replace("\r\n", "\n").replace("\r", "\n").replace("\0", "")
-    lines = _INDENT.sub(lambda found: "\u00a0" * len(found[0].expandtabs(4)), lines)
+    lines = _INDENT.sub(lambda match: "\u00a0" * len(match[0].expandtabs(4)), lines)
     escaped = _MARK.sub(r"\\\g<0>", _LATE.sub(_BREAK, lines).replace("&", "&amp;"))
     escaped = _MARKER.sub(r"**\1:**", escaped)
     return escaped.replace("\n", "  \n")
 
 
 def bare_answer(response: str, most: int) -> str:
-    """Return an answer without the words and marks it was to begin with, cut after so many characters."""
+    """Return an answer without its prescribed beginning and without bold marks, cut after ``most`` characters."""
     text = re.sub(r"^Final (?:Diagnosis|Answer):", "", response.replace("**", "")).strip()
     return text if len(text) <= most else f"{text[:most]}…"
 
 
 def reason_words(reason: str | None) -> str:
-    """Return in words why a case cannot become a patient."""
     return REASON.get(reason or "", (reason or "").replace("_", " ").capitalize())
 
 
 def fault_words(fault: str) -> str:
-    """Return a fault of the linter in words."""
     return FAULT.get(fault, fault.replace("_", " ").capitalize())
 
 
 def maker_words(made_by: str) -> str:
-    """Return who made a profile, to stand alone: "Came with the case", "Rules", a model, a person."""
+    """Return who made a profile: the case's data set, the rules, a model, or a person."""
     if made_by in ("", OWN):
         return CAME
     return f"Rules ({made_by})" if made_by.partition("-")[0] == "rules" else model_name(made_by)
 
 
-def counted(number: int, one: str, many: str = "") -> str:
-    """Return a number with its noun."""
-    return f"{number:,} {one if number == 1 else many or f'{one}s'}"
+def counted(number: int, singular: str, plural: str = "") -> str:
+    """Return a number with its noun; the default plural adds an s."""
+    return f"{number:,} {singular if number == 1 else plural or f'{singular}s'}"
 
 
 def tokens_of(calls: Iterable[CallRecord]) -> int:
-    """Return the tokens of calls, of prompts and completions."""
     return sum(call.prompt_tokens + call.completion_tokens for call in calls)
 
 
 def when(seconds: float) -> str:
-    """Return a moment to the minute (UTC)."""
+    """Return a Unix time as date and time (UTC), to the minute."""
     return datetime.datetime.fromtimestamp(seconds, tz=datetime.UTC).strftime("%Y-%m-%d %H:%M")
 
 
 @contextmanager
-def faults_kept(key: str) -> Iterator[None]:
-    """Keep the sentence of a fault of ours in the visitor's state: what a callback draws itself is gone at once."""
+def store_error(key: str) -> Iterator[None]:
+    """Store the message of an ``AnamnesisError`` in the session state: what a callback draws disappears at once."""
     st.session_state.pop(key, None)
     try:
         yield
@@ -213,27 +209,26 @@ def faults_kept(key: str) -> Iterator[None]:
 
 
 def in_callback(do: Callable[P, object]) -> Callable[P, None]:
-    """Return a callback that leaves the sentence of a fault of ours for ``draw_refused``; otherwise it is a traceback.
+    """Return a callback whose ``AnamnesisError`` is shown by ``draw_refused`` instead of a traceback.
 
-    A page draws only what a visitor may do, but the role may have been taken away since.
+    A page offers only what the visitor may do, but the visitor's role may have changed since it was drawn.
     """
 
     def call(*args: P.args, **kwargs: P.kwargs) -> None:
-        with faults_kept(_REFUSED):
+        with store_error(_REFUSED):
             do(*args, **kwargs)
 
     return call
 
 
 def draw_refused() -> None:
-    """Draw why the last callback was refused, if it was."""
     if words := st.session_state.pop(_REFUSED, None):
         st.error(plain(words))
 
 
 @contextmanager
 def faults_said(say: Callable[..., object] = st.error, icon: str | None = None) -> Iterator[None]:
-    """Say a fault of ours in its sentence and go on behind the block, whose rest is left out."""
+    """Show the message of an ``AnamnesisError`` with ``say``, and continue after the block."""
     try:
         yield
     except AnamnesisError as error:

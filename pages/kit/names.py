@@ -30,16 +30,16 @@ _SHOWN = {
     **{kind: words.partition(":")[0].partition(" (")[0] for kind, words in kinds_in_words().items()},
 }
 _SEATS = ("patient", "summariser", "solver", "staff", "grader")
-"""Seats whose holder the name of a condition may say."""
+"""Seats whose model may be part of a condition's name."""
 
 
 RELEASED = publisher("accuracy")
-"""The framework whose authors released their conversations; the release bears its name."""
+"""The framework whose authors released their conversations; the release has its name."""
 DATASET = {
     "MedQA_USMLE": "MedQA-USMLE", "dermatology_public": "Derm-Public", "dermatology_private": "Derm-Private",
     RELEASED.name: RELEASED.title, "library": "Library",
 }  # fmt: skip
-"""Data sets as pages show them; others by their own name."""
+"""Data set → its name on pages; others keep their name."""
 _PLACE = {
     label: place for place, label in enumerate(("gpt_4", "gpt_3_5", "mistral_v1_7b", "mistral_v2_7b", "llama_2_7b"))
 }
@@ -47,37 +47,36 @@ _PLACE = {
 _DIGITS = re.compile(r"(\d+)")
 IMPORT_COMMAND = f"python -m core import {RELEASED.name} PATH"
 RELEASE = f"{RELEASED.title} authors’ release"
-"""What the command brings in, in words."""
+"""What the command imports, in words."""
 
 
 @st.cache_resource
 def _labels() -> dict[str, str]:
-    """Return full model name → the label of the papers, where there is one."""
+    """Return full model name → its label in the papers, for the models that have one."""
     return {full: alias for alias, full in load_registry().aliases.items() if alias in _SHOWN}
 
 
 def label_of(model: str) -> str:
-    """Return the papers' label of a model or of a condition's doctor, or its full name."""
+    """Return the papers' label of a model or of a condition's doctor; without one, the full name."""
     doctor = doctor_of(model)
     return _labels().get(doctor, doctor)
 
 
 def model_name(model: str) -> str:
-    """Return the name of a model or condition as pages show it."""
-    doctor, *apart = model.split(SEPARATOR)
+    doctor, *distinctions = model.split(SEPARATOR)
     label = label_of(doctor)
-    return SEPARATOR.join([_SHOWN.get(label, label), *map(_with_names, apart)])
+    return SEPARATOR.join([_SHOWN.get(label, label), *map(_with_names, distinctions)])
 
 
 def _with_names(words: str) -> str:
-    """Return what tells a condition apart with the names of models as pages show them."""
-    seat, _, rest = words.partition(" ")
-    who, covers, share = rest.partition(" (")
-    return f"{seat} {model_name(who)}{covers}{share}" if seat in _SEATS else words
+    """Return one distinction of a condition with model names as on pages."""
+    seat, _, remainder = words.partition(" ")
+    holder, covers, share = remainder.partition(" (")
+    return f"{seat} {model_name(holder)}{covers}{share}" if seat in _SEATS else words
 
 
 def model_colours(models: Iterable[str]) -> dict[str, str]:
-    """Return model or condition → colour: the papers' models always the same, others in order from what is left.
+    """Return model or condition → colour: fixed for the papers' models, otherwise the next free colour by name.
 
     Of the conditions of one doctor the first has the doctor's colour.
     """
@@ -91,9 +90,9 @@ def model_colours(models: Iterable[str]) -> dict[str, str]:
 
 
 def unique_names(models: Iterable[str], case_set: str | None = None) -> dict[str, str]:
-    """Return model or condition → its name, in the order of pages; the full name where two would read alike.
+    """Return model or condition → its name, in display order; the full name is added if two names are equal.
 
-    Conditions of one doctor keep the order in which they come. Where one ``case_set`` is shown, names do not say it.
+    Conditions of one doctor keep their order. If a single ``case_set`` is shown, names omit it.
     """
     ordered = sorted(dict.fromkeys(models), key=lambda m: (_PLACE.get(label_of(m), len(_PLACE)), doctor_of(m)))
     names = {model: model_name(model).replace(f"{SEPARATOR}{case_set}", "") for model in ordered}
@@ -107,5 +106,5 @@ def natural(text: str) -> tuple[tuple[int, str], ...]:
 
 
 def dataset_name(name: str | None) -> str:
-    """Return a data set's name as pages show it."""
+    """Return a data set's name on pages, ``unknown`` if it has none."""
     return DATASET.get(name or "", name or "unknown")

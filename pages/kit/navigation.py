@@ -1,4 +1,4 @@
-"""The pages in their order, found by their names, and links to them and to their parts."""
+"""The list of pages, and links to pages and to their parts."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -29,12 +29,12 @@ PAGES: Final[dict[str, dict[str, str]]] = {
         "reproduce": "Reproduce",
     },
 }
-"""What one comes for → name of a page, its file or folder in pages/ and its address → title, in their order.
+"""Heading in the sidebar → page name (its file or folder in pages/, and its URL path) → title, in display order.
 
-A file or folder that is not named here comes last, by its own name; those of the extension folders as well.
+Other files and folders in pages/ and in the extension folders come last, titled by their file names.
 """
 _MORE: Final = "More"
-_LED: Final = "_led_to"
+_NEXT_PAGE: Final = "_led_to"
 PARTS: Final[dict[str, tuple[str, dict[str, str]]]] = {
     "branches": ("transcripts", {"transcripts_part": "Branches"}),
     "endings": ("accuracy", {"acc_tab": "Endings and what-if"}),
@@ -44,50 +44,49 @@ PARTS: Final[dict[str, tuple[str, dict[str, str]]]] = {
     "graders": ("judges", {}),
     "experts": ("judges", {"judges_part": "Experts"}),
 }
-"""Name of a part of a page → the page, and what tells the part in its address."""
+"""Name of a part of a page → the page, and the URL parameters that open the part."""
 ICON = str(Path(__file__).with_name("icon.png"))
 
 
 def page_file(name: str) -> str:
-    """Return the script of a page, as Streamlit is told it: a file, or a folder's page.py."""
+    """Return the path of a page's script for Streamlit: a file, or a folder's page.py."""
     file = paths.ROOT / "pages" / f"{name}.py"
     return f"pages/{name}.py" if file.exists() else f"pages/{name}/page.py"
 
 
 def link(name: str, label: str, icon: str, *, help: str | None = None, **query: Any) -> None:
-    """Draw a link to a page, at the address that ``query`` makes; ``icon`` is a Material symbol's name."""
+    """Draw a link to a page with these URL parameters; ``icon`` is the name of a Material symbol."""
     page, part = PARTS.get(name, (name, {}))
     query = {**part, **query}
     st.page_link(page_file(page), label=label, icon=f":material/{icon}:", help=help, query_params=query or None)
 
 
 def lead_to(name: str, **query: str | Sequence[str]) -> None:
-    """Go to a page as soon as ``follow`` is called: a callback, as of a click, may not leave its page itself."""
-    st.session_state[_LED] = (name, query)
+    """Remember a page to open: a callback may not switch pages itself, so ``follow`` does on the next run."""
+    st.session_state[_NEXT_PAGE] = (name, query)
 
 
 def follow() -> None:
-    """Go where a click has led."""
-    if led := st.session_state.pop(_LED, None):
-        go_to(led[0], **led[1])
+    """Open the page that ``lead_to`` has remembered, if any."""
+    if target := st.session_state.pop(_NEXT_PAGE, None):
+        go_to(target[0], **target[1])
 
 
 def go_to(name: str, **query: str | Sequence[str]) -> None:
-    """Go to a page, at the address that ``query`` makes."""
     page, part = PARTS.get(name, (name, {}))
-    if st.session_state.get("_page") == page:  # a control that is drawn here already keeps its own place in the address
+    if st.session_state.get("_page") == page:  # a control that is drawn already sets its own URL parameter
         part = {}
     st.switch_page(page_file(page), query_params={**part, **query})
 
 
 def navigation() -> StreamlitPage:
-    """Set up the page and return the one to run. Whoever comes without a path comes home."""
-    shut = access.visitor().role is None
-    page = st.navigation(_pages(), position="hidden" if shut else "sidebar")
+    """Set up the navigation and return the page to run; Home if the URL has no path."""
+    signed_out = access.visitor().role is None
+    page = st.navigation(_pages(), position="hidden" if signed_out else "sidebar")
     if st.session_state.get("_page") != page.url_path:
         st.session_state["_page"] = page.url_path
-        st.session_state.pop(UNKNOWN, None)  # what another page was asked for in vain
-    # pages have no icons of their own: the browser would fetch a Material one for its tab from a font server
+        st.session_state.pop(UNKNOWN, None)  # belongs to the previous page
+    # No page icons: the browser would fetch a Material icon for its tab from a font server.
     st.set_page_config(page_title=f"{page.title} · Anamnesis", page_icon=ICON, layout="wide")
     st.logo(ICON, size="large")
     let_in()
@@ -95,31 +94,33 @@ def navigation() -> StreamlitPage:
 
 
 def require_app() -> None:
-    """Route a page that was opened by its bare path through app.py, with its query parameters kept."""
+    """Route a page that was opened by its bare path through app.py, keeping its URL parameters."""
     if not st.session_state.get("_app"):
         st.navigation(_pages())
         st.rerun()
 
 
 def _pages() -> dict[str, list[StreamlitPage]]:
-    known = {
+    listed = {
         group: [
             st.Page(page_file(name), title=title, url_path=name, default=name == "home")
             for name, title in members.items()
         ]
         for group, members in PAGES.items()
     }
-    more = [st.Page(file, title=name.replace("_", " ").capitalize(), url_path=name) for name, file in _others().items()]
-    return {**known, _MORE: more} if more else known
+    others = [
+        st.Page(file, title=name.replace("_", " ").capitalize(), url_path=name) for name, file in _others().items()
+    ]
+    return {**listed, _MORE: others} if others else listed
 
 
 def _others() -> dict[str, Path]:
     """Return name → script of the pages that ``PAGES`` does not name."""
-    named = {name for members in PAGES.values() for name in members}
-    found: dict[str, Path] = {}
+    listed = {name for members in PAGES.values() for name in members}
+    others: dict[str, Path] = {}
     for folder in (paths.ROOT, *paths.extensions()):
         for file in sorted([*folder.glob("pages/*.py"), *folder.glob("pages/*/page.py")]):
             name = file.parent.name if file.name == "page.py" else file.stem
-            if name not in (*named, "kit") and not name.startswith("_"):
-                found.setdefault(name, file)
-    return found
+            if name not in (*listed, "kit") and not name.startswith("_"):
+                others.setdefault(name, file)
+    return others

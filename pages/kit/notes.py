@@ -1,4 +1,4 @@
-"""The notes of figures on a page: severe ones stand out without a click, with the way to the page that shows more."""
+"""The notes on the figures of a page. Severe notes are visible without a click and link to a page that shows more."""
 
 from collections.abc import Collection, Iterable, Mapping
 
@@ -12,7 +12,7 @@ from pages.kit.look import plain
 from pages.kit.names import dataset_name
 from pages.kit.navigation import link
 
-_WAYS = {
+_LINKS = {
     "accuracy": ("Endings and what-if", "rule"),
     "compare": ("Compare case by case", "compare_arrows"),
     "data": ("Look at the cases", "dataset"),
@@ -20,15 +20,15 @@ _WAYS = {
     "monitoring": ("Compare served versions", "timeline"),
     "runs": ("Look at the runs", "play_arrow"),
 }
-"""Page that a note names → the words and the icon of the link to it."""
+"""Page that a note names → label and icon of the link."""
 _ALL = Selection()
-_SHOWN, _DRAWN = "_notes_shown", "_notes_drawn"
+_SEVERE_TEXTS, _DRAWN_TEXTS = "_notes_shown", "_notes_drawn"
 _VISIBLE = ("excluded", "part")
-"""Kinds of notes that are in sight although they are not severe."""
+"""Kinds of notes that are visible although they are not severe."""
 
 
 def basis(selection: Selection) -> Basis:
-    """Return what stands behind the conditions of a selection, also behind those that it does not choose."""
+    """Return the data about the conditions of a selection that notes need, also of conditions it does not choose."""
     return read_basis(read, selection.of_conversations)
 
 
@@ -42,7 +42,7 @@ def notes_on(
     more: Iterable[Note] = (),
 ) -> tuple[Note, ...]:
     """Return the notes on the conditions in ``names`` (condition → its name on the page), with ``more`` of the page."""
-    found = notes_of(
+    condition_notes = notes_of(
         behind,
         names,
         arms,
@@ -51,44 +51,46 @@ def notes_on(
         name=lambda model: names.get(model, model),
         data_set_name=dataset_name,
     )
-    return in_order([*more, *found])
+    return in_order([*more, *condition_notes])
 
 
 def forget_notes() -> None:
-    """Begin a page, on which no note is shown yet."""
-    st.session_state[_SHOWN], st.session_state[_DRAWN] = [], []
+    """Start a page: no note has been drawn yet."""
+    st.session_state[_SEVERE_TEXTS], st.session_state[_DRAWN_TEXTS] = [], []
 
 
 def warnings_shown() -> str:
-    """Return the severe notes that the page shows so far: saved pictures and files carry them."""
-    return " ".join(st.session_state.get(_SHOWN, ()))
+    """Return the severe notes drawn so far, for exported pictures and files."""
+    return " ".join(st.session_state.get(_SEVERE_TEXTS, ()))
 
 
-def draw_view_notes(names: Mapping[str, str], shown: Collection[str] = (), selection: Selection = _ALL) -> None:
-    """Draw the notes on the conditions that a page shows: those in ``shown``, or all in ``names``."""
-    draw_notes(notes_on(basis(selection), {name: words for name, words in names.items() if name in (shown or names)}))
+def draw_view_notes(names: Mapping[str, str], conditions: Collection[str] = (), selection: Selection = _ALL) -> None:
+    """Draw the notes on the conditions that a page shows: those in ``conditions``, or all in ``names``."""
+    draw_notes(
+        notes_on(basis(selection), {name: words for name, words in names.items() if name in (conditions or names)})
+    )
 
 
 def draw_notes(notes: Iterable[Note], here: str = "") -> None:
-    """Draw the notes that the page does not show yet, the severe ones in a box with links to the pages that show more.
+    """Draw the notes that the page does not show yet; severe notes are boxed, with links to pages that show more.
 
-    There is no link to the page ``here``.
+    ``here`` is the current page, which is not linked.
     """
-    drawn = st.session_state.setdefault(_DRAWN, [])
-    listed = [note for note in dict.fromkeys(notes) if note.text not in drawn]
-    drawn += [note.text for note in listed]
-    shown = st.session_state.setdefault(_SHOWN, [])
-    shown += [note.text for note in listed if note.severity == "high"]
-    severe = [note for note in listed if note.severity == "high"]
+    drawn_texts = st.session_state.setdefault(_DRAWN_TEXTS, [])
+    new_notes = [note for note in dict.fromkeys(notes) if note.text not in drawn_texts]
+    drawn_texts += [note.text for note in new_notes]
+    severe_texts = st.session_state.setdefault(_SEVERE_TEXTS, [])
+    severe_texts += [note.text for note in new_notes if note.severity == "high"]
+    severe = [note for note in new_notes if note.severity == "high"]
     if severe:
         with st.container(border=True, gap="xsmall"):
             for note in severe:
                 st.markdown(f":orange[:material/warning:] {with_commands(note.text)}")
-            pages = [page for page in dict.fromkeys(note.page for note in severe) if page in _WAYS and page != here]
+            pages = [page for page in dict.fromkeys(note.page for note in severe) if page in _LINKS and page != here]
             with st.container(horizontal=True, gap="small"):
                 for page in pages:
-                    link(page, *_WAYS[page])
-    others = [note for note in listed if note.severity != "high"]
+                    link(page, *_LINKS[page])
+    others = [note for note in new_notes if note.severity != "high"]
     for note in others:
         if note.kind in _VISIBLE:
             st.caption(with_commands(note.text))
@@ -99,7 +101,7 @@ def draw_notes(notes: Iterable[Note], here: str = "") -> None:
 
 
 def with_commands(text: str) -> str:
-    """Return a text as Markdown with its commands, which stand between backticks, as code."""
+    """Return a text as escaped Markdown in which only the parts between backticks are code."""
     parts = text.split("`")
     return "".join(
         f"`{part}`" if place % 2 and place < len(parts) - 1 else plain(part) for place, part in enumerate(parts)

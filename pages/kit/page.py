@@ -1,4 +1,4 @@
-"""The frame of a page: what is under way, title, contents, tabs, and what is said where something is not there."""
+"""The frame of a page: running jobs, title, contents, tabs, and the hint shown while nothing is stored."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import streamlit as st
 
 from core.jobs.background import running_jobs
-from core.jobs.progress import under_way as jobs_under_way
+from core.jobs.progress import under_way as running_campaigns
 from core.store.database import Store
 from core.store.fold import fold_if_free
 from core.store.queries.runs import runs
@@ -23,7 +23,7 @@ _LOOKS_EVERY_S = 2.0
 
 
 def show(title: str, draw: Callable[[], None], caption: str = "") -> None:
-    """Draw a page under its title, on what the journals hold by now; a fault of ours is said in its sentence."""
+    """Draw a page under its title from the current journals; an ``AnamnesisError`` is shown by its message."""
     require_app()
     follow()
     forget_notes()
@@ -37,20 +37,20 @@ def show(title: str, draw: Callable[[], None], caption: str = "") -> None:
         draw()
 
 
-def draw_sections(sections: Mapping[str, Callable[..., None]], key: str, *shown: object) -> None:
-    """Draw tabs by their titles, and in the open one its section, which is given what is ``shown``.
+def draw_sections(sections: Mapping[str, Callable[..., None]], key: str, *arguments: object) -> None:
+    """Draw tabs by their titles, and the content of the open tab; the URL parameter ``key`` stores which one it is.
 
-    Which one is open stands in the address.
+    ``arguments`` are passed to the function that draws the tab.
     """
     tabs = st.tabs(list(sections), key=key, on_change="rerun", bind="query-params")
     for tab, draw in zip(tabs, sections.values(), strict=True):
         if tab.open:
             with tab:
-                draw(*shown)
+                draw(*arguments)
 
 
 def draw_parts(parts: Mapping[str, tuple[Callable[[], None], str]], key: str) -> None:
-    """Ask for a part of a page by its title, and draw it below its caption; the choice stands in the address."""
+    """Ask for a part of a page by its title and draw it below its caption; the URL stores the choice."""
     chosen = choose("Part", list(parts), key, shape="segments", hidden=True)
     draw, caption = parts[chosen]
     if caption:
@@ -62,12 +62,12 @@ def say_how_to_begin(
     missing: str,
     *,
     release: bool = True,
-    instead: str = "Or start a campaign of your own; the reference cast needs no key.",
+    instead: str = "Or start your own campaign; the reference cast needs no key.",
     icon: str = "menu_book",
 ) -> None:
-    """Say what is not there yet and lead on: to the authors' release (``release``), and to a run of one's own.
+    """Show what is missing and how to get it: by importing the authors' release (``release``), or by a campaign.
 
-    ``missing`` is a sentence in Markdown; ``instead`` stands for what a run of one's own is good for here.
+    ``missing`` is a sentence in Markdown; ``instead`` is the sentence on starting a campaign.
     """
     words = [missing]
     if release:
@@ -80,10 +80,10 @@ def say_how_to_begin(
 
 
 @dataclass(frozen=True)
-class UnderWay:
-    """Something that goes on: in words, how far (``None`` where that is not known), and the page that shows it.
+class RunningWork:
+    """A running job or consultation: its title, progress (``None`` if unknown), and the page that shows it.
 
-    It ``waits`` where all of it is in a batch of a provider's.
+    ``waits`` is true if all of its calls are in a provider's batch.
     """
 
     title: str
@@ -96,55 +96,55 @@ class UnderWay:
 
     @property
     def in_words(self) -> str:
-        """What it is, what was done of how much, and what else is known, in a few words."""
+        """Title, progress and further words as one line."""
         counted = f"{self.done:,} of {self.planned:,}" if self.planned else ""
         return ": ".join(filter(None, (self.title, "; ".join(filter(None, (counted, self.words))))))
 
 
-def under_way() -> list[UnderWay]:
-    """Return the campaigns and jobs of any process, the work of this server, and the consultations that are held."""
-    jobs = jobs_under_way()
-    named = {run.run_id: run for run in ask(runs, tuple(jobs))} if jobs else {}
-    found = []
-    for run_id, told in jobs.items():
-        run = named.get(run_id)
-        shown = {"run": run_id} if run else {}
+def running_work() -> list[RunningWork]:
+    """Return the running campaigns and jobs of all processes, and this server's jobs and consultations."""
+    jobs = running_campaigns()
+    runs_by_id = {run.run_id: run for run in ask(runs, tuple(jobs))} if jobs else {}
+    work = []
+    for run_id, progress in jobs.items():
+        run = runs_by_id.get(run_id)
+        query = {"run": run_id} if run else {}
         title = run_title(run) if run else "A job of the command line"
-        waits = bool(told.get("batch"))
-        found.append(UnderWay(title, told["done"], told["planned"], told["words"], waits, "runs", shown))
+        waits = bool(progress.get("batch"))
+        work.append(RunningWork(title, progress["done"], progress["planned"], progress["words"], waits, "runs", query))
     for job in running_jobs():
-        left = f"about {duration(job.seconds_left)} left" if job.seconds_left else ""
-        found.append(UnderWay(job.title, job.done, job.planned, left))
-    for held in running_sessions():
-        title = f"A consultation about {held.session.title}"
-        words = "paused" if held.session.paused else f"message {len(held.session.dialogue) + 1}"
-        found.append(UnderWay(title, words=words, page="live", query={"trial": held.trial_id}))
-    return found
+        time_left = f"about {duration(job.seconds_left)} left" if job.seconds_left else ""
+        work.append(RunningWork(job.title, job.done, job.planned, time_left))
+    for consultation in running_sessions():
+        title = f"A consultation about {consultation.session.title}"
+        words = "paused" if consultation.session.paused else f"message {len(consultation.session.dialogue) + 1}"
+        work.append(RunningWork(title, words=words, page="live", query={"trial": consultation.trial_id}))
+    return work
 
 
 def draw_running() -> None:
-    """Draw a line for what is under way, again every two seconds; nothing where there is nothing.
+    """Draw a line with the running work, redrawn every two seconds; nothing if nothing runs.
 
-    Its place is held also then: what stands below would move up, and be seen twice for a moment.
+    The container is drawn in any case, because elements below would otherwise move and briefly appear twice.
     """
     place = st.container()
-    if not under_way():
+    if not running_work():
         return
 
     @st.fragment(run_every=_LOOKS_EVERY_S)
     def line() -> None:
-        found = under_way()
+        work = running_work()
         with st.container(horizontal=True, vertical_alignment="center", gap="small", key="under_way"):
-            for one in found[:2]:
-                icon = "hourglass_top" if one.waits else "sync"
-                if one.page:
-                    link(one.page, plain(one.in_words), icon, **one.query)
+            for item in work[:2]:
+                icon = "hourglass_top" if item.waits else "sync"
+                if item.page:
+                    link(item.page, plain(item.in_words), icon, **item.query)
                 else:
-                    st.caption(f":material/{icon}: {plain(one.in_words)}")
-            if len(found) > 2:
-                st.caption(f"and {len(found) - 2} more")
-            if not found:
-                st.caption(":material/check: What was under way is over.")
+                    st.caption(f":material/{icon}: {plain(item.in_words)}")
+            if len(work) > 2:
+                st.caption(f"and {len(work) - 2} more")
+            if not work:
+                st.caption(":material/check: All jobs have ended.")
 
     with place:
         line()

@@ -1,4 +1,4 @@
-"""Asks for a case, a cast and how it plays, as a framework says what it has: on every page that starts something."""
+"""Controls for a case, a cast and a framework's options, shared by all pages that start trials."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -50,9 +50,9 @@ from pages.kit.navigation import link
 
 OTHER = "another model…"
 EFFORTS = ("", "none", "minimal", "low", "medium", "high")
-"""Words by which providers are told how much a model is to think; the first leaves it to the model."""
+"""Reasoning efforts that providers accept; the first leaves the effort to the model."""
 RULES = "reference"
-"""By this word a link puts rules into a seat, whatever they are called there."""
+"""URL value that puts a seat's rules into the seat, whatever their names."""
 _UNNAMED = ""
 _OTHERS = {"human": "A human (you)", OTHER: "Another model…"}
 
@@ -66,7 +66,7 @@ _SPEAKER: dict[PersonaSpeaker | None, str] = {
 
 
 def registry() -> Registry:
-    """Return the registry of models for looking names up (nothing is opened with it), as the files are by now."""
+    """Return the registry of models from the current files, for looking up names; it opens no connection."""
     return _registry(tuple((str(path), path.stat().st_mtime_ns) for path in default_paths() if path.exists()))
 
 
@@ -76,25 +76,31 @@ def _registry(files: tuple[tuple[str, int], ...]) -> Registry:
 
 
 def ask_case(page: str) -> Case | None:
-    """Ask for a data set and one case of it; the choice stands in the address."""
-    left, right = st.columns([1, 2])
-    known = f"{page}_dataset"
-    dataset = choose_by_name("Data set", datasets(), known, known, names=dataset_name, where=left)
+    """Ask for a data set and one of its cases; the URL stores the choice."""
+    dataset_column, case_column = st.columns([1, 2])
+    dataset_key = f"{page}_dataset"
+    dataset = choose_by_name("Data set", datasets(), dataset_key, dataset_key, names=dataset_name, where=dataset_column)
     cases: dict[str, Case] = {}
     with faults_said():
         cases = {case.case_key: case for case in cases_of(dataset)}
     if not cases:
         return None
     chosen = choose_by_name(
-        "Case", list(cases), "case", f"{page}_case", names=lambda key: case_label(cases[key]), where=right, persist=True
+        "Case",
+        list(cases),
+        "case",
+        f"{page}_case",
+        names=lambda key: case_label(cases[key]),
+        where=case_column,
+        persist=True,
     )
     return cases[chosen]
 
 
 def case_label(case: Case) -> str:
-    """Return a case in a few words that do not give its answer away."""
+    """Return a short label of a case that does not reveal its answer."""
     name = case.case_key.partition("/")[2]
-    if case.dataset in (PASTED, EDITED):  # a title says who it is
+    if case.dataset in (PASTED, EDITED):  # their names are titles
         parts = (case.specialty.replace("Other", ""), name, "edited" if case.dataset == EDITED else "")
     else:
         parts = (case.specialty, age_and_sex(case).replace(" years old,", "-year-old"), name)
@@ -109,59 +115,66 @@ def ask_seat(
     label: str = "",
     place: str = "",
     kinds: Sequence[str] | None = None,
-    beside: str = "",
+    doctor: str = "",
     study: StudySeat | None = None,
 ) -> str:
-    """Ask who plays a role; returns the name, ready for a cast, and ``OTHER`` while a model is still to be named.
+    """Ask who plays a role and return the name for a cast; ``OTHER`` as long as a model has no name yet.
 
-    ``place`` tells two seats of one role apart. ``kinds`` are the role's reference kinds, the usual one first, where
-    they are not the first framework's. ``beside`` is who is in the doctor's seat: then the seat may be left to
-    whoever sits there by default, who is shown, and the name is empty; ``study`` is who sat there in the study so far.
+    Args:
+        page: Prefix of the widget keys.
+        role: The role.
+        human: Whether a person may play.
+        label: Label of the control; by default the role.
+        place: Suffix of the keys if a form has two seats for the role.
+        kinds: Reference kinds of the role, the default first; by default those of the first framework.
+        doctor: Name in the doctor's seat. If given, the seat may keep its default, which is shown; the name is then
+            empty.
+        study: Who played the role in the study so far.
     """
     key = f"{page}_{role}{place}"
     seat = seat_of(framework(), role)
     kinds = kinds if kinds is not None else seat.rules if seat else ()
-    own = own_names()
-    models = sorted(registry().names(), key=lambda name: name not in own)
-    left = [_UNNAMED] if beside else []
-    asked = st.query_params.get(role) if not place else None
-    if asked == RULES and kinds:
-        asked = kinds[0]
-    if asked in (*kinds, *models):  # a link that says who sits here
-        st.session_state[key] = asked
+    own_models = own_names()
+    models = sorted(registry().names(), key=lambda name: name not in own_models)
+    unnamed = [_UNNAMED] if doctor else []
+    requested = st.query_params.get(role) if not place else None
+    if requested == RULES and kinds:
+        requested = kinds[0]
+    if requested in (*kinds, *models):  # a link that fills the seat
+        st.session_state[key] = requested
         del st.query_params[role]
     chosen = choose(
         label or role.capitalize(),
-        [*left, *kinds, *(["human"] if human else []), *models, OTHER],
+        [*unnamed, *kinds, *(["human"] if human else []), *models, OTHER],
         key,
-        names=lambda name: _seat_label(name) if name != _UNNAMED else _default_label(role, beside, kinds, study),
+        names=lambda name: _seat_label(name) if name != _UNNAMED else _default_label(role, doctor, kinds, study),
         bound=False,
         persist=True,
     )
     if chosen == OTHER:
-        named = st.text_input(
+        model = st.text_input(
             f"Name of the {seat_titles().get(role, role).lower()}'s model",
             key=f"{key}_other",
             persist_state="session",
             placeholder="openai/my-model",
-            help="provider/model, for example openai/llama-3.1-8b on a server of yours, azure/DEPLOYMENT, "
-            "or hf/organisation/model for a local model.",
+            help="provider/model, for example openai/llama-3.1-8b on your server, azure/DEPLOYMENT, or "
+            "hf/organisation/model for a local model.",
         )
         link("models", "Add it on Models, with its own address and key", "memory")
-        chosen = named.strip() or OTHER
+        chosen = model.strip() or OTHER
     if chosen not in (_UNNAMED, OTHER) and is_model(chosen):
-        with suppress(AnamnesisError):  # an unknown name is said once, by ``seat_problem``
+        with suppress(AnamnesisError):  # ``seat_problem`` reports unknown names
             if missing := registry().missing_key(chosen, base_url=st.session_state.get(f"{page}_base_url") or None):
                 ask_key(missing, f"{key}_key")
     return chosen
 
 
 def ask_key(variable: str, key: str) -> None:
-    """Ask for the key that a variable would hold; it is kept by this server until it ends, and never written."""
+    """Ask for the API key of an environment variable; the server keeps it in memory until it stops."""
     if access.refusal("run"):
         return
 
-    def keep() -> None:
+    def store_key() -> None:
         if typed := str(st.session_state[key]).strip():
             hold(variable, SecretStr(typed))
             st.session_state[key] = ""
@@ -169,29 +182,28 @@ def ask_key(variable: str, key: str) -> None:
     ask_secret(
         f"Key ({variable})",
         key,
-        on_change=keep,
+        on_change=store_key,
         placeholder="Type or paste it",
-        help=f"Kept until the dashboard stops, for {'you alone' if access.visitor().name else 'all who use it'}, and "
-        f"never written down. Or set {variable} "
-        "before you start it.",
+        help=f"Kept in memory until the dashboard stops, for {'you alone' if access.visitor().name else 'all users'}. "
+        f"Or set {variable} before you start the dashboard.",
     )
 
 
 def ask_address(page: str) -> str | None:
-    """Ask for the address of an OpenAI-compatible server."""
+    """Ask for the address of an OpenAI-compatible server; ``None`` if left empty."""
     text = st.text_input(
         "Server address",
         key=f"{page}_base_url",
         persist_state="session",
         placeholder="http://127.0.0.1:8000/v1",
-        help="Of the tested model, on any OpenAI-compatible server (vLLM, Ollama, llama.cpp, TGI…). Empty: the model’s "
-        "own, as the page Models has it. Models of other seats keep their own.",
+        help="Address of the tested model on an OpenAI-compatible server (vLLM, Ollama, llama.cpp, TGI…). Empty: the "
+        "address on the page Models, which other seats always use.",
     )
     return text.strip() or None
 
 
 def ask_pictures(page: str, doctors: Sequence[str], cases: Sequence[Case]) -> str:
-    """Ask whether the doctors are shown the pictures of the chosen cases; empty, unasked, where one could not be."""
+    """Ask whether the doctors see the cases' pictures; empty without asking if there are none or no model plays."""
     pictured = sum(bool(local_images(case.images)) for case in cases)
     if not pictured or not all(map(is_model, doctors)):
         return ""
@@ -204,13 +216,13 @@ def ask_pictures(page: str, doctors: Sequence[str], cases: Sequence[Case]) -> st
         shape="segments",
         bound=False,
         persist=True,
-        help=f"{pictured:,} of {len(cases):,} cases have a picture. With: the doctor is shown it in every format, and "
-        "nobody else is. Such runs are compared with others, never mixed with them.",
+        help=f"{pictured:,} of {len(cases):,} cases have a picture. With: only the doctor sees it, in every format. "
+        "Runs with and without pictures are never mixed.",
     )
 
 
 def ask_effort(page: str, doctors: Sequence[str]) -> str:
-    """Ask how much the doctors' models are to think; empty, unasked, where one of the doctors is no model."""
+    """Ask for the doctors' reasoning effort; empty without asking if one of the doctors is not a model."""
     if not all(map(is_model, doctors)):
         return ""
     return (
@@ -221,16 +233,16 @@ def ask_effort(page: str, doctors: Sequence[str]) -> str:
             accept_new_options=True,
             persist_state="session",
             format_func=lambda effort: effort or "The model’s own",
-            help="How much the doctor’s model is to think before it replies, for models that can be told; another word "
-            "can be typed in. What it thinks is kept and shown, and never spoken or judged.",
+            help="How much the doctor’s model thinks before it replies, if the model supports it; you can type another "
+            "word. Its reasoning is stored and shown, but never spoken or judged.",
         )
         or ""
     )
 
 
 def ask_persona(page: str) -> Persona:
-    """Ask how the patient speaks; the facts of the case stay the same whatever is chosen."""
-    left, right = st.columns(2)
+    """Ask how the patient speaks; no choice changes the facts of the case."""
+    left_column, right_column = st.columns(2)
     ask = partial(choose, bound=False, persist=True)
     return Persona(
         ask(
@@ -238,7 +250,7 @@ def ask_persona(page: str) -> Persona:
             TEMPERAMENTS,
             f"{page}_temperament",
             names=str.capitalize,
-            where=left,
+            where=left_column,
             help="How the patient speaks. A persona never adds or removes a medical fact.",
         ),
         ask(
@@ -246,7 +258,7 @@ def ask_persona(page: str) -> Persona:
             (None, *LANGUAGES),
             f"{page}_language",
             names=_LANGUAGE,
-            where=right,
+            where=right_column,
             help="By the Common European Framework of Reference: A basic, C proficient.",
         ),
         ask(
@@ -254,81 +266,81 @@ def ask_persona(page: str) -> Persona:
             MEMORIES,
             f"{page}_memory",
             names=str.capitalize,
-            where=left,
+            where=left_column,
             help="A poor memory loses numbers and durations.",
         ),
-        ask("Who speaks", tuple(_SPEAKER), f"{page}_speaker", names=_SPEAKER, where=right),
+        ask("Who speaks", tuple(_SPEAKER), f"{page}_speaker", names=_SPEAKER, where=right_column),
     )
 
 
 def ask_pack(page: str, protocol: str = "") -> str:
-    """Ask for a prompt pack that has the prompts of a framework, by default the first; returns its name."""
+    """Ask for a prompt pack with a framework's prompts and return its name; the framework's own is the default."""
     return choose(
         "Prompt pack",
         packs(protocol),
         f"{page}_pack",
         bound=False,
         persist=True,
-        help="The prompts that language models are given. The reference cast reads no instructions. Packs of your own "
-        "are made on the Case debugger.",
+        help="The prompts of language models; the reference cast reads none. You can make packs on the Case debugger.",
     )
 
 
 def packs(protocol: str = "") -> list[str]:
-    """Return the names of the packs that have a framework's prompts: its own, the project's, then the user's."""
-    known = framework(protocol)
-    return sorted((place.name for place in pack_places(known.prompts)), key=lambda name: name != known.name)
+    """Return the names of the packs with a framework's prompts: the framework's, the project's, the user's."""
+    fw = framework(protocol)
+    return sorted((place.name for place in pack_places(fw.prompts)), key=lambda name: name != fw.name)
 
 
 def seat_problem(
     names: CastNames, base_url: str | None, protocol: str = "", study: StudyCast | None = None
 ) -> str | None:
-    """Return what keeps a cast from starting (an unknown model, a missing key), or ``None``.
+    """Return why a cast cannot start (an unknown model, a missing key), or ``None``.
 
-    ``base_url`` is the address of an OpenAI-compatible server, if one was given; ``study`` the cast of the study.
+    ``base_url`` is the typed address of an OpenAI-compatible server; ``study`` is the cast of the study so far.
     """
-    known = framework(protocol)
-    named = {**{seat.role: names[seat.role] for seat in known.seats}, **names.extra}
-    if OTHER in named.values():
-        role = next(role for role, name in named.items() if name == OTHER)
+    fw = framework(protocol)
+    names_by_role = {**{seat.role: names[seat.role] for seat in fw.seats}, **names.extra}
+    if OTHER in names_by_role.values():
+        role = next(role for role, name in names_by_role.items() if name == OTHER)
         return f"Name the {seat_titles().get(role, role).lower()}'s model first."
     try:
-        tested = full_name("doctor", names[tested_seat(known).role], registry(), (names[tested_seat(known).role],))
-        for role, name in named.items():
-            seat = seat_of(known, role)
-            who = name
+        tested = full_name("doctor", names[tested_seat(fw).role], registry(), (names[tested_seat(fw).role],))
+        for role, name in names_by_role.items():
+            seat = seat_of(fw, role)
+            player = name
             if not name:
                 rules = seat.rules if seat else ()
-                who, why = seated(role, role, name, tested, rules, registry(), (study or {}).get(role))
-                if why == "study":  # it is asked where it was asked before, with the key that it has
+                player, why = seated(role, role, name, tested, rules, registry(), (study or {}).get(role))
+                if why == "study":  # it keeps its address and key from the study
                     continue
-            address = base_url if goes_there(who, tested) else None
-            if is_model(who) and (missing := registry().missing_key(who, base_url=address)):
-                return f"{who} needs a key: type it above, or set the environment variable {missing} and start anew."
+            address = base_url if uses_typed_address(player, tested) else None
+            if is_model(player) and (missing := registry().missing_key(player, base_url=address)):
+                return f"{player} needs a key: type it above, or set the environment variable {missing} and restart."
     except AnamnesisError as error:
         return str(error)
     return None
 
 
-def goes_there(who: str, tested: str) -> bool:
-    """Say whether a model is asked at the address that was typed, which is the tested model's.
+def uses_typed_address(player: str, tested: str) -> bool:
+    """Return whether a model uses the typed address, which is meant for the tested model.
 
-    So is another of its provider of which nothing else is known; beside rules or a person, whoever is named.
+    Another model of the same provider uses it too, unless it has an address. If the tested seat is played by rules or a
+    person, every model uses it.
     """
-    if who == tested or not is_model(tested):
+    if player == tested or not is_model(tested):
         return True
-    return who.partition("/")[0] == tested.partition("/")[0] and not registry().has_own_address(who)
+    return player.partition("/")[0] == tested.partition("/")[0] and not registry().has_own_address(player)
 
 
 def _default_label(role: str, doctor: str, kinds: Sequence[str], study: StudySeat | None = None) -> str:
-    """Return in words who sits somewhere if nobody is named, and why."""
+    """Return in words the default player of a seat, and the reason."""
     if doctor == OTHER:
         return "Default: the doctor’s own model"
     reason = ""
     try:
         doctor = full_name("doctor", doctor, registry(), (doctor,))
         name, why = seated(role, role, "", doctor, kinds, registry(), study)
-    except AnamnesisError:  # said once, by ``seat_problem``
+    except AnamnesisError:  # ``seat_problem`` reports it
         name, why = doctor, "own"
     if why == "study" and study is not None:
         reason = f"as in run {study.run_id} of {study.doctor}"
@@ -344,24 +356,24 @@ def _seat_label(name: str) -> str:
 
 
 def ask_framework(page: str, help_: str) -> Framework:
-    """Ask under which framework is played; the choice stands in the address."""
-    known = frameworks()
-    return known[choose("Framework", list(known), f"{page}_protocol", names=title_of, shape="segments", help=help_)]
+    """Ask for the framework; the URL stores the choice."""
+    by_name = frameworks()
+    return by_name[choose("Framework", list(by_name), f"{page}_protocol", names=title_of, shape="segments", help=help_)]
 
 
 def ask_player(
     page: str,
-    known: Framework,
+    fw: Framework,
     role: str,
     *,
     human: bool = False,
-    beside: str = "",
+    doctor: str = "",
     study: StudyCast | None = None,
     **more: str,
 ) -> str:
-    """Ask who sits in a seat of a framework; a person only where ``human`` allows one and the seat does."""
-    seat = seat_of(known, role)
-    assert seat is not None, f"{known.name} has no {role}"
+    """Ask who plays a seat of a framework; a person may only if both ``human`` and the seat allow it."""
+    seat = seat_of(fw, role)
+    assert seat is not None, f"{fw.name} has no {role}"
     label = more.pop("label", "") or seat.title.capitalize()
     return ask_seat(
         page,
@@ -369,75 +381,77 @@ def ask_player(
         label=label,
         human=human and not seat.no_human,
         kinds=seat.rules,
-        beside=beside,
+        doctor=doctor,
         study=(study or {}).get(role),
         **more,
     )
 
 
-def ask_arms(page: str, known: Framework, usual: Sequence[Arm] = ()) -> tuple[Arm, ...]:
-    """Ask for the arms of a campaign: formats and question types where it asks every pair of them, else pairs.
+def ask_arms(page: str, fw: Framework, usual: Sequence[Arm] = ()) -> tuple[Arm, ...]:
+    """Ask for the arms of a campaign: formats and question types if the framework has all their pairs, otherwise pairs.
 
-    At first the ``usual`` ones are chosen, by default the framework's own.
+    The ``usual`` arms are preselected, by default the framework's.
     """
-    usual = usual or usual_arms(known)
-    formats = [f for f in FORMATS if any(one[0] == f for one in known.arms)]
-    types = [q for q in QUESTION_TYPES if any(one[1] == q for one in known.arms)]
-    if len(known.arms) < len(formats) * len(types):
-        return ask_pairs(page, known, known.arms, usual)
-    asked = st.container()
-    pills = partial(choose_several, shape="pills", where=asked, bound=False, persist=True)
-    first, second = ([*dict.fromkeys(part)] for part in zip(*usual, strict=True))
-    shown = tuple(formats)
+    usual = usual or usual_arms(fw)
+    formats = [f for f in FORMATS if any(arm_[0] == f for arm_ in fw.arms)]
+    types = [q for q in QUESTION_TYPES if any(arm_[1] == q for arm_ in fw.arms)]
+    if len(fw.arms) < len(formats) * len(types):
+        return ask_pairs(page, fw, fw.arms, usual)
+    box = st.container()
+    pills = partial(choose_several, shape="pills", where=box, bound=False, persist=True)
+    usual_formats, usual_types = ([*dict.fromkeys(part)] for part in zip(*usual, strict=True))
+    chosen_formats = tuple(formats)
     if len(formats) > 1:
-        help_ = "What the doctor is shown before the question."
-        shown = pills("Formats", formats, f"{page}_formats_{known.name}", names=FORMAT, default=first, help=help_)
-    help_ = "Many choices: every answer of the data set; for a pasted case, the library’s and its own."
-    kinds = pills(
-        "Question types", types, f"{page}_types_{known.name}", names=QUESTION_TYPE, default=second, help=help_
+        help_ = "What the doctor reads before the question."
+        chosen_formats = pills(
+            "Formats", formats, f"{page}_formats_{fw.name}", names=FORMAT, default=usual_formats, help=help_
+        )
+    help_ = "Many choices: every answer of the data set; for a pasted case those of the library and its own."
+    chosen_types = pills(
+        "Question types", types, f"{page}_types_{fw.name}", names=QUESTION_TYPE, default=usual_types, help=help_
     )
-    return tuple((f, q) for f in shown for q in kinds)
+    return tuple((f, q) for f in chosen_formats for q in chosen_types)
 
 
-def ask_pairs(page: str, known: Framework, offered: Sequence[Arm], usual: Sequence[Arm]) -> tuple[Arm, ...]:
-    """Ask for arms one by one."""
-    alone = len({format_ for format_, _ in offered}) == 1
+def ask_pairs(page: str, fw: Framework, offered: Sequence[Arm], usual: Sequence[Arm]) -> tuple[Arm, ...]:
+    """Ask for single arms; the ``usual`` ones among those ``offered`` are preselected."""
+    one_format = len({format_ for format_, _ in offered}) == 1
     return choose_several(
         "What is asked",
         offered,
-        f"{page}_arms_{known.name}",
-        names=lambda one: QUESTION_TYPE[one[1]] if alone else arm(*one),
-        default=[one for one in usual if one in offered],
+        f"{page}_arms_{fw.name}",
+        names=lambda pair: QUESTION_TYPE[pair[1]] if one_format else arm(*pair),
+        default=[pair for pair in usual if pair in offered],
         shape="pills",
         bound=False,
         persist=True,
-        help="  \n".join(arm_explained(*one) for one in offered),
+        help="  \n".join(arm_explained(*pair) for pair in offered),
     )
 
 
-def single_arms(known: Framework) -> list[Arm]:
-    """Return what one case alone can be asked: many choices are the answers of a whole data set."""
-    return [one for one in known.arms if one[1] not in ("mcq_many", "mcq_answers")]
+def single_arms(fw: Framework) -> list[Arm]:
+    """Return the arms for a single case: many choices need the answers of a whole data set."""
+    return [pair for pair in fw.arms if pair[1] not in ("mcq_many", "mcq_answers")]
 
 
 def ask_options(
-    page: str, known: Framework, tested: str, *places: str, usual: FrameworkSettings | None = None
+    page: str, fw: Framework, tested: str, *places: str, usual: FrameworkSettings | None = None
 ) -> dict[str, object]:
-    """Ask for the framework's options of some places of the form, those that mean anything beside who is tested.
+    """Ask for the options in some ``places`` of the form, without those that do not apply to the tested player.
 
-    They begin with ``usual``, by default the framework's own.
+    Their first values are those of ``usual``, by default the framework's.
     """
-    first = usual or known.settings()
-    asked = {name: info for name, info in options_for(known, tested).items() if extra_of(info, "place") in places}
-    return {name: _ask_option(page, name, info, getattr(first, name)) for name, info in asked.items()}
+    initial = usual or fw.settings()
+    fields = {name: info for name, info in options_for(fw, tested).items() if extra_of(info, "place") in places}
+    return {name: _ask_option(page, name, info, getattr(initial, name)) for name, info in fields.items()}
 
 
-def has_options(known: Framework, tested: str, place: str) -> bool:
-    """Say whether any of the framework's options stands in a place of the form."""
-    return any(extra_of(info, "place") == place for info in options_for(known, tested).values())
+def has_options(fw: Framework, tested: str, place: str) -> bool:
+    """Return whether any applicable option of the framework has this place in the form."""
+    return any(extra_of(info, "place") == place for info in options_for(fw, tested).values())
 
 
-def _ask_option(page: str, name: str, info: FieldInfo, first: Any) -> object:
+def _ask_option(page: str, name: str, info: FieldInfo, initial: Any) -> object:
     if name == "persona":
         return str(ask_persona(page))
     shared: dict[str, Any] = {
@@ -448,10 +462,10 @@ def _ask_option(page: str, name: str, info: FieldInfo, first: Any) -> object:
     kinds = get_args(info.annotation) or (info.annotation,)
     if get_origin(info.annotation) is Literal:
         offered = [value for value in kinds if value != ""]
-        first = first if first in offered else info.default
+        initial = initial if initial in offered else info.default
         return choose(
             options=offered,
-            default=first,
+            default=initial,
             names=lambda value: str(value).capitalize(),
             shape="segments",
             bound=False,
@@ -460,40 +474,40 @@ def _ask_option(page: str, name: str, info: FieldInfo, first: Any) -> object:
         )
     shared["persist_state"] = "session"
     if bool in kinds:
-        return st.toggle(value=bool(first), **shared)
+        return st.toggle(value=bool(initial), **shared)
     if int in kinds or float in kinds:
         number = int if int in kinds else float
         least, most = (
-            next((number(getattr(one, rule)) for one in info.metadata if hasattr(one, rule)), None)
+            next((number(getattr(constraint, rule)) for constraint in info.metadata if hasattr(constraint, rule)), None)
             for rule in ("ge", "le")
         )
-        if not first and info.default is not None:
-            first = info.default if least else 0  # no cap, where that can be asked for
+        if not initial and info.default is not None:
+            initial = info.default if least else 0  # 0 means no cap, if the option allows it
         shared |= {
             "min_value": number(0) if least is None else least,
             "max_value": most,
             "step": 1 if number is int else 0.1,
-            "value": None if first is None else number(first),
+            "value": None if initial is None else number(initial),
         }
-        return st.number_input(placeholder="left to the model" if info.default is None else None, **shared)
-    return st.text_input(value=str(first), **shared)
+        return st.number_input(placeholder="the model’s default" if info.default is None else None, **shared)
+    return st.text_input(value=str(initial), **shared)
 
 
-def read_options(known: Framework, values: dict[str, object]) -> tuple[FrameworkSettings, str | None]:
-    """Return the settings that were asked for, or the defaults with what is wrong in the words of the form."""
+def read_options(fw: Framework, values: dict[str, object]) -> tuple[FrameworkSettings, str | None]:
+    """Return the chosen settings and ``None``, or the defaults and what is wrong, with the labels of the form."""
     try:
-        return read_settings(known, values), None
+        return read_settings(fw, values), None
     except UsageError as error:
         problem = str(error)
-        for name, info in known.settings.model_fields.items():
+        for name, info in fw.settings.model_fields.items():
             problem = problem.replace(flag_of(name, info), extra_of(info, "label") or name)
-        return known.settings(), problem
+        return fw.settings(), problem
 
 
-@cached_query("Looking which cases can become a patient…")
+@cached_query("Checking which cases can become a patient…")
 def prepared(name: str, case_set: int, _cases: tuple[Case, ...]) -> Prepared:
-    """Return cases, known by their hash, as the framework of this name plays them, with profiles and those left out.
+    """Return the cases that the framework ``name`` can play, with profiles, and those that it leaves out.
 
-    A profile that is saved meanwhile counts at the next look.
+    ``case_set`` is the hash of the cases and the cache key. A saved profile changes the store, and so this result.
     """
     return prepared_cases(_cases, framework(name))

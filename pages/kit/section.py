@@ -1,4 +1,4 @@
-"""A section of a page: one metric as controls, notes, figure, table, download and the way to the conversations."""
+"""A section of a page: one metric with controls, notes, figure, table, download, and links to the conversations."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -33,21 +33,21 @@ from pages.kit.tables import draw_as_table, draw_table
 from pages.kit.view import names_on
 
 Chart = Callable[[Sequence[Row], Mapping[str, str], bool], go.Figure]
-"""Draws rows with the names of their values, on a dark or light ground."""
+"""Draws rows with the names of their values, on a dark or light background."""
 _ALL = "–"
-"""The choice of an option that is left out."""
+"""The choice that leaves an option out."""
 _WIDTH = 224
 _MOST_PANELS = 12
 _FEW = 500
-"""Conversations that are measured while one waits, in seconds; more are a job."""
+"""Up to this number of unread conversations are measured while the page loads; more become a job."""
 _HEADS = {
     "mean": "Mean", "ci_low": "Low", "ci_high": "High", "question_type": "Question", "difference": "Δ",
     "difference_low": "Δ low", "difference_high": "Δ high", "p_adjusted": "Adjusted p", "p": "p",
     "excluded_by_reason": "Why", "n_refused_in_words": "Refused in words",
 }  # fmt: skip
-"""Column of a report → its head on a page, where that is not the name in words."""
+"""Column of a report → its head on a page, if the head is not simply the name in words."""
 _ADJUSTED = "p_"
-"""What the name of a column with adjusted p-values begins with."""
+"""Prefix of the columns with adjusted p-values."""
 _WORDS: Mapping[str, Mapping[Any, str]] = {"format": FORMAT, "question_type": QUESTION_TYPE, "rule": RULE}
 """Part of a label → its values in words."""
 
@@ -64,13 +64,23 @@ def draw_section(
     empty: str = "",
     titled: bool = True,
 ) -> Result | None:
-    """Draw a section on the trials of a selection, and return what is shown; ``None`` if there is nothing to show.
+    """Draw a section for the trials of a selection.
 
-    The options that it asks for stand in the address under its metric's name; ``options`` are further ones of the
-    metric. ``charts`` are the page's own, by the section's ``kind``. ``on_row`` is called with the row of the mark or
-    the line that was clicked; without it the conversations of the row's condition are opened. ``names`` are further
-    values of labels in words. ``name`` is the key of the figure and the name of its files. ``empty`` is said instead of
-    the metric's own words if there are no rows.
+    The options chosen in its controls are stored in the URL under the metric's name.
+
+    Args:
+        section: The section.
+        selection: The trials.
+        options: Further options of the metric.
+        charts: Section ``kind`` → a function of the page that draws the figure.
+        on_row: Called with the row of the clicked mark or line; by default the row's conversations are opened.
+        names: Further label values in words.
+        name: Key of the figure and name of its files.
+        empty: Text if there are no rows; by default the metric's.
+        titled: Whether to draw the title.
+
+    Returns:
+        The result that is drawn, or ``None`` if there is nothing to draw.
     """
     metric = section.metric
     if titled:
@@ -88,12 +98,12 @@ def draw_section(
     if not result.rows:
         st.info(with_commands(empty or metric.empty), icon=":material/info:")
         return None
-    behind = {condition.name: condition for condition in basis(selection).conditions}
+    conditions = {condition.name: condition for condition in basis(selection).conditions}
     draw_result(
         section,
         result,
         {**words_of(result, selection), **(names or {})},
-        behind=behind,
+        behind=conditions,
         charts=charts,
         on_row=on_row,
         name=name or f"section_{metric.name}",
@@ -115,9 +125,9 @@ def draw_result(
     correction: str = "holm",
     titled: bool = True,
 ) -> None:
-    """Draw a result as its section says: notes, figure, table and download; see ``draw_section``.
+    """Draw a result as its section declares: notes, figure, table and download; see ``draw_section``.
 
-    ``names`` are values of labels in words. ``behind`` is condition → what it is, for the way to its conversations.
+    ``names`` are label values in words; ``behind`` maps condition names to conditions, for links to conversations.
     """
     names = {**names, **section.words}
     draw_notes(result.notes, section.metric.page)
@@ -127,16 +137,16 @@ def draw_result(
     _draw_table(section, result, names, behind or {}, on_row, name)
 
 
-def draw_sections(sections: Iterable[Section], selection: Selection, **shown: Any) -> None:
-    """Draw sections under one another; see ``draw_section``."""
+def draw_sections(sections: Iterable[Section], selection: Selection, **options: Any) -> None:
+    """Draw sections below each other; ``options`` are passed to ``draw_section``."""
     for section in sections:
-        draw_section(section, selection, **shown)
+        draw_section(section, selection, **options)
 
 
 def section_result(section: Section, selection: Selection, options: Mapping[str, Any] | None = None) -> Result:
-    """Return what a section's metric says of a selection, computed once for each state of the store.
+    """Return the result of a section's metric for a selection, cached by the state of the store.
 
-    Raises ``AnamnesisError`` if the metric cannot be computed with these options.
+    Raises ``AnamnesisError`` if the metric rejects these options.
     """
     chosen = tuple(sorted((options or section.options).items()))
     return _result(section.metric.name, selection, chosen, section.metric)
@@ -145,21 +155,21 @@ def section_result(section: Section, selection: Selection, options: Mapping[str,
 @cached_query("Computing…", entries=64)
 def _result(name: str, selection: Selection, options: tuple[tuple[str, Any], ...], _metric: Metric) -> Result:
     names = names_on(selection)
-    asked = MetricRequest(Store(), selection, query=read)
+    request = MetricRequest(Store(), selection, query=read)
 
     def name_of(model: str) -> str:
         return names.get(model) or model_name(model)
 
-    return result_of(_metric, asked, dict(options), name=name_of, data_set_name=dataset_name)
+    return result_of(_metric, request, dict(options), name=name_of, data_set_name=dataset_name)
 
 
 def words_of(result: Result, selection: Selection) -> dict[str, str]:
-    """Return value → words, of the conditions, published models and data sets in the rows of a result."""
+    """Return label value → words for the conditions, published models and data sets in the rows of a result."""
     labels = [row.label if isinstance(row, Row) else row for row in result.rows]
-    known = names_on(selection)
+    condition_names = names_on(selection)
     models = {str(label["model"]): None for label in labels if isinstance(label.get("model"), str)}
     case_set = selection.case_sets[0] if selection.case_sets and len(selection.case_sets) == 1 else None
-    words = {**unique_names([*known, *(model for model in models if model not in known)], case_set)}
+    words = {**unique_names([*condition_names, *(model for model in models if model not in condition_names)], case_set)}
     for part in ("dataset", "data_set", "cases", "group"):
         values = {label[part] for label in labels if isinstance(label.get(part), str)}
         words |= {value: dataset_name(value) for value in values}
@@ -167,7 +177,7 @@ def words_of(result: Result, selection: Selection) -> dict[str, str]:
 
 
 def _is_measured(measure: Measure, metric: Metric, selection: Selection) -> bool:
-    """Say whether the metric's measure has read enough trials to be shown; draw the way to read the others."""
+    """Return whether the metric's measure has read enough trials; otherwise draw the button that reads the others."""
     store = Store()
 
     def start() -> None:
@@ -182,7 +192,7 @@ def _is_measured(measure: Measure, metric: Metric, selection: Selection) -> bool
 
 
 def _ask_options(section: Section) -> dict[str, Any]:
-    """Ask for the options of a section's metric that it leaves open."""
+    """Draw controls for the options in the section's ``controls`` and return the chosen values."""
     parameters = {option.name: option for option in section.metric.options()}
     chosen = dict[str, Any]()
     if not section.controls:
@@ -198,7 +208,6 @@ def _ask_options(section: Section) -> dict[str, Any]:
 
 
 def _ask(kind: Any, label: str, key: str, default: Any, words: str) -> Any:
-    """Ask for one option by a control that fits its type."""
     if choices := _choices(kind):
         listed = [*choices] if default in choices else [_ALL, *choices]
         value = choose(label, listed, key, default=default if default in choices else _ALL, help=words, width=_WIDTH)
@@ -216,7 +225,7 @@ def _ask(kind: Any, label: str, key: str, default: Any, words: str) -> Any:
 
 
 def _choices(kind: Any) -> list[str]:
-    """Return the words among which an option of this type lets one choose; none if it takes anything else."""
+    """Return the allowed words of an option of this type; empty if it takes other values."""
     if get_origin(kind) is Literal:
         return [choice for choice in get_args(kind) if isinstance(choice, str)]
     return [choice for part in get_args(kind) for choice in _choices(part)]
@@ -232,7 +241,7 @@ def _draw_charts(
     *,
     titled: bool,
 ) -> None:
-    """Draw the rows in a figure, or in one for each value of the section's ``figure``, two next to one another."""
+    """Draw one figure, or one for each value of the section's ``figure``, two next to each other."""
     by_value: dict[Any, list[Row]] = {}
     for row in result.figures:
         by_value.setdefault(row.label.get(section.figure) if section.figure else None, []).append(row)
@@ -244,8 +253,8 @@ def _draw_charts(
             title = section.title if value is None else f"{_word(section.figure, value, names)}"
             place = key if value is None else f"{key}_{value}"
             own_title = value is not None or titled
-            shown = section if value is None or section.axis else replace(section, axis=title)
-            _draw_chart(shown, rows, title, names, own_chart, on_row, place, titled=own_title)
+            section_of_value = section if value is None or section.axis else replace(section, axis=title)
+            _draw_chart(section_of_value, rows, title, names, own_chart, on_row, place, titled=own_title)
 
 
 def _say_what_stars_mean(section: Section, result: Result, correction: str) -> None:
@@ -254,7 +263,7 @@ def _say_what_stars_mean(section: Section, result: Result, correction: str) -> N
         pairs = f"{compared} pair{'s' * (compared > 1)}"
         st.caption(
             f"Stars (on bars, and in the table): {section.compared}, paired by case (sign-flip test), p corrected by "
-            f"{LABELS[correction]} over the {pairs} shown; {STARS}. Published figures carry none."  # type: ignore[index]
+            f"{LABELS[correction]} over the {pairs} shown; {STARS}. Published figures have no stars."  # type: ignore[index]
         )
 
 
@@ -288,12 +297,12 @@ def _draw_chart(
     except UsageError:  # a list, or rows of several quantities
         return
 
-    def take(data: Sequence[Any]) -> None:
+    def forward_click(data: Sequence[Any]) -> None:
         if on_row is not None and len(data) > 1:
             on_row(rows[int(data[1])])
 
     rests = " ".join(filter(None, [section.caption, caption_of(rows)]))
-    draw_figure(make, key, title, rests, on_point=take if on_row else None, titled=titled)
+    draw_figure(make, key, title, rests, on_point=forward_click if on_row else None, titled=titled)
 
 
 def _parts_of(section: Section) -> dict[str, str]:
@@ -326,7 +335,7 @@ def _draw_table(
 
 
 def table_of(result: Result, names: Mapping[str, str], section: Section) -> pd.DataFrame:
-    """Return the rows of a result under heads in words, those of comparisons and sources included."""
+    """Return the rows of a result as a table with column heads in words, including comparisons and sources."""
     lines = []
     published = any(row.source for row in result.figures)
     for row in result.rows:
@@ -337,7 +346,7 @@ def table_of(result: Result, names: Mapping[str, str], section: Section) -> pd.D
                 continue
             value = cells[name]
             head = section.axis if isinstance(row, Row) and name == row.columns.estimate and section.axis else ""
-            line[section.heads.get(name) or head or _head(name)] = _shown(name, value, names)
+            line[section.heads.get(name) or head or _head(name)] = _cell_value(name, value, names)
             if name.startswith(_ADJUSTED):
                 line["Stars"] = "" if value is None else stars(value)
         if published and isinstance(row, Row):
@@ -352,8 +361,7 @@ def _head(name: str) -> str:
     return _HEADS.get(name) or name.removeprefix("n_").replace("_", " ").capitalize()
 
 
-def _shown(name: str, value: Any, names: Mapping[str, str]) -> Any:
-    """Return the value of a column as a page shows it."""
+def _cell_value(name: str, value: Any, names: Mapping[str, str]) -> Any:
     if name == "p" or name.startswith(_ADJUSTED):
         return None if value is None else format_p(value)
     if isinstance(value, Mapping):
@@ -362,12 +370,11 @@ def _shown(name: str, value: Any, names: Mapping[str, str]) -> Any:
 
 
 def _word(part: str, value: Any, names: Mapping[str, str]) -> str:
-    """Return the value of a part of a label as pages call it."""
     return str(_WORDS.get(part, {}).get(value) or names.get(value, value))
 
 
 def _runs(row: Any, behind: Mapping[str, Condition]) -> tuple[str, ...]:
-    """Return the runs of the first condition that a row names."""
+    """Return the runs of the first condition in a row's label."""
     label = row.label if isinstance(row, Row) else row
-    named = [value for value in label.values() if isinstance(value, str) and value in behind]
-    return behind[named[0]].runs if named else ()
+    conditions = [value for value in label.values() if isinstance(value, str) and value in behind]
+    return behind[conditions[0]].runs if conditions else ()

@@ -1,7 +1,7 @@
 """``python -m pages.kit.server OPTIONS``: the server of the dashboard, with Streamlit's options as ``--name=value``.
 
-Streamlit answers whoever connects. ``Gate`` stands before it: it answers only requests that name this server and come
-from this server's own pages, so that no other web page can draw or use the dashboard through its reader's browser.
+Streamlit answers every connection. ``Gate`` stands before it and answers only requests that name this server and come
+from this server's pages, so that no other web page can use the dashboard through its reader's browser.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ from core.models.keys import login_host
 
 LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 METRICS = "/_stcore/metrics"
-"""Streamlit's counts of sessions and memory, which nobody here reads and strangers should not."""
+"""Streamlit's counts of sessions and memory: unused here, and not for strangers."""
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 MESSAGES = frozenset({"rerun_script", "stop_script", "app_heartbeat", "file_urls_request", "backend_operation_request"})
 OPERATIONS = frozenset({"deferred_file", "dataframe_chunk"})
-"""What the pages' own browser sends over the websocket."""
+"""The websocket messages that the dashboard's pages send."""
 
 
 class Gate:
-    """ASGI middleware that refuses foreign hosts and origins, forbids framing, and closes what no page needs.
+    """ASGI middleware that refuses foreign hosts and origins, forbids framing, and blocks what no page needs.
 
     A page of another site can reach a server on 127.0.0.1 in two ways: its own name can resolve to 127.0.0.1 (DNS
     rebinding; the ``Host`` header then holds that name), or it can connect to our address directly (the ``Origin``
     header then differs from ``Host``). ``bound_to`` is the address that the server listens on.
 
-    Streamlit also obeys messages that are meant for a developer, from whoever holds a websocket: empty the caches of
-    all visitors (with them the consultations under way), tell which files of the checkout have changed, install files.
+    Streamlit also obeys developer messages from any websocket: clear the caches of all visitors (and with them the
+    running consultations), list the changed files of the checkout, install files. The gate drops them.
     """
 
     def __init__(self, app: ASGIApp, bound_to: str) -> None:
@@ -99,7 +99,7 @@ def _without_developers_messages(receive: Receive) -> Receive:
 
 
 def _is_of_a_page(data: bytes) -> bool:
-    """Say whether a message is one that pages send; Streamlit itself refuses what is no message at all."""
+    """Return whether pages send such messages; data that is no message is left to Streamlit, which refuses it."""
     try:
         message = BackMsg.FromString(data)
     except DecodeError:
@@ -117,7 +117,7 @@ def _with_headers(send: Send, framed_by: Iterable[str]) -> Send:
             headers["Content-Security-Policy"] = " ".join(["frame-ancestors 'self'", *framed_by])
             headers["X-Content-Type-Options"] = "nosniff"
             headers["Referrer-Policy"] = "same-origin"
-            if not framed_by:  # the older header knows no list of sites
+            if not framed_by:  # the older header cannot list sites
                 headers["X-Frame-Options"] = "SAMEORIGIN"
         await send(message)
 
@@ -125,7 +125,7 @@ def _with_headers(send: Send, framed_by: Iterable[str]) -> Send:
 
 
 def _named_in_access_file() -> tuple[frozenset[str], tuple[str, ...]]:
-    """Return the names of a server behind a proxy, and the sites that may frame it; an unreadable file names none."""
+    """Return the server's public names and the sites that may frame it; both empty if access.toml is unreadable."""
     try:
         rules = access.rules()
         names = {*rules.served_as, *filter(None, [login_host()])}
@@ -135,10 +135,10 @@ def _named_in_access_file() -> tuple[frozenset[str], tuple[str, ...]]:
 
 
 def _host_name(host: str) -> str:
-    """Return the name of a ``Host`` header without its port; empty if the header is no plain ``name[:port]``."""
+    """Return the name in a ``Host`` header without its port; empty if the header is not ``name[:port]``."""
     try:
         parts = urlsplit(f"//{host}")
-        _ = parts.port  # raises for a port that is no number
+        _ = parts.port  # raises ValueError if the port is not a number
     except ValueError:
         return ""
     if parts.path or parts.query or parts.fragment or "@" in host:
@@ -147,7 +147,7 @@ def _host_name(host: str) -> str:
 
 
 def _is_address(name: str) -> bool:
-    """Say whether a host is an IP address: only names can be rebound."""
+    """Return whether a host is an IP address; DNS rebinding needs a name."""
     try:
         ip_address(name)
     except ValueError:
@@ -156,10 +156,10 @@ def _is_address(name: str) -> bool:
 
 
 def main(*options: str) -> None:
-    """Serve the dashboard until the process is ended.
+    """Serve the dashboard until the process ends.
 
-    ``app.py`` says which pages there are. Until it has run once, Streamlit would look for them among the files of the
-    folder next to it, and would tell the first visitor who follows a link to a page that there is no such page.
+    ``app.py`` defines the pages. Without the setting below, Streamlit looks for pages in the folder next to it until
+    ``app.py`` has run once, and answers the first link to a page with "page not found".
     """
     PagesManager.uses_pages_directory = False
     config = dict(option.removeprefix("--").split("=", 1) for option in options)

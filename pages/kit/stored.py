@@ -1,4 +1,4 @@
-"""What pages read of the store; once for each of its states, shared by all visitors and never to be changed."""
+"""Reads of the store that several pages share. They are cached and shared by all visitors: never change a result."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -21,8 +21,8 @@ from core.store.selection import McqRule, Selection, case_sets_played
 from core.store.selection import conditions as select_conditions
 from pages.kit.cached import ask, cached_query
 
-CARED_FOR = frozenset(one.name for one in frameworks().values() if one.usual.report == "care")
-"""The frameworks that are reported under CARE, by name; how a history was taken is measured of the others."""
+CARED_FOR = frozenset(framework.name for framework in frameworks().values() if framework.usual.report == "care")
+"""Names of the frameworks that CARE reports; history taking is measured for the others."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Reading:
 
     @property
     def answers(self) -> dict[Arm, Answered]:
-        """Its answers by what was asked; of several the newest."""
+        """The newest answer of each arm."""
         return {(e.format, e.question_type): e for e in self.events if isinstance(e, Answered)}
 
 
@@ -48,10 +48,10 @@ def scores(
     *,
     pooled: bool = False,
 ) -> list[CaseScore]:
-    """Return the scores of all campaigns and releases, on one case set or all.
+    """Return the scores of all campaigns and releases.
 
-    On one case set the names of conditions do not say which it is. ``asks_for`` keeps the cases whose question asks for
-    one of these kinds; of all where there is none.
+    With a single ``case_set`` the names of conditions omit it. ``asks_for`` restricts to cases whose question asks for
+    one of these kinds; empty for all.
     """
     case_sets = None if case_set is None else (case_set,)
     return read_scores(Store(), Selection(case_sets=case_sets, pooled=pooled, asks_for=asks_for or None), mcq_rule)
@@ -61,65 +61,64 @@ def scores(
 def conditions(
     case_set: str | None = None, frameworks: Sequence[str] | None = None, *, pooled: bool = False
 ) -> list[Condition]:
-    """Return the conditions that figures show, by doctor, the newest first."""
+    """Return the conditions of figures, by doctor, the newest first."""
     case_sets = None if case_set is None else (case_set,)
     return select_conditions(Store(), Selection(case_sets=case_sets, frameworks=frameworks, pooled=pooled))
 
 
 @cached_query(entries=32)
 def extents_on(case_set: str, asks_for: tuple[AsksFor, ...] = (), *, pooled: bool = False) -> list[Extent]:
-    """Return how much of its plan and of the case set stands behind each condition on it."""
+    """Return how much of its plan and of the case set each condition covers."""
     return read_extents(Store(), Selection(case_sets=(case_set,), pooled=pooled, asks_for=asks_for or None))
 
 
 def history_conditions() -> list[Condition]:
-    """Return the conditions whose history taking is measured, by doctor, the newest first."""
-    return [one for one in conditions() if one.newest.protocol not in CARED_FOR]
+    """Return the conditions whose history taking is measured, in the order of ``conditions``."""
+    return [condition for condition in conditions() if condition.newest.protocol not in CARED_FOR]
 
 
 def known_case_sets() -> dict[str, int]:
-    """Return case set → cases that campaigns and releases have played, the largest first.
+    """Return case set → number of cases played by campaigns and releases, the largest first.
 
-    Those with published figures are always there.
+    Case sets with published figures are always included.
     """
-    found = ask(case_sets_played)
-    return {**found, **{name: 0 for name in printed_sets() if name not in found}}
+    played = ask(case_sets_played)
+    return {**played, **{name: 0 for name in printed_sets() if name not in played}}
 
 
 def run_casts() -> list[Run]:
-    """Return cast and settings of every campaign and release, the newest first."""
+    """Return the cast and settings of every campaign and release, the newest first."""
     return ask(run_records, sources=CAMPAIGNS)
 
 
 @cached_query(entries=64)
 def case_conversations(runs: Sequence[str], case_key: str) -> list[Conversation]:
-    """Return the trials of one case in these runs."""
-    wanted = Selection(runs=runs, cases=[case_key], sources=CAMPAIGNS)
-    return sorted(ask(conversations, wanted, limit=200), key=lambda talk: (talk.run_id, talk.trial))
+    """Return the trials of one case in these runs, at most 200."""
+    selection = Selection(runs=runs, cases=[case_key], sources=CAMPAIGNS)
+    return sorted(ask(conversations, selection, limit=200), key=lambda talk: (talk.run_id, talk.trial))
 
 
 def stored_case(case_key: str) -> Case | None:
-    """Return a case as it came in last."""
+    """Return the newest version of a case, or ``None``."""
     return ask(case, case_key)
 
 
 def events_of(trial_id: str) -> list[Event]:
-    """Return what happened in a trial."""
     return ask(trial_events, trial_id)
 
 
 @cached_query(spinner=False, entries=64)
 def reading(trial_id: str) -> Reading | None:
-    """Return a conversation in full, or ``None`` where it is not stored."""
+    """Return a conversation in full, or ``None`` if it is not stored."""
     with Store().read() as cursor:
-        held = conversations(cursor, Selection(trials=(trial_id,)))
-        if not held:
+        talks = conversations(cursor, Selection(trials=(trial_id,)))
+        if not talks:
             return None
         stored = stored_trial(cursor, trial_id)
-        about = case(cursor, held[0].case_key, stored.content_hash if stored else None)
-        return Reading(held[0], about, trial_events(cursor, trial_id), latest_grades(cursor, trial_id))
+        case_played = case(cursor, talks[0].case_key, stored.content_hash if stored else None)
+        return Reading(talks[0], case_played, trial_events(cursor, trial_id), latest_grades(cursor, trial_id))
 
 
-def runs_behind(found: Iterable[Condition], name: str) -> Sequence[str]:
-    """Return the runs of the condition of this name."""
-    return next((one.runs for one in found if one.name == name), ())
+def runs_behind(conditions: Iterable[Condition], name: str) -> Sequence[str]:
+    """Return the runs of the condition with this name; empty if there is none."""
+    return next((condition.runs for condition in conditions if condition.name == name), ())

@@ -1,8 +1,4 @@
-"""Tables and long lists on a page.
-
-The fractions of a table line up, it can be taken away as CSV, and a click on a row opens what it is of. A long list is
-seen by pages, with the way along what it holds; where one is stands in the address.
-"""
+"""Tables with CSV download and clickable rows, and long lists in pages whose position is stored in the URL."""
 
 import zlib
 from collections.abc import Callable, Mapping, Sequence
@@ -16,11 +12,11 @@ from core.spreadsheets import csv_of
 from pages.kit.notes import warnings_shown
 
 MOST_ROWS = 5_000
-"""Rows of one table that are sent to a browser at most; the download holds all."""
+"""Maximum number of rows sent to a browser; the download has all rows."""
 _WHOLE = 20
 """Rows up to which a table is shown at full height."""
 _DIGITS = 9
-"""Digits from which on a number in the address is no page."""
+"""A page number in the URL has fewer digits than this."""
 
 
 def draw_table(
@@ -37,37 +33,46 @@ def draw_table(
     alt: str | None = None,
     noted: bool = True,
 ) -> None:
-    """Draw a table with its download; ``name`` is its key and the name of its file.
+    """Draw a table with its download.
 
-    ``columns`` are settings of columns that say more than that fractions have three decimals. A click anywhere on a row
-    opens what it stands for: ``on_row`` is given its place, counted from 0. ``marked`` is the row of what is shown
-    already. ``ids`` tell the rows from others where their words change by themselves. ``styled`` colours the rows that
-    are shown. Without a word for its ``download`` there is none; ``noted`` files end with a column of severe notes.
+    Args:
+        table: The rows.
+        name: Key of the table and name of its file.
+        columns: Column settings; by default fractions have three decimals.
+        on_row: Called with the position (from 0) of a clicked row.
+        marked: Position of the selected row.
+        ids: Identify the rows if their texts change over time.
+        styled: Colours the rows.
+        height: Height as for ``st.dataframe``; by default short tables show all rows.
+        download: Label of the download; empty for none.
+        alt: Description for screen readers.
+        noted: Whether the file ends with a column of severe notes.
     """
-    # fractions line up
     decimals = dict.fromkeys(table.select_dtypes("float").columns, st.column_config.NumberColumn(format="%.3f"))
-    shown = table.head(MOST_ROWS)
-    # a choice of a row belongs to these rows: other rows are another table
-    known_by = ids or (shown.iloc[:, :1] if on_row is None else shown).to_numpy().ravel()
-    rows = zlib.crc32("\0".join(map(str, known_by)).encode())
+    shown_rows = table.head(MOST_ROWS)
+    # A selection belongs to these rows: the key changes with them, so other rows start without a selection.
+    identities = ids or (shown_rows.iloc[:, :1] if on_row is None else shown_rows).to_numpy().ravel()
+    rows = zlib.crc32("\0".join(map(str, identities)).encode())
     key = f"{name}_rows_{rows:08x}"
 
     def mark(place: int) -> None:
         st.session_state[key] = {"selection": {"rows": [place], "columns": [], "cells": []}}
 
-    def take() -> None:
+    def forward_click() -> None:
         picked = st.session_state[key].selection
-        # a cell or the box before the row: the cell is not kept, so that it never hides a later choice of a box
+        # A cell or the box of the row was clicked. A cell selection is not kept: it would hide a later click on a box.
         place = next((row for row, _ in picked.cells), next(iter(picked.rows), None))
-        if on_row is not None and place is not None and place < len(shown):
+        if on_row is not None and place is not None and place < len(shown_rows):
             mark(place)
             on_row(place)
 
-    if marked is not None and ((held := st.session_state.get(key)) is None or held["selection"]["rows"] != [marked]):
+    if marked is not None and (
+        (selection_state := st.session_state.get(key)) is None or selection_state["selection"]["rows"] != [marked]
+    ):
         mark(marked)
-    choosing: Any = "ignore" if on_row is None else take
+    choosing: Any = "ignore" if on_row is None else forward_click
     st.dataframe(
-        shown if styled is None else styled(shown),
+        shown_rows if styled is None else styled(shown_rows),
         hide_index=True,
         key=key,
         column_config={**decimals, **(columns or {})},
@@ -78,7 +83,7 @@ def draw_table(
         selection_mode=["single-row", "single-cell"],
     )
     if len(table) > MOST_ROWS:
-        st.caption(f"The first {MOST_ROWS:,} of {len(table):,} rows are shown; the download holds all.")
+        st.caption(f"The first {MOST_ROWS:,} of {len(table):,} rows are shown; the download has all.")
     if download:
         offer_csv(table, name, download, noted=noted)
 
@@ -91,11 +96,9 @@ def offer_csv(
     key: str = "",
     noted: bool = True,
 ) -> None:
-    """Offer a table, or what makes one, as CSV, which is written when it is asked for.
+    """Draw a download button for a table, or a function that makes one; the CSV is written on download.
 
-    Its last column holds the severe notes that the page shows, unless it is a list and not ``noted``.
-
-    A ``key`` is needed where a page has several of one name.
+    The last column has the severe notes of the page if ``noted``. ``key`` is needed for a second file of one name.
     """
     notes = warnings_shown() if noted else ""  # read now: the file is made in another thread
     st.download_button(
@@ -119,24 +122,23 @@ def draw_as_table(
     columns: Mapping[str, Any] | None = None,
     on_row: Callable[[int], object] | None = None,
 ) -> None:
-    """Draw the figures of a chart, folded up; ``on_row`` as in ``draw_table``."""
+    """Draw the values of a figure as a folded table; ``on_row`` as in ``draw_table``."""
     with st.expander("The figures as a table", icon=":material/table:"):
         draw_table(table, name, columns, on_row=on_row)
 
 
 def percents(*names: str) -> dict[str, Any]:
-    """Return the settings of columns that hold shares."""
     return dict.fromkeys(names, st.column_config.NumberColumn(format="percent"))
 
 
 def page_asked(name: str) -> int:
-    """Return the page, counted from 1, that the address asks for under ``name``; the first where it asks for none."""
-    asked = st.query_params.get(name, "1")
-    return max(1, int(asked)) if asked.isdecimal() and asked.isascii() and len(asked) < _DIGITS else 1
+    """Return the page number (from 1) in the URL parameter ``name``; 1 if it is missing or not a number."""
+    text = st.query_params.get(name, "1")
+    return max(1, int(text)) if text.isdecimal() and text.isascii() and len(text) < _DIGITS else 1
 
 
 def draw_pager(name: str, page: int, pages: int) -> None:
-    """Let another page be chosen, where there are several; the address says which, so that filters can begin anew."""
+    """Draw page numbers if there are several pages; the URL stores the page, so that filters can reset it."""
     key = f"{name}s_{pages}_{page}"
 
     def turn() -> None:
@@ -146,33 +148,38 @@ def draw_pager(name: str, page: int, pages: int) -> None:
         st.pagination(pages, default=page, key=key, on_change=turn)
 
 
-def draw_steps(found: Sequence[str], shown: str, name: str, page_name: str, rows: int) -> None:
-    """Draw the way back to the list, at the page of so many ``rows`` that holds what is shown, and the ways along it.
+def draw_steps(ids: Sequence[str], current: str, name: str, page_name: str, rows: int) -> None:
+    """Draw a button back to the list and buttons to the previous and next item.
 
-    What is ``shown`` stands in the address under ``name``, the page under ``page_name``.
+    Args:
+        ids: Ids of the listed items.
+        current: Id of the current item, stored in the URL parameter ``name``.
+        name: URL parameter of the item.
+        page_name: URL parameter of the page of the list.
+        rows: Rows on each page of the list.
     """
-    place = found.index(shown) if shown in found else None
+    place = ids.index(current) if current in ids else None
 
-    def back() -> None:
+    def return_to_list() -> None:
         st.query_params.pop(name, None)
         if place is not None:
             st.query_params[page_name] = str(place // rows + 1)
 
-    st.button("Back to the list", icon=":material/arrow_back:", on_click=back)
-    step_buttons(found, place, name)
-    words = f"{place + 1:,} of {len(found):,} found" if place is not None else "Not among those found"
+    st.button("Back to the list", icon=":material/arrow_back:", on_click=return_to_list)
+    step_buttons(ids, place, name)
+    words = f"{place + 1:,} of {len(ids):,} found" if place is not None else "Not in the list"
     st.markdown(f":gray[{words}]", width="content")
 
 
 def step_buttons(
-    found: Sequence[str], place: int | None, name: str, *, more: Sequence[tuple[str, str, str, str | None]] = ()
+    ids: Sequence[str], place: int | None, name: str, *, more: Sequence[tuple[str, str, str, str | None]] = ()
 ) -> None:
-    """Draw the buttons that lead from a place to what comes before and after it, which letters press as well.
+    """Draw buttons to the previous and the next item, also reached by the keys k and j.
 
-    ``more`` are further ones: label, icon, letter, and what is put into the address under ``name``.
+    ``more`` are further buttons: label, icon, key, and the value for the URL parameter ``name``.
     """
-    before = found[place - 1] if place else None
-    after = found[place + 1] if place is not None and place + 1 < len(found) else None
+    before = ids[place - 1] if place else None
+    after = ids[place + 1] if place is not None and place + 1 < len(ids) else None
 
     def go(target: str) -> None:
         st.query_params[name] = target

@@ -1,4 +1,4 @@
-"""The filters of pages: a ``Selection`` that stands in the address; a page names the parts that it asks for."""
+"""The filters of pages: a ``Selection`` stored in the URL. Each page names the parts that it asks for."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
@@ -36,25 +36,25 @@ _RULE_HELP = (
 )
 _POOL_HELP = (
     "Bars never mix answers that are not comparable: a model whose runs differ in patient, prompts, cap, grader … has "
-    "a bar for each. This puts them together on purpose, under a name that says so."
+    "one bar for each. Pooling merges these bars, and their name says so."
 )
-_TRAVELLING: dict[Part, tuple[str, Any]] = {
+_SHARED_PARTS: dict[Part, tuple[str, Any]] = {
     "models": ("Models", None),
     "formats": ("Formats", FORMAT),
     "questions": ("Questions", QUESTION_TYPE),
     "datasets": ("Data sets", dataset_name),
     "specialties": ("Specialties", None),
 }
-"""Part that holds from page to page → the name of its control, and how its values are called."""
+"""Part that keeps its choice across pages → label of its control, and names of its values."""
 _EVERYTHING = Selection()
 _CHOSEN = "_chosen"
 _WIDTH = 224
-"""Pixels of a control: four stand beside one another."""
+"""Width in pixels of a control: four fit into a row."""
 
 
 @dataclass(frozen=True)
 class Offer:
-    """What a case set can be narrowed by; models are conditions by name."""
+    """The values by which a case set can be narrowed; models are names of conditions."""
 
     models: tuple[str, ...] = ()
     formats: tuple[str, ...] = ()
@@ -63,11 +63,11 @@ class Offer:
     specialties: tuple[str, ...] = ()
     asks_for: tuple[AsksFor, ...] = ()
     several_conditions: bool = False
-    """Whether some doctor has several, so that there is something to pool."""
+    """Whether a doctor has several conditions, so that they can be pooled."""
 
 
 class Statistics(NamedTuple):
-    """How figures are computed: interval, correction of p, and the rule by which choices count."""
+    """How figures are computed: interval, correction of p, and the rule that counts multiple choice."""
 
     interval: DifferenceInterval
     correction: Correction
@@ -78,43 +78,52 @@ class Statistics(NamedTuple):
 def offered(
     frameworks: Sequence[str] | None = None, *, published: bool = False, pooled: bool = False
 ) -> dict[str, Offer]:
-    """Return case set → what its figures can be narrowed by, of some ``frameworks`` or of all.
+    """Return case set → the values by which its figures can be narrowed, for some ``frameworks`` or all.
 
-    ``published``: with the models of published figures, and the case sets that have some.
+    ``published`` adds the models and case sets of published figures.
     """
     groups = ask(case_groups_played)
     sets = known_case_sets() if published else ask(case_sets_played)
-    found = {}
+    offers = {}
     for name in sets:
-        behind = [
+        case_conditions = [
             condition
             for condition in conditions(name, pooled=pooled)
             if frameworks is None or condition.newest.protocol in frameworks
         ]
         printed = published_rows(name) if published else []
-        if not behind and not printed:
+        if not case_conditions and not printed:
             continue
-        arms = {arm for one in behind for run in run_casts() if run.run_id in one.runs for arm in run.arms}
+        arms = {
+            arm
+            for condition in case_conditions
+            for run in run_casts()
+            if run.run_id in condition.runs
+            for arm in run.arms
+        }
         arms |= {(row.label["format"], row.label["question_type"]) for row in printed}
         datasets, specialties = groups.get(name, ([], []))
-        found[name] = Offer(
-            tuple(dict.fromkeys([*(one.name for one in behind), *(row.label["model"] for row in printed)])),
+        offers[name] = Offer(
+            tuple(
+                dict.fromkeys(
+                    [*(condition.name for condition in case_conditions), *(row.label["model"] for row in printed)]
+                )
+            ),
             tuple(f for f in FORMATS if f in {format_ for format_, _ in arms}),
             tuple(q for q in QUESTION_TYPES if q in {question for _, question in arms}),
             tuple(datasets),
             in_order(specialties or (SPECIALTIES if printed else ())),
             tuple(ask(kinds_asked_for, name)),
-            several_conditions=any(SEPARATOR in one.name for one in conditions(name)),
+            several_conditions=any(SEPARATOR in condition.name for condition in conditions(name)),
         )
-    return found
+    return offers
 
 
 def union(offers: Iterable[Offer]) -> Offer:
-    """Return what any of several case sets offers."""
-    known = list(offers)
+    all_offers = list(offers)
 
     def every(part: str) -> tuple[Any, ...]:
-        return tuple(dict.fromkeys(value for offer in known for value in getattr(offer, part)))
+        return tuple(dict.fromkeys(value for offer in all_offers for value in getattr(offer, part)))
 
     return Offer(
         every("models"),
@@ -123,12 +132,12 @@ def union(offers: Iterable[Offer]) -> Offer:
         every("datasets"),
         in_order(every("specialties")),
         every("asks_for"),
-        any(offer.several_conditions for offer in known),
+        any(offer.several_conditions for offer in all_offers),
     )
 
 
 def offer_in(table: pd.DataFrame) -> Offer:
-    """Return what the rows of a table with model, dataset and specialty can be narrowed by, models as they come."""
+    """Return the offer of a table with the columns model, dataset and specialty; models keep their order."""
     return Offer(
         tuple(table["model"].astype(str).unique()),
         datasets=tuple(sorted(table["dataset"].dropna().unique())),
@@ -137,18 +146,18 @@ def offer_in(table: pd.DataFrame) -> Offer:
 
 
 def in_order(specialties: Iterable[str]) -> tuple[str, ...]:
-    """Return specialties as the publication lists them, then others by name."""
-    found = set(specialties)
-    return (*(s for s in SPECIALTIES if s in found), *sorted(found - set(SPECIALTIES)))
+    """Return specialties in the order of the publication, then others by name."""
+    names = set(specialties)
+    return (*(s for s in SPECIALTIES if s in names), *sorted(names - set(SPECIALTIES)))
 
 
 def ask_selection(
     offers: Mapping[str, Offer], *parts: Part, base: Selection = _EVERYTHING, inside: bool = False
 ) -> Selection:
-    """Ask for the case set and for the named parts, in their order, and return ``base`` narrowed by them.
+    """Ask for the case set and for ``parts``, in their order, and return ``base`` narrowed by the choices.
 
-    The choices stand in the address. An offer under "" is of all case sets, which conditions tell apart by their names:
-    none is asked for. ``inside``: the page has made a row for the controls.
+    The URL stores the choices. An offer under "" covers all case sets (names of conditions then say the case set), and
+    no case set is asked for. With ``inside`` the caller has already opened a row of controls.
     """
     with nullcontext() if inside else row_of_controls():
         case_set = _ask_case_set(offers)
@@ -159,40 +168,38 @@ def ask_selection(
 
 
 def row_of_controls() -> DeltaGenerator:
-    """Return a row in which controls stand next to one another."""
     return st.container(horizontal=True, vertical_alignment="bottom", gap="small")
 
 
 def narrow(base: Selection, offer: Offer, *parts: Part) -> Selection:
-    """Ask for parts of what is on offer on the case set of ``base``, and return it narrowed by them."""
+    """Ask for parts of an offer on the case set of ``base``, and return ``base`` narrowed by the choices."""
     names = unique_names(offer.models, _only(base.case_sets))
     values = {_FIELDS.get(part, part): _ask_part(part, offer, names) for part in parts}
     return replace(base, **{name: value for name, value in values.items() if value})
 
 
 _FIELDS: dict[Part, str] = {"models": "conditions", "questions": "question_types", "rule": "mcq_rule"}
-"""Part → the field of a selection, where it is not called so."""
+"""Part → field of ``Selection``, if the names differ."""
 
 
 def ask_statistics() -> Statistics:
-    """Ask for interval, correction and the rule for choices."""
+    """Ask for interval, correction and the rule that counts multiple choice."""
     return Statistics(**_ask_statistics())
 
 
 def names_on(selection: Selection) -> dict[str, str]:
-    """Return condition → its name as pages show it, of all that the controls offer on a selection's case sets."""
+    """Return condition → its name on pages, for all conditions on a selection's case sets."""
     case_set = _only(selection.case_sets)
-    behind = conditions(case_set, selection.frameworks, pooled=selection.pooled)
-    return unique_names((condition.name for condition in behind), case_set)
+    offered_conditions = conditions(case_set, selection.frameworks, pooled=selection.pooled)
+    return unique_names((condition.name for condition in offered_conditions), case_set)
 
 
 def _only(case_sets: Sequence[str] | None) -> str | None:
-    """Return the data set, if there is just one: names do not say it then."""
+    """Return the case set if there is just one: names then omit it."""
     return case_sets[0] if case_sets and len(case_sets) == 1 else None
 
 
 def in_words(selection: Selection) -> str:
-    """Return the cases of a selection and what they and their answers are narrowed by, for a caption."""
     names = names_on(selection)
     parts = (
         map(dataset_name, selection.case_sets or ()),
@@ -213,11 +220,11 @@ def _ask_case_set(offers: Mapping[str, Offer]) -> str:
 
 
 def _ask_part(part: Part, offer: Offer, names: Mapping[str, str]) -> Any:
-    """Ask for a part; what restricts nothing is empty."""
-    if part in _TRAVELLING:
-        words, shown = _TRAVELLING[part]
+    """Ask for a part and return the choice; empty if it restricts nothing."""
+    if part in _SHARED_PARTS:
+        label, value_names = _SHARED_PARTS[part]
         values: Sequence[str] = list(names) if part == "models" else getattr(offer, part)
-        return _ask_travelling(part, words, values, names if part == "models" else shown)
+        return _ask_shared_part(part, label, values, names if part == "models" else value_names)
     if part == "rule":
         return choose("Right choice", RULES, part, names=RULE, help=_RULE_HELP, width=_WIDTH)
     if part == "pooled":
@@ -231,20 +238,20 @@ def _ask_part(part: Part, offer: Offer, names: Mapping[str, str]) -> Any:
 def _say_unknown() -> None:
     if unknown := st.session_state.get(UNKNOWN):
         words = plain("; ".join(unknown.values()))
-        st.caption(f":material/link_off: The link asks for what is not here, and is left out: {words}.")
+        st.caption(f":material/link_off: The link asks for values that do not exist here: {words}.")
 
 
-def _ask_travelling(part: Part, label: str, offered: Sequence[str], names: Any) -> tuple[str, ...]:
-    """Ask for a part that holds from page to page, where both have it: Streamlit sees to that only for neighbours.
+def _ask_shared_part(part: Part, label: str, offered: Sequence[str], names: Any) -> tuple[str, ...]:
+    """Ask for a part that keeps its choice across pages, which Streamlit does only for pages visited in succession.
 
-    A control that is new here begins with what was chosen on another page and is on offer here. What is not on offer
-    here is not forgotten: the next page may have it.
+    A new control starts with the choice of another page, as far as it is offered here. Values that are not offered here
+    are remembered for the next page.
     """
-    kept = tuple(value for value in st.session_state.get(_CHOSEN, {}).get(part, ()) if value in offered)
-    if kept and part not in st.session_state and part not in st.query_params:
-        st.session_state[part] = list(kept)
+    remembered = tuple(value for value in st.session_state.get(_CHOSEN, {}).get(part, ()) if value in offered)
+    if remembered and part not in st.session_state and part not in st.query_params:
+        st.session_state[part] = list(remembered)
     chosen = choose_several(label, offered, part, names=names, width=_WIDTH)
-    if chosen != kept:
+    if chosen != remembered:
         st.session_state.setdefault(_CHOSEN, {})[part] = chosen
     return chosen
 
@@ -258,8 +265,8 @@ def _ask_statistics() -> dict[str, Any]:
                 "interval",
                 names=INTERVALS,
                 shape="segments",
-                help="Smoothed bootstrap: cases are resampled with a pseudo-case at 0 and at 1, so that it holds near "
-                "these. Bootstrap: percentiles, with a correction for few cases. Normal theory: mean ± t · sd / √n.",
+                help="Smoothed bootstrap: cases are resampled with a pseudo-case at 0 and one at 1, so that it holds "
+                "near these. Bootstrap: percentiles, corrected for few cases. Normal theory: mean ± t · sd / √n.",
             ),
             "correction": choose(
                 "Correction of p",
@@ -267,7 +274,7 @@ def _ask_statistics() -> dict[str, Any]:
                 "correction",
                 names=LABELS,
                 shape="segments",
-                help="Over all comparisons shown. The publication names Holm; its tables hold Benjamini–Hochberg.",
+                help="Over all comparisons shown. The publication names Holm, but its tables use Benjamini–Hochberg.",
             ),
             "rule": choose("Right choice", RULES, "rule", names=RULE, shape="segments", help=_RULE_HELP),
         }

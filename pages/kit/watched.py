@@ -1,6 +1,6 @@
-"""A consultation under way or played again: controls, chat, answers, and the panels beside them, redrawn meanwhile.
+"""A running or replayed consultation: controls, chat, answers and side panels, redrawn while it runs.
 
-Also on a stage: large, without the sidebar, for people who look on from across a room.
+Also the presentation view: large and without the sidebar, for an audience.
 """
 
 import time
@@ -23,25 +23,25 @@ from pages.kit.look import PARTS, QUESTION_TYPE, badge, counted, draw_refused, i
 from pages.kit.names import model_name
 from pages.kit.navigation import link
 from pages.kit.seats import case_label
-from pages.kit.sessions import Shown, draw_resume, leave, play_again
+from pages.kit.sessions import WatchedSession, draw_resume, leave, play_again
 
 _SPEEDS = {"0.5×": 0.5, "1×": 1.0, "2×": 2.0, "4×": 4.0, "At once": 1000.0}
 _REPEATED_WITHIN_S = 1.5
-"""Nobody reads a reply and writes the same words again in so many seconds."""
+"""Seconds within which the same text is a repeated script run, not a second message of the visitor."""
 _TRY = {2: "second", 3: "third", 4: "fourth", 5: "fifth"}
 REDRAW_S = 0.4
-"""Seconds between two looks at what is going on."""
+"""Seconds between two redraws of a running session."""
 _GATHERED_HELP = (
-    "The doctor is told the demographics; all else it has to ask for, the patient or the clinical staff. A fact counts "
-    "as brought when one reply of who holds it has most of its telling words: words in common, no judgement."
+    "The doctor knows the demographics and has to ask the patient or the clinical staff for everything else. A fact "
+    "counts as gathered when one of their replies has most of its key words: shared words, not a judgement."
 )
 _COST_HELP = (
     "By the prices in data/models.toml; the reference cast costs nothing. A plus says that some calls have no known "
     "price."
 )
 _PRESENT = "present"
-_MOST_SEEN = 4
-"""Diagnoses of a differential, and verdicts, that are read from afar."""
+_MOST_ON_STAGE = 4
+"""Maximum number of diagnoses and verdicts in the presentation view."""
 _STAGE = """<style>
 [data-testid="stSidebar"], [data-testid="stExpandSidebarButton"], [data-testid="stHeader"], h1 { display: none; }
 .stMainBlockContainer { max-width: 100%; padding: 0.8rem 2.5rem; }
@@ -54,73 +54,75 @@ _STAGE = """<style>
 </style>"""
 
 
-def draw_session(shown: Shown, *, forks: bool = True) -> None:
-    """Draw a session; while it runs, it is redrawn a few times a second. ``forks`` links it to where it can fork."""
-    session, case = shown.session, shown.case
+def draw_session(watched: WatchedSession, *, forks: bool = True) -> None:
+    """Draw a session, redrawn a few times a second while it runs; ``forks`` adds the link to fork it."""
+    session, case = watched.session, watched.case
     sending = f"sending_{session.key}"
 
-    def draw_what_can_be_done() -> None:
+    def draw_links() -> None:
         if forks:
-            draw_fork_link(shown)
+            draw_fork_link(watched)
         if not session.running:
             header = session.meta.get("header")
             if isinstance(header, RunHeader) and not any(isinstance(event, Finished) for event in session.snapshot()):
                 draw_resume(header, session.key, session.spoken)
-            draw_take_away_watched([shown], key="live")
+            draw_take_away_watched([watched], key="live")
 
     def draw() -> None:
-        draw_controls([shown], case, draw_what_can_be_done)
-        events, known = session.snapshot(), shown.known
-        human_doctor = session.meta.get(tested_seat(known or framework()).role) == "human" and session.running
-        left, right = st.columns([5, 3], gap="medium")
-        with left:
-            draw_watched_chat(shown, events, height=300 if hides_thoughts(session) else 520)
-            draw_seat(session, known or framework(), sending)
+        draw_controls([watched], case, draw_links)
+        events, fw = session.snapshot(), watched.framework
+        human_doctor = session.meta.get(tested_seat(fw or framework()).role) == "human" and session.running
+        left_column, right_column = st.columns([5, 3], gap="medium")
+        with left_column:
+            draw_watched_chat(watched, events, height=300 if hides_thoughts(session) else 520)
+            draw_seat(session, fw or framework(), sending)
             if session.error:
                 st.error(plain(session.error))
             if (unit := session.unit) is not None:
                 draw_remembered(unit.remembered, unit.unused if unit.calls > unit.remembered else 0)
-            draw_answers(session, events, known)
-        with right:
-            draw_figures(session, events, known)
+            draw_answers(session, events, fw)
+        with right_column:
+            draw_figures(session, events, fw)
             if human_doctor:
-                st.info("Facts and case are shown when the consultation is over.", icon=":material/visibility_off:")
+                st.info("Facts and case are shown after the consultation.", icon=":material/visibility_off:")
             else:
                 draw_differential(events)
                 if case is not None:
-                    _draw_facts(case, shown)
-                    open_ = session.running and session.meta.get("patient") == "human" and not shown.profiled
-                    draw_case(case, open_=open_, profiled=shown.profiled, shown=was_shown(events))
-        if (sent := st.session_state.get(sending)) is not None:
-            st.session_state[sending] = (*sent[:2], sent[2] or time.monotonic())
+                    _draw_facts(case, watched)
+                    expanded = session.running and session.meta.get("patient") == "human" and not watched.profiled
+                    draw_case(case, open_=expanded, profiled=watched.profiled, pictures_seen=was_shown(events))
+        if (last_message := st.session_state.get(sending)) is not None:
+            st.session_state[sending] = (*last_message[:2], last_message[2] or time.monotonic())
 
     redrawn([session], draw)
 
 
 def redrawn(sessions: Sequence[Session], draw: Callable[[], None]) -> None:
-    """Draw; while a session runs a few times a second, and the whole page anew when the last one is over."""
+    """Call ``draw`` a few times a second while a session runs, and rerun the whole page when the last one ends."""
     running = any(session.running for session in sessions)
 
     @st.fragment(run_every=REDRAW_S if running else None)
-    def live() -> None:
+    def draw_again() -> None:
         draw()
         if running and not any(session.running for session in sessions):
             st.rerun()
 
-    live()
+    draw_again()
 
 
-def draw_controls(sides: Sequence[Shown], case: Case | None, more: Callable[[], object] = lambda: None) -> None:
-    """Draw the buttons that hold, step, stop and speed up sessions, when all are over those to begin again; ``more``.
+def draw_controls(
+    sides: Sequence[WatchedSession], case: Case | None, more: Callable[[], object] = lambda: None
+) -> None:
+    """Draw buttons that pause, step, stop and speed up sessions, or those for a new start when all have ended.
 
-    ``more`` draws what stands behind them.
+    ``more`` draws further buttons after them.
     """
-    sessions = [shown.session for shown in sides]
+    sessions = [watched.session for watched in sides]
 
     @in_callback
-    def everyone(what: Callable[[Session], None]) -> None:
+    def for_each(action: Callable[[Session], None]) -> None:
         for session in sessions:
-            what(session)
+            action(session)
 
     speed = f"speed_{sessions[0].key}"
 
@@ -131,24 +133,24 @@ def draw_controls(sides: Sequence[Shown], case: Case | None, more: Callable[[], 
     draw_refused()
     with st.container(horizontal=True, vertical_alignment="center"):
         if any(session.running for session in sessions):
-            held = any(session.paused for session in sessions)
+            paused = any(session.paused for session in sessions)
             st.button(
-                "Go on" if held else "Pause",
-                icon=":material/play_arrow:" if held else ":material/pause:",
-                on_click=everyone,
-                args=(Session.resume if held else Session.pause,),
+                "Go on" if paused else "Pause",
+                icon=":material/play_arrow:" if paused else ":material/pause:",
+                on_click=for_each,
+                args=(Session.resume if paused else Session.pause,),
                 shortcut="p",
             )
             st.button(
                 "Step",
                 icon=":material/skip_next:",
-                on_click=everyone,
+                on_click=for_each,
                 args=(Session.step,),
                 shortcut="s",
                 help="One message, then pause.",
             )
-            st.button("Stop", icon=":material/stop:", on_click=everyone, args=(Session.stop,))
-            # only a change is passed on: several visitors may watch one consultation
+            st.button("Stop", icon=":material/stop:", on_click=for_each, args=(Session.stop,))
+            # Only a change sets the speed: several visitors may watch the same consultation.
             st.segmented_control(
                 "Speed",
                 list(_SPEEDS),
@@ -170,75 +172,74 @@ def draw_controls(sides: Sequence[Shown], case: Case | None, more: Callable[[], 
             st.caption(plain(case_label(case)))
 
 
-def draw_fork_link(shown: Shown) -> None:
-    """Link a consultation that is stored, or runs and has begun, to where it can be forked."""
-    events = shown.session.snapshot()
+def draw_fork_link(watched: WatchedSession) -> None:
+    """Draw the link that forks a consultation, if it is stored or runs and has started."""
+    events = watched.session.snapshot()
     started = next((event for event in events if isinstance(event, Started)), None)
-    under_way = shown.session.running and "header" in shown.session.meta
+    is_running = watched.session.running and "header" in watched.session.meta
     stored = any(isinstance(event, Finished) for event in events)
-    if started is not None and (under_way or stored):
+    if started is not None and (is_running or stored):
         link_fork(started.trial_id)
 
 
 def link_fork(trial_id: str) -> None:
-    """Link a conversation to where it can be forked."""
-    help_ = "Start again from any message: change what is said, the model, the persona or the prompts."
+    help_ = "Start again from any message, with another text, model, persona or prompt pack."
     link("branches", "Fork from here", "fork_right", help=help_, trial=trial_id, fork="yes")
 
 
-def draw_take_away_watched(watched: Sequence[Shown], key: str) -> None:
-    """Let consultations be taken away: as they are stored, or what was said in those that were stopped."""
-    held = [shown.session.snapshot() for shown in watched]
-    if all(any(isinstance(event, Finished) for event in events) for events in held):
-        draw_take_away([shown.trial_id for shown in watched], key)
-    elif all(any(isinstance(event, Started) for event in events) for events in held):
-        headers = [shown.session.meta.get("header") for shown in watched]
+def draw_take_away_watched(sides: Sequence[WatchedSession], key: str) -> None:
+    """Draw the export menu of consultations: as stored, or with the events so far of those that were stopped."""
+    snapshots = [watched.session.snapshot() for watched in sides]
+    if all(any(isinstance(event, Finished) for event in events) for events in snapshots):
+        draw_take_away([watched.trial_id for watched in sides], key)
+    elif all(any(isinstance(event, Started) for event in events) for events in snapshots):
+        headers = [watched.session.meta.get("header") for watched in sides]
         draw_take_away_unstored(
             [
-                (shown.case, events, header if isinstance(header, RunHeader) else None)
-                for shown, events, header in zip(watched, held, headers, strict=True)
+                (watched.case, events, header if isinstance(header, RunHeader) else None)
+                for watched, events, header in zip(sides, snapshots, headers, strict=True)
             ],
             key,
         )
 
 
-def draw_watched_chat(shown: Shown, events: Sequence[Event], height: int) -> None:
-    """Draw what was said so far; what models think is kept from people who still play."""
-    session = shown.session
+def draw_watched_chat(watched: WatchedSession, events: Sequence[Event], height: int) -> None:
+    """Draw the messages so far, without reasoning if a person still plays."""
+    session = watched.session
     with st.container(height=height, autoscroll=True, border=True, gap="xxsmall", key=f"chat_{session.key}"):
-        draw_chat(events, session.draft, known=shown.known, thoughts={} if hides_thoughts(session) else None)
+        draw_chat(events, session.draft, known=watched.framework, thoughts={} if hides_thoughts(session) else None)
         if waited := waited_for(session):
             st.caption(f":material/more_horiz: {plain(waited)}")
 
 
 def waited_for(session: Session) -> str:
-    """Return in words which models are asked right now, and for how long; empty where text comes already.
+    """Return in words which models have not started to reply, and for how long they have been running.
 
-    A call that is tried again stays one: its seconds count from its first try, and why that one failed is said.
+    The seconds of a retried call count from its first attempt; the text names the reason of the retry.
     """
-    air = list(session.replies.air) if session.replies and session.running else []
-    silent = [asked for asked in air if not asked.pieces]
-    words = []
-    for asked in silent:
-        name = str(session.meta.get(asked.role) or asked.role)
-        doing = "is thinking" if asked.purpose == "dialogue" else "is asked"
-        doing = f"waits: {asked.waits}" if asked.waits else doing
-        words.append(f"{ROLE[asked.role]} ({name}) {doing}… {time.time() - asked.since:.0f} s")
-        if asked.attempt > 1:
-            words[-1] += f", {_TRY.get(asked.attempt, f'{asked.attempt}th')} try after {asked.trouble}"
-    return "; ".join(words)
+    in_flight = list(session.replies.in_flight) if session.replies and session.running else []
+    silent = [call for call in in_flight if not call.pieces]
+    lines = []
+    for call in silent:
+        name = str(session.meta.get(call.role) or call.role)
+        status = "is thinking" if call.purpose == "dialogue" else "is working"
+        status = f"waits: {call.waits}" if call.waits else status
+        lines.append(f"{ROLE[call.role]} ({name}) {status}… {time.time() - call.since:.0f} s")
+        if call.attempt > 1:
+            lines[-1] += f", {_TRY.get(call.attempt, f'{call.attempt}th')} try after {call.trouble}"
+    return "; ".join(lines)
 
 
-def draw_seat(session: Session, known: Framework, sending: str) -> None:
-    """Let a human speak. The box stays while the others speak, so that nothing typed into it is lost.
+def draw_seat(session: Session, fw: Framework, sending: str) -> None:
+    """Draw the input of a person who plays. It stays while other roles speak, so that typed text is not lost.
 
-    ``sending`` is where the last message of a visitor is noted: its words, to what, and when the run that was sent it
-    had drawn the page.
+    The session state under ``sending`` stores the visitor's last message: its text, the prompt that it answers, and the
+    time at which the script run that received it had drawn the page.
     """
     waiting = session.waiting
     if waiting is not None:
         speaker = waiting.role
-    elif session.running and (human := _next_human(session, known)):
+    elif session.running and (human := _next_human(session, fw)):
         speaker = human
     else:
         return
@@ -247,15 +248,15 @@ def draw_seat(session: Session, known: Framework, sending: str) -> None:
         with st.container(key=f"asked_{session.key}"):
             st.info(plain(prompt), icon=":material/quiz:")
     if session.unsent is not None:
-        st.warning(f"This was not sent, because something else was asked by then: {plain(session.unsent)}")
+        st.warning(f"Not sent, because the question had changed in the meantime: {plain(session.unsent)}")
     key = f"say_{session.key}"
 
     @in_callback
     def send(text: str) -> None:
-        # a run that is broken off by the next redraw is repeated with what it was sent: say it once only
-        *before, drawn_at = st.session_state.get(sending, (None, None, None))
-        at_once = drawn_at is None or time.monotonic() - drawn_at < _REPEATED_WITHIN_S
-        if not (at_once and before == [text, prompt]):
+        # Streamlit repeats a script run that a redraw interrupts, with the same input: send it only once.
+        *previous, drawn_at = st.session_state.get(sending, (None, None, None))
+        repeated_run = drawn_at is None or time.monotonic() - drawn_at < _REPEATED_WITHIN_S
+        if not (repeated_run and previous == [text, prompt]):
             st.session_state[sending] = (text, prompt, None)
             session.say(speaker, text, prompt)
 
@@ -264,27 +265,27 @@ def draw_seat(session: Session, known: Framework, sending: str) -> None:
         for number, choice in enumerate(choices):
             st.button(plain(choice), key=f"{key}_{number}", on_click=send, args=(choice,))
     answering = "Or answer in your own words" if choices else "Your answer"
-    invited = answering if prompt else known.speech.invitation(speaker, tested_seat(known).role)
-    st.chat_input(invited, key=key, on_submit=lambda: send(str(st.session_state[key])))
+    placeholder = answering if prompt else fw.speech.invitation(speaker, tested_seat(fw).role)
+    st.chat_input(placeholder, key=key, on_submit=lambda: send(str(st.session_state[key])))
 
 
-def _next_human(session: Session, known: Framework) -> Speaker | None:
-    """Return the seat of a human who may be asked next; once the conversation has ended, only the tested seat is."""
+def _next_human(session: Session, fw: Framework) -> Speaker | None:
+    """Return the seat of the person who may speak next; after the conversation only the tested seat can."""
     talking = not any(isinstance(event, Ended) for event in session.snapshot())
-    seats = (tested_seat(known).role, *(talking_roles(known) if talking else ()))
+    seats = (tested_seat(fw).role, *(talking_roles(fw) if talking else ()))
     return next((seat for seat in seats if session.meta.get(seat) == "human"), None)
 
 
-def draw_figures(session: Session, events: Sequence[Event], known: Framework | None) -> None:
-    """Draw turns, tokens, cost and time."""
+def draw_figures(session: Session, events: Sequence[Event], fw: Framework | None) -> None:
+    """Draw the numbers of questions and tokens, the cost and the time."""
     calls = [event.call for event in events if isinstance(event, Called)]
     seconds = (session.finished_at or time.time()) - session.started_at
     with st.container(border=True):
         columns = st.columns(4, gap="xsmall")
         columns[0].metric(
             "Questions",
-            (known or framework()).speech.questions(events),
-            help="The doctor's messages after the opening one, or its queries that were passed on.",
+            (fw or framework()).speech.questions(events),
+            help="The doctor's messages after the first one, or its queries that were passed on.",
         )
         columns[1].metric("Tokens", f"{tokens_of(calls):,}", help="Prompt and completion of all roles.")
         columns[2].metric("Cost", cost_of(calls), help=_COST_HELP)
@@ -292,7 +293,7 @@ def draw_figures(session: Session, events: Sequence[Event], known: Framework | N
 
 
 def cost_of(calls: Iterable[CallRecord]) -> str:
-    """Return what calls cost as far as prices are known; a plus stands for answered calls without a known price."""
+    """Return the cost of calls in words; a plus means that some answered calls have no known price."""
     costs = [call.cost_usd for call in calls if call.error is None]
     priced = [cost for cost in costs if cost is not None]
     if costs and not priced:
@@ -301,11 +302,11 @@ def cost_of(calls: Iterable[CallRecord]) -> str:
 
 
 def draw_differential(events: Sequence[Event]) -> None:
-    """Draw what the doctor believes after the last turn, where it can say so."""
+    """Draw the doctor's differential after the last turn; only the reference doctor has one."""
     probes = [event for event in events if isinstance(event, Probed)]
-    st.subheader("Differential", anchor=False, help="What the reference doctor holds likeliest after each reply.")
+    st.subheader("Differential", anchor=False, help="What the reference doctor finds most likely after each reply.")
     if not probes:
-        st.caption("Shown for the reference doctor, from the first reply on.")
+        st.caption("Available for the reference doctor, after the first reply.")
         return
     before = dict(probes[-2].differential) if len(probes) > 1 else {}
     for diagnosis, probability in probes[-1].differential:
@@ -314,55 +315,65 @@ def draw_differential(events: Sequence[Event]) -> None:
         st.progress(min(1.0, probability), text=f"{plain(diagnosis)} — {probability:.0%} {arrow}")
 
 
-def facts_brought(shown: Shown) -> tuple[int, int]:
-    """Return how many facts were told, and how many a doctor can only learn by asking; none of an unknown case."""
-    asked: Sequence[Uncovered] = ()
-    if shown.case is not None and shown.profiled:
-        asked = gathered(shown.case, shown.session.dialogue).asked
-    elif shown.case is not None:
-        asked = [fact for fact in uncovered(shown.case, shown.session.dialogue) if fact.told]
-    return sum(fact.turn is not None for fact in asked), len(asked)
+def facts_brought(watched: WatchedSession) -> tuple[int, int]:
+    """Return the number of uncovered facts, and of all facts that the doctor must ask for; (0, 0) without a case."""
+    askable: Sequence[Uncovered] = ()
+    if watched.case is not None and watched.profiled:
+        askable = gathered(watched.case, watched.session.dialogue).asked
+    elif watched.case is not None:
+        askable = [fact for fact in uncovered(watched.case, watched.session.dialogue) if fact.told]
+    return sum(fact.turn is not None for fact in askable), len(askable)
 
 
-def _draw_facts(case: Case, shown: Shown) -> None:
-    """Draw the case's facts, lit up as they come to the doctor; those of a profile under who holds them."""
-    dialogue = shown.session.dialogue
-    if shown.profiled:
-        found = gathered(case, dialogue)
-        told, tested = (sum(fact.turn is not None for fact in facts) for facts in (found.patient, found.staff))
+def _draw_facts(case: Case, watched: WatchedSession) -> None:
+    """Draw the case's facts, highlighted once the doctor knows them; facts of a profile by the role that has them."""
+    dialogue = watched.session.dialogue
+    if watched.profiled:
+        by_role = gathered(case, dialogue)
+        patient_facts, staff_facts = (
+            sum(fact.turn is not None for fact in facts) for facts in (by_role.patient, by_role.staff)
+        )
         st.subheader("Facts gathered", anchor=False, help=_GATHERED_HELP)
-        words = f"{told} of the patient’s {len(found.patient)} facts, {tested} of the staff’s {len(found.staff)}"
-        st.progress(found.brought / max(1, len(found.asked)), text=words)
+        words = (
+            f"{patient_facts} of the patient’s {len(by_role.patient)} facts, "
+            f"{staff_facts} of the staff’s {len(by_role.staff)}"
+        )
+        st.progress(by_role.brought / max(1, len(by_role.asked)), text=words)
         with st.container(height=380, border=True, gap="xsmall"):
-            for part, facts in (("demographics", found.known), ("basic", found.patient), ("optional", found.staff)):
-                who, icon, how = PARTS[part]
-                st.caption(f":material/{icon}: **{who}**", help=how)
+            for part, facts in (
+                ("demographics", by_role.known),
+                ("basic", by_role.patient),
+                ("optional", by_role.staff),
+            ):
+                owner, icon, how = PARTS[part]
+                st.caption(f":material/{icon}: **{owner}**", help=how)
                 for fact in facts:
                     if isinstance(fact, Fact):
                         st.markdown(f":green[:material/check_circle:] {_fact_words(fact)}")
                     else:
                         _draw_fact(fact)
-            if not found.staff:
-                st.caption("The case has no results; the staff says that nothing is available.")
+            if not by_role.staff:
+                st.caption("The case has no results: the staff answers that nothing is available.")
         return
-    every = uncovered(case, dialogue)
-    asked, brought = [fact for fact in every if fact.told], sum(fact.told and fact.turn is not None for fact in every)
+    facts_of_case = uncovered(case, dialogue)
+    tellable = [fact for fact in facts_of_case if fact.told]
+    uncovered_facts = sum(fact.turn is not None for fact in tellable)
     st.subheader(
         "Facts uncovered",
         anchor=False,
-        help="By words in common, which is no judgement: a fact counts as uncovered when one reply of the patient has "
-        "most of its telling words. Once the conversation is over, a model can judge its facts.",
+        help="A fact counts as uncovered when one reply of the patient has most of its key words: shared words, not a "
+        "judgement. After the conversation a model can judge the facts.",
     )
     st.progress(
-        brought / max(1, len(asked)),
-        text=f"{brought} of {len(asked)} facts that the patient can tell, by words in common",
+        uncovered_facts / max(1, len(tellable)),
+        text=f"{uncovered_facts} of {len(tellable)} facts that the patient can tell, by words in common",
     )
     with st.container(height=300, border=True, gap="xsmall"):
-        for item in asked:
+        for item in tellable:
             _draw_fact(item)
-        if len(asked) < len(every):
-            st.caption("Only examination and tests show:")
-        for item in every:
+        if len(tellable) < len(facts_of_case):
+            st.caption("Known only from examination and tests:")
+        for item in facts_of_case:
             if not item.told:
                 _draw_fact(item)
 
@@ -380,90 +391,87 @@ def _fact_words(fact: Fact) -> str:
 
 
 def ask_to_present() -> bool:
-    """Ask whether to show it large; the answer stands in the address."""
+    """Draw the switch to the presentation view, stored in the URL."""
     return st.toggle(
-        "Presentation",
-        key=_PRESENT,
-        bind="query-params",
-        help="Large type, no sidebar: names and verdict on top, for an audience.",
+        "Presentation", key=_PRESENT, bind="query-params", help="Large type and no sidebar, for an audience."
     )
 
 
 def presenting() -> bool:
-    """Say whether a consultation is to be shown large."""
     return bool(st.session_state.get(_PRESENT, st.query_params.get(_PRESENT) == "true"))
 
 
-def draw_stage(sides: Sequence[Shown]) -> None:
-    """Draw one consultation or two side by side, large; redrawn a few times a second while they run."""
+def draw_stage(sides: Sequence[WatchedSession]) -> None:
+    """Draw the presentation view of one consultation, or of two side by side."""
     st.html(_STAGE)
-    about = [_who(sides[0]) if len(sides) == 1 else "Side by side"]
-    about += [case_label(case)] if (case := sides[0].case) is not None else []
+    heading = [_title(sides[0]) if len(sides) == 1 else "Side by side"]
+    heading += [case_label(case)] if (case := sides[0].case) is not None else []
 
     def draw() -> None:
         with st.container(key="stage"):
-            st.header(plain(" · ".join(about)), anchor=False)
-            for column, shown in zip(st.columns(len(sides), gap="large"), sides, strict=True):
+            st.header(plain(" · ".join(heading)), anchor=False)
+            for column, watched in zip(st.columns(len(sides), gap="large"), sides, strict=True):
                 with column:
                     if len(sides) > 1:
-                        st.subheader(plain(_who(shown)), anchor=False)
-                    _draw_outcome(shown)
-                    _draw_large(shown, alone=len(sides) == 1)
+                        st.subheader(plain(_title(watched)), anchor=False)
+                    _draw_outcome(watched)
+                    _draw_large(watched, single=len(sides) == 1)
             draw_controls(sides, None, ask_to_present)
 
-    redrawn([shown.session for shown in sides], draw)
+    redrawn([watched.session for watched in sides], draw)
 
 
-def _who(shown: Shown) -> str:
-    known, meta = shown.known or framework(), shown.session.meta
-    tested = role_title(known, tested_seat(known).role)
-    doctor = model_name(shown.doctor) if shown.doctor else tested
+def _title(watched: WatchedSession) -> str:
+    fw, meta = watched.framework or framework(), watched.session.meta
+    role = role_title(fw, tested_seat(fw).role)
+    doctor = model_name(watched.doctor) if watched.doctor else role
     patient = str(meta.get("patient") or "")
-    return f"{tested}: {doctor}" + (f" · Patient: {model_name(patient)}" if patient else "")
+    return f"{role}: {doctor}" + (f" · Patient: {model_name(patient)}" if patient else "")
 
 
-def _draw_outcome(shown: Shown) -> None:
-    """Draw the verdicts and the right answer once the consultation has ended, and before that where it stands."""
-    session, events = shown.session, shown.session.snapshot()
-    known = shown.known or framework()
-    # the newest verdict on each answer after the conversation, or on all where none came after one
-    other = "mcq_loose" if known.usual.mcq_rule == "mcq_strict" else "mcq_strict"
+def _draw_outcome(watched: WatchedSession) -> None:
+    """Draw the state of a consultation, and after its end the verdicts and the right answer."""
+    session, events = watched.session, watched.session.snapshot()
+    fw = watched.framework or framework()
+    # Prefer the answers after the conversation; take all if there are none.
+    other = "mcq_loose" if fw.usual.mcq_rule == "mcq_strict" else "mcq_strict"
     newest = {(e.format, e.question_type): e for e in events if isinstance(e, Graded) and e.rule != other}
     grades = [grade for grade in newest.values() if grade.format != "vignette"] or list(newest.values())
     if not grades:
         state = "Paused" if session.paused else "Answering" if any(isinstance(e, Ended) for e in events) else "Talking"
-        words = f"{state} · {counted(known.speech.questions(events), 'question')}" if session.running else "Stopped"
+        words = f"{state} · {counted(fw.speech.questions(events), 'question')}" if session.running else "Stopped"
         st.markdown(f":gray-badge[{words}]")
         return
     st.markdown(
-        " · ".join(f"{badge(grade.verdict)} {QUESTION_TYPE[grade.question_type]}" for grade in grades[:_MOST_SEEN])
+        " · ".join(f"{badge(grade.verdict)} {QUESTION_TYPE[grade.question_type]}" for grade in grades[:_MOST_ON_STAGE])
     )
-    # who still has to answer is not told
-    if shown.case is not None and not session.running:
-        st.markdown(f"Right answer: **{plain(shown.case.answer)}**")
+    # A person may still have to answer while the session runs.
+    if watched.case is not None and not session.running:
+        st.markdown(f"Right answer: **{plain(watched.case.answer)}**")
 
 
-def _draw_large(shown: Shown, *, alone: bool) -> None:
-    events = shown.session.snapshot()
-    left, right = st.columns([5, 3], gap="large") if alone else (st.container(), st.container())
-    with left:
-        # who plays is to see what is asked, below
-        height = 360 if hides_thoughts(shown.session) else 700 if alone else 480
-        draw_watched_chat(shown, events, height=height)
-        known, session = shown.known or framework(), shown.session
-        if alone:
-            draw_seat(session, known, f"sending_{session.key}")
+def _draw_large(watched: WatchedSession, *, single: bool) -> None:
+    events = watched.session.snapshot()
+    main, side = st.columns([5, 3], gap="large") if single else (st.container(), st.container())
+    with main:
+        # A person who plays needs room for the question below.
+        height = 360 if hides_thoughts(watched.session) else 700 if single else 480
+        draw_watched_chat(watched, events, height=height)
+        fw, session = watched.framework or framework(), watched.session
+        if single:
+            draw_seat(session, fw, f"sending_{session.key}")
         if session.error:
             st.error(plain(session.error))
-    if session.running and session.meta.get(tested_seat(known).role) == "human":
-        return  # who plays the doctor is not shown what there is to find
-    with right:
-        told, asked = facts_brought(shown)
-        if asked:
-            st.progress(told / asked, text=f"{told} of {asked} facts uncovered, by words in common")
+    if session.running and session.meta.get(tested_seat(fw).role) == "human":
+        return  # a person who plays the doctor must not see the facts
+    with side:
+        uncovered_facts, askable = facts_brought(watched)
+        if askable:
+            words = f"{uncovered_facts} of {askable} facts uncovered, by words in common"
+            st.progress(uncovered_facts / askable, text=words)
         answers = [event for event in events if isinstance(event, Answered) and event.response]
         probes = [event for event in events if isinstance(event, Probed)]
-        for diagnosis, probability in (probes[-1].differential if probes else ())[:_MOST_SEEN]:
+        for diagnosis, probability in (probes[-1].differential if probes else ())[:_MOST_ON_STAGE]:
             st.progress(min(1.0, probability), text=f"{plain(diagnosis)} {probability:.0%}")
-        if answers and not shown.session.running and alone:
+        if answers and not watched.session.running and single:
             st.markdown(f"Answer: {plain(answers[-1].response or '')}")

@@ -1,1 +1,1 @@
-"""Which simulated patients can be trusted: what they do wrong, how often, where, and the rule beside experts."""
+"""Which simulated patients can be trusted: their errors, how often and where, and the rules compared with experts."""

@@ -1,4 +1,4 @@
-"""Which simulated patients can be trusted: what they do wrong, how often, where, and the rule beside experts."""
+"""Which simulated patients can be trusted: their errors, how often and where, and the rules compared with experts."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,14 +27,14 @@ from pages.kit.tables import draw_pager, offer_csv, page_asked
 from pages.patients.rates import draw_rates, persona_name
 
 _PAGE = 50  # hits on one page of the list
-_PAGE_NAME = "patients_page"  # where that page stands in the address
+_PAGE_NAME = "patients_page"  # URL parameter of the page number
 
 
 @dataclass(frozen=True)
 class PatientView:
-    """Which conversations and kinds of hits are looked at; the names of models, doctors first, are the page's."""
+    """The selected conversations and kinds of hits, and the names of patients, doctors and runs."""
 
-    wanted: Selection
+    selection: Selection
     kinds: tuple[Kind, ...] = KINDS
     patients: dict[str, str] = field(default_factory=dict, compare=False, hash=False)
     doctors: dict[str, str] = field(default_factory=dict, compare=False, hash=False)
@@ -42,33 +42,33 @@ class PatientView:
 
     @property
     def names(self) -> dict[By, dict[str, str]]:
-        """The names of patients, doctors and runs, in the order of the page."""
+        """Return the names of patients, doctors and runs, in the order of the page."""
         return {"patient": self.patients, "doctor": self.doctors, "run": self.runs}
 
 
 @cached_query(entries=8)
-def unmarked(wanted: Selection) -> int:
-    """Return how many conversations are still to be marked."""
-    return count_missing(Store(), PATIENT_MARKS, wanted)
+def unmarked(selection: Selection) -> int:
+    """Return the number of conversations that the rules have not marked yet."""
+    return count_missing(Store(), PATIENT_MARKS, selection)
 
 
 @cached_query(entries=32)
-def page_of(wanted: Selection, kinds: tuple[Kind, ...], words: str, page: int) -> tuple[int, list[Hit]]:
-    """Return how many hits are in view, and one page of them, from 0; behind the last there is none and it is 0."""
+def page_of(selection: Selection, kinds: tuple[Kind, ...], words: str, page: int) -> tuple[int, list[Hit]]:
+    """Return the number of hits and one page of them, counted from 0; beyond the last page, 0 and no hit."""
     with Store().read() as cursor:
-        return hits(cursor, PATIENT_MARKS, kinds, wanted, words=words or None, limit=_PAGE, offset=page * _PAGE)
+        return hits(cursor, PATIENT_MARKS, kinds, selection, words=words or None, limit=_PAGE, offset=page * _PAGE)
 
 
 @cached_query(entries=32)
 def marks_of(trial_id: str) -> tuple[Mark, ...]:
-    """Return everything the rules find wrong in one conversation, in the order of its words."""
+    """Return all marks of one conversation, in order."""
     return trial_marks(Store(), trial_id)
 
 
 def draw_patients() -> None:
-    """Draw the page, or what to do where no patient has said anything."""
-    held = ask(offer)
-    if not held.patients:
+    """Draw the tabs, or how to begin if no conversation has a patient."""
+    available = ask(offer)
+    if not available.patients:
         say_how_to_begin(
             "No conversation with a patient is stored yet.",
             instead="Or start a campaign, which the reference cast plays without a key "
@@ -76,24 +76,24 @@ def draw_patients() -> None:
             icon="personal_injury",
         )
         return
-    view = ask_patients(held)
-    store, together = Store(), Selection(runs=view.wanted.runs)
+    view = ask_patients(available)
+    store, whole_runs = Store(), Selection(runs=view.selection.runs)
 
     def start() -> None:
-        begin_measuring(store, PATIENT_MARKS, together)
+        begin_measuring(store, PATIENT_MARKS, whole_runs)
 
     draw_missing(
         measuring(store, PATIENT_MARKS),
-        unmarked(together),
+        unmarked(whole_runs),
         PATIENT_MARKS,
         start,
         "patients",
-        explains="what the rules find wrong in the patient’s replies",
+        explains="errors that the rules find in the patient’s replies",
         verb="mark",
         icon="rule",
     )
     sections = {
-        "Rates": lambda view: draw_rates(view.wanted, view.kinds, view.names),
+        "Rates": lambda view: draw_rates(view.selection, view.kinds, view.names),
         "Hits": draw_hits,
         "Against experts": draw_experts,
         "Rules": draw_rules,
@@ -101,18 +101,17 @@ def draw_patients() -> None:
     draw_sections(sections, "patients_tab", view)
 
 
-def ask_patients(held: PatientOffer) -> PatientView:
-    """Ask which conversations and which kinds of hits to look at."""
-    patients, doctors = unique_names(held.patients), unique_names(held.doctors)
-    runs = {run: f"{doctors[doctor]} · {run}" for run, doctor in held.runs.items()}
-    personas = {one: persona_name(one) for one in held.personas} if len(held.personas) > 1 else {}
+def ask_patients(available: PatientOffer) -> PatientView:
+    patients, doctors = unique_names(available.patients), unique_names(available.doctors)
+    runs = {run: f"{doctors[doctor]} · {run}" for run, doctor in available.runs.items()}
+    personas = {persona: persona_name(persona) for persona in available.personas} if len(available.personas) > 1 else {}
     parts: dict[str, tuple[str, str, Mapping[str, str]]] = {
         "patients": ("Patients", "patients_patients", patients),
         "personas": ("Personas", "patients_personas", personas),
         "models": ("Doctors", "patients_doctors", doctors),
         "runs": ("Runs", "patients_runs", runs),
-        "datasets": ("Data sets", "datasets", {name: dataset_name(name) for name in held.datasets}),
-        "specialties": ("Specialties", "specialties", {name: name for name in held.specialties}),
+        "datasets": ("Data sets", "datasets", {name: dataset_name(name) for name in available.datasets}),
+        "specialties": ("Specialties", "specialties", {name: name for name in available.specialties}),
     }
     chosen: dict[str, tuple[str, ...]] = {}
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
@@ -125,22 +124,24 @@ def ask_patients(held: PatientOffer) -> PatientView:
         "patients_kinds",
         names=lambda kind: ABOUT[kind].name,
         on_change=first_page,
-        help="How often the hits of a sample were right; what each rule says stands under **Rules**.\n\n"
+        help="How many hits of a sample were right. The rules are under **Rules**.\n\n"
         + "\n".join(f"- {about.name}: {about.read_in_words}" for about in ABOUT.values()),
     )
-    wanted = Selection(**{part: values for part, values in chosen.items() if values})  # type: ignore[arg-type]
-    return PatientView(wanted, tuple(kind for kind in KINDS if kind in kinds) or KINDS, patients, doctors, runs)
+    selection = Selection(**{part: values for part, values in chosen.items() if values})  # type: ignore[arg-type]
+    return PatientView(selection, tuple(kind for kind in KINDS if kind in kinds) or KINDS, patients, doctors, runs)
 
 
 def first_page() -> None:
-    """Go back to the first page of the hits: another list is about to be shown."""
+    """Go back to the first page of the hits, because the list changes."""
     forget(_PAGE_NAME)
 
 
 def draw_hits(view: PatientView) -> None:
-    """Ask for words, list the hits, draw the conversation of the chosen one."""
-    behind = basis(view.wanted)
-    draw_notes(notes_on(behind, unique_names(one.name for one in behind.conditions), compared=False))
+    """Ask for words, list the hits, and draw the conversation of the chosen hit."""
+    view_basis = basis(view.selection)
+    draw_notes(
+        notes_on(view_basis, unique_names(condition.name for condition in view_basis.conditions), compared=False)
+    )
     words = st.text_input(
         "Words of the hit",
         key="patients_words",
@@ -151,50 +152,54 @@ def draw_hits(view: PatientView) -> None:
         width=320,
     ).strip()
     page = page_asked(_PAGE_NAME)
-    total, shown = page_of(view.wanted, view.kinds, words, page - 1)
-    if not shown and page > 1:
+    total, page_hits = page_of(view.selection, view.kinds, words, page - 1)
+    if not page_hits and page > 1:
         first_page()
         page = 1
-        total, shown = page_of(view.wanted, view.kinds, words, 0)
-    if not shown:
-        st.info("No hit fits: remove a filter, or mark what is not marked.", icon=":material/filter_alt_off:")
+        total, page_hits = page_of(view.selection, view.kinds, words, 0)
+    if not page_hits:
+        st.info(
+            "No hit matches: remove a filter, or mark the remaining conversations.", icon=":material/filter_alt_off:"
+        )
         return
     pages = -(-total // _PAGE)
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
-        st.markdown(f"**{total:,}** hits. Choose one to read it where it was said.")
+        st.markdown(f"**{total:,}** hits. Choose one to read its conversation.")
         draw_pager(_PAGE_NAME, page, pages)
     columns = {
         "Words": st.column_config.TextColumn(width="medium"),
         "Reply": st.column_config.TextColumn(width="large"),
     }
-    ids = [f"{hit.trial_id}|{hit.mark.turn + 1}" for hit in shown]
-    table = hits_table(shown, view)
+    ids = [f"{hit.trial_id}|{hit.mark.turn + 1}" for hit in page_hits]
+    table = hits_table(page_hits, view)
     chosen = choose_case(table, "patients-hits", "patients_hit", columns, ids=ids, download="")
 
     def every_hit() -> pd.DataFrame:
         with Store().read() as cursor:
-            found = hits(cursor, PATIENT_MARKS, view.kinds, view.wanted, words=words or None, limit=None)[1]
-        return hits_table(found, view, whole=True)
+            _, all_hits = hits(cursor, PATIENT_MARKS, view.kinds, view.selection, words=words or None, limit=None)
+        return hits_table(all_hits, view, full=True)
 
-    offer_csv(every_hit, "patient_hits", "Download all of them as CSV", key="patients_hits_csv")
+    offer_csv(every_hit, "patient_hits", "Download all as CSV", key="patients_hits_csv")
     if chosen is None:
         return
-    hit = shown[ids.index(chosen)]
+    hit = page_hits[ids.index(chosen)]
     marks = marks_of(hit.trial_id)
 
     def why(mark: Mark) -> str:
         return f"{ABOUT[mark.kind].name}{f' ({plain(mark.detail)})' if mark.detail else ''}"
 
-    def draw_marks(found: Reading) -> None:
+    def draw_marks(stored: Reading) -> None:
         if marks:
             st.markdown(f"**{len(marks)} {'hit' if len(marks) == 1 else 'hits'} in this conversation**")
-            lines = (f"- Message {one.turn + 1}, {why(one)}: “{plain(' '.join(one.words.split()))}”" for one in marks)
+            lines = (
+                f"- Message {mark.turn + 1}, {why(mark)}: “{plain(' '.join(mark.words.split()))}”" for mark in marks
+            )
             st.markdown("\n".join(lines))
         else:
             st.caption("The rules find nothing wrong in this conversation.")
-        if found.case is not None:
+        if stored.case is not None:
             with st.expander("The case’s vignette"):
-                st.markdown(plain(found.case.vignette))
+                st.markdown(plain(stored.case.vignette))
 
     passages: dict[int, list[Passage]] = {}
     for mark in marks:
@@ -204,10 +209,10 @@ def draw_hits(view: PatientView) -> None:
     draw_conversation(hit.trial_id, "patients", draw_marks, turn=hit.mark.turn, marks=passages, note=note)
 
 
-def hits_table(found: Sequence[Hit], view: PatientView, *, whole: bool = False) -> pd.DataFrame:
-    """Return hits; ``whole`` adds the doctor's message, the run and the trial, for a download."""
+def hits_table(listed: Sequence[Hit], view: PatientView, *, full: bool = False) -> pd.DataFrame:
+    """Return one row for each hit; ``full`` adds the doctor’s message, the run and the trial, for a download."""
     rows = []
-    for hit in found:
+    for hit in listed:
         row: dict[str, object] = {
             "Kind": ABOUT[hit.mark.kind].name,
             "Words": hit.mark.words,
@@ -219,7 +224,7 @@ def hits_table(found: Sequence[Hit], view: PatientView, *, whole: bool = False) 
             "Case": hit.case_key.partition("/")[2] or hit.case_key,
             "Trial": hit.trial + 1,
         }
-        if whole:
+        if full:
             row |= {"Question": hit.question, "Persona": hit.persona or "plain"}
             row |= {"Run": hit.run_id, "Trial id": hit.trial_id}
         rows.append(row)
@@ -227,22 +232,23 @@ def hits_table(found: Sequence[Hit], view: PatientView, *, whole: bool = False) 
 
 
 def draw_experts(view: PatientView) -> None:
-    """Draw what the rule, the experts and models that judged say of the same conversations."""
+    """Draw the rules, the experts and judging models on the same conversations."""
     draw_section(AGAINST_EXPERTS, Selection(), name="patients_experts")
-    draw_section(AGAINST_MODELS, view.wanted, name="patients_judges")
+    draw_section(AGAINST_MODELS, view.selection, name="patients_judges")
 
 
 def draw_rules(_: PatientView) -> None:
-    """Draw what each rule says, with how often the hits of a sample were right; the same whatever is filtered."""
+    """Draw each rule with its precision in a sample; the filters do not matter here."""
     st.caption(
-        f"Version {RULES} of the rules. Right of those read: hits drawn at random from GPT-4’s patient in the public "
-        "release and read one by one, 20 of each kind or all where there are fewer; drawn anew after the rules were "
-        "mended once, for each of two readers. How: docs/patient_reliability.md."
+        f"Version {RULES} of the rules. Precision: up to 20 random hits of each kind from GPT-4’s patient in the "
+        "public release, read by two readers after one correction of the rules (docs/patient_reliability.md)."
     )
     columns = st.columns(2)
     rows = []
     for place, about in enumerate(ABOUT.values()):
-        right, first = (f"{one[0]} of {one[1]}" if one and one[1] else None for one in (about.read, about.first))
+        right, first = (
+            f"{count[0]} of {count[1]}" if count and count[1] else None for count in (about.read, about.first)
+        )
         with columns[place % 2].container(border=True, gap="small"):
             st.markdown(f"**{about.name}**: {about.read_in_words}")
             st.markdown(about.rule)
@@ -265,6 +271,5 @@ if __name__ == "__main__":
     show(
         "Simulated patients",
         draw_patients,
-        "A simulated patient should say what the case says, in a patient’s words. Stated rules find "
-        "replies that do not.",
+        "A simulated patient should say what the case says, in a patient’s words. Rules find replies that do not.",
     )

@@ -1,1 +1,1 @@
-"""Conversation quality: how a history is taken, and what conversations are worth beyond the answer."""
+"""Conversation quality: history taking, and the four parts of CARE."""

@@ -1,4 +1,4 @@
-"""How good conversations are: what of the history was uncovered and how, and CARE's four parts."""
+"""Conversation quality: history taking, and the four parts of CARE."""
 
 from core.frameworks.base import publisher
 from pages.kit.page import draw_parts, show
@@ -8,8 +8,7 @@ from pages.quality.history.page import draw_history
 PARTS = {
     "History taking": (
         draw_history,
-        "What the doctor’s questions uncovered of what there was to know (the benchmark’s measures), on every stored "
-        "conversation.",
+        "How much of the patient’s information the doctor’s questions uncovered, with the benchmark’s measures.",
     ),
     "CARE": (
         draw_care,

@@ -1,4 +1,4 @@
-"""Asks for a campaign of any framework, shows what it will take, and starts it in a process of its own."""
+"""The form that asks for a campaign, shows its estimate, and starts it in a separate process."""
 
 from collections import Counter
 from contextlib import suppress
@@ -41,7 +41,7 @@ from pages.kit.view import in_order
 from pages.kit.visitor import only
 
 _EVERY = "every specialty"
-_WANTED = "runs_form_wanted"
+_FORM_OPEN = "runs_form_wanted"
 _SIZES = {"pilot": "Pilot", "full": "Full study"}
 _PARTS = {"sample": "Random sample", "limit": "First ones"}
 _SEED = "runs_seed"
@@ -49,18 +49,17 @@ _PILOT_CASES = 20
 _PILOT_FORMATS = ("vignette", "multi_turn")
 
 
-def form_is_wanted() -> bool:
-    """Say whether the form is to stand open: an address that names a protocol and no run asks for it until a start."""
+def form_is_open() -> bool:
+    """Return whether the form is open: a URL with a framework and no run opens it, a start closes it."""
     if "runs_protocol" in st.query_params and "run" not in st.query_params:
-        st.session_state[_WANTED] = True  # the address forgets the protocol when it is the default one again
-    return bool(st.session_state.get(_WANTED))
+        st.session_state[_FORM_OPEN] = True  # the URL drops the framework when the default is chosen
+    return bool(st.session_state.get(_FORM_OPEN))
 
 
 def ask_campaign() -> None:
-    """Draw the form; start the campaign when its button is pressed."""
-    known = ask_framework("runs", "Figures of different frameworks are never mixed.")
-    st.caption(f"{known.about} A campaign goes on when this page is closed.")
-    campaign, options, problem, note = ask_draft(known)
+    fw = ask_framework("runs", "Figures of different frameworks are never mixed.")
+    st.caption(f"{fw.about} A campaign continues when you close this page.")
+    campaign, options, problem, note = ask_draft(fw)
     if note:
         st.caption(f":material/filter_alt: {note}")
     if problem:
@@ -68,44 +67,47 @@ def ask_campaign() -> None:
     if campaign is None:
         return
     try:
-        study = _study(known, campaign.case_set, campaign.tested)
-        asked, campaign = campaign, in_full(campaign, registry(), study)
+        study = _study(fw, campaign.case_set, campaign.tested)
+        requested, campaign = campaign, in_full(campaign, registry(), study)
         check_prompts(campaign)
         size = estimate(campaign, registry(), options.concurrency)
     except AnamnesisError as error:
-        if problem is None:  # a model that is not known was said above
+        if problem is None:  # otherwise the problem is shown above already
             st.warning(plain(str(error)), icon=":material/error:")
         return
     draw_estimate(size)
-    if study and (who := who_sits(asked, campaign, registry(), study, flags=False)):
-        st.caption(f":material/groups: {plain(who)}")
+    if study and (cast_words := who_sits(requested, campaign, registry(), study, flags=False)):
+        st.caption(f":material/groups: {plain(cast_words)}")
     if remarks := remarks_of(campaign):
         st.caption(f":material/flag: Note that {plain(' and that '.join(remarks))}.")
     if st.button(
         "Start the campaign", type="primary", icon=":material/play_arrow:", **only("run", disabled=bool(problem))
     ):
-        own = load_registry()
+        own_registry = load_registry()
         with faults_said():
-            check_startable(campaign, own, options)
-            whole = full_data_set(campaign.case_set)
-            header = header_of(replace(campaign, data_set_hash=whole.hash, data_set_cases=whole.cases), own)
+            check_startable(campaign, own_registry, options)
+            data_set = full_data_set(campaign.case_set)
+            header = header_of(
+                replace(campaign, data_set_hash=data_set.hash, data_set_cases=data_set.cases), own_registry
+            )
             with st.spinner("Starting…"):
                 start(header, options.concurrency, options.budget_usd)
-            st.session_state.pop(_WANTED, None)
+            st.session_state.pop(_FORM_OPEN, None)
             st.query_params["run"] = header.run_id
             st.rerun()
 
 
-def ask_draft(known: Framework) -> tuple[Campaign | None, Options, str | None, str]:
-    """Ask for a campaign of a framework: who plays, on which cases, what is asked, and its own options.
+def ask_draft(fw: Framework) -> tuple[Campaign | None, Options, str | None, str]:
+    """Ask for a campaign of a framework: cast, cases, arms and the framework's options.
 
-    Returns it, how it is carried out, what keeps it from starting, and what else there is to know of it. There is no
-    campaign where nothing is to be asked, or of no case.
+    Returns:
+        The campaign (``None`` without cases or arms), its engine options, why it cannot start (or ``None``), and a note
+        on cases that are left out.
     """
-    left, right = st.columns(2, gap="large")
-    with left:
-        tested = ask_player("runs", known, tested_seat(known).role)
-        # what costs nothing is not tried on a few cases first
+    main_column, cast_column = st.columns(2, gap="large")
+    with main_column:
+        tested = ask_player("runs", fw, tested_seat(fw).role)
+        # a pilot makes sense only for models, which cost money
         pilot = is_model(tested) and (
             choose(
                 "Size",
@@ -113,12 +115,12 @@ def ask_draft(known: Framework) -> tuple[Campaign | None, Options, str | None, s
                 "runs_size",
                 names=_SIZES,
                 shape="segments",
-                help=f"A pilot: {_PILOT_CASES} cases, one trial each, few arms; it shows what a full study would cost, "
-                "and whether everybody can be read. Every number can be changed below.",
+                help=f"Pilot: {_PILOT_CASES} cases, one trial each, few arms. It shows the cost of a full study and "
+                "whether all replies can be parsed; you can change every number below.",
             )
             == "pilot"
         )
-        # controls of a pilot are others than those of a full study: each begins with what is usual for it
+        # separate widget keys, because pilot and full study have different defaults
         page = "runs_pilot" if pilot else "runs"
         cases, case_set, answers, problem = _ask_cases(page, _PILOT_CASES if pilot else None)
         images = ask_pictures("runs", [tested], cases)
@@ -126,23 +128,23 @@ def ask_draft(known: Framework) -> tuple[Campaign | None, Options, str | None, s
         trials = st.number_input(
             "Trials of each case", 1, 50, 1 if pilot else 5, key=f"{page}_trials", persist_state="session"
         )
-        few = [one for one in paper_arms(known) if one[0] in _PILOT_FORMATS]
-        arms = ask_arms(page, known, few if pilot else ())
-    with right:
-        at_work = seats_at_work(known, tested, arms)
-        study = _study(known, case_set, tested)
-        others = {role: ask_player("runs", known, role, beside=tested, study=study) for role in at_work}
-        values = ask_options("runs", known, tested, "main")
-        if "patient" in at_work and has_options(known, tested, "patient"):
+        pilot_arms = [arm for arm in paper_arms(fw) if arm[0] in _PILOT_FORMATS]
+        arms = ask_arms(page, fw, pilot_arms if pilot else ())
+    with cast_column:
+        at_work = seats_at_work(fw, tested, arms)
+        study = _study(fw, case_set, tested)
+        players = {role: ask_player("runs", fw, role, doctor=tested, study=study) for role in at_work}
+        values = ask_options("runs", fw, tested, "main")
+        if "patient" in at_work and has_options(fw, tested, "patient"):
             with st.expander("How the patient speaks", icon=":material/record_voice_over:"):
-                values |= ask_options("runs", known, tested, "patient")
+                values |= ask_options("runs", fw, tested, "patient")
         with st.expander("More settings", icon=":material/tune:"):
-            values |= ask_options("runs", known, tested, "more")
-            prompts = ask_pack("runs", known.name)
+            values |= ask_options("runs", fw, tested, "more")
+            prompts = ask_pack("runs", fw.name)
             address = ask_address("runs")
             columns = st.columns(3, vertical_alignment="bottom")
             seed = columns[0].number_input(
-                "Seed", 0, 2**31 - 1, SAMPLE_SEED, key=_SEED, help="Of the trials, and of the random sample of cases."
+                "Seed", 0, 2**31 - 1, SAMPLE_SEED, key=_SEED, help="For the trials and for the random sample of cases."
             )
             concurrency = columns[1].number_input(
                 "Concurrent trials",
@@ -151,7 +153,7 @@ def ask_draft(known: Framework) -> tuple[Campaign | None, Options, str | None, s
                 value=None,
                 key="runs_concurrency",
                 placeholder="as many as fit",
-                help="Left empty, it begins with a few calls at once and finds out how many the providers take.",
+                help="Left empty, it starts with a few concurrent calls and adapts to what the providers accept.",
             )
             budget = columns[2].number_input(
                 "Budget in US dollars",
@@ -159,18 +161,20 @@ def ask_draft(known: Framework) -> tuple[Campaign | None, Options, str | None, s
                 value=None,
                 key="runs_budget",
                 placeholder="none",
-                help="The campaign stops when so much is spent, and can be resumed.",
+                help="The campaign stops when this amount is spent, and can be resumed.",
             )
     options = Options(concurrency, budget)
     note = ""
-    if known.cases.plays_profiles and cases:
-        found = prepared(known.name, hash(cases), cases)
-        note, cases = left_out_words(found), found.cases
-        problem = problem if cases else "None of these cases can become a patient: choose other ones."
+    if fw.cases.plays_profiles and cases:
+        playable = prepared(fw.name, hash(cases), cases)
+        note, cases = left_out_words(playable), playable.cases
+        problem = problem if cases else "None of these cases can become a patient: choose others."
     if not cases or not arms:
         return None, options, problem or "Choose at least one format and one question type.", note
-    settings, wrong = read_options(known, {**values, "base_url": address, "images": images, "reasoning_effort": effort})
-    names = CastNames(**{tested_seat(known).role: tested, **others})
+    settings, settings_problem = read_options(
+        fw, {**values, "base_url": address, "images": images, "reasoning_effort": effort}
+    )
+    names = CastNames(**{tested_seat(fw).role: tested, **players})
     campaign = Campaign(
         names=names,
         cases=cases,
@@ -180,64 +184,65 @@ def ask_draft(known: Framework) -> tuple[Campaign | None, Options, str | None, s
         trials=int(trials),
         seed=int(seed),
         prompts=prompts,
-        protocol=known.name,
+        protocol=fw.name,
         settings=settings,
     )
-    return campaign, options, wrong or seat_problem(names, address, known.name, study), note
+    return campaign, options, settings_problem or seat_problem(names, address, fw.name, study), note
 
 
 def _ask_cases(page: str, usual: int | None) -> tuple[tuple[Case, ...], str, tuple[str, ...], str | None]:
-    """Ask for cases, at first for so many or all: returns them, their set's name, its answers, and why there are none.
+    """Ask for cases; ``usual`` is the preselected number, by default all.
 
-    The answers are those of the whole data set.
+    Returns:
+        The cases, the name of the case set, the answers of the whole data set, and why there are no cases, or ``None``.
     """
-    first, second, third = st.columns([2, 3, 2])
-    dataset = choose("Data set", datasets(), "runs_dataset", where=first, bound=False)
-    every = cases_of(dataset)
-    specialties = in_order(case.specialty for case in every)
-    specialty = choose("Specialty", [_EVERY, *specialties], "runs_specialty", where=second, bound=False)
-    most = len(every)
-    number = third.number_input(
-        "Number of cases", 1, most, min(most, usual or most), key=f"{page}_limit_{dataset}", persist_state="session"
+    dataset_column, specialty_column, number_column = st.columns([2, 3, 2])
+    dataset = choose("Data set", datasets(), "runs_dataset", where=dataset_column, bound=False)
+    all_cases = cases_of(dataset)
+    specialties = in_order(case.specialty for case in all_cases)
+    specialty = choose("Specialty", [_EVERY, *specialties], "runs_specialty", where=specialty_column, bound=False)
+    total = len(all_cases)
+    number = number_column.number_input(
+        "Number of cases", 1, total, min(total, usual or total), key=f"{page}_limit_{dataset}", persist_state="session"
     )
     case_set = dataset if specialty == _EVERY else f"{dataset}:{specialty}"
-    available = most if specialty == _EVERY else sum(case.specialty == specialty for case in every)
-    part = next(iter(_PARTS))
+    available = total if specialty == _EVERY else sum(case.specialty == specialty for case in all_cases)
+    way = next(iter(_PARTS))
     if number < available:
-        part = choose(
+        way = choose(
             "Which of them",
             list(_PARTS),
             "runs_part",
             names=_PARTS,
             shape="segments",
             bound=False,
-            help="A random sample has every specialty in proportion, and is the same for the same seed (under More "
-            "settings): doctors that are asked the same sample are compared case by case.",
+            help="A random sample has all specialties in proportion and depends only on the seed (More settings): "
+            "doctors on the same sample are compared case by case.",
         )
-    # the seed is asked for further down the form
+    # the control for the seed is further down in the form
     seed = int(st.session_state.get(_SEED, SAMPLE_SEED))
     try:
-        found = select_part(case_set, **{part: int(number)}, seed=seed)
+        selected = select_part(case_set, **{way: int(number)}, seed=seed)
     except AnamnesisError as error:
         return (), case_set, (), str(error)
-    return found.cases, found.name, choices_of(case_set), None
+    return selected.cases, selected.name, choices_of(case_set), None
 
 
-def _study(known: Framework, case_set: str, tested: str) -> StudyCast:
-    """Return who sat next to the model that was last tested on the same data set; nobody for a doctor without a name.
+def _study(fw: Framework, case_set: str, tested: str) -> StudyCast:
+    """Return the cast of the last run on the same data set; empty if the tested model has no name or is unknown.
 
-    A model that is not known is named once, by ``seat_problem``.
+    ``seat_problem`` reports unknown models.
     """
     with suppress(AnamnesisError):
-        return study_cast(run_casts(), known.name, case_set, tested, registry())
+        return study_cast(run_casts(), fw.name, case_set, tested, registry())
     return {}
 
 
-def left_out_words(found: Prepared) -> str:
-    """Return in a sentence how many cases can be played, and how many cannot and why."""
-    total = counted(len(found.cases) + len(found.left_out), "case")
-    if not found.left_out:
+def left_out_words(played: Prepared) -> str:
+    """Return how many cases can be played, and how many cannot and why, as a sentence."""
+    total = counted(len(played.cases) + len(played.left_out), "case")
+    if not played.left_out:
         return f"All {total} can become a patient."
-    reasons = Counter(reason_words(generated.reason) for _, generated in found.left_out)
-    why = ", ".join(f"{reason.lower()} {number}" for reason, number in reasons.most_common())
-    return f"{len(found.cases):,} of {total} can become a patient; left out {len(found.left_out):,}: {why}."
+    reasons = Counter(reason_words(generated.reason) for _, generated in played.left_out)
+    counts = ", ".join(f"{reason.lower()} {number}" for reason, number in reasons.most_common())
+    return f"{len(played.cases):,} of {total} can become a patient; left out {len(played.left_out):,}: {counts}."

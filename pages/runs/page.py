@@ -1,7 +1,4 @@
-"""Campaigns: the list, one of them while it runs and when it is over, and what one does with it.
-
-It is stopped, resumed, named, deleted, taken out, and followed to where its answers are read.
-"""
+"""Runs: the form for a campaign, the list, and one run with its progress, results, actions and conversations."""
 
 import datetime
 import time
@@ -60,9 +57,9 @@ from pages.kit.look import (
     VERDICT,
     arm_in_words,
     duration,
-    faults_kept,
     in_callback,
     plain,
+    store_error,
 )
 from pages.kit.names import dataset_name, model_name, unique_names
 from pages.kit.navigation import follow, lead_to, link
@@ -71,16 +68,16 @@ from pages.kit.section import table_of
 from pages.kit.stored import CARED_FOR, history_conditions
 from pages.kit.tables import draw_as_table, draw_table
 from pages.kit.visitor import only
-from pages.runs.form import ask_campaign, form_is_wanted
+from pages.runs.form import ask_campaign, form_is_open
 
 _BUSY_S, _IDLE_S = 2.0, 5.0
-"""Seconds between two looks at the runs, when idle too: another process may start one at any time."""
+"""Seconds between two redraws of the runs, also when idle: another process may start a run at any time."""
 _PAGE = 50
 """Conversations on one page of the list."""
 _LISTED = 8
-"""Runs and conversations seen at once; more are reached by scrolling."""
+"""Rows visible without scrolling, of runs and of conversations."""
 _FEW = 4
-"""Arms of a framework whose figures are read as numbers and not off a chart."""
+"""Frameworks with at most this number of arms show their accuracy as numbers instead of a chart."""
 _ACCURACY = Section(
     "Accuracy",
     accuracy,
@@ -98,40 +95,40 @@ _ACCURACY = Section(
         "rule",
     ),
 )
-_SHOWN: Final = ["vignette:mcq", "vignette:frq", "multi_turn:mcq", "multi_turn:frq"]
+_LISTED_ARMS: Final = ["vignette:mcq", "vignette:frq", "multi_turn:mcq", "multi_turn:frq"]
 
 
 def draw_runs() -> None:
-    """Draw the form for a new campaign, then the runs and the chosen one, again every few seconds."""
-    known = campaigns()
-    busy = any(state_of(run) == "running" for run in known)
-    with st.expander("A new campaign", icon=":material/add:", expanded=not known or form_is_wanted()):
+    """Draw the form for a campaign, and the list with the chosen run, redrawn every few seconds."""
+    runs_before = campaigns()
+    busy = any(state_of(run) == "running" for run in runs_before)
+    with st.expander("A new campaign", icon=":material/add:", expanded=not runs_before or form_is_open()):
         ask_campaign()
 
     @st.fragment(run_every=_BUSY_S if busy else _IDLE_S)
     def watch() -> None:
         follow()
-        found = campaigns()
-        if not found:
-            st.info("No run yet. Press the button above: the reference cast needs no key and takes under a minute.")
+        runs = campaigns()
+        if not runs:
+            st.info("No run yet. Start one above: the reference cast needs no key and takes under a minute.")
             return
-        if busy != any(state_of(run) == "running" for run in found):
+        if busy != any(state_of(run) == "running" for run in runs):
             st.rerun()
-        wanted = st.query_params.get("run")
-        shown = next((run for run in found if run.run_id == wanted), found[0])
-        if wanted and shown.run_id != wanted:
+        run_id = st.query_params.get("run")
+        chosen = next((run for run in runs if run.run_id == run_id), runs[0])
+        if run_id and chosen.run_id != run_id:
             st.info(
                 "The run in this address is not stored here; the newest one is shown.", icon=":material/search_off:"
             )
-        draw_list(found, shown)
-        draw_run(shown)
+        draw_list(runs, chosen)
+        draw_run(chosen)
 
     watch()
 
 
-def draw_list(found: list[RunProgress], shown: RunProgress) -> None:
-    """Draw the list with the shown run marked; a click on another one puts that one into the address."""
-    names = unique_names(run.doctor for run in found)
+def draw_list(runs: list[RunProgress], chosen: RunProgress) -> None:
+    """Draw the list of runs; a click on a row stores that run in the URL."""
+    names = unique_names(run.doctor for run in runs)
     table = pd.DataFrame(
         [
             {
@@ -147,7 +144,7 @@ def draw_list(found: list[RunProgress], shown: RunProgress) -> None:
                 "Started": datetime.datetime.fromtimestamp(run.created_at, tz=datetime.UTC),
                 "Run": run.run_id,
             }
-            for run in found
+            for run in runs
         ]
     )
     draw_table(
@@ -157,45 +154,45 @@ def draw_list(found: list[RunProgress], shown: RunProgress) -> None:
             "Done": st.column_config.ProgressColumn(min_value=0, max_value=1, format="percent", width="small"),
             "Started": st.column_config.DatetimeColumn(format="YYYY-MM-DD HH:mm", help="Time in UTC."),
             "State": st.column_config.TextColumn(width="small"),
-            "Excluded": st.column_config.NumberColumn(help="Answers that do not count, with their reasons below."),
+            "Excluded": st.column_config.NumberColumn(help="Answers that do not count; the reasons are below."),
         },
-        on_row=lambda row: st.query_params.update(run=found[row].run_id),
-        marked=found.index(shown),
-        ids=[run.run_id for run in found],
-        height="content" if len(found) <= _LISTED else 35 * _LISTED,
+        on_row=lambda row: st.query_params.update(run=runs[row].run_id),
+        marked=runs.index(chosen),
+        ids=[run.run_id for run in runs],
+        height="content" if len(runs) <= _LISTED else 35 * _LISTED,
         download="",
     )
 
 
 def draw_run(run: RunProgress) -> None:
-    """Draw one run: how far it is, what it is, what came of it, and its conversations."""
+    """Draw one run: its progress, actions, cast, settings, accuracy and conversations."""
     state = state_of(run)
-    told = status(run.run_id) if state == "running" else None
+    progress = status(run.run_id) if state == "running" else None
     st.subheader(f"{STATE_ICON[state]} {plain(run_title(run))}", anchor=False)
     words = [f"{state.capitalize()}: {run.done:,} of {run.planned:,} trials"]
-    if told:
-        if told.get("batch"):
+    if progress:
+        if progress.get("batch"):
             words[0] = words[0].replace("Running", "Waiting")
-        words += map(plain, filter(None, (time_in_words(told), told["words"])))
+        words += map(plain, filter(None, (time_in_words(progress), progress["words"])))
     st.progress(run.done / run.planned if run.planned else 0.0, text="; ".join(words))
-    if told and told.get("forecast"):
-        st.caption(f":material/query_stats: {plain(told['forecast'])}")
-    if told and told.get("trouble"):
-        st.warning(plain(told["trouble"]), icon=":material/gavel:")
+    if progress and progress.get("forecast"):
+        st.caption(f":material/query_stats: {plain(progress['forecast'])}")
+    if progress and progress.get("trouble"):
+        st.warning(plain(progress["trouble"]), icon=":material/gavel:")
     _draw_buttons(run, state)
-    held = label_of_run(run.run_id)
-    if held.tags:
-        st.markdown(" ".join(f":gray-badge[{plain(tag)}]" for tag in held.tags))
-    if held.note:
-        st.caption(f":material/sticky_note_2: {plain(held.note)}")
-    used = [f"{role}: {_tokens(use)}" for role, use in run.use.items()]
+    label_ = label_of_run(run.run_id)
+    if label_.tags:
+        st.markdown(" ".join(f":gray-badge[{plain(tag)}]" for tag in label_.tags))
+    if label_.note:
+        st.caption(f":material/sticky_note_2: {plain(label_.note)}")
+    use_lines = [f"{role}: {_tokens(use)}" for role, use in run.use.items()]
     if sources := dict.fromkeys(use.price_source for use in run.use.values() if use.price_source):
-        used.append(f"prices: {plain('; '.join(sources))}")
+        use_lines.append(f"prices: {plain('; '.join(sources))}")
     columns = st.columns(4)
     for column, facts in zip(columns, (_cast(run), _settings(run)), strict=False):
         column.markdown("  \n".join(f"**{name}** {words}" for name, words in facts))
     columns[2].markdown(f"**Answers** {run.answers:,}, {run.excluded} excluded  \n**Trials broken off** {run.failed}")
-    columns[3].markdown("  \n".join(used) or ("No call is stored." if unpriced(run) else "No model was called."))
+    columns[3].markdown("  \n".join(use_lines) or ("No call is stored." if unpriced(run) else "No model was called."))
     _draw_accuracy(run)
     if run.answers:
         draw_ways_on(run)
@@ -203,42 +200,42 @@ def draw_run(run: RunProgress) -> None:
 
 
 def _tokens(use: RoleUse) -> str:
-    """Return the tokens of a role, with those that cost less or are not seen."""
+    """Return the tokens of a role in words, with cached and reasoning tokens."""
     parts = {
         "cached": use.cached_tokens,
-        "kept in the cache": use.cache_write_tokens,
+        "written to the cache": use.cache_write_tokens,
         "reasoning": use.reasoning_tokens,
     }
-    told = ", ".join(f"{tokens:,} {what}" for what, tokens in parts.items() if tokens)
-    return f"{use.prompt_tokens + use.completion_tokens:,} tokens" + (f" ({told})" if told else "")
+    details = ", ".join(f"{tokens:,} {what}" for what, tokens in parts.items() if tokens)
+    return f"{use.prompt_tokens + use.completion_tokens:,} tokens" + (f" ({details})" if details else "")
 
 
 def _draw_buttons(run: RunProgress, state: str) -> None:
-    # by callbacks: a redraw that comes between a click and its button would lose the click
-    stopping, refused = f"stopping_{run.run_id}", f"refused_{run.run_id}"
+    # Callbacks, because a redraw between a click and its button would lose the click.
+    stopping_key, error_key = f"stopping_{run.run_id}", f"refused_{run.run_id}"
 
     def stop() -> None:
         ask_to_stop(run.run_id)
-        st.session_state[stopping] = True
+        st.session_state[stopping_key] = True
 
     def resume() -> None:
-        with faults_kept(refused):
+        with store_error(error_key):
             go_on(run.run_id)
 
     with st.container(horizontal=True, vertical_alignment="center"):
         if state == "running":
-            asked = bool(st.session_state.get(stopping))
+            is_stopping = bool(st.session_state.get(stopping_key))
             st.button(
-                "Stopping…" if asked else "Stop",
+                "Stopping…" if is_stopping else "Stop",
                 icon=":material/stop:",
                 key=f"stop_{run.run_id}",
                 on_click=in_callback(stop),
-                **only("run", disabled=asked, help="Finished trials are kept."),
+                **only("run", disabled=is_stopping, help="Finished trials are kept."),
             )
         elif state == "stopped" and run.doctor.startswith(f"{HUMAN}/"):
-            st.caption("A human answers this run, on the page Judges, under Experts; it goes on from there.")
+            st.caption("People answer this run on the page Judges, under Experts.")
         elif state == "stopped" and run.source == "local":
-            st.session_state.pop(stopping, None)
+            st.session_state.pop(stopping_key, None)
             st.button(
                 "Resume",
                 icon=":material/play_arrow:",
@@ -247,52 +244,61 @@ def _draw_buttons(run: RunProgress, state: str) -> None:
                 on_click=resume,
                 **only("run"),
             )
-            if words := st.session_state.get(refused) or last_words(run.run_id):
-                st.caption(plain(words))
+            if error := st.session_state.get(error_key) or last_words(run.run_id):
+                st.caption(plain(error))
         draw_label(run.run_id, f"{run.doctor} on {run.case_set}")
         if state != "running" and run.source != "release":
             draw_delete(run)
         st.caption(f"`{run.run_id}`")
 
 
-def time_in_words(told: dict[str, Any]) -> str:
-    """Return how long a run has been under way, and about how long it still takes; empty where it is not known."""
-    if "started_at" not in told:
+def time_in_words(progress: dict[str, Any]) -> str:
+    """Return how long a run has taken and will still take; empty if the start is unknown."""
+    if "started_at" not in progress:
         return ""
-    since = time.time() - told["started_at"]
-    left = since / told["done_here"] * (told["planned"] - told["done"]) if told["done_here"] else None
-    return f"{duration(since)} so far" + (f", about {duration(left)} left" if left else "")
+    elapsed = time.time() - progress["started_at"]
+    seconds_left = (
+        elapsed / progress["done_here"] * (progress["planned"] - progress["done"]) if progress["done_here"] else None
+    )
+    return f"{duration(elapsed)} so far" + (f", about {duration(seconds_left)} left" if seconds_left else "")
 
 
 def draw_delete(run: RunProgress) -> None:
-    """Draw the way to delete a run, with what goes with it and what stays."""
-    refused = f"delete_refused_{run.run_id}"
+    """Draw the button that deletes a run, with what is deleted and what stays."""
+    error_key = f"delete_refused_{run.run_id}"
 
     def delete() -> None:
-        with faults_kept(refused):
+        with store_error(error_key):
             delete_run(Store(), run.run_id)
             st.query_params.pop("run", None)
 
     with st.popover("Delete", icon=":material/delete:", key=f"delete_{run.run_id}"):
-        held = ask(run_contents, run.run_id)
-        goes = {"trials": held.trials, "answers": held.answers, "verdicts": held.verdicts, "scores": held.scores}
-        goes |= {"experts’ annotations": held.annotations}
+        contents = ask(run_contents, run.run_id)
+        deleted_counts = {
+            "trials": contents.trials,
+            "answers": contents.answers,
+            "verdicts": contents.verdicts,
+            "scores": contents.scores,
+        }
+        deleted_counts |= {"experts’ annotations": contents.annotations}
         st.markdown(
-            f"With it go {', '.join(f'{n:,} {what}' for what, n in goes.items() if n) or 'no answers'}. "
-            f"What its {held.calls:,} calls cost stays counted."
+            f"Deleted with it: {', '.join(f'{n:,} {what}' for what, n in deleted_counts.items() if n) or 'nothing'}. "
+            f"The cost of its {contents.calls:,} calls stays counted."
         )
-        if held.branches:
-            st.markdown(f"{held.branches:,} branches of other runs stay, without the conversations they came from.")
+        if contents.branches:
+            st.markdown(
+                f"{contents.branches:,} branches of other runs stay, without the conversations they were forked from."
+            )
         st.button("Delete for good", type="primary", key=f"delete_yes_{run.run_id}", on_click=delete, **only("edit"))
-        if words := st.session_state.get(refused):
-            st.warning(plain(words), icon=":material/error:")
+        if error := st.session_state.get(error_key):
+            st.warning(plain(error), icon=":material/error:")
 
 
 def draw_ways_on(run: RunProgress) -> None:
-    """Draw where the answers of a run are read, compared, graded again and taken out."""
+    """Draw links to pages that show and compare the run's answers or grade them again, and the export menu."""
     run_id = run.run_id
     with st.container(horizontal=True, vertical_alignment="center"):
-        link("accuracy", "Beside other models", "bar_chart")
+        link("accuracy", "Compare with other models", "bar_chart")
         link("transcripts", "Its conversations", "forum", **in_transcripts([run_id]))
         link("failures", "Why answers are wrong", "troubleshoot")
         link("compare", "Compare with another run", "compare_arrows")
@@ -317,10 +323,10 @@ def draw_ways_on(run: RunProgress) -> None:
 
 
 def _answers_csv(run_id: str) -> bytes:
-    held = BytesIO()
+    output = BytesIO()
     with Store().read() as cursor:
-        pyarrow.csv.write_csv(inert_table(results(cursor, Selection(runs=[run_id]))), held)
-    return held.getvalue()
+        pyarrow.csv.write_csv(inert_table(results(cursor, Selection(runs=[run_id]))), output)
+    return output.getvalue()
 
 
 def _talk_lines(run_id: str) -> bytes:
@@ -329,44 +335,44 @@ def _talk_lines(run_id: str) -> bytes:
 
 
 def _cast(run: RunProgress) -> Iterator[tuple[str, str]]:
-    known = frameworks().get(run.protocol)
-    if known is None:
+    fw = frameworks().get(run.protocol)
+    if fw is None:
         yield "Patient", plain(model_name(run.patient))
     else:
-        names = names_of(known, {role: getattr(run, role) for role in STORED_SEATS}, run.settings)
-        tested = names[tested_seat(known).role]
-        if not known.talks(tested, run.arms):
+        names = names_of(fw, {role: getattr(run, role) for role in STORED_SEATS}, run.settings)
+        tested = names[tested_seat(fw).role]
+        if not fw.talks(tested, run.arms):
             yield "Conversation", "none"
-        for role in seats_at_work(known, tested, run.arms):
-            yield role_title(known, role), plain(model_name(names[role]))
+        for role in seats_at_work(fw, tested, run.arms):
+            yield role_title(fw, role), plain(model_name(names[role]))
     persona = parse_persona(str(run.settings.get("persona", "")))
     if persona != PLAIN:
         yield "Persona", plain(label(persona))
     if run.settings.get("images"):
         yield "Pictures", "shown to the doctor"
-    if known is not None and (remarks := remarks_of(run)):
+    if fw is not None and (remarks := remarks_of(run)):
         yield "Note that", plain(" and that ".join(remarks))
 
 
 def _settings(run: RunProgress) -> Iterator[tuple[str, str]]:
     yield "Framework", plain(title_of(run.protocol))
     yield "Prompts", f"{plain(run.prompt_pack)} `{run.prompt_hash[:8]}`"
-    if known := frameworks().get(run.protocol):
-        for name, info in options_of(known.settings).items():
+    if fw := frameworks().get(run.protocol):
+        for name, info in options_of(fw.settings).items():
             head, value = extra_of(info, "label"), run.settings.get(name)
             if value not in (None, "", 0) and head and not head.startswith("Cap"):
-                yield head, "yes" if value is True else plain(known.speech.in_words(name, value))
-        if cap := known.speech.cap(run.settings, run.doctor):
+                yield head, "yes" if value is True else plain(fw.speech.in_words(name, value))
+        if cap := fw.speech.cap(run.settings, run.doctor):
             yield "Cap", cap
     yield "Seed", str(run.seed)
 
 
 def _draw_accuracy(run: RunProgress) -> None:
-    """Draw the accuracy of a run, what was excluded from it and why, and the way to what else is measured."""
+    """Draw the accuracy of a run and the excluded answers by reason."""
     if not (rows := accuracy_rows(run.run_id)):
         return
-    known = frameworks().get(run.protocol)
-    if known is not None and len(known.arms) <= _FEW:
+    fw = frameworks().get(run.protocol)
+    if fw is not None and len(fw.arms) <= _FEW:
         _draw_few(run, rows)
     else:
         cases = max(row.n or 0 for row in rows)
@@ -383,29 +389,36 @@ def _draw_accuracy(run: RunProgress) -> None:
 
 
 def _draw_few(run: RunProgress, rows: list[Row]) -> None:
-    """Draw the few figures of a framework with few arms, with the way to its own measures."""
+    """Draw accuracy as numbers, for a framework with few arms, and the link to the framework's measures."""
     on_paper = any(format_ == "vignette" for format_, _ in run.arms)
     cases = dataset_name(run.data_set)
     with st.container(horizontal=True, vertical_alignment="center", border=True, gap="medium"):
         for row in rows:
             question: QuestionType = row.label["question_type"]
-            when = " on paper" if row.label["format"] == "vignette" else " after the conversation" if on_paper else ""
-            what = RULE.get(row.label["rule"], "Judged by the grader") if question == "mcq" else "Judged by the grader"
-            rests_on = f"{row.n} cases, {row['n_trials']} trials, {row['n_excluded']} excluded"
+            setting = (
+                " on paper" if row.label["format"] == "vignette" else " after the conversation" if on_paper else ""
+            )
+            judged_by = (
+                RULE.get(row.label["rule"], "Judged by the grader") if question == "mcq" else "Judged by the grader"
+            )
+            basis_words = f"{row.n} cases, {row['n_trials']} trials, {row['n_excluded']} excluded"
             if row.low is not None and row.high is not None:
-                rests_on = f"95 % interval {row.low:.3f}–{row.high:.3f}  \n{rests_on}"
+                basis_words = f"95 % interval {row.low:.3f}–{row.high:.3f}  \n{basis_words}"
             with st.container(width="content", gap="xxsmall"):
                 st.metric(
-                    f"Accuracy{when}, {QUESTION_TYPE[question].lower()}",
+                    f"Accuracy{setting}, {QUESTION_TYPE[question].lower()}",
                     "–" if row.estimate is None else f"{row.estimate:.3f}",
-                    help=f"{what}: the mean over a case’s trials, then over cases.",
+                    help=f"{judged_by}: the mean over a case’s trials, then over cases.",
                 )
-                st.caption(rests_on)
+                st.caption(basis_words)
         if run.protocol in CARED_FOR:
             link("care", "Its figures under CARE", "volunteer_activism", datasets=cases)
         else:
-            behind = {one.name: one.runs for one in history_conditions()}
-            name = next((name for key, name in unique_names(behind).items() if run.run_id in behind[key]), None)
+            runs_by_condition = {condition.name: condition.runs for condition in history_conditions()}
+            name = next(
+                (name for key, name in unique_names(runs_by_condition).items() if run.run_id in runs_by_condition[key]),
+                None,
+            )
             doctor = {} if name is None else {"models": name}
             link("history", "How well the history was taken", "contact_support", cases=cases, **doctor)
 
@@ -419,43 +432,43 @@ def run_conversations(run_id: str, page: int) -> list[Conversation]:
 
 @cached_query(entries=32)
 def tagged_failures(run_id: str) -> dict[str, str]:
-    """Return trial → what failed in it by CARE's rules, for the trials of a run in which anything did."""
-    found: dict[str, list[str]] = {}
+    """Return trial → its failures by CARE's rules in words, for the trials of a run that have any."""
+    kinds_by_trial: dict[str, list[str]] = {}
     with Store().read() as cursor:
         for question_type in RULES:
             trials = trial_rows(cursor, Selection(runs=[run_id]), question_type)
             for failure in failures(cursor, trials):
-                found.setdefault(failure.trial_id, []).append(FAILURE_NAMES[failure.kind])
-    return {trial_id: ", ".join(dict.fromkeys(kinds)) for trial_id, kinds in found.items()}
+                kinds_by_trial.setdefault(failure.trial_id, []).append(FAILURE_NAMES[failure.kind])
+    return {trial_id: ", ".join(dict.fromkeys(kinds)) for trial_id, kinds in kinds_by_trial.items()}
 
 
 def _draw_conversations(run: RunProgress) -> None:
     st.subheader("Conversations", anchor=False)
     page = st.pagination(max(1, -(-run.done // _PAGE)), key=f"page_{run.run_id}") if run.done > _PAGE else 1
-    found = run_conversations(run.run_id, (page or 1) - 1)
-    if not found:
-        st.caption("None is finished yet.")
+    talks = run_conversations(run.run_id, (page or 1) - 1)
+    if not talks:
+        st.caption("No conversation has finished yet.")
         return
     draw_table(
-        conversations_table(found, run.protocol, tagged_failures(run.run_id) if run.protocol in CARED_FOR else None),
+        conversations_table(talks, run.protocol, tagged_failures(run.run_id) if run.protocol in CARED_FOR else None),
         f"talks_{run.run_id}",
-        on_row=lambda row: lead_to("transcripts", trial=found[row].trial_id, **in_transcripts([run.run_id])),
-        height="content" if len(found) <= _LISTED else 35 * _LISTED,
+        on_row=lambda row: lead_to("transcripts", trial=talks[row].trial_id, **in_transcripts([run.run_id])),
+        height="content" if len(talks) <= _LISTED else 35 * _LISTED,
         download="",
     )
     st.caption("Choose a row to read its conversation, and from there to watch it again or to debug it.")
 
 
 def conversations_table(
-    found: list[Conversation], protocol: str = "", failed: Mapping[str, str] | None = None
+    talks: list[Conversation], protocol: str = "", failed: Mapping[str, str] | None = None
 ) -> pd.DataFrame:
-    """Return conversations of a framework with what each came to; ``failed`` says what failed in CARE's."""
-    arms = sorted({name for talk in found for name in talk.verdicts if name in _SHOWN}, key=_SHOWN.index)
+    """Return a row for each conversation; ``failed`` maps trials to failures in words, for frameworks under CARE."""
+    arms = sorted({name for talk in talks for name in talk.verdicts if name in _LISTED_ARMS}, key=_LISTED_ARMS.index)
     return pd.DataFrame(
         [
             {
                 "Case": talk.case_key.partition("/")[2],
-                **({} if failed is not None else {"Specialty": talk.specialty}),  # failures take its room
+                **({} if failed is not None else {"Specialty": talk.specialty}),  # the failures need its space
                 "Trial": talk.trial + 1,
                 "Right answer": talk.answer,
                 **{
@@ -466,7 +479,7 @@ def conversations_table(
                 "Ended by": _ended_by(talk, protocol),
                 **({} if failed is None else {"Failure": failed.get(talk.trial_id, "")}),
             }
-            for talk in found
+            for talk in talks
         ]
     )
 
@@ -474,10 +487,10 @@ def conversations_table(
 def _ended_by(talk: Conversation, protocol: str) -> str:
     if talk.end_reason is None:
         return "No conversation"
-    known = frameworks().get(protocol)
-    if known is None or talk.end_reason != "turn_cap":
+    fw = frameworks().get(protocol)
+    if fw is None or talk.end_reason != "turn_cap":
         return END_SHORT[talk.end_reason]
-    labels = (extra_of(info, "label") for info in options_of(known.settings).values())
+    labels = (extra_of(info, "label") for info in options_of(fw.settings).values())
     return next((label for label in labels if label.startswith("Cap")), END_SHORT["turn_cap"])
 
 

@@ -1,1 +1,1 @@
-"""Find stored conversations, read one with all its answers, and go through the found ones by key."""
+"""Find stored conversations, read one with all its answers, and step through the list by key."""

@@ -1,4 +1,4 @@
-"""Branches of conversations: the families, and one as a tree, two of it beside each other, and the form to fork."""
+"""Branches of conversations: the list of families, one family as a tree, two branches compared, and the fork form."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -21,50 +21,49 @@ from pages.kit.fork import fork_form
 from pages.kit.look import ARMS, END_SHORT, VERDICT, arm_in_words, faults_said, plain, verdict_in_brief
 from pages.kit.names import model_colours, model_name, unique_names
 from pages.kit.navigation import link
-from pages.kit.sessions import Shown, watched
+from pages.kit.sessions import WatchedSession, watched
 from pages.kit.stored import reading
 from pages.kit.tables import draw_table, offer_csv
 from pages.kit.visitor import only
 from pages.kit.watched import draw_session, draw_take_away_watched
 from pages.transcripts.comparison import draw_comparison
 
-_PLACES = ("trial", "other", "fork")
-"""What stands in the address: a conversation, the one beside it, and whether its form is open."""
+_ADDRESS_KEYS = ("trial", "other", "fork")
+"""URL parameters: the conversation, the conversation compared with it, and whether the fork form is open."""
 _HEADLINE = ("multi_turn:frq", "multi_turn:mcq", *ARMS)
-"""The verdict that stands for a conversation: of the first of these arms that has one."""
+"""A conversation’s verdict in the tree is that of the first of these arms that has one."""
 _NOT_STORED = "not stored"
 
 
 def draw_branches() -> None:
-    """Draw the conversation of the address with its family, while it runs or once it is stored, or the list."""
+    """Draw the conversation in the URL with its family; without a conversation, the list of families."""
     trial = st.query_params.get("trial")
     if not trial:
         draw_families()
         return
-    st.button("All branched conversations", icon=":material/arrow_back:", on_click=forget, args=_PLACES)
+    st.button("All branched conversations", icon=":material/arrow_back:", on_click=forget, args=_ADDRESS_KEYS)
     family = ask(tree, trial)
     node = family.node(trial) if family else None
-    shown = watched(trial)
-    if shown is not None and (node is None or node.talk is None):
+    consultation = watched(trial)
+    if consultation is not None and (node is None or node.talk is None):
         # no conditional expression: Streamlit would draw its value
-        if shown.session.running:
-            draw_running(shown)
+        if consultation.session.running:
+            draw_running(consultation)
         else:
-            draw_broken_off(shown)
+            draw_broken_off(consultation)
     if family is not None and node is not None:
         draw_family(family, node)
-    elif shown is None:
+    elif consultation is None:
         st.info("The conversation in this address is not stored here.", icon=":material/search_off:")
         draw_way_back()
 
 
 def draw_families() -> None:
-    """List the families with the newest branches; a click opens one."""
-    if not (held := ask(families)):
+    """List the families, newest branch first; a click opens a family."""
+    if not (branched := ask(families)):
         st.info(
-            "No conversation has branched yet. Open any conversation and choose “Fork from here”: what was said before "
-            "that message is kept, and from there on you can change the words, the doctor, the patient, the persona or "
-            "the prompts, and continue. The branches are then drawn here as a tree.",
+            "No conversation has branches yet. To start a branch, open a conversation, choose “Fork from here” at a "
+            "message, change the message, the cast, the persona or the prompts, and continue.",
             icon=":material/account_tree:",
         )
         with st.container(horizontal=True):
@@ -80,24 +79,24 @@ def draw_families() -> None:
                 "Branches": family.branches,
                 "Newest branch": pd.Timestamp(family.finished_at, unit="s").floor("s"),  # in UTC
             }
-            for family in held
+            for family in branched
         ]
     )
-    st.caption("Conversations that have branches, the newest branch first. Choose a row to see its tree.")
+    st.caption("Conversations with branches, newest first. Choose a row to see its tree.")
     draw_table(
         table,
         "families",
         {"Newest branch": st.column_config.DatetimeColumn(format="YYYY-MM-DD HH:mm")},
-        on_row=lambda row: st.query_params.setdefault("trial", held[row].newest),
+        on_row=lambda row: st.query_params.setdefault("trial", branched[row].newest),
         alt="Conversations that have branches",
     )
 
 
-def draw_running(shown: Shown) -> None:
-    """Draw a consultation under way, and below it the form to fork it at what was said so far."""
+def draw_running(consultation: WatchedSession) -> None:
+    """Draw a running consultation, and below it the form to fork it at any message so far."""
     if st.query_params.get("other"):
-        st.caption("This branch is being run. When it is over, it stands in the tree of branches.")
-    draw_session(shown, forks=False)
+        st.caption("This branch is running. It joins the tree when it ends.")
+    draw_session(consultation, forks=False)
     with st.expander(
         "Fork this consultation while it runs",
         icon=":material/fork_right:",
@@ -105,38 +104,41 @@ def draw_running(shown: Shown) -> None:
         expanded="fork" in st.query_params,
     ) as form:
         if form.open:
-            fork_form(shown.trial_id, shown.session.snapshot(), shown.case, "branches_running", session=shown.session)
+            fork_form(
+                consultation.trial_id,
+                consultation.session.snapshot(),
+                consultation.case,
+                "branches_running",
+                session=consultation.session,
+            )
 
 
-def draw_broken_off(shown: Shown) -> None:
-    """Draw what was said in a consultation that did not come to its end, or is not in the database yet."""
-    session = shown.session
+def draw_broken_off(consultation: WatchedSession) -> None:
+    """Draw the messages of a consultation that was stopped early or is not in the database yet."""
+    session = consultation.session
     events = session.snapshot()
     if session.error:
         st.error(plain(session.error))
     if any(isinstance(event, Finished) for event in events) and not session.error:
-        st.info("This consultation is over and is being stored: look again in a moment.", icon=":material/sync:")
-        st.button("Look again", icon=":material/refresh:", key="branches_look_again")
+        st.info("This consultation has ended and is being stored. Refresh in a moment.", icon=":material/sync:")
+        st.button("Refresh", icon=":material/refresh:", key="branches_look_again")
     else:
-        st.info(
-            "This consultation was stopped before its end, so it is not stored and stands in no tree.",
-            icon=":material/stop_circle:",
-        )
+        st.info("This consultation was stopped before its end, so it is not stored.", icon=":material/stop_circle:")
     with st.container(horizontal=True, vertical_alignment="center"):
         draw_way_back()
-        draw_take_away_watched([shown], key="branches_broken")
+        draw_take_away_watched([consultation], key="branches_broken")
     with st.container(border=True):
-        draw_chat(events, None, known=shown.known)
+        draw_chat(events, None, known=consultation.framework)
 
 
 def draw_way_back() -> None:
-    """Link to what the conversation of the address branched off, which a new branch's address names."""
+    """Link to the parent of the conversation in the URL; the URL of a new branch names its parent."""
     if (other := st.query_params.get("other")) and other != st.query_params.get("trial"):
-        link("branches", "Back to what it branched off", "account_tree", trial=other)
+        link("branches", "Back to its parent", "account_tree", trial=other)
 
 
 def draw_family(tree: Tree, chosen: Node) -> None:
-    """Draw a family, and the conversation of the address beside another one of it."""
+    """Draw a family, and compare the conversation in the URL with another member."""
     names = node_names(tree)
     talk = next((node.talk for node in tree.nodes if node.talk), None)
     if talk is not None:
@@ -146,7 +148,7 @@ def draw_family(tree: Tree, chosen: Node) -> None:
             f"Case **{plain(talk.case_key)}** · right answer **{plain(talk.answer or 'unknown')}** "
             f":gray[· {plain(talk.specialty or 'no specialty')} · {count}]"
         )
-    # compared with that of the address, else the parent or the newest branch
+    # compare with the conversation in the URL; otherwise with the parent or the newest branch
     children = tree.children(chosen.trial_id)
     other = tree.node(st.query_params.get("other", ""))
     if other is None or other.trial_id == chosen.trial_id:
@@ -156,8 +158,7 @@ def draw_family(tree: Tree, chosen: Node) -> None:
         _ask_pair(tree, chosen, other, names)
     else:
         st.info(
-            "Nothing has branched off this conversation yet. Choose a message below, change what is said or who "
-            "goes on, and continue: the branch then stands here beside the original.",
+            "This conversation has no branch yet. Choose a message below, change its text or the cast, and continue.",
             icon=":material/fork_right:",
         )
     if chosen.talk is not None:
@@ -166,19 +167,19 @@ def draw_family(tree: Tree, chosen: Node) -> None:
             if chosen.parent is not None:
                 _draw_deletion(tree, chosen, names[chosen.trial_id])
             draw_take_away([n.trial_id for n in tree.nodes if n in (chosen, other) and n.talk], "branches")
-    if (shown := reading(chosen.trial_id)) is not None:
-        held = any(isinstance(event, Utterance) for event in shown.events)
-        expanded = held and (len(tree.nodes) == 1 or "fork" in st.query_params)
+    if (stored := reading(chosen.trial_id)) is not None:
+        has_messages = any(isinstance(event, Utterance) for event in stored.events)
+        expanded = has_messages and (len(tree.nodes) == 1 or "fork" in st.query_params)
         name = names[chosen.trial_id]
         with st.expander(f"Fork at a message of {name}", icon=":material/fork_right:", expanded=expanded):
-            fork_form(chosen.trial_id, shown.events, shown.case, "branches_fork")
+            fork_form(chosen.trial_id, stored.events, stored.case, "branches_fork")
     if other is not None:
         first, second = sorted((chosen, other), key=tree.nodes.index)
         draw_comparison(tree, first, second, (names[first.trial_id], names[second.trial_id]))
 
 
 def node_names(tree: Tree) -> dict[str, str]:
-    """Return trial → its short name: Original, Branch 1, Branch 1.1 … in the order of the family."""
+    """Return trial → short name: “Original”, “Branch 1”, “Branch 1.1” and so on."""
     places = {tree.root.trial_id: ""}
     for node in tree.nodes:
         for number, child in enumerate(tree.children(node.trial_id), start=1):
@@ -187,15 +188,14 @@ def node_names(tree: Tree) -> dict[str, str]:
 
 
 def changes_words(node: Node) -> str:
-    """Return what a branch changed, in words."""
     return "" if node.parent is None else "; ".join(node.changes) or f"continued again after message {node.turn}"
 
 
 def tree_chart(tree: Tree, chosen: str, other: str | None, *, dark: bool = False) -> go.Figure:
     """Return the family as a tree: messages from left to right, one lane for each conversation.
 
-    A branch leaves its parent at the last message that they share, on the lane that shows it; its end carries the
-    verdict. A click on any point gives its trial's id.
+    A branch starts at the last message that it shares with its parent, on the lane that shows that message. The end of
+    a lane carries the verdict. A click on any point returns the trial’s id.
     """
     names, places = node_names(tree), {node.trial_id: place for place, node in enumerate(tree.nodes)}
     doctors = sorted({node.talk.doctor for node in tree.nodes if node.talk})
@@ -209,7 +209,7 @@ def tree_chart(tree: Tree, chosen: str, other: str | None, *, dark: bool = False
         verdicts = node.talk.verdicts if node.talk else {}
         headline = next((name for name in _HEADLINE if verdicts.get(name) in VERDICT), None)
         judged = f"{arm_in_words(headline)}: {VERDICT[verdicts[headline]][0]}" if headline else "no verdict"
-        said = f"{node.messages} messages" if node.talk else _NOT_STORED
+        length = f"{node.messages} messages" if node.talk else _NOT_STORED
         rows.append(
             Lane(
                 node.trial_id,
@@ -219,7 +219,7 @@ def tree_chart(tree: Tree, chosen: str, other: str | None, *, dark: bool = False
                 max(node.messages, turn),
                 None if node.parent is None else (places[above.trial_id], turn),
                 verdicts[headline] if headline else None,
-                f"{names[node.trial_id]}: {said}<br>{judged}",
+                f"{names[node.trial_id]}: {length}<br>{judged}",
                 looked_at=node.trial_id in (chosen, other),
                 chosen=node.trial_id == chosen,
             )
@@ -228,7 +228,7 @@ def tree_chart(tree: Tree, chosen: str, other: str | None, *, dark: bool = False
 
 
 def tree_table(tree: Tree) -> pd.DataFrame:
-    """Return the family as rows: who played, what was changed, how it ended, every verdict."""
+    """Return one row for each conversation: cast, changes, how it ended, every verdict."""
     names = node_names(tree)
     talks = [node.talk for node in tree.nodes if node.talk]
     doctors = unique_names({talk.doctor for talk in talks})
@@ -254,28 +254,28 @@ def tree_table(tree: Tree) -> pd.DataFrame:
 
 
 def _draw_tree(tree: Tree, chosen: Node, other: Node | None, names: dict[str, str]) -> None:
-    # a figure or table of its own for each choice: the mark of a former click vanishes with it
-    here = f"{chosen.trial_id}_{len(tree.nodes)}"
+    # a new key for each choice, so that Streamlit forgets the mark of the last click
+    key_suffix = f"{chosen.trial_id}_{len(tree.nodes)}"
     key = (
         "One lane for each conversation, coloured by its doctor; a branch leaves its parent after the last message "
         "they share. At the end: green dot right, orange cross wrong, open grey circle not counted or not stored "
-        "(free response after the conversation where it was asked)"
+        "(free response after the conversation if it was asked)"
     )
-    shown = " and ".join(names[node.trial_id] for node in (chosen, other) if node)
+    compared = " and ".join(names[node.trial_id] for node in (chosen, other) if node)
     draw_figure(
         lambda dark: tree_chart(tree, chosen.trial_id, other.trial_id if other else None, dark=dark),
-        f"branches_tree_{here}",
+        f"branches_tree_{key_suffix}",
         "The branches as a tree",
         f"n = {len(tree.nodes)} conversations on case {chosen.talk.case_key if chosen.talk else 'unknown'}. {key}. "
-        f"Bold: {shown}.",
+        f"Bold: {compared}.",
         on_point=lambda data: _show(str(data[0]), chosen, other),
     )
-    st.caption(f"{key}. Click one to choose it.")
+    st.caption(f"{key}. Click a lane to choose its conversation.")
     table = tree_table(tree)
     with st.expander(f"All {len(tree.nodes)} conversations as a table", icon=":material/table_rows:"):
         draw_table(
             table.drop(columns="Trial"),
-            f"branches_{here}",
+            f"branches_{key_suffix}",
             {"Messages": st.column_config.NumberColumn(format="%d")},
             on_row=lambda row: _show(tree.nodes[row].trial_id, chosen, other),
             download="",
@@ -285,8 +285,8 @@ def _draw_tree(tree: Tree, chosen: Node, other: Node | None, names: dict[str, st
 
 
 def _show(trial_id: str, chosen: Node, other: Node | None) -> None:
-    """Put another conversation into the address; the one before takes its place where the two were compared."""
-    if trial_id == chosen.trial_id or _left(chosen):
+    """Put another conversation into the URL; if it was the one compared with, the two change places."""
+    if trial_id == chosen.trial_id or _url_changed(chosen):
         return
     if other is not None and trial_id == other.trial_id:
         st.query_params["other"] = chosen.trial_id
@@ -294,32 +294,32 @@ def _show(trial_id: str, chosen: Node, other: Node | None) -> None:
     forget("fork")
 
 
-def _left(chosen: Node) -> bool:
-    """Say whether the address has moved on: a control of the page before may report once more, and is not asked."""
+def _url_changed(chosen: Node) -> bool:
+    """Return whether the URL names another conversation: a control of the last rerun may still report once."""
     return st.query_params.get("trial") != chosen.trial_id
 
 
 def _ask_pair(tree: Tree, chosen: Node, other: Node | None, names: dict[str, str]) -> None:
-    """Ask which two are shown; both stand in the address."""
+    """Ask which two conversations are compared; the URL holds both."""
     ids = [node.trial_id for node in tree.nodes]
     changed = {node.trial_id: changes_words(node) for node in tree.nodes}
-    shown = {"trial": chosen.trial_id, "other": other.trial_id if other else ids[0]}
+    pair = {"trial": chosen.trial_id, "other": other.trial_id if other else ids[0]}
     labels = {"trial": "Conversation", "other": "Compared with"}
-    for column, (name, trial_id) in zip(st.columns(2), shown.items(), strict=True):
-        offered = [i for i in ids if name == "trial" or i != chosen.trial_id]
-        # a control of its own for each pair: both follow the address, which holds ids and no labels
-        key = f"branches_{name}_{chosen.trial_id}_{shown['other']}_{len(ids)}"
+    for column, (name, trial_id) in zip(st.columns(2), pair.items(), strict=True):
+        options = [i for i in ids if name == "trial" or i != chosen.trial_id]
+        # a new key for each pair: the controls follow the URL, which holds ids instead of labels
+        key = f"branches_{name}_{chosen.trial_id}_{pair['other']}_{len(ids)}"
 
         def change(name: str = name, key: str = key) -> None:
             if name == "trial":
                 _show(st.session_state[key], chosen, other)
-            elif not _left(chosen):
+            elif not _url_changed(chosen):
                 st.query_params["other"] = st.session_state[key]
 
         column.selectbox(
             labels[name],
-            offered,
-            index=offered.index(trial_id),
+            options,
+            index=options.index(trial_id),
             key=key,
             on_change=change,
             format_func=lambda i: f"{names[i]}: {changed[i]}" if changed[i] else names[i],
@@ -327,26 +327,26 @@ def _ask_pair(tree: Tree, chosen: Node, other: Node | None, names: dict[str, str
 
 
 def _draw_deletion(tree: Tree, chosen: Node, name: str) -> None:
-    """Ask before a branch is taken away, saying how much goes with it."""
-    gone = [node.trial_id for node in (chosen, *tree.descendants(chosen.trial_id)) if node.talk]
+    """Ask before a branch is deleted, and say how many conversations go with it."""
+    deleted = [node.trial_id for node in (chosen, *tree.descendants(chosen.trial_id)) if node.talk]
     with st.popover("Delete this branch", icon=":material/delete:"):
-        more = len(gone) - 1
-        count = f"{len(gone)} conversation{'s' if more else ''}"
-        beside = f" and {more} that branched off it" if more else ""
-        st.markdown(f"This deletes **{count}** for good: {name}{beside}. What it branched off stays as it is.")
+        more = len(deleted) - 1
+        count = f"{len(deleted)} conversation{'s' if more else ''}"
+        descendants = f" and {more} that branched off it" if more else ""
+        st.markdown(f"This deletes **{count}** for good: {name}{descendants}. Its parent stays.")
         st.button(
             f"Delete {count}",
             type="primary",
             key=f"branches_delete_{chosen.trial_id}",
             on_click=_delete,
-            args=(chosen, gone),
+            args=(chosen, deleted),
             **only("edit"),
         )
 
 
-def _delete(chosen: Node, gone: Sequence[str]) -> None:
+def _delete(chosen: Node, deleted: Sequence[str]) -> None:
     with faults_said(partial(st.toast, duration="long"), ":material/error:"):
         delete_branch(chosen.trial_id)
-        sessions.forget(gone)
+        sessions.forget(deleted)
         st.query_params["trial"] = chosen.parent or ""
         forget("other", "fork")

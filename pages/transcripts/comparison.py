@@ -1,4 +1,4 @@
-"""Two conversations of a family beside each other: what differs, where they part word by word, their verdicts."""
+"""Two conversations of a family side by side: their conditions, their messages word by word, their verdicts."""
 
 import re
 from collections.abc import Sequence
@@ -19,23 +19,22 @@ from pages.kit.navigation import link
 from pages.kit.sessions import watched
 from pages.kit.stored import Reading, reading
 
-_ALIKE = 0.35
-"""Share of equal words below which two messages are shown as they are: marking every word would say nothing."""
+_MIN_EQUAL = 0.35
+"""Below this share of equal letters two messages are shown without marks: nearly every word would be marked."""
 
 
 def draw_comparison(tree: Tree, left: Node, right: Node, names: tuple[str, str]) -> None:
-    """Draw two stored conversations beside each other."""
     first, second = reading(left.trial_id), reading(right.trial_id)
     if first is None or second is None:
         node, name = (left, names[0]) if first is None else (right, names[1])
-        held = watched(node.trial_id)
-        if held is not None and held.session.running:
-            st.info(f"{name} is still under way: it stands here when it is over.", icon=":material/sync:")
+        live = watched(node.trial_id)
+        if live is not None and live.session.running:
+            st.info(f"{name} is still running. It is shown here when it ends.", icon=":material/sync:")
             link("live", f"Watch {name}", "play_arrow", trial=node.trial_id)
         else:
-            st.info(f"{name} is not stored here, so that it cannot be shown.", icon=":material/search_off:")
+            st.info(f"{name} is not stored here.", icon=":material/search_off:")
         return
-    st.subheader(f"{names[0]} beside {names[1]}", anchor=False)
+    st.subheader(f"{names[0]} and {names[1]}", anchor=False)
     edited = (edits(tree, left, right), edits(tree, right, left))
     lines = [
         f"- **{what}**: {plain(before)} :gray[{names[0]}] → {plain(after)} :gray[{names[1]}]"
@@ -49,7 +48,7 @@ def draw_comparison(tree: Tree, left: Node, right: Node, names: tuple[str, str])
 
 
 def differences(left: Node, right: Node) -> list[tuple[str, str, str]]:
-    """Return (what, left, right) for all under which two conversations were held differently."""
+    """Return (part, left value, right value) for each part of the condition that differs."""
     if left.stored is None or right.stored is None:
         return []
     sides = []
@@ -63,10 +62,10 @@ def differences(left: Node, right: Node) -> list[tuple[str, str, str]]:
                 "Summariser": run.summariser,
                 "Persona": label(parse_persona(str(settings.get("persona") or ""))),
                 "Prompt pack": f"{run.prompt_pack} ({run.prompt_hash})",
-                "Cap of messages": str(settings.get("max_messages") or "none"),
-                "Temperature": str(settings.get("temperature") or "the provider’s own"),
-                "Longest reply in tokens": str(settings.get("max_tokens") or "the provider’s own"),
-                "Server address": without_credentials(str(settings.get("base_url") or "")) or "the provider’s own",
+                "Max messages": str(settings.get("max_messages") or "none"),
+                "Temperature": str(settings.get("temperature") or "provider’s default"),
+                "Max tokens of a reply": str(settings.get("max_tokens") or "provider’s default"),
+                "Server address": without_credentials(str(settings.get("base_url") or "")) or "provider’s default",
                 "Seed": str(stored.seed),
             }
         )
@@ -75,45 +74,46 @@ def differences(left: Node, right: Node) -> list[tuple[str, str, str]]:
 
 
 def edits(tree: Tree, node: Node, other: Node) -> list[str]:
-    """Return the edited messages that led to a conversation and not to the other one."""
+    """Return the edited messages on the way to ``node`` that are not on the way to ``other``."""
 
-    def line(one: Node | None) -> list[Node]:
-        """Return a conversation, its parent, and so on up to the first of the family."""
-        return [one, *line(tree.node(one.parent) if one.parent else None)] if one else []
+    def lineage(start: Node | None) -> list[Node]:
+        """Return a conversation, its parent, and so on up to the original."""
+        return [start, *lineage(tree.node(start.parent) if start.parent else None)] if start else []
 
-    shared = {above.trial_id for above in line(other)}
-    own = [above for above in line(node) if above.trial_id not in shared]
-    return [change for above in reversed(own) for change in above.changes if change.endswith("edited")]
+    shared = {ancestor.trial_id for ancestor in lineage(other)}
+    unshared = [ancestor for ancestor in lineage(node) if ancestor.trial_id not in shared]
+    return [change for ancestor in reversed(unshared) for change in ancestor.changes if change.endswith("edited")]
 
 
 def common_messages(first: Sequence[str], second: Sequence[str]) -> int:
-    """Return how many messages two dialogues share from the beginning on."""
-    both = min(len(first), len(second))
-    return next((n for n in range(both) if first[n] != second[n]), both)
+    """Return how many messages two dialogues share from the start."""
+    shorter = min(len(first), len(second))
+    return next((n for n in range(shorter) if first[n] != second[n]), shorter)
 
 
 def _draw_dialogues(
     sides: tuple[Reading, Reading], names: tuple[str, str], edited: tuple[Sequence[str], Sequence[str]]
 ) -> None:
-    a, b = ([event for event in side.events if isinstance(event, Utterance)] for side in sides)
-    shared = common_messages([m.text for m in a], [m.text for m in b])
+    first, second = ([event for event in side.events if isinstance(event, Utterance)] for side in sides)
+    shared = common_messages([message.text for message in first], [message.text for message in second])
     if shared:
         what = f"The first {shared} messages are the same" if shared > 1 else "The first message is the same"
         with st.expander(what, icon=":material/done_all:"):
-            draw_chat(a[:shared], None, known=framework_of(sides[0].events, sides[0].talk.protocol))
-    for number, (one, two) in enumerate(zip_longest(a[shared:], b[shared:]), start=shared + 1):
-        # words that only one of them has are on a coloured ground
-        pieces = word_diff(one.text, two.text) if one and two and one.role == two.role else ()
+            draw_chat(first[:shared], None, known=framework_of(sides[0].events, sides[0].talk.protocol))
+    for number, (left, right) in enumerate(zip_longest(first[shared:], second[shared:]), start=shared + 1):
+        # words that only one of the two messages has get a coloured background
+        pieces = word_diff(left.text, right.text) if left and right and left.role == right.role else ()
         letters = [(piece.op, sum(not c.isspace() for c in piece.text)) for piece in pieces]
-        equal = 2 * sum(count for op, count in letters if op == "equal")  # in both; blanks are in every text
-        alike = equal / max(1, equal + sum(count for op, count in letters if op != "equal"))
-        places = zip(st.columns(2, gap="medium"), (one, two), ("delete", "insert"), names, edited, strict=True)
-        for column, said, op, name, changes in places:
-            if said is None:
+        # a letter in both messages counts twice; blanks do not count
+        equal = 2 * sum(count for op, count in letters if op == "equal")
+        equal_share = equal / max(1, equal + sum(count for op, count in letters if op != "equal"))
+        places = zip(st.columns(2, gap="medium"), (left, right), ("delete", "insert"), names, edited, strict=True)
+        for column, utterance, op, name, changes in places:
+            if utterance is None:
                 continue
             note = " · edited" if f"message {number} edited" in changes else ""
-            words = marked_text(pieces, op) if alike >= _ALIKE else plain(said.text)
-            with column, bubble(said.role):
+            words = marked_text(pieces, op) if equal_share >= _MIN_EQUAL else plain(utterance.text)
+            with column, bubble(utterance.role):
                 st.markdown(f":small[:gray[{name} · message {number}{note}]]  \n{words}")
     for column, side, name in zip(st.columns(2, gap="medium"), sides, names, strict=True):
         ended = next((event for event in side.events if isinstance(event, Ended)), None)
@@ -122,23 +122,23 @@ def _draw_dialogues(
 
 
 def marked_text(pieces: Sequence[Piece], op: str) -> str:
-    """Return one side of a difference as harmless Markdown: its own words on a coloured ground.
+    """Return one side of a difference as safe Markdown, with the words that only it has on a coloured background.
 
-    Own words in a row are one stretch, with the blanks between them. A ground ends with its line: a blank line inside
-    it would end the paragraph and show its brackets.
+    Such words in a row are marked as one stretch, including the blanks between them. A stretch ends with its line,
+    because a blank line inside the brackets would end the paragraph and show them.
     """
     colour = "orange" if op == "delete" else "blue"
-    kept = [(piece.op == op, piece.text) for piece in pieces if piece.op in ("equal", op)]
+    side = [(piece.op == op, piece.text) for piece in pieces if piece.op in ("equal", op)]
     stretches: list[tuple[bool, str]] = []
-    for n, (own, text) in enumerate(kept):
-        between = 0 < n < len(kept) - 1 and not text.strip() and kept[n - 1][0] and kept[n + 1][0]
-        if stretches and stretches[-1][0] == (own or between):
+    for n, (unique, text) in enumerate(side):
+        between = 0 < n < len(side) - 1 and not text.strip() and side[n - 1][0] and side[n + 1][0]
+        if stretches and stretches[-1][0] == (unique or between):
             stretches[-1] = (stretches[-1][0], stretches[-1][1] + text)
         else:
-            stretches.append((own or between, text))
-    parts = [(own, part) for own, text in stretches for part in re.split(r"(\n+)", text)]
+            stretches.append((unique or between, text))
+    parts = [(unique, part) for unique, text in stretches for part in re.split(r"(\n+)", text)]
     return "".join(
-        f":{colour}-background[{plain(text)}]" if own and text.strip() else plain(text) for own, text in parts
+        f":{colour}-background[{plain(text)}]" if unique and text.strip() else plain(text) for unique, text in parts
     )
 
 
@@ -146,11 +146,11 @@ def _draw_answers(sides: tuple[Reading, Reading], names: tuple[str, str]) -> Non
     arms = [(f, q) for f in FORMATS for q in QUESTION_TYPES if any((f, q) in side.answers for side in sides)]
     st.subheader("Answers", anchor=False)
     if not arms:
-        st.caption("Neither of them was asked anything.")
-    for asked in arms:
+        st.caption("Neither conversation has an answer.")
+    for answer_arm in arms:
         for column, side, name in zip(st.columns(2, gap="medium"), sides, names, strict=True):
             with column:
-                if asked in side.answers:
-                    draw_answer(side.answers[asked], side)
+                if answer_arm in side.answers:
+                    draw_answer(side.answers[answer_arm], side)
                 else:
-                    st.caption(f"{name} was not asked: {arm(*asked)}.")
+                    st.caption(f"{name} has no answer: {arm(*answer_arm)}.")

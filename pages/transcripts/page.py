@@ -1,4 +1,4 @@
-"""Find stored conversations, read one with all its answers, and go through the found ones by key."""
+"""Search stored conversations, read one with all its answers, and step through the list by key."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -35,9 +35,9 @@ from pages.kit.view import in_order
 from pages.kit.watched import link_fork
 from pages.transcripts.branches import draw_branches
 
-_CHAT = 640
-"""Pixels of the conversation."""
-_LOOKS: dict[str, Callable[[Case, Sequence[Event], str], None]] = {
+_CHAT_HEIGHT = 640
+"""Height of the conversation in pixels."""
+_ANALYSES: dict[str, Callable[[Case, Sequence[Event], str], None]] = {
     "Why it is wrong": draw_why,
     "Facts ledger": draw_facts_ledger,
     "Belief": draw_belief,
@@ -45,57 +45,56 @@ _LOOKS: dict[str, Callable[[Case, Sequence[Event], str], None]] = {
 _PAGE = 50
 """Conversations on one page of the list."""
 _PAGE_NAME = "transcripts_page"
-"""Where the page of the list stands in the address."""
-_BY = {"usual": "Usual", "mcq_loose": "Paper’s", "mcq_strict": "Strict", "differ": "Differ"}
+"""URL parameter of the list’s page number."""
+_RULE_LABELS = {"usual": "Usual", "mcq_loose": "Paper’s", "mcq_strict": "Strict", "differ": "Differ"}
 _RULE: dict[str, McqRule] = {"usual": "usual", "mcq_loose": "mcq_loose", "mcq_strict": "mcq_strict", "differ": "usual"}
-_SAYS = {"anyone": "Anyone", "doctor": "Doctor", "patient": "Patient", "staff": "Staff"}
+_SPEAKERS = {"anyone": "Anyone", "doctor": "Doctor", "patient": "Patient", "staff": "Staff"}
 _VERDICTS = {**{str(verdict): words[0] for verdict, words in VERDICT.items()}, "ungraded": "Not graded yet"}
-_MOST_TRIALS = 300
-"""Trials of one case that are listed beside one another."""
+_MAX_TRIALS = 300
+"""At most this many trials of one case are listed."""
 _ARMS = ("vignette:mcq", "vignette:frq", "multi_turn:mcq", "multi_turn:frq")
-"""The arms that are listed beside the chosen one."""
-_AROUND = 60
-"""Characters shown on either side of words that were found."""
-_TALL = 15
-"""Rows up to which a list is shown at full height."""
+"""The arms that are listed next to the chosen one."""
+_CONTEXT = 60
+"""Characters shown on either side of a match."""
+_FULL_HEIGHT = 15
+"""A list of at most this many rows is shown at full height."""
 
 
 @cached_query(entries=64)
-def found(wanted: Selection, page: int) -> tuple[int, list[Conversation], dict[str, str]]:
-    """Return how many conversations a filter leaves, a page (from 0) of them, and by trial where the words occur.
+def matching_page(selection: Selection, page: int) -> tuple[int, list[Conversation], dict[str, str]]:
+    """Return the number of matching conversations, one page of them, and by trial the message with the searched words.
 
-    Behind the last page there is nothing, and the number is 0.
+    ``page`` counts from 0. Beyond the last page there are no rows and the number is 0.
     """
     with Store().read() as cursor:
-        count, rows = counted_page(cursor, wanted, limit=_PAGE, offset=page * _PAGE)
+        count, rows = counted_page(cursor, selection, limit=_PAGE, offset=page * _PAGE)
         ids = [row.trial_id for row in rows]
-        said = first_matches(cursor, ids, wanted.text, wanted.speaker) if wanted.text and ids else {}
-    return count, rows, said
+        matches = first_matches(cursor, ids, selection.text, selection.speaker) if selection.text and ids else {}
+    return count, rows, matches
 
 
 @cached_query(entries=8)
-def found_ids(wanted: Selection) -> list[str]:
-    """Return the trials that a filter leaves, in order."""
+def matching_ids(selection: Selection) -> list[str]:
     with Store().read() as cursor:
-        return conversation_ids(cursor, wanted)
+        return conversation_ids(cursor, selection)
 
 
 @cached_query(spinner=False, entries=64)
 def trials_of_case(case_key: str) -> list[Conversation]:
-    """Return all trials of a case, of every model and run."""
+    """Return the trials of a case across models and runs, at most ``_MAX_TRIALS``."""
     with Store().read() as cursor:
-        held = conversations(cursor, Selection(cases=(case_key,)), limit=_MOST_TRIALS)
-    return sorted(held, key=lambda talk: (talk.doctor, talk.run_id, talk.trial))
+        trials = conversations(cursor, Selection(cases=(case_key,)), limit=_MAX_TRIALS)
+    return sorted(trials, key=lambda talk: (talk.doctor, talk.run_id, talk.trial))
 
 
-def ask_filter(held: Offer) -> Selection:
-    """Ask which of the conversations on offer are looked for; another choice begins at the first page of the list."""
+def ask_filter(available: Offer) -> Selection:
+    """Ask for the filters; every change goes back to the first page of the list."""
 
-    def anew() -> None:
+    def first_page() -> None:
         forget(_PAGE_NAME)
 
     def several(where: DeltaGenerator, label: str, name: str, options: Any, names: Any) -> tuple[Any, ...] | None:
-        chosen = choose_several(label, options, f"transcripts_{name}", names=names, where=where, on_change=anew)
+        chosen = choose_several(label, options, f"transcripts_{name}", names=names, where=where, on_change=first_page)
         return chosen or None
 
     def words(where: DeltaGenerator, label: str, name: str, hint: str, help_: str) -> str | None:
@@ -104,58 +103,64 @@ def ask_filter(held: Offer) -> Selection:
             key=f"transcripts_{name}",
             bind="query-params",
             type="search",
-            on_change=anew,
+            on_change=first_page,
             placeholder=hint,
             help=help_,
         )
         return (text or "").strip() or None
 
-    doctors = unique_names(held.models)
-    top, low = st.columns(4), st.columns(4)
-    models = several(top[0], "Models", "models", held.models, doctors)
+    doctors = unique_names(available.models)
+    top, bottom = st.columns(4), st.columns(4)
+    models = several(top[0], "Models", "models", available.models, doctors)
     case = words(
         top[1],
         "Case or right answer",
         "case",
         "case_12, psoriasis …",
-        "The id of a case; or a part of ids or of right answers.",
+        "A case’s id, or a part of an id or of a right answer.",
     )
-    specialties = several(top[2], "Specialties", "specialties", in_order(held.specialties), None)
-    ended = several(top[3], "Ended by", "ends", held.end_reasons, END_SHORT) or ()
-    with low[0]:
+    specialties = several(top[2], "Specialties", "specialties", in_order(available.specialties), None)
+    ended = several(top[3], "Ended by", "ends", available.end_reasons, END_SHORT) or ()
+    with bottom[0]:
         text = words(
-            low[0],
+            bottom[0],
             "Words said",
             "words",
             "itchy, do you smoke …",
-            "These words as they stand, in any case of letters, in one message.",
+            "These exact words within one message; upper and lower case are the same.",
         )
         speaker: Any = choose(
             "By whom",
-            list(_SAYS),
+            list(_SPEAKERS),
             "transcripts_by",
-            names=_SAYS,
-            help="Staff: the clinical staff, where there is one.",
+            names=_SPEAKERS,
+            help="Staff: the clinical staff, if the framework has one.",
             hidden=True,
-            on_change=anew,
+            on_change=first_page,
         )
-    arms = [name for name in ARMS if name in held.arms]
-    asked, by, verdicts = "multi_turn:frq", "usual", None
-    with low[1]:
+    arms = [name for name in ARMS if name in available.arms]
+    answer_arm, rule, verdicts = "multi_turn:frq", "usual", None
+    with bottom[1]:
         if arms:
-            asked = choose(
+            answer_arm = choose(
                 "Answer in the arm",
                 arms,
                 "transcripts_arm",
                 names=arm_in_words,
                 default="multi_turn:frq",
-                help="Choices are judged by the paper’s rule or the strict one; or find the answers on which these "
-                "differ.",
-                on_change=anew,
+                help="Multiple choice is judged by the paper’s rule or the strict rule; Differ finds answers on which "
+                "the two disagree.",
+                on_change=first_page,
             )
-            if asked.partition(":")[2].startswith("mcq"):
-                by = choose(
-                    "Judged by", list(_BY), "transcripts_rule", names=_BY, shape="segments", hidden=True, on_change=anew
+            if answer_arm.partition(":")[2].startswith("mcq"):
+                rule = choose(
+                    "Judged by",
+                    list(_RULE_LABELS),
+                    "transcripts_rule",
+                    names=_RULE_LABELS,
+                    shape="segments",
+                    hidden=True,
+                    on_change=first_page,
                 )
             verdicts = st.multiselect(
                 "Verdict",
@@ -164,66 +169,68 @@ def ask_filter(held: Offer) -> Selection:
                 key="transcripts_verdicts",
                 placeholder="Any verdict",
                 bind="query-params",
-                on_change=anew,
+                on_change=first_page,
                 label_visibility="collapsed",
             )
-    runs = names_in(held)
+    runs = names_in(available)
     return Selection(
         models=models,
         case=case,
         specialties=specialties,
-        end_reasons=[reason for reason in held.end_reasons if reason in ended] or None,
+        end_reasons=[reason for reason in available.end_reasons if reason in ended] or None,
         text=text,
         speaker=None if speaker == "anyone" else speaker,
-        arm=asked,
-        mcq_rule=_RULE[by],
-        rules_differ=by == "differ",
+        arm=answer_arm,
+        mcq_rule=_RULE[rule],
+        rules_differ=rule == "differ",
         verdicts=tuple(verdicts or ()) or None,
-        datasets=several(low[2], "Data sets", "datasets", held.datasets, dataset_name),
-        runs=several(low[3], "Runs", "runs", list(held.runs), runs),
+        datasets=several(bottom[2], "Data sets", "datasets", available.datasets, dataset_name),
+        runs=several(bottom[3], "Runs", "runs", list(available.runs), runs),
     )
 
 
-def draw_list(wanted: Selection, held: int) -> None:
-    """Draw one page of what was found, of so many that are ``held``; a click on a row opens its conversation."""
+def draw_list(selection: Selection, stored: int) -> None:
+    """Draw one page of the matches; ``stored`` is the number of all conversations. A click opens a conversation."""
     page = page_asked(_PAGE_NAME)
-    total, talks, said = found(wanted, page - 1)
-    if not talks and page > 1:  # an address of a longer list
+    total, talks, matches = matching_page(selection, page - 1)
+    if not talks and page > 1:  # the URL is that of a longer list
         page = 1
-        total, talks, said = found(wanted, 0)
+        total, talks, matches = matching_page(selection, 0)
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
-        st.markdown(f"**{total:,}** of {held:,} conversations")
+        st.markdown(f"**{total:,}** of {stored:,} conversations")
         draw_pager(_PAGE_NAME, page, -(-total // _PAGE))
     if not talks:
-        st.info("No conversation fits all of this: remove a filter.", icon=":material/filter_alt_off:")
+        st.info("No conversation matches: remove a filter.", icon=":material/filter_alt_off:")
         return
     draw_table(
-        conversations_table(talks, wanted, said),
+        conversations_table(talks, selection, matches),
         "transcripts",
         {"Case": st.column_config.TextColumn(width=140), "Turns": st.column_config.NumberColumn(format="%d")},
         on_row=lambda row: st.query_params.update(trial=talks[row].trial_id),
-        height=560 if len(talks) > _TALL else "content",
+        height=560 if len(talks) > _FULL_HEIGHT else "content",
         download="",
-        alt="Conversations that were found",
+        alt="Matching conversations",
     )
     with st.container(horizontal=True, vertical_alignment="center"):
-        offer_csv(lambda: every_conversation(wanted), "conversations", "Download all found as CSV")
+        offer_csv(lambda: every_conversation(selection), "conversations", "Download all matches as CSV")
         st.caption(
-            f"Choose a row to read its conversation. Multiple choice is judged by the {RULE_SHORT[wanted.mcq_rule]}."
+            f"Choose a row to read its conversation. Multiple choice is judged by the {RULE_SHORT[selection.mcq_rule]}."
         )
 
 
 def conversations_table(
-    talks: Sequence[Conversation], wanted: Selection, said: Mapping[str, str] | None = None
+    talks: Sequence[Conversation], selection: Selection, matches: Mapping[str, str] | None = None
 ) -> pd.DataFrame:
-    """Return conversations with what each came to: the chosen arm first; ``said`` adds where the words occur."""
+    """Return one row for each conversation, with the chosen arm’s verdict first; ``matches`` adds excerpts."""
     names = unique_names({talk.doctor for talk in talks})
-    held = {name for talk in talks for name in talk.verdicts}
-    arms = [name for name in dict.fromkeys([wanted.arm, *_ARMS]) if name in held]
+    judged = {name for talk in talks for name in talk.verdicts}
+    arms = [name for name in dict.fromkeys([selection.arm, *_ARMS]) if name in judged]
 
-    def words_said(talk: Conversation) -> str:
-        known, text = frameworks().get(talk.protocol), (said or {}).get(talk.trial_id, "")
-        return excerpt(known.speech.spoken(tested_seat(known).role, text) if known else text, wanted.text or "")
+    def matching_excerpt(talk: Conversation) -> str:
+        playing, text = frameworks().get(talk.protocol), (matches or {}).get(talk.trial_id, "")
+        return excerpt(
+            playing.speech.spoken(tested_seat(playing).role, text) if playing else text, selection.text or ""
+        )
 
     return pd.DataFrame(
         [
@@ -231,7 +238,7 @@ def conversations_table(
                 "Model": names[talk.doctor],
                 "Case": talk.case_key.partition("/")[2] or talk.case_key,
                 "Trial": talk.trial + 1,
-                **({"Said": words_said(talk)} if said else {}),
+                **({"Said": matching_excerpt(talk)} if matches else {}),
                 "Right answer": talk.answer,
                 **{arm_in_words(name): verdict_in_brief(talk.verdicts.get(name)) for name in arms[:1]},
                 "Turns": talk.doctor_turns,
@@ -246,30 +253,30 @@ def conversations_table(
 
 
 def excerpt(text: str, words: str) -> str:
-    """Return the part of a message around the words, cut at about sixty characters on either side."""
+    """Return the part of a message around the searched words, with ``_CONTEXT`` characters on either side."""
     place = re.search(re.escape(words), text, re.IGNORECASE)
-    start, end = (max(0, place.start() - _AROUND), place.end() + _AROUND) if place else (0, 2 * _AROUND)
+    start, end = (max(0, place.start() - _CONTEXT), place.end() + _CONTEXT) if place else (0, 2 * _CONTEXT)
     return f"{'…' if start else ''}{text[start:end].strip()}{'…' if end < len(text) else ''}"
 
 
-def every_conversation(wanted: Selection) -> pd.DataFrame:
-    """Return all that a filter leaves, with a column for the verdict in each arm."""
+def every_conversation(selection: Selection) -> pd.DataFrame:
+    """Return all matching conversations, with a column for the verdict in each arm."""
     with Store().read() as cursor:
-        held = conversations(cursor, wanted, limit=None)
+        rows = conversations(cursor, selection, limit=None)
     return pd.DataFrame(
-        [{**{k: v for k, v in vars(talk).items() if k != "verdicts"}, **talk.verdicts} for talk in held]
+        [{**{k: v for k, v in vars(talk).items() if k != "verdicts"}, **talk.verdicts} for talk in rows]
     )
 
 
-def draw_reading(trial_id: str, wanted: Selection) -> None:
-    """Draw a conversation with the way to its neighbours in the found list."""
-    shown = reading(trial_id)
-    draw_ways(trial_id, wanted, shown)
-    if shown is None:
+def draw_reading(trial_id: str, selection: Selection) -> None:
+    """Draw a conversation, with links to its neighbours in the list."""
+    stored = reading(trial_id)
+    draw_links(trial_id, selection, stored)
+    if stored is None:
         st.info("The conversation in this address is not stored here.", icon=":material/search_off:")
         return
-    events, talk = shown.events, shown.talk
-    known = framework_of(events, talk.protocol)
+    events, talk = stored.events, stored.talk
+    playing = framework_of(events, talk.protocol)
     model, case = unique_names([talk.doctor])[talk.doctor], talk.case_key.partition("/")[2] or talk.case_key
     st.subheader(f"{plain(model)} · {plain(case)} · trial {talk.trial + 1}", anchor=False)
     turns = f", {talk.doctor_turns} doctor turns" if talk.doctor_turns is not None else ""
@@ -285,79 +292,79 @@ def draw_reading(trial_id: str, wanted: Selection) -> None:
     st.markdown(f"Right answer **{plain(talk.answer or 'unknown')}** :gray[· {' · '.join(filter(None, about))}]")
     left, right = st.columns([6, 5], gap="medium")
     with left:
-        # from its beginning: a chat of fixed height would else be scrolled to its end
-        with st.container(height=_CHAT, border=True, gap="xxsmall", autoscroll=False, key=f"read_{trial_id}"):
-            draw_chat(events, None, wanted.text or "", known=known)
+        # Streamlit scrolls a chat of fixed height to its end unless autoscroll is off
+        with st.container(height=_CHAT_HEIGHT, border=True, gap="xxsmall", autoscroll=False, key=f"read_{trial_id}"):
+            draw_chat(events, None, selection.text or "", known=playing)
         if (summary := next((event for event in events if isinstance(event, Summarised)), None)) is not None:
             with st.expander("The summary that the doctor was shown"):
                 st.markdown(plain(summary.text))
                 draw_reasoning(reasoning_of(events).get(summary.call_id or ""))
-        if shown.case is not None:
-            profiled = known is not None and known.cases.plays_profiles and shown.case.profile is not None
-            draw_case(shown.case, open_=False, profiled=profiled, shown=was_shown(events))
+        if stored.case is not None:
+            profiled = playing is not None and playing.cases.plays_profiles and stored.case.profile is not None
+            draw_case(stored.case, open_=False, profiled=profiled, pictures_seen=was_shown(events))
     with right:
-        if not shown.answers:
+        if not stored.answers:
             st.info("This trial broke off before any answer.", icon=":material/cloud_off:")
-        if known and (not_the_doctor := known.speech.answering(events)):
-            st.caption(not_the_doctor)
+        if playing and (answerer := playing.speech.answering(events)):
+            st.caption(answerer)
         for arm in ((f, q) for f in FORMATS for q in QUESTION_TYPES):
-            if arm in shown.answers:
-                draw_answer(shown.answers[arm], shown)
-    if shown.case is not None:
-        draw_closer(shown.case, shown)
+            if arm in stored.answers:
+                draw_answer(stored.answers[arm], stored)
+    if stored.case is not None:
+        draw_analyses(stored.case, stored)
     draw_other_trials(talk)
-    # the neighbours are read while this one is looked at, so that the way along the list takes no time
-    ids = found_ids(wanted)
+    # read the neighbours into the cache now, so that the next step along the list is quick
+    ids = matching_ids(selection)
     place = ids.index(trial_id) if trial_id in ids else None
     for neighbour in () if place is None else (*ids[place + 1 : place + 2], *ids[max(0, place - 1) : place]):
-        if (there := reading(neighbour)) is not None:
-            trials_of_case(there.talk.case_key)
+        if (read_ahead := reading(neighbour)) is not None:
+            trials_of_case(read_ahead.talk.case_key)
 
 
-def draw_ways(trial_id: str, wanted: Selection, shown: Reading | None) -> None:
-    """Draw the ways to the list and along it, and those to where this conversation is watched, debugged and forked."""
+def draw_links(trial_id: str, selection: Selection, stored: Reading | None) -> None:
+    """Draw links back to the list, to the neighbours, and to the pages that replay, debug or fork this conversation."""
     with st.container(horizontal=True, vertical_alignment="center"):
-        draw_steps(found_ids(wanted), trial_id, "trial", _PAGE_NAME, _PAGE)
-        if shown is None:
+        draw_steps(matching_ids(selection), trial_id, "trial", _PAGE_NAME, _PAGE)
+        if stored is None:
             return
         link("live", "Watch it again", "smart_display", trial=trial_id)
         link(
             "debugger",
             "Debug it",
             "bug_report",
-            help="Every step of this trial as it was sent; edit one and run it again.",
+            help="Every request of this trial. Edit one and run it again.",
             trial=trial_id,
         )
         link_fork(trial_id)
         if branches := ask(family_sizes).get(trial_id, 1) - 1:
-            words = "Its branch" if branches == 1 else f"Its {branches} branches"
-            link("branches", words, "account_tree", trial=trial_id)
+            label = "Its branch" if branches == 1 else f"Its {branches} branches"
+            link("branches", label, "account_tree", trial=trial_id)
         draw_take_away([trial_id], key="read")
 
 
-def draw_closer(case: Case, shown: Reading) -> None:
-    """Draw what a closer look tells, one at a time and only when it is asked for.
+def draw_analyses(case: Case, stored: Reading) -> None:
+    """Draw the chosen analysis of the conversation.
 
-    Causes, facts and belief are of a conversation of two, so that what CARE measures gets a link.
+    The analyses assume a doctor and a patient; a conversation with more seats gets a link to the CARE page instead.
     """
-    if shown.talk.protocol in CARED_FOR:
+    if stored.talk.protocol in CARED_FOR:
         with st.container(horizontal=True, vertical_alignment="center"):
             st.caption(
-                "Causes of wrong answers, the facts and the course of belief are for a doctor and a patient alone; "
-                "what this conversation is measured by is on Conversation quality, under CARE."
+                "These analyses need a conversation of a doctor and a patient only. The measures of this conversation "
+                "are on Conversation quality, under CARE."
             )
             link("care", "CARE of all models", "volunteer_activism")
         return
-    if chosen := st.segmented_control("A closer look", list(_LOOKS), key="read_closer", bind="query-params"):
-        _LOOKS[chosen](case, shown.events, f"closer_{shown.talk.trial_id}")
+    if chosen := st.segmented_control("A closer look", list(_ANALYSES), key="read_closer", bind="query-params"):
+        _ANALYSES[chosen](case, stored.events, f"closer_{stored.talk.trial_id}")
 
 
 def draw_other_trials(talk: Conversation) -> None:
-    """List all trials of the case with this one marked; a click reads another."""
+    """List all trials of the case, with this one marked; a click opens another."""
     trials = trials_of_case(talk.case_key)
     names = unique_names({other.doctor for other in trials})
-    held = {name for other in trials for name in other.verdicts}
-    arms = [name for name in ARMS if name in held]
+    judged = {name for other in trials for name in other.verdicts}
+    arms = [name for name in ARMS if name in judged]
     table = pd.DataFrame(
         [
             {
@@ -371,27 +378,27 @@ def draw_other_trials(talk: Conversation) -> None:
             for other in trials
         ]
     )
-    here = next((n for n, other in enumerate(trials) if other.trial_id == talk.trial_id), 0)
+    position = next((n for n, other in enumerate(trials) if other.trial_id == talk.trial_id), 0)
     st.subheader("All trials of this case", anchor=False)
     draw_table(
         table,
         "read_trials",
         on_row=lambda row: st.query_params.update(trial=trials[row].trial_id),
-        marked=here,
-        height="content" if len(trials) <= _TALL else 420,
+        marked=position,
+        height="content" if len(trials) <= _FULL_HEIGHT else 420,
         download="",
         alt="All trials of this case with the verdicts of their answers",
     )
-    st.caption("Choose a row to read it. Multiple choice is judged by the paper’s rule; both rules stand above.")
+    st.caption("Choose a row to read that trial. Multiple choice is judged by the paper’s rule.")
 
 
 def draw_transcripts() -> None:
-    """Ask for the filter, then draw the conversation in the address or the list."""
-    if not (held := ask(offer)).conversations:
+    """Ask for the filters, then draw the conversation in the URL or the list."""
+    if not (available := ask(offer)).conversations:
         st.info(
-            "No conversation is stored yet. Import the authors’ public release, 50,100 conversations with their "
-            f"answers: `{IMPORT_COMMAND}`, where PATH is a folder or archive of their repository. Or start a campaign; "
-            "the reference cast needs no key.",
+            "No conversation is stored yet. Import the authors’ public release of 50,100 conversations: "
+            f"`{IMPORT_COMMAND}`, where PATH is a folder or archive of their repository. Or start a campaign; the "
+            "reference cast needs no key.",
             icon=":material/forum:",
         )
         link("runs", "Start a campaign", "play_arrow")
@@ -400,11 +407,11 @@ def draw_transcripts() -> None:
     with st.expander(
         "Find conversations", icon=":material/search:", expanded=not trial, key=f"transcripts_find_{bool(trial)}"
     ):
-        wanted = ask_filter(held)
+        selection = ask_filter(available)
     if trial:
-        draw_reading(trial, wanted)
+        draw_reading(trial, selection)
     else:
-        draw_list(wanted, held.conversations)
+        draw_list(selection, available.conversations)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from core.agents.grader import _WITHIN, named_in_list, read_extracted, read_name, read_yes_no
+from core.agents.grader import _SEPARATORS, named_in_list, read_extracted, read_name, read_yes_no
 from core.agents.mcq import judge_strict
 from core.agents.probe import BeliefReply, read_belief
 from core.agents.profiler import _read_profile
@@ -57,7 +57,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "a name behind a refusal": lambda text: read_name(f"Refused: {text}", text),
     "a refusal that is said again": lambda text: read_name(f"{DECLINES} {text}", f"{text} {DECLINES}"),
     "what was extracted": read_extracted,
-    "a name to compare": lambda text: _WITHIN.sub(" ", text),
+    "a name to compare": lambda text: _SEPARATORS.sub(" ", text),
     "a list of diagnoses": named_in_list,
     "whether it is a list": NUMBERED.search,
     "a differential": listed_diagnoses,

@@ -21,17 +21,17 @@ NAMES = [name for members in PAGES.values() for name in members]
 def test_whoever_is_not_let_in_sees_the_door_alone(open_as: Open) -> None:
     for page in ("home", "runs"):
         app = open_as(None, page)
-        assert [one.label for one in app.button] == ["Sign in"]
+        assert [button.label for button in app.button] == ["Sign in"]
         assert words(app) == "This server is for people who have signed in.\nAnamnesis"
     stranger = open_as("someone@else.example", "transcripts", trial="t01")
     assert words(stranger).startswith("You have signed in as someone")
-    assert "and nobody has let you in yet: ask ada" in words(stranger)
-    assert [one.label for one in stranger.button] == ["Sign out"]
+    assert "but have no access yet: ask ada" in words(stranger)
+    assert [button.label for button in stranger.button] == ["Sign out"]
 
 
 @pytest.mark.parametrize("verified", [False, "false", "true", 0, 1, "no", None])
 def test_an_address_counts_only_if_its_provider_says_that_it_is_verified(open_as: Open, verified: object) -> None:
-    assert "nobody has let you in" in words(open_as(ADMIN, "models", verified=verified))
+    assert "have no access yet" in words(open_as(ADMIN, "models", verified=verified))
 
 
 def test_a_viewer_reads_every_page_and_can_start_nothing(open_as: Open) -> None:
@@ -39,46 +39,46 @@ def test_a_viewer_reads_every_page_and_can_start_nothing(open_as: Open) -> None:
     for page in NAMES:
         app = open_as(VIEWER, page)
         assert trouble(app) == [], page
-        lacking = [one for one in app.button if one.disabled and "You are a viewer here" in (one.proto.help or "")]
-        shut[page] = [one.label for one in lacking]
-    assert any(one.startswith("Start") for one in shut["live"])
+        lacking = [b for b in app.button if b.disabled and "You are a viewer here" in (b.proto.help or "")]
+        shut[page] = [button.label for button in lacking]
+    assert any(label.startswith("Start") for label in shut["live"])
     assert {"Test and save", "Search again"} <= set(shut["models"])
     assert {"Start the campaign", "Save", "Delete for good"} <= set(shut["runs"])
     assert shut["debugger"] == ["Run every arm"]
     assert "Mark them" in shut["patients"]
-    assert any(one.value.endswith("· viewer") for one in app.sidebar.caption)
+    assert any(caption.value.endswith("· viewer") for caption in app.sidebar.caption)
 
 
 def test_anothers_paste_and_consultation_are_not_found_by_their_addresses(open_as: Open) -> None:
-    found = "Only Rita knows"
+    secret = "Only Rita knows"
     for page, query in (("debugger", {"run": "bench-rita"}), ("debugger", {"trial": "of-rita"}),
                         ("transcripts", {"trial": "of-rita"}), ("live", {"trial": "of-rita"})):  # fmt: skip
-        assert found in words(open_as(RUNNER, page, **query)), page
+        assert secret in words(open_as(RUNNER, page, **query)), page
         app = open_as(VIEWER if page == "transcripts" else OTHER, page, **query)
-        assert found not in words(app) + str(app), page
+        assert secret not in words(app) + str(app), page
 
 
 def test_a_runner_names_no_path_that_the_file_does_not_allow(open_as: Open) -> None:
     app = open_as(RUNNER, "data", **{"import": "yes"})
     app.segmented_control(key="data_where").set_value("path").run()
     app.text_input(key="data_path").set_value("/etc/passwd").run()
-    assert any("is not in an allowed folder" in one for one in (words(app), *trouble(app)))
+    assert any("is not in an allowed folder" in text for text in (words(app), *trouble(app)))
 
 
 def test_a_viewer_answers_their_own_review_and_nobody_elses(open_as: Open) -> None:
-    def said() -> int:
+    def answer_count() -> int:
         with access.acting(access.HERE):
             return len(state_of(Store(), "First").newest)
 
     with access.acting(access.HERE):
         review = state_of(Store(), "First").review.review_id
-    for name, kept in ((VIEWER, True), ("Ben", False)):
+    for name, is_own in ((VIEWER, True), ("Ben", False)):
         app = open_as(VIEWER, "judges", judges_part="Experts", review=review, annotator=name)
-        before = said()
-        for button in [one for one in app.button if one.label.startswith("Yes")][:1]:
+        before = answer_count()
+        for button in [b for b in app.button if b.label.startswith("Yes")][:1]:
             button.click().run()
-        assert (said() > before) is kept
-        assert any("cannot answer as Ben" in one for one in (words(app), *trouble(app))) is not kept
+        assert (answer_count() > before) is is_own
+        assert any("cannot answer as Ben" in text for text in (words(app), *trouble(app))) is not is_own
 
 
 def test_what_others_answered_in_a_blinded_review_is_not_shown_by_its_address(open_as: Open) -> None:
@@ -88,9 +88,9 @@ def test_what_others_answered_in_a_blinded_review_is_not_shown_by_its_address(op
         record(Store(), "First", number, "Ben", state.questions[0], "yes")
         comment(Store(), "First", number, "Ben", "Clearly the stronger one.")
     place = {"judges_part": "Experts", "review": review, "annotator": "Ben", "item": str(number)}
-    for name, shown in ((ADMIN, True), (VIEWER, False), (RUNNER, False)):
+    for name, visible in ((ADMIN, True), (VIEWER, False), (RUNNER, False)):
         app = open_as(name, "judges", **place)
-        assert ("Clearly the stronger one." in words(app) + str(app)) is shown, name
+        assert ("Clearly the stronger one." in words(app) + str(app)) is visible, name
         assert any("All reviews" in button.label for button in app.button), "there is a way back"
 
 
@@ -105,9 +105,9 @@ def test_a_viewer_finds_nothing_of_others_by_guessing_ids(open_as: Open, page: s
         before = sorted(path.name for path in paths.journals_folder().iterdir())
     for guessed in _IDS:
         app = open_as(VIEWER, page, **dict.fromkeys(kinds, guessed))
-        shown = words(app) + str(app)
-        assert "Only Rita knows" not in shown, guessed
-        assert "Rita's own" not in shown, guessed
+        text = words(app) + str(app)
+        assert "Only Rita knows" not in text, guessed
+        assert "Rita's own" not in text, guessed
         assert [error for error in app.exception] == [], guessed
     with access.acting(access.HERE):
         assert sorted(path.name for path in paths.journals_folder().iterdir()) == before

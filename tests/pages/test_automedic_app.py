@@ -69,7 +69,7 @@ def test_a_conversation_is_read_with_addressees_staff_misuses_and_rating(
     assert ":orange-badge[:material/stacks: Several diagnoses]" in text
     assert [m.name for m in app.chat_message].count("user") == 2, "the staff stands on the doctor's side"
     assert "Fork from here" in links(app)
-    assert "The vignette, which was shown to nobody here" in [e.label for e in app.expander]
+    assert "The vignette (no role has read it)" in [e.label for e in app.expander]
 
 
 def test_a_message_without_a_tag_went_to_nobody(stored: Store, open_page: Open) -> None:

@@ -88,7 +88,7 @@ def test_a_branch_stands_beside_its_parent_with_the_words_that_differ(family: St
     app = open_page("branches", trial="a")
     assert trouble(app) == []
     shown = words(app)
-    assert "Original beside Branch 1" in shown
+    assert "Original and Branch 1" in shown
     assert "- **Text**: message 2 edited :gray[Branch 1]" in shown
     assert "A :blue-background[red ]lump on my neck" in shown
     assert "Branch 1 · message 2 · edited" in shown
@@ -98,14 +98,14 @@ def test_a_branch_stands_beside_its_parent_with_the_words_that_differ(family: St
 
 def test_the_address_names_both_sides_and_the_earlier_one_stands_left(family: Store, open_page: Open) -> None:
     app = open_page("branches", trial="b", other="c")
-    assert "Branch 1.1 beside Branch 2" in words(app)
+    assert "Branch 1.1 and Branch 2" in words(app)
     assert r"**Doctor**: openai\/b :gray[Branch 1.1] → openai\/a :gray[Branch 2]" in words(app)
     app.selectbox[1].set_value("root").run()
     assert query(app, "other") == "root"
-    assert "Original beside Branch 1.1" in words(app)
+    assert "Original and Branch 1.1" in words(app)
     app.selectbox[0].set_value("root").run()  # the two change places, and stay the two
     assert (query(app, "trial"), query(app, "other")) == ("root", "b")
-    assert "Original beside Branch 1.1" in words(app)
+    assert "Original and Branch 1.1" in words(app)
 
 
 def test_what_a_model_said_stays_text(family: Store, open_page: Open) -> None:
@@ -154,7 +154,7 @@ def consulted(open_page: Open) -> str:
 
 def test_a_conversation_is_forked_watched_and_then_stands_in_its_tree(consulted: str, open_page: Open) -> None:
     app = open_page("branches", trial=consulted, fork="yes")
-    assert "Nothing has branched off this conversation yet" in words(app)
+    assert "This conversation has no branch yet" in words(app)
     app.selectbox(key=f"branches_fork_{consulted}_turn").set_value(3).run()
     app.text_area(key=f"branches_fork_{consulted}_text_3").set_value("I'm 70. I'm a woman.").run()
     app.selectbox(key=f"branches_fork_{consulted}_temperament").set_value("anxious").run()
@@ -164,7 +164,7 @@ def test_a_conversation_is_forked_watched_and_then_stands_in_its_tree(consulted:
     assert (branch == consulted, query(app, "other")) == (False, consulted)
     assert has_button(app, "Pause")
     app.segmented_control(key=f"speed_{branch}").set_value("At once").run()
-    run_until(app, lambda a: "Original beside Branch 1" in words(a))
+    run_until(app, lambda a: "Original and Branch 1" in words(a))
     shown = words(app)
     assert trouble(app) == []
     assert "The first 3 messages are the same" in [e.label for e in app.expander]
@@ -192,7 +192,7 @@ def test_an_imported_conversation_asks_for_another_doctor(database: Path, open_p
     as_released(Store(database), "of-old")
     app = open_page("branches", trial="old")
     assert trouble(app) == []
-    assert "Choose who goes on" in words(app)
+    assert "choose the models that continue it" in words(app)
     assert button(app, "Go on from here").disabled
     app.selectbox(key="branches_fork_old_doctor").set_value("reference/bayes").run()
     assert not button(app, "Go on from here").disabled
@@ -272,7 +272,7 @@ def test_a_branch_that_is_over_but_not_in_the_database_yet_was_not_stopped(datab
 def test_a_branch_that_went_with_its_server_leads_back_to_what_it_branched_off(family: Store, open_page: Open) -> None:
     app = open_page("branches", trial="gone", other="root")
     assert "is not stored here" in words(app)
-    assert [link.proto.label for link in app.get("page_link")] == ["Back to what it branched off"]
+    assert [link.proto.label for link in app.get("page_link")] == ["Back to its parent"]
 
 
 def test_every_setting_that_differs_is_named_and_an_address_without_its_password(family: Store) -> None:
@@ -285,7 +285,7 @@ def test_every_setting_that_differs_is_named_and_an_address_without_its_password
     assert d is not None
     told = {what: after for what, _, after in differences(a, d)}
     assert told["Server address"] == "http://127.0.0.1:9/v1"
-    assert told["Longest reply in tokens"] == "50"
+    assert told["Max tokens of a reply"] == "50"
     assert told["Summariser"] == "openai/other"
 
 
@@ -296,5 +296,5 @@ def test_an_original_that_still_runs_is_said_to_and_can_be_watched(database: Pat
     assert "Original is not stored here" in words(open_page("branches", trial="early"))
     live_sessions.remember(Session(key="under-way", title="a case", events=a_stream("under-way")), None)
     app = open_page("branches", trial="early")
-    assert "Original is still under way" in words(app)
+    assert "Original is still running" in words(app)
     assert "Watch Original" in [link.proto.label for link in app.get("page_link")]

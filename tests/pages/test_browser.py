@@ -122,7 +122,7 @@ def test_a_first_visitor_presses_start_and_watches_to_the_verdict(browser: Brows
         expect(page.get_by_text("Correct").first).to_be_visible()
         no_trouble(page)
         press(page, "New consultation")
-        expect(page.get_by_text("Watched before")).to_be_visible()
+        expect(page.get_by_text("Recent consultations")).to_be_visible()
         assert "trial=" not in page.url
 
 

@@ -150,7 +150,7 @@ def test_by_data_set_and_normalised(open_care: Open) -> None:
     assert list(accuracy["Data sets"]) == [1, 1]
     assert accuracy["theirs"].isna().all()
     app.multiselect(key="models").set_value(["openai/b"]).run()
-    assert "There is no scale" in words(app)
+    assert "Normalising needs two models" in words(app)
 
 
 def test_filters_stand_in_the_address(open_care: Open) -> None:
@@ -216,7 +216,7 @@ def test_a_failure_opens_its_conversation_at_the_message_that_shows_it(open_care
     app = open_care(care_tab="Failures", care_failure="run/5/0|role_breaking", care_causes="Speaks for others")
     assert trouble(app) == []
     assert list(table(app, "Quote").index) == ["ours/3", "ours/5"]
-    assert "Message 1, the one that shows it" in words(app)
+    assert "Message 1, with the failure" in words(app)
     assert "Patient: On my neck, it itches." in text(app)
     said = [element.value.replace("\\", "") for element in app.markdown]
     assert any(value.endswith("When?") for value in said)

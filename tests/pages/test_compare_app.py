@@ -128,7 +128,7 @@ def test_a_side_that_an_address_leaves_out_is_always_the_same(open_page: Open, d
     both = {"cmp_first": "Mistral v2 7B", "cmp_second": "Mistral v1 7B"}
     assert sides(open_page("compare", **both)) == ["mistral_v2_7b", "mistral_v1_7b"]
     same = open_page("compare", cmp_first="Mistral v2 7B")
-    assert "Choose two that differ." in words(same)
+    assert "Choose two different sides." in words(same)
 
 
 @pytest.mark.usefixtures("two_models")
@@ -138,7 +138,7 @@ def test_arms_of_one_model_are_compared_with_a_baseline(open_page: Open) -> None
     table = frame(app, "Adjusted p")
     assert list(table["Arm"]) == ["Multi-turn · Free response"]
     assert list(table["Δ"]) == [-0.333]
-    assert "both arms were asked in the same trials" in words(app)
+    assert "both arms belong to the same trials" in words(app)
 
 
 @pytest.mark.usefixtures("two_models")
@@ -206,7 +206,7 @@ def test_personas_are_named_and_one_on_other_cases_does_not_spoil_the_rest(open_
     app = open_page("compare", cmp_what="Patient personas")
     assert trouble(app) == []
     assert list(frame(app, "Adjusted p")["Persona"]) == ["terse"]
-    assert "Left out, being run on other cases: stoic." in words(app)
+    assert "Left out because they ran on other cases: stoic." in words(app)
     # first compared where the patient speaks
     arms = app.selectbox(key="cmp_persona_arm")
     assert arms.options == ["Multi-turn · Free response", "Vignette · Multiple choice"]

@@ -42,7 +42,7 @@ def test_the_library_is_there_from_the_beginning(open_page: Open) -> None:
     ]
     app = open_page("data", dataset="<b>gone")
     assert trouble(app) == []
-    assert "There is no data set \\<b\\>gone here" in words(app)
+    assert "There is no data set \\<b\\>gone." in words(app)
 
 
 def test_every_data_set_is_listed_with_what_is_known_of_it(filled: Store, tmp_path: Path, open_page: Open) -> None:
@@ -115,10 +115,10 @@ def test_what_the_linter_says_of_the_answer_waits_for_the_answer(database: Path,
     text = words(open_page("data", dataset="ours", case="ours/1")).partition("Profile")[0]
     assert "Answer is given away" in text
     assert "'Eczema'" not in text
-    assert "where, is shown with it" in text
+    assert "show the answer to read this" in text
     shown = words(open_page("data", dataset="ours", case="ours/1", data_answer="true"))
     assert "'Eczema' stands in the vignette" in shown.replace("\\", "")
-    assert "Right answer, which is no choice: **Eczema**" in shown
+    assert "Right answer, not among the choices: **Eczema**" in shown
 
 
 def test_a_profile_stands_in_columns_by_who_may_know_it(filled: Store, open_page: Open) -> None:
@@ -179,7 +179,7 @@ def test_published_figures_stand_beside_a_data_set_of_the_same_name(tmp_path: Pa
     app = open_page("data", dataset="medqa-test", data_tab="Suitability")
     assert trouble(app) == []
     assert "MedQA in the paper: suitable: more than 90 %" in words(app)
-    assert "Nobody has looked at these cases yet" in words(app)
+    assert "These cases were not assessed yet" in words(app)
 
 
 def test_profiles_are_made_in_the_background_and_counted(
@@ -277,4 +277,4 @@ def test_a_model_makes_profiles_and_what_failed_is_named(
     why = next(table.value for table in app.dataframe if "Why" in table.value)
     assert sorted(why["Item"]) == ["ours/case_0", "ours/case_1", "ours/case_2"]
     assert "not counted as unsuitable" in words(app)
-    assert "Nobody has looked at these cases yet" in words(app)
+    assert "These cases were not assessed yet" in words(app)

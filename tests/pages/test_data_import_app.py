@@ -61,7 +61,7 @@ def test_an_unknown_layout_is_asked_for_with_its_first_rows(database: Path, tmp_
     )
     app = import_page(open_page, path)
     assert trouble(app) == []
-    assert "What do its columns hold?" in words(app)
+    assert "What does each column hold?" in words(app)
     first = next(table.value for table in app.dataframe if "story" in table.value)
     assert list(first["dx"]) == ["Gout", "Ulcer"]
     assert not app.metric
@@ -96,7 +96,7 @@ def test_a_file_that_takes_long_says_how_far_it_is_and_can_be_stopped(
             time.sleep(0.01)
         raise AnamnesisError(f"{path.name} was not read to its end.")
 
-    monkeypatch.setattr(importing, "_SOON_S", 0.2)
+    monkeypatch.setattr(importing, "_WAIT_S", 0.2)
     with monkeypatch.context() as patch:
         patch.setattr(importing, "read_cases", slow)
         app = import_page(open_page, a_file(tmp_path, a_record(0)))
@@ -135,7 +135,7 @@ def test_a_release_comes_in_by_path_or_upload_and_says_where_to_look_at_it(
     button(app, "Import it").click().run()
     run_until(app, lambda now: not has_button(now, "Stop"))
     assert trouble(app) == []
-    assert "20 trials of GPT-3.5, Mistral v1 7B came in, on 2 cases." in words(app).replace("\\", "")
+    assert "Imported 20 trials of GPT-3.5, Mistral v1 7B, on 2 cases." in words(app).replace("\\", "")
     links = {one.proto.label: one.proto.page for one in app.get("page_link")}
     assert {"Accuracy", "Conversations", "Runs", "Its cases"} <= links.keys()
     assert [case.case_key for case in cases_of("craftmd")] == ["craftmd/case_0", "craftmd/case_1"]
@@ -145,7 +145,7 @@ def test_a_release_comes_in_by_path_or_upload_and_says_where_to_look_at_it(
     app.file_uploader(key="data_release_upload").set_value((packed.name, packed.read_bytes(), "application/x-xz")).run()
     button(app, "Import it").click().run()
     run_until(app, lambda now: not has_button(now, "Stop"))
-    assert "Everything was here already, on 2 cases." in words(app)
+    assert "Everything was already imported, on 2 cases." in words(app)
 
     app.file_uploader(key="data_release_upload").set_value(("odd.zip", b"PK no archive", "application/zip")).run()
     button(app, "Import it").click().run()
@@ -171,7 +171,7 @@ def test_source_and_licence_can_be_corrected(filled: Store, tmp_path: Path, open
 def test_a_data_set_is_deleted_only_after_it_was_said_what_is_lost(filled: Store, open_page: Open) -> None:
     app = open_page("data", dataset="ours", data_tab="Record")
     assert "**70 cases** and the profiles saved for 2 of them (made by openai/a)" in words(app).replace("\\", "")
-    assert "Runs keep their own copies" in words(app)
+    assert "Runs keep copies of their cases" in words(app)
     assert imported.names() == ["ours"]
     button(app, "Delete it").click().run()
     assert trouble(app) == []

@@ -12,11 +12,11 @@ from core.frameworks.automedic.measures.suitability import FIELDS, REASONS, fiel
 from core.measures.base import Result
 from core.store.queries.profiles import StoredProfile
 from core.text.profiles import Generated, coverage
-from pages.data.cases import Wanted, cases_table
+from pages.data.cases import CaseFilter, cases_table
 from pages.data.importing import preview_table, remarks_table
 from pages.data.profile import fact_words, facts_from, facts_table
-from pages.data.sets import Line
-from pages.data.suitability import fields_chart, published_for, published_table, reasons_chart, sentence
+from pages.data.sets import CaseEntry
+from pages.data.suitability import fields_chart, published_for, published_table, published_words, reasons_chart
 from pages.kit.look import FIELD, reason_words
 from pages.kit.section import table_of
 from tests.core.store.builders import a_case
@@ -36,9 +36,9 @@ def fails(reason: str, made_by: str = "rules-1") -> Generated:
     return Generated(suitable=False, reason=reason, note="It asks for a mechanism.", made_by=made_by)
 
 
-def a_line(case: Case, word: Generated | None = None, *findings: Finding) -> Line:
+def a_line(case: Case, word: Generated | None = None, *findings: Finding) -> CaseEntry:
     saved = None if word is None else StoredProfile(case.case_key, case.content_hash, 1, word, 1.0)
-    return Line(case, case.content_hash, findings, saved)
+    return CaseEntry(case, case.content_hash, findings, saved)
 
 
 BARE = {"profile": None}
@@ -51,7 +51,7 @@ LINES = [
 
 
 def kept(**wanted) -> list[str]:
-    return [line.case.case_key.partition("/")[2] for line in LINES if Wanted(**wanted).fits(line)]
+    return [line.case.case_key.partition("/")[2] for line in LINES if CaseFilter(**wanted).fits(line)]
 
 
 def test_filters_narrow_by_what_is_known_of_a_case() -> None:
@@ -73,7 +73,7 @@ def test_the_list_does_not_give_answers_away_but_the_download_has_them() -> None
     assert list(shown["Profile"].fillna("")) == ["Rules (rules-1)", "", "", "Came with the case"]
     assert list(shown["Findings"]) == ["", "", "Duplicate", ""]
     assert "Eczema" not in shown.to_string()
-    whole = cases_table(LINES, whole=True)
+    whole = cases_table(LINES, full=True)
     assert list(whole["Right answer"]) == ["Eczema"] * 4
     assert whole["Choices listed"][0] == "A. Eczema\nB. Psoriasis"
 
@@ -81,7 +81,7 @@ def test_the_list_does_not_give_answers_away_but_the_download_has_them() -> None
 def test_a_long_vignette_is_listed_by_its_beginning_and_downloaded_whole() -> None:
     long = a_line(a_case(vignette="An itchy rash.\n" * 50))
     assert cases_table([long])["Vignette"][0].endswith("…")
-    assert cases_table([long], whole=True)["Vignette"][0] == "An itchy rash.\n" * 50
+    assert cases_table([long], full=True)["Vignette"][0] == "An itchy rash.\n" * 50
 
 
 WORDS = [passes(), passes(profile=Profile(basic=(COUGH,))), fails("abstract_concept"), fails("general_knowledge")]
@@ -175,7 +175,9 @@ def test_a_fact_is_harmless_text_with_its_mark() -> None:
 
 
 def test_published_words_stand_beside_a_data_set_of_the_same_name() -> None:
-    assert sentence(published_for("medxpertqa")).startswith("MedXpertQA in the paper: suitable: 79.8 %; suitable items")
+    assert published_words(published_for("medxpertqa")).startswith(
+        "MedXpertQA in the paper: suitable: 79.8 %; suitable items"
+    )
     assert {row.dataset for row in published_for("medqa-test")} == {"medqa"}
     assert {row.dataset for row in published_for("HeadQA")} == {"head_qa"}
     assert {row.dataset for row in published_for("mmlu-pro")} == {"mmlu_pro"}

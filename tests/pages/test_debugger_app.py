@@ -149,7 +149,7 @@ def test_a_cell_shows_every_message_and_the_raw_reply(open_page: Open, provider:
     app.segmented_control(key="debug_view").set_value("back").run()
     assert code(app) == ["**Final Diagnosis:** Stable angina"]
     app.segmented_control(key="debug_view").set_value("grading").run()
-    assert "Read out of the answer: **Stable angina**" in words(app)
+    assert "Read as: **Stable angina**" in words(app)
     assert ":red-badge[:material/cancel: Incorrect]" in words(app)
 
 
@@ -243,7 +243,7 @@ def test_an_edited_prompt_becomes_a_pack_that_can_be_chosen(open_page: Open) -> 
     (message,) = [area for area in app.text_area if area.label.startswith("System")]
     assert message.value == "You are an AI doctor specialised in Cardiology. Think of the heart."
     assert "1 message is changed." in words(app)
-    assert r"answer\_system\.md changes" in words(app)
+    assert r"with changes in answer\_system\.md" in words(app)
     app.text_input(key="debug_pack_save_name").set_value("heart").run()
     button(app, "Save the pack").click().run()
     assert trouble(app) == []
@@ -362,9 +362,9 @@ def test_an_answer_by_rule_in_another_framework_promises_no_messages(open_page: 
     assert run.error is None
     app = open_page("debugger", trial=run.trials[0].trial_id, step="answer:vignette:mcq")
     assert trouble(app) == []
-    assert "Rules or a person played this step and no model was sent anything" in words(app)
-    assert "shown is what was said" not in words(app).lower()
-    assert "Nothing is known of what was sent" not in words(app)
+    assert "no model was sent anything" in words(app)
+    assert "the dialogue before it is shown" not in words(app).lower()
+    assert "The request of this step is not stored" not in words(app)
 
 
 @pytest.mark.parametrize("protocol", ["consultation", "automedic"])
@@ -425,9 +425,9 @@ def test_a_run_that_was_stopped_goes_on_by_a_button(open_page: Open, provider: F
     provider.script = plain
     app = open_page("debugger", run=run.run_id)
     assert trouble(app) == []
-    button(app, "Go on: 1 trial is missing").click().run()
+    button(app, "Resume: 1 trial is missing").click().run()
     run_until(app, lambda a: not has_button(a, "Stop"))
     assert trouble(app) == []
     assert len(provider.requests) == 5
-    assert "1 reply was given before, and not paid for again." in words(app)
+    assert "1 reply was reused, and not paid for again." in words(app)
     assert not [b.label for b in app.button if b.label.startswith("Go on")]

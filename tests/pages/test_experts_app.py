@@ -41,7 +41,7 @@ def test_an_empty_page_says_what_to_do(open_page: Open) -> None:
     assert "Plan a review" in words(app)
     for tab, says in (
         ("Results", "plan a review"),
-        ("Graders", "run a campaign"),
+        ("Graders", "Run a campaign"),
         ("The CRAFT-MD release", "import craftmd"),
         ("Plan a review", "run a campaign"),
     ):
@@ -58,7 +58,7 @@ def test_a_review_is_planned_on_the_page(store: Store, open_page: Open) -> None:
     app.number_input(key="experts_number").set_value(6)
     button(app, "Plan the review").click().run()
     assert trouble(app) == []
-    assert "6 items are dealt out to Ada, Ben" in words(app)
+    assert "6 items are assigned to Ada, Ben" in words(app)
     state = state_of(store, "Skin")
     assert sum(len(one.annotators) == 2 for one in state.items) == 2  # a third
     app.text_input(key="experts_name").input("Skin")
@@ -117,14 +117,14 @@ def test_a_third_sees_the_tied_questions_alone(store: Store, open_page: Open) ->
     other = next(iter(state_of(store, "First").items_for("Ben")))
     record(store, "First", other.number, "Ben", "medical_terms", "no", "a second thought")
     app = open_page("experts", review=review.review_id, annotator="Cyd")
-    assert "Two others differ on this" in words(app)
+    assert "Two other annotators disagree here" in words(app)
     assert "1 tie to break" in words(app)
     asked = [one.label for one in app.button if one.label == "Complete medical history"]
     assert asked == []
     button(app, "No").click().run()
     assert state_of(store, "First").missing == 0
     app = open_page("experts", review=review.review_id, annotator="Dan")
-    assert "Nothing waits for Dan" in words(app)
+    assert "Nothing to do for Dan" in words(app)
 
 
 @pytest.fixture
@@ -144,7 +144,7 @@ def test_results_are_shown_once_somebody_unblinds(store: Store, judged: Review, 
     app.text_input(key="experts_unblind_by").input("Ada")
     button(app, "Unblind the review").click().run()
     assert trouble(app) == []
-    assert "Unblinded by Ada when all was answered" in words(app)
+    assert "Unblinded by Ada when all items were answered" in words(app)
     shares = table(app, "Open ties").set_index("Model")
     assert list(shares.loc[list(MODELS), "Yes"]) == [6, 5]
     pairs = table(app, "p").iloc[0]

@@ -91,5 +91,5 @@ def test_two_annotators_a_reload_and_a_third_who_breaks_the_ties(page: Page, das
     blinded(page)
     page.get_by_label("Your name").fill("Ada")
     page.get_by_role("button", name="Unblind the review").click()
-    expect(page.get_by_text("Unblinded by Ada when all was answered")).to_be_visible()
+    expect(page.get_by_text("Unblinded by Ada when all items were answered")).to_be_visible()
     expect(page.get_by_text(MODELS[0]).first).to_be_visible()

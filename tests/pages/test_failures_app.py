@@ -218,7 +218,7 @@ def test_a_model_judges_by_a_button_with_an_estimate(filled: Store, open_page: O
     shown = words(app).replace("\\", "")
     assert "**The facts: judged by openai/judge (prompts" in shown
     assert "3 of 3 conversations here" in shown
-    assert "nobody has reviewed a conversation that it judged" in shown
+    assert "no person has reviewed a conversation that it judged" in shown
     shares = {(r["Model"], r["Cause"]): r["Answers"] for r in table(app, "Wrong in all").to_dict("records")}
     assert (shares["openai/a", "Patient"], shares["openai/a", "Doctor: never asked"]) == (1, 1)
     assert "“No, doctor”" in str(list(table(open_answers(open_page), "Why")["Why"]))
@@ -262,7 +262,7 @@ def test_after_a_change_of_filters_the_answers_are_those_that_are_named(judged: 
 
 
 def test_topics_that_never_came_up(judged: Store, open_page: Open) -> None:
-    app = open_page("failures", failures_tab="Never asked", failures_specialties="Dermatology")
+    app = open_page("failures", failures_tab="Never asked", specialties="Dermatology")
     assert trouble(app) == []
     rows = {(r["Topic"], r["Model"]): r for r in table(app, "Topic").to_dict("records")}
     assert rows["social history", "openai/a"]["Share"] == 1.0

@@ -134,7 +134,7 @@ def test_a_person_is_the_doctor_who_asks_patient_and_staff(open_page: Open) -> N
         ("done", "ends the consultation]"),
     ):
         run_until(app, lambda a: len(a.chat_input) == 1 and a.session_state is not None)
-        assert "Facts and case are shown when the consultation is over." in words(app)
+        assert "Facts and case are shown after the consultation." in words(app)
         app.chat_input[0].set_value(said).run()
         run_until(app, lambda a, shown=shown: shown in words(a))
     run_until(app, lambda a: [box.placeholder for box in a.chat_input] == ["Or answer in your own words"])

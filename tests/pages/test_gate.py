@@ -126,7 +126,7 @@ def test_streamlits_metrics_are_closed() -> None:
 
 
 def test_the_pages_are_served_through_the_gate() -> None:
-    """The class alone protects nobody: ``main`` must put it before Streamlit."""
+    """The class alone does not protect: ``main`` must put it before Streamlit."""
     code = (
         "import streamlit as st\nfrom pages.kit import server\n"
         "st.App.run = lambda app, config: print([m.cls.__name__ for m in app._user_middleware], config)\n"

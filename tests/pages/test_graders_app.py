@@ -49,7 +49,7 @@ def test_one_grader_alone_says_how_to_get_another(database: Path, open_page: Ope
     assert list(table(app, "Answers judged")["Answers judged"]) == [11]
     app = open_page("graders", graders_tab="Differences")
     assert trouble(app) == []
-    assert "No answer of these has two verdicts that differ" in words(app)
+    assert "No answer here has two different verdicts" in words(app)
 
 
 def test_agreement_of_every_two_leads_to_their_differences(store: Store, open_page: Open) -> None:
@@ -59,7 +59,7 @@ def test_agreement_of_every_two_leads_to_their_differences(store: Store, open_pa
     assert "Fleiss’ kappa of all 3: **-0.333" in words(app)
     assert len(charts(app)) == 2
     app.selectbox(key="graders_crossed").set_value(f"{OWN}|{THIRD}").run()
-    button(app, "Read where they differ").click().run()
+    button(app, "Read the differences").click().run()
     assert trouble(app) == []
     assert app.selectbox(key="graders_second").value == THIRD
     app = open_page("graders", graders_shown=OTHER, graders_tab="Accuracy by grader")
@@ -86,7 +86,7 @@ def test_the_filters_are_those_of_every_tab(store: Store, open_page: Open) -> No
     assert set(table(app, "Judged by")["Model"]) == {"openai/b"}
     app = open_page("graders", graders_tab="Differences", models="openai/b")
     assert trouble(app) == []
-    assert "differ on none of the answers" in words(app)
+    assert "agree on every answer" in words(app)
 
 
 def test_differences_with_the_transcript_beside(store: Store, open_page: Open) -> None:

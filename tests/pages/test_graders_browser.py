@@ -28,7 +28,7 @@ def page(browser: Browser, dashboard: Dashboard) -> Iterator[Page]:
 @pytest.mark.soak
 def test_from_the_matrix_to_an_answer_and_a_link_reopens_it(page: Page, dashboard: Dashboard) -> None:
     expect(page.get_by_text("differ on 2 of 5 answers to 3 cases.")).to_be_visible()
-    page.get_by_role("button", name="Read where they differ").click()
+    page.get_by_role("button", name="Read the differences").click()
     expect(page.get_by_text("answers on which the verdicts differ")).to_be_visible()
     settle(page)
     page.get_by_test_id("stDataFrame").last.click(position={"x": 16, "y": 55})

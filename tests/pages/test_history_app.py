@@ -274,7 +274,7 @@ def test_a_case_opens_its_conversation_items_and_ledger(filled: Store, open_page
     app.session_state["history_ledger"] = True
     app.run()
     assert trouble(app) == []
-    assert "what became of the facts no rule decides" in words(app)
+    assert "only a model can judge the facts" in words(app)
     assert "Not judged" in rows_of(app, "Mark").index
 
 

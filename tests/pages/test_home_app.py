@@ -1,4 +1,4 @@
-"""Home: ways in where nothing is stored, then what goes on, what was found and what waits to be measured."""
+"""Home: ways to start while nothing is stored; otherwise running work, the latest result and missing measures."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ def _nothing_left_running(database: Path) -> Iterator[None]:
 
 
 def links(app: AppTest) -> dict[str, str]:
-    """Label of each link → the address it leads to."""
+    """Return label of each link → the page it opens."""
     return {link.proto.label.replace("\\", ""): link.proto.page for link in app.get("page_link")}
 
 
 def test_with_nothing_stored_there_are_three_ways_in_and_the_published_field(open_page: Open) -> None:
     app = open_page("home")
     assert trouble(app) == []
-    found = links(app)
-    assert [found[name] for name in ("Watch a consultation", "Debug a case", "Set up a model")] == [
+    pages = links(app)
+    assert [pages[name] for name in ("Watch a consultation", "Debug a case", "Set up a model")] == [
         "live",
         "debugger",
         "models",
@@ -51,7 +51,7 @@ def test_the_sample_study_is_opened_and_removed_by_one_click_each(open_page: Ope
     app = button(open_page("home"), "Open the sample study").click().run()
     assert trouble(app) == []
     assert any("history taking" in name.lower() or "· sample" in name for name in links(app))
-    assert "The sample study is here" in words(app)
+    assert "The sample study is stored" in words(app)
     app = button(app, "Remove it").click().run()
     assert trouble(app) == []
     assert has_button(app, "Open the sample study")
@@ -67,20 +67,20 @@ def test_with_a_study_it_shows_the_newest_run_and_all_that_waits_is_measured_by_
     assert trouble(app) == []
     assert {"openai/a on", "Second try"} <= {name.partition(" ours")[0] for name in links(app)}
     assert {"Read its conversations", "Why answers are wrong"} <= links(app).keys()
-    (address,) = [one.proto.query_string for one in app.get("page_link") if one.proto.label == "Read its conversations"]
+    (address,) = [a.proto.query_string for a in app.get("page_link") if a.proto.label == "Read its conversations"]
     (name,) = parse_qs(address)["transcripts_runs"]
     with store.read() as cursor:
         of_run = count_conversations(cursor, Selection(runs=[name.rpartition(" · ")[2]]))
         assert 0 < of_run < count_conversations(cursor)
     assert f"**{of_run}** of" in words(open_page("transcripts", transcripts_runs=name))
-    assert sum(count_missing(store, one) for one in measures().values()) > 0
+    assert sum(count_missing(store, measure) for measure in measures().values()) > 0
     button(app, "Measure them all").click().run()
     work = measuring_all(Store())
     assert work is not None
     work.join(60)
     assert work.error is None
-    assert [count_missing(store, one) for one in measures().values()] == [0] * len(measures())
-    run_until(app, lambda a: "Looking for what" not in words(a))
+    assert [count_missing(store, measure) for measure in measures().values()] == [0] * len(measures())
+    run_until(app, lambda a: "Checking which measures" not in words(a))
     assert not has_button(app, "Measure them all")
 
 
@@ -97,4 +97,4 @@ def test_what_is_under_way_stands_on_every_page(open_page: Open) -> None:
     app = open_page("data")
     assert not any(name.startswith("A consultation about") for name in links(app))
     listed = links(open_page("live"))
-    assert any("stopped, begun" in name for name in listed), "a stopped one can be gone on with"
+    assert any("stopped; started" in name for name in listed), "a stopped one can be gone on with"

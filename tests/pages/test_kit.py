@@ -15,35 +15,34 @@ from pages.kit.navigation import PAGES, PARTS, page_file
 from pages.kit.view import offer_in
 from tests.core.store.builders import a_case, a_header, a_trial, write_journal
 
-ASKED: list[tuple[object, ...]] = []
+CALLS: list[tuple[object, ...]] = []
 
 
 @cached_query(spinner=False)
 def looked_up(name: str, limit: int = 3, *, _note: str = "") -> list[str]:
-    """Return something new each time it is really asked."""
-    ASKED.append((name, limit))
+    """Return a new list on each call that is not served from the cache."""
+    CALLS.append((name, limit))
     return [name] * limit
 
 
 @cached_query(spinner=False)
 def counted(name: str, limit: int = 3) -> int:
-    """Return something else for the same arguments."""
     return len(name) * limit
 
 
 def test_a_read_is_made_once_for_each_state_of_the_store_and_each_choice(database: Path) -> None:
-    ASKED.clear()
+    CALLS.clear()
     first = looked_up("a")
     assert looked_up("a", 3) is first
     assert looked_up(name="a", limit=3, _note="of no matter") is first
-    assert ASKED == [("a", 3)]
+    assert CALLS == [("a", 3)]
     assert looked_up("a", 2) == ["a", "a"]
     assert counted("a") == 3, "one function's answers are not another's"
     header = a_header("run-x", [a_case(1)])
     write_journal(Store().journals, "run-x", header, a_trial([Finished(at=1.0)], run_id="run-x", trial_id="run-x/1"))
     fold(Store())
     assert looked_up("a") == first
-    assert ASKED == [("a", 3), ("a", 2), ("a", 3)]
+    assert CALLS == [("a", 3), ("a", 2), ("a", 3)]
 
 
 def narrowing() -> None:

@@ -20,7 +20,7 @@ from core.live.session import Session
 from core.live.start import one_case, start_consultation
 from core.models.fetch import OFFERS
 from pages.kit import sessions as live_sessions
-from pages.kit.sessions import Shown
+from pages.kit.sessions import WatchedSession
 from pages.kit.watched import waited_for
 from tests.core.store.builders import a_stream
 from tests.support.campaigns import beside_rules
@@ -90,13 +90,13 @@ def test_start_runs_to_the_verdict_and_is_listed_afterwards(open_page: Open) -> 
     assert not has_button(app, START)
     finish(at_once(app))
     assert trouble(app) == []
-    shown = words(app)
-    assert "**Final Diagnosis:**" in shown
-    assert "The conversation ended because the doctor gave a final diagnosis" in shown
-    assert ":green-badge[:material/check_circle: Correct]" in shown
+    text = words(app)
+    assert "**Final Diagnosis:**" in text
+    assert "The conversation ended because the doctor gave a final diagnosis" in text
+    assert ":green-badge[:material/check_circle: Correct]" in text
     assert [m.label for m in app.metric] == ["Questions", "Tokens", "Cost", "Time"]
     assert [m.value for m in app.metric][1:3] == ["0", "$0.00"]
-    assert "facts that the patient can tell" in shown
+    assert "facts that the patient can tell" in text
     roles = [message.name for message in app.chat_message]
     assert roles[:2] == ["assistant", "user"]
 
@@ -132,7 +132,7 @@ def test_a_human_patient_sees_the_case_and_answers_and_sits_there_the_next_time(
     app = start(app)
     run_until(app, lambda a: len(a.chat_input) == 1)
     assert app.chat_input[0].placeholder == "Answer the doctor"
-    assert [e.label for e in app.expander if e.proto.expanded] == ["The case as the patient holds it"]
+    assert [e.label for e in app.expander if e.proto.expanded] == ["The case as the patient knows it"]
     app.chat_input[0].set_value("It <b>hurts</b> here.").run()
     run_until(app, lambda a: r"It \<b\>hurts\<\/b\> here\." in words(a))
     button(app, "Stop").click().run()
@@ -160,30 +160,30 @@ def test_the_box_of_a_human_stays_while_the_doctor_speaks(open_page: Open) -> No
 def test_a_human_doctor_does_not_see_the_case(open_page: Open) -> None:
     app = open_page("live")
     app.selectbox(key="live_doctor").set_value("human").run()
-    told = app.info[0].value
-    assert "write Final Diagnosis" in told, "how the conversation ends"
-    assert told.count("\n- ") == 1, "a person is asked once"
-    assert "from the conversation, with one of the choices" in told
+    instructions = app.info[0].value
+    assert "write Final Diagnosis" in instructions, "how the conversation ends"
+    assert instructions.count("\n- ") == 1, "a person is asked once"
+    assert "from the conversation, with one of the choices" in instructions
     app.pills(key="live_person_arms_craftmd").set_value(
         [("vignette", "frq"), ("multi_turn", "mcq"), ("multi_turn", "frq")]
     ).run()
     app = start(app)
     run_until(app, lambda a: len(a.chat_input) == 1)
-    assert "Facts and case are shown when the consultation is over." in words(app)
+    assert "Facts and case are shown after the consultation." in words(app)
     assert not app.expander
     assert "Facts uncovered" not in words(app)
     app.chat_input[0].set_value("Final Diagnosis: Acute pericarditis").run()
-    asked: list[str] = []
+    questions: list[str] = []
     for _ in range(3):
-        run_until(app, lambda a: question(a) not in ("", *asked))
-        asked.append(question(app))
+        run_until(app, lambda a: question(a) not in ("", *questions))
+        questions.append(question(app))
         assert "Correct" not in words(app)  # nothing is given away before the last answer
         if has_button(app, "Acute pericarditis"):
             assert has_button(app, "Pulmonary embolism")
             button(app, "Acute pericarditis").click().run()
         else:
             app.chat_input[0].set_value("Acute pericarditis").run()
-    begun = [one.partition("\\:")[0].replace("\\", "") for one in asked]
+    begun = [question_text.partition("\\:")[0].replace("\\", "") for question_text in questions]
     assert begun == ["Multi-turn · Free response", "Multi-turn · Multiple choice", "Vignette · Free response"]
     finish(app)
     assert words(app).count(":green-badge[:material/check_circle: Correct]") >= 3
@@ -239,11 +239,11 @@ def test_a_key_that_is_missing_and_a_model_that_is_not_known_disable_the_start(
 
 
 def test_a_model_in_the_doctors_seat_meets_itself_as_the_patient(open_page: Open) -> None:
-    asked: list[str] = []
+    prompts: list[str] = []
 
     def speak(body: dict[str, Any]) -> str:
-        asked.append(str(body["messages"][0]["content"]))
-        return "Since Monday." if "described below" in asked[-1] else "**Final Diagnosis:** Gout"
+        prompts.append(str(body["messages"][0]["content"]))
+        return "Since Monday." if "described below" in prompts[-1] else "**Final Diagnosis:** Gout"
 
     with running(speak) as provider:
         app = open_page("live")
@@ -255,9 +255,9 @@ def test_a_model_in_the_doctors_seat_meets_itself_as_the_patient(open_page: Open
         button(app, START).click().run()
         run_until(app, lambda a: has_button(a, "New consultation"))
     assert trouble(app) == []
-    assert sum("described below" in prompt for prompt in asked) == 1
+    assert sum("described below" in prompt for prompt in prompts) == 1
     assert [message.markdown[0].value for message in app.chat_message][1].startswith("Since Monday")
-    assert sum(prompt.startswith("Below is what a doctor wrote") for prompt in asked) > 0
+    assert sum(prompt.startswith("Below is what a doctor wrote") for prompt in prompts) > 0
 
 
 def test_it_is_said_who_is_asked_again_and_why() -> None:
@@ -290,22 +290,22 @@ def test_a_session_that_broke_says_why_in_plain_text(open_page: Open) -> None:
     call = CallRecord(call_id="c", role="doctor", purpose="dialogue", model="m", prompt_tokens=1200, cost_usd=0.0012)
     broken.events = [*a_stream(), evil, Called(call=call)]
 
-    live_sessions._sessions()["broken"] = Shown(broken, None, "broken")
+    live_sessions._sessions()["broken"] = WatchedSession(broken, None, "broken")
     app.run()
     assert not app.exception
-    shown = words(app)
-    assert "http://" not in shown
-    assert r"\<script\>" in shown
-    assert r"\!\[x\]" in shown
-    assert r"The \[server\]" in shown
-    assert "Grader (Multi-turn · Free response): too slow" in shown
+    text = words(app)
+    assert "http://" not in text
+    assert r"\<script\>" in text
+    assert r"\!\[x\]" in text
+    assert r"The \[server\]" in text
+    assert "Grader (Multi-turn · Free response): too slow" in text
     assert [m.value for m in app.metric][2].startswith("$0.25")
 
 
 def test_a_consultation_that_broke_off_goes_on_and_says_what_was_not_paid_for_again(open_page: Open) -> None:
     """The server forgets it, as when it is started again: it is taken up from its journal by its address."""
-    said = iter(["Where does it hurt?", "Since when?"])
-    with running(lambda body: next(said, None) or Reply("…", delay_s=60.0)) as provider:
+    replies = iter(["Where does it hurt?", "Since when?"])
+    with running(lambda body: next(replies, None) or Reply("…", delay_s=60.0)) as provider:
         case = cases_of("library")[0]
         campaign = Campaign(
             beside_rules("openai/mine"),
@@ -321,16 +321,16 @@ def test_a_consultation_that_broke_off_goes_on_and_says_what_was_not_paid_for_ag
         provider.script = lambda body: "**Final Diagnosis:** Gout"
         app = open_page("live", trial=session.key)
         assert trouble(app) == []
-        assert "This consultation broke off before its end." in words(app)
-        finish(button(app, "Go on with it").click().run())
+        assert "This consultation was interrupted." in words(app)
+        finish(button(app, "Resume").click().run())
         assert trouble(app) == []
-        assert "2 replies were given before, and not paid for again." in words(app)
-        assert "no longer asked for" not in words(app)
+        assert "2 replies were reused, and not paid for again." in words(app)
+        assert "cannot be reused" not in words(app)
         assert len(provider.requests) == 3 + 2
         stopped = start_consultation(one_case(campaign, case))
         stopped.stop()
         stopped.join(30)
         in_the_air = len(provider.requests) - (3 + 2)
         live_sessions.remember(stopped, case)
-        finish(button(open_page("live", trial=stopped.key), "Go on with it").click().run())
+        finish(button(open_page("live", trial=stopped.key), "Resume").click().run())
         assert len(provider.requests) == 3 + 2 + in_the_air + 2

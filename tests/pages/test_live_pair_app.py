@@ -26,7 +26,7 @@ Open = Callable[..., AppTest]
 
 
 def store_one(name: str, number: int = 1, **header: Any) -> None:
-    """Store one consultation on case ``number``, as the server of another day held it."""
+    """Store one finished consultation on case ``number``."""
     store = Store()
     given = {"cases": [a_case(number)], "trials": 1, "source": "live", **header}
     trial = a_trial(a_stream(name), trial_id=name, run_id=f"of-{name}", case_key=f"ours/{number}")
@@ -49,14 +49,13 @@ def offered(monkeypatch: pytest.MonkeyPatch) -> dict[str, Callable[[], bytes]]:
 
 
 def heads(app: AppTest) -> list[str]:
-    """Return what stands above either chat."""
     return [head.value for head in app.subheader if head.value not in ("Differential", "Diagnosis")][:2]
 
 
-def shown(app: AppTest) -> tuple[str, str]:
-    """Return what the address says is shown, left and right."""
-    left, right = (app.query_params[name] for name in ("trial", "beside"))
-    return (left[0] if isinstance(left, list) else left, right[0] if isinstance(right, list) else right)
+def trials_in_url(app: AppTest) -> tuple[str, str]:
+    """Return the trials in the URL, left and right."""
+    first, second = (app.query_params[name] for name in ("trial", "beside"))
+    return (first[0] if isinstance(first, list) else first, second[0] if isinstance(second, list) else second)
 
 
 def at_once(app: AppTest) -> AppTest:
@@ -86,7 +85,7 @@ def test_playing_a_pair_again_keeps_its_address_and_what_can_be_taken_away(
     app = button(open_page("live", trial="a", beside="b"), "Play again").click().run()
     assert has_button(app, "Pause")
     assert heads(app) == [r"openai\/a", r"openai\/b"]
-    assert shown(at_once(app)) == ("a", "b")
+    assert trials_in_url(at_once(app)) == ("a", "b")
     assert trouble(app) == []
     assert b"A lump on my NECK." in offered["anamnesis-a-beside-b.md"]()
     assert len(app.chat_message) == 2 * 3
@@ -101,7 +100,7 @@ def test_two_doctors_meet_one_patient(open_page: Open) -> None:
         app.text_input(key="live_base_url").set_value(provider.base_url).run()
         assert app.selectbox(key="live_patient").options[0] == "Default: openai/mine (the doctor’s own model)"
         button(app, "Start both consultations").click().run()
-        sessions = [live_sessions._sessions()[key].session for key in shown(app)]
+        sessions = [live_sessions._sessions()[key].session for key in trials_in_url(app)]
         for session in sessions:
             session.stop()
             session.join(30)
@@ -133,7 +132,7 @@ def test_nothing_stands_beside_itself_and_what_is_not_stored_is_said(database: P
     assert len(app.chat_message) == 3
     assert "Both at a glance" not in words(app)
     app = open_page("live", trial="a", beside="nobody")
-    assert [info.value for info in app.info] == ["The consultation beside this one is not stored here."]
+    assert [info.value for info in app.info] == ["The second consultation is not stored here."]
     assert len(app.chat_message) == 3
 
 
@@ -142,7 +141,7 @@ def test_two_cases_beside_each_other_are_said_not_to_compare(database: Path, ope
     store_one("b", 2)
     app = open_page("live", trial="a", beside="b")
     assert "different cases" in words(app)
-    assert [e.label for e in app.expander].count("The case as the patient holds it") == 2
+    assert [e.label for e in app.expander].count("The case as the patient knows it") == 2
     store_one("c", doctor="openai/b")
     assert "different cases" not in words(open_page("live", trial="a", beside="c"))
 
@@ -175,9 +174,9 @@ def test_a_consultation_under_way_leads_to_its_fork_and_a_stopped_one_is_taken_a
     app = open_page("live")
     app.selectbox(key="live_case").set_value("library/cardiology-2").run()
     button(app, "Start the consultation").click().run()
-    (held,) = live_sessions._sessions().values()
-    while held.session.running and held.session.messages < 2:  # meanwhile nobody looks
-        held.session.join(0.05)
+    (watched,) = live_sessions._sessions().values()
+    while watched.session.running and watched.session.messages < 2:  # without redrawing the page
+        watched.session.join(0.05)
     assert len(app.run().chat_message) >= 2
     assert "Fork from here" in [link.proto.label for link in app.get("page_link")]
     assert not offered

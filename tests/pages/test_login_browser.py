@@ -73,7 +73,7 @@ def test_people_sign_in_and_find_what_is_theirs(
     expect(ada.get_by_role("button", name=re.compile("Pause|Play again"))).to_be_visible()
 
     nobody = entered(browser, address, sign_in, "someone@else.example")
-    expect(nobody.get_by_text("nobody has let you in yet")).to_be_visible()
+    expect(nobody.get_by_text("have no access yet")).to_be_visible()
     nobody.get_by_role("button", name="Sign out").click()
     expect(nobody.get_by_role("button", name="Sign in")).to_be_visible()
     log = (tmp_path / "anamnesis.audit.jsonl").read_text()

@@ -59,13 +59,13 @@ def test_nothing_in_a_text_becomes_markup(text: str) -> None:
 @given(TEXTS)
 def test_every_letter_of_a_text_is_still_there(text: str) -> None:
     tokens = flat(MARKDOWN.parse(look.plain(text)))
-    shown = "".join(token.content for token in tokens if token.type == "text")
+    visible = "".join(token.content for token in tokens if token.type == "text")
 
     def bare(words: str) -> str:
-        kept = words.replace("\0", "").replace("\ufffd", "").replace("*", "").replace(look._BREAK, "")
-        return "".join(kept.split())
+        stripped = words.replace("\0", "").replace("\ufffd", "").replace("*", "").replace(look._BREAK, "")
+        return "".join(stripped.split())
 
-    assert bare(shown) == bare(in_order(text))
+    assert bare(visible) == bare(in_order(text))
 
 
 def test_what_turns_the_reading_order_around_is_seen() -> None:

@@ -37,9 +37,9 @@ def share_right(asked, of: Annotated[Literal["all", "vignette"], "Which answers.
     for score in scores:
         if of in ("all", score.format):
             groups.setdefault((score.model, score.format), []).append(score)
-    for (model, format_), held in groups.items():
-        right, counted = sum(s.correct for s in held), sum(s.counted for s in held)
-        yield Row({"model": model, "format": format_}, right / counted, n=len(held))
+    for (model, format_), of_group in groups.items():
+        right, counted = sum(s.correct for s in of_group), sum(s.counted for s in of_group)
+        yield Row({"model": model, "format": format_}, right / counted, n=len(of_group))
 
 
 SECTIONS = (Section("Right at all", share_right, controls=("of",), place="format"),)

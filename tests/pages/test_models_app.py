@@ -42,9 +42,9 @@ def test_a_model_is_added_tested_and_offered_for_every_seat(open_page: Open, own
     with running(lambda body: "Good morning, I am well.") as provider:
         app = add(open_page("models"), provider.base_url, "mine-8b", "mine", KEY)
         assert trouble(app) == []
-        said = words(app).replace("\\", "")
-        assert "server/mine" in said
-        assert "yes: Good morning, I am well." in said
+        text = words(app).replace("\\", "")
+        assert "server/mine" in text
+        assert "yes: Good morning, I am well." in text
         assert {request.key for request in provider.requests} == {KEY}
         assert {body["model"] for body in provider.bodies} == {"mine-8b"}
     entry = tomllib.loads(own_models.read_text())["models"]["server/mine"]
@@ -112,4 +112,4 @@ def test_a_model_that_everybody_can_have_is_fetched_by_a_button(
     assert trouble(app) == []
     live = open_page("live", doctor="hf/smollm2-135m")
     assert live.selectbox(key="live_doctor").value == "hf/smollm2-135m"
-    assert "Get SmolLM2-135M-Instruct" not in [one.label for one in live.button]
+    assert "Get SmolLM2-135M-Instruct" not in [button.label for button in live.button]

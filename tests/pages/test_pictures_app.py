@@ -63,7 +63,7 @@ def test_an_address_is_text_and_a_case_without_picture_has_none(skin: list[Case]
 
     assert (trouble(app), shown(app)) == ([], [])
     assert ADDRESS in told(app)
-    assert "only its address is known, which is never fetched" in words(app)
+    assert "only its address is known; pictures are never downloaded" in words(app)
     assert "Picture is missing" in words(app)
     app = open_page("data", dataset="skin", case="skin/c3")
     assert (trouble(app), shown(app)) == ([], [])
@@ -181,7 +181,7 @@ def test_a_transcript_says_whether_the_doctor_was_shown_them(skin: list[Case], o
     app = open_page("transcripts", trial="with/skin/c1/0")
     assert trouble(app) == []
     assert len(shown(app)) == 2
-    assert "the doctor of this trial was shown them" in words(app)
+    assert "the doctor of this trial saw them" in words(app)
     app = open_page("transcripts", trial="without/skin/c1/0")
     assert "this trial was played without them" in words(app)
 

@@ -19,7 +19,7 @@ from core.live.session import Session
 from core.store.database import Store
 from core.store.queries.runs import header_of, runs
 from pages.kit import sessions as live_sessions
-from pages.kit.sessions import Shown
+from pages.kit.sessions import WatchedSession
 from tests.core.store.builders import a_call, a_stream
 from tests.support.fake_provider import FakeProvider, running
 from tests.support.pages import button, run_until, trouble, words
@@ -93,7 +93,7 @@ def test_live_shows_it_folded_while_it_is_thought_and_afterwards(open_page: Open
     session = Session(key="thinks", title="a case")
     session.events = [a_call("c1", reasoning=THOUGHT), *a_stream()[:2]]
     session.events[2] = session.events[2].model_copy(update={"call_id": "c1"})
-    live_sessions._sessions()["thinks"] = Shown(session, None, "thinks")
+    live_sessions._sessions()["thinks"] = WatchedSession(session, None, "thinks")
     app.run()
     assert folds(app) == [FOLD]
 

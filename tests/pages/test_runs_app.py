@@ -22,6 +22,7 @@ from core.jobs.plan import find_header
 from core.jobs.progress import is_running
 from core.journal import TrialLine, journal_path, read_lines
 from core.store.database import Store
+from pages.kit.look import plain
 from tests.core.store.builders import a_case, a_header, a_stream, a_trial, as_released, write_journal
 from tests.support.campaigns import await_end, full, metrics, run_ids, stop_all
 from tests.support.fake_provider import running
@@ -163,8 +164,10 @@ def test_a_model_that_is_not_known_is_said_once_and_cannot_start(open_page: Open
 def test_a_persona_of_the_reference_patient_is_refused_in_a_sentence_before_anything_starts(open_page: Open) -> None:
     app = small(open_page("runs"), 2, 1)
     app.selectbox(key="runs_temperament").set_value("anxious").run()
-    button(app, START).click().run(timeout=120)
-    assert trouble(app) == ["The reference patient plays no persona: choose a model for the patient, or no persona."]
+    assert plain("The reference patient plays no persona: choose a model for the patient, or no persona.") in [
+        warning.value for warning in app.warning
+    ]
+    assert not has_button(app, START)
     assert run_ids() == []
 
 
@@ -212,8 +215,8 @@ def test_the_seats_show_the_cast_of_the_study_and_a_sample_is_offered_first(open
     assert trouble(app) == []
     label = app.selectbox(key="runs_patient").options[0]
     assert label == "Default: openai/gpt-4o (as in run first of openai/a)"
-    shown = words(app).replace("\\", "").replace("\u200b", "")
-    assert "patient: openai/gpt-4o (as in run first of openai/a, at http://127.0.0.1:9/v1)" in shown
+    text = words(app).replace("\\", "").replace("\u200b", "")
+    assert "patient: openai/gpt-4o (as in run first of openai/a, at http://127.0.0.1:9/v1)" in text
     assert not button(app, START).disabled
     part = next(group for group in app.get("button_group") if group.key == "runs_part")
     assert part.value == "sample"
@@ -231,19 +234,19 @@ def test_a_run_is_stopped_and_resumed(open_page: Open) -> None:
     run_until(app, lambda a: has_button(a, "Resume"), 30)
     assert not is_running(run_id)
     assert "Stopped:" in words(app)
-    kept = _finished(run_id)
-    assert len(kept) < 3000
+    before = _finished(run_id)
+    assert len(before) < 3000
     button(app, "Resume").click().run(timeout=120)
     run_until(app, lambda a: has_button(a, "Stop"))
     assert trouble(app) == []
     assert "Running:" in words(app)
     assert run_ids() == [run_id]
     deadline = time.monotonic() + 30
-    while len(_finished(run_id)) <= len(kept):
+    while len(_finished(run_id)) <= len(before):
         assert time.monotonic() < deadline
         time.sleep(0.2)
     finished = _finished(run_id)
-    assert finished[: len(kept)] == kept
+    assert finished[: len(before)] == before
     assert len(set(finished)) == len(finished)
 
 
@@ -288,21 +291,21 @@ def test_a_run_that_waits_for_a_batch_says_since_when_and_what_it_will_take(open
     header = a_header("run-a", [a_case(1)], doctor="openai/a", trials=3)
     write_journal(Store().journals, "run-a", header, a_trial(trial_id="run-a/0", run_id="run-a"))
     waits = "waiting for a batch since 2026-11-23 17:34 UTC: 2 of 4 requests done"
-    told = {"at": time.time() + 60, "done": 1, "planned": 3, "done_here": 0, "started_at": time.time() - 60}
-    told |= {"words": waits, "trouble": "", "batch": {"since": 0.0, "done": 2, "of": 4, "words": waits}}
-    told |= {"forecast": "By what the first 3 of 60 took: about 80 calls, 900 tokens, $1.00 in all."}
+    status = {"at": time.time() + 60, "done": 1, "planned": 3, "done_here": 0, "started_at": time.time() - 60}
+    status |= {"words": waits, "trouble": "", "batch": {"since": 0.0, "done": 2, "of": 4, "words": waits}}
+    status |= {"forecast": "By what the first 3 of 60 took: about 80 calls, 900 tokens, $1.00 in all."}
     with progress.running("run-a") as stop_file:
         path, fresh = stop_file.with_name("status.json"), time.time() + 60
-        path.write_text(json.dumps(told))
+        path.write_text(json.dumps(status))
         os.utime(path, (fresh, fresh))
         app = open_page("runs")
         assert trouble(app) == []
-        said = words(app).replace("\\", "")
-        assert "Waiting: 1 of 3 trials;" in said
-        assert waits in said
-        assert "By what the first 3 of 60 took: about 80 calls" in said
+        text = words(app).replace("\\", "")
+        assert "Waiting: 1 of 3 trials;" in text
+        assert waits in text
+        assert "By what the first 3 of 60 took: about 80 calls" in text
         elsewhere = open_page("data")
-        assert any(waits in one.proto.label.replace("\\", "") for one in elsewhere.get("page_link"))
+        assert any(waits in page_link.proto.label.replace("\\", "") for page_link in elsewhere.get("page_link"))
 
 
 def test_a_run_is_named_tagged_noted_and_deleted(open_page: Open, database: Path) -> None:
@@ -319,7 +322,7 @@ def test_a_run_is_named_tagged_noted_and_deleted(open_page: Open, database: Path
     assert "Short prompt" in words(app)
     assert "Ten questions at most" in words(app).replace("\\", "")
     assert app.dataframe[0].value["Name"].tolist() == ["Short prompt"]
-    assert "With it go 2 trials" in words(app)
+    assert "Deleted with it: 2 trials" in words(app)
     button(app, "Delete for good").click().run()
     assert trouble(app) == []
     assert "No run yet." in words(app)

@@ -73,7 +73,7 @@ def reading_figure() -> go.Figure:
 @pytest.mark.usefixtures("server")
 @pytest.mark.parametrize("first", [RUNNER, OTHER, VIEWER, ADMIN])
 def test_visitors_with_different_rights_never_share_a_private_row(first: str) -> None:
-    """Whoever looks first fills the caches; all others look at the same state of the store afterwards, twice."""
+    """The first visitor fills the caches; all visitors then read the same state of the store twice."""
     people = [first, *(name for name in (RUNNER, OTHER, VIEWER, ADMIN) if name != first)]
     for name in people * 2:
         with access.acting(access.person(name)):
@@ -121,7 +121,7 @@ def remembered(key: str) -> str:
     ids=lambda value: type(value).__name__,
 )
 def test_what_cannot_be_written_is_drawn_every_time(hidden: object) -> None:
-    """What has no contents of its own to write, or answers differently at another time, tells no figure."""
+    """Objects that cannot be pickled by content, or that change over time, are no cache key of a figure."""
 
     def maker(handle: object) -> Callable[[bool], go.Figure]:
         return lambda dark: go.Figure().update_layout(title=str(handle))
@@ -221,7 +221,7 @@ def test_a_figure_depends_on_nothing_that_its_digest_does_not_hold(
         name = f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', '')}"
         if name in PER_PROCESS:
             continue
-        assert not any(value is one for one in CHANGING), way
+        assert not any(value is changing for changing in CHANGING), way
         assert not isinstance(value, CACHED_FUNCTION), way
         assert getattr(value, "__module__", None) != "pages.kit.cached", way
         assert not hasattr(value, "__wrapped__") or isinstance(value, functools._lru_cache_wrapper), way
@@ -231,8 +231,8 @@ def test_a_function_that_reads_the_store_or_the_visitor_would_be_found() -> None
     def chart(dark: bool) -> go.Figure:
         return reading_figure()
 
-    found = [value for _, value in read_by(chart.__code__, globals(), "", set())]
-    assert ask in found
+    values = [value for _, value in read_by(chart.__code__, globals(), "", set())]
+    assert ask in values
 
     def other(dark: bool) -> go.Figure:
         return go.Figure().update_layout(title=st.session_state.get("name"))

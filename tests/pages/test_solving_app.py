@@ -74,10 +74,10 @@ def accuracy(app: AppTest) -> dict[str, Any]:
 def test_a_solver_is_asked_by_a_button(stored: Store, open_page: Open) -> None:
     app = open_page("history", **COURSE)
     assert trouble(app) == []
-    assert "No solver was asked about these conversations yet." in words(app)
+    assert "No solver has answered on these conversations yet." in words(app)
     assert {m.label: m.value for m in app.metric}["Conversations to solve"] == "2"
     button(app, "Ask the solver").click()
-    run_until(app, lambda app: not has_button(app, "Stop") and "No solver was asked" not in words(app))
+    run_until(app, lambda app: not has_button(app, "Stop") and "No solver has answered" not in words(app))
     assert "of 2 conversations" in words(app)
     assert trouble(app) == []
     assert accuracy(app)["openai/a"]["x"] == [0, 20, 40, 60, 80, 100]

@@ -167,7 +167,7 @@ def test_back_to_the_list_is_back_to_its_page(filled: Store, open_page: Open) ->
 
 def test_a_conversation_outside_the_filter_is_still_read(filled: Store, open_page: Open) -> None:
     app = open_page("transcripts", trial="run/4/0", transcripts_specialties="Cardiology")
-    assert "Not among those found" in words(app)
+    assert "Not in the list" in words(app)
     assert "trial 1" in words(app)
     assert button(app, "Next").disabled
 

@@ -116,4 +116,4 @@ def test_messages_for_developers_are_not_obeyed(address: str) -> None:
         with tab(address, RUNNER) as again:
             labels = {label for _, label in again.look("live", {"trial": trial}).widgets.values()}
         assert {"Pause", "Stop"} <= labels, "the consultation is still known, and goes on"
-        assert "Go on with it" not in labels, "else it would be begun, and paid for, a second time"
+        assert "Resume" not in labels, "else it would be begun, and paid for, a second time"

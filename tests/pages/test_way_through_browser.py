@@ -82,7 +82,7 @@ def test_from_the_first_page_to_an_own_models_verdict_in_six_clicks(visitors: Vi
         settle(page)
         assert not scrolls_sideways(page), theme
     press(page, "New consultation")
-    expect(page.get_by_text("Watched before")).to_be_visible()
+    expect(page.get_by_text("Recent consultations")).to_be_visible()
     assert "trial=" not in page.url
     assert not scrolls_sideways(page)
     for trouble in ("stException", "stAlertContentError"):

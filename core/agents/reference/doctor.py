@@ -1,7 +1,7 @@
-"""The reference doctor: asks for the topics of a history in turn, and names the disease that fits the findings best.
+"""The reference doctor: asks about the topics of a history in order, and names the disease that fits the findings best.
 
-It knows data/knowledge and what it is shown or told, and never sees the case or its answer. It says that the machine
-works, and is not made for care.
+It knows data/knowledge and the dialogue or text, and never sees the case or its answer. It shows that the program
+works and is not for care.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.agents.base import at_once
-from core.asking.scene import Dialogue, Material, Question, Saying, Scene
+from core.asking.scene import AgentOutput, Dialogue, Material, Question, Scene
 from core.case import Sex
 from core.knowledge.base import Disease, knowledge
 from core.text.demographics import read_demographics
@@ -32,7 +32,7 @@ COMPLAINT = (
     "Have you had any other symptoms?",
     "What other symptoms have you had or not had?",
 )
-"""What is asked of the complaint, in this order."""
+"""Questions about the complaint, in this order."""
 BACKGROUND = (
     "Do you take any medication, and do you have any allergies?",
     "Have you had any illnesses or operations in the past?",
@@ -40,28 +40,28 @@ BACKGROUND = (
     "Do you smoke or drink alcohol?",
     "What is your work, and have you traveled or been near anyone who is ill?",
 )
-"""What is asked after that, in an order that the trial's seed gives."""
+"""Questions after those, in an order drawn with the trial's seed."""
 SURE = 0.92
 """Posterior of the leading disease at which the doctor stops asking."""
 _LEAST_QUESTIONS = len(COMPLAINT)
-_SAID_AGE = re.compile(
+_AGE_REPLY = re.compile(
     rf"(?:I'm|I am|he is|she is|my [\w ]+ is) (\d+|{'|'.join(NUMBERS)})(?: years old)?(?=[.,]| and\b)", re.IGNORECASE
 )
-"""How an age in years is said in reply to the question for it."""
+"""An age in years in the reply to the question about it."""
 LEAD_INS = ("", "", "", "Thank you. ", "I see. ", "All right. ", "Understood. ")
 
 _TEMPER = 0.8
-"""Findings of one disease come together, so each counts a little less than if it were independent."""
+"""Weight of each finding: findings of one disease are not independent, so each counts a little less."""
 _PREVALENCE_STEP = 1.8
-"""One step of ``prevalence`` makes a disease this many times as likely before anything is known."""
+"""Each step of ``prevalence`` multiplies the prior odds of a disease by this factor."""
 _OWN_SPECIALTY = 3.0
-"""A doctor who is told a specialty expects its diseases this many times as often as others."""
+"""Factor on the prior odds of the diseases of the doctor's specialty."""
 _FLOOR, _CEILING = 0.003, 0.985
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What is known of a patient: findings (present or absent), age in years, sex."""
+    """Evidence about a patient: findings (present or absent), age in years, sex."""
 
     findings: Mapping[str, bool]
     age: float | None = None
@@ -69,21 +69,18 @@ class Evidence:
 
 
 def evidence_of(text: str) -> Evidence:
-    """Return the evidence in a text."""
     return Evidence(recogniser().read(text), *read_demographics(text))
 
 
 class ReferenceDoctor:
-    """A fixed interview, and naive Bayes over the findings that come out."""
+    """A fixed interview, and naive Bayes over its findings."""
 
     name = "reference/bayes"
 
-    def ask(self, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
-        """Ask the next question, or conclude."""
+    def ask(self, scene: Scene, dialogue: Dialogue) -> AsyncIterator[AgentOutput]:
         return at_once("doctor", "dialogue", self._next_message(scene, dialogue))
 
-    def answer(self, scene: Scene, material: Material, question: Question) -> AsyncIterator[Saying]:
-        """Answer from the evidence in what is shown."""
+    def answer(self, scene: Scene, material: Material, question: Question) -> AsyncIterator[AgentOutput]:
         if material.text is not None:
             evidence = evidence_of(material.text)
         else:
@@ -91,44 +88,45 @@ class ReferenceDoctor:
         return at_once("doctor", "answer", verdict(scene, evidence, question))
 
     def differential(self, scene: Scene, dialogue: Dialogue) -> tuple[tuple[str, float], ...]:
-        """Return the five likeliest diseases after the dialogue."""
         return differential(evidence_of_dialogue(dialogue), scene)
 
     def _next_message(self, scene: Scene, dialogue: Dialogue) -> str:
         rng = random.Random(f"{scene.seed}:{len(dialogue)}:doctor")
         evidence = evidence_of_dialogue(dialogue)
-        asked = [turn.text for turn in dialogue if turn.role == "doctor"]
-        left = questions_left(scene, asked)
-        if (evidence.age is None or evidence.sex is None) and not any(DEMOGRAPHICS_QUESTION in text for text in asked):
-            left = [DEMOGRAPHICS_QUESTION, *left]
+        messages = [turn.text for turn in dialogue if turn.role == "doctor"]
+        questions = questions_left(scene, messages)
+        if (evidence.age is None or evidence.sex is None) and not any(
+            DEMOGRAPHICS_QUESTION in text for text in messages
+        ):
+            questions = [DEMOGRAPHICS_QUESTION, *questions]
         name, probability = differential(evidence, scene)[0]
-        if not left or (probability >= SURE and len(asked) > _LEAST_QUESTIONS):
+        if not questions or (probability >= SURE and len(messages) > _LEAST_QUESTIONS):
             return f"**Final Diagnosis:** {name}"
-        return rng.choice(LEAD_INS) + left[0]
+        return rng.choice(LEAD_INS) + questions[0]
 
 
-def questions_left(scene: Scene, asked: list[str]) -> list[str]:
-    """Return the questions of the interview that are in none of the messages, in order."""
+def questions_left(scene: Scene, messages: list[str]) -> list[str]:
+    """Return the questions of the interview that no message contains, in order."""
     background = random.Random(f"{scene.seed}:interview").sample(BACKGROUND, len(BACKGROUND))
-    return [question for question in (*COMPLAINT, *background) if not any(question in text for text in asked)]
+    return [question for question in (*COMPLAINT, *background) if not any(question in text for text in messages)]
 
 
 def evidence_of_dialogue(dialogue: Dialogue, examination: str = "") -> Evidence:
-    """Return the evidence in what the patient said, and in an examination.
+    """Return the evidence in the patient's messages and in an examination.
 
-    What was said to the question for age and sex is read first: elsewhere a patient speaks of other people, too.
+    The reply to the question about age and sex is read first: other messages may state the age of other people.
     """
-    own = [reply.text for question, reply in pairwise(dialogue) if DEMOGRAPHICS_QUESTION in question.text]
-    said = [turn.text for turn in dialogue if turn.role == "patient"]
-    evidence = evidence_of(" ".join([*own, *said, examination]))
-    age = _SAID_AGE.match(own[0]) if own and evidence.age is None else None
+    demographics = [reply.text for question, reply in pairwise(dialogue) if DEMOGRAPHICS_QUESTION in question.text]
+    replies = [turn.text for turn in dialogue if turn.role == "patient"]
+    evidence = evidence_of(" ".join([*demographics, *replies, examination]))
+    age = _AGE_REPLY.match(demographics[0]) if demographics and evidence.age is None else None
     if age is not None:
         evidence = replace(evidence, age=NUMBERS.get(age[1].lower()) or float(age[1]))
     return evidence
 
 
 def differential(evidence: Evidence, scene: Scene) -> tuple[tuple[str, float], ...]:
-    """Return the five likeliest diseases, each with its probability."""
+    """Return the five likeliest diseases, each with its probability (0 to 1)."""
     weights = log_weights(evidence, scene.specialty)
     scaled = np.exp(weights - weights.max())
     posterior = scaled / scaled.sum()
@@ -147,12 +145,14 @@ def verdict(scene: Scene, evidence: Evidence, question: Question) -> str:
 
 
 def _choose(scene: Scene, evidence: Evidence, choices: tuple[str, ...]) -> str:
-    """Return the likeliest choice; one of which nothing is known counts as an average disease."""
+    """Return the likeliest choice; a choice that the knowledge base lacks counts as an average disease."""
     weights, diseases = log_weights(evidence, scene.specialty), knowledge().diseases
     unknown = float(np.logaddexp.reduce(weights) - np.log(len(weights)))
     rows = {disease.id: row for row, disease in enumerate(diseases)}
-    known = {choice: knowledge().disease(choice) for choice in choices}
-    scores = {choice: float(weights[rows[disease.id]]) if disease else unknown for choice, disease in known.items()}
+    known_diseases = {choice: knowledge().disease(choice) for choice in choices}
+    scores = {
+        choice: float(weights[rows[disease.id]]) if disease else unknown for choice, disease in known_diseases.items()
+    }
     best = max(scores.values())
     tied = [choice for choice in choices if scores[choice] >= best - 1e-9]
     return random.Random(f"{scene.seed}:choice").choice(tied)
@@ -169,7 +169,7 @@ def log_weights(evidence: Evidence, specialty: str = "") -> NDArray[np.float64]:
 
 @functools.cache
 def _likely(finding: str) -> NDArray[np.float64]:
-    """Return P(finding | disease), of shape (diseases,): that in anybody where the disease does not say."""
+    """Return P(finding | disease), of shape (diseases,); a disease without a figure has that of any patient."""
     base = knowledge().finding[finding].base
     likely = [disease.findings.get(finding, base) for disease in knowledge().diseases]
     return np.clip(np.array(likely, dtype=np.float64), _FLOOR, _CEILING)
@@ -179,7 +179,7 @@ def _prior(disease: Disease, evidence: Evidence, specialty: str) -> float:
     """Return the log weight of a disease by how common it is, the doctor's specialty, and age and sex."""
     weight = disease.prevalence * np.log(_PREVALENCE_STEP) + (disease.specialty == specialty) * np.log(_OWN_SPECIALTY)
     if evidence.age is not None:
-        # 0 within the usual ages, falling with the distance down to log(0.005)
+        # 0 within the usual ages; falls with the distance, at most to log(0.005)
         low, high = disease.age
         distance = max(0.0, (low - evidence.age) / max(2.0, 0.4 * low), (evidence.age - high) / max(2.0, 0.3 * high))
         weight += max(-(distance**2) - 0.5 * distance, np.log(0.005))

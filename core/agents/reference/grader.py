@@ -1,4 +1,4 @@
-"""The reference grader and summariser: rules and names instead of a model, real baselines without key or network."""
+"""The reference grader and summariser: rules and disease names instead of a model, without key or network."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 
 from core.agents.base import Judgement, at_once
 from core.agents.grader import named_in_list, special_verdict
-from core.asking.scene import Saying
+from core.asking.scene import AgentOutput
 from core.case import Case
 from core.events import Called, Token
 from core.knowledge.base import knowledge
@@ -14,12 +14,11 @@ from core.text.extraction import extract_by_rule, names_answer
 
 
 class ReferenceGrader:
-    """Grades by normalised names, the case's and the knowledge's synonyms, and subtype links."""
+    """Grades by normalised names, by synonyms of the case and of the knowledge base, and by subtypes."""
 
     name = "reference/names"
 
     async def grade(self, case: Case, response: str) -> AsyncIterator[Token | Called | Judgement]:
-        """Judge one free response."""
         extracted = extract_by_rule(response, knowledge())
         special = special_verdict(extracted)
         if special is not None:
@@ -29,12 +28,11 @@ class ReferenceGrader:
         yield Judgement("frq", extracted, "correct" if fits else "incorrect")
 
     async def read(self, case: Case, response: str) -> AsyncIterator[Token | Called | Judgement]:
-        """Extract alone; a refusal in words it does not claim."""
+        """Extract only; the rules do not recognise refusals in words."""
         extracted = extract_by_rule(response, knowledge())
         yield Judgement("frq", extracted, special_verdict(extracted) or "ungradable")
 
     async def grade_top3(self, case: Case, response: str) -> AsyncIterator[Token | Called | Judgement]:
-        """Judge up to three listed diagnoses."""
         names = named_in_list(response)
         if not names:
             yield Judgement("frq_top3", None, "no_diagnosis")
@@ -44,11 +42,10 @@ class ReferenceGrader:
 
 
 class ReferenceSummariser:
-    """Frames the patient's lines as quotations in the third person: nothing is added and nothing left out."""
+    """Quotes the patient's messages in one paragraph, word for word."""
 
     name = "reference/quotes"
 
-    def summarise(self, lines: Sequence[str]) -> AsyncIterator[Saying]:
-        """Return the lines as one paragraph about the patient."""
+    def summarise(self, lines: Sequence[str]) -> AsyncIterator[AgentOutput]:
         text = "The patient says: " + " ".join(f"“{line.strip()}”" for line in lines)
         return at_once("summariser", "summarise", text)

@@ -1,9 +1,9 @@
-"""The reference patient: answers a question by its topic, or by the words that it shares with what is known.
+"""The reference patient: answers a question by its topic, or with the fact that shares most words with it.
 
-A case of the library has an answer to each topic of a history (data/cases/lay_answers.toml). For any other case the
-patient's profile, or the sentences of the vignette's history, stand in for them. A part of a question that names no
-topic ("any fever?") is answered with the fact that holds most of its words. The patient puts no "yes" or "no" before a
-fact and denies nothing that the case does not deny: where the case is silent, it does not know.
+A library case has an answer to each topic of a history (data/cases/lay_answers.toml). For other cases the profile, or
+the sentences of the vignette's history, take their place. A part of a question without a topic ("any fever?") gets the
+fact that contains most of its words. The patient puts no "yes" or "no" before a fact and denies nothing that the case
+does not deny: if the case is silent, the patient does not know.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import re
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from core.agents.base import at_once, what_patient_holds
-from core.asking.scene import Dialogue, Held, Saying, Scene
+from core.agents.base import at_once, patient_knowledge
+from core.asking.scene import AgentOutput, Dialogue, PatientKnowledge, Scene
 from core.case import Fact
 from core.datasets.library import UNKNOWN, lay_answers, library
 from core.text.demographics import read_demographics
@@ -26,15 +26,15 @@ from core.text.sections import divided, sentences
 from core.text.vocabulary import Words, cues
 
 NOT_SURE = ("I'm not sure about that.", "I don't know about that.", "I'm really not sure.")
-"""What says neither yes nor no, at the beginning of a reply."""
+"""Beginnings of a reply that says neither yes nor no."""
 ALL_TOLD = "No, I think that's everything."
 NOTHING_KNOWN = "I don't know."
 _ASKS_BACK = ("Could you ask me in another way?", "What exactly would you like to know?")
 _OPENINGS = ("", "", "Hello, doctor. ", "Well, doctor. ", "Thank you for seeing me. ")
 _ENOUGH = 0.6
-"""Share of the telling words of a question that a fact must hold to be the answer."""
-_SPEAKS_FROM = 8.0
-"""Below this age (years) a child does not speak for itself."""
+"""Share of a question's content words that a fact must contain to be the answer."""
+_MIN_SPEAKING_AGE = 8.0
+"""Age in years from which patients speak for themselves."""
 
 _OF_TAXONOMY = {
     "person": ("age", "sex"),
@@ -52,7 +52,7 @@ _OF_TAXONOMY = {
     "since": ("onset", "suddenness"),
     "character": ("character",),
 }
-"""Topics by the names that they have in data/knowledge/topics.toml."""
+"""This module's topics → their names in data/knowledge/topics.toml."""
 _OTHER_WORDS = {
     "opening": r"brings? you|(?:what|how) can i (?:do|help)|what(?: is|'s| seems to be) (?:wrong|the (?:matter|problem|"
     r"trouble))|(?:main|chief) (?:complaint|problem|concern)|why (?:are you here|have you come)|how are you",
@@ -70,18 +70,18 @@ _OTHER_WORDS = {
     "alcohol": r"\b(?:drinking|recreational|inject\w*)\b",
     "contacts": r"\b(?:abroad|pets?|ill people|around you|near ill)\b",
 }
-"""Further words of a question on a topic, as regular expressions for lower-case text."""
+"""Additional patterns for questions on a topic, for lower-case text."""
 _ORDER = (
     "person", "opening", "more", "family", "allergies", "smoking", "medication", "operations", "alcohol", "birth",
     "intimate", "contacts", "since", "course", "severity", "other", "results", "illness", "where", "character", "life",
 )  # fmt: skip
-"""Of several topics that a part of a question could be on, the first is taken."""
+"""If several topics fit a part of a question, the first counts."""
 _COMPLAINT = ("since", "where", "character", "course", "other")
-"""What is told, one topic after the other, when the patient is asked for more."""
+"""Topics that the patient tells one by one when the doctor asks for more."""
 _OPEN = ("opening", "more", "other")
 """Topics of an open question."""
 _MOST_ANSWERS = 2
-"""Answers that one reply holds at most."""
+"""Maximum number of answers in a reply."""
 _PART = re.compile(r"[,;?.!]|\b(?:and|or)\b", re.IGNORECASE)
 _EMPTY = frozenset(
     map(
@@ -91,17 +91,17 @@ _EMPTY = frozenset(
         "okay new also still since other others there here today kind lot does did get got".split(),
     )
 )
-"""Stems that make a question no more particular."""
+"""Stems that do not make a question more specific."""
 
 
 @dataclass(frozen=True)
-class _Known:
-    """What a patient can answer: topic → answers in turn, and facts by the stems of their words."""
+class _Answers:
+    """A patient's possible answers: topic → answers in order, and facts by the stems of their words."""
 
-    answers: Mapping[str, tuple[str, ...]]
+    by_topic: Mapping[str, tuple[str, ...]]
     facts: tuple[tuple[frozenset[str], str], ...]
     results: tuple[tuple[frozenset[str], str], ...]
-    """What the patient was told of examination and tests."""
+    """Results of examination and tests."""
 
 
 class ReferencePatient:
@@ -109,59 +109,58 @@ class ReferencePatient:
 
     name = "reference/profile"
 
-    def reply(self, held: Held, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
-        """Answer the last message of the dialogue."""
-        return at_once("patient", "dialogue", self._reply(held, scene, dialogue))
+    def reply(self, knowledge: PatientKnowledge, scene: Scene, dialogue: Dialogue) -> AsyncIterator[AgentOutput]:
+        return at_once("patient", "dialogue", self._reply(knowledge, scene, dialogue))
 
-    def _reply(self, held: Held, scene: Scene, dialogue: Dialogue) -> str:
-        known = _known(held)
+    def _reply(self, knowledge: PatientKnowledge, scene: Scene, dialogue: Dialogue) -> str:
+        answers = _answers_of(knowledge)
         rng = random.Random(f"{scene.seed}:{len(dialogue)}:patient")
-        message, said = dialogue[-1].text, " ".join(turn.text for turn in dialogue if turn.role == "patient")
+        message, spoken = dialogue[-1].text, " ".join(turn.text for turn in dialogue if turn.role == "patient")
         question = " ".join(sentence for sentence in sentences(message) if "?" in sentence) or message
         parts = _PART.split(question)
         topics = [topic for topic in dict.fromkeys(map(_topic, parts)) if topic]
-        complaint = known.answers["opening"][0]
-        if not said and set(topics) <= set(_OPEN) and not _facts_in(parts, known):
+        complaint = answers.by_topic["opening"][0]
+        if not spoken and set(topics) <= set(_OPEN) and not _facts_in(parts, answers):
             return rng.choice(_OPENINGS) + complaint
-        replies = [_on_topic(topic, question, known, said) for topic in topics] or _facts_in(parts, known)
+        replies = [_on_topic(topic, question, answers, spoken) for topic in topics] or _facts_in(parts, answers)
         if replies:
-            told = [reply for reply in replies if (reply,) not in _unknown().values()]
-            return " ".join(dict.fromkeys((told or replies)[:_MOST_ANSWERS]))
+            informative = [reply for reply in replies if (reply,) not in _unknown().values()]
+            return " ".join(dict.fromkeys((informative or replies)[:_MOST_ANSWERS]))
         not_sure = rng.choice(NOT_SURE)
-        if any(phrase in said for phrase in NOT_SURE):
+        if any(phrase in spoken for phrase in NOT_SURE):
             return f"{not_sure} {rng.choice(_ASKS_BACK)}"
         return f"{not_sure} What bothers me is this. {complaint}"
 
 
 def _unknown() -> Mapping[str, tuple[str, ...]]:
-    """Return topic → what is said of it where the case is silent."""
+    """Return topic → reply if the case is silent on it."""
     return lay_answers()[UNKNOWN]
 
 
-def _on_topic(topic: str, question: str, known: _Known, said: str) -> str:
-    """Return the next answer on a topic that was not given yet; else the first again, or that everything is told."""
+def _on_topic(topic: str, question: str, possible: _Answers, spoken: str) -> str:
+    """Return the next answer on a topic that the patient has not given yet; otherwise the first, or ``ALL_TOLD``."""
     if topic in _OPEN:
         topics = ("other", "not_noticed") if topic == "other" else ("opening", *_COMPLAINT)
-        untold = (answer for name in topics for answer in known.answers.get(name, ()) if answer not in said)
-        return next(untold, ALL_TOLD)
-    if topic == "results" and (result := _nearest(question, known.results)):
+        unused = (answer for name in topics for answer in possible.by_topic.get(name, ()) if answer not in spoken)
+        return next(unused, ALL_TOLD)
+    if topic == "results" and (result := _nearest(question, possible.results)):
         return result
-    answers = known.answers.get(topic) or _unknown()[topic]
-    return next((answer for answer in answers if answer not in said), answers[0])
+    answers = possible.by_topic.get(topic) or _unknown()[topic]
+    return next((answer for answer in answers if answer not in spoken), answers[0])
 
 
-def _facts_in(parts: Sequence[str], known: _Known) -> list[str]:
-    """Return the facts that parts of a question name by their words, else the results."""
-    found = (_nearest(part, known.facts) or _nearest(part, known.results) for part in parts)
-    return [fact for fact in found if fact]
+def _facts_in(parts: Sequence[str], possible: _Answers) -> list[str]:
+    """Return the facts that parts of a question name; otherwise the results."""
+    nearest = (_nearest(part, possible.facts) or _nearest(part, possible.results) for part in parts)
+    return [fact for fact in nearest if fact]
 
 
 def _nearest(part: str, facts: Iterable[tuple[frozenset[str], str]]) -> str:
-    """Return the fact that holds most words of a part of a question; empty where none holds enough of them."""
-    asked = _stems(part) - _EMPTY
-    shared = [(len(asked & stems), -len(stems), said) for stems, said in facts]
-    most, _, said = max(shared, default=(0, 0, ""))
-    return said if asked and most >= _ENOUGH * len(asked) else ""
+    """Return the fact that contains most words of a part of a question; empty if no fact contains enough."""
+    words = _stems(part) - _EMPTY
+    shared = [(len(words & stems), -len(stems), lay) for stems, lay in facts]
+    most, _, lay = max(shared, default=(0, 0, ""))
+    return lay if words and most >= _ENOUGH * len(words) else ""
 
 
 def _stems(text: str) -> frozenset[str]:
@@ -182,27 +181,27 @@ def _words_of_question() -> tuple[tuple[str, Words, re.Pattern[str]], ...]:
 
 @functools.lru_cache(maxsize=20_000)
 def _topic(part: str) -> str:
-    """Return the topic that a part of a question is on, or nothing."""
+    """Return the topic of a part of a question; empty if it has none."""
     lowered = part.lower()
-    found = (topic for topic, words, others in _words_of_question() if words.are_in(lowered) or others.search(lowered))
-    return next(found, "")
+    topics = (topic for topic, words, others in _words_of_question() if words.are_in(lowered) or others.search(lowered))
+    return next(topics, "")
 
 
 @functools.cache
 def _of_library() -> dict[tuple[Fact, ...], tuple[str, Mapping[str, tuple[str, ...]]]]:
-    """Return the facts that the patient of a library case can tell → its vignette and its answers."""
-    return {what_patient_holds(case).told: (case.vignette, lay_answers()[case.case_key]) for case in library()}
+    """Return the history of each library case → its vignette and its answers."""
+    return {patient_knowledge(case).history: (case.vignette, lay_answers()[case.case_key]) for case in library()}
 
 
 @functools.lru_cache(maxsize=4096)
-def _known(held: Held) -> _Known:
-    results = tuple((_stems(f"{f.key} {f.value} {f.lay}"), f.lay) for f in held.shown if is_sayable(f.lay))
-    facts = held.told or _facts_of_vignette(held)
-    vignette, answers = _of_library().get(held.told, ("", None))
-    if answers is None or held.vignette not in ("", vignette):
+def _answers_of(knowledge: PatientKnowledge) -> _Answers:
+    results = tuple((_stems(f"{f.key} {f.value} {f.lay}"), f.lay) for f in knowledge.findings if is_sayable(f.lay))
+    facts = knowledge.history or _facts_of_vignette(knowledge)
+    vignette, answers = _of_library().get(knowledge.history, ("", None))
+    if answers is None or knowledge.vignette not in ("", vignette):
         answers = _answers_of_facts(facts)
     age_and_sex = " ".join(fact.lay for fact in facts if fact.key in ("age", "sex"))
-    return _Known(
+    return _Answers(
         {**answers, **({"person": (age_and_sex,)} if age_and_sex else {})},
         tuple((_stems(f"{f.key} {f.value} {f.lay}"), f.lay) for f in facts if f.key not in ("age", "sex")),
         results,
@@ -211,7 +210,7 @@ def _known(held: Held) -> _Known:
 
 @functools.cache
 def _words_of_fact() -> tuple[tuple[str, Words, Words], ...]:
-    """Return topic, words of a fact's key, and words of the fact: of the topics that can be told by words."""
+    """Return topic, words of a fact's key, and words of the fact, for topics that words identify."""
     names = [name for topic in _OF_TAXONOMY.values() for name in topic]
     return tuple(
         (topic, Words(cues(*below, of=("key",))), Words(cues(*below, of=("statement", "sentence"), without=names)))
@@ -220,14 +219,14 @@ def _words_of_fact() -> tuple[tuple[str, Words, Words], ...]:
 
 
 def _answers_of_facts(facts: Sequence[Fact]) -> dict[str, tuple[str, ...]]:
-    """Return topic → the facts that are about it; what is on no topic of its own is told as ``other``.
+    """Return topic → facts about it; facts without a topic are under ``other``.
 
-    Where nothing else is known of the complaint's course, the complaint itself is told again.
+    Topics of the complaint without a fact repeat the complaint itself.
     """
-    told = [fact for fact in facts if fact.key not in ("age", "sex")]
-    complaint = next((fact for fact in told if fact.key == "chief complaint"), told[0] if told else None)
+    history = [fact for fact in facts if fact.key not in ("age", "sex")]
+    complaint = next((fact for fact in history if fact.key == "chief complaint"), history[0] if history else None)
     answers: dict[str, list[str]] = {"opening": [complaint.lay if complaint else NOTHING_KNOWN]}
-    for fact in (fact for fact in told if fact is not complaint):
+    for fact in (fact for fact in history if fact is not complaint):
         text = f"{fact.value} {fact.lay}".lower()
         by_key = [topic for topic, keys, _ in _words_of_fact() if keys.are_in(fact.key.lower())]
         for topic in by_key or [topic for topic, _, words in _words_of_fact() if words.are_in(text)] or ["other"]:
@@ -237,28 +236,28 @@ def _answers_of_facts(facts: Sequence[Fact]) -> dict[str, tuple[str, ...]]:
     return {topic: tuple(lays) for topic, lays in answers.items()}
 
 
-def _facts_of_vignette(held: Held) -> tuple[Fact, ...]:
-    """Return the sentences of a vignette's history as facts, in the first person where the patient speaks.
+def _facts_of_vignette(knowledge: PatientKnowledge) -> tuple[Fact, ...]:
+    """Return the sentences of a vignette's history as facts, in the first person if the patient speaks.
 
-    What examination and tests showed is left out, and a sentence that no patient would say stays as it is.
+    Results of examination and tests are left out. A sentence that no patient would say is not rewritten.
     """
-    age, sex = read_demographics(held.vignette)
-    own = not held.caregiver and (age is None or age >= _SPEAKS_FROM)
-    subject = "I'm" if own else {"female": "She is", "male": "He is"}.get(sex or "", "They are")
+    age, sex = read_demographics(knowledge.vignette)
+    speaks = not knowledge.caregiver and (age is None or age >= _MIN_SPEAKING_AGE)
+    subject = "I'm" if speaks else {"female": "She is", "male": "He is"}.get(sex or "", "They are")
     people = [
-        Fact(key=key, value=said, lay=f"{subject} {said}.")
-        for key, said in (("age", f"{age:g} years old" if age is not None else ""), ("sex", sex or ""))
-        if said
+        Fact(key=key, value=value, lay=f"{subject} {value}.")
+        for key, value in (("age", f"{age:g} years old" if age is not None else ""), ("sex", sex or ""))
+        if value
     ]
-    told = [
-        (sentence, in_lay_words(first_person(sentence, sex)) if own else sentence)
-        for sentence in divided(held.vignette).told
+    history = [
+        (sentence, in_lay_words(first_person(sentence, sex)) if speaks else sentence)
+        for sentence in divided(knowledge.vignette).told
     ]
-    keys = ("chief complaint", *("" for _ in told[1:]))
+    keys = ("chief complaint", *("" for _ in history[1:]))
     return (
         *people,
         *(
             Fact(key=key, value=sentence, lay=lay if is_sayable(lay) else sentence)
-            for key, (sentence, lay) in zip(keys, told, strict=True)
+            for key, (sentence, lay) in zip(keys, history, strict=True)
         ),
     )

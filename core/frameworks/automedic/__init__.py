@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from core.agents.base import Grader
-from core.asking.scene import CallFailed, Dialogue, Material, Question, Saying, Scene, Turn
+from core.asking.scene import AgentOutput, CallFailed, Dialogue, Material, Question, Scene, Turn
 from core.case import Case, Profile
 from core.events import Assessed, Called, Event, Failed, Finished, Token, Waiting
 from core.frameworks.answering import answered, graded, profile_words, tokens_of
@@ -181,7 +181,7 @@ class AutoMedic(Framework):
                     call_id=rating.call_id,
                 )
 
-        def answer(material: Material, question: Question) -> AsyncIterator[Saying]:
+        def answer(material: Material, question: Question) -> AsyncIterator[AgentOutput]:
             return cast.doctor.answer(scene, briefings.demographics, material, question)
 
         async for event in answered(trial, talk, answer, cast.grader):
@@ -268,7 +268,7 @@ def _passed_on(dialogue: Dialogue) -> int:
 
 def _reply(
     query: Query, briefings: Briefings, scene: Scene, cast: AutoMedicCast, dialogue: Dialogue
-) -> AsyncIterator[Saying]:
+) -> AsyncIterator[AgentOutput]:
     """Pass the query to its addressee, with the briefing and the view of this role."""
     view = (*view_of(dialogue, query.to), Turn("doctor", query.text))
     if query.to == "staff":

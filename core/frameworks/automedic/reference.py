@@ -1,15 +1,14 @@
-"""The reference cast of AutoMedic by rule: doctor, patient and clinical staff. It says that the machine works.
+"""The reference cast of AutoMedic by rule: doctor, patient and clinical staff. It shows that the program works.
 
-The doctor has the reference doctor's interview and knowledge, in tags. After two questions to the patient it asks the
-staff for each kind of result, then goes on with the interview, and ends when it is sure or has asked everything.
+The doctor has the interview and knowledge of the reference doctor, with tags. After three questions to the patient it
+asks the staff for each kind of result, then continues the interview, and ends when it is sure or has no questions left.
 
-The patient answers as the reference patient does, from demographics and basic facts. Its rating counts what can be
-counted in the queries that reached it and says so; it judges no meaning.
+The patient answers like the reference patient, from demographics and basic facts. Its rating counts surface features
+of the queries to the patient and says so.
 
-The staff reports the results that a query names, word for word, and nothing else: those that hold a finding, a test or
-most of the telling words of the query, or a whole section (vital signs, examination, laboratory, imaging, other tests)
-where the query names the section and nothing more particular, or the particular only as an example. Else it says that
-the result is not available.
+The staff reports the results that a query names, word for word: results with a finding, a test or most of the content
+words of the query. If the query names only a section (vital signs, examination, laboratory, imaging, other tests), or
+details only as examples, the staff reports the whole section. Otherwise it says that the result is not available.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from core.agents.reference.doctor import (
     verdict,
 )
 from core.agents.reference.patient import NOTHING_KNOWN, ReferencePatient
-from core.asking.scene import Dialogue, Held, Material, Question, Saying, Scene
+from core.asking.scene import AgentOutput, Dialogue, Material, PatientKnowledge, Question, Scene
 from core.case import Fact, Section
 from core.frameworks.automedic.roles import NOT_AVAILABLE, Facts, Rating
 from core.frameworks.automedic.tags import END, TAG_OF, Addressee, queries_of
@@ -51,9 +50,9 @@ BROAD = (
     "What does the imaging show?",
     "What do other tests show?",
 )
-"""What the staff is asked for: every kind of result as a whole."""
+"""Questions to the staff, one for each kind of result."""
 HISTORY_FIRST = 3
-"""Questions to the patient, the opening among them, before the staff is asked."""
+"""Questions to the patient, the opening included, before the first question to the staff."""
 _UNAVAILABLE = re.compile(
     r"not (?:\w+ )?(?:available|done|performed|recorded|measured|documented|listed|known|given|provided|tested)|"
     r"unavailable|no (?:\w+ )?(?:result|record|information|data)s?\b|don['’]t have|do not have",
@@ -62,43 +61,40 @@ _UNAVAILABLE = re.compile(
 
 
 class ReferenceTagDoctor:
-    """The reference doctor, asking patient and staff."""
+    """The reference doctor with questions to patient and staff."""
 
     name = ReferenceDoctor.name
 
-    def ask(self, scene: Scene, demographics: Facts, dialogue: Dialogue) -> AsyncIterator[Saying]:
-        """Ask the next question with its tag, or end."""
+    def ask(self, scene: Scene, demographics: Facts, dialogue: Dialogue) -> AsyncIterator[AgentOutput]:
         return at_once("doctor", "dialogue", self._next_message(scene, demographics, dialogue))
 
     def answer(
         self, scene: Scene, demographics: Facts, material: Material, question: Question
-    ) -> AsyncIterator[Saying]:
-        """Answer from the evidence in the text, or in demographics and dialogue."""
-        known = evidence_of(material.text) if material.text else evidence_in(demographics, material.dialogue)
-        return at_once("doctor", "answer", verdict(scene, known, question))
+    ) -> AsyncIterator[AgentOutput]:
+        evidence = evidence_of(material.text) if material.text else evidence_in(demographics, material.dialogue)
+        return at_once("doctor", "answer", verdict(scene, evidence, question))
 
     def differential(self, scene: Scene, demographics: Facts, dialogue: Dialogue) -> tuple[tuple[str, float], ...]:
-        """Return the five likeliest diseases after the dialogue."""
         return differential(evidence_in(demographics, dialogue), scene)
 
     def _next_message(self, scene: Scene, demographics: Facts, dialogue: Dialogue) -> str:
-        asked = [query.text for query in queries_of(dialogue)]
-        if not asked:
+        queries = [query.text for query in queries_of(dialogue)]
+        if not queries:
             return _to("patient", OPENING)
-        left = questions_left(scene, asked)
-        broad = [query for query in BROAD if query not in asked]
-        if broad and (len(asked) >= HISTORY_FIRST or not left):
+        interview = questions_left(scene, queries)
+        broad = [question for question in BROAD if question not in queries]
+        if broad and (len(queries) >= HISTORY_FIRST or not interview):
             return _to("staff", broad[0])
-        if not left or (not broad and self.differential(scene, demographics, dialogue)[0][1] >= SURE):
+        if not interview or (not broad and self.differential(scene, demographics, dialogue)[0][1] >= SURE):
             return END
-        return _to("patient", random.Random(f"{scene.seed}:{len(dialogue)}:doctor").choice(LEAD_INS) + left[0])
+        return _to("patient", random.Random(f"{scene.seed}:{len(dialogue)}:doctor").choice(LEAD_INS) + interview[0])
 
 
 def evidence_in(demographics: Facts, dialogue: Dialogue) -> Evidence:
-    """Return what demographics and replies say; a result that is not available says nothing."""
+    """Return the evidence in demographics and replies, without sentences that a result is not available."""
     replies = [query.reply for query in queries_of(dialogue) if query.reply is not None]
-    told = [sentence for reply in replies for sentence in sentences(reply) if not _UNAVAILABLE.search(sentence)]
-    return evidence_of(" ".join([*(f"{fact.value}." for fact in demographics), *told]))
+    informative = [sentence for reply in replies for sentence in sentences(reply) if not _UNAVAILABLE.search(sentence)]
+    return evidence_of(" ".join([*(f"{fact.value}." for fact in demographics), *informative]))
 
 
 def _to(addressee: Addressee, text: str) -> str:
@@ -121,34 +117,34 @@ _OPEN = re.compile(
     r"what (?:else|happened|worries)|anything else)\b",
     re.IGNORECASE,
 )
-_NOT_PLAIN = 0.05
-"""Share of technical words in the queries above which the doctor is hard to follow."""
-_OFTEN_COURTEOUS = 0.25
-"""Share of queries with a courtesy from which on the doctor is courteous."""
+_MAX_TECHNICAL = 0.05
+"""Share of technical words above which the doctor is hard to understand."""
+_MIN_COURTEOUS = 0.25
+"""Minimum share of queries with a courtesy for a courteous doctor."""
 
 
 class ReferenceAutoMedicPatient(ReferencePatient):
     """Answers and rates by rule."""
 
-    def reply(self, held: Held, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
-        """Answer the last query."""
-        if not (held.told or held.vignette):
+    def reply(self, knowledge: PatientKnowledge, scene: Scene, dialogue: Dialogue) -> AsyncIterator[AgentOutput]:
+        if not (knowledge.history or knowledge.vignette):
             return at_once("patient", "dialogue", NOTHING_KNOWN)
-        return super().reply(held, scene, dialogue)
+        return super().reply(knowledge, scene, dialogue)
 
-    async def rate(self, held: Held, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying | Rating]:
-        """Rate by what the queries hold."""
-        counted = count([turn.text for turn in dialogue if turn.role == "doctor"])
-        yield Rating(counted.rating, counted.words)
+    async def rate(
+        self, knowledge: PatientKnowledge, scene: Scene, dialogue: Dialogue
+    ) -> AsyncIterator[AgentOutput | Rating]:
+        manners = count([turn.text for turn in dialogue if turn.role == "doctor"])
+        yield Rating(manners.rating, manners.words)
 
 
 @dataclass(frozen=True)
 class Manners:
-    """What the rule counts in the queries to the patient."""
+    """Counts in the queries to the patient."""
 
     queries: int
     feelings: int
-    """Queries that speak of how the patient feels."""
+    """Queries about the patient's feelings."""
     courtesies: int
     open_questions: int
     repeated: int
@@ -157,17 +153,17 @@ class Manners:
 
     @property
     def rating(self) -> int:
-        """From 1 to 5, beginning with 2.
+        """From 1 to 5, starting at 2.
 
-        One up each for a query about feelings, courtesy in a quarter of the queries, and an open question; one down
-        each for more than one technical word in twenty and for a repeated query.
+        +1 each for a query about feelings, courtesy in at least a quarter of the queries, and an open question; -1
+        each for more than 5 % technical words and for a repeated query.
         """
-        up = (self.feelings > 0) + (self.courtesies >= _OFTEN_COURTEOUS * self.queries) + (self.open_questions > 0)
-        return max(1, 2 + up - (self.technical > _NOT_PLAIN) - (self.repeated > 0))
+        up = (self.feelings > 0) + (self.courtesies >= _MIN_COURTEOUS * self.queries) + (self.open_questions > 0)
+        return max(1, 2 + up - (self.technical > _MAX_TECHNICAL) - (self.repeated > 0))
 
     @property
     def words(self) -> str:
-        """The figures in a sentence."""
+        """The counts in a sentence."""
         return (
             f"By rule, of {self.queries} queries: {self.feelings} about feelings, {self.courtesies} courteous, "
             f"{self.open_questions} open, {self.repeated} repeated; {self.technical:.0%} technical words."
@@ -175,7 +171,6 @@ class Manners:
 
 
 def count(queries: list[str]) -> Manners:
-    """Count what the rule rates."""
     spoken = [word for query in queries for word in words(query)]
     plain = [" ".join(words(_COURTESY.sub("", query))) for query in queries]
     return Manners(
@@ -188,10 +183,10 @@ def count(queries: list[str]) -> Manners:
     )
 
 
-MOST_PARTICULAR = 6
-"""Results that a query for something particular is answered with at most."""
-_LEAST_SHARE = 0.5
-"""Of the best match, a result needs this share of the query's telling words."""
+MAX_SPECIFIC = 6
+"""Maximum number of results in the reply to a specific query."""
+_MIN_SHARE = 0.5
+"""A result needs at least this share of the content words that the best match shares with the query."""
 
 _TOPICS: dict[Section, str] = {section: section.replace("_", " ") for section in get_args(Section)}
 _SECTION_NAMES = {
@@ -203,24 +198,24 @@ _BY_HAND: frozenset[Section] = frozenset(("vital_signs", "examination"))
 
 @dataclass(frozen=True)
 class _Order:
-    """A test or examination that can be ordered by name ("EKG"), and the words of its result."""
+    """A test or examination with its names in an order ("EKG") and the words of its result."""
 
     names: re.Pattern[str]
     result: re.Pattern[str]
     by_hand: bool
 
-    def is_met_by(self, fact: Fact) -> bool:
-        """Say whether a fact is its result."""
+    def is_answered_by(self, fact: Fact) -> bool:
+        """Say whether a fact is the order's result."""
         return (_section(fact) in _BY_HAND) == self.by_hand and bool(self.result.search(f"{fact.key} {fact.value}"))
 
 
 _ORDERED = tuple(
-    _Order(re.compile(asked, re.I), re.compile(cues(name, of=("result",)), re.I), section in _BY_HAND)
+    _Order(re.compile(names, re.I), re.compile(cues(name, of=("result",)), re.I), section in _BY_HAND)
     for section, topic in _TOPICS.items()
     for name in below(topic)
-    if (asked := cues(name, of=("order",)))
+    if (names := cues(name, of=("order",)))
 )
-_EMPTY = frozenset(
+_UNSPECIFIC = frozenset(
     stem_of(word)
     for word in (
         "what which how show shows showed reveal reveals find finding findings result results test tests testing value "
@@ -232,56 +227,56 @@ _EMPTY = frozenset(
         "like let run"
     ).split()
 )
-"""Stems that name nothing particular."""
+"""Stems that do not make a query more specific."""
 
 
 class ReferenceStaff:
-    """Answers by rule from the optional facts."""
+    """Reports results from the optional facts by rule."""
 
     name = "reference/staff"
 
-    def reply(self, results: Facts, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
-        """Answer the last message of the staff's own view."""
-        found = self.named(dialogue[-1].text, results)
-        return at_once("staff", "dialogue", " ".join(reported(fact) for fact in found) or NOT_AVAILABLE)
+    def reply(self, results: Facts, scene: Scene, dialogue: Dialogue) -> AsyncIterator[AgentOutput]:
+        """Answer the last message of the dialogue, which is the staff's view of it."""
+        facts = self.named(dialogue[-1].text, results)
+        return at_once("staff", "dialogue", " ".join(reported(fact) for fact in facts) or NOT_AVAILABLE)
 
     def named(self, query: str, results: Facts) -> list[Fact]:
         """Return the results that a query names, in the order of the case."""
         sections = {section for section, names in _SECTION_NAMES.items() if names.search(query)}
         ordered = [order for order in _ORDERED if order.names.search(query)]
-        bare = query
+        remainder = query
         for names in (*_SECTION_NAMES.values(), *(order.names for order in _ORDERED)):
-            bare = names.sub(" ", bare)
-        telling = _telling(bare)
-        particular = self._particular(query, telling, ordered, results)
-        if "vital_signs" not in sections and (telling or ordered) and not _EXAMPLES.search(query):
-            return particular
-        if not sections and not particular and _ASKS_FOR_ALL.search(query):
+            remainder = names.sub(" ", remainder)
+        content = _content_stems(remainder)
+        specific = self._specific(query, content, ordered, results)
+        if "vital_signs" not in sections and (content or ordered) and not _EXAMPLES.search(query):
+            return specific
+        if not sections and not specific and _ASKS_FOR_ALL.search(query):
             return list(results)
-        return [fact for fact in results if _section(fact) in sections or fact in particular]
+        return [fact for fact in results if _section(fact) in sections or fact in specific]
 
-    def _particular(
-        self, query: str, telling: frozenset[str], ordered: Sequence[_Order], results: Sequence[Fact]
+    def _specific(
+        self, query: str, content: frozenset[str], ordered: Sequence[_Order], results: Sequence[Fact]
     ) -> list[Fact]:
-        """Return the results of the findings, tests and words that a query names, the closest ones only."""
+        """Return the closest results for the findings, tests and words of a query."""
         findings = set(recogniser().read(query))
-        shared = [len(telling & _telling(_text(fact))) for fact in results]
-        # of several words one in common is not enough: "joint fluid" does not ask for the fluid of the belly
-        least = max(1.0, _LEAST_SHARE * max(len(telling), *shared, 0))
+        shared = [len(content & _content_stems(_text(fact))) for fact in results]
+        # one shared word of several is not enough: "joint fluid" is no request for the fluid of the belly
+        least = max(1.0, _MIN_SHARE * max(len(content), *shared, 0))
         return [
             fact
             for fact, words_shared in zip(results, shared, strict=True)
             if words_shared >= least
             or findings & set(recogniser().read(_text(fact)))
-            or any(order.is_met_by(fact) for order in ordered)
-        ][:MOST_PARTICULAR]
+            or any(order.is_answered_by(fact) for order in ordered)
+        ][:MAX_SPECIFIC]
 
 
 _ASKS_FOR_ALL = re.compile(r"\b(?:results|findings|tests|values|data|report|studies)\b", re.IGNORECASE)
 
 
 def reported(fact: Fact) -> str:
-    """Return a result as the staff says it: its name and its value as they stand."""
+    """Return the staff's sentence for a result: its name and value, unchanged."""
     return f"{fact.key[:1].upper()}{fact.key[1:]}: {fact.value.rstrip('.')}."
 
 
@@ -294,7 +289,7 @@ def _text(fact: Fact) -> str:
 
 
 @functools.lru_cache(maxsize=20_000)
-def _telling(text: str) -> frozenset[str]:
-    """Return the stems of a text that name something."""
+def _content_stems(text: str) -> frozenset[str]:
+    """Return the stems of a text that are specific."""
     stems = {stem_of(word) for word in words_in(text) if is_content(word) and not word[0].isdigit()}
-    return frozenset(stems - _EMPTY)
+    return frozenset(stems - _UNSPECIFIC)

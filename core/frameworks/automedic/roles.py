@@ -15,10 +15,10 @@ from typing import Protocol
 
 from core.agents.base import Agent
 from core.agents.player import Human
-from core.asking.ask import Asked, Request, ask
+from core.asking.ask import Parsed, Request, ask
 from core.asking.calls import ModelAgent, Voice, call
 from core.asking.parts import Part, dialogue_parts, instruction_part, picture_parts, prompt_part, question_part
-from core.asking.scene import Dialogue, Held, Material, Question, Said, Saying, Scene, Turn
+from core.asking.scene import AgentOutput, Dialogue, FinalMessage, Material, PatientKnowledge, Question, Scene, Turn
 from core.case import Case, Fact, Section
 from core.events import Speaker
 from core.frameworks.automedic.tags import END, TAG_OF, Addressee, queries_of, read_tags
@@ -37,7 +37,7 @@ class Briefings:
 
     demographics: Facts
     """For the doctor."""
-    patient: Held
+    patient: PatientKnowledge
     """For the patient: demographics and basic facts and nothing shown; the whole vignette if there is no profile."""
     results: Facts
     """For the staff."""
@@ -55,12 +55,12 @@ class Rating:
 class TagDoctor(Agent, Protocol):
     """The model under test: asks patient and staff by tags, and answers the question."""
 
-    def ask(self, scene: Scene, demographics: Facts, dialogue: Dialogue) -> AsyncIterator[Saying]:
+    def ask(self, scene: Scene, demographics: Facts, dialogue: Dialogue) -> AsyncIterator[AgentOutput]:
         """Yield the next message, with its tags."""
 
     def answer(
         self, scene: Scene, demographics: Facts, material: Material, question: Question
-    ) -> AsyncIterator[Saying]:
+    ) -> AsyncIterator[AgentOutput]:
         """Answer after the conversation, or from the vignette if the material is a text."""
 
     def differential(
@@ -70,19 +70,19 @@ class TagDoctor(Agent, Protocol):
 
 
 class AutoMedicPatient(Agent, Protocol):
-    """Answers the queries to the patient, as the patient or as a caregiver (``Held.caregiver``)."""
+    """Answers the queries to the patient, as the patient or as a caregiver (``PatientKnowledge.caregiver``)."""
 
-    def reply(self, briefing: Held, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
+    def reply(self, briefing: PatientKnowledge, scene: Scene, dialogue: Dialogue) -> AsyncIterator[AgentOutput]:
         """Answer the last message of the patient's view of the dialogue."""
 
-    def rate(self, briefing: Held, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying | Rating]:
+    def rate(self, briefing: PatientKnowledge, scene: Scene, dialogue: Dialogue) -> AsyncIterator[AgentOutput | Rating]:
         """Rate the doctor's empathy from the patient's view of the dialogue; ``Rating`` comes last."""
 
 
 class Staff(Agent, Protocol):
     """The clinical staff, which has the results of examination and tests."""
 
-    def reply(self, results: Facts, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
+    def reply(self, results: Facts, scene: Scene, dialogue: Dialogue) -> AsyncIterator[AgentOutput]:
         """Answer the last message of the staff's view of the dialogue."""
 
 
@@ -94,7 +94,7 @@ def briefings_of(case: Case) -> Briefings:
     """
     caregiver, profile = case.speaker == "caregiver", case.profile
     if profile is not None:
-        patient = Held("", profile.demographics + profile.basic, (), caregiver)
+        patient = PatientKnowledge("", profile.demographics + profile.basic, (), caregiver)
         return Briefings(profile.demographics, patient, profile.optional)
     words = age_and_sex(case)
     demographics = (Fact(key="age and sex", value=words, lay=words),) if words else ()
@@ -102,7 +102,7 @@ def briefings_of(case: Case) -> Briefings:
         Fact(key=_SECTION[section].lower(), value=sentence, lay=sentence, section=section)
         for section, sentence in divided(case.vignette).shown
     )
-    return Briefings(demographics, Held(case.vignette, (), (), caregiver), results)
+    return Briefings(demographics, PatientKnowledge(case.vignette, (), (), caregiver), results)
 
 
 def view_of(dialogue: Dialogue, addressee: Addressee) -> Dialogue:
@@ -128,15 +128,15 @@ class HumanTagDoctor:
     human: Human
     name = Human.name
 
-    async def ask(self, scene: Scene, demographics: Facts, dialogue: Dialogue) -> AsyncIterator[Saying]:
+    async def ask(self, scene: Scene, demographics: Facts, dialogue: Dialogue) -> AsyncIterator[AgentOutput]:
         """Wait for the next query; text without a tag is put into one."""
         briefing = "; ".join(f"{fact.key}: {fact.value}" for fact in demographics)
-        async for item in self.human.said("dialogue", "" if dialogue else f"{briefing}\n\n{HOW}".strip()):
-            yield Said(tagged(item.text), item.call_id) if isinstance(item, Said) else item
+        async for item in self.human.wait("dialogue", "" if dialogue else f"{briefing}\n\n{HOW}".strip()):
+            yield FinalMessage(tagged(item.text), item.call_id) if isinstance(item, FinalMessage) else item
 
     def answer(
         self, scene: Scene, demographics: Facts, material: Material, question: Question
-    ) -> AsyncIterator[Saying]:
+    ) -> AsyncIterator[AgentOutput]:
         return self.human.answer(scene, material, question)
 
     def differential(self, scene: Scene, demographics: Facts, dialogue: Dialogue) -> None:
@@ -158,10 +158,12 @@ def tagged(text: str) -> str:
 class HumanRater(Human):
     """A person as the patient, who also rates the doctor."""
 
-    async def rate(self, briefing: Held, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying | Rating]:
+    async def rate(
+        self, briefing: PatientKnowledge, scene: Scene, dialogue: Dialogue
+    ) -> AsyncIterator[AgentOutput | Rating]:
         """Wait for a rating from 1 to 5; other text gives no rating."""
-        async for item in self.said("rate", RATE, "12345"):
-            if isinstance(item, Said):
+        async for item in self.wait("rate", RATE, "12345"):
+            if isinstance(item, FinalMessage):
                 match = re.search(r"[1-5]", item.text)
                 yield Rating(int(match[0]) if match else None, item.text)
             else:
@@ -175,10 +177,10 @@ class HumanStaff:
     human: Human
     name = Human.name
 
-    def reply(self, results: Facts, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
+    def reply(self, results: Facts, scene: Scene, dialogue: Dialogue) -> AsyncIterator[AgentOutput]:
         """Wait for the answer to the last query."""
         listed = "\n".join(f"- {fact.key}: {fact.value}" for fact in results)
-        return self.human.said("dialogue", f"{dialogue[-1].text}\n\n{listed}" if listed else dialogue[-1].text)
+        return self.human.wait("dialogue", f"{dialogue[-1].text}\n\n{listed}" if listed else dialogue[-1].text)
 
 
 _RATING = "two lines, the first beginning with Reason:, the second with Rating: and a whole number from 1 to 5"
@@ -200,14 +202,14 @@ class LLMTagDoctor(ModelAgent):
         super().__init__(voice, pack)
         self._max_turns = max_turns
 
-    def ask(self, scene: Scene, demographics: Facts, dialogue: Dialogue) -> AsyncIterator[Saying]:
+    def ask(self, scene: Scene, demographics: Facts, dialogue: Dialogue) -> AsyncIterator[AgentOutput]:
         """Yield the next message, from demographics and the whole dialogue."""
         parts = self._consultation(scene, demographics, dialogue)
         return call(self._voice, parts, "doctor", "dialogue", scene.seed)
 
     def answer(
         self, scene: Scene, demographics: Facts, material: Material, question: Question
-    ) -> AsyncIterator[Saying]:
+    ) -> AsyncIterator[AgentOutput]:
         """Answer after the dialogue, or from the vignette."""
         if material.text is not None:
             written = prompt_part(self._pack, "static", "user", "case", vignette=material.text)
@@ -238,22 +240,24 @@ class LLMAutoMedicPatient(ModelAgent):
 
     prompt = "patient"
 
-    def reply(self, briefing: Held, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
+    def reply(self, briefing: PatientKnowledge, scene: Scene, dialogue: Dialogue) -> AsyncIterator[AgentOutput]:
         return call(self._voice, self._parts(briefing, dialogue), "patient", "dialogue", scene.seed)
 
-    async def rate(self, briefing: Held, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying | Rating]:
+    async def rate(
+        self, briefing: PatientKnowledge, scene: Scene, dialogue: Dialogue
+    ) -> AsyncIterator[AgentOutput | Rating]:
         """Rate the doctor from 1 to 5; the rating is ``None`` if no reply can be read."""
         parts = [*self._parts(briefing, dialogue), instruction_part(self._pack, "empathy")]
         request = Request("empathy", parts, "patient", "rate", read_rating, _RATING, seed=scene.seed)
         async for item in ask(self._voice, self._pack, request):
-            if isinstance(item, Asked):
+            if isinstance(item, Parsed):
                 rating, words = item.value or (None, f"The rating could not be read: {item.fault}.")
                 yield Rating(rating, words, item.call_ids[-1] if item.call_ids else None)
             else:
                 yield item
 
-    def _parts(self, briefing: Held, dialogue: Dialogue) -> list[Part]:
-        facts = [fact.lay for fact in briefing.told] or [briefing.vignette]
+    def _parts(self, briefing: PatientKnowledge, dialogue: Dialogue) -> list[Part]:
+        facts = [fact.lay for fact in briefing.history] or [briefing.vignette]
         values = {"facts": facts, "caregiver": briefing.caregiver}
         return [prompt_part(self._pack, "patient", "system", "system", **values), *_view(dialogue, "patient")]
 
@@ -263,7 +267,7 @@ class LLMStaff(ModelAgent):
 
     prompt = "staff"
 
-    def reply(self, results: Facts, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
+    def reply(self, results: Facts, scene: Scene, dialogue: Dialogue) -> AsyncIterator[AgentOutput]:
         # results without a section are other tests
         grouped: dict[Section, list[Fact]] = {section: [] for section in _SECTION}
         for fact in results:

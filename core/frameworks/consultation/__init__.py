@@ -14,7 +14,7 @@ from typing import ClassVar, Literal
 
 from core.agents.base import Grader, Inquirer
 from core.agents.player import Human
-from core.asking.scene import Dialogue, Material, Question, Saying, Scene, Turn
+from core.asking.scene import AgentOutput, Dialogue, Material, Question, Scene, Turn
 from core.events import Answered, Ended, EndReason, Event, Finished, Utterance
 from core.frameworks.answering import answered, graded, tokens_of
 from core.frameworks.base import Arm, Branch, Campaign, Framework, Publication, Size, Trial
@@ -184,7 +184,7 @@ class Consultation(Framework):
             async for event in _conversation(talk, case, scene, cast, settings.max_questions):
                 yield event
 
-        def solve(material: Material, question: Question) -> AsyncIterator[Saying]:
+        def solve(material: Material, question: Question) -> AsyncIterator[AgentOutput]:
             if cast.doctor == _UPPER:
                 material = Material(material.format, text=trial.case.vignette)
             return cast.solver.solve(scene.without_pictures(), material, question)
@@ -249,7 +249,7 @@ async def _conversation(
             return concluded(dialogue[-1].text)
         return "turn_cap" if not oracle and _questions(dialogue) >= cap else None
 
-    def reply(dialogue: Dialogue) -> AsyncIterator[Saying]:
+    def reply(dialogue: Dialogue) -> AsyncIterator[AgentOutput]:
         if isinstance(patient, Human):
             return patient.reply(briefing.facts, without_pictures, dialogue)
         return patient.reply(briefing, without_pictures, dialogue)

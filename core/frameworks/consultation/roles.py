@@ -18,12 +18,12 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
-from core.agents.base import Agent, at_once, what_patient_holds
+from core.agents.base import Agent, at_once, patient_knowledge
 from core.agents.reference.doctor import ReferenceDoctor
 from core.agents.reference.patient import ReferencePatient
 from core.asking.calls import ModelAgent, Voice, call
 from core.asking.parts import dialogue_parts, picture_parts, prompt_part
-from core.asking.scene import Dialogue, Held, Material, Question, Saying, Scene, Turn
+from core.asking.scene import AgentOutput, Dialogue, Material, PatientKnowledge, Question, Scene, Turn
 from core.events import Token
 from core.prompts import PromptPack
 from core.text.case_items import ORDERS, ItemizedCase, Order, SpokenItem, ordered
@@ -46,7 +46,7 @@ class LLMInquirer(ModelAgent):
         super().__init__(voice.within(pack.prompts[f"doctor_{prompt}"]), pack)
         self._system = prompt_part(pack, f"doctor_{prompt}", "system", "system", max_questions=max_questions)
 
-    def ask(self, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
+    def ask(self, scene: Scene, dialogue: Dialogue) -> AsyncIterator[AgentOutput]:
         parts = [self._system, *picture_parts(self._pack, scene), *dialogue_parts(dialogue, "doctor")]
         return call(self._voice, parts, "doctor", "dialogue", scene.seed)
 
@@ -76,7 +76,7 @@ class OracleInquiry:
     def name(self) -> str:
         return self.oracle.name
 
-    def ask(self, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
+    def ask(self, scene: Scene, dialogue: Dialogue) -> AsyncIterator[AgentOutput]:
         """Ask about the next item, or close after the last."""
         number = sum(turn.role == "doctor" for turn in dialogue)
         keys = ordered(self.keys, self.oracle.order, random.Random(f"{scene.seed}:oracle"))
@@ -101,7 +101,7 @@ class Bound:
 class ReferenceInquirer(ReferenceDoctor):
     """The reference doctor; it reads every message of a patient as the reply to a question."""
 
-    def ask(self, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
+    def ask(self, scene: Scene, dialogue: Dialogue) -> AsyncIterator[AgentOutput]:
         return super().ask(scene, greeted(dialogue))
 
     def differential(self, scene: Scene, dialogue: Dialogue) -> tuple[tuple[str, float], ...]:
@@ -127,7 +127,7 @@ _SPEAKERS = {"doctor": "Doctor", "patient": "Patient"}
 class Solver(Agent, Protocol):
     """Answers the task, without a part in the conversation."""
 
-    def solve(self, scene: Scene, material: Material, question: Question) -> AsyncIterator[Saying]:
+    def solve(self, scene: Scene, material: Material, question: Question) -> AsyncIterator[AgentOutput]:
         """Answer the question from the dialogue, or the text, in the material."""
 
 
@@ -136,7 +136,7 @@ class ReferenceSolver:
 
     name = "reference/solver"
 
-    async def solve(self, scene: Scene, material: Material, question: Question) -> AsyncIterator[Saying]:
+    async def solve(self, scene: Scene, material: Material, question: Question) -> AsyncIterator[AgentOutput]:
         material = replace(material, dialogue=greeted(material.dialogue))
         async for item in ReferenceDoctor().answer(scene, material, question):
             yield item if not isinstance(item, Token) else item.model_copy(update={"role": "solver"})
@@ -147,7 +147,7 @@ class LLMSolver(ModelAgent):
 
     prompt = "solver"
 
-    def solve(self, scene: Scene, material: Material, question: Question) -> AsyncIterator[Saying]:
+    def solve(self, scene: Scene, material: Material, question: Question) -> AsyncIterator[AgentOutput]:
         task = prompt_part(
             self._pack,
             "solver",
@@ -181,14 +181,14 @@ class Briefing:
     """
 
     name: str
-    facts: Held
+    facts: PatientKnowledge
     items: tuple[SpokenItem, ...]
 
 
 class ConsultationPatient(Agent, Protocol):
     """Answers the doctor."""
 
-    def reply(self, briefing: Briefing, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
+    def reply(self, briefing: Briefing, scene: Scene, dialogue: Dialogue) -> AsyncIterator[AgentOutput]:
         """Answer the doctor's last message."""
 
 
@@ -197,7 +197,7 @@ def briefing_of(itemized: ItemizedCase) -> Briefing:
     sex = patient_demographics(itemized.case)[1]
     names = _NAMES[sex] if sex else (*_NAMES["female"], *_NAMES["male"])
     name = random.Random(f"{itemized.case.case_key}:name").choice(names)
-    return Briefing(name, what_patient_holds(itemized.case), itemized.spoken)
+    return Briefing(name, patient_knowledge(itemized.case), itemized.spoken)
 
 
 class LLMConsultationPatient(ModelAgent):
@@ -205,7 +205,7 @@ class LLMConsultationPatient(ModelAgent):
 
     prompt = "patient"
 
-    def reply(self, briefing: Briefing, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
+    def reply(self, briefing: Briefing, scene: Scene, dialogue: Dialogue) -> AsyncIterator[AgentOutput]:
         """Answer the doctor's last message; a reply over the limits of the prompt is not shortened."""
         facts = briefing.facts
         values = {"name": briefing.name, "information": facts.vignette, "caregiver": facts.caregiver}
@@ -218,7 +218,7 @@ class ItemsPatient:
 
     name = ReferencePatient.name
 
-    def reply(self, briefing: Briefing, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
+    def reply(self, briefing: Briefing, scene: Scene, dialogue: Dialogue) -> AsyncIterator[AgentOutput]:
         item = named_item(dialogue[-1].text, briefing.items)
         if item is not None:
             return at_once("patient", "dialogue", item.lay)

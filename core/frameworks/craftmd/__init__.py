@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from pydantic import field_validator
 
-from core.agents.base import Cast, Doctor, Patient, Summariser, what_patient_holds
+from core.agents.base import Cast, Doctor, Patient, Summariser, patient_knowledge
 from core.agents.player import LLMDoctor, LLMPatient, LLMSummariser
 from core.agents.probe import BeliefProbe, check_pack
 from core.agents.reference.doctor import ReferenceDoctor
@@ -212,7 +212,7 @@ async def converse(talk: Talk, case: Case, scene: Scene, cast: Cast, cap: int | 
 
     A dialogue whose last message concludes ends at once.
     """
-    briefing = replace(what_patient_holds(case), caregiver=scene.caregiver)
+    briefing = replace(patient_knowledge(case), caregiver=scene.caregiver)
     if not talk.dialogue:
         yield Utterance(turn=0, role="doctor", text=cast.greeting)
         talk.dialogue = (Turn("doctor", cast.greeting),)

@@ -1,7 +1,7 @@
-"""CRAFT-MD's reference cast at the debugger: what models would be sent in its place, and the rules played on that.
+"""CRAFT-MD's reference cast in the debugger: the parts that models would receive in its place, and replies to them.
 
-The rules do not read instructions. Of edited messages they take what stands where a value was filled in: the dialogue,
-the case, the choices, the names to compare.
+The rules do not read instructions. From edited messages they read the values of the prompt: the dialogue, the case, the
+choices, the names to compare.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from core.agents.base import Judgement, what_patient_holds
+from core.agents.base import Judgement, patient_knowledge
 from core.agents.reference.doctor import ReferenceDoctor
 from core.agents.reference.grader import ReferenceGrader, ReferenceSummariser
 from core.agents.reference.patient import ReferencePatient
 from core.asking.parts import Part, answer_parts, consultation_parts, instruction_part, patient_parts, summary_part
-from core.asking.scene import Dialogue, Material, Question, Said, Saying, Scene, Turn
+from core.asking.scene import AgentOutput, Dialogue, FinalMessage, Material, Question, Scene, Turn
 from core.case import Case
 from core.errors import UsageError
 from core.events import Format, Speaker
@@ -28,13 +28,13 @@ from core.prompts import PromptPack
 from core.text.questions import question_kind
 
 _MARK = "\ue000"
-"""A character for private use, which no text holds: stands for a value to find where it is filled in."""
+"""A character of the private use area, which no text contains; it marks the position of a value."""
 _LISTED = re.compile(r"^[ \t]*(?:[A-Z][.)]|[-*•])[ \t]+(.+?)[ \t]*$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class ByRule:
-    """The rules of one trial (``core.asking.parts.Rules``), under the prompts that models would have been sent."""
+    """The rules of one trial (``core.asking.parts.Rules``), with the prompts of the pack."""
 
     case: Case
     header: RunHeader
@@ -50,13 +50,13 @@ class ByRule:
         response: str = "",
         extracted: str = "",
     ) -> list[Part]:
-        """Return what a model would be sent in a step; nothing where there is nothing to ask."""
+        """Return the parts that a model would receive in a step; empty if the step sends nothing."""
         case, pack = self.case, self.pack
         match kind:
             case "ask":
                 return consultation_parts(pack, self._scene, dialogue)
             case "reply":
-                return patient_parts(pack, what_patient_holds(case), self._scene, dialogue)
+                return patient_parts(pack, patient_knowledge(case), self._scene, dialogue)
             case "summarise":
                 return [summary_part(pack, [turn.text for turn in dialogue if turn.role == "patient"])]
             case "answer" if arm is not None:
@@ -70,8 +70,9 @@ class ByRule:
                 return [instruction_part(pack, "grader_judge", asks_for=question_kind(case), **names)]
         return []
 
-    def play(self, kind: str, arm: Arm | None, parts: Sequence[Part], lines: Sequence[str]) -> AsyncIterator[Saying]:
-        """Play a step on parts as they stand."""
+    def play(
+        self, kind: str, arm: Arm | None, parts: Sequence[Part], lines: Sequence[str]
+    ) -> AsyncIterator[AgentOutput]:
         case, scene = self.case, self._scene.without_pictures()
         match kind:
             case "ask":
@@ -81,7 +82,7 @@ class ByRule:
                 material = _material_in(parts, arm[0], self.pack)
                 return ReferenceDoctor().answer(scene, material, _question_in(parts, original))
             case "reply":
-                return ReferencePatient().reply(what_patient_holds(case), scene, _dialogue_in(parts, "patient"))
+                return ReferencePatient().reply(patient_knowledge(case), scene, _dialogue_in(parts, "patient"))
             case "summarise":
                 (joined,) = _values_in(parts[0], self.pack, "lines")
                 return ReferenceSummariser().summarise(lines if " ".join(lines) == joined else [joined])
@@ -104,30 +105,31 @@ class ByRule:
 
 
 def _dialogue_in(parts: Sequence[Part], speaking: Speaker) -> Dialogue:
-    """Return the dialogue as the one who speaks next (the assistant) was shown it."""
+    """Return the dialogue in the parts; the next speaker's messages have the role ``assistant``."""
     other: Speaker = "patient" if speaking == "doctor" else "doctor"
-    said = [part for part in parts if part.part == "dialogue" and part.content.strip()]
-    return tuple(Turn(speaking if part.role == "assistant" else other, part.content) for part in said)
+    messages = [part for part in parts if part.part == "dialogue" and part.content.strip()]
+    return tuple(Turn(speaking if part.role == "assistant" else other, part.content) for part in messages)
 
 
 def _material_in(parts: Sequence[Part], format_: Format, pack: PromptPack) -> Material:
-    """Return what an answer was to be based on."""
     written = [_values_in(part, pack, "text")[0] for part in parts if part.part == "case"]
     if written:
         return Material(format_, text="\n\n".join(written))
-    seen = [_values_in(part, pack, "examination")[0] for part in parts if part.part == "examination"]
-    return Material(format_, _dialogue_in(parts, "doctor"), examination="\n\n".join(seen) if seen else None)
+    examinations = [_values_in(part, pack, "examination")[0] for part in parts if part.part == "examination"]
+    return Material(
+        format_, _dialogue_in(parts, "doctor"), examination="\n\n".join(examinations) if examinations else None
+    )
 
 
 def _question_in(parts: Sequence[Part], original: Question) -> Question:
-    """Return the question with the choices that the edited one lists; those of ``original`` where it lists none."""
-    asked = next((part.content for part in parts if part.part == "question"), "")
-    listed = tuple(found[1] for found in _LISTED.finditer(asked)) if original.choices else ()
+    """Return the question with the choices of the edited text, or of ``original`` if the text lists none."""
+    text = next((part.content for part in parts if part.part == "question"), "")
+    listed = tuple(line[1] for line in _LISTED.finditer(text)) if original.choices else ()
     return replace(original, choices=listed or original.choices)
 
 
 def _values_in(part: Part, pack: PromptPack, *names: str) -> list[str]:
-    """Return what stands in place of these inputs of the part's prompt; the whole text where that cannot be told."""
+    """Return the values of these prompt inputs in an edited part; the whole text if the prompt does not match."""
     prompt = pack.prompts.get(part.prompt or "")
     if prompt is not None and set(names) <= set(part.values) == set(prompt.inputs):
         marks = {name: f"{_MARK}{name}{_MARK}" for name in names}
@@ -135,22 +137,23 @@ def _values_in(part: Part, pack: PromptPack, *names: str) -> list[str]:
         pattern = re.escape(prompt.render(**values))
         for name, mark in marks.items():
             pattern = pattern.replace(re.escape(mark), f"(?P<{name}>.*)", 1)
-        if found := re.fullmatch(pattern, part.content.strip(), re.DOTALL):
-            return [found[name] for name in names]
+        if match := re.fullmatch(pattern, part.content.strip(), re.DOTALL):
+            return [match[name] for name in names]
     return [part.content] * len(names)
 
 
-async def _extract(case: Case, response: str) -> AsyncIterator[Saying]:
+async def _extract(case: Case, response: str) -> AsyncIterator[AgentOutput]:
     async for item in ReferenceGrader().grade(case, response):
         if isinstance(item, Judgement):
-            yield Said(item.extracted or "None")
+            yield FinalMessage(item.extracted or "None")
 
 
-async def _compare(case: Case, answer: str, extracted: str) -> AsyncIterator[Saying]:
-    """Say yes or no, as the grader's model is asked to; the names that go with an answer go with it alone."""
+async def _compare(case: Case, answer: str, extracted: str) -> AsyncIterator[AgentOutput]:
+    """Reply Yes or No, as the prompt asks a model to do."""
     if answer != case.answer:
-        alone: dict[str, object] = {"synonyms": (), "supertypes": (), "subtypes": ()}
-        case = case.model_copy(update={"answer": answer, **alone})
+        # synonyms and subtypes belong to the original answer only
+        no_names: dict[str, object] = {"synonyms": (), "supertypes": (), "subtypes": ()}
+        case = case.model_copy(update={"answer": answer, **no_names})
     async for item in ReferenceGrader().grade(case, f"**Final Diagnosis:** {extracted}"):
         if isinstance(item, Judgement):
-            yield Said("Yes" if item.verdict == "correct" else "No")
+            yield FinalMessage("Yes" if item.verdict == "correct" else "No")

@@ -1,4 +1,4 @@
-"""What the part Experts reads, with its words: reviews as they stand and their items."""
+"""Data of the part Experts: reviews, their blinded items, and labels."""
 
 from dataclasses import dataclass
 
@@ -24,17 +24,17 @@ SAMPLING: dict[Sampling, str] = {
     "disagreement": "Where graders or rules disagree",
 }  # fmt: skip
 SAMPLING_HELP = (
-    "At random: every item has the same chance. By model and specialty or data set: as many of each, on the same cases "
-    "for every model, so that models can be compared in pairs. Disagreement: only items on which the two rules for "
-    "choices, two graders, or two verdicts on the same words differ."
+    "At random: every item has the same chance. By model and specialty or data set: equal numbers, on the same cases "
+    "for every model. Disagreement: only items on which two graders, the two multiple-choice rules, or two verdicts on "
+    "the same words differ."
 )
 REVIEW, ANNOTATOR, ITEM = "review", "annotator", "item"
-"""The parameters in the address of a review under way."""
+"""URL parameters of an open review."""
 
 
 @dataclass(frozen=True)
-class Shown:
-    """An item as annotators see it: the case, the dialogue and the response, without anything that names the model."""
+class BlindedItem:
+    """An item as annotators see it: case, dialogue and response, without anything that names the model."""
 
     case: Case | None
     dialogue: list[Event]
@@ -43,29 +43,28 @@ class Shown:
 
 @cached_query(entries=4)
 def reviews() -> list[ReviewState]:
-    """Return every review as it stands, the newest first."""
+    """Return every review with its answers, newest first."""
     return states(Store())
 
 
 def review_at(review_id: str) -> ReviewState | None:
-    """Return one review as it stands."""
     return next((state for state in reviews() if state.review.review_id == review_id), None)
 
 
-def shown_item(item: str) -> Shown | None:
-    """Return an item without its model's name, ``None`` where its trial is no longer stored."""
-    return _shown(f"{Store().path} {access.visible_owner()}", item)
+def blinded_item(item: str) -> BlindedItem | None:
+    """Return an item without its model’s name, ``None`` if its trial is no longer stored."""
+    return _blinded_item(f"{Store().path} {access.visible_owner()}", item)
 
 
-# what was said does not change with the answers, after each of which the page is drawn again
+# Annotators’ answers never change an item, so it stays cached while each answer reruns the page.
 @st.cache_resource(max_entries=256, show_spinner=False, ttl="10m")
-def _shown(path: str, item: str) -> Shown | None:
+def _blinded_item(path: str, item: str) -> BlindedItem | None:
     parsed = parse_item(item)
-    held = reading(parsed.trial_id)
-    if held is None:
+    stored = reading(parsed.trial_id)
+    if stored is None:
         return None
-    models = ask(offer).models  # one model may name another
-    answers = [e for e in held.events if isinstance(e, Answered) and e.question_type == "frq"]
+    models = ask(offer).models  # a dialogue may also name another model
+    answers = [e for e in stored.events if isinstance(e, Answered) and e.question_type == "frq"]
     response = next((e.response for e in answers if e.format == parsed.format), None)
-    told = None if parsed.kind != "answer" or response is None else hidden(response, models)
-    return Shown(held.case, blinded_dialogue(held.events, models), told)
+    blinded = None if parsed.kind != "answer" or response is None else hidden(response, models)
+    return BlindedItem(stored.case, blinded_dialogue(stored.events, models), blinded)

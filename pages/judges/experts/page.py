@@ -1,4 +1,4 @@
-"""Experts judge conversations and diagnoses without knowing the model, answer vignettes, and are compared."""
+"""The part Experts: reviews of conversations and answers without the model’s name, vignettes, and their figures."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ from pages.kit.view import in_order
 from pages.kit.visitor import only
 
 _BOTH: tuple[QuestionType, ...] = ("frq", "mcq")
-_ASKED: dict[tuple[Order, tuple[QuestionType, ...]], str] = {
+_ORDERS: dict[tuple[Order, tuple[QuestionType, ...]], str] = {
     ("own words first", _BOTH): "In own words, then choices",
     ("different people", _BOTH): "Own words and choices by different people",
     ("own words first", ("frq",)): "In own words only",
@@ -34,20 +34,19 @@ _ASKED: dict[tuple[Order, tuple[QuestionType, ...]], str] = {
 
 
 def draw_plan() -> None:
-    """Ask for a review and store it."""
     kind = choose("What is judged", list(KIND), "experts_kind", names=KIND, shape="segments")
-    asked = ASKED_OF[kind]
-    if len(asked) > 1:
-        st.caption(" · ".join(WORDING[question] for question in asked))
-    wanted = _ask_vignettes() if kind == "baseline" else _ask_items(kind)
-    if wanted is None:
+    questions = ASKED_OF[kind]
+    if len(questions) > 1:
+        st.caption(" · ".join(WORDING[question] for question in questions))
+    drawn = _ask_vignettes() if kind == "baseline" else _ask_items(kind)
+    if drawn is None:
         return
     left, middle, right = st.columns(3)
     names = left.text_input(
         "Annotators",
         key="experts_names",
         placeholder="Ada, Ben",
-        help="Names with commas. Who breaks ties need not be named: anybody else can.",
+        help="Names separated by commas. Anyone else can break ties.",
     )
     number = middle.number_input("Items", 1, 5_000, 30, key="experts_number")
     share = right.number_input(
@@ -56,7 +55,7 @@ def draw_plan() -> None:
         100,
         round(100 * THIRD),
         key="experts_shared",
-        help="The paper: a third. Agreement can be told from shared items only.",
+        help="A third in the paper. Only shared items show agreement.",
     )
     left, middle, right = st.columns(3, vertical_alignment="bottom")
     name = left.text_input("Name of the review", key="experts_name", placeholder="Dermatology, first round")
@@ -65,50 +64,50 @@ def draw_plan() -> None:
         "Plan the review", type="primary", icon=":material/playlist_add_check:", width="stretch", **only("edit")
     ):
         return
-    people = tuple(one.strip() for one in names.split(",") if one.strip())
+    people = tuple(person.strip() for person in names.split(",") if person.strip())
     shared = 0.0 if len(people) < 2 else THIRD if share == round(100 * THIRD) else share / 100
     try:
-        plan = planned(**wanted, kind=kind, number=number, annotators=people, shared=shared, seed=seed)
+        plan = planned(**drawn, kind=kind, number=number, annotators=people, shared=shared, seed=seed)
         review = plan_review(Store(), name, plan)
     except AnamnesisError as error:
         st.error(plain(str(error)))
         return
     st.success(
-        f"{plain(review.name)}: {plan.number} items are dealt out to {plain(', '.join(people))}. Each opens it "
-        "under **Reviews**, or by a link of their own:",
+        f"{plain(review.name)}: {plan.number} items are assigned to {plain(', '.join(people))}. Open it "
+        "under **Reviews** or with these links:",
         icon=":material/check:",
     )
-    for one in people:
-        link("experts", f"Open as {plain(one)}", "rate_review", **{REVIEW: review.review_id, ANNOTATOR: one})
+    for person in people:
+        link("experts", f"Open as {plain(person)}", "rate_review", **{REVIEW: review.review_id, ANNOTATOR: person})
 
 
 def _ask_items(kind: str) -> dict[str, Any] | None:
-    held = ask(offer)
-    if not held.conversations:
+    available = ask(offer)
+    if not available.conversations:
         st.info(
-            "No conversation is stored yet: run a campaign, or import the authors’ public release. Vignettes can be "
-            "answered by experts all the same.",
+            "No conversation is stored yet: run a campaign or import the authors’ public release. Experts can already "
+            "answer vignettes.",
             icon=":material/forum:",
         )
         return None
-    names = unique_names(held.models)
+    names = unique_names(available.models)
     columns = st.columns(4)
     models = columns[0].multiselect(
         "Models", list(names), format_func=names.__getitem__, key="experts_models", placeholder="All"
     )
     sets = columns[1].multiselect(
-        "Data sets", held.datasets, format_func=dataset_name, key="experts_sets", placeholder="All"
+        "Data sets", available.datasets, format_func=dataset_name, key="experts_sets", placeholder="All"
     )
-    specialties = columns[2].multiselect("Specialties", held.specialties, key="experts_fields", placeholder="All")
+    specialties = columns[2].multiselect("Specialties", available.specialties, key="experts_fields", placeholder="All")
     runs = columns[3].multiselect(
         "Runs",
-        list(held.runs),
-        format_func=lambda run: f"{model_name(held.runs[run])} · {run}",
+        list(available.runs),
+        format_func=lambda run: f"{model_name(available.runs[run])} · {run}",
         key="experts_runs",
         placeholder="All campaigns",
         help="Needed for runs whose patient had a persona, and for other frameworks.",
     )
-    found: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "models": tuple(models),
         "datasets": tuple(sets),
         "specialties": tuple(specialties),
@@ -116,7 +115,7 @@ def _ask_items(kind: str) -> dict[str, Any] | None:
         "sampling": _ask_sampling(list(SAMPLINGS)),
     }
     if kind == "answers":
-        found["format"] = st.segmented_control(
+        settings["format"] = st.segmented_control(
             "Free responses from",
             list(FORMATS),
             default="multi_turn",
@@ -124,27 +123,27 @@ def _ask_items(kind: str) -> dict[str, Any] | None:
             key="experts_format",
             format_func=FORMAT.__getitem__,
         )
-    return found
+    return settings
 
 
 def _ask_vignettes() -> dict[str, Any]:
     columns = st.columns(3)
     case_set = columns[0].selectbox("Data set", datasets(), format_func=dataset_name, key="experts_case_set")
-    held = in_order(case.specialty for case in cases_of(case_set))
-    specialties = columns[1].multiselect("Specialties", held, key="experts_case_fields", placeholder="All")
+    all_specialties = in_order(case.specialty for case in cases_of(case_set))
+    specialties = columns[1].multiselect("Specialties", all_specialties, key="experts_case_fields", placeholder="All")
     order, question_types = columns[2].selectbox(
         "Asked",
-        list(_ASKED),
-        format_func=_ASKED.__getitem__,
+        list(_ORDERS),
+        format_func=_ORDERS.__getitem__,
         key="experts_order",
-        help="Choices give the answer away. They are shown once the own words are saved, which are final then; or "
-        "every other annotator writes own words, and the rest choose.",
+        help="Choices give the answer away. So they appear once the answer in own words is saved and final, or half of "
+        "the annotators write own words and the others choose.",
     )
     st.caption(
-        "Each expert’s answers become a run of doctor human/NAME, graded as a model’s are by the reference grader, and "
-        "stand on Accuracy and Compare beside the models."
+        "Each expert’s answers become a run of doctor human/NAME, graded like a model’s by the reference grader. The "
+        "run appears on Accuracy and Compare."
     )
-    sampling = _ask_sampling([one for one in SAMPLINGS if one != "disagreement"])
+    sampling = _ask_sampling([option for option in SAMPLINGS if option != "disagreement"])
     return {
         "case_set": case_set,
         "specialties": tuple(specialties),
@@ -178,7 +177,7 @@ _SECTIONS = {
 
 
 def draw_experts() -> None:
-    """Draw the review in the address for the annotator in it, or everything about reviews."""
+    """Draw the review in the URL for its annotator; otherwise the tabs on all reviews."""
     review, annotator = st.query_params.get(REVIEW), st.query_params.get(ANNOTATOR)
     if review and annotator:
         draw_review(review, annotator)

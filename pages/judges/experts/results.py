@@ -1,4 +1,4 @@
-"""What came of a review: counts while it is blinded, figures by model afterwards; the release, and graders."""
+"""Results of reviews: counts while a review is blinded, then figures by model; the release; graders."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -35,61 +35,56 @@ from pages.kit.section import draw_section, section_result
 from pages.kit.tables import draw_table
 from pages.kit.visitor import only
 
-_EVERYTHING = Selection()
+_ALL = Selection()
 
 
 def draw_figures(source: str, options: Mapping[str, Any]) -> Result | None:
-    """Draw all figures of a source's decisions; return the shares of yes, ``None`` if there are none."""
+    """Draw all figures of a source’s decisions; return the shares of yes, or ``None`` without decisions."""
     shares = draw_section(
-        SHARES,
-        _EVERYTHING,
-        options=options,
-        name=f"experts_shares_{source}",
-        empty="Nobody has answered anything yet.",
-        titled=False,
+        SHARES, _ALL, options=options, name=f"experts_shares_{source}", empty="There are no answers yet.", titled=False
     )
     if shares is None:
         return None
     draw_section(
         PAIRS,
-        _EVERYTHING,
+        _ALL,
         options=options,
         names=unique_names(row.label["model"] for row in shares.figures),
         name=f"experts-pairs-{source}",
-        empty="Only one model was judged, or no case of two.",
+        empty="No case was judged for two models.",
     )
-    twice = {name: value for name, value in options.items() if name != "published"}
-    if any(row.n for row in section_result(AGREEMENT, _EVERYTHING, {**AGREEMENT.options, **twice}).figures):
-        draw_section(AGREEMENT, _EVERYTHING, options=twice, name=f"experts-agreement-{source}")
+    unpublished = {name: value for name, value in options.items() if name != "published"}
+    if any(row.n for row in section_result(AGREEMENT, _ALL, {**AGREEMENT.options, **unpublished}).figures):
+        draw_section(AGREEMENT, _ALL, options=unpublished, name=f"experts-agreement-{source}")
     else:
-        st.caption("No item was judged by two.")
+        st.caption("No item was judged by two annotators.")
     return shares
 
 
 def draw_flips() -> None:
-    """Draw how often each grader contradicted itself on the same words."""
-    rows = section_result(CONTRADICTIONS, _EVERYTHING).figures
+    """Draw how often each grader gave the same response two verdicts."""
+    rows = section_result(CONTRADICTIONS, _ALL).figures
     draw_section(
         CONTRADICTIONS,
-        _EVERYTHING,
+        _ALL,
         names={row.label["grader"]: model_name(row.label["grader"]) for row in rows},
         name="grader-flips",
-        empty="No grader has met the same free response twice yet: run a campaign with several trials a case.",
+        empty="No grader has judged the same free response twice yet. Run a campaign with several trials per case.",
     )
 
 
 def draw_review_grader(state: ReviewState) -> None:
-    """Draw every grader of a review's responses next to the experts, and the verdicts of one of them crossed."""
+    """Draw the graders of a review’s responses against the experts, and one grader’s cross table."""
     options = {"review": state.review.review_id}
-    rows = section_result(GRADERS, _EVERYTHING, {**GRADERS.options, **options}).figures
+    rows = section_result(GRADERS, _ALL, {**GRADERS.options, **options}).figures
     graders = list(dict.fromkeys(row.label["grader"] for row in rows))
     result = draw_section(
         GRADERS,
-        _EVERYTHING,
+        _ALL,
         options=options,
         names={grader: model_name(grader) for grader in graders},
         name="experts-trust",
-        empty="No free response of this review has both the experts’ answer and a grader’s verdict that counts.",
+        empty="No free response of this review has both an expert’s answer and a grader’s verdict.",
     )
     if result is None:
         return
@@ -99,22 +94,22 @@ def draw_review_grader(state: ReviewState) -> None:
     else:
         st.caption(f"Graded by {plain(model_name(grader))}.")
     counts = {row.label["figure"]: int(row.estimate or 0) for row in rows if row.label["grader"] == grader}
-    both, grader_alone, experts_alone, neither = (counts[figure] for figure in CONFUSION)
+    both_right, grader_only, experts_only, neither = (counts[figure] for figure in CONFUSION)
     crossed = [
-        {"": "Experts: right", "Grader: right": both, "Grader: wrong": experts_alone},
-        {"": "Experts: wrong", "Grader: right": grader_alone, "Grader: wrong": neither},
+        {"": "Experts: right", "Grader: right": both_right, "Grader: wrong": experts_only},
+        {"": "Experts: wrong", "Grader: right": grader_only, "Grader: wrong": neither},
     ]
     draw_table(pd.DataFrame(crossed), "experts_confusion", download="")
 
 
 def draw_release() -> None:
-    """Draw the release's figures with the printed ones next to them, or how to get them."""
+    """Draw the release’s figures next to the paper’s, or how to import the release."""
     shares = draw_figures("release", {"published": True})
     if shares is None:
         return
     st.caption(
-        "180 conversations of four models, judged by two annotators, a third of them by both, ties broken by a third "
-        "(Johri et al. 2025). Printed percentages are truncated, not rounded."
+        "180 conversations of four models; two annotators, with a third of the items shared and ties broken by a third "
+        "person (Johri et al. 2025). The paper truncates percentages."
     )
     printed = printed_figures()
     terms = [row for row in shares.figures if row.label["question"] == ASKED["medical_terms"]]
@@ -128,26 +123,26 @@ def draw_release() -> None:
         f"**The grader** agrees with the experts in {grader['value']} % as printed, over {grader['n']} cases, by the "
         "agreement of counts."
     )
-    draw_section(GRADERS, _EVERYTHING, name="experts-release-grader")
+    draw_section(GRADERS, _ALL, name="experts-release-grader")
     with st.container(horizontal=True, vertical_alignment="center"):
         if st.button("Import these judgements as annotations", icon=":material/playlist_add:", **only("edit")):
             try:
                 new = import_release_annotations(Store())
                 st.success(
-                    f"{new.added:,} judgements of {new.items} conversations came in, {new.unchanged:,} were here "
-                    f"already; {new.matched} of the conversations are stored here."
+                    f"Imported {new.added:,} judgements of {new.items} conversations; {new.unchanged:,} were already "
+                    f"imported. {new.matched} of the conversations are stored."
                 )
             except AnamnesisError as error:
                 st.error(plain(str(error)))
-        st.caption("They then hang on the stored conversations with the same words, and are exported with all others.")
+        st.caption("Imported judgements are attached to the stored conversations with the same text.")
 
 
 def draw_results() -> None:
-    """Ask whose judgements are shown, and draw them."""
+    """Ask for a review or the imported annotations, and draw their figures."""
     by_id = {state.review.review_id: state for state in reviews()}
     options = [*by_id, *([IMPORTED] if read(read_decisions, imported=True) else [])]
     if not options:
-        st.info("There is nothing to show yet: plan a review, or import annotations.", icon=":material/rate_review:")
+        st.info("No results yet: plan a review or import annotations.", icon=":material/rate_review:")
         st.code("python -m core experts import FILE.csv", language=None)
         return
     source = choose(
@@ -160,25 +155,25 @@ def draw_results() -> None:
         draw_figures(IMPORTED, {"imported": True})
         return
     state = by_id[source]
-    plan, shown = state.review.plan, state.review.unblinded
-    two = sum(len(one.annotators) > 1 for one in state.items)
+    plan, unblinding = state.review.plan, state.review.unblinded
+    shared = sum(len(item.annotators) > 1 for item in state.items)
     st.caption(
         f"{KIND[plan.kind]} · {len(state.items)} items drawn {SAMPLING[plan.sampling].lower()}, seed {plan.seed} · "
-        f"{two} seen by two · annotators: {plain(', '.join(plan.annotators))}"
+        f"{shared} shared by two · annotators: {plain(', '.join(plan.annotators))}"
     )
     if plan.kind == "baseline":
         _draw_baseline(state)
-    elif shown is None:
+    elif unblinding is None:
         _draw_counts(state)
     else:
-        if shown.reason:
+        if unblinding.reason:
             st.warning(
-                f"Unblinded by {plain(shown.by)} before all was answered: “{plain(shown.reason)}”. {state.missing:,} "
-                "answers are missing.",
+                f"Unblinded by {plain(unblinding.by)} before all items were answered: “{plain(unblinding.reason)}”. "
+                f"{state.missing:,} answers are missing.",
                 icon=":material/visibility:",
             )
         else:
-            st.caption(f":material/visibility: Unblinded by {plain(shown.by)} when all was answered.")
+            st.caption(f":material/visibility: Unblinded by {plain(unblinding.by)} when all items were answered.")
         draw_figures(source, {"review": source})
         if plan.kind == "answers":
             draw_review_grader(state)
@@ -192,13 +187,13 @@ def _draw_counts(state: ReviewState) -> None:
     columns[2].metric("Open ties", ties)
     draw_progress([state], "experts_counts", ["Review", "About", "Names"])
     st.markdown("**Unblind**")
-    st.caption("Shows the models’ names and the figures by model. From then on no answer can be changed.")
+    st.caption("Shows the models’ names and the figures by model. After that, answers cannot be changed.")
     with st.form("experts_unblind", border=True):
         by = st.text_input("Your name", key="experts_unblind_by")
         reason = ""
         if missing:
             reason = st.text_input(
-                f"Why before the last {missing:,} answers are in? Stored with the review.", key="experts_unblind_reason"
+                f"Why before the last {missing:,} answers? The reason is stored.", key="experts_unblind_reason"
             )
         if st.form_submit_button("Unblind the review", icon=":material/visibility:", **only("edit")):
             try:
@@ -216,10 +211,10 @@ def _draw_baseline(state: ReviewState) -> None:
         BASELINE,
         Selection(models=doctors, formats=("vignette",)),
         name="experts-baseline",
-        empty="No vignette is answered whole yet.",
+        empty="No vignette is fully answered yet.",
     )
     st.caption(
         f"This review: {state.review.plan.order_in_words}; vignettes of "
         f"{plain(dataset_name(state.review.plan.case_set))}."
     )
-    link("accuracy", "Next to the models on Accuracy", "bar_chart")
+    link("accuracy", "Compare with models on Accuracy", "bar_chart")

@@ -1,4 +1,4 @@
-"""A review under way: an item without its model, the questions on it, notes, and the next one."""
+"""One annotator’s review: an item without its model, the questions on it, notes, and the way to the next item."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, cast
@@ -26,42 +26,42 @@ from core.reviews.reviewing import (
 from core.store.database import Store
 from core.store.queries.annotations import Span
 from core.store.review_records import ASKED, EQUIVALENCE_RULE, GUIDANCE, WORDING, Question, ReviewItem
-from pages.judges.experts.data import ITEM, Shown, review_at, shown_item
+from pages.judges.experts.data import ITEM, BlindedItem, blinded_item, review_at
 from pages.judges.experts.reviews import leave
 from pages.kit.case.pictures import draw_pictures
 from pages.kit.chat import draw_case, draw_chat
 from pages.kit.look import QUESTION_TYPE, faults_said, plain
 from pages.kit.tables import step_buttons
 
-_SAID = {"yes": ":green-badge[Yes]", "no": ":orange-badge[No]", None: ":gray-badge[open]"}
-TROUBLE = "experts_trouble"
-"""Where a callback leaves what went wrong, for the next drawing to show."""
+_ANSWER_BADGE = {"yes": ":green-badge[Yes]", "no": ":orange-badge[No]", None: ":gray-badge[open]"}
+ERROR_KEY = "experts_trouble"
+"""Session key of an error in a callback, which the next rerun shows."""
 
 
-def _store(change: Callable[..., object], *said: Any) -> None:
-    """Store what an annotator said; where it cannot be, leave why for the next drawing."""
+def _store(change: Callable[..., object], *values: Any) -> None:
+    """Store an annotator’s input; an error is kept for the next rerun."""
     try:
-        change(Store(), *said)
+        change(Store(), *values)
     except AnamnesisError as error:
-        st.session_state[TROUBLE] = str(error)
+        st.session_state[ERROR_KEY] = str(error)
 
 
-def _draw_trouble() -> None:
-    if trouble := st.session_state.pop(TROUBLE, None):
-        st.warning(plain(trouble), icon=":material/error:")
+def _draw_error() -> None:
+    if error := st.session_state.pop(ERROR_KEY, None):
+        st.warning(plain(error), icon=":material/error:")
 
 
 def draw_questions(state: ReviewState, item: ReviewItem, annotator: str) -> None:
-    """Draw every question with its answer; the one in focus has the buttons."""
-    asked = [cast(Question, question) for question in state.questions_for(item, annotator)]
+    """Draw every question with its answer; the question in focus has the buttons."""
+    questions = [cast(Question, question) for question in state.questions_for(item, annotator)]
     key = f"experts_focus_{state.review.review_id}_{annotator}_{item.number}"
-    waiting = next((q for q in asked if state.value(item.item, annotator, q) is None), None)
-    focus = st.session_state.get(key, waiting)
+    first_open = next((q for q in questions if state.value(item.item, annotator, q) is None), None)
+    focus = st.session_state.get(key, first_open)
     with st.container(border=True, gap="small"):
         if annotator not in item.annotators:
-            st.caption(":material/balance: Two others differ on this. Who said what is not shown.")
-        for number, question in enumerate(asked, start=1):
-            said = state.value(item.item, annotator, question)
+            st.caption(":material/balance: Two other annotators disagree here; their answers are hidden.")
+        for number, question in enumerate(questions, start=1):
+            answer = state.value(item.item, annotator, question)
             with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
                 st.button(
                     ASKED[question],
@@ -74,33 +74,35 @@ def draw_questions(state: ReviewState, item: ReviewItem, annotator: str) -> None
                     args=(key, question),
                     help=WORDING[question],
                 )
-                st.markdown(_SAID[said], width="content")
+                st.markdown(_ANSWER_BADGE[answer], width="content")
             if question == focus:
-                _draw_choice(state, item, annotator, question, said, key)
-        if waiting is None:
-            st.caption(":material/check: All answered and saved. Press j for the next item, a number to change one.")
-    _draw_trouble()
+                _draw_choice(state, item, annotator, question, answer, key)
+        if first_open is None:
+            st.caption(
+                ":material/check: All answered and saved. Press j for the next item, or a number to change an answer."
+            )
+    _draw_error()
 
 
 def _draw_choice(
-    state: ReviewState, item: ReviewItem, annotator: str, question: Question, said: str | None, key: str
+    state: ReviewState, item: ReviewItem, annotator: str, question: Question, answer: str | None, key: str
 ) -> None:
-    why = f"{key}_{question}_why"
+    reason_key = f"{key}_{question}_why"
     st.markdown(f"**{WORDING[question]}**")
     if question in GUIDANCE:
         st.caption(GUIDANCE[question])
-    if said is not None:
-        st.text_input("Why is the answer changed?", key=why, placeholder="Kept with the earlier answer")
+    if answer is not None:
+        st.text_input("Why is the answer changed?", key=reason_key, placeholder="Stored with the earlier answer")
     with st.container(horizontal=True):
         for label, value, shortcut in (("Yes", "yes", "y"), ("No", "no", "n")):
             st.button(
                 label,
                 key=f"{key}_{value}",
                 shortcut=shortcut,
-                type="primary" if said == value else "secondary",
-                disabled=said == value,
-                on_click=_say,
-                args=(state.review.review_id, item.number, annotator, question, value, key, why),
+                type="primary" if answer == value else "secondary",
+                disabled=answer == value,
+                on_click=_record_answer,
+                args=(state.review.review_id, item.number, annotator, question, value, key, reason_key),
             )
 
 
@@ -108,100 +110,101 @@ def _focus(key: str, question: Question) -> None:
     st.session_state[key] = question
 
 
-def _say(review_id: str, number: int, annotator: str, question: Question, value: str, key: str, why: str) -> None:
-    _store(record, review_id, number, annotator, question, value, st.session_state.get(why, ""))
-    if TROUBLE not in st.session_state:
+def _record_answer(
+    review_id: str, number: int, annotator: str, question: Question, value: str, key: str, reason_key: str
+) -> None:
+    _store(record, review_id, number, annotator, question, value, st.session_state.get(reason_key, ""))
+    if ERROR_KEY not in st.session_state:
         st.session_state.pop(key, None)
 
 
-_SHOWN = 70
+_LABEL_CHARS = 70
 
 
 def draw_notes(state: ReviewState, item: ReviewItem, annotator: str, dialogue: Sequence[Event]) -> None:
-    """Draw the comment box and the highlights, both saved at once."""
-    place = (state.review.review_id, item.number, annotator)
+    item_key = (state.review.review_id, item.number, annotator)
     key = f"experts_note_{state.review.review_id}_{annotator}_{item.number}"
-    held = state.newest.get((item.item, annotator, COMMENT))
+    stored_comment = state.newest.get((item.item, annotator, COMMENT))
     st.text_area(
         "Comment",
-        held.comment if held else "",
+        stored_comment.comment if stored_comment else "",
         key=key,
         height=70,
-        on_change=lambda: _store(comment, *place, st.session_state[key]),
+        on_change=lambda: _store(comment, *item_key, st.session_state[key]),
         placeholder="Saved when you leave the box",
     )
     messages = {event.turn: event for event in dialogue if isinstance(event, Utterance)}
-    marked = state.newest.get((item.item, annotator, HIGHLIGHT))
-    spans = marked.spans if marked else ()
+    highlights = state.newest.get((item.item, annotator, HIGHLIGHT))
+    spans = highlights.spans if highlights else ()
     if messages:
         label = f"Highlighted words ({len(spans)})" if spans else "Highlight words"
         with st.expander(label, icon=":material/ink_highlighter:"):
-            _draw_highlights(place, messages, spans, key, framework_of(dialogue))
+            _draw_highlights(item_key, messages, spans, key, framework_of(dialogue))
 
 
 def _draw_highlights(
-    place: tuple[str, int, str],
+    item_key: tuple[str, int, str],
     messages: dict[int, Utterance],
     spans: tuple[Span, ...],
     key: str,
-    known: Framework | None,
+    framework: Framework | None,
 ) -> None:
     for number, span in enumerate(spans):
         with st.container(horizontal=True, vertical_alignment="center"):
             st.markdown(f"Message {span.turn + 1}: :orange-background[{plain(span.text)}]", width="stretch")
-            rest = spans[:number] + spans[number + 1 :]
+            others = spans[:number] + spans[number + 1 :]
             st.button(
                 "Remove",
                 key=f"{key}_{number}_away",
                 type="tertiary",
                 icon=":material/close:",
                 on_click=_store,
-                args=(highlight, *place, rest),
+                args=(highlight, *item_key, others),
             )
     with st.form(f"{key}_form", border=False, clear_on_submit=False):
         turn = st.selectbox(
-            "Message", list(messages), format_func=lambda turn: _label(messages[turn], known), key=f"{key}_turn"
+            "Message", list(messages), format_func=lambda turn: _label(messages[turn], framework), key=f"{key}_turn"
         )
-        words = st.text_input("Words in it", key=f"{key}_words", placeholder="As they stand in the message")
+        words = st.text_input("Words in it", key=f"{key}_words", placeholder="Exactly as in the message")
         if st.form_submit_button("Highlight") and turn is not None:
             try:
                 new = span_of(turn, messages[turn].text, words)
             except AnamnesisError as error:
                 st.warning(plain(str(error)))
             else:
-                _store(highlight, *place, tuple(dict.fromkeys([*spans, new])))
+                _store(highlight, *item_key, tuple(dict.fromkeys([*spans, new])))
                 st.rerun()
 
 
-def _label(message: Utterance, known: Framework | None) -> str:
-    text = " ".join((known.speech.spoken(message.role, message.text) if known else message.text).split())
-    short = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+def _label(message: Utterance, framework: Framework | None) -> str:
+    text = " ".join((framework.speech.spoken(message.role, message.text) if framework else message.text).split())
+    short = text if len(text) <= _LABEL_CHARS else f"{text[:_LABEL_CHARS]}…"
     return f"{message.turn + 1} · {message.role.capitalize()}: {short}"
 
 
 def draw_vignette(state: ReviewState, item: ReviewItem, annotator: str) -> None:
-    """Draw the vignette, what was answered, and the next question; the right answer is never shown."""
+    """Draw the vignette, the answers so far, and the next question. The right answer is never shown."""
     case = vignette_of(Store(), state, item.item, annotator)
-    left, right = st.columns([6, 5], gap="medium")
-    with left.container(border=True):
+    case_column, answers_column = st.columns([6, 5], gap="medium")
+    with case_column.container(border=True):
         st.markdown(plain(case.vignette))
         draw_pictures(case, "experts")
-    with right:
-        asked = next_question(state, item.item, annotator)
+    with answers_column:
+        next_type = next_question(state, item.item, annotator)
         for question in state.review.plan.asked_of(annotator):
-            said = state.value(item.item, annotator, question)
-            if said is not None:
-                st.markdown(f":material/check: **{QUESTION_TYPE[question]}**  \n{plain(said)}")  # type: ignore[index]
-        if asked is None:
+            answer = state.value(item.item, annotator, question)
+            if answer is not None:
+                st.markdown(f":material/check: **{QUESTION_TYPE[question]}**  \n{plain(answer)}")  # type: ignore[index]
+        if next_type is None:
             st.caption("Answered and saved. Press j for the next vignette.")
         else:
-            _ask(case, asked, (state.review.review_id, item.number, annotator, asked))
-        _draw_trouble()
+            _ask_answer(case, next_type, (state.review.review_id, item.number, annotator, next_type))
+        _draw_error()
 
 
-def _ask(case: Case, asked: str, place: tuple[str, int, str, str]) -> None:
-    question = question_of(case, asked, ())  # type: ignore[arg-type]
-    key = "experts_vignette_" + "_".join(str(part) for part in place)
+def _ask_answer(case: Case, question_type: str, item_key: tuple[str, int, str, str]) -> None:
+    question = question_of(case, question_type, ())  # type: ignore[arg-type]
+    key = "experts_vignette_" + "_".join(str(part) for part in item_key)
     with st.container(border=True, gap="small"):
         st.markdown(f"**{plain(question.text)}**")
         for number, choice in enumerate(question.choices, start=1):
@@ -211,26 +214,26 @@ def _ask(case: Case, asked: str, place: tuple[str, int, str, str]) -> None:
                 shortcut=str(number) if number < 10 else None,
                 width="stretch",
                 on_click=_store,
-                args=(answer_vignette, *place, choice),
+                args=(answer_vignette, *item_key, choice),
             )
         if not question.choices:
             with st.form(f"{key}_form", border=False):
                 words = st.text_input("Your answer", key=f"{key}_words")
                 if st.form_submit_button("Answer", type="primary"):
-                    _store(answer_vignette, *place, words)
+                    _store(answer_vignette, *item_key, words)
                     st.rerun()
     st.caption("Saved at once; an answer is final.")
 
 
 def draw_review(review_id: str, annotator: str) -> None:
-    """Draw the item in the address, or the first that is not answered."""
+    """Draw the item in the URL, or the annotator’s first open item."""
     state = review_at(review_id)
     if state is None:
         st.button("All reviews", icon=":material/arrow_back:", on_click=leave)
-        st.info("The review in this address is not stored here.", icon=":material/search_off:")
+        st.info("The review in this URL is not stored here.", icon=":material/search_off:")
         return
     with faults_said(st.info, ":material/lock:"):
-        access.require_name(annotator)  # what others answered is not shown either: it would not be independent any more
+        access.require_name(annotator)  # others’ answers stay hidden, so that reviews are independent
         _draw_state(state, annotator)
         return
     st.button("All reviews", icon=":material/arrow_back:", on_click=leave)
@@ -239,20 +242,20 @@ def draw_review(review_id: str, annotator: str) -> None:
 def _draw_state(state: ReviewState, annotator: str) -> None:
     ties = state.ties_for(annotator)
     order = [*state.items_for(annotator), *ties]
-    asked = st.query_params.get(ITEM, "")
-    named = next((one for one in order if str(one.number) == asked), None)
-    waiting = next((one for one in order if not state.complete(one, annotator)), None)
-    item = named or waiting or next(iter(order), None)
+    number = st.query_params.get(ITEM, "")
+    chosen = next((candidate for candidate in order if str(candidate.number) == number), None)
+    first_open = next((candidate for candidate in order if not state.complete(candidate, annotator)), None)
+    item = chosen or first_open or next(iter(order), None)
     if item is not None:
         st.query_params[ITEM] = str(item.number)
     st.subheader(f"{plain(state.review.name)} · {plain(annotator)}", anchor=False)
     _draw_steps(state, order, item, annotator)
     if state.review.unblinded:
-        st.info("This review is unblinded: answers can no longer be changed. Its figures stand under Results.")
+        st.info("This review is unblinded, so answers can no longer be changed. Its figures are under Results.")
         return
     if item is None:
         st.info(
-            f"Nothing waits for {plain(annotator)}: no item was dealt to this name, and no two others differ on one.",
+            f"Nothing to do for {plain(annotator)}: no item is assigned to this name, and there is no tie to break.",
             icon=":material/done_all:",
         )
         return
@@ -263,16 +266,16 @@ def _draw_state(state: ReviewState, annotator: str) -> None:
 
 
 def _draw_steps(state: ReviewState, order: list[ReviewItem], item: ReviewItem | None, annotator: str) -> None:
-    numbers = [str(one.number) for one in order]
+    numbers = [str(entry.number) for entry in order]
     place = numbers.index(str(item.number)) if item else 0
-    rest = [*order[place + 1 :], *order[:place]]
-    waiting = next((str(one.number) for one in rest if not state.complete(one, annotator)), None)
+    later = [*order[place + 1 :], *order[:place]]
+    next_open = next((str(entry.number) for entry in later if not state.complete(entry, annotator)), None)
     with st.container(horizontal=True, vertical_alignment="center"):
         st.button("All reviews", icon=":material/arrow_back:", on_click=leave)
-        step_buttons(numbers, place, ITEM, more=[("Next unanswered", "skip_next", "u", waiting)])
+        step_buttons(numbers, place, ITEM, more=[("Next unanswered", "skip_next", "u", next_open)])
         if item is not None:
             st.markdown(f":gray[Item {place + 1} of {len(order)}]")
-    done = sum(state.complete(one, annotator) for one in order)
+    done = sum(state.complete(entry, annotator) for entry in order)
     progress = state.progress_of(annotator)
     words = f"{done} of {len(order)} answered"
     if progress.ties:
@@ -281,40 +284,40 @@ def _draw_steps(state: ReviewState, order: list[ReviewItem], item: ReviewItem | 
 
 
 def _draw_item(state: ReviewState, item: ReviewItem, annotator: str) -> None:
-    shown = shown_item(item.item)
-    if shown is None:
-        st.warning("The conversation of this item is no longer stored: leave it open.", icon=":material/search_off:")
+    blinded = blinded_item(item.item)
+    if blinded is None:
+        st.warning("The conversation of this item is no longer stored. Skip it.", icon=":material/search_off:")
         return
-    left, right = st.columns([6, 5], gap="medium")
-    with left:
+    dialogue_column, questions_column = st.columns([6, 5], gap="medium")
+    with dialogue_column:
         if state.review.plan.kind == "answers":
             with st.container(border=True, gap="small"):
-                st.markdown(f"**Answer given**  \n{plain((shown.response or 'none').replace('**', ''))}")
-                if shown.case is not None:
-                    st.markdown(f"**Right answer**  \n{plain(shown.case.answer)}")
+                st.markdown(f"**Answer given**  \n{plain((blinded.response or 'none').replace('**', ''))}")
+                if blinded.case is not None:
+                    st.markdown(f"**Right answer**  \n{plain(blinded.case.answer)}")
                 st.caption(EQUIVALENCE_RULE)
-        _draw_dialogue(state, item, annotator, shown)
-    with right:
+        _draw_dialogue(state, item, annotator, blinded)
+    with questions_column:
         draw_questions(state, item, annotator)
-        draw_notes(state, item, annotator, shown.dialogue)
-        if shown.case is not None:
-            draw_case(shown.case, open_=True)
+        draw_notes(state, item, annotator, blinded.dialogue)
+        if blinded.case is not None:
+            draw_case(blinded.case, open_=True)
 
 
-def _draw_dialogue(state: ReviewState, item: ReviewItem, annotator: str, shown: Shown) -> None:
-    if not any(isinstance(event, Utterance) for event in shown.dialogue):
+def _draw_dialogue(state: ReviewState, item: ReviewItem, annotator: str, blinded: BlindedItem) -> None:
+    if not any(isinstance(event, Utterance) for event in blinded.dialogue):
         st.caption("This response was given without a conversation.")
         return
-    held = state.newest.get((item.item, annotator, HIGHLIGHT))
-    words = {span.turn: span.text for span in held.spans} if held else {}
+    highlights = state.newest.get((item.item, annotator, HIGHLIGHT))
+    words = {span.turn: span.text for span in highlights.spans} if highlights else {}
     height = 660 if state.review.plan.kind == "conversations" else 420
     with st.container(height=height, border=True, gap="xxsmall", autoscroll=False, key=f"experts_chat_{item.number}"):
-        for events, marked in _by_message(shown.dialogue, words):
-            draw_chat(events, None, marked, known=framework_of(shown.dialogue))
+        for events, highlighted in _by_message(blinded.dialogue, words):
+            draw_chat(events, None, highlighted, known=framework_of(blinded.dialogue))
 
 
 def _by_message(dialogue: list[Event], words: dict[int, str]) -> list[tuple[list[Event], str]]:
-    """Part a dialogue where messages have highlighted words of their own; in one piece where none has."""
+    """Split a dialogue by message if any has highlighted words; return (events, highlighted words) pairs."""
     if not words:
         return [(dialogue, "")]
     turns = [event.turn for event in dialogue if isinstance(event, Utterance)]

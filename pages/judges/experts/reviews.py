@@ -1,4 +1,4 @@
-"""The reviews that there are and the way into one; annotations brought in and taken out."""
+"""The list of reviews, opening one, and import and export of annotations."""
 
 import io
 from collections.abc import Sequence
@@ -18,42 +18,42 @@ from pages.kit.look import plain
 from pages.kit.tables import draw_table
 from pages.kit.visitor import only
 
-_SOMEBODY = "somebody else…"
+_OTHER_PERSON = "another person…"
 
 
 def draw_list() -> None:
-    """Draw the way in, and every review with its progress."""
-    held = reviews()
-    if not held:
+    """Draw the controls to open a review, and every review with its progress."""
+    stored = reviews()
+    if not stored:
         st.info(
-            "No review is planned yet. Under **Plan a review** you choose conversations, free responses or vignettes, "
-            "and who judges them; the models’ names stay hidden until all is answered.",
+            "No review is planned yet. Under **Plan a review**, choose what is judged and by whom; the models’ names "
+            "stay hidden until all items are answered.",
             icon=":material/rate_review:",
         )
         return
-    _ask_way_in(held)
-    draw_progress(held, "experts_progress")
+    _ask_review(stored)
+    draw_progress(stored, "experts_progress")
 
 
-def draw_progress(held: list[ReviewState], key: str, without: Sequence[str] = ()) -> None:
-    """Draw a line for each review and annotator, without some of the columns; a click on one opens it as theirs."""
-    lines = [(state.review.review_id, one.annotator) for state in held for one in state.progress]
+def draw_progress(states: list[ReviewState], key: str, without: Sequence[str] = ()) -> None:
+    """Draw a row for each review and annotator, leaving out the columns ``without``; a click opens the review."""
+    keys = [(state.review.review_id, progress.annotator) for state in states for progress in state.progress]
 
     def open_(row: int) -> None:
-        st.query_params.from_dict(dict(zip((REVIEW, ANNOTATOR), lines[row], strict=True)))
+        st.query_params.from_dict(dict(zip((REVIEW, ANNOTATOR), keys[row], strict=True)))
 
     table = pd.DataFrame(
         {
             "Review": state.review.name,
             "About": KIND[state.review.plan.kind],
-            "Annotator": one.annotator,
-            "Answered": one.done / one.items if one.items else None,
-            "Done": f"{one.done} of {one.items}" if one.items else "third only",
-            "Ties waiting": one.ties,
+            "Annotator": progress.annotator,
+            "Answered": progress.done / progress.items if progress.items else None,
+            "Done": f"{progress.done} of {progress.items}" if progress.items else "third only",
+            "Ties waiting": progress.ties,
             "Names": _names(state),
         }
-        for state in held
-        for one in state.progress
+        for state in states
+        for progress in state.progress
     )
     draw_table(
         table.drop(columns=list(without)),
@@ -72,74 +72,75 @@ def _names(state: ReviewState) -> str:
     return "shown" if state.review.unblinded else "hidden"
 
 
-def _ask_way_in(held: list[ReviewState]) -> None:
-    open_ = {s.review.review_id: s for s in held if not s.review.unblinded}
-    if not open_:
-        st.caption("All reviews are unblinded: their figures stand under **Results**.")
+def _ask_review(states: list[ReviewState]) -> None:
+    blinded = {state.review.review_id: state for state in states if not state.review.unblinded}
+    if not blinded:
+        st.caption("All reviews are unblinded. Their figures are under **Results**.")
         return
     left, middle, right = st.columns([3, 2, 1], vertical_alignment="bottom")
     review = left.selectbox(
-        "Review", list(open_), format_func=lambda key: open_[key].review.name, key="experts_open_review"
+        "Review", list(blinded), format_func=lambda key: blinded[key].review.name, key="experts_open_review"
     )
-    names = open_[review].review.plan.annotators if review else ()
-    who = middle.selectbox(
+    names = blinded[review].review.plan.annotators if review else ()
+    annotator = middle.selectbox(
         "You are",
-        [*names, _SOMEBODY],
+        [*names, _OTHER_PERSON],
         key=f"experts_open_as_{review}",
-        help="Somebody else can break the ties of two who differ.",
+        help="Another person can break ties between two annotators.",
     )
-    if who == _SOMEBODY:
-        who = middle.text_input("Your name", key="experts_open_name").strip()
-    if right.button("Open", type="primary", icon=":material/rate_review:", disabled=not who, width="stretch") and who:
-        st.query_params.from_dict({REVIEW: review, ANNOTATOR: who})
+    if annotator == _OTHER_PERSON:
+        annotator = middle.text_input("Your name", key="experts_open_name").strip()
+    if (
+        right.button("Open", type="primary", icon=":material/rate_review:", disabled=not annotator, width="stretch")
+        and annotator
+    ):
+        st.query_params.from_dict({REVIEW: review, ANNOTATOR: annotator})
         st.rerun()
-    tied = open_[review].open_ties() if review else []
+    tied = blinded[review].open_ties() if review else []
     if tied:
         st.caption(
             f":material/balance: {len(tied)} tied {'item waits' if len(tied) == 1 else 'items wait'} for a third "
-            f"annotator of {plain(open_[review].review.name)}."
+            f"annotator of {plain(blinded[review].review.name)}."
         )
 
 
 def leave() -> None:
-    """Go back to the list."""
     forget(REVIEW, ANNOTATOR, ITEM)
 
 
-_SHOWN = 20
+_MAX_REJECTED = 20
 
 
 def draw_exchange() -> None:
-    """Draw the export and the import of annotations."""
     st.markdown("**Export**")
     st.download_button(
         "All annotations as CSV",
-        access.carried(_csv),  # it is called in a thread that does not know who asks
+        access.carried(_csv),  # Streamlit calls it in a thread without the visitor’s session
         "annotations.csv",
         "text/csv",
         icon=":material/download:",
         on_click="ignore",
         key="experts_export",
-        help="Every answer with its history; of a blinded review without models, and only your own if people sign in.",
+        help="Every answer with its history, without the models of blinded reviews; only yours if people sign in.",
     )
     st.markdown("**Import**")
     st.caption(
-        f"A CSV with the columns {', '.join(COLUMNS)}: item, or model and case, may be left out. Questions are "
-        f"{', '.join(QUESTIONS)}; values yes or no."
+        f"A CSV with the columns {', '.join(COLUMNS)}. Either item, or model and case, may be missing; questions: "
+        f"{', '.join(QUESTIONS)}; values: yes, no."
     )
     file = st.file_uploader("CSV with annotations", type="csv", key="experts_file")
     if file is not None and st.button(
         "Import them", icon=":material/playlist_add:", key="experts_import", **only("edit")
     ):
         try:
-            found = import_csv(Store(), file.getvalue())
+            result = import_csv(Store(), file.getvalue())
         except AnamnesisError as error:
             st.error(plain(str(error)))
             return
-        st.success(f"{found.added:,} annotations came in, {found.unchanged:,} were here already.")
-        if found.rejected:
-            st.warning(f"{len(found.rejected):,} rows were left out.", icon=":material/rule:")
-            lines = [{"Line": line, "Why": reason} for line, reason in found.rejected[:_SHOWN]]
+        st.success(f"{result.added:,} annotations imported, {result.unchanged:,} already present.")
+        if result.rejected:
+            st.warning(f"{len(result.rejected):,} rows were left out.", icon=":material/rule:")
+            lines = [{"Line": line, "Why": reason} for line, reason in result.rejected[:_MAX_REJECTED]]
             st.dataframe(lines, hide_index=True, key="experts_rejected")
 
 

@@ -1,1 +1,1 @@
-"""Graders of free responses measured: who agrees with whom, what accuracy each gives, where they differ, who wavers."""
+"""The part Graders: agreement, accuracy by grader, differences, contradictions, and grading again."""

@@ -1,4 +1,4 @@
-"""Accuracy by grader on the part Graders: bars by grader and panel, one arm at a time, and the corrected figures."""
+"""Accuracy by grader and panel for one arm, and the accuracy corrected by expert reviews."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -18,45 +18,44 @@ from pages.kit.navigation import link
 from pages.kit.section import draw_section
 
 _PANEL_HELP = (
-    "The panel calls an answer right where more than half of its members do. Answers that not all of them have judged, "
-    "and ties, are left out and counted: never wrong."
+    "An answer is right if more than half of the panel say so. Ties and answers that not all members judged are "
+    "excluded and counted."
 )
 
 
-def draw_accuracy(selection: Selection, of: Graders, names: Mapping[str, str]) -> None:
-    """Ask for a panel and an arm, and draw the accuracy that each judge gives."""
+def draw_accuracy(selection: Selection, graders: Graders, names: Mapping[str, str]) -> None:
     left, right = st.columns([3, 2], vertical_alignment="bottom")
     panel = choose_several(
         "Panel",
-        of,
+        graders,
         "graders_panel",
         names=names,
         where=left,
         help=_PANEL_HELP,
-        placeholder="Choose two graders or more to see what their majority says",
-        disabled=len(of) < 2,
+        placeholder="Choose at least two graders",
+        disabled=len(graders) < 2,
     )
-    common = right.toggle(
-        "Only answers that all these graders judged",
+    common_only = right.toggle(
+        "Only answers judged by all",
         key="graders_common",
         bind="query-params",
-        disabled=len(of) < 2,
-        help="Otherwise each grader’s bar is about the answers that it judged, which need not be the same.",
+        disabled=len(graders) < 2,
+        help="Otherwise each bar is about the answers that its grader judged, which may differ.",
     )
     if len(panel) == 1:
-        st.info("A panel needs two graders or more; three or another odd number cannot tie.")
+        st.info("A panel needs at least two graders; an odd number cannot tie.")
         panel = ()
-    asked = {(count.format, count.question_type) for count in read(read_judged, None, selection).counts}
-    arms = {f"{f}:{q}": (f, q) for q in QUESTION_TYPES for f in FORMATS if (f, q) in asked}
+    judged_arms = {(count.format, count.question_type) for count in read(read_judged, None, selection).counts}
+    arms = {f"{f}:{q}": (f, q) for q in QUESTION_TYPES for f in FORMATS if (f, q) in judged_arms}
     if not arms:
         st.info("No answer fits these filters: remove one.", icon=":material/filter_alt_off:")
         return
-    chosen = choose("Arm", list(arms), "graders_arm", names=lambda one: arm(*arms[one]), shape="segments")
+    chosen = choose("Arm", list(arms), "graders_arm", names=lambda key: arm(*arms[key]), shape="segments")
     format_, question_type = arms[chosen]
     result = draw_section(
         replace(ACCURACY, title=f"Accuracy by grader: {arm(format_, question_type)}"),
         replace(selection, formats=(format_,), question_types=(question_type,)),
-        options={"graders": ",".join(of), "panel": ",".join(panel) or None, "common": common},
+        options={"graders": ",".join(graders), "panel": ",".join(panel) or None, "common": common_only},
         names={**names, PANEL: "Panel (majority)"},
         name="graders_accuracy",
         titled=False,

@@ -1,4 +1,4 @@
-"""Agreement on the part Graders: every two graders, their verdicts crossed, who judged what, and who wavers."""
+"""Agreement of graders: every pair, the cross table of two, who judged what, and contradictions."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -33,37 +33,36 @@ AGAIN = {
 _MEASURES = {name: name[0].upper() + name[1:] for name in OF_TWO.values()}
 _KAPPA = "Cohen's kappa"
 _HELP = (
-    "Percent agreement is what it says. Kappa and AC1 take off what chance alone would give: Cohen’s kappa falls where "
-    "one verdict is rare although the graders rarely differ, Gwet’s AC1 does not. 1 is full agreement."
+    "1 is full agreement. Kappa and AC1 subtract agreement by chance; if one verdict is rare, Cohen’s kappa is low "
+    "even for graders who rarely differ, and Gwet’s AC1 is not."
 )
-_FEW = 5
-"""Graders up to which all of them together are named in words, in whatever order they were chosen."""
-_ALL_ALIKE = "undefined: all say the same"
+_ALL_ORDERS = 5
+"""Up to this many graders every order of all of them gets a label; the number of orders grows fast."""
+_UNDEFINED = "undefined: all verdicts are the same"
 _BREAK_AT = 18
-"""Characters of a name from which on it is broken over lines."""
+"""A longer name is broken over lines (characters)."""
 
 
-def draw_agreement(selection: Selection, of: Graders, names: Mapping[str, str]) -> None:
-    """Draw how far graders agree on the answers of one model, or how to get a second one."""
+def draw_agreement(selection: Selection, graders: Graders, names: Mapping[str, str]) -> None:
     graders_of: dict[str, set[int]] = {}
     for count in read(read_judged, None, selection).counts:
         graders_of.setdefault(count.model, set()).update(n for n, verdict in enumerate(count.verdicts) if verdict)
-    models = sorted(graders_of, key=lambda model: -len(graders_of[model]))  # first one of which graders can be compared
+    models = sorted(graders_of, key=lambda model: -len(graders_of[model]))  # a model with several graders first
     if len(models) > 1:
-        words = unique_names(models, selection.case_sets[0] if selection.case_sets else None)
-        model = choose("On the answers of", models, "graders_of", names=words)
+        model_names = unique_names(models, selection.case_sets[0] if selection.case_sets else None)
+        model = choose("On the answers of", models, "graders_of", names=model_names)
         selection = replace(selection, conditions=(model,))
-    _draw_pairs(selection, of, names)
+    _draw_pairs(selection, graders, names)
     draw_section(
         JUDGED,
         Selection(),
-        options={"graders": ",".join(of)},
+        options={"graders": ",".join(graders)},
         names={**names, "": "the run’s own, or none"},
         name="graders_held",
     )
 
 
-def _draw_pairs(selection: Selection, of: Graders, names: Mapping[str, str]) -> None:
+def _draw_pairs(selection: Selection, graders: Graders, names: Mapping[str, str]) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom"):
         measure = choose(
             "Measure",
@@ -80,11 +79,11 @@ def _draw_pairs(selection: Selection, of: Graders, names: Mapping[str, str]) -> 
             "graders_kinds",
             names=KINDS,
             shape="segments",
-            help="Right or not: what accuracy is made of. All kinds: correct, incorrect, no diagnosis, several.",
+            help="Right or not: as accuracy counts. All kinds: correct, incorrect, no diagnosis, several.",
         )
 
     def matrix(rows: Sequence[Row], _names: Mapping[str, str], dark: bool) -> go.Figure:
-        return agreement_chart(_of_pairs(rows, measure, kinds, of), measure, names, dark=dark)
+        return agreement_chart(_of_pairs(rows, measure, kinds, graders), measure, names, dark=dark)
 
     left, right = st.columns([3, 2], gap="medium", vertical_alignment="center")
     with left:
@@ -95,28 +94,32 @@ def _draw_pairs(selection: Selection, of: Graders, names: Mapping[str, str]) -> 
                 caption=f"Verdicts compared as: {KINDS[kinds].lower()}. {AGREEMENT.caption}",
             ),
             selection,
-            options={"graders": ",".join(of)},
+            options={"graders": ",".join(graders)},
             charts={AGREEMENT.kind: matrix},
-            names=_in_words(of, names),
+            names=_labels(graders, names),
             name="graders_agreement",
             titled=False,
         )
     if result is None:
         return
     with right:
-        _say_agreement(result, kinds, of, names)
-    _draw_crossed(selection, names, list(_of_pairs(result.figures, measure, kinds, of)))
+        _draw_agreement_words(result, kinds, graders, names)
+    _draw_crossed(selection, names, list(_of_pairs(result.figures, measure, kinds, graders)))
 
 
-def _in_words(of: Graders, names: Mapping[str, str]) -> dict[str, str]:
-    """Return graders, two or all of them, as labels of rows name them → their names on the page."""
-    several = [*permutations(of, 2), *permutations(of)] if len(of) <= _FEW else [*permutations(of, 2)]
-    return {**names, **KINDS, **{graders_in_words(some): " · ".join(names[g] for g in some) for some in several}}
+def _labels(graders: Graders, names: Mapping[str, str]) -> dict[str, str]:
+    """Return labels of graders, pairs and (up to ``_ALL_ORDERS``) all of them → names on the page."""
+    groups = (
+        [*permutations(graders, 2), *permutations(graders)]
+        if len(graders) <= _ALL_ORDERS
+        else [*permutations(graders, 2)]
+    )
+    return {**names, **KINDS, **{graders_in_words(group): " · ".join(names[g] for g in group) for group in groups}}
 
 
-def _of_pairs(rows: Iterable[Row], measure: str, kinds: str, of: Graders) -> dict[tuple[str, str], Row]:
-    """Return two graders → the row with a measure of their agreement."""
-    pairs = {graders_in_words(pair): pair for pair in permutations(of, 2)}
+def _of_pairs(rows: Iterable[Row], measure: str, kinds: str, graders: Graders) -> dict[tuple[str, str], Row]:
+    """Return (grader, grader) → the row with this measure of their agreement."""
+    pairs = {graders_in_words(pair): pair for pair in permutations(graders, 2)}
     return {
         pairs[row.label["graders"]]: row
         for row in rows
@@ -124,39 +127,41 @@ def _of_pairs(rows: Iterable[Row], measure: str, kinds: str, of: Graders) -> dic
     }
 
 
-def _say_agreement(result: Result, kinds: str, of: Graders, names: Mapping[str, str]) -> None:
-    """Say on how many answers few pairs differ, and how far all agree."""
-    agreed = _of_pairs(result.figures, "percent agreement", kinds, of)
-    for graders, row in agreed.items() if len(agreed) <= 3 else ():
-        both = " and ".join(f"**{plain(names[g])}**" for g in graders)
+def _draw_agreement_words(result: Result, kinds: str, graders: Graders, names: Mapping[str, str]) -> None:
+    """Write how many answers each pair differs on, if there are at most 3 pairs, and Fleiss’ kappa of all."""
+    agreed = _of_pairs(result.figures, "percent agreement", kinds, graders)
+    for pair, row in agreed.items() if len(agreed) <= 3 else ():
+        pair_names = " and ".join(f"**{plain(names[g])}**" for g in pair)
         n, share = row.n or 0, row.estimate or 0.0
-        st.markdown(f"{both} differ on {round(n * (1 - share)):,} of {n:,} answers to {row.more['n_cases']:,} cases.")
+        st.markdown(
+            f"{pair_names} differ on {round(n * (1 - share)):,} of {n:,} answers to {row.more['n_cases']:,} cases."
+        )
     for row in result.figures:
         if row.label["measure"] == "Fleiss' kappa" and row.label["verdicts"] == kinds and row.estimate is not None:
-            words = f"{row.estimate:.3f} ({row.low:.3f} – {row.high:.3f})" if row.low is not None else _ALL_ALIKE
+            words = f"{row.estimate:.3f} ({row.low:.3f} – {row.high:.3f})" if row.low is not None else _UNDEFINED
             count = row.label["graders"].count(",") + 1
             st.markdown(f"Fleiss’ kappa of all {count}: **{words}** on {row.n:,} answers that all judged.")
 
 
 def agreement_chart(
-    found: Mapping[tuple[str, str], Row], measure: str, names: Mapping[str, str], *, dark: bool = False
+    rows: Mapping[tuple[str, str], Row], measure: str, names: Mapping[str, str], *, dark: bool = False
 ) -> go.Figure:
-    """Return a measure of agreement of every two graders as a matrix; pairs without a common answer stay empty."""
-    who = [grader for grader in names if any(grader in pair for pair in found)]
-    cells = [[Cell(None, "" if row == column else "–") for column in who] for row in who]
-    for pair, row in found.items():
+    """Return a matrix of agreement of every pair; pairs without a common answer stay empty."""
+    graders = [grader for grader in names if any(grader in pair for pair in rows)]
+    cells = [[Cell(None, "" if row == column else "–") for column in graders] for row in graders]
+    for pair, row in rows.items():
         value = row.estimate
         if value is not None and value == value:
             bounds = f" ({row.low:.3f} – {row.high:.3f})" if row.low is not None else ""
             words = f"{measure.capitalize()}: {value:.3f}{bounds}<br>{row.n:,} answers"
-            first, second = (who.index(grader) for grader in pair)
+            first, second = (graders.index(grader) for grader in pair)
             cells[first][second] = cells[second][first] = Cell(value, f"{value:.3f}", words)
-    labels = [_broken(names[grader], _BREAK_AT) for grader in who]
+    labels = [_broken(names[grader], _BREAK_AT) for grader in graders]
     return heat(cells, labels, labels, SHADES, row=62, dark=dark)
 
 
 def _draw_crossed(selection: Selection, names: Mapping[str, str], pairs: Sequence[tuple[str, str]]) -> None:
-    st.markdown("**What one says where the other says something else**")
+    st.markdown("**Cross table of two graders**")
     by_name = {"|".join(pair): pair for pair in pairs}
     chosen = choose(
         "Two graders",
@@ -177,11 +182,13 @@ def _draw_crossed(selection: Selection, names: Mapping[str, str], pairs: Sequenc
         titled=False,
     )
 
-    def go_there() -> None:
+    def open_differences() -> None:
         st.session_state["graders_tab"] = "Differences"
         st.session_state["graders_first"], st.session_state["graders_second"] = first, second
 
-    st.button("Read where they differ", icon=":material/difference:", on_click=go_there, key="graders_to_differences")
+    st.button(
+        "Read the differences", icon=":material/difference:", on_click=open_differences, key="graders_to_differences"
+    )
 
 
 def cross_chart(
@@ -200,14 +207,14 @@ def cross_chart(
 
 
 def _broken(name: str, at: int) -> str:
-    """Break a long name over lines where it has a space or a slash."""
+    """Break a name longer than ``at`` characters at a space or a slash."""
     if len(name) <= at:
         return name
     return name.replace("/", "/<br>", 1).replace(" [", "<br>[").replace(" ", "<br>", 1)
 
 
-def draw_contradictions(selection: Selection, of: Graders, names: Mapping[str, str]) -> None:
-    """Draw how often graders judged the same answers of a model both ways."""
+def draw_contradictions(selection: Selection, graders: Graders, names: Mapping[str, str]) -> None:
+    """Draw how often each grader gave two verdicts on the same answer."""
 
     def rates(rows: Sequence[Row], words: Mapping[str, str], dark: bool) -> go.Figure:
         marks = [
@@ -229,7 +236,7 @@ def draw_contradictions(selection: Selection, of: Graders, names: Mapping[str, s
     draw_section(
         CONTRADICTIONS,
         selection,
-        options={"graders": ",".join(of)},
+        options={"graders": ",".join(graders)},
         charts={CONTRADICTIONS.kind: rates},
         names={**names, **AGAIN},
         name="graders_flips",

@@ -1,4 +1,4 @@
-"""What the part Graders offers: who has judged which answers, read once for each state of the database."""
+"""Data of the part Graders: which grader judged which answers, cached for each state of the database."""
 
 from core.events import FORMATS, QUESTION_TYPES
 from core.measures.graders.agreement import NOT_JUDGED, read_graders, read_judged
@@ -13,17 +13,17 @@ Graders = tuple[str, ...]
 
 @cached_query(entries=2)
 def graders() -> list[StoredGrader]:
-    """Return who has judged free responses of campaigns and releases."""
+    """Return the graders of free responses in campaigns and releases."""
     return read_graders(Store())
 
 
 @cached_query("Reading the verdicts…", 2)
 def offers() -> dict[str, tuple[Offer, Graders]]:
-    """Return case set → what its free responses can be narrowed by, and who judged any; that with most comes first.
+    """Return case set → the filters for its free responses, and their graders; most answers first.
 
-    Models are conditions that are told apart without graders, which are what is compared.
+    Models are named by conditions without the grader, because graders are what is compared.
     """
-    found = {}
+    by_case_set = {}
     for name in ask(case_sets_played):
         judged = read(read_judged, None, Selection(case_sets=(name,)))
         if not judged.counts:
@@ -31,11 +31,11 @@ def offers() -> dict[str, tuple[Offer, Graders]]:
         formats, types = {count.format for count in judged.counts}, {count.question_type for count in judged.counts}
         offer = Offer(
             tuple(dict.fromkeys(count.model for count in judged.counts)),
-            tuple(one for one in FORMATS if one in formats),
-            tuple(one for one in QUESTION_TYPES if one in types),
+            tuple(option for option in FORMATS if option in formats),
+            tuple(option for option in QUESTION_TYPES if option in types),
         )
         has_judged = (judged.codes != NOT_JUDGED).any(axis=0)
-        who = tuple(grader for grader, any_ in zip(judged.graders, has_judged, strict=True) if any_)
-        found[name] = (int(judged.answers.sum()), offer, who)
-    ordered = sorted(found.items(), key=lambda item: -item[1][0])
-    return {name: (offer, who) for name, (_, offer, who) in ordered}
+        case_set_graders = tuple(grader for grader, has_any in zip(judged.graders, has_judged, strict=True) if has_any)
+        by_case_set[name] = (int(judged.answers.sum()), offer, case_set_graders)
+    ordered = sorted(by_case_set.items(), key=lambda item: -item[1][0])
+    return {name: (offer, case_set_graders) for name, (_, offer, case_set_graders) in ordered}

@@ -1,4 +1,4 @@
-"""Differences on the part Graders: answers on which two verdicts differ, page by page, with the transcript beside."""
+"""Answers on which two verdicts differ: a list in pages, and the chosen answer with its transcript."""
 
 from collections.abc import Mapping, Sequence
 
@@ -26,12 +26,12 @@ from pages.kit.notes import draw_view_notes
 from pages.kit.stored import reading
 from pages.kit.tables import draw_pager, draw_table, offer_csv, page_asked
 
-_ADDRESS, _PAGE = "graders_answer", "graders_page"
+_ANSWER_PARAMETER, _PAGE_PARAMETER = "graders_answer", "graders_page"
 _NEWEST = "newest"
 _ON_PAGE = 50
 """Differences on one page of the list."""
-_LONG = 600
-"""Characters of a response that are shown."""
+_MAX_CHARS = 600
+"""Characters shown of a response."""
 
 
 @cached_query(entries=32)
@@ -48,19 +48,19 @@ def _differences(
         return differences(cursor, DifferenceFilter(pair, selection, directions), _ON_PAGE, page * _ON_PAGE)
 
 
-def draw_differences(selection: Selection, of: Graders, names: Mapping[str, str]) -> None:
-    """Ask which verdicts to hold against one another, list the differences, draw the chosen one."""
+def draw_differences(selection: Selection, graders: Graders, names: Mapping[str, str]) -> None:
+    """Ask which verdicts are compared, list the differences, and draw the chosen answer."""
     (case_set,) = selection.case_sets or ("",)
     models = unique_names(offers()[case_set][0].models, case_set)
     draw_view_notes(models, selection.conditions or (), Selection(case_sets=(case_set,)))
-    pair = _ask_pair(of, names)
+    pair = _ask_pair(graders, names)
     numbers = _numbers(selection, pair)
     if not sum(numbers.values()):
         st.info(
-            "No answer of these has two verdicts that differ. Let a grader judge a run’s answers again: "
+            "No answer here has two different verdicts. To grade a run’s answers again: "
             "`python -m core job regrade --run RUN --grader M`."
             if pair is None
-            else f"{plain(names[pair[0]])} and {plain(names[pair[1]])} differ on none of the answers that both judged.",
+            else f"{plain(names[pair[0]])} and {plain(names[pair[1]])} agree on every answer that both judged.",
             icon=":material/done_all:",
         )
         return
@@ -68,19 +68,19 @@ def draw_differences(selection: Selection, of: Graders, names: Mapping[str, str]
     words: dict[Direction, str] = {
         "first": f"Right by {first} only",
         "second": f"Right by {second} only",
-        "kind": "Both not right, for another reason",
+        "kind": "Wrong by both, for different reasons",
     }
     directions = choose_several(
         "Which",
         [d for d in words if numbers.get(d)],
         "graders_direction",
         names=lambda d: f"{words[d]} ({numbers[d]:,})",
-        on_change=lambda: forget(_PAGE),
+        on_change=lambda: forget(_PAGE_PARAMETER),
     )
     total = sum(n for d, n in numbers.items() if not directions or d in directions)
     _draw_list(selection, pair, directions, total, names)
-    trial_id, _, rest = st.query_params.get(_ADDRESS, "").partition("|")
-    format_, _, question_type = rest.partition(":")
+    trial_id, _, answer_arm = st.query_params.get(_ANSWER_PARAMETER, "").partition("|")
+    format_, _, question_type = answer_arm.partition(":")
     chosen = None
     if question_type:
         with Store().read() as cursor:
@@ -88,30 +88,32 @@ def draw_differences(selection: Selection, of: Graders, names: Mapping[str, str]
                 cursor, DifferenceFilter(pair, selection, directions), trial_id, format_, question_type
             )
     if chosen is None:
-        forget(_ADDRESS)
+        forget(_ANSWER_PARAMETER)
     else:
         _draw_difference(chosen, names)
 
 
-def _ask_pair(of: Graders, names: Mapping[str, str]) -> tuple[str, str] | None:
-    left, right = st.columns(2)
-    # the first is chosen at first: a grader where there is another to hold it against
+def _ask_pair(graders: Graders, names: Mapping[str, str]) -> tuple[str, str] | None:
+    first_column, second_column = st.columns(2)
+    # the first option is the default: a grader, if there is a second grader to compare with
     first = choose(
         "Compare",
-        [*of, _NEWEST] if len(of) > 1 else [_NEWEST, *of],
+        [*graders, _NEWEST] if len(graders) > 1 else [_NEWEST, *graders],
         "graders_first",
-        names=lambda g: "The newest verdict, whoever gave it" if g == _NEWEST else names[g],
-        where=left,
-        on_change=lambda: forget(_PAGE),
+        names=lambda g: "The newest verdict of any grader" if g == _NEWEST else names[g],
+        where=first_column,
+        on_change=lambda: forget(_PAGE_PARAMETER),
     )
     if first == _NEWEST:
-        right.selectbox("against", ["The verdict before it"], disabled=True, key="graders_before")
+        second_column.selectbox("against", ["The verdict before it"], disabled=True, key="graders_before")
         return None
-    others = [grader for grader in of if grader != first]
+    others = [grader for grader in graders if grader != first]
     if not others:
-        right.caption("Nobody else has judged these answers.")
+        second_column.caption("No other grader has judged these answers.")
         return None
-    return first, choose("against", others, "graders_second", names=names, where=right, on_change=lambda: forget(_PAGE))
+    return first, choose(
+        "against", others, "graders_second", names=names, where=second_column, on_change=lambda: forget(_PAGE_PARAMETER)
+    )
 
 
 def _draw_list(
@@ -122,88 +124,94 @@ def _draw_list(
     names: Mapping[str, str],
 ) -> None:
     pages = max(1, -(-total // _ON_PAGE))
-    page = min(pages, page_asked(_PAGE))
-    shown = _differences(selection, pair, directions, page - 1)
+    page = min(pages, page_asked(_PAGE_PARAMETER))
+    page_differences = _differences(selection, pair, directions, page - 1)
 
-    def take(row: int) -> None:
-        one = shown[row]
-        st.query_params[_ADDRESS] = f"{one.trial_id}|{one.format}:{one.question_type}"
+    def open_answer(row: int) -> None:
+        difference = page_differences[row]
+        st.query_params[_ANSWER_PARAMETER] = f"{difference.trial_id}|{difference.format}:{difference.question_type}"
 
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
         st.markdown(f"**{total:,}** answers on which the verdicts differ. Choose one to read it.")
-        draw_pager(_PAGE, page, pages)
+        draw_pager(_PAGE_PARAMETER, page, pages)
     draw_table(
-        differences_table(shown, names),
+        differences_table(page_differences, names),
         f"graders_differences_{page}",
         {name: st.column_config.TextColumn(width="medium") for name in ("Right answer", "Read as")},
-        on_row=take,
-        height=320 if len(shown) > 8 else "content",
+        on_row=open_answer,
+        height=320 if len(page_differences) > 8 else "content",
         download="",
         alt="Answers on which two verdicts differ",
     )
 
-    def whole() -> pd.DataFrame:
+    def all_differences() -> pd.DataFrame:
         with Store().read() as cursor:
             return differences_table(differences(cursor, DifferenceFilter(pair, selection, directions)), names)
 
-    offer_csv(whole, "grader_differences", "Download all of them as CSV", key="graders_csv")
+    offer_csv(all_differences, "grader_differences", "Download all as CSV", key="graders_csv")
 
 
-def differences_table(found: Sequence[Difference], graders: Mapping[str, str]) -> pd.DataFrame:
-    """Return the answers on which two verdicts differ; the graders stand in the heads where they are the same."""
-    models = unique_names(dict.fromkeys(one.model for one in found))
-    pairs = {(one.first_grader, one.second_grader) for one in found}
-    who = next(iter(pairs)) if len(pairs) == 1 else ("", "")
-    first, second = (graders.get(g, g) for g in who) if who[0] != who[1] else ("Before", "Newest")
+def differences_table(listed: Sequence[Difference], names: Mapping[str, str]) -> pd.DataFrame:
+    """Return one row for each difference; if all have the same two graders, these are the column names."""
+    models = unique_names(dict.fromkeys(difference.model for difference in listed))
+    pairs = {(difference.first_grader, difference.second_grader) for difference in listed}
+    pair = next(iter(pairs)) if len(pairs) == 1 else ("", "")
+    first, second = (names.get(g, g) for g in pair) if pair[0] != pair[1] else ("Before", "Newest")
     lines = []
-    for one in found:
-        read = [one.first_extracted or "nothing", one.second_extracted or "nothing"]
-        by = f"{graders.get(one.first_grader, one.first_grader)} → {graders.get(one.second_grader, one.second_grader)}"
+    for difference in listed:
+        read = [difference.first_extracted or "nothing", difference.second_extracted or "nothing"]
+        by = " → ".join(names.get(g, g) for g in (difference.first_grader, difference.second_grader))
         lines.append(
             {
-                "Case": one.case_key.partition("/")[2] or one.case_key,
-                "Model": models[one.model],
-                "Arm": arm(one.format, one.question_type),
-                "Trial": one.trial + 1,
-                "Right answer": one.answer,
+                "Case": difference.case_key.partition("/")[2] or difference.case_key,
+                "Model": models[difference.model],
+                "Arm": arm(difference.format, difference.question_type),
+                "Trial": difference.trial + 1,
+                "Right answer": difference.answer,
                 "Read as": read[0] if read[0].casefold() == read[1].casefold() else " / ".join(read),
-                first: VERDICT[one.first_verdict][0],
-                second: VERDICT[one.second_verdict][0],
-                "Response": " ".join(one.response.replace("**", "").split()),
+                first: VERDICT[difference.first_verdict][0],
+                second: VERDICT[difference.second_verdict][0],
+                "Response": " ".join(difference.response.replace("**", "").split()),
                 **({"Graders": by} if len(pairs) > 1 else {}),
             }
         )
     return pd.DataFrame(lines)
 
 
-def _draw_difference(one: Difference, names: Mapping[str, str]) -> None:
+def _draw_difference(difference: Difference, names: Mapping[str, str]) -> None:
     st.subheader(
-        f"{plain(one.case_key.partition('/')[2] or one.case_key)} · {arm(one.format, one.question_type)} · trial "
-        f"{one.trial + 1}",
+        f"{plain(difference.case_key.partition('/')[2] or difference.case_key)} · "
+        f"{arm(difference.format, difference.question_type)} · trial {difference.trial + 1}",
         anchor=False,
     )
-    left, right = st.columns(2, gap="medium")
-    with left:
-        response = one.response if len(one.response) <= _LONG else f"{one.response[:_LONG]}…"
+    verdicts_column, transcript_column = st.columns(2, gap="medium")
+    with verdicts_column:
+        response = (
+            difference.response if len(difference.response) <= _MAX_CHARS else f"{difference.response[:_MAX_CHARS]}…"
+        )
         with st.container(border=True, gap="small"):
-            st.markdown(f":gray[{plain(unique_names([one.model])[one.model])} answered]  \n{plain(response)}")
-            st.markdown(f":gray[Right answer]  \n**{plain(one.answer or 'unknown')}**")
-        for who, read, verdict in (
-            (one.first_grader, one.first_extracted, one.first_verdict),
-            (one.second_grader, one.second_extracted, one.second_verdict),
+            st.markdown(
+                f":gray[{plain(unique_names([difference.model])[difference.model])} answered]  \n{plain(response)}"
+            )
+            st.markdown(f":gray[Right answer]  \n**{plain(difference.answer or 'unknown')}**")
+        for grader, read, verdict in (
+            (difference.first_grader, difference.first_extracted, difference.first_verdict),
+            (difference.second_grader, difference.second_extracted, difference.second_verdict),
         ):
             with st.container(border=True, gap="small"):
-                st.markdown(f"**{plain(names.get(who, who))}** {badge(verdict)}")
-                st.markdown(f":gray[read as] {plain(read)}" if read else ":gray[read nothing out of it]")
-        draw_ways_on(one.trial_id)
-    with right:
-        shown = reading(one.trial_id)
-        if shown is None:
+                st.markdown(f"**{plain(names.get(grader, grader))}** {badge(verdict)}")
+                st.markdown(f":gray[read as] {plain(read)}" if read else ":gray[read no answer]")
+        draw_ways_on(difference.trial_id)
+    with transcript_column:
+        stored = reading(difference.trial_id)
+        if stored is None:
             st.caption("The conversation of this answer is not stored.")
             return
-        with st.container(height=520, border=True, gap="xxsmall", autoscroll=False, key=f"graders_read_{one.trial_id}"):
-            if one.format in ("vignette", "exam_only") and shown.case is not None:
+        with st.container(
+            height=520, border=True, gap="xxsmall", autoscroll=False, key=f"graders_read_{difference.trial_id}"
+        ):
+            if difference.format in ("vignette", "exam_only") and stored.case is not None:
                 st.caption("The doctor saw the vignette, not the conversation:")
-                st.markdown(plain(shown.case.vignette))
+                st.markdown(plain(stored.case.vignette))
             else:
-                draw_chat(shown.events, None)
+                draw_chat(stored.events, None)

@@ -1,4 +1,4 @@
-"""Graders of free responses measured: who agrees with whom, what accuracy each gives, where they differ, who wavers."""
+"""The part Graders: agreement, accuracy by grader, differences, contradictions, and grading again."""
 
 from collections.abc import Mapping
 
@@ -20,16 +20,16 @@ from pages.kit.seats import ask_address, ask_seat, packs, seat_problem
 from pages.kit.stored import run_casts
 from pages.kit.view import ask_selection
 
-_OWN = "each run's own"
+_RUN_PACK = "each run's own"
 
 
-def draw_again(_selection: Selection, _of: Graders, _names: Mapping[str, str]) -> None:
-    """Draw the form, or how far a re-grading is that is under way."""
+def draw_regrading(_selection: Selection, _graders: Graders, _names: Mapping[str, str]) -> None:
+    """Draw the form for grading again, or the progress while it runs."""
     if draw_job(Regrading, "graders_again"):
         return
     st.caption(
-        "Every verdict is kept, and the newest counts in all figures. The same words to the same right answer are "
-        "asked about once. A provider’s failure replaces no verdict."
+        "Every verdict is stored, and the newest counts in all figures. Identical responses to the same right answer "
+        "are graded once."
     )
     runs = {run.run_id: f"{model_name(run.doctor)} · {run.run_id}" for run in run_casts()}
     left, right = st.columns(2, gap="large")
@@ -44,24 +44,24 @@ def draw_again(_selection: Selection, _of: Graders, _names: Mapping[str, str]) -
             persist_state="session",
             format_func=QUESTION_TYPE.__getitem__,
         )
-    pack, address, budget, fresh = _OWN, None, None, False
+    pack, address, budget, fresh = _RUN_PACK, None, None, False
     with right:
         grader = ask_seat("graders", "grader")
         if is_model(grader):
             pack = st.selectbox(
                 "Prompt pack",
-                [_OWN, *packs()],
+                [_RUN_PACK, *packs()],
                 key="graders_again_pack",
                 persist_state="session",
-                help="Under another pack the grader is told apart by the pack's name.",
+                help="With another pack, the grader’s name includes the pack’s name.",
             )
             address = ask_address("graders")
             budget = ask_budget("graders_again_budget")
             fresh = st.toggle(
-                "Ask about every answer again",
+                "Grade every answer again",
                 key="graders_again_fresh",
                 persist_state="session",
-                help="Also where this grader’s verdict is known: so a grader is measured against itself.",
+                help="Also answers that this grader has judged, to measure the grader against itself.",
             )
     if problem := seat_problem(CastNames("reference", grader=grader), address):
         st.warning(plain(problem), icon=":material/key:")
@@ -69,7 +69,7 @@ def draw_again(_selection: Selection, _of: Graders, _names: Mapping[str, str]) -
     if not chosen:
         st.info("Choose at least one run.", icon=":material/checklist:")
         return
-    prompts = None if pack == _OWN else pack
+    prompts = None if pack == _RUN_PACK else pack
     job = Regrading(tuple(chosen), grader, prompts, tuple(types or FREE), None, fresh, base_url=address)
     draw_start(job, "Grade again", "rule", "graders_again_start", budget)
 
@@ -79,24 +79,24 @@ _TABS = {
     "Accuracy by grader": draw_accuracy,
     "Differences": draw_differences,
     "Contradictions": draw_contradictions,
-    "Grade again": draw_again,
+    "Grade again": draw_regrading,
 }
 
 
 def draw_graders() -> None:
-    """Draw the page, or what to do where nobody has judged a free response."""
-    everybody = graders()
-    if not everybody:
+    """Draw the tabs, or how to begin if no free response is judged."""
+    all_graders = graders()
+    if not all_graders:
         say_how_to_begin(
             "No free response has been judged yet. Run a campaign with an arm such as multi-turn free response "
             "(`python -m core run --doctor reference/bayes --arms multi_turn:frq`).",
             icon="rule",
         )
         return
-    known = offers()
-    offered = {name: offer for name, (offer, _) in known.items()}
-    selection = ask_selection(offered, "models", "formats", "questions")
+    by_case_set = offers()
+    offer_of = {name: offer for name, (offer, _) in by_case_set.items()}
+    selection = ask_selection(offer_of, "models", "formats", "questions")
     (case_set,) = selection.case_sets or ("",)
-    names = unique_names(one.grader for one in everybody if one.grader in known[case_set][1])
+    names = unique_names(grader.grader for grader in all_graders if grader.grader in by_case_set[case_set][1])
     chosen = choose_several("Graders", list(names), "graders_shown", names=names, width=504)
     draw_sections(_TABS, "graders_tab", selection, chosen or tuple(names), names)

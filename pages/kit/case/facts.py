@@ -1,7 +1,7 @@
-"""The facts of a case: what a model judged became of them in a conversation, the way to have it judged, and editing.
+"""The facts of a case: a model's judgements of them in a conversation, the form that starts judging, and the editor.
 
-Facts are made by rule, by a model, or edited by hand; a saved list counts for its case on every page. What became of
-them, and what the patient invented, is judged by a model only.
+Facts come from rules, from a model, or from a person; the saved list of a case counts on every page. Only models judge
+which facts the doctor asked for and what the patient invented.
 """
 
 from collections.abc import Mapping, Sequence
@@ -44,12 +44,12 @@ _INK: dict[FactMark, tuple[str, str]] = {
     "withheld": ("#8A6100", "#E6B450"),
     "never_asked": ("#B03A00", "#FF8A50"),
 }
-"""Mark → its colour on a light and on a dark ground."""
+"""Mark → its colour on a light and on a dark background."""
 _LINE = {"told": "#0072B2"}
 _BY_RULE = "rules"
 _BY_HAND = "a person"
 _SHORT = 8
-"""Letters of a prompt's hash that are shown."""
+"""Characters of a prompt's hash that are shown."""
 
 
 @cached_query(entries=64)
@@ -59,35 +59,35 @@ def _saved(case_key: str, content_hash: str, _case: Case) -> FactSet | None:
 
 
 def facts_in_use(case: Case) -> tuple[AtomicFact, ...]:
-    """Return the facts of a case that are in use: the newest saved ones, else those by rule."""
+    """Return the facts of a case: the newest saved list, or the facts from rules if none is saved."""
     saved = _saved(case.case_key, case.content_hash, case)
     return facts_of(case, saved.facts if saved else None)
 
 
 def trial_of(events: Sequence[Event]) -> str | None:
-    """Return the trial whose events these are; ``None`` where it did not come to its end."""
+    """Return the id of the trial with these events; ``None`` if the trial has not finished."""
     started = next((event for event in events if isinstance(event, Started)), None)
     over = any(event.kind == "finished" for event in events)
     return started.trial_id if started is not None and over else None
 
 
 def draw_facts_ledger(case: Case, events: Sequence[Event], key: str) -> None:
-    """Draw the facts of a case: what the newest judge says became of each, what it found, and how to ask a judge."""
-    said = [event for event in events if isinstance(event, Utterance)]
-    if not any(event.role == "patient" for event in said):
+    """Draw the facts of a case: the newest judgements with totals, the form that starts judging, and the editor."""
+    messages = [event for event in events if isinstance(event, Utterance)]
+    if not any(event.role == "patient" for event in messages):
         st.info(
             "The patient has said nothing in this trial, so there is nothing to judge.", icon=":material/fact_check:"
         )
         return
     facts = facts_in_use(case)
-    judged = next((one for one in judged_here(trial_of(events)) if one.facts), None)
+    judged = next((judgement for judgement in judged_here(trial_of(events)) if judgement.facts), None)
     if judged is None:
-        st.info("Not judged: what became of the facts no rule decides.", icon=":material/gavel:")
+        st.info("Not judged yet: only a model can judge the facts.", icon=":material/gavel:")
     else:
         _draw_figures(judged)
         draw_figure(
             lambda dark: curves(
-                [Point("told", turn + 1, share) for turn, share in coverage(judged, len(said))],
+                [Point("told", turn + 1, share) for turn, share in coverage(judged, len(messages))],
                 {"told": "Facts told"},
                 _LINE,
                 Axis("After message", number="g"),
@@ -101,7 +101,7 @@ def draw_facts_ledger(case: Case, events: Sequence[Event], key: str) -> None:
             f"One conversation on {case.case_key}; {len(judged.facts)} facts that a patient can tell, judged by "
             f"{judge_words(judged)}.",
         )
-    _draw_facts(facts, judged, said, key)
+    _draw_facts(facts, judged, messages, key)
     draw_patient(trial_of(events), key)
     _draw_editor(case, key)
 
@@ -110,9 +110,9 @@ def _draw_figures(judged: JudgedPatient) -> None:
     facts = len(judged.facts)
     figures = {
         "Asked": (f"{len(judged.of('asked'))} of {facts}", "Facts that the doctor asked for."),
-        "Volunteered": (str(len(judged.of("volunteered"))), "Told by the patient without being asked."),
-        "Withheld": (str(len(judged.of("withheld"))), "Facts asked for and kept back."),
-        "Never asked": (str(len(judged.of("never_asked"))), "Facts that a patient can tell."),
+        "Volunteered": (str(len(judged.of("volunteered"))), "Told by the patient without a question."),
+        "Withheld": (str(len(judged.of("withheld"))), "Asked for, but not told."),
+        "Never asked": (str(len(judged.of("never_asked"))), "The patient could have told them."),
         "Invented": (str(len(judged.of("invented"))), "What the case does not support."),
     }
     with st.container(border=True, horizontal=True):
@@ -121,13 +121,13 @@ def _draw_figures(judged: JudgedPatient) -> None:
 
 
 def coverage(judged: JudgedPatient, messages: int) -> list[tuple[int, float]]:
-    """Return (number of a message, share of the facts told up to it), one point a message."""
-    told = [verdict.turn for verdict in judged.of("asked", "volunteered") if verdict.turn is not None]
-    return [(number, sum(turn <= number for turn in told) / len(judged.facts)) for number in range(messages)]
+    """Return one point for each message: (its number from 0, share of the facts told up to it)."""
+    turns_of_facts = [verdict.turn for verdict in judged.of("asked", "volunteered") if verdict.turn is not None]
+    return [(number, sum(turn <= number for turn in turns_of_facts) / len(judged.facts)) for number in range(messages)]
 
 
 def facts_frame(facts: Sequence[AtomicFact], verdicts: Mapping[str, PatientVerdict]) -> pd.DataFrame:
-    """Return every fact with its mark, by id; messages are counted from 1."""
+    """Return a row for each fact with its mark; ``verdicts`` are by fact id, messages are counted from 1."""
     rows = []
     for fact in facts:
         verdict = verdicts.get(fact.id)
@@ -149,8 +149,10 @@ def _mark_words(fact: AtomicFact, verdict: PatientVerdict | None) -> str:
     return "Not judged" if fact.told else "– Not for the patient"
 
 
-def _draw_facts(facts: Sequence[AtomicFact], judged: JudgedPatient | None, said: Sequence[Utterance], key: str) -> None:
-    """Draw the facts; a chosen one shows the question and the reply behind its mark."""
+def _draw_facts(
+    facts: Sequence[AtomicFact], judged: JudgedPatient | None, messages: Sequence[Utterance], key: str
+) -> None:
+    """Draw the facts as a table; a chosen fact shows the messages behind its mark."""
     verdicts = {str(verdict.fact): verdict for verdict in judged.facts} if judged else {}
     frame = facts_frame(facts, verdicts)
     inks = {_MARK[name]: ink[is_dark()] for name, ink in _INK.items()}
@@ -162,7 +164,7 @@ def _draw_facts(facts: Sequence[AtomicFact], judged: JudgedPatient | None, said:
             "Fact": st.column_config.TextColumn(width="large"),
             "Mark": st.column_config.TextColumn(width=118),
             "Message": st.column_config.TextColumn(
-                help="The patient's message that told it, or that kept it back.", width=68
+                help="The patient's message that told or withheld the fact.", width=68
             ),
         },
         on_row=lambda row: st.session_state.update({chosen: row}),
@@ -172,8 +174,7 @@ def _draw_facts(facts: Sequence[AtomicFact], judged: JudgedPatient | None, said:
         alt="Facts of the case with their marks",
     )
     st.caption(
-        "Choose a fact to see the messages behind its mark. Facts that only examination or tests show are not for the "
-        "patient to tell and are not judged."
+        "Choose a fact to see the messages behind its mark. Facts known only from examination or tests are not judged."
     )
     place = st.session_state.get(chosen)
     if place is None or place >= len(facts):
@@ -184,14 +185,14 @@ def _draw_facts(facts: Sequence[AtomicFact], judged: JudgedPatient | None, said:
     if verdict is None or verdict.turn is None:
         st.caption("No message asked for it or told it." if verdict else "Not judged.")
         return
-    for spoken in said:
-        if spoken.turn in (verdict.turn - 1, verdict.turn):
-            st.caption(f"Message {spoken.turn + 1}")
-            message(spoken.role, spoken.text)
+    for utterance in messages:
+        if utterance.turn in (verdict.turn - 1, verdict.turn):
+            st.caption(f"Message {utterance.turn + 1}")
+            message(utterance.role, utterance.text)
 
 
 def _draw_editor(case: Case, key: str) -> None:
-    """Draw the editor of a case's facts, and the way to have a model take the vignette apart."""
+    """Draw the editor of a case's facts, and the form that has a model split the vignette."""
     with st.expander("Edit the facts of this case", icon=":material/edit_note:"):
         saved = _saved(case.case_key, case.content_hash, case)
         made_by = saved.made_by if saved else "its profile" if case.profile else "rules on the vignette"
@@ -202,7 +203,7 @@ def _draw_editor(case: Case, key: str) -> None:
             facts_table(facts),
             num_rows="dynamic",
             hide_index=True,
-            key=f"{key}_edit_{abs(hash(tuple(facts)))}",  # another list is begun anew
+            key=f"{key}_edit_{abs(hash(tuple(facts)))}",  # a new list of facts resets the editor
             column_order=["Label", "Fact", "As the patient says it", "Patient can tell", "Topic"],
             column_config={
                 "Topic": st.column_config.SelectboxColumn(options=list(TOPICS), required=True),
@@ -224,28 +225,28 @@ def _draw_editor(case: Case, key: str) -> None:
 
 
 def _proposed(case: Case, key: str) -> tuple[AtomicFact, ...] | None:
-    """Let a model take the vignette apart; its facts are a proposal until they are saved."""
+    """Draw the form that has a model split the vignette into facts, and return them; they are not saved."""
     if not st.toggle("Split the vignette with a model", key=f"{key}_split"):
         return None
 
-    found = draw_question(
+    outcome = draw_question(
         f"{key}_splitter",
         "Split with the model",
         lambda voice, pack: FactSplitter(voice, pack).split(case),
         case.content_hash,
     )
-    if not isinstance(found, SplitFacts):
+    if not isinstance(outcome, SplitFacts):
         return None
-    if found.unreadable:
-        st.warning(plain(found.unreadable))
+    if outcome.unreadable:
+        st.warning(plain(outcome.unreadable))
         return None
-    if found.rejected:
-        st.caption(f"Facts rejected because their words are not in the vignette: {len(found.rejected)}.")
-    return found.facts
+    if outcome.rejected:
+        st.caption(f"Facts rejected because their words are not in the vignette: {len(outcome.rejected)}.")
+    return outcome.facts
 
 
 def facts_table(facts: Sequence[AtomicFact]) -> pd.DataFrame:
-    """Return facts as the editor shows them; the id comes along unseen."""
+    """Return the facts as a table for the editor, with their ids in a hidden column."""
     return pd.DataFrame(
         [
             {
@@ -262,12 +263,12 @@ def facts_table(facts: Sequence[AtomicFact]) -> pd.DataFrame:
 
 
 def facts_from(edited: pd.DataFrame) -> tuple[AtomicFact, ...]:
-    """Return the edited facts; rows without a fact are left out, new ones get an id of their own."""
-    made = []
+    """Return the edited facts without empty rows; new facts get an id."""
+    facts = []
     for row in edited.fillna("").to_dict("records"):
         if text := str(row["Fact"]).strip():
             topic = row["Topic"] if row["Topic"] in TOPICS else "other"
-            made.append(
+            facts.append(
                 AtomicFact(
                     id=str(row["id"] or text),
                     key=str(row["Label"] or topic),
@@ -277,12 +278,12 @@ def facts_from(edited: pd.DataFrame) -> tuple[AtomicFact, ...]:
                     told=bool(row["Patient can tell"]),
                 )
             )
-    return with_ids(made)
+    return with_ids(facts)
 
 
 def _save(case: Case, facts: Sequence[AtomicFact], made_by: str) -> None:
     if not facts:
-        st.warning("A list without facts would mark nothing: keep at least one.")
+        st.warning("Keep at least one fact.")
         return
     with faults_said():
         with Store().write() as connection:
@@ -291,88 +292,93 @@ def _save(case: Case, facts: Sequence[AtomicFact], made_by: str) -> None:
 
 
 def judge_words(judge: Judge | JudgedPatient) -> str:
-    """Return a judge in words: the model, and the hash of the prompts."""
+    """Return the model and the prompt hash of a judge, in words."""
     model = judge.model if isinstance(judge, Judge) else judge.judge
     return f"{plain(model_name(model))} (prompts {judge.prompt_hash[:_SHORT]})"
 
 
 def judged_here(trial_id: str | None) -> list[JudgedPatient]:
-    """Return what each judge says of one conversation, who was last at work first."""
+    """Return each judge's judgement of one trial, the most recent first; empty without a trial."""
     return ask(judged_of_trial, trial_id) if trial_id else []
 
 
 def ask_judge() -> Judge | None:
-    """Ask whose word counts where several judged; ``None`` where nobody did, else who was last at work by default."""
-    known = {"|".join(kept.judge): kept for kept in ask(judges) if kept.judged}
-    if len(known) < 2:
-        return next((kept.judge for kept in known.values()), None)
+    """Ask whose judgements count if there are several judges; by default the most recent. ``None`` if there is none."""
+    work_by_key = {"|".join(work.judge): work for work in ask(judges) if work.judged}
+    if len(work_by_key) < 2:
+        return next((work.judge for work in work_by_key.values()), None)
     chosen = choose(
         "Judge of patients",
-        list(known),
+        list(work_by_key),
         "failures_judge",
         names=lambda key: (
-            f"{model_name(known[key].judge.model)} · {known[key].judge.prompt_hash[:_SHORT]} · "
-            f"{known[key].judged:,} conversations"
+            f"{model_name(work_by_key[key].judge.model)} · {work_by_key[key].judge.prompt_hash[:_SHORT]} · "
+            f"{work_by_key[key].judged:,} conversations"
         ),
         width=420,
-        help="Judges are never mixed. The most recent one stands first.",
+        help="Judges are never mixed. The most recent is first.",
     )
-    return known[chosen].judge
+    return work_by_key[chosen].judge
 
 
 @cached_query()
-def _beside_people(judge: Judge) -> dict[str, PairedCounts]:
+def _against_people(judge: Judge) -> dict[str, PairedCounts]:
     return beside_people(Store(), judge)
 
 
 def people_words(judge: Judge) -> str:
-    """Return how a judge stands to people on the same conversations, or that nobody knows."""
-    found = _beside_people(judge)
-    if not found:
-        return "How often it agrees with people is not known: nobody has reviewed a conversation that it judged."
-    kappa = {fault: "" if of.kappa != of.kappa else f", Cohen’s kappa {of.kappa:.2f}" for fault, of in found.items()}
-    said = (f"*{fault}* {of.both + of.neither:,} of {sum(of):,}{kappa[fault]}" for fault, of in found.items())
-    return f"It agrees with people who reviewed the same conversations: {'; '.join(said)}."
+    """Return a judge's agreement with people on the same conversations, as a sentence."""
+    counts_by_fault = _against_people(judge)
+    if not counts_by_fault:
+        return "Its agreement with people is unknown: no person has reviewed a conversation that it judged."
+    kappa = {
+        fault: "" if of.kappa != of.kappa else f", Cohen’s kappa {of.kappa:.2f}"
+        for fault, of in counts_by_fault.items()
+    }
+    agreements = (
+        f"*{fault}* {of.both + of.neither:,} of {sum(of):,}{kappa[fault]}" for fault, of in counts_by_fault.items()
+    )
+    return f"It agrees with people who reviewed the same conversations: {'; '.join(agreements)}."
 
 
 def draw_patient(trial_id: str | None, key: str) -> None:
-    """Draw what each judge says that the patient withheld and invented, with its words, and the way to ask one."""
-    known = judged_here(trial_id)
-    for judged in known:
+    """Draw what the patient withheld and invented according to each judge, and the form that starts judging."""
+    judgements = judged_here(trial_id)
+    for judged in judgements:
         faults = judged.of("withheld", "invented")
-        dropped = f"; {judged.dropped} dropped, whose quotation is not there" if judged.dropped else ""
+        dropped = f"; {judged.dropped} dropped because their quotation does not occur" if judged.dropped else ""
         nothing = "" if faults else ": nothing withheld, nothing invented"
         st.markdown(f":gray[:material/gavel: Judged by {judge_words(judged)}{nothing}{dropped}]")
-        for one in faults:
-            what, where = f"“{plain(one.words)}”", f"Message {(one.turn or 0) + 1}:"
-            if one.kind == "withheld":
+        for fault in faults:
+            what, where = f"“{plain(fault.words)}”", f"Message {(fault.turn or 0) + 1}:"
+            if fault.kind == "withheld":
                 badge = ":orange-badge[:material/visibility_off: Withheld]"
-                st.markdown(f"{badge} {where} asked {what}, the patient kept back :gray[{plain(one.fact_text)}]")
+                st.markdown(f"{badge} {where} asked {what}, the patient withheld :gray[{plain(fault.fact_text)}]")
             else:
-                how = f"contradicts: {plain(one.fact_text)}" if one.fact_text else "is nowhere in the case"
+                how = f"contradicts: {plain(fault.fact_text)}" if fault.fact_text else "is nowhere in the case"
                 st.markdown(f":orange-badge[:material/warning: Invented] {where} {what} :gray[{how}]")
-    if not known:
-        st.markdown(":gray-badge[:material/gavel: Not judged] What became of the facts no rule decides.")
+    if not judgements:
+        st.markdown(":gray-badge[:material/gavel: Not judged] Only a model can judge the facts.")
     with st.expander("Have a model judge the facts of this conversation", icon=":material/gavel:"):
         if trial_id is None:
-            st.caption("It can be judged once the trial has come to its end and is stored.")
+            st.caption("It can be judged when the trial has ended and is stored.")
         else:
             draw_form(key, trials=(trial_id,))
 
 
 def draw_form(key: str, **scope: Any) -> None:
-    """Draw the form that has conversations judged, or how far a judging is; ``scope`` as ``FactsJudging`` takes it."""
+    """Draw the form that starts judging, or the progress of the job; ``scope`` are parameters of ``FactsJudging``."""
     if draw_job(FactsJudging, f"{key}_work", FactsJudging("", **scope).apart):
         return
-    left, middle, right = st.columns([3, 3, 2], vertical_alignment="bottom")
-    with left:
+    model_column, address_column, budget_column = st.columns([3, 3, 2], vertical_alignment="bottom")
+    with model_column:
         model = ask_seat(f"{key}_facts", "grader", label="Model that judges")
     if not is_model(model):
         st.caption("Choose a language model: rules cannot judge this.")
         return
-    with middle:
+    with address_column:
         address = ask_address(f"{key}_facts")
-    budget = ask_budget(f"{key}_facts_budget", right)
+    budget = ask_budget(f"{key}_facts_budget", budget_column)
     if problem := seat_problem(CastNames("reference", grader=model), address):
         st.warning(plain(problem), icon=":material/key:")
         return

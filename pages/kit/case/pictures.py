@@ -1,6 +1,6 @@
-"""The pictures of a case where it is read: small beside the words, large on demand, from their files alone.
+"""The pictures of a case: small next to the text, large in a popover, read from local files only.
 
-What a picture is called where it came from is not shown, for it may tell the answer.
+The original names of pictures are not shown, because they may reveal the answer.
 """
 
 from io import BytesIO
@@ -13,16 +13,16 @@ from core.images import Image, contents
 from pages.kit.look import plain
 
 _SMALL, _LARGE = (300, 200), (680, 620)
-"""The most that a picture takes on the page, width and height, beside the words and in the large view."""
-_GONE = "its file is gone, or is no longer what was imported. Import the cases again, with their pictures."
+"""Maximum width and height of a picture in pixels, next to the text and in the popover."""
+_MISSING_FILE = "its file is gone, or is no longer what was imported. Import the cases again, with their pictures."
 _SHARP = 2
-"""Pixels of a screen for one of a picture's: a small one stays sharp."""
+"""Device pixels for each pixel of the layout, so that small pictures stay sharp on dense screens."""
 
 
-def draw_pictures(case: Case, key: str, *, shown: bool | None = None) -> None:
-    """Draw the pictures of a case, or in a sentence why one is not there; ``key`` is the place on the page.
+def draw_pictures(case: Case, key: str, *, seen_by_doctor: bool | None = None) -> None:
+    """Draw the pictures of a case, or why one is missing; ``key`` is the prefix of the widget keys.
 
-    ``shown`` says whether the doctor of the conversation beside it was shown them, ``None`` where there is none.
+    ``seen_by_doctor`` says whether the doctor of the trial saw the pictures; ``None`` if no trial is meant.
     """
     if not case.images:
         return
@@ -31,12 +31,12 @@ def draw_pictures(case: Case, key: str, *, shown: bool | None = None) -> None:
             name = f"Picture {number}" if len(case.images) > 1 else "Picture"
             with st.container(width="content", gap="xxsmall"):
                 _draw(image, name, f"{key}_{case.case_key}_{number}", case)
-    seen = {None: "", True: "; the doctor of this trial was shown them", False: "; this trial was played without them"}
-    st.caption(f"Pictures are for the doctor alone{seen[shown]}.")
+    words = {None: "", True: "; the doctor of this trial saw them", False: "; this trial was played without them"}
+    st.caption(f"Pictures are for the doctor alone{words[seen_by_doctor]}.")
 
 
 def draw_pictures_folded(case: Case, key: str) -> None:
-    """Draw the pictures of a case, folded up, where it has any; ``key`` as for ``draw_pictures``."""
+    """Draw the pictures of a case, folded; nothing if it has none. ``key`` as for ``draw_pictures``."""
     if not case.images:
         return
     label = "The picture of the case" if len(case.images) == 1 else f"The {len(case.images)} pictures of the case"
@@ -47,7 +47,8 @@ def draw_pictures_folded(case: Case, key: str) -> None:
 def _draw(image: Image, name: str, key: str, case: Case) -> None:
     if not image.local:
         st.markdown(
-            f":gray[:material/link: {name}: only its address is known, which is never fetched.]  \n{plain(image.url)}"
+            f":gray[:material/link: {name}: only its address is known; pictures are never downloaded.]  \n"
+            f"{plain(image.url)}"
         )
         return
     alt = f"{name} of the case {case.case_key}, which no words describe"
@@ -59,25 +60,25 @@ def _draw(image: Image, name: str, key: str, case: Case) -> None:
         )
         if large.open:
             with large:
-                whole, width = _fitted(image.model_dump_json(), _stamp(image), _LARGE)
-                st.image(whole, width=width, alt=alt)
-    except UsageError:  # its words name the file
-        st.warning(f"{name}: {_GONE}", icon=":material/broken_image:")
+                full_size, width = _fitted(image.model_dump_json(), _stamp(image), _LARGE)
+                st.image(full_size, width=width, alt=alt)
+    except UsageError:  # its message names the file, which may reveal the answer
+        st.warning(f"{name}: {_MISSING_FILE}", icon=":material/broken_image:")
 
 
 def _stamp(image: Image) -> str:
-    """Return a text that changes whenever the file does."""
+    """Return a cache key that changes with the file."""
     try:
-        about = image.path.stat()
+        file_status = image.path.stat()
     except OSError:
         return "gone"
-    return f"{image.path}-{about.st_mtime_ns}-{about.st_size}"
+    return f"{image.path}-{file_status.st_mtime_ns}-{file_status.st_size}"
 
 
 @st.cache_data(max_entries=64, show_spinner=False)
 def _fitted(image: str, stamp: str, box: tuple[int, int]) -> tuple[bytes, int]:
-    """Return a picture that fits into a box, upright, and the width at which it does; raises where the file is gone."""
-    from PIL import Image as Pillow  # only where there is a picture
+    """Return an upright picture that fits into ``box``, and its width; raises ``UsageError`` if the file is missing."""
+    from PIL import Image as Pillow  # slow to import, and few cases have pictures
     from PIL import ImageOps
 
     data = contents(Image.model_validate_json(image))
@@ -88,9 +89,9 @@ def _fitted(image: str, stamp: str, box: tuple[int, int]) -> tuple[bytes, int]:
         if upright.width <= box[0] * _SHARP and upright.height <= box[1] * _SHARP:
             return data, width
         upright.thumbnail((box[0] * _SHARP, box[1] * _SHARP))
-        held = BytesIO()
+        output = BytesIO()
         if upright.mode in ("RGB", "L"):
-            upright.save(held, "JPEG", quality=92)
+            upright.save(output, "JPEG", quality=92)
         else:
-            upright.convert("RGBA").save(held, "PNG")
-        return held.getvalue(), width
+            upright.convert("RGBA").save(output, "PNG")
+        return output.getvalue(), width

@@ -1,4 +1,4 @@
-"""Why an answer is wrong, by stated rules, with the message to look at; and what the doctor believed meanwhile."""
+"""Why an answer is wrong: its cause by fixed rules, the decisive message, and the doctor's belief over the turns."""
 
 from collections.abc import Sequence
 
@@ -23,7 +23,7 @@ from pages.kit.names import model_colours
 from pages.kit.tables import offer_csv
 
 _MOST_CURVES = 6
-"""Diagnoses that get a curve of their own: those that were ever likeliest."""
+"""Maximum number of curves of wrong diagnoses, those with the highest peaks."""
 _RIGHT = RIGHT[:1].upper() + RIGHT[1:]
 CAUSE: dict[Cause, tuple[str, str]] = {
     "provider": ("Provider", "gray"), "case": ("Case at fault", "violet"), "grader": ("Grader: disputed", "blue"),
@@ -37,25 +37,24 @@ _MOST_MESSAGES = 2
 
 
 def draw_why(case: Case, events: Sequence[Event], key: str, arm: Arm | None = None) -> None:
-    """Draw the cause of every wrong answer of a trial, or of the one in ``arm`` and then of the others."""
-    found = wrong_in(events)
-    chosen = [answer for answer in found if arm is None or (answer.format, answer.question_type) == arm]
+    """Draw the cause of every wrong answer of a trial; with ``arm`` the others are folded."""
+    wrong_answers = wrong_in(events)
+    chosen = [answer for answer in wrong_answers if arm is None or (answer.format, answer.question_type) == arm]
     for answer in chosen:
         _draw(case, events, answer)
     if not chosen:
         judged = any(isinstance(e, Graded) and (arm is None or (e.format, e.question_type) == arm) for e in events)
-        st.caption("Nothing to explain: no answer here is wrong." if judged else "Nothing was judged here yet.")
-    if others := [answer for answer in found if answer not in chosen]:
+        st.caption("Nothing to explain: no answer here is wrong." if judged else "Nothing is judged here yet.")
+    if others := [answer for answer in wrong_answers if answer not in chosen]:
         with st.expander(f"The other wrong answers of this trial ({len(others)})"):
             for answer in others:
                 _draw(case, events, answer, short=True)
     if chosen and any(answer.format in AFTER_TALK for answer in chosen):
         draw_patient(trial_of(events), f"{key}_why")
     st.caption(
-        "In this order: a failed provider, a faulty case, a disputed verdict, a patient who invented or withheld "
-        "something, a doctor who never asked, and else one who concluded wrongly. What the patient did and what the "
-        "doctor never asked a model judges; without its judgement the answer is not judged, unless the doctor fails on "
-        "the whole vignette too or believed the right diagnosis. Here the rules see this trial only."
+        "The first cause that applies: provider failed, case faulty, verdict disputed, patient invented or withheld "
+        "facts, doctor never asked, doctor concluded wrongly. The patient and the missing questions need a model’s "
+        "judgement, unless the doctor also fails on the whole vignette or believed the right diagnosis."
     )
 
 
@@ -63,7 +62,7 @@ def _draw(case: Case, events: Sequence[Event], answer: WrongAnswer, *, short: bo
     name = f"**{arm_words(answer.format, answer.question_type)}**"
     if answer.format not in APPLIES:
         st.markdown(f"{name} {badge(answer.verdict)}")
-        st.caption("Not put down to anybody: this format itself holds facts back or rewrites them.")
+        st.caption("No cause is assigned: this format itself removes or rewrites facts.")
         return
     why = attribution_of(case, events, answer)
     st.markdown(cause_words(name, why.cause, why.answer.verdict, why.rule))
@@ -72,20 +71,22 @@ def _draw(case: Case, events: Sequence[Event], answer: WrongAnswer, *, short: bo
 
 
 def cause_words(name: str, cause: Cause, verdict: Verdict, rule: str) -> str:
-    """Return what a wrong answer is put down to, in Markdown, after its ``name``."""
+    """Return the name of a wrong answer, its verdict, its cause and the rule that decided, in Markdown."""
     label, colour = CAUSE[cause]
     return f"{name} {badge(verdict)} :{colour}-badge[{label}]  \n{plain(rule)}"
 
 
 def draw_messages(events: Sequence[Event], turn: int) -> None:
-    """Draw the message to look at, after the one before it."""
-    for spoken in [event for event in events if isinstance(event, Utterance) and event.turn <= turn][-_MOST_MESSAGES:]:
-        st.caption(f"Message {spoken.turn + 1}")
-        message(spoken.role, spoken.text)
+    """Draw the decisive message and the message before it."""
+    for utterance in [event for event in events if isinstance(event, Utterance) and event.turn <= turn][
+        -_MOST_MESSAGES:
+    ]:
+        st.caption(f"Message {utterance.turn + 1}")
+        message(utterance.role, utterance.text)
 
 
 def attribution_of(case: Case, events: Sequence[Event], answer: WrongAnswer) -> Attribution:
-    """Return the cause of a wrong answer, from what happened in its trial."""
+    """Return the cause of a wrong answer from the events of its trial."""
     probes = [e for e in events if isinstance(e, Probed)]
     beliefs = trajectory(case, probes, answer.end_reason) if probes else None
     last = max((event.turn for event in events if isinstance(event, Utterance)), default=None)
@@ -94,23 +95,20 @@ def attribution_of(case: Case, events: Sequence[Event], answer: WrongAnswer) -> 
 
 
 def wrong_in(events: Sequence[Event]) -> list[WrongAnswer]:
-    """Return the wrong and the broken answers of a trial.
-
-    The newest verdict counts, of choices under the paper's rule.
-    """
+    """Return the wrong and the failed answers of a trial by the newest verdicts, choices by the paper's rule."""
     started = next((event for event in events if isinstance(event, Started)), None)
     ended = next((event for event in events if isinstance(event, Ended)), None)
     grades = [event for event in events if isinstance(event, Graded)]
     newest = {(grade.format, grade.question_type): grade for grade in grades if grade.rule != "mcq_strict"}
-    found = []
+    wrong_answers = []
     for answer in {(e.format, e.question_type): e for e in events if isinstance(e, Answered)}.values():
         arm = answer.format, answer.question_type
-        counting, whole = newest.get(arm), newest.get(("vignette", answer.question_type))
-        verdict = answer.reason or (counting.verdict if counting else None)
+        counting_grade, vignette_grade = newest.get(arm), newest.get(("vignette", answer.question_type))
+        verdict = answer.reason or (counting_grade.verdict if counting_grade else None)
         if verdict not in _WRONG:
             continue
-        right = (g for g in grades if (g.format, g.question_type) == arm and g.verdict == "correct")
-        found.append(
+        correct_grades = (g for g in grades if (g.format, g.question_type) == arm and g.verdict == "correct")
+        wrong_answers.append(
             WrongAnswer(
                 trial_id=started.trial_id if started else "",
                 model="",
@@ -119,31 +117,31 @@ def wrong_in(events: Sequence[Event]) -> list[WrongAnswer]:
                 question_type=answer.question_type,
                 response=answer.response,
                 verdict=verdict,
-                rule=counting.rule if counting else None,
-                grader=counting.grader if counting else None,
-                extracted=counting.extracted if counting else None,
-                called_correct=tuple(dict.fromkeys((grade.rule, grade.grader) for grade in right)),
+                rule=counting_grade.rule if counting_grade else None,
+                grader=counting_grade.grader if counting_grade else None,
+                extracted=counting_grade.extracted if counting_grade else None,
+                called_correct=tuple(dict.fromkeys((grade.rule, grade.grader) for grade in correct_grades)),
                 end_reason=ended.reason if ended else None,
-                on_vignette=whole.verdict if whole else None,
+                on_vignette=vignette_grade.verdict if vignette_grade else None,
             )
         )
-    return found
+    return wrong_answers
 
 
 def draw_belief(case: Case, events: Sequence[Event], key: str) -> None:
-    """Draw the doctor's belief over the turns of a conversation; says how to get one where there is none."""
+    """Draw the doctor's belief over the turns of a conversation, or how to record it if there is none."""
     probes = sorted((e for e in events if isinstance(e, Probed) and e.differential), key=lambda e: e.turn)
     if not probes:
         st.info(
-            "The doctor was not asked what it believed. Switch on “Ask the doctor's belief after every reply” under "
-            "More settings and run the case again; the reference doctor shows its belief by itself.",
+            "The doctor's belief was not recorded. Switch on “Ask the doctor's belief after every reply” under More "
+            "settings and run the case again; the reference doctor always reports its belief.",
             icon=":material/psychology:",
         )
         return
     ended = next((event for event in events if isinstance(event, Ended)), None)
     judged = next(iter(judged_here(trial_of(events))), None)
-    course = trajectory(case, probes, ended.reason if ended else None, judged.never_told if judged else None)
-    for sentence in belief_sentences(course):
+    beliefs = trajectory(case, probes, ended.reason if ended else None, judged.never_told if judged else None)
+    for sentence in belief_sentences(beliefs):
         st.markdown(sentence)
     words = (
         f"{len(probes)} beliefs, each after a reply of the patient. Broader names and synonyms of the answer count as "
@@ -160,43 +158,45 @@ def draw_belief(case: Case, events: Sequence[Event], key: str) -> None:
 
 
 def belief_sentences(course: Trajectory) -> list[str]:
-    """Return what a course of belief says, in sentences of Markdown; messages are counted from 1."""
-    found = []
+    """Return sentences in Markdown about a trajectory of beliefs; messages are counted from 1."""
+    sentences = []
     if course.first_led is None:
-        found.append("The right diagnosis never led.")
+        sentences.append("The right diagnosis never led.")
     else:
-        found.append(f"The right diagnosis led for the first time after message {course.first_led + 1}.")
+        sentences.append(f"The right diagnosis led for the first time after message {course.first_led + 1}.")
         if course.lost:
-            found.append("It was lost again: at the end another one led.")
+            sentences.append("It was lost again: at the end another diagnosis led.")
         elif course.led_for_good is not None and course.led_for_good != course.first_led:
-            found.append(f"It led for good from message {course.led_for_good + 1} on.")
+            sentences.append(f"It led for good from message {course.led_for_good + 1} on.")
     if course.last_change is not None:
-        found.append(f"The leader changed for the last time after message {course.last_change + 1}.")
+        sentences.append(f"The leader changed for the last time after message {course.last_change + 1}.")
     if course.premature:
-        found.append(
+        sentences.append(
             ":orange-badge[Premature closure] The doctor concluded while its leading diagnosis was wrong or unlikely "
-            "and facts that the patient could tell were left."
+            "and the patient could have told more facts."
         )
     if course.over_asked:
         more = "1 more question was" if course.over_asked == 1 else f"{course.over_asked} more questions were"
-        found.append(f":blue-badge[Over-asking] {more} answered after the right diagnosis had settled at 90 % or more.")
-    return found
+        sentences.append(
+            f":blue-badge[Over-asking] {more} answered after the right diagnosis had settled at 90 % or more."
+        )
+    return sentences
 
 
 def belief_chart(case: Case, probes: Sequence[Probed], *, dark: bool = False) -> go.Figure:
-    """Return a curve for each diagnosis that was ever likely; right ones together as one thick curve."""
+    """Return one curve for each likely diagnosis; right diagnoses are summed as one thick curve."""
     shares: list[dict[str, float]] = []
     for probe in probes:
         shares.append({})
         for diagnosis, probability in probe.differential:
             name = _RIGHT if is_right(case, diagnosis) else diagnosis
             shares[-1][name] = shares[-1].get(name, 0.0) + probability
-    most = {name: max(one.get(name, 0.0) for one in shares) for one in shares for name in one}
-    names = sorted(most, key=lambda name: (name != _RIGHT, -most[name]))[: _MOST_CURVES + 1]
+    peaks = {name: max(each.get(name, 0.0) for each in shares) for by_name in shares for name in by_name}
+    names = sorted(peaks, key=lambda name: (name != _RIGHT, -peaks[name]))[: _MOST_CURVES + 1]
     points = [
-        Point(name, probe.turn + 1, one.get(name, 0.0))
+        Point(name, probe.turn + 1, by_name.get(name, 0.0))
         for name in names
-        for probe, one in zip(probes, shares, strict=True)
+        for probe, by_name in zip(probes, shares, strict=True)
     ]
     others = [name for name in names if name != _RIGHT]
     return curves(
@@ -211,7 +211,6 @@ def belief_chart(case: Case, probes: Sequence[Probed], *, dark: bool = False) ->
 
 
 def belief_frame(probes: Sequence[Probed]) -> pd.DataFrame:
-    """Return every belief as rows."""
     return pd.DataFrame(
         [
             {"message": probe.turn + 1, "rank": rank, "diagnosis": diagnosis, "probability": probability}

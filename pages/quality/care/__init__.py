@@ -1,1 +1,1 @@
-"""CARE: what conversations are worth in accuracy, efficiency, empathy and robustness, down to the message."""
+"""CARE: accuracy, efficiency, empathy and robustness of conversations, down to the message."""

@@ -1,4 +1,4 @@
-"""The conversations behind CARE: those that failed, those that were rated, and those of each case, to read them."""
+"""The conversations behind CARE: failed conversations, rated conversations, and those of each case."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -22,17 +22,17 @@ _PROMPT = "empathy"
 _REFERENCE = "reference/"
 
 
-def _lines(
+def _list_rows(
     section: Section, selection: Selection, options: Mapping[str, Any]
 ) -> tuple[list[Mapping[str, Any]], dict[str, str]]:
-    """Return the lines of a section's list, and the words for their values."""
+    """Return the rows of a section’s list, and the words for their values."""
     result = section_result(section, selection, {**section.options, **options})
     lines = [line for line in result.rows if isinstance(line, Mapping)]
     raters = {line["rater"]: model_name(line["rater"]) for line in lines if "rater" in line}
     return lines, {**words_of(result, selection), **raters, **section.words}
 
 
-def _choose(
+def _choose_row(
     section: Section,
     lines: Sequence[Mapping[str, Any]],
     names: Mapping[str, str],
@@ -40,7 +40,7 @@ def _choose(
     key: str,
     columns: Mapping[str, Any],
 ) -> Mapping[str, Any] | None:
-    """List lines, and return the one that was chosen; its id stands in the address as ``key``."""
+    """List rows and return the chosen one; the URL parameter ``key`` holds its id."""
     st.caption(f"{len(lines):,} rows. Choose one to read its conversation.")
     table = table_of(Result(section.title, tuple(lines)), names, section)
     name = f"care_{section.options['part']}"
@@ -49,14 +49,14 @@ def _choose(
 
 
 def draw_failed(selection: Selection, options: Mapping[str, Any]) -> None:
-    """List the failures, and draw the conversation of the chosen one around the message that shows it."""
-    lines, names = _lines(FAILURE_LIST, selection, options)
+    """List the failures, and draw the conversation of the chosen failure around its message."""
+    lines, names = _list_rows(FAILURE_LIST, selection, options)
     st.subheader(FAILURE_LIST.title, anchor=False)
-    left, right = st.columns(2)
+    models_column, causes_column = st.columns(2)
     failing = [model for model in names if any(line["model"] == model for line in lines)]
-    models = choose_several("Models that failed", failing, "care_failed_models", names=names, where=left)
+    models = choose_several("Models that failed", failing, "care_failed_models", names=names, where=models_column)
     occurring = [cause for cause in CAUSE_WORDS if any(line["cause"] == cause for line in lines)]
-    causes = choose_several("Causes", occurring, "care_causes", names=CAUSE_WORDS, where=right)
+    causes = choose_several("Causes", occurring, "care_causes", names=CAUSE_WORDS, where=causes_column)
     listed = [
         {**line, "turn": None if line["turn"] is None else line["turn"] + 1}
         for line in lines
@@ -67,11 +67,11 @@ def draw_failed(selection: Selection, options: Mapping[str, Any]) -> None:
         return
     columns = {
         "Quote": st.column_config.TextColumn(width="large"),
-        "Message": st.column_config.NumberColumn(help="The message that shows it, counted from 1."),
+        "Message": st.column_config.NumberColumn(help="The message with the failure, counted from 1."),
         "Trial": None,
     }
     ids = [f"{line['trial_id']}|{line['kind']}" for line in listed]
-    failure = _choose(FAILURE_LIST, listed, names, ids, "care_failure", columns)
+    failure = _choose_row(FAILURE_LIST, listed, names, ids, "care_failure", columns)
     if failure is None:
         return
     kind, message = failure["kind"], failure["turn"]
@@ -83,34 +83,35 @@ def draw_failed(selection: Selection, options: Mapping[str, Any]) -> None:
         draw_answers_of,
         turn=None if message is None else message - 1,
         note=f"{title}  \n{FAILURE_WORDS[kind]}",
-        here=f":material/arrow_downward: Message {message or 1}, the one that shows it",
+        here=f":material/arrow_downward: Message {message or 1}, with the failure",
     )
 
 
 def draw_ratings(selection: Selection, options: Mapping[str, Any]) -> None:
-    """Draw what raters were asked, list their ratings, and draw the conversation of the chosen one."""
-    lines, names = _lines(RATING_LIST, selection, options)
+    """Draw the raters’ prompt, list the ratings, and draw the conversation of the chosen rating."""
+    lines, names = _list_rows(RATING_LIST, selection, options)
     if not lines:
         st.info("No patient has rated a doctor in these conversations.")
         return
     _draw_wording(lines)
     st.subheader(RATING_LIST.title, anchor=False)
-    left, right = st.columns(2)
+    models_column, ratings_column = st.columns(2)
     rated = [model for model in names if any(line["model"] == model for line in lines)]
-    models = choose_several("Models rated", rated, "care_rated_models", names=names, where=left)
-    offered = [str(rating) for rating in (1, 2, 3, 4, 5, 0) if any((line["rating"] or 0) == rating for line in lines)]
-    words = {rating: f"Rating {rating}" if rating != "0" else "No rating read" for rating in offered}
-    wanted = choose_several("Ratings", offered, "care_ratings_given", names=words, where=right)
+    models = choose_several("Models rated", rated, "care_rated_models", names=names, where=models_column)
+    occurring = [str(rating) for rating in (1, 2, 3, 4, 5, 0) if any((line["rating"] or 0) == rating for line in lines)]
+    words = {rating: f"Rating {rating}" if rating != "0" else "No rating read" for rating in occurring}
+    chosen_ratings = choose_several("Ratings", occurring, "care_ratings_given", names=words, where=ratings_column)
     listed = [
         line
         for line in lines
-        if (not models or line["model"] in models) and (not wanted or str(line["rating"] or 0) in wanted)
+        if (not models or line["model"] in models)
+        and (not chosen_ratings or str(line["rating"] or 0) in chosen_ratings)
     ]
     if not listed:
         st.info("No rating fits: remove a model or a rating.", icon=":material/filter_alt_off:")
         return
     columns = {"The rater’s words": st.column_config.TextColumn(width="large"), "Trial": None}
-    rating = _choose(RATING_LIST, listed, names, [line["trial_id"] for line in listed], "care_rating", columns)
+    rating = _choose_row(RATING_LIST, listed, names, [line["trial_id"] for line in listed], "care_rating", columns)
     if rating is not None:
         value = "no rating read" if rating["rating"] is None else f"{rating['rating']} of 5"
         title = f"**{plain(names[rating['model']])}** :blue-badge[Empathy: {value}]"
@@ -120,30 +121,32 @@ def draw_ratings(selection: Selection, options: Mapping[str, Any]) -> None:
 
 def draw_cases(selection: Selection, options: Mapping[str, Any]) -> None:
     """Ask for a model, list its cases, and draw a conversation of the chosen case."""
-    lines, names = _lines(ITEMS, selection, options)
-    offered = [model for model in names if any(line["model"] == model for line in lines)]
-    model = choose("Model", offered, "care_model", names=names)
-    own = sorted((line for line in lines if line["model"] == model), key=lambda line: natural(line["case_key"]))
+    lines, names = _list_rows(ITEMS, selection, options)
+    models = [model for model in names if any(line["model"] == model for line in lines)]
+    model = choose("Model", models, "care_model", names=names)
+    of_model = sorted((line for line in lines if line["model"] == model), key=lambda line: natural(line["case_key"]))
     columns = dict.fromkeys(("Turns", "Words per turn"), st.column_config.NumberColumn(format="%.1f"))
-    case = _choose(ITEMS, own, names, [line["case_key"] for line in own], "care_case", columns)
+    case = _choose_row(ITEMS, of_model, names, [line["case_key"] for line in of_model], "care_case", columns)
     if case is None:
         return
-    talks = case_conversations(runs_behind(conditions(frameworks=selection.frameworks), model), case["case_key"])
-    if talks:
+    conversations = case_conversations(
+        runs_behind(conditions(frameworks=selection.frameworks), model), case["case_key"]
+    )
+    if conversations:
         note = f"**{plain(names[model])}**"
-        draw_conversation(choose_trial(talks, "care_trial").trial_id, "care", draw_answers_of, note=note)
+        draw_conversation(choose_trial(conversations, "care_trial").trial_id, "care", draw_answers_of, note=note)
 
 
 def _draw_wording(lines: Sequence[Mapping[str, Any]]) -> None:
-    """Draw what the raters were asked, from the prompt pack of the runs; a reference patient rates by rule."""
+    """Draw the raters’ prompt from the runs’ prompt packs; the reference patient rates by rule."""
     raters = list(dict.fromkeys(line["rater"] for line in lines))
-    with st.expander("What the rater was asked", icon=":material/format_quote:"):
+    with st.expander("The rater’s prompt", icon=":material/format_quote:"):
         st.markdown(f"Rated by {plain(', '.join(model_name(name) for name in raters))}, as the patient.")
         if any(name.startswith(_REFERENCE) for name in raters):
             st.caption(
-                "The reference patient asks no model. It begins at 2 and adds 1 each for a query about feelings, for "
-                "courtesy in a quarter of the queries and for an open question; it takes off 1 each for more than one "
-                "technical word in twenty and for a repeated query."
+                "The reference patient rates by rule: 2, plus 1 each for a query about feelings, courtesy in a "
+                "quarter of the queries, and an open question; minus 1 each for over 5 % technical words and a "
+                "repeated query."
             )
         if all(name.startswith(_REFERENCE) for name in raters):
             return
@@ -155,6 +158,6 @@ def _draw_wording(lines: Sequence[Mapping[str, Any]]) -> None:
             except AnamnesisError as error:
                 st.caption(f"The prompt of the pack {plain(name)} cannot be shown: {plain(str(error))}")
                 continue
-            changed = ". **The pack has changed since some of these ratings**: their wording may have been another."
+            changed = ". **The pack has changed since some of these ratings**, so their wording may differ."
             st.caption(plain(pack.file_of(_PROMPT)) + ("" if pack.hash == prompt_hash else changed))
             st.code(pack.prompts[_PROMPT].source.strip(), language=None, wrap_lines=True)

@@ -1,4 +1,4 @@
-"""CARE: what conversations are worth in accuracy, efficiency, empathy and robustness, down to the message."""
+"""CARE: accuracy, efficiency, empathy and robustness of conversations, down to the message."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -48,7 +48,7 @@ _QUESTION: dict[CareQuestion, str] = {"mcq": "With choices", "frq": "Free respon
 _HOW = {"all": "Over all", "dataset": "By data set", "normalised": "Normalised"}
 _LINES = {"all": "All models", "group": "By group of models"}
 _POLYGONS = 8
-"""Models up to which a radar can be read."""
+"""A radar with more models cannot be read."""
 _LEAST_SPOKES = 3
 _INK = "#1A2B2B"
 _CAUSE_COLOURS = (
@@ -81,29 +81,29 @@ _MISUSES: dict[object, Look] = {
 
 
 @dataclass(frozen=True)
-class Shown:
-    """What the sections of the page are drawn of: which trials, with which options, and what figures rest on."""
+class CareView:
+    """The trials and options from which the page’s sections are drawn; ``rests`` is their caption."""
 
     selection: Selection
     options: Mapping[str, Any]
     rests: str = ""
 
-    def draw(self, section: Section, **drawn: Any) -> Result | None:
-        """Draw a section; ``drawn`` are arguments of ``draw_section``."""
-        options = {**self.options, **drawn.pop("options", {})}
+    def draw(self, section: Section, **arguments: Any) -> Result | None:
+        """Draw a section; ``arguments`` are further arguments of ``draw_section``."""
+        options = {**self.options, **arguments.pop("options", {})}
         section = replace(section, caption=" ".join(filter(None, [self.rests, section.caption])))
         name = f"care_{section.options['part']}"
-        return draw_section(section, self.selection, options=options, name=name, **drawn)
+        return draw_section(section, self.selection, options=options, name=name, **arguments)
 
     def result(self, section: Section) -> Result:
-        """Return what a section shows."""
+        """Return the result of a section without drawing it."""
         return section_result(section, self.selection, {**section.options, **self.options})
 
 
-def draw_profile(shown: Shown) -> None:
-    """Draw the four parts of every model, and the table with what they rest on."""
+def draw_profile(view: CareView) -> None:
+    """Draw the four parts of every model, and the table behind them."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        how = choose(
+        aggregation = choose(
             "Figures",
             list(_HOW),
             "care_how",
@@ -113,52 +113,56 @@ def draw_profile(shown: Shown) -> None:
             "data sets.",
         )
         published = st.toggle(
-            "Published figures", value=True, key="care_published", bind="query-params", disabled=how == "normalised"
+            "Published figures",
+            value=True,
+            key="care_published",
+            bind="query-params",
+            disabled=aggregation == "normalised",
         )
-    if how == "normalised":
-        draw_normalised(shown)
+    if aggregation == "normalised":
+        draw_normalised(view)
         return
-    options = {"by": how, "published": published}
-    result = shown.draw(PROFILE, options=options, titled=False)
+    options = {"by": aggregation, "published": published}
+    result = view.draw(PROFILE, options=options, titled=False)
     if result is None:
         return
-    if how == "all":
-        draw_radar(result, shown)
-    shown.draw(SUMMARY, options=options, titled=False)
+    if aggregation == "all":
+        draw_radar(result, view)
+    view.draw(SUMMARY, options=options, titled=False)
     if any(not row.source for row in result.figures):
-        shown.draw(ACCURACIES, options={"by": how}, titled=False)
-        draw_what_stands_behind({row.label["model"] for row in result.figures}, shown.selection, "these models")
+        view.draw(ACCURACIES, options={"by": aggregation}, titled=False)
+        draw_what_stands_behind({row.label["model"] for row in result.figures}, view.selection, "these models")
 
 
-def draw_radar(result: Result, shown: Shown) -> None:
-    """Draw the four parts of each model as one figure, if there are few models, and three parts or more."""
+def draw_radar(result: Result, view: CareView) -> None:
+    """Draw the four parts of each model as one figure, if there are few models and at least three parts."""
     rows = [row for row in result.figures if row.estimate is not None]
     own = {row.label["model"] for row in rows if not row.source}
     if len({row.label["measure"] for row in rows}) < _LEAST_SPOKES or len(own) > _POLYGONS:
         return
-    names = {**words_of(result, shown.selection), **PROFILE.words}
-    rests = f"{shown.rests} 95 % intervals, cases resampled."
-    draw_figure(lambda dark: radar_chart(rows, names, dark), "care_radar", "The four parts together", rests)
+    names = {**words_of(result, view.selection), **PROFILE.words}
+    caption = f"{view.rests} 95 % intervals, cases resampled."
+    draw_figure(lambda dark: radar_chart(rows, names, dark), "care_radar", "The four parts together", caption)
     st.caption(
-        "The same figures as above, each part along a line of its own, from the middle to the end that stands next to "
-        "its name. The area means nothing: it depends on the order of the parts."
+        "The same figures as above, each part on its own axis. The area has no meaning, because it depends on the "
+        "order of the parts."
     )
 
 
-def draw_normalised(shown: Shown) -> None:
-    """Draw the parts between 0 and 1, as means over data sets."""
-    rows = shown.result(NORMALISED).figures
+def draw_normalised(view: CareView) -> None:
+    """Draw the parts scaled within each data set from 0 to 1, as means over data sets."""
+    rows = view.result(NORMALISED).figures
     if all(row.estimate is None for row in rows):
-        st.info("There is no scale: normalising needs two models with different figures on the same data set.")
+        st.info("Normalising needs two models with different figures on the same data set.")
         return
     heads = {**NORMALISED.heads, **{name: dataset_name(name) for name in rows[0].more}}
-    shown.draw(replace(NORMALISED, heads=heads), titled=False)
+    view.draw(replace(NORMALISED, heads=heads), titled=False)
 
 
-def draw_scatter(shown: Shown) -> None:
+def draw_scatter(view: CareView) -> None:
     """Draw accuracy after the conversation against accuracy on the whole question."""
-    if not shown.result(POINTS).rows:
-        arms = ",".join(f"{form}:{shown.options['question_type']}" for form in ("vignette", "multi_turn"))
+    if not view.result(POINTS).rows:
+        arms = ",".join(f"{form}:{view.options['question_type']}" for form in ("vignette", "multi_turn"))
         st.info(f"No case has both answers: run with the arms `{arms}`.")
         return
     by_group = (
@@ -168,64 +172,62 @@ def draw_scatter(shown: Shown) -> None:
             "care_line",
             names=_LINES,
             shape="segments",
-            help="A group is what a model’s entry in models.toml says, else its provider.",
+            help="The group in a model’s entry in models.toml, otherwise its provider.",
         )
         == "group"
     )
-    fits = [row for row in shown.result(FITS).figures if by_group == (row.label["group"] != "all")]
-    shown.draw(POINTS, charts={"scatter": partial(scatter_chart, fits=fits, by_group=by_group)})
-    shown.draw(FITS)
+    fits = [row for row in view.result(FITS).figures if by_group == (row.label["group"] != "all")]
+    view.draw(POINTS, charts={"scatter": partial(scatter_chart, fits=fits, by_group=by_group)})
+    view.draw(FITS)
 
 
-def draw_failures(shown: Shown) -> None:
-    """Draw the failures by kind and cause, then the list of them."""
-    rows = shown.result(KINDS).figures
+def draw_failures(view: CareView) -> None:
+    rows = view.result(KINDS).figures
     if not any(row.n for row in rows):
-        st.info("No conversation here counts: all of them broke off, or nobody has judged their answers.")
+        st.info("No conversation here counts: all were cut short, or their answers are not judged.")
         return
     if not any(row.estimate for row in rows):
         st.success(
-            "No conversation here failed: the doctor played nobody else, no conversation ended "
-            "abruptly, every answer named just one.",
+            "No conversation here failed: no doctor played another role, no conversation ended abruptly, and every "
+            "answer named one choice or diagnosis.",
             icon=":material/check:",
         )
         return
 
-    def take(row: Row) -> None:
+    def list_failures(row: Row) -> None:
         st.session_state["care_failed_models"] = [row.label["model"]]
         st.session_state["care_causes"] = [row.label["cause"]]
         forget("care_failure")
 
     chart = partial(shares_chart, part="cause", looks=_CAUSES, axis=KINDS.axis, count="trials", whole=False)
-    shown.draw(KINDS, titled=False, charts={"shares": chart}, on_row=take)
-    shown.draw(FAILED)
-    draw_failed(shown.selection, shown.options)
+    view.draw(KINDS, titled=False, charts={"shares": chart}, on_row=list_failures)
+    view.draw(FAILED)
+    draw_failed(view.selection, view.options)
 
 
-def draw_empathy(shown: Shown) -> None:
-    """Draw the distribution of the ratings, the wording that was asked, and the ratings one by one."""
-    if any(row["count"] for row in shown.result(RATINGS).figures if row.label["rating"] != UNREAD):
+def draw_empathy(view: CareView) -> None:
+    """Draw the distribution of ratings, the wording of the request, and the single ratings."""
+    if any(row["count"] for row in view.result(RATINGS).figures if row.label["rating"] != UNREAD):
         chart = partial(shares_chart, part="rating", looks=_RATINGS, axis=RATINGS.axis)
-        shown.draw(RATINGS, titled=False, charts={"shares": chart})
-    draw_ratings(shown.selection, shown.options)
+        view.draw(RATINGS, titled=False, charts={"shares": chart})
+    draw_ratings(view.selection, view.options)
 
 
-def draw_habits(shown: Shown) -> None:
-    """Draw how each model converses."""
-    rows = shown.result(HABITS).figures
+def draw_habits(view: CareView) -> None:
+    rows = view.result(HABITS).figures
     if not any(row["conversations"] for row in rows):
-        st.info("No conversation here came to an end of its own.")
+        st.info("No conversation here has ended normally.")
         return
-    shown.draw(QUERIES, titled=False)
+    view.draw(QUERIES, titled=False)
     chart = partial(shares_chart, part="ending", looks=_ENDINGS, axis=ENDINGS.axis)
-    shown.draw(ENDINGS, charts={"shares": chart})
-    if any(row["count"] for row in shown.result(MISUSES).figures):
+    view.draw(ENDINGS, charts={"shares": chart})
+    if any(row["count"] for row in view.result(MISUSES).figures):
         chart = partial(shares_chart, part="misuse", looks=_MISUSES, axis=MISUSES.axis, whole=False)
-        shown.draw(MISUSES, charts={"shares": chart})
+        view.draw(MISUSES, charts={"shares": chart})
     else:
         st.markdown("**Messages against the tag protocol**")
         st.caption("No message broke the protocol.")
-    shown.draw(HABITS)
+    view.draw(HABITS)
 
 
 _TABS = {
@@ -234,14 +236,14 @@ _TABS = {
     "Failures": draw_failures,
     "Empathy": draw_empathy,
     "Habits": draw_habits,
-    "Cases": lambda shown: draw_cases(shown.selection, shown.options),
+    "Cases": lambda view: draw_cases(view.selection, view.options),
 }
 
 
 def draw_care() -> None:
-    """Draw the page, or the published figures and what to do if nothing is stored."""
+    """Draw the tabs; without conversations, the published figures and how to begin."""
     offers = {question: offer for question in RULES if (offer := _offer(question)).models}
-    everything = Selection(frameworks=tuple(staffed()))
+    all_staffed = Selection(frameworks=tuple(staffed()))
     if not offers:
         care = publisher("care")
         say_how_to_begin(
@@ -250,11 +252,11 @@ def draw_care() -> None:
             instead="Run a doctor on the library, with the reference patient and staff no key is needed: "
             f"`python -m core run --protocol {care.name} --doctor reference/bayes`.",
         )
-        shown = Shown(everything, {"by": "all", "published": True})
-        result = shown.draw(PROFILE, titled=False)
+        view = CareView(all_staffed, {"by": "all", "published": True})
+        result = view.draw(PROFILE, titled=False)
         if result is not None:
-            draw_radar(result, shown)
-        shown.draw(SUMMARY, titled=False)
+            draw_radar(result, view)
+        view.draw(SUMMARY, titled=False)
         return
     question = next(iter(offers))
     if len(offers) > 1:
@@ -264,44 +266,50 @@ def draw_care() -> None:
             "care_questions",
             names=_QUESTION,
             shape="segments",
-            help="With choices an answer has to name exactly one of them; without, the grader judges it.",
+            help="With choices, an answer must name exactly one. Without, the grader judges it.",
         )
-    # conditions say which cases they are on, and figures of several data sets stand next to one another
-    selection = ask_selection({"": offers[question]}, "datasets", "models", "specialties", base=everything)
+    # no case set is chosen, because figures of several data sets are shown side by side
+    selection = ask_selection({"": offers[question]}, "datasets", "models", "specialties", base=all_staffed)
     trials = read(read_care, question, selection)
     if trials.empty:
         st.info("No conversation fits these filters: remove one.", icon=":material/filter_alt_off:")
         return
     blank = int((trials["conv"] == "empty").sum() + (trials["static"] == "empty").sum())
-    left_out = bool(blank) and st.toggle(
-        f"What if the {counted(blank, 'blank answer')} were left out?",
+    blanks_excluded = bool(blank) and st.toggle(
+        f"Exclude {counted(blank, 'blank answer')}",
         key="care_without_blank",
         bind="query-params",
-        help="The provider reports a normal end and no words. Such an answer is not correct, and after a "
-        "conversation it is an invalid answer, which lowers robustness.",
+        help="A blank answer ended normally without words. It counts as not correct, and after a conversation also as "
+        "invalid, which lowers robustness.",
     )
-    options = {"question_type": question, "blank": "excluded" if left_out else "failed"}
-    draw_sections(_TABS, "care_tab", Shown(selection, options, _rests(trials, selection, question)))
+    options = {"question_type": question, "blank": "excluded" if blanks_excluded else "failed"}
+    draw_sections(_TABS, "care_tab", CareView(selection, options, _rests(trials, selection, question)))
 
 
 def _offer(question: CareQuestion) -> Offer:
-    """Return what the conversations of runs that ask this question can be narrowed by."""
+    """Return the filters for the conversations of runs with this question."""
     arms = {f"{form}:{question}" for form in ("vignette", "multi_turn")}
-    asking = {run.run_id for run in run_casts() if arms & {":".join(arm) for arm in run.arms}}
-    behind = [one for one in conditions(frameworks=tuple(staffed())) if asking.intersection(one.runs)]
+    asking_runs = {run.run_id for run in run_casts() if arms & {":".join(arm) for arm in run.arms}}
+    asking_conditions = [
+        condition for condition in conditions(frameworks=tuple(staffed())) if asking_runs.intersection(condition.runs)
+    ]
     groups = ask(case_groups_played)
-    played = [groups[data_set] for data_set in {one.newest.data_set for one in behind} if data_set in groups]
+    played = [
+        groups[data_set]
+        for data_set in {condition.newest.data_set for condition in asking_conditions}
+        if data_set in groups
+    ]
     return Offer(
-        tuple(condition.name for condition in behind),
+        tuple(condition.name for condition in asking_conditions),
         datasets=tuple(sorted({dataset for datasets, _ in played for dataset in datasets})),
         specialties=in_order(specialty for _, specialties in played for specialty in specialties),
     )
 
 
 def _rests(trials: pd.DataFrame, selection: Selection, question: CareQuestion) -> str:
-    """Return what the figures of a selection rest on."""
+    """Return the number and source of the trials, for captions."""
     sets = ", ".join(map(dataset_name, sorted(trials["dataset"].dropna().unique())))
     chosen = f"; {', '.join(selection.specialties)}" if selection.specialties else ""
     rule = RULE_WORDS.get(RULES[question])
-    by = f", choices by {rule}" if rule else ""
-    return f"{len(trials):,} conversations on {trials['case_key'].nunique():,} cases ({sets}{chosen}{by})."
+    rule_words = f", choices by {rule}" if rule else ""
+    return f"{len(trials):,} conversations on {trials['case_key'].nunique():,} cases ({sets}{chosen}{rule_words})."

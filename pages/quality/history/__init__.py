@@ -1,1 +1,1 @@
-"""How well histories are taken: what was uncovered, how the dialogue went, how the patient played, case by case."""
+"""History taking: information uncovered, course of the dialogue, the patient’s quality, and single cases."""

@@ -1,4 +1,4 @@
-"""Figures of history taking that only it has."""
+"""Charts that only History taking has."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -19,8 +19,8 @@ Names = Mapping[str, str]
 _SHARE = (-0.02, 1.02)
 
 
-def reached(rows: Sequence[Row], names: Names, dark: bool) -> go.Figure:
-    """Draw accuracy against patient recall; a condition without a conversation to measure is a line."""
+def recall_chart(rows: Sequence[Row], names: Names, dark: bool) -> go.Figure:
+    """Return accuracy against patient recall; a condition without recall is drawn as a line."""
     figures = {(row.label["model"], row.label["cases"], row.label["measure"]): row for row in rows}
     spots, sets = list[Spot](), dict[str, str]()
     for (model, cases, measure), accuracy in figures.items():
@@ -40,8 +40,8 @@ def reached(rows: Sequence[Row], names: Names, dark: bool) -> go.Figure:
     return scatter(spots, {**models, **sets}, colours, across, up, height=430, dark=dark)
 
 
-def thirds(rows: Sequence[Row], names: Names, dark: bool) -> go.Figure:
-    """Draw right and wrong answers as parts of each third of a doctor's conversations."""
+def thirds_chart(rows: Sequence[Row], names: Names, dark: bool) -> go.Figure:
+    """Return right and wrong answers in each third of a doctor’s conversations."""
     order = list(_models(rows, names))
     rows = sorted(rows, key=lambda row: (order.index(row.label["model"]), row.label["third"]))
     labels = [f"{names[row.label['model']]}<br>{THIRDS[row.label['third']]}, n = {row.n:,}" for row in rows]
@@ -63,8 +63,8 @@ def thirds(rows: Sequence[Row], names: Names, dark: bool) -> go.Figure:
     return stacked(labels, segments, "Share of the conversations of this third", "conversations", dark=dark)
 
 
-def order(rows: Sequence[Row], names: Names, dark: bool) -> go.Figure:
-    """Draw where in the dialogue each topic is first told, and in which share of the conversations."""
+def order_chart(rows: Sequence[Row], names: Names, dark: bool) -> go.Figure:
+    """Return when each topic is first mentioned, and in which share of conversations it is."""
     positions: dict[str, list[float]] = {}
     for row in rows:
         if row.estimate is not None:
@@ -72,18 +72,18 @@ def order(rows: Sequence[Row], names: Names, dark: bool) -> go.Figure:
     topics = sorted(positions, key=lambda topic: sum(positions[topic]) / len(positions[topic]))
     marks = []
     for row in rows:
-        place, model, told = names[row.label["topic"]], row.label["model"], row.more
+        place, model, more = names[row.label["topic"]], row.label["model"], row.more
         first = Mark(place, row.estimate, row.low, row.high, model, "first", f"{row.n:,} cases")
         marks += [
             first,
             Mark(
                 place,
-                told["told_mean"],
-                told["told_ci_low"],
-                told["told_ci_high"],
+                more["told_mean"],
+                more["told_ci_low"],
+                more["told_ci_high"],
                 model,
                 "told",
-                f"{told['told_n_cases']:,} cases",
+                f"{more['told_n_cases']:,} cases",
             ),
         ]
     panels = {"first": "First told, as share of the dialogue", "told": "Told in the conversations"}
@@ -92,8 +92,8 @@ def order(rows: Sequence[Row], names: Names, dark: bool) -> go.Figure:
     return dots(marks, models, model_colours(models), axis, places=places, panels=panels, legend=True, dark=dark)
 
 
-def groups_of(measure: str, sizes: Mapping[int, int]) -> Chart:
-    """Return what draws one measure in groups of cases, of which there are ``sizes`` by number."""
+def groups_chart(measure: str, sizes: Mapping[int, int]) -> Chart:
+    """Return the chart of one measure by group of cases; ``sizes`` are the numbers of cases by group."""
 
     def draw(rows: Sequence[Row], names: Names, dark: bool) -> go.Figure:
         labels = {row.label["group"]: _group_words(row.label, sizes) for row in rows}
@@ -117,13 +117,13 @@ def _group_words(label: Mapping[str, int], sizes: Mapping[int, int]) -> str:
     return f"{GROUPS[number]}: {items} items<br>n = {sizes[number]:,} cases"
 
 
-def shares(rows: Sequence[Row], names: Names, dark: bool) -> go.Figure:
-    """Draw the differences of what lies between 0 and 1, on more than one case: lengths have no place on that axis."""
+def differences_chart(rows: Sequence[Row], names: Names, dark: bool) -> go.Figure:
+    """Return the differences of measures between 0 and 1, without lengths, on more than one case."""
     between = [row for row in rows if row.label["measure"] not in LENGTHS and (row.n or 0) > 1]
     return chart_of(between or rows, kind="dots", place="measure", axis="Difference", names=names, dark=dark)
 
 
 def _models(rows: Iterable[Row], names: Names) -> dict[str, str]:
-    """Return condition → its name, of those in rows, in the order of names."""
+    """Return condition → name of the stored rows, in the order of names."""
     models = {row.label["model"] for row in rows if not row.source}
     return {model: name for model, name in names.items() if model in models}

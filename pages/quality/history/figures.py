@@ -1,4 +1,4 @@
-"""The tabs of the part History taking that show figures."""
+"""The tabs of History taking that show figures."""
 
 from dataclasses import replace
 
@@ -27,7 +27,7 @@ from pages.kit.names import model_name
 from pages.kit.notes import basis, draw_notes
 from pages.kit.section import draw_section, section_result
 from pages.kit.view import names_on
-from pages.quality.history.charts import groups_of, order, reached, shares, thirds
+from pages.quality.history.charts import differences_chart, groups_chart, order_chart, recall_chart, thirds_chart
 from pages.quality.history.solving import draw_solving
 from pages.quality.history.tables import draw_doctors
 
@@ -39,64 +39,70 @@ _SETS: dict[str, str] = {**HISTORY_SETS, "none": "None"}
 
 
 def draw_overview(selection: Selection) -> None:
-    """Draw the table of all doctors with the published ones, and what was uncovered against accuracy."""
+    """Draw the table of doctors, and information uncovered against accuracy."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
         published = ask_published()
         bounds = st.toggle("Intervals", key="history_bounds", bind="query-params", help="95 %, by resampling cases.")
     options = {**FIGURES.options, "published": published}
     result = section_result(FIGURES, selection, options)
     draw_notes(result.notes, FIGURES.metric.page)
-    behind = basis(selection).conditions
-    draw_doctors(result.figures, names_on(selection), behind, bounds=bounds)
+    conditions = basis(selection).conditions
+    draw_doctors(result.figures, names_on(selection), conditions, bounds=bounds)
     models = {row.label["model"] for row in result.figures}
-    draw_conditions({model: name for model, name in names_on(selection).items() if model in models}, behind)
-    draw_section(FIGURES, selection, options=options, charts={"reached": reached}, name="history_reached")
+    draw_conditions({model: name for model, name in names_on(selection).items() if model in models}, conditions)
+    draw_section(FIGURES, selection, options=options, charts={"reached": recall_chart}, name="history_reached")
     empty = "No answer to the question with its choices counts after these conversations yet."
-    draw_section(UNCOVERED, selection, charts={"thirds": thirds}, name="history_uncovered", empty=empty)
+    draw_section(UNCOVERED, selection, charts={"thirds": thirds_chart}, name="history_uncovered", empty=empty)
 
 
 def ask_published() -> HistorySet | None:
-    """Ask which published figures stand next to those of this database."""
+    """Ask which published figures are shown next to the stored ones."""
     dataset = choose(
         "Published figures",
         list(_SETS),
         "history_published",
         names=_SETS,
         shape="segments",
-        help="Liao et al. (arXiv 2309.02077), tables 2 and 3: other cases, and items made by a model, so that only "
-        "their order compares. Repetition is printed for all of their data sets together.",
+        help="Liao et al. (arXiv 2309.02077), tables 2 and 3. They used other cases and items made by a model, so "
+        "compare only the order of doctors.",
     )
     return None if dataset == "none" else dataset  # type: ignore[return-value]
 
 
 def draw_course(selection: Selection) -> None:
-    """Draw how the history unfolds: curves, order of inquiry, and longer against shorter histories."""
+    """Draw how the history unfolds: curves, order of topics, and longer against shorter histories."""
     speaker = choose("Whose words", list(_SPEAKERS), "history_who", names=_SPEAKERS, shape="segments")
     draw_section(CURVES, selection, options={"speaker": speaker}, name="history_curve")
     draw_solving(selection)
-    draw_section(ORDER, selection, charts={"order": order}, name="history_order")
+    draw_section(ORDER, selection, charts={"order": order_chart}, name="history_order")
     measure = choose("Measure", list(MEASURE), "history_group_measure", names=lambda m: MEASURE[m][0])
     conversations = read(read_history, replace(selection, mcq_rule="usual"))
     sizes = {group["group"]: len(cases) for group, cases in item_groups(conversations)}
     name, meaning = MEASURE[measure]
     section = replace(BY_ITEMS, title=f"{BY_ITEMS.title}: {name}", help=f"{BY_ITEMS.help} {meaning}")
-    chart = groups_of(measure, sizes)
-    empty = "No case in scope has items."
+    chart = groups_chart(measure, sizes)
+    empty = "No selected case has items."
     draw_section(section, selection, charts={"groups": chart}, name=f"history_groups_{measure}", empty=empty)
 
 
 def draw_comparison(selection: Selection) -> None:
-    """Ask for two doctors and compare them on the cases that both have."""
     models = set(read(read_history, replace(selection, mcq_rule="usual"))["model"])
     names = {model: name for model, name in names_on(selection).items() if model in models}
     if len(names) < 2:
-        st.info("A comparison needs two doctors on the same cases: remove a filter, or run another doctor.")
+        st.info("A comparison needs two doctors on the same cases. Remove a filter, or run another doctor.")
         return
-    left, middle, right = st.columns([3, 3, 2], vertical_alignment="bottom")
-    first = choose("First doctor", list(names), "history_first", names=names, where=left)
-    second = choose("Second doctor", list(names), "history_second", names=names, default=list(names)[1], where=middle)
+    first_column, second_column, correction_column = st.columns([3, 3, 2], vertical_alignment="bottom")
+    first = choose("First doctor", list(names), "history_first", names=names, where=first_column)
+    second = choose(
+        "Second doctor", list(names), "history_second", names=names, default=list(names)[1], where=second_column
+    )
     correction = choose(
-        "Correction of p", list(LABELS), "correction", names=LABELS, help="Over all measures compared.", where=right
+        "Correction of p",
+        list(LABELS),
+        "correction",
+        names=LABELS,
+        help="Over all measures compared.",
+        where=correction_column,
     )
     if first == second:
         st.info("Choose two different doctors.")
@@ -113,19 +119,23 @@ def draw_comparison(selection: Selection) -> None:
     )
     compared = replace(selection, conditions=(second, first))
     draw_section(
-        section, compared, options={"correction": correction}, charts={"shares": shares}, name="history_differences"
+        section,
+        compared,
+        options={"correction": correction},
+        charts={"shares": differences_chart},
+        name="history_differences",
     )
     st.caption(f"Colour: p ≤ .05 after {LABELS[correction]}. {STARS}.")
     draw_what_differs({model: names[model] for model in (first, second)}, basis(compared).conditions, "these two")
 
 
 def draw_patients(selection: Selection) -> None:
-    """Draw the patient's virtues in each doctor's conversations."""
-    empty = "The patient has said nothing in these conversations, or they are not measured yet."
+    """Draw the quality of the patient in each doctor’s conversations."""
+    empty = "These conversations have no reply of the patient, or are not measured yet."
     section = replace(PATIENT, words={**PATIENT.words, **_patients(selection)})
     draw_section(section, selection, name="history_virtues", empty=empty)
     st.markdown(VIRTUE_RULES)
 
 
 def _patients(selection: Selection) -> dict[str, str]:
-    return {one.newest.patient: model_name(one.newest.patient) for one in basis(selection).conditions}
+    return {condition.newest.patient: model_name(condition.newest.patient) for condition in basis(selection).conditions}

@@ -1,4 +1,4 @@
-"""How well histories are taken: what was uncovered, how the dialogue went, how the patient played, case by case."""
+"""History taking: information uncovered, course of the dialogue, the patient’s quality, and single cases."""
 
 from dataclasses import replace
 from typing import NamedTuple
@@ -46,14 +46,14 @@ _MADE_BY = {"rules": "by rule, from the vignette", "profile": "by rule, from the
 
 
 def draw_cases(selection: Selection) -> None:
-    """Ask for a doctor, list its cases, and draw the conversations of the chosen case."""
+    """Ask for a doctor, list its cases, and draw a conversation of the chosen case."""
     table = read(read_doctors, selection)
     names = {model: name for model, name in names_on(selection).items() if (table["model"] == model).any()}
     doctor = choose("Doctor", list(names), "history_doctor", names=names)
     draw_notes(notes_on(basis(selection), {doctor: names[doctor]}, compared=False))
     table = table[table["model"] == doctor]
     cases = table.iloc[sorted(range(len(table)), key=lambda place: natural(str(table["case_key"].iloc[place])))]
-    own = pd.DataFrame(
+    listed = pd.DataFrame(
         {
             "Case": cases["case_key"],
             "Data set": cases["dataset"].map(dataset_name),
@@ -63,34 +63,34 @@ def draw_cases(selection: Selection) -> None:
             "Conversations": cases["conversations"],
         }
     ).reset_index(drop=True)
-    st.caption(f"{len(own):,} cases, means over their conversations. Choose one to read its conversations.")
+    st.caption(f"{len(listed):,} cases, with means over conversations. Choose a case to read its conversations.")
     columns = {
         label: st.column_config.NumberColumn(help=words, format="%.2f" if m in LENGTHS else "%.3f")
         for m, (label, words) in MEASURE.items()
     }
-    columns["Items"] = st.column_config.NumberColumn(format="%d", help="Items of the case: what there is to ask.")
-    case_key = choose_case(own, "history-cases", "history_case", columns)
+    columns["Items"] = st.column_config.NumberColumn(format="%d", help="Items of information in the case.")
+    case_key = choose_case(listed, "history-cases", "history_case", columns)
     if case_key is None:
         return
     st.subheader(plain(f"{names[doctor]} · {case_key}"), anchor=False)
-    talks = case_conversations(runs_behind(basis(selection).conditions, doctor), case_key)
-    if not talks:
+    conversations = case_conversations(runs_behind(basis(selection).conditions, doctor), case_key)
+    if not conversations:
         st.caption("No trial of this case is stored.")
         return
-    talk = choose_trial(talks, "history_conversation")
-    found = reading(talk.trial_id)
-    draw_ways_on(talk.trial_id)
-    grades = found.grades if found else ()
+    conversation = choose_trial(conversations, "history_conversation")
+    stored = reading(conversation.trial_id)
+    draw_ways_on(conversation.trial_id)
+    grades = stored.grades if stored else ()
     rule = "mcq_strict" if selection.mcq_rule == "mcq_strict" else "mcq_loose"
     verdict = next((g.verdict for g in grades if (g.format, g.question_type, g.rule) == (*_TASK, rule)), None)
     if verdict:
         st.markdown(f"Task: {badge(verdict)}")
-    if found is None or found.case is None:
-        st.caption("The case of this trial is not stored, so there are no items to hold its conversation against.")
+    if stored is None or stored.case is None:
+        st.caption("The case of this trial is not stored, so its conversation has no items to compare with.")
         return
-    items = stored_items(Store(), found.case) or items_by_rule(found.case)
-    said = [Turn(e.role, e.text) for e in found.events if isinstance(e, Utterance)]
-    measured = measure(said, yardstick(information_of(found.case), items.items))
+    items = stored_items(Store(), stored.case) or items_by_rule(stored.case)
+    messages = [Turn(e.role, e.text) for e in stored.events if isinstance(e, Utterance)]
+    measured = measure(messages, yardstick(information_of(stored.case), items.items))
     with st.container(border=True, horizontal=True):
         for name in _METRICS:
             value = getattr(measured, name)
@@ -99,12 +99,12 @@ def draw_cases(selection: Selection) -> None:
             st.metric(label, text, help=words, width="content")
     made_by = _MADE_BY.get(items.made_by.partition("-")[0], f"by {items.made_by}")
     st.markdown(f"**Items of the case** :gray[· {plain(made_by)}]")
-    told = [measured.order.get(item.topic) for item in items.items]
+    first_told = [measured.order.get(item.topic) for item in items.items]
     st.dataframe(
         {
             "Asked as": [item.key for item in items.items],
             "What the case says": [item.value for item in items.items],
-            "First told at": [None if share is None else 100 * share for share in told],
+            "First told at": [None if share is None else 100 * share for share in first_told],
         },
         hide_index=True,
         key="history_items",
@@ -113,7 +113,7 @@ def draw_cases(selection: Selection) -> None:
         column_config={
             "What the case says": st.column_config.TextColumn(width="large"),
             "First told at": st.column_config.NumberColumn(
-                format="%.0f %%", help="Share of the dialogue done when the patient first told something of the topic."
+                format="%.0f %%", help="Share of the dialogue before the patient first mentioned the topic."
             ),
         },
     )
@@ -125,13 +125,13 @@ def draw_cases(selection: Selection) -> None:
     )
     if ledger.open:
         with ledger:
-            draw_facts_ledger(found.case, found.events, "history_facts")
+            draw_facts_ledger(stored.case, stored.events, "history_facts")
 
 
-class Stored(NamedTuple):
-    """What there is to look at on each case set, the one with most conversations first, and what is not measured.
+class StoredHistories(NamedTuple):
+    """Case set → filters, most conversations first; and the numbers of conversations that are not measured.
 
-    Of ``lost`` conversations the case is not stored, ``missing`` ones are to be measured.
+    ``lost`` conversations have no stored case; ``missing`` conversations can still be measured.
     """
 
     offers: dict[str, Offer]
@@ -140,14 +140,14 @@ class Stored(NamedTuple):
 
 
 @cached_query("Reading the measures…", entries=1)
-def stored_histories() -> Stored:
-    """Return what there is to look at; conditions by the names that they have on their case set."""
+def stored_histories() -> StoredHistories:
+    """Return the filters by case set; conditions have their names on that case set."""
     tables = {name: read_history(Store(), Selection(case_sets=(name,))) for name in ask(case_sets_played)}
     order = sorted(tables, key=lambda name: -int(tables[name]["conversations"].sum()))
     offers = {name: offer_in(tables[name]) for name in order if len(tables[name])}
     lost = sum(int(table.loc[table["dataset"].isna(), "missing"].sum()) for table in tables.values())
     missing = sum(int(table["missing"].sum()) for table in tables.values()) - lost
-    return Stored(offers, lost, missing)
+    return StoredHistories(offers, lost, missing)
 
 
 _TABS = {
@@ -160,12 +160,11 @@ _TABS = {
 
 
 def draw_history() -> None:
-    """Draw the page, or the published figures and what to do where nothing is stored."""
+    """Draw the tabs; without conversations, the published figures and how to begin."""
     stored = stored_histories()
     if not stored.offers:
         say_how_to_begin(
-            "These are the **published** figures; no conversation is stored yet. The release’s conversations are "
-            "measured the same way as one’s own.",
+            "These are the **published** figures; no conversation is stored yet.",
             instead="Or run doctors on the library: "
             f"`python -m core run --protocol {publisher('history').name} --doctor reference/oracle-direct`.",
         )
@@ -175,7 +174,7 @@ def draw_history() -> None:
     store = Store()
     if stored.lost:
         talks = "1 conversation is" if stored.lost == 1 else f"{stored.lost:,} conversations are"
-        st.caption(f"{talks} not to be measured because the case is not stored: import the cases first.")
+        st.caption(f"{talks} not measured because the case is not stored. Import the cases first.")
 
     def start() -> None:
         begin_measuring(store, HISTORY)
@@ -186,7 +185,7 @@ def draw_history() -> None:
         HISTORY,
         start,
         "history",
-        explains="what of the case’s items was uncovered, turns, lengths, repetition and the patient’s virtues",
+        explains="items uncovered, turns, lengths, repetition and the patient’s virtues",
     )
     selection = ask_selection(stored.offers, "models", "datasets", "specialties", "rule")
     if read(read_history, replace(selection, mcq_rule="usual")).empty:

@@ -1,4 +1,4 @@
-"""Accuracy over the course of the dialogue: a solver’s answers to beginnings of it, and how to ask for them."""
+"""Accuracy over the course of the dialogue: a solver’s answers to its beginnings, and the form of the job."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -26,24 +26,24 @@ from pages.kit.section import draw_section
 from pages.kit.view import names_on
 
 _MODEL, _SHARE, _TRIAL = "history_solved_of", "history_solved_at", "history_solved_trial"
-"""The point whose answers are listed, and the conversation chosen among these."""
-_SHORT = 8
-"""Letters of a prompt's hash that are shown."""
+"""URL parameters: the point (model, share) whose answers are listed, and the chosen conversation."""
+_HASH_CHARS = 8
+"""Characters shown of a prompt’s hash."""
 
 
 def draw_solving(selection: Selection) -> None:
-    """Draw a solver's accuracy over the dialogue, the answers behind a point of it, and the form of the job."""
+    """Draw a solver’s accuracy over the dialogue, the answers behind a point, and the form of the job."""
     solver = _ask_solver(selection)
     if solver is None:
         st.info(
-            "No solver was asked about these conversations yet. One answers the case’s question from the beginning of "
-            "each: **Ask a solver**, below.",
+            "No solver has answered on these conversations yet. To see accuracy over the dialogue, use **Ask a "
+            "solver** below.",
             icon=":material/quiz:",
         )
     else:
         name = _solver_names([solver])[solver]
         section = replace(ACCURACY, caption=f"{name}. {ACCURACY.caption}")
-        draw_section(section, selection, options=solver._asdict(), on_row=_take, name="history_curve_accuracy")
+        draw_section(section, selection, options=solver._asdict(), on_row=_choose_point, name="history_curve_accuracy")
         _draw_answers(selection, solver)
     if draw_job(Solving, "history_solving"):
         return
@@ -51,14 +51,13 @@ def draw_solving(selection: Selection) -> None:
         _draw_form(selection)
 
 
-def _take(row: Row) -> None:
-    """Choose the point whose answers are listed."""
+def _choose_point(row: Row) -> None:
     forget(_TRIAL)
     st.query_params[_MODEL], st.query_params[_SHARE] = row.label["model"], str(row.label["per_cent"])
 
 
 def _ask_solver(selection: Selection) -> Solver | None:
-    """Ask whose answers are shown, at first who answered most; ``None`` if nobody was asked."""
+    """Ask which solver is shown, by default that with the most answers; ``None`` if there is none."""
     answers, _ = read(read_prefixes, selection)
     counts = answers.groupby(list(Solver._fields))["right"].count()
     solvers = [Solver(*key) for key in counts.sort_values(ascending=False, kind="stable").index]
@@ -70,21 +69,23 @@ def _ask_solver(selection: Selection) -> Solver | None:
 
 
 def _solver_names(solvers: Sequence[Solver]) -> dict[Solver, str]:
-    """Return who answered what in words, with prompts only where these tell two apart."""
+    """Return solver → name, with prompt hashes only if two names are the same."""
     names = {
-        one: f"{model_name(one.solver)}, {QUESTION_TYPE[one.question_type].lower()}"
-        + f", graded by {model_name(one.grader)}" * bool(one.grader)
-        for one in solvers
+        solver: f"{model_name(solver.solver)}, {QUESTION_TYPE[solver.question_type].lower()}"
+        + f", graded by {model_name(solver.grader)}" * bool(solver.grader)
+        for solver in solvers
     }
-    twice = {name for name, n in Counter(names.values()).items() if n > 1}
+    ambiguous = {name for name, n in Counter(names.values()).items() if n > 1}
     return {
-        one: f"{name} (prompts {one.prompt_hash[:_SHORT]} {one.grader_prompts[:_SHORT]})" if name in twice else name
-        for one, name in names.items()
+        solver: f"{name} (prompts {solver.prompt_hash[:_HASH_CHARS]} {solver.grader_prompts[:_HASH_CHARS]})"
+        if name in ambiguous
+        else name
+        for solver, name in names.items()
     }
 
 
 def _draw_answers(selection: Selection, solver: Solver) -> None:
-    """Draw the answers behind the point that was clicked, and the ways to the conversation of the chosen one."""
+    """Draw the answers behind the clicked point, and links to the chosen answer’s conversation."""
     model, share = st.query_params.get(_MODEL, ""), st.query_params.get(_SHARE, "")
     answers, _ = read(read_prefixes, selection)
     answers = answers[(answers["model"] == model) & (answers["share"].astype(str) == share)]
@@ -114,39 +115,44 @@ def _draw_form(selection: Selection) -> None:
     shares = ", ".join(map(str, ASKED_AT[:-1]))
     st.caption(
         f"The solver answers the case’s question after {shares} and {ASKED_AT[-1]} % of the doctor’s questions, from "
-        "what was said by then. Beginnings that are the same are asked about once. What it has answered under the same "
-        "prompt is not asked again."
+        "the dialogue so far. Identical beginnings and stored answers are not requested again."
     )
-    known = solving_framework()
-    left, middle, right = st.columns(3, vertical_alignment="bottom")
-    with left:
-        kinds = next(seat.rules for seat in known.seats if seat.role == "solver")
+    framework = solving_framework()
+    solver_column, question_column, limit_column = st.columns(3, vertical_alignment="bottom")
+    with solver_column:
+        kinds = next(seat.rules for seat in framework.seats if seat.role == "solver")
         solver = ask_seat("history_solving", "solver", kinds=kinds, label="Solver")
     question = choose(
-        "Question", SOLVED, "history_solving_question", names=QUESTION_TYPE, where=middle, bound=False, persist=True
+        "Question",
+        SOLVED,
+        "history_solving_question",
+        names=QUESTION_TYPE,
+        where=question_column,
+        bound=False,
+        persist=True,
     )
-    limit = right.number_input(
-        "Conversations at most",
+    limit = limit_column.number_input(
+        "Max conversations",
         1,
         None,
         200,
         key="history_solving_limit",
-        help="Of those that the filters leave: a random sample, always the same, and more go on with it.",
+        help="A random sample of the filtered conversations. It is always the same; a larger one extends it.",
     )
     grader, address, budget = "", None, None
     if question == "frq":
-        with left:
+        with solver_column:
             grader = ask_seat("history_solving", "grader")
     if is_model(solver) or (grader and is_model(grader)):
-        with middle:
+        with question_column:
             address = ask_address("history_solving")
-        budget = ask_budget("history_solving_budget", right)
-    if problem := seat_problem(CastNames("reference", solver=solver, grader=grader), address, known.name):
+        budget = ask_budget("history_solving_budget", limit_column)
+    if problem := seat_problem(CastNames("reference", solver=solver, grader=grader), address, framework.name):
         st.warning(plain(problem), icon=":material/key:")
         return
     chosen = selection.conditions
-    behind = [one for one in basis(selection).conditions if chosen is None or one.name in chosen]
-    runs = tuple(run for condition in behind for run in condition.runs)
-    talks = replace(selection, conditions=None, mcq_rule="usual", runs=runs)
-    job = Solving(solver, talks, question, grader, limit=int(limit), base_url=address)
+    conditions = [condition for condition in basis(selection).conditions if chosen is None or condition.name in chosen]
+    runs = tuple(run for condition in conditions for run in condition.runs)
+    conversations = replace(selection, conditions=None, mcq_rule="usual", runs=runs)
+    job = Solving(solver, conversations, question, grader, limit=int(limit), base_url=address)
     draw_start(job, "Ask the solver", "quiz", "history_solving_begin", budget)

@@ -1,4 +1,4 @@
-"""The table of doctors next to the published ones, a row for each with all its measures."""
+"""The table of doctors, stored and published, one row each with all measures."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,21 +16,21 @@ from pages.kit.tables import draw_table
 
 _FIRST = ("accuracy", "doctor_turns")
 TABLE_2 = (*_FIRST, *(name for name in MEASURE if name not in (*_FIRST, *VIRTUES, "queries")))
-"""The measures of the paper's tables 2 and 3, what came of it first."""
+"""The measures of the paper's tables 2 and 3, outcome first."""
 _COUNTS = {
     "Cases": "Cases with a measured conversation or a counted answer.",
-    "Conversations": "Conversations that were measured; the upper bound holds none by design.",
-    "Broke off": "Conversations that a failure or refusal broke off: left out.",
-    "Not measured": "Conversations still to be measured: left out.",
-    "Answers": "Answers to the task that count in accuracy, choices by the rule chosen above.",
-    "Answers excluded": "Answers that a provider’s failure or a refusal keeps from counting.",
+    "Conversations": "Measured conversations; the upper bound has none by design.",
+    "Broke off": "Left out because a failure or refusal ended them.",
+    "Not measured": "Left out because they are not measured yet.",
+    "Answers": "Answers that count in accuracy; choices by the rule chosen above.",
+    "Answers excluded": "Answers excluded because of a provider’s failure or a refusal.",
 }
 
 
 def draw_doctors(
     rows: Sequence[Row], names: Mapping[str, str], conditions: Sequence[Condition], *, bounds: bool
 ) -> None:
-    """Draw a row for each doctor, those of this database first, with what the figures rest on."""
+    """Draw one row for each doctor, stored doctors first, and a caption."""
     columns: dict[str, Any] = {
         name: st.column_config.TextColumn(help=words)
         if bounds
@@ -41,50 +41,49 @@ def draw_doctors(
     columns["Doctor"] = st.column_config.TextColumn(pinned=True, width="medium")
     draw_table(overview_table(rows, names, conditions, bounds=bounds), "history-taking", columns, height="content")
     st.caption(
-        "ROUGE-1 of what was said against the case’s items: of the patient’s words against their values, of the "
-        "doctor’s questions against their keys, words stemmed. Means over a case’s conversations, then over cases. "
-        "Conversations that broke off are left out; where there are none to measure, a dash stands."
+        "ROUGE-1 of stemmed words: the patient’s against the values of the case’s items, the doctor’s questions "
+        "against their keys. Means over a case’s conversations, then over cases; a dash: no conversation to measure."
     )
 
 
 def overview_table(
     rows: Sequence[Row], names: Mapping[str, str], conditions: Sequence[Condition], *, bounds: bool = False
 ) -> pd.DataFrame:
-    """Return a row for each doctor, ``names`` and then the published ones; with ``bounds`` as text with intervals."""
+    """Return one row for each doctor, ``names`` first; with ``bounds`` the figures are texts with intervals."""
     by_model: dict[str, dict[str, Row]] = {}
     for row in rows:
         by_model.setdefault(row.label["model"], {})[row.label["measure"]] = row
-    behind = {condition.name: condition for condition in conditions}
+    condition_of = {condition.name: condition for condition in conditions}
     order = [*(name for name in names if name in by_model), *(name for name in by_model if name not in names)]
-    lines: list[dict[str, Any]] = []
+    table: list[dict[str, Any]] = []
     for model in order:
         measures = by_model[model]
         task = measures["accuracy"]
-        figures = {MEASURE[m][0]: _shown(measures.get(m), m, bounds=bounds) for m in TABLE_2}
+        figures = {MEASURE[m][0]: _cell(measures.get(m), m, bounds=bounds) for m in TABLE_2}
         if task.source:
-            whose = {"Doctor": HISTORY_DOCTORS[model], "From": f"published, {task.label['cases']}"}
-            lines.append({**whose, **figures})
+            source_columns = {"Doctor": HISTORY_DOCTORS[model], "From": f"published, {task.label['cases']}"}
+            table.append({**source_columns, **figures})
             continue
-        condition = behind[model]
-        talks = measures["doctor_turns"]
+        condition = condition_of[model]
+        turns = measures["doctor_turns"]
         source = "release" if condition.newest.source == "release" else "run here"
-        lines.append(
+        table.append(
             {
                 "Doctor": names[model],
                 "From": f"{condition.parts['framework']}, {source}",
                 **figures,
-                "Cases": max(talks.n or 0, task.n or 0),
-                "Conversations": talks.more["n_conversations"],
-                "Broke off": talks.excluded["broke_off"],
-                "Not measured": talks.excluded["not_measured"],
+                "Cases": max(turns.n or 0, task.n or 0),
+                "Conversations": turns.more["n_conversations"],
+                "Broke off": turns.excluded["broke_off"],
+                "Not measured": turns.excluded["not_measured"],
                 "Answers": task.more["n_conversations"],
                 "Answers excluded": task.excluded["not_counted"],
             }
         )
-    return pd.DataFrame(lines)
+    return pd.DataFrame(table)
 
 
-def _shown(row: Row | None, measure: str, *, bounds: bool) -> float | str | None:
+def _cell(row: Row | None, measure: str, *, bounds: bool) -> float | str | None:
     value = None if row is None else row.estimate
     if not bounds:
         return value
@@ -98,5 +97,5 @@ def _shown(row: Row | None, measure: str, *, bounds: bool) -> float | str | None
 
 
 def decimal(value: float, measure: str) -> str:
-    """Return a figure with as many decimals as it bears."""
+    """Return a length with 2 decimals, any other measure with 3."""
     return f"{value:.2f}" if measure in LENGTHS else f"{value:.3f}"

@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from core.agents.base import Grader, Judgement, what_patient_holds
+from core.agents.base import Grader, Judgement, patient_knowledge
 from core.asking.calls import Voice
-from core.asking.scene import Dialogue, Held, Said, Scene, Turn
+from core.asking.scene import Dialogue, FinalMessage, PatientKnowledge, Scene, Turn
 from core.case import Case, Fact, Profile
 from core.errors import ProviderError
 from core.events import Called
@@ -99,7 +99,7 @@ def hear(speaking: AsyncIterator[Any]) -> str:
 
     async def listen() -> str:
         said = [item async for item in speaking]
-        assert isinstance(said[-1], Said)
+        assert isinstance(said[-1], FinalMessage)
         return said[-1].text
 
     return asyncio.run(listen())
@@ -122,7 +122,7 @@ def judge(grader: Grader, case: Case, response: str, top3: bool = False) -> Judg
 def consult(doctor: Any, patient: Any, case: Case, seed: int = 20, most: int = 40) -> Dialogue:
     """Run a consultation until the doctor concludes."""
     scene = Scene("" if case.specialty == "Other" else case.specialty, seed)
-    held: Held = what_patient_holds(case)
+    held: PatientKnowledge = patient_knowledge(case)
     dialogue: Dialogue = (GREETING,)
     while len(dialogue) < most:
         dialogue = (*dialogue, Turn("patient", hear(patient.reply(held, scene, dialogue))))

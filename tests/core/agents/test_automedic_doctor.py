@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from core.asking.scene import Dialogue, Material, Question, Said, Scene, Turn
+from core.asking.scene import Dialogue, FinalMessage, Material, Question, Scene, Turn
 from core.case import Fact
 from core.frameworks.automedic.reference import BROAD, HISTORY_FIRST, OPENING, ReferenceTagDoctor, evidence_in
 from core.frameworks.automedic.roles import NOT_AVAILABLE, Facts
@@ -100,6 +100,6 @@ def test_it_answers_by_what_it_was_shown() -> None:
 
 def heard(speaking: object) -> str:
     async def listen() -> str:
-        return [item async for item in speaking if isinstance(item, Said)][-1].text  # type: ignore[attr-defined]
+        return [item async for item in speaking if isinstance(item, FinalMessage)][-1].text  # type: ignore[attr-defined]
 
     return asyncio.run(listen())

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from core.asking.ask import MAX_ASKS
-from core.asking.scene import CallFailed, Material, Question, Said, Scene, Turn
+from core.asking.scene import CallFailed, FinalMessage, Material, Question, Scene, Turn
 from core.errors import ProviderError
 from core.events import Called
 from core.frameworks.automedic.roles import (
@@ -89,7 +89,7 @@ def test_without_a_profile_the_patient_knows_the_whole_vignette_and_the_staff_it
     )
     given = briefings_of(case_with(vignette=vignette, profile=None))
     script = Script(["They itch."])
-    hear(LLMAutoMedicPatient(script.voice(), PACK).reply(given.held, SCENE, VIEW[:1]))
+    hear(LLMAutoMedicPatient(script.voice(), PACK).reply(given.patient, SCENE, VIEW[:1]))
     assert vignette in script.prompts[0]
     staff = Script(["Scaly plaques."])
     hear(LLMStaff(staff.voice(), PACK).reply(given.results, SCENE, (Turn("doctor", "Any plaques?"),)))
@@ -167,7 +167,7 @@ def test_an_unreadable_rating_is_asked_for_again_with_what_was_wrong() -> None:
     calls = [item.call for item in items if isinstance(item, Called)]
     assert [call.purpose for call in calls] == ["rate"] * 3
     assert items[-1].call_id == calls[-1].call_id
-    assert not [item for item in items if isinstance(item, Said)]
+    assert not [item for item in items if isinstance(item, FinalMessage)]
     last = [messages[-1]["content"] for messages in script.sent]
     assert "could not be read" not in last[0]
     assert "it held no line that begins with Rating" in last[1]

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from core.asking.scene import Held, Turn
+from core.asking.scene import PatientKnowledge, Turn
 from core.frameworks.automedic.reference import ReferenceAutoMedicPatient, count
 from core.frameworks.automedic.roles import Rating, briefings_of
 from tests.core.agents.acting import SCENE, case_with, hear
@@ -15,7 +15,7 @@ HELD = briefings_of(case_with()).patient
 PATIENT = ReferenceAutoMedicPatient()
 
 
-def reply(*queries: str, held: Held = HELD) -> str:
+def reply(*queries: str, held: PatientKnowledge = HELD) -> str:
     """The reply to the last of some queries."""
     dialogue: tuple[Turn, ...] = ()
     said = ""
@@ -28,8 +28,8 @@ def reply(*queries: str, held: Held = HELD) -> str:
 
 def test_the_patient_holds_no_vignette_and_no_results() -> None:
     assert HELD.vignette == ""
-    assert HELD.shown == ()
-    assert {fact.key for fact in HELD.told} >= {"age", "chief complaint"}
+    assert HELD.findings == ()
+    assert {fact.key for fact in HELD.history} >= {"age", "chief complaint"}
     assert "nail pitting" not in repr(HELD)
 
 
@@ -58,7 +58,7 @@ def test_results_cannot_be_got_out_of_the_patient() -> None:
 
 
 def test_who_knows_nothing_says_so() -> None:
-    assert reply("What brings you here?", held=Held("", (), (), False)) == "I don't know."
+    assert reply("What brings you here?", held=PatientKnowledge("", (), (), False)) == "I don't know."
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from core.asking.scene import Dialogue, Material, Question, Said, Scene, Turn
+from core.asking.scene import Dialogue, FinalMessage, Material, Question, Scene, Turn
 from core.case import AsksFor, Case
 from core.datasets.library import library
 from core.events import Token
@@ -37,7 +37,7 @@ def reply(question: str, given: Briefing | None = None) -> str:
 
     async def hear() -> str:
         heard = [item async for item in ItemsPatient().reply(given or briefing(), SCENE, dialogue)]
-        assert isinstance(heard[-1], Said)
+        assert isinstance(heard[-1], FinalMessage)
         assert [item.text for item in heard if isinstance(item, Token)] == [heard[-1].text]
         return heard[-1].text
 
@@ -118,7 +118,7 @@ def _questions(order: Order, seed: int) -> list[str]:
 
     async def ask() -> str:
         heard = [item async for item in doctor.ask(Scene("", seed), dialogue)]
-        assert isinstance(heard[-1], Said)
+        assert isinstance(heard[-1], FinalMessage)
         return heard[-1].text
 
     for _ in range(4):
@@ -164,4 +164,4 @@ def test_the_reference_solver_hears_the_opening_words() -> None:
 async def _solved(material: Material, question: Question) -> str:
     heard = [item async for item in ReferenceSolver().solve(Scene("", 3), material, question)]
     assert {item.role for item in heard if isinstance(item, Token)} == {"solver"}
-    return next(item.text for item in heard if isinstance(item, Said))
+    return next(item.text for item in heard if isinstance(item, FinalMessage))

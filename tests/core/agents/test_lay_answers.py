@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from core.agents.base import what_patient_holds
+from core.agents.base import patient_knowledge
 from core.agents.reference.patient import ReferencePatient
 from core.asking.scene import Turn
 from core.case import Case
@@ -50,11 +50,11 @@ CASES = pytest.mark.parametrize("case", library(), ids=KEYS)
 
 def ask(case: Case, question: str) -> str:
     """Return the reply to a question after the opening words, or to a first question."""
-    held = what_patient_holds(case)
+    knowledge = patient_knowledge(case)
     if question in ("Hello!", "What brings you in today?"):
-        return hear(PATIENT.reply(held, SCENE, (Turn("doctor", question),)))
-    opening = hear(PATIENT.reply(held, SCENE, (GREETING,)))
-    return hear(PATIENT.reply(held, SCENE, (GREETING, Turn("patient", opening), Turn("doctor", question))))
+        return hear(PATIENT.reply(knowledge, SCENE, (Turn("doctor", question),)))
+    opening = hear(PATIENT.reply(knowledge, SCENE, (GREETING,)))
+    return hear(PATIENT.reply(knowledge, SCENE, (GREETING, Turn("patient", opening), Turn("doctor", question))))
 
 
 def numbers_in(text: str) -> set[float]:
@@ -113,14 +113,14 @@ def test_a_topic_that_is_asked_for_again_gets_the_rest() -> None:
     dialogue: tuple[Turn, ...] = (GREETING, Turn("patient", "My joints hurt, and I'm tired."))
     for expected in (first, second, not_noticed):
         dialogue = (*dialogue, Turn("doctor", "Have you had any other symptoms?"))
-        assert hear(PATIENT.reply(what_patient_holds(case), SCENE, dialogue)) == expected
+        assert hear(PATIENT.reply(patient_knowledge(case), SCENE, dialogue)) == expected
         dialogue = (*dialogue, Turn("patient", expected))
 
 
 def test_the_patient_of_automedic_gives_the_same_answers() -> None:
     for case in library():
-        held = briefings_of(case).held
-        reply = hear(PATIENT.reply(held, SCENE, (Turn("doctor", "Do you take any medication?"),)))
+        knowledge = briefings_of(case).patient
+        reply = hear(PATIENT.reply(knowledge, SCENE, (Turn("doctor", "Do you take any medication?"),)))
         expected = lay_answers()[case.case_key].get("medication") or lay_answers()[UNKNOWN]["medication"]
         assert reply == expected[0]
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from core.agents.base import what_patient_holds
+from core.agents.base import patient_knowledge
 from core.agents.grader import LLMGrader, read_extracted, read_name, read_yes_no
 from core.agents.player import LLMDoctor, LLMPatient, LLMSummariser
 from core.asking.ask import MAX_ASKS
@@ -140,7 +140,7 @@ def test_the_patient_holds_the_vignette_and_never_question_choices_or_answer() -
     case = case_with("Guttate psoriasis")
     script = Script(("On my arm.",))
 
-    hear(LLMPatient(script.voice(), PACK).reply(what_patient_holds(case), SCENE, DIALOGUE[:3]))
+    hear(LLMPatient(script.voice(), PACK).reply(patient_knowledge(case), SCENE, DIALOGUE[:3]))
 
     sent = " ".join(script.prompts)
     assert case.vignette in sent
@@ -152,7 +152,7 @@ def test_a_caregiver_is_told_to_speak_for_the_patient() -> None:
     texts = []
     for speaker in ("patient", "caregiver"):
         script = Script(("Yes.",))
-        held = what_patient_holds(case_with(speaker=speaker))
+        held = patient_knowledge(case_with(speaker=speaker))
         hear(LLMPatient(script.voice(), PACK).reply(held, SCENE, DIALOGUE[:1]))
         texts.append(script.prompts[0])
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from core.agents.base import what_patient_holds
+from core.agents.base import patient_knowledge
 from core.agents.player import LLMPatient
 from core.asking.persona import PLAIN, Persona, persona_prompt
 from core.asking.scene import Scene, Turn
@@ -20,7 +20,7 @@ DIALOGUE = (GREETING, Turn("patient", "I itch."), Turn("doctor", "Where?"))
 
 def sent(persona: Persona = PLAIN, speaker: str = "patient") -> list[tuple[str, str]]:
     script = Script(("On my arm.",))
-    held = what_patient_holds(case_with(speaker=speaker))
+    held = patient_knowledge(case_with(speaker=speaker))
     hear(LLMPatient(script.voice(), PACK).reply(held, replace(SCENE, persona=persona), DIALOGUE))
     return [(message["role"], message["content"]) for message in script.sent[0]]
 
@@ -56,7 +56,7 @@ def test_a_pack_without_a_prompt_for_personas_still_plays_plain_patients() -> No
     bare = replace(PACK, name="bare", prompts={n: p for n, p in PACK.prompts.items() if n != "persona"})
     script = Script(("Yes.",))
     patient = LLMPatient(script.voice(), bare)
-    held = what_patient_holds(case_with())
+    held = patient_knowledge(case_with())
 
     assert hear(patient.reply(held, SCENE, DIALOGUE)) == "Yes."
     with pytest.raises(UsageError, match=r"pack bare has no persona\.md"):

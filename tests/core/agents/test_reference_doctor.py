@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.agents.base import what_patient_holds
+from core.agents.base import patient_knowledge
 from core.agents.reference.doctor import (
     BACKGROUND,
     COMPLAINT,
@@ -113,7 +113,7 @@ def test_nothing_it_says_depends_on_the_answer(case: Case) -> None:
     changed = case.model_copy(update={"answer": "Scabies", "synonyms": (), "supertypes": (), "subtypes": ()})
 
     assert consult(DOCTOR, PATIENT, case) == consult(DOCTOR, PATIENT, changed)
-    assert what_patient_holds(case) == what_patient_holds(changed)
+    assert patient_knowledge(case) == patient_knowledge(changed)
 
 
 def answer(

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from core.agents.base import what_patient_holds
+from core.agents.base import patient_knowledge
 from core.agents.reference.patient import ALL_TOLD, NOT_SURE, ReferencePatient
-from core.asking.scene import Held, Scene, Turn
+from core.asking.scene import PatientKnowledge, Scene, Turn
 from core.case import Case, Fact, Profile
 from core.datasets.library import UNKNOWN, lay_answers, library
 from core.datasets.readers import read_cases
@@ -59,12 +59,14 @@ def is_unknown(said: str) -> bool:
     return said in SILENT or said.startswith(NOT_SURE)
 
 
-def ask(held: Held, question: str, seed: int = 20, before: str = "I have scaly patches on my elbows.") -> str:
+def ask(
+    held: PatientKnowledge, question: str, seed: int = 20, before: str = "I have scaly patches on my elbows."
+) -> str:
     dialogue = (GREETING, Turn("patient", before), Turn("doctor", question))
     return hear(PATIENT.reply(held, Scene("Dermatology", seed), dialogue))
 
 
-HELD = what_patient_holds(case_with())
+HELD = patient_knowledge(case_with())
 
 
 def test_it_opens_with_the_chief_complaint_alone() -> None:
@@ -89,7 +91,7 @@ def test_it_answers_with_the_one_fact_that_was_asked_for(question: str, telling:
     reply = ask(HELD, question)
 
     assert reply.lower().endswith(telling.lower())
-    others = {fact.lay for fact in HELD.told + HELD.shown} - {telling}
+    others = {fact.lay for fact in HELD.history + HELD.findings} - {telling}
     assert not any(other in reply for other in others if other not in telling)
 
 
@@ -145,7 +147,7 @@ PROBES = [
 
 @pytest.mark.parametrize("case", library(), ids=lambda case: case.case_key)
 def test_it_never_says_the_answer(case: Case) -> None:
-    held = what_patient_holds(case)
+    held = patient_knowledge(case)
     names = [" ".join(words_of_name(name)) for name in (case.answer, *case.synonyms)]
     replies = [hear(PATIENT.reply(held, SCENE, (GREETING,)))] + [ask(held, probe) for probe in PROBES]
 
@@ -156,7 +158,7 @@ def test_it_never_says_the_answer(case: Case) -> None:
 
 def test_a_caregiver_speaks_of_the_child() -> None:
     case = next(case for case in library() if case.speaker == "caregiver")
-    held = what_patient_holds(case)
+    held = patient_knowledge(case)
     first = hear(PATIENT.reply(held, SCENE, (GREETING,)))
 
     assert held.caregiver
@@ -199,19 +201,19 @@ IMPORTED = Case(
     ],
 )
 def test_without_a_profile_the_vignette_answers_in_the_first_person(question: str, reply: str | None) -> None:
-    said = ask(what_patient_holds(IMPORTED), question, before="My hands shake.")
+    said = ask(patient_knowledge(IMPORTED), question, before="My hands shake.")
 
     assert said == reply if reply else is_unknown(said)
 
 
 def test_without_a_profile_a_denial_stays_a_denial() -> None:
-    said = ask(what_patient_holds(IMPORTED), "Have you had headaches?", before="My hands shake.")
+    said = ask(patient_knowledge(IMPORTED), "Have you had headaches?", before="My hands shake.")
 
     assert said == "I'm not smoking and have no headache."
 
 
 def test_without_a_profile_it_does_not_open_with_what_the_examination_showed() -> None:
-    first = hear(PATIENT.reply(what_patient_holds(IMPORTED), SCENE, (GREETING,)))
+    first = hear(PATIENT.reply(patient_knowledge(IMPORTED), SCENE, (GREETING,)))
 
     assert "shaky hands" in first
     assert "Hemoglobin" not in first
@@ -256,7 +258,7 @@ def test_a_small_child_does_not_speak_for_itself() -> None:
     vignette = "A 2-year-old boy is brought by his mother because of a rash. He has no fever."
     child = IMPORTED.model_copy(update={"vignette": vignette})
 
-    first = hear(PATIENT.reply(what_patient_holds(child), SCENE, (GREETING,)))
+    first = hear(PATIENT.reply(patient_knowledge(child), SCENE, (GREETING,)))
 
     assert first.endswith("A 2-year-old boy is brought by his mother because of a rash.")
 
@@ -291,18 +293,18 @@ def test_no_yes_and_no_no_stands_before_a_fact() -> None:
         )
     )
 
-    assert ask(what_patient_holds(case), "I see. Have you had chest pain?") == "I have a terrible chest pain."
+    assert ask(patient_knowledge(case), "I see. Have you had chest pain?") == "I have a terrible chest pain."
 
 
 def test_what_was_and_is_no_longer_so_gets_no_yes() -> None:
     fact = Fact(key="smoking", value="former smoker", lay="I gave up smoking twenty years ago.")
     case = case_with(profile=Profile(basic=(Fact(key="chief complaint", value="cough", lay="I cough."), fact)))
 
-    assert ask(what_patient_holds(case), "Do you smoke or use tobacco?") == fact.lay
+    assert ask(patient_knowledge(case), "Do you smoke or use tobacco?") == fact.lay
 
 
 def test_of_a_vignette_it_says_no_word_of_the_examiner_and_plain_words_for_the_clinicians() -> None:
-    held = what_patient_holds(IMPORTED)
+    held = patient_knowledge(IMPORTED)
     questions = (
         "Do your hands tremble?",
         "Have you had a fever?",
@@ -340,7 +342,7 @@ CHILD = Case(
     ],
 )
 def test_a_childs_vignette_is_told_as_it_stands_and_silence_is_no_denial(question: str, told: str) -> None:
-    said = ask(what_patient_holds(CHILD), question, before="His skin is rough.")
+    said = ask(patient_knowledge(CHILD), question, before="His skin is rough.")
 
     assert told in said if told else is_unknown(said)
 
@@ -354,7 +356,7 @@ RELEASE = os.environ.get("ANAMNESIS_CRAFTMD_RELEASE", "")
 def test_on_read_vignettes_it_says_no_bare_yes_or_no_and_knows_most_of_what_is_told() -> None:
     cases = read_cases(Path(RELEASE) / "data" / "usmle_and_derm_dataset.csv", "craftmd").cases
     replies = [
-        (mark, ask(what_patient_holds(case), question, before="Hello."))
+        (mark, ask(patient_knowledge(case), question, before="Hello."))
         for case in cases
         for question, mark in QUESTIONS.get(case.case_key.rpartition("/")[2], ())
     ]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from core.asking.ask import MAX_ASKS, Asked, Request, ask, quotation, read_json
+from core.asking.ask import MAX_ASKS, Parsed, Request, ask, quotation, read_json
 from core.asking.calls import Voice
 from core.events import Called
 from core.frameworks.base import default_pack
@@ -37,12 +37,12 @@ def request(form: type[BaseModel] | None = Organ) -> Request[Any]:
     return Request("sections", ASKED, "grader", "judge", partial(read_json, form=Organ), form=form)
 
 
-def asked(voice: Voice, *requests: Request[Any]) -> tuple[list[Asked[Any]], list[Called]]:
+def asked(voice: Voice, *requests: Request[Any]) -> tuple[list[Parsed[Any]], list[Called]]:
     async def all_of() -> list[Any]:
         return [item for one in requests or (request(),) async for item in ask(voice, PACK, one)]
 
     items = asyncio.run(all_of())
-    return [i for i in items if isinstance(i, Asked)], [i for i in items if isinstance(i, Called)]
+    return [i for i in items if isinstance(i, Parsed)], [i for i in items if isinstance(i, Called)]
 
 
 def test_a_readable_reply_is_asked_for_once() -> None:

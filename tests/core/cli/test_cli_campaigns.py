@@ -342,7 +342,7 @@ def test_an_unfinished_campaign_is_taken_up_by_running_it_again(
     capsys.readouterr()
     assert main([*run, "--concurrency", "7"]) == 0
     said = capsys.readouterr()
-    assert said.err.splitlines()[0] == f"Taking up the unfinished run {run_id} of the same campaign."
+    assert said.err.splitlines()[0] == f"Resuming the unfinished run {run_id} of the same campaign."
     assert f"Run {run_id} is complete: 10 trials" in said.out
     assert len(provider.requests) - before == 6
     assert run_ids(db) == [run_id]

@@ -172,7 +172,7 @@ def test_facts_of_mediq_become_the_items_of_a_case(tmp_path: Path, capsys: pytes
     assert main(["import", "items", str(path), "--cases", "mine"]) == 0
     said = capsys.readouterr()
     assert said.out.startswith("Items of 1 cases.")
-    assert said.err == "1 records fit none of these cases; 0 cannot be read.\n"
+    assert said.err == "1 records match none of these cases; 0 cannot be read.\n"
     items = stored_items(Store(), gout)
     assert items is not None
     assert items.made_by == "mediq"

@@ -97,7 +97,7 @@ def complaint(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int,
         (("export", "transcripts", "2020", "--out", "t.jsonl"), 2, "There is no run '2020'"),
         (("check", "cases", "nothing"), 2, "There is no data set 'nothing'"),
         (("serve", "--port", "0"), 2, "Invalid value for '--port'"),
-        (("serve", "--host", "0.0.0.0"), 2, "whoever reaches 0.0.0.0 could do all that you can: set a login up"),
+        (("serve", "--host", "0.0.0.0"), 2, "everybody who reaches 0.0.0.0 could do all that you can: set up a login"),
         (("serve", "--host", "::"), 2, "whoever reaches :: could do all that you can"),
     ],
 )
@@ -156,7 +156,7 @@ def test_a_server_for_others_needs_a_login_or_the_word_that_none_is_meant(
     assert f"{tmp_path / 'access.toml'} lets in nobody." in capsys.readouterr().out
     assert os.environ.pop(access.LOGIN) == "yes"
     status, said = complaint(capsys, *everywhere, "--no-login")
-    assert (status, said.split(":")[0]) == (2, "[auth] stands in .streamlit/secrets.toml")
+    assert (status, said.split(":")[0]) == (2, "[auth] is configured in .streamlit/secrets.toml")
 
 
 def test_a_file_that_is_no_database_is_named(

@@ -89,8 +89,7 @@ def test_servers_on_this_machine_are_found_with_the_command_that_enters_one(
     ("given", "said"),
     [
         (["x", "--address", "http://h/v1", "--key-env", "sk-hush-0123456789"], "no name of one"),
-        (["x", "--python", "a:b", "--address", "http://h/v1"], "--python, --command or --http alone"),
-        (["x", "--command", "sh 'x"], "never closed"),
+        (["x", "--python", "a:b", "--address", "http://h/v1"], "--python or --http alone"),
         (["x", "--provider", "nobody"], "no provider nobody"),
     ],
 )

@@ -33,7 +33,7 @@ def test_accuracy_goes_from_the_opening_alone_to_all_that_was_said(
     said = capsys.readouterr().out
     assert "reference/solver answered after 0, 20, 40, 60, 80 and 100 % of 4 conversations." in said
     assert main(["solve-prefixes", "--solver", "reference/solver"]) == 0
-    assert "4 were solved before and left alone." in capsys.readouterr().out
+    assert "4 were solved before and are unchanged." in capsys.readouterr().out
 
     found = {(row["model"], row["per_cent"]): row for row in rows(capsys, "prefixes")}
     own = {row["model"]: row["mean"] for row in rows(capsys, "accuracy") if row["format"] == "multi_turn"}

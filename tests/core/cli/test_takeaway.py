@@ -43,7 +43,7 @@ def test_two_beside_one_another_and_the_format_by_name(
     ("arguments", "status", "sentence"),
     [
         (["nobody", "--format", "md"], 2, "There is no conversation 'nobody' in this database: check its id."),
-        (["run/1/0"], 2, "'txt' is no format of a conversation: say --format html, md, json or png."),
+        (["run/1/0"], 2, "'txt' is no format of a conversation: use --format html, md, json or png."),
         (["run/1/0", "--format", "docx"], 2, "'docx' is no format of a conversation"),
     ],
 )

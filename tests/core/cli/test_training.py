@@ -75,7 +75,7 @@ def test_a_model_is_trained_and_told_about(tmp_path: Path, capsys: pytest.Captur
     train = ["train", "--model", str(tiny), "--data", str(data), "--out", str(tmp_path / "model")]
     assert main([*train, "--epochs", "3", "--dry-run"]) == 0
     assert re.match(
-        r"4 dialogues to learn from, 2 to measure by: 6 steps, about \d+ s on cpu, beside the measuring\.\n$",
+        r"4 dialogues to learn from, 2 to measure by: 6 steps, about \d+ s on cpu, without the measuring\.\n$",
         capsys.readouterr().out,
     )
     assert not (tmp_path / "model").exists()

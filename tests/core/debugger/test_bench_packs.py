@@ -60,7 +60,7 @@ def test_a_name_that_cannot_be_used_is_refused(name: str) -> None:
     [
         ({"doctor": "{% if %}"}, "no valid Jinja2"),
         ({"doctor": '{{ cycler.__init__.__globals__.os.popen("true").read() }}'}, "no safe template"),
-        ({"doctor": "{{ answer }}"}, "cannot use answer: what it is given is specialty"),
+        ({"doctor": "{{ answer }}"}, "cannot use answer: its inputs are specialty"),
         ({"nurse": "Hello."}, "has no nurse.md"),
     ],
 )

@@ -121,7 +121,7 @@ def test_a_pair_that_the_grader_remembers_says_that_it_was_not_asked_again(watch
     first, second = sorted(judged, key=lambda step: step.call is None)[:2]  # whichever arm came to it first
     assert (first.call is not None, first.response, first.note) == (True, "Yes", "")
     assert (second.call, second.would_be_sent) == (None, True)
-    assert "it was not asked again" in second.note
+    assert "the stored reply was used" in second.note
     assert second.verdicts == ((second.key.split(":")[2], "correct"),)
 
 
@@ -228,7 +228,7 @@ def test_a_release_shows_the_prompt_that_it_holds_and_says_what_it_does_not(tmp_
     assert ask.response == "Since when?"
     answer = told["answer:vignette:mcq"]
     assert answer.would_be_sent
-    assert answer.note.startswith("The release does not hold the wording")
+    assert answer.note.startswith("The release does not contain the prompt")
     assert (answer.response, answer.verdicts[0]) == ("Scabies", ("mcq_loose", "correct"))
 
 

@@ -285,7 +285,7 @@ def test_an_old_call_is_shown_as_it_was_sent_and_says_why_nothing_is_named(name:
     for step in told:
         assert [(m.role, m.content) for m in step.messages] == [(m["role"], m["content"]) for m in step.sent]
         assert all((m.part, m.prompt, m.source) == ("message", None, None) for m in step.messages)
-        assert step.note.startswith("This call was recorded before calls kept what they were made of")
+        assert step.note.startswith("This call was recorded by an older version")
 
 
 def test_an_old_call_can_be_edited_and_sent_again(fake_provider_thread: FakeProvider) -> None:
@@ -379,7 +379,7 @@ def test_a_fork_asks_for_nothing_that_was_asked_before(played: Played) -> None:
     assert [(e.rule, e.verdict, e.extracted) for e in again.events if isinstance(e, Graded)] == outcome
     answers = [step for step in steps_of_trial(again) if step.kind == "answer"]
     assert answers
-    assert all("it was not asked again" in step.note and step.call is None for step in answers)
+    assert all("the stored reply was used" in step.note and step.call is None for step in answers)
     branch = ended(start(trial, replied(trial), EDIT))
     new = [body["messages"] for body in asked(played)]
     assert new

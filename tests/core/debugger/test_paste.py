@@ -228,7 +228,7 @@ def test_decimals_and_initials_are_no_choices() -> None:
         (f"{STORY} {ASKED}\n{TWO}\nAnswer: D", "the answer 'D' is none of the options A to B"),
         (f"{STORY} {ASKED}\n{TWO}\nAnswer: A. Psoriasis", "'A. Psoriasis' is none of the options"),
         (f"{STORY} {ASKED}\nAnswer: C", "given as 'C', but there are no choices"),
-        (f"{STORY} {ASKED}\n{TWO}\nAnswer: B\nExplanation: scales", "What follows the answer was left out"),
+        (f"{STORY} {ASKED}\n{TWO}\nAnswer: B\nExplanation: scales", "The text after the answer was left out"),
         (f'{{"question": "{STORY}", "answer": "x"}}\n{{"question": "y z", "answer": "x"}}', "2 rows were pasted"),
         (
             json.dumps({"question": STORY, "options": ["Gout", "Wart"], "answer": "Eczema"}),

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from core.asking.calls import Voice, call
-from core.asking.scene import Said
+from core.asking.scene import FinalMessage
 from core.debugger.question import ask_model, outcome_of
 from core.errors import UsageError
 from core.events import Called
@@ -20,7 +20,7 @@ from tests.support.replies import Reply, failing
 async def ask(voice: Voice, pack: PromptPack) -> AsyncIterator[Any]:
     """Ask for a number, and yield it."""
     async for item in call(voice, [{"role": "user", "content": f"How many for {pack.name}?"}], "grader", "judge"):
-        yield int(item.text) if isinstance(item, Said) else item
+        yield int(item.text) if isinstance(item, FinalMessage) else item
 
 
 def test_the_outcome_is_there_when_the_model_has_answered(fake_provider_thread: FakeProvider) -> None:

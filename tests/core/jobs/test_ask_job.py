@@ -222,5 +222,5 @@ def test_the_command_comes_with_the_declaration(db: Path, provider: FakeProvider
     assert "Ask for it in capitals." in help_.stdout
     assert dry.stdout.startswith("2 cases to read, 0 read before.\nAbout 2 calls,")
     assert "2 cases read by openai/fake." in first.stdout
-    assert "2 were read before and left alone." in again.stdout
+    assert "2 were read before and are unchanged." in again.stdout
     assert len(provider.requests) == 2

@@ -144,7 +144,7 @@ def test_replies_that_were_not_journaled_are_fetched_again(
     def dying(self: Any, call: Any) -> None:
         keep(self, call)
         if len(replies()) >= 2:
-            raise engine.Over
+            raise engine.JobOver
 
     monkeypatch.setattr(engine.Engine, "_hear", dying)
     monkeypatch.setattr(batches, "SETTLE_S", 0.5)

@@ -144,7 +144,7 @@ def test_an_interrupted_run_says_how_to_go_on_and_does(
     kept = raw_trials(run_id)
     assert ended.returncode == 1
     assert ended.stderr.splitlines()[-1] == (
-        f"It was interrupted. {len(kept)} of 60 trials are kept; go on with: python -m core resume {run_id}"
+        f"It was interrupted. {len(kept)} of 60 trials are stored; continue with: python -m core resume {run_id}"
     )
     assert "Traceback" not in ended.stderr
     assert 6 <= len(kept) < 40
@@ -194,5 +194,5 @@ def test_a_run_in_a_process_of_its_own_outlives_its_starter_and_stops_when_asked
         os.waitpid(-1, os.WNOHANG)
     kept = len(raw_trials(run_id))
     assert 0 < kept < 60
-    words = f"It was asked to stop. {kept} of 60 trials are kept; go on with: python -m core resume {run_id}"
+    words = f"It was asked to stop. {kept} of 60 trials are stored; continue with: python -m core resume {run_id}"
     assert last_words(run_id) == words

@@ -12,7 +12,7 @@ import pytest
 from pydantic import SecretStr
 
 from core.errors import AnamnesisError, UsageError
-from core.jobs.cluster import Driver, Mailbox, Worker, _RemoteLimiter, _RemoteReplies
+from core.jobs.cluster import Driver, Mailbox, Worker, _RemoteLimiter, _RemoteReplyCache
 from core.jobs.engine import Options
 from core.jobs.plan import header_of
 from core.jobs.progress import Progress
@@ -147,7 +147,7 @@ async def two_limiters(scope: str, allowed: Limits) -> tuple[Driver, list[_Remot
 class Opened(Worker):
     async def open(self, mailbox: Actor, number: int, *_: Any) -> None:
         self._connect(mailbox, number)
-        self._replies = _RemoteReplies("run", self._send)
+        self._replies = _RemoteReplyCache("run", self._send)
 
     async def send(self, method: str, *arguments: Any) -> Any:
         return await self._send(method, *arguments)

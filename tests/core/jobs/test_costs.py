@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from core.asking.memory import Over, Replies
+from core.asking.memory import JobOver, ReplyCache
 from core.datasets.select import select
 from core.events import CallRecord
 from core.frameworks.base import Arm, Campaign, framework, read_settings
@@ -118,7 +118,7 @@ def test_half_a_budget_stops_resumes_and_stops_again(
     speak, at_once, seen = speakers(5, 9), list[int](), list[Progress]()
 
     def script(body: dict[str, Any]) -> Reply:
-        at_once.append(len(seen[0].replies.air) if seen[0].replies else 0)
+        at_once.append(len(seen[0].replies.in_flight) if seen[0].replies else 0)
         return replace(speak(body), delay_s=0.02)
 
     fake_provider_thread.script = script
@@ -151,22 +151,22 @@ def test_a_budget_is_overrun_by_one_call_whatever_calls_cost(seed: int, tmp_path
     chance = random.Random(seed)
     budget, workers, paid = chance.uniform(0.5, 30.0), chance.choice([1, 4, 16, 64]), list[float]()
 
-    async def spend() -> Replies:
-        replies = Replies(
+    async def spend() -> ReplyCache:
+        replies = ReplyCache(
             "run",
             _NoDisk(tmp_path / "none"),
-            heard=lambda call: paid.append(call.cost_usd or 0.0),
+            on_call=lambda call: paid.append(call.cost_usd or 0.0),
             over=lambda: sum(paid) >= budget,
             left=lambda: budget - sum(paid),
         )
 
         async def work(number: int) -> None:
-            with replies.unit(str(number)) as unit, suppress(Over):
+            with replies.unit(str(number)) as unit, suppress(JobOver):
                 for place in range(200):
-                    asked = unit.ask("doctor", "dialogue", "m", [message("user", f"{number} {place}")], Sampling())
+                    asked = unit.request("doctor", "dialogue", "m", [message("user", f"{number} {place}")], Sampling())
                     most = chance.choice([0.05, 0.2, 1.0, 2.5, math.inf])
                     with suppress(ConnectionError):
-                        async with asked.in_the_air(partial(float, most)):
+                        async with asked.sending(partial(float, most)):
                             await asyncio.sleep(chance.uniform(0, 0.002))
                             if chance.random() < 0.05:
                                 raise ConnectionError

@@ -139,7 +139,7 @@ def test_a_damaged_database_says_so_and_is_made_anew_from_the_journals(
     assert "move it elsewhere" in said
     store.path.rename(tmp_path / "damaged")
     assert main(["verify"]) == 0
-    assert capsys.readouterr().out.startswith("All is there, and once: 2 journals, 24 trials")
+    assert capsys.readouterr().out.startswith("Everything is stored exactly once: 2 journals, 24 trials")
 
 
 def test_a_run_whose_journal_may_not_grow_loses_what_is_in_flight_at_most(doctor: FakeProvider, db: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from core.asking.memory import Memory
+from core.asking.memory import JournaledReplies
 from core.errors import AnamnesisError
 from core.events import Called, Graded
 from core.frameworks.base import Arm
@@ -238,7 +238,7 @@ def test_a_regrading_that_breaks_off_goes_on_with_what_the_grader_said(
         patch.setattr(Journal, "append", breaking_at(5))
         with pytest.raises(Breaks):
             run_job(wanted, Store(), registry(), Options(1))
-    kept = [unit for unit in Memory.of(journal_path(header.run_id)).units if unit.startswith(REGRADING)]
+    kept = [unit for unit in JournaledReplies.of(journal_path(header.run_id)).units if unit.startswith(REGRADING)]
     assert len(kept) == 1, "an answer was half graded"
     run_job(wanted, Store(), registry(), Options(1))
     # two answers of two calls each, and the line that ends the second is lost: of it, nothing is asked again; of all

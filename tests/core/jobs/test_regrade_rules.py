@@ -168,7 +168,7 @@ def test_what_the_command_and_the_report_say(capsys: pytest.CaptureFixture[str])
     assert "earlier version" not in said
     assert "differ by 0.500" in said, "the one right answer of two is no substring"
     assert main(["regrade", "all", "--rules", "--grader", "reference/names"]) == 2
-    assert "--rules reads every answer" in capsys.readouterr().err
+    assert "--rules reads all answers" in capsys.readouterr().err
     assert main(["regrade", "all"]) == 2
     assert "--grader" in capsys.readouterr().err
 

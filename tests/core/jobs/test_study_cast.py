@@ -162,7 +162,7 @@ def test_the_command_says_who_sits_and_why_and_takes_up_what_it_began(
         run("openai/c", "--limit", "1", "--grader", "openai/judge")
         header = header_of_half(provider.base_url, "openai/b", find_header(second))
         again = run("openai/b", "--sample", "3")
-    assert f"Taking up the unfinished run {header.run_id} of the same campaign, with the cast that it began" in again
+    assert f"Resuming the unfinished run {header.run_id} of the same campaign, with its original cast" in again
     assert "grader: openai/judge" not in again
     assert find_header(header.run_id).grader == "openai/a"
 

@@ -95,23 +95,27 @@ def test_it_stands_apart_from_ones_own_under_the_same_name_and_goes_without_a_tr
     assert remove_sample(store) == 0
 
 
-@pytest.mark.parametrize("framework", ["craftmd", pytest.param("consultation", marks=pytest.mark.soak)])
-def test_a_part_of_it_is_made_again_and_is_the_same(sampled: Store, framework: str) -> None:
-    asked = ["run", "--protocol", framework, "--doctor", "reference/bayes", "--cases", f"library:{','.join(CASES)}"]
-    # what it holds of many choices was asked by version 0.4, which offered fewer
-    asked_now = ",".join(f"*:{kind}" for kind in ("mcq", "frq", "frq_top3"))
-    arms = ("--arms", asked_now) if framework == "craftmd" else ()
-    assert main([*asked, *arms, "--trials", "1"]) == 0
-    fold(sampled)
-    made, held = (
-        [line for line in said(sampled, framework, sample=sample) if "mcq_answers" not in line]
-        for sample in (False, True)
-    )
-    assert len(made) > 2 * len(CASES)
-    assert made == held
+@pytest.mark.parametrize(
+    ("framework", "message"),
+    [
+        ("craftmd", (2, "patient", "Well, doctor. I've had a sharp chest pain for two days.")),
+        ("consultation", (11, "doctor", "Is it worse when you lie down and better when you lean forward?")),
+    ],
+)
+def test_what_an_earlier_reference_cast_said_in_it_opens_unchanged(
+    sampled: Store, framework: str, message: tuple[int, str, str]
+) -> None:
+    lines = said(sampled, framework)
+    assert ("library/cardiology-1", "final_diagnosis", *message) in lines
+    assert len(lines) == {"craftmd": 156, "consultation": 28}[framework]
 
 
-def said(store: Store, framework: str, *, sample: bool) -> list[tuple[object, ...]]:
+def test_its_commands_still_run(sampled: Store) -> None:
+    asked = ["run", "--doctor", "reference/bayes", "--cases", f"library:{','.join(CASES)}", "--arms", "multi_turn:frq"]
+    assert main([*asked, "--trials", "1"]) == 0
+
+
+def said(store: Store, framework: str) -> list[tuple[object, ...]]:
     """All that was said, answered and judged in the first trials of the reference doctor on ``CASES``."""
     study = "json_extract_string(settings, '$.study')"
     found: list[tuple[object, ...]] = []
@@ -125,18 +129,11 @@ def said(store: Store, framework: str, *, sample: bool) -> list[tuple[object, ..
                 SELECT case_key, end_reason, {columns}
                 FROM {table} JOIN trials USING (trial_id) JOIN runs USING (run_id)
                 WHERE source = 'local' AND doctor = 'reference/bayes' AND protocol = $framework AND trial = 0
-                    AND list_contains($cases, split_part(case_key, '/', 2)) AND ({study} IS NOT NULL) = $sample
+                    AND list_contains($cases, split_part(case_key, '/', 2)) AND {study} IS NOT NULL
                 ORDER BY ALL"""
-            rows = cursor.execute(sql, {"framework": framework, "cases": CASES, "sample": sample}).fetchall()
-            found += [(*row[:-1], _NOTHING.sub("(nothing is known)", str(row[-1]))) for row in rows]
-    return sorted(found, key=str)
-
-
-# version 0.4, which made the sample, had the reference patient "not notice" what its case is silent on
-_NOTHING = re.compile(
-    r"I haven't (?:noticed that|noticed anything like that|paid attention to that)\.|I'm not sure about that\.|"
-    r"I don't know, to be honest\.|I couldn't say\.|I don't know about that\.|I'm really not sure\."
-)
+            rows = cursor.execute(sql, {"framework": framework, "cases": CASES}).fetchall()
+            found += rows
+    return found
 
 
 ROW = re.compile(r"\| (.+?) \| ([\d.]+) \| ([\d.]+) \| ([+−]?[\d.]+) \[([+−]?[\d.]+), ([+−]?[\d.]+)\]")

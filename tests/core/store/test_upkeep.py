@@ -133,7 +133,9 @@ def test_what_was_deleted_is_not_missing(store: Store, capsys: pytest.CaptureFix
     assert main(["delete", "run-a", "--yes"]) == 0
     assert told(store) == {}
     assert main(["verify"]) == 0
-    assert capsys.readouterr().out.splitlines()[-1].startswith("All is there, and once: 2 journals, 12 trials")
+    assert (
+        capsys.readouterr().out.splitlines()[-1].startswith("Everything is stored exactly once: 2 journals, 12 trials")
+    )
 
 
 def test_the_command_mends_and_says_so(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
@@ -144,7 +146,9 @@ def test_the_command_mends_and_says_so(store: Store, capsys: pytest.CaptureFixtu
     assert "missing: run-a holds 12 trials and 0 calls that the database lacks" in said.out
     assert "python -m core verify --repair" in said.err
     assert main(["verify", "--repair"]) == 0
-    assert capsys.readouterr().out.splitlines()[-1].startswith("All is there, and once: 2 journals, 24 trials")
+    assert (
+        capsys.readouterr().out.splitlines()[-1].startswith("Everything is stored exactly once: 2 journals, 24 trials")
+    )
 
 
 def test_a_backup_comes_back_as_it_was_made(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -429,7 +429,7 @@ def test_verify_counts_and_finds_what_was_changed_and_what_is_missing(
     assert "missing: people holds 1 of the things that people wrote (facts by Ada …) that the database lacks" in out
     assert "different: people holds 1 of the things that people wrote (annotation by Cyd …) otherwise" in out
     assert main(["verify", "--fold"]) == 0
-    assert f"{count:,} things that people wrote" in capsys.readouterr().out
+    assert f"{count:,} human entries" in capsys.readouterr().out
     assert shown(full) == before
 
 

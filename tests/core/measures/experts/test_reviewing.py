@@ -58,7 +58,7 @@ def test_who_is_not_asked_cannot_answer(store: Store) -> None:
         record(store, "First", theirs.number, "Ada", "medical_terms", "yes")
     with pytest.raises(UsageError, match="has no item 99"):
         record(store, "First", 99, "Ada", "medical_terms", "yes")
-    with pytest.raises(UsageError, match="'maybe' is no answer"):
+    with pytest.raises(UsageError, match="'maybe' is not an answer"):
         record(store, "First", theirs.number, "Ben", "medical_terms", "maybe")
     with pytest.raises(UsageError, match="There is no review 'Other'"):
         state_of(store, "Other")

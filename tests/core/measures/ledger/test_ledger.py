@@ -113,9 +113,9 @@ def test_what_patients_invented_and_withheld_is_of_the_judged_conversations(fill
 @pytest.mark.parametrize("part", ["topics", "faults"])
 def test_who_judged_and_what_is_left_out_is_said(filled: Store, part: str) -> None:
     judge_some(filled)
-    asked = MetricRequest(filled)
-    assert list(report.rows(asked, part=part))
-    (note,) = asked.notes
+    request = MetricRequest(filled)
+    assert list(report.rows(request, part=part))
+    (note,) = request.notes
     assert "Judged by openai/j (prompts p1), conversations: m1 2, m2 1" in note.text
     assert "left out: 1 that broke off and 1 not judged (`python -m core job facts --all --model" in note.text
 

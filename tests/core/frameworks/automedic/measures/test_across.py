@@ -188,7 +188,7 @@ def test_conditions_are_told_apart_by_what_differs_and_by_nothing_else() -> None
     }
 
 
-def test_suitability_takes_a_stored_profile_then_the_cases_own_then_the_rules() -> None:
+def test_suitability_takes_a_stored_profile_then_the_cases_own_and_judges_no_other() -> None:
     bare = [a_case(n, profile=None) for n in (1, 2, 3)]
     own = a_case(4)
     rejected = Generated(suitable=False, reason="image_dependent", made_by="openai/m")
@@ -198,7 +198,6 @@ def test_suitability_takes_a_stored_profile_then_the_cases_own_then_the_rules() 
     assert (row["cases"], row["unjudged"], row["judged"], row["suitable"]) == (4, 2, 2, 1)
     assert (row["reasons"], row["made_by"]) == ("image_dependent=1", "openai/m=2")
 
-    rule = Generated(suitable=False, reason="general_knowledge", made_by="rules")
-    judged = suitable_row("ours", 4, judgements([*bare, a_case(5)], stored, lambda case: rule))
-    assert (judged["unjudged"], judged["made_by"]) == (0, "rules=2 openai/m=1 case=1")
-    assert judged.estimate == 0.25
+    judged = suitable_row("ours", 4, judgements([*bare, a_case(5)], stored))
+    assert (judged["unjudged"], judged["made_by"]) == (2, "openai/m=1 case=1")
+    assert judged.estimate == 0.5
