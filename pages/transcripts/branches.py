@@ -104,13 +104,7 @@ def draw_running(entry: WatchedSession) -> None:
         expanded="fork" in st.query_params,
     ) as form:
         if form.open:
-            fork_form(
-                entry.trial_id,
-                entry.session.snapshot(),
-                entry.case,
-                "branches_running",
-                session=entry.session,
-            )
+            fork_form(entry.trial_id, entry.session.snapshot(), entry.case, "branches_running", session=entry.session)
 
 
 def draw_broken_off(entry: WatchedSession) -> None:
