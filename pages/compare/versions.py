@@ -203,7 +203,7 @@ def draw_versions() -> None:
             for version, course in course_of.items()
         )
         st.subheader("How the conversations went", anchor=False)
-        links = [in_transcripts(runs_behind(conditions(case_set), version)) for version in versions]
+        links = [in_transcripts(runs_behind(conditions(case_set), version)) for version in course_of]
         draw_table(
             table,
             "monitoring_conversations",
