@@ -1,4 +1,4 @@
-"""A watched consultation: held, stepped, stopped, spoken into, and never silent about what broke."""
+"""A live consultation: pause, step, stop, messages of people, and errors."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ def session(talk: Talk):
     assert not session.running
 
 
-def held(session: Session, talk: Talk) -> int:
-    """Wait until nothing is asked for any more; return how often it was."""
+def pulled_when_idle(session: Session, talk: Talk) -> int:
+    """Wait until no further event is requested; return the number of requests."""
     before = -1
     while before != talk.pulled:
         before = talk.pulled
@@ -73,35 +73,35 @@ def held(session: Session, talk: Talk) -> int:
 def test_a_paused_session_asks_for_nothing(session: Session, talk: Talk) -> None:
     until(lambda: len(session.events) >= 3)
     session.pause()
-    pulled, said = held(session, talk), len(session.events)
+    pulled, events = pulled_when_idle(session, talk), len(session.events)
     time.sleep(0.15)
-    assert (talk.pulled, len(session.events)) == (pulled, said)
+    assert (talk.pulled, len(session.events)) == (pulled, events)
     assert session.paused
     assert session.running
     session.resume()
-    until(lambda: len(session.events) > said + 2)
+    until(lambda: len(session.events) > events + 2)
     assert not session.paused
 
 
 @pytest.mark.parametrize("presses", [1, 3])
 def test_a_step_is_one_message(session: Session, talk: Talk, presses: int) -> None:
     session.pause()
-    held(session, talk)
-    said = len(session.dialogue)
+    pulled_when_idle(session, talk)
+    messages = len(session.dialogue)
     for _ in range(presses):
         session.step()
-    until(lambda: len(session.dialogue) == said + presses)
-    held(session, talk)
-    assert len(session.dialogue) == said + presses
+    until(lambda: len(session.dialogue) == messages + presses)
+    pulled_when_idle(session, talk)
+    assert len(session.dialogue) == messages + presses
     assert session.paused
 
 
 def test_a_step_while_it_runs_holds_after_the_message(session: Session, talk: Talk) -> None:
     until(lambda: session.events)
-    said = len(session.dialogue)
+    messages = len(session.dialogue)
     session.step()
-    held(session, talk)
-    assert said + 1 <= len(session.dialogue) <= said + 2
+    pulled_when_idle(session, talk)
+    assert messages + 1 <= len(session.dialogue) <= messages + 2
 
 
 def test_stopping_keeps_what_was_said_and_closes_the_stream(session: Session, talk: Talk) -> None:
@@ -118,7 +118,7 @@ def test_stopping_keeps_what_was_said_and_closes_the_stream(session: Session, ta
 
 def test_a_paused_session_can_be_stopped(session: Session, talk: Talk) -> None:
     session.pause()
-    held(session, talk)
+    pulled_when_idle(session, talk)
     session.stop()
     session.join(5)
     assert not session.running
