@@ -13,7 +13,7 @@ import orjson
 import pytest
 
 from core.agents.ledger_models import FactSplitter, SplitFacts
-from core.asking.parts import Part, placed, sent_messages
+from core.asking.parts import PromptPart, placed, sent_messages
 from core.debugger.question import ask_model, outcome_of
 from core.debugger.run import start_bench
 from core.debugger.steps import Step, TrialRecord, steps_of_trial
@@ -247,7 +247,11 @@ def test_an_edited_part_is_sent_literally_and_the_rest_unchanged(played: Played)
 
 
 def test_parts_that_do_not_make_up_the_request_are_not_recorded() -> None:
-    parts = [Part("system", "One", "system"), Part("user", "Two", "dialogue"), Part("user", "", "dialogue")]
+    parts = [
+        PromptPart("system", "One", "system"),
+        PromptPart("user", "Two", "dialogue"),
+        PromptPart("user", "", "dialogue"),
+    ]
     folded = [{"role": "user", "content": "One\n\nTwo\n\n"}]
     assert [(place.start, place.end) for place in placed(parts, folded)] == [(0, 3), (5, 8), (10, 10)]
     assert placed(parts, [{"role": "user", "content": "One\n\nTwo"}]) == ()

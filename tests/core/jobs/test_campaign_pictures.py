@@ -19,7 +19,7 @@ from core.errors import UsageError
 from core.events import Answered
 from core.frameworks.base import Campaign
 from core.frameworks.casting import CastNames
-from core.frameworks.craftmd import Settings
+from core.frameworks.craftmd import CraftMdSettings
 from core.images import Image
 from core.jobs.engine import Options
 from core.jobs.estimate import estimate
@@ -44,7 +44,7 @@ from tests.support.fake_provider import FakeProvider, running
 from tests.support.pictures import a_picture
 from tests.support.sent_pictures import kept_picture, pictures_in, urls_in
 
-WITH = Settings(images="with")
+WITH = CraftMdSettings(images="with")
 RIGHT = "**Final Diagnosis:** Gout"
 
 
@@ -63,7 +63,7 @@ def startable(campaign: Campaign, **options: Any) -> None:
 
 def test_with_and_without_pictures_are_two_campaigns_of_the_same_cases() -> None:
     with_them = with_pictures(2)
-    without = replace(with_them, settings=Settings())
+    without = replace(with_them, settings=CraftMdSettings())
     first, second = header_of(with_them, registry()), header_of(without, registry())
     assert first.fingerprint != second.fingerprint
     assert first.case_set_hash == second.case_set_hash
@@ -94,7 +94,7 @@ def test_a_model_known_to_take_no_pictures_is_not_started(doctor: str, monkeypat
     monkeypatch.setenv("OPENAI_API_KEY", "nothing")
     with pytest.raises(UsageError, match=r"takes no pictures.*run without\s+pictures\.$"):
         startable(with_pictures(1, names=CastNames(doctor)))
-    startable(with_pictures(1, names=CastNames(doctor), settings=Settings()))
+    startable(with_pictures(1, names=CastNames(doctor), settings=CraftMdSettings()))
 
 
 def test_a_model_that_takes_pictures_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,7 +124,7 @@ def test_a_lost_picture_is_reported_before_a_run_starts_or_resumes(
     harm: Callable[[Image], None], words: str, fake_provider_thread: FakeProvider
 ) -> None:
     image = kept_picture()
-    settings = Settings(base_url=fake_provider_thread.base_url, images="with")
+    settings = CraftMdSettings(base_url=fake_provider_thread.base_url, images="with")
     campaign = with_pictures(2, pictures={1: (image,)}, settings=settings)
     startable(campaign)
     header = begun(campaign)
@@ -152,7 +152,7 @@ def test_a_picture_lost_during_a_run_excludes_its_case_only(fake_provider_thread
         return RIGHT
 
     fake_provider_thread.script = script
-    settings = Settings(base_url=fake_provider_thread.base_url, images="with")
+    settings = CraftMdSettings(base_url=fake_provider_thread.base_url, images="with")
     outcome = go(begun(with_pictures(3, pictures={0: (first,), 1: (second,), 2: (first,)}, settings=settings)))
     assert (outcome.stopped, outcome.progress.done) == (None, 3)
     assert outcome.progress.verdicts == {"correct": 4, "provider_error": 1}  # both rules judge two answers
@@ -181,7 +181,7 @@ def stored_picture_runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pi
         pictures = {0: (kept_picture(),), 1: (kept_picture("JPEG", 1),)}
         runs = []
         for images in ("with", ""):
-            settings = Settings(base_url=provider.base_url, images=images)
+            settings = CraftMdSettings(base_url=provider.base_url, images=images)
             runs.append(go(begun(with_pictures(2, pictures=pictures, settings=settings))).header.run_id)
         fold(Store())
         yield PictureRuns(db, *runs, provider.bodies)
@@ -258,7 +258,7 @@ def test_an_estimate_takes_765_tokens_for_each_picture_and_call_of_the_doctor(pr
     cases: tuple[Case, ...] = (first, *plain.cases[1:])  # two pictures for four cases: half a picture on average
     sizes = []
     for images in ("", "with"):
-        campaign = in_full(replace(plain, cases=cases, settings=Settings(images=images)), registry())
+        campaign = in_full(replace(plain, cases=cases, settings=CraftMdSettings(images=images)), registry())
         sizes.append({role.role: role for role in estimate(campaign, registry(), 1).roles})
     bare, full = sizes
     added = full["doctor"].prompt_tokens - bare["doctor"].prompt_tokens
@@ -298,7 +298,7 @@ def test_a_watched_consultation_and_its_branch_show_the_picture(fake_provider_th
     fake_provider_thread.script = lambda body: (
         RIGHT if "Choose exactly one" in str(body["messages"][-1]) or len(body["messages"]) > 5 else "Since when?"
     )
-    settings = Settings(base_url=fake_provider_thread.base_url, images="with")
+    settings = CraftMdSettings(base_url=fake_provider_thread.base_url, images="with")
     session = start_consultation(with_pictures(1, settings=settings, arms=(("multi_turn", "mcq"),)))
     session.speed = 1000.0
     session.join(60)

@@ -13,7 +13,7 @@ from core.asking.scene import Turn
 from core.errors import AnamnesisError, UsageError
 from core.events import Event
 from core.frameworks.consultation.measures.prefixes import ASKED_AT, beginnings, prefix_rows, read_prefixes
-from core.jobs.ask_job import Outcome, estimate_job, run_job
+from core.jobs.ask_job import AskOutcome, estimate_job, run_job
 from core.jobs.engine import Options
 from core.jobs.progress import Stop
 from core.jobs.solving import Solving
@@ -94,7 +94,7 @@ def solved(
     own: tuple[Path, ...] = (),
     budget_usd: float | None = None,
     **fields: Any,
-) -> Outcome:
+) -> AskOutcome:
     """Run ``openai/solver`` on choices, one conversation after the other; ``fields`` change the job."""
     all_fields = {"solver": "openai/solver", "question": "mcq", "base_url": provider.base_url, **fields}
     return run_job(Solving(**all_fields), store, registry(*own), Options(1, budget_usd), stop)

@@ -10,7 +10,7 @@ import pytest
 
 from core.errors import ProviderError, UsageError
 from core.images import Image
-from core.models.base import Message, Piece, Sampling, joined, message
+from core.models.base import Message, Sampling, TextPiece, joined, message
 from core.models.classify import clean
 from core.models.local import LocalModel
 from core.models.pictures import data_urls, pictures_of, read_back, recorded, refusal, with_parts
@@ -163,7 +163,7 @@ async def test_the_pieces_of_a_reply_about_a_picture_stream(
 ) -> None:
     fake_provider.script = ["It is a rash."]
     items = await hear(make_model(make_spec(fake_provider.base_url)), with_pictures)
-    assert [item.text for item in items if isinstance(item, Piece)] == ["It", " is", " a", " rash."]
+    assert [item.text for item in items if isinstance(item, TextPiece)] == ["It", " is", " a", " rash."]
 
 
 def test_the_models_file_can_change_whether_a_model_takes_pictures(tmp_path: Path) -> None:

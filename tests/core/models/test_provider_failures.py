@@ -19,7 +19,7 @@ from core.errors import ProviderError
 from core.models.base import Completion, Delayed, Restart
 from core.models.classify import classify, clean
 from core.models.failures import RetryPolicy, retry_after
-from core.models.limits import Limits, RateLimiter
+from core.models.limits import RateLimiter, RateLimits
 from tests.support.fake_provider import FakeProvider
 from tests.support.replies import Reply, content_filtered, failing, rate_limited
 from tests.support.talking import Clock, Naps, ask, hear, heard_text, make_model, make_spec
@@ -157,7 +157,7 @@ async def test_retry_after_is_honoured(fake_provider: FakeProvider) -> None:
 async def test_a_long_retry_after_is_cut_to_a_minute(fake_provider: FakeProvider, header: str) -> None:
     fake_provider.script = [rate_limited(header), GOOD]
     naps, clock = Naps(), Clock()
-    limiter = RateLimiter(Limits(), clock=clock, sleep=clock.sleep)
+    limiter = RateLimiter(RateLimits(), clock=clock, sleep=clock.sleep)
     model = make_model(make_spec(fake_provider.base_url), naps=naps, limiter=limiter)
     items = await hear(model)
     assert items[-1].text
@@ -180,7 +180,7 @@ async def test_a_malformed_retry_after_is_ignored(fake_provider: FakeProvider, h
 async def test_a_rate_limit_delays_every_call_of_the_provider(fake_provider: FakeProvider) -> None:
     fake_provider.script = [rate_limited("30"), GOOD]
     clock = Clock()
-    limiter = RateLimiter(Limits(), clock=clock, sleep=clock.sleep)
+    limiter = RateLimiter(RateLimits(), clock=clock, sleep=clock.sleep)
     spec = make_spec(fake_provider.base_url)
     await ask(make_model(spec, limiter=limiter))
     assert clock.now == 1030, "the retry sleeps, and then waits in the limiter for the rest of the time"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from core.errors import ProviderError
-from core.models.base import Completion, OnlyThought, Piece, Restart, Sampling, Thought
+from core.models.base import Completion, OnlyThought, Restart, Sampling, TextPiece, Thought
 from core.models.thinking import Thinking, looks_like_thought
 from tests.support.fake_provider import FakeProvider
 from tests.support.replies import Reply, failing
@@ -36,12 +36,12 @@ def test_tags_are_found_in_any_pieces(reply: str, speech: str, thought: str, siz
     assert (thinking.text, thinking.reasoning.split()) == (speech, thought.split())
     heard = ""
     for item in items:
-        if isinstance(item, Piece):
+        if isinstance(item, TextPiece):
             heard += item.text
         elif item.void:
             heard = ""
     assert heard.strip() == speech.strip()
-    spoken = [item.text for item in items if isinstance(item, Piece)]
+    spoken = [item.text for item in items if isinstance(item, TextPiece)]
     assert thinking.closed_alone == (reply[0] == "I" and bool(thought)), "only then is reasoning recognised too late"
     assert thinking.closed_alone or "B" not in "".join(spoken)
 
@@ -50,7 +50,7 @@ def test_reasoning_opened_by_the_template_is_recognised_from_its_first_word() ->
     thinking = Thinking(opened=True)
     items = [item for bit in ("It is", " B.</th", "ink>Any fever?") for item in thinking.take(bit)]
     items += thinking.end(cut_off=False)
-    assert items == [Thought("It is"), Thought(" B."), Piece("Any fever?")]
+    assert items == [Thought("It is"), Thought(" B."), TextPiece("Any fever?")]
     assert (thinking.text, thinking.reasoning) == ("Any fever?", "It is B.")
 
 
@@ -65,7 +65,7 @@ def test_unclosed_reasoning_of_the_template_is_speech_unless_cut_off(cut_off: bo
 def test_separate_fields_for_reasoning_take_precedence() -> None:
     thinking = Thinking(opened=True)
     items = [*thinking.think("It is B."), *thinking.take("\nAny "), *thinking.take("fever?")]
-    assert items == [Thought("It is B."), Piece("Any "), Piece("fever?")]
+    assert items == [Thought("It is B."), TextPiece("Any "), TextPiece("fever?")]
     list(thinking.end(cut_off=True))
     assert (thinking.text, thinking.reasoning) == ("Any fever?", "It is B.")
 
@@ -98,7 +98,7 @@ async def test_reasoning_in_separate_fields_is_recorded(
     assert isinstance(done, Completion)
     assert (done.text, done.reasoning, done.usage.reasoning_tokens) == ("Any fever?", "It is B.", 6)
     assert "".join(item.text for item in items if isinstance(item, Thought)) == "It is B."
-    assert "".join(item.text for item in items if isinstance(item, Piece)) == "Any fever?"
+    assert "".join(item.text for item in items if isinstance(item, TextPiece)) == "Any fever?"
     await model.aclose()
 
 
@@ -146,7 +146,7 @@ async def test_a_template_that_opens_the_reasoning_is_recognised_by_the_first_re
     voids = [item for item in first if isinstance(item, Thought) and item.void]
     assert [item.text for item in voids] == ["It is B. "], "the streamed speech is withdrawn"
     second = await hear(model)
-    assert "".join(item.text for item in second if isinstance(item, Piece)) == "Any fever?"
+    assert "".join(item.text for item in second if isinstance(item, TextPiece)) == "Any fever?"
     for items in (first, second):
         assert isinstance(items[-1], Completion)
         assert (items[-1].text, items[-1].reasoning, items[-1].attempts) == ("Any fever?", "It is B.", 1)
@@ -282,7 +282,7 @@ def test_the_markers_of_every_family_are_read_in_any_pieces(family: str, size: i
     items += thinking.end(cut_off=False)
     assert (thinking.text, thinking.unclosed) == ("Any fever?", False)
     assert "It is B." in thinking.reasoning
-    assert "".join(item.text for item in items if isinstance(item, Piece)).strip() == "Any fever?"
+    assert "".join(item.text for item in items if isinstance(item, TextPiece)).strip() == "Any fever?"
 
 
 @pytest.mark.parametrize("size", [1, 4, 1000])

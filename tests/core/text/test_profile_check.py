@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.case import Case, Fact, Profile, Section
+from core.case import Case, Fact, FactSection, Profile
 from core.errors import UsageError
 from core.text.profile_check import check_profile, edited, has_complaint, remarks
 
@@ -27,7 +27,7 @@ def a_fact(key: str, value: str, lay: str = "So it is.", *, imputed: bool = Fals
     return Fact(key=key, value=value, lay=lay, imputed=imputed)
 
 
-def a_result(value: str, section: Section | None = "examination") -> Fact:
+def a_result(value: str, section: FactSection | None = "examination") -> Fact:
     return Fact(key="finding", value=value, lay=value, section=section)
 
 
