@@ -205,7 +205,7 @@ async def test_a_key_for_this_process_is_used_and_not_written(file: Path, fake_p
     assert load_registry().missing_key("server/far") is None, "a key in memory counts as present"
     remove("far")
     assert keys.find_key("ANAMNESIS_KEY_FAR") is None
-    keys.forget("ANAMNESIS_KEY_LAB")
+    keys.remove_key("ANAMNESIS_KEY_LAB")
 
 
 def test_the_list_starts_with_own_entries_and_names_missing_keys(file: Path) -> None:
