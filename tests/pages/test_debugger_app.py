@@ -29,7 +29,7 @@ MODEL = "openai/mine"
 
 
 def bench(doctor: str = "reference/bayes", base_url: str | None = None, arms: tuple[Arm, ...] = ARMS) -> BenchRun:
-    """Run a case to the end, outside the page."""
+    """Run one case in ``arms``, two trials each, without the page; return the finished run."""
     campaign = Campaign(
         beside_rules(doctor),
         (CASE,),
@@ -62,7 +62,6 @@ def code(app: AppTest) -> list[str]:
 
 
 def edit(app: AppTest, start: str, text: str) -> AppTest:
-    """Write into the message whose label begins so."""
     (box,) = [area for area in app.text_area if area.label.startswith(start)]
     return box.set_value(text).run()
 
@@ -83,9 +82,9 @@ def test_a_missing_key_is_named_and_the_seats_beside_a_model_are_its_own_and_cou
     app.segmented_control(key="debug_size").set_value("all").run()
     assert has_button(app, RUN)
     # each of 3 trials: 7 questions and 24 answers, 7 replies, 6 free responses in 2 steps, 6 of three in 3, a summary
-    said = words(app).replace("\\", "")
-    assert f"About {3 * (7 + 24 + 7 + 12 * 2 + 6 * 3 + 1)} calls" in said
-    assert "openai/mine grades itself" in said
+    text = words(app).replace("\\", "")
+    assert f"About {3 * (7 + 24 + 7 + 12 * 2 + 6 * 3 + 1)} calls" in text
+    assert "openai/mine grades itself" in text
     app.selectbox(key="debug_patient").set_value("reference/profile").run()
     assert "rules play the patient" in words(app)
 
@@ -95,7 +94,7 @@ def test_a_first_visitor_can_run_every_arm_at_once(open_page: Open) -> None:
     assert trouble(app) == []
     assert not button(app, RUN).disabled
     assert "24 arms × 3 trials. No model is called" in words(app)
-    assert "debug_size" not in [one.key for one in app.segmented_control]  # rules cost nothing
+    assert "debug_size" not in [control.key for control in app.segmented_control]  # rules cost nothing
     assert not app.dataframe
     app.pills(key="debug_formats_craftmd").set_value(["vignette", "multi_turn"]).run()
     app.pills(key="debug_types_craftmd").set_value(["mcq", "frq"]).run()
@@ -145,9 +144,9 @@ def test_a_cell_shows_every_message_and_the_raw_reply(open_page: Open, provider:
     app = open_page("debugger", run=run.run_id, cell="2:vignette:frq")
     assert trouble(app) == []
     assert [s.value for s in app.subheader][1] == "Vignette · Free response · trial 2"
-    shown = code(app)
-    assert shown[0] == sent[0]["content"]
-    assert "\n\n".join(shown[1:3]) == sent[1]["content"]  # two prompts that went out as one message
+    blocks = code(app)
+    assert blocks[0] == sent[0]["content"]
+    assert "\n\n".join(blocks[1:3]) == sent[1]["content"]  # two prompts that went out as one message
     labels = [expander.label for expander in app.expander]
     assert r"System · Instructions :gray[· prompts\/craftmd\/answer\_system\.md]" in labels
     assert "11 tokens in, 7 out" in words(app)
@@ -177,10 +176,10 @@ def test_conversation_facts_belief_and_why_of_a_trial(open_page: Open) -> None:
     app = open_page("debugger", run=run.run_id, cell="1:multi_turn:frq", step="ask:2", view="back")
     step = app.selectbox(key="debug_step")
     assert step.value == "ask:2"
-    said = [event.text for event in run.snapshot()[0] if event.kind == "utterance"]
-    assert code(app) == [said[2]]
+    texts = [event.text for event in run.snapshot()[0] if event.kind == "utterance"]
+    assert code(app) == [texts[2]]
     step.set_value("reply:1").run()
-    assert code(app) == [said[1]]
+    assert code(app) == [texts[1]]
     assert app.query_params["step"] in ("reply:1", ["reply:1"])
 
 
@@ -193,11 +192,11 @@ def test_an_edited_message_reaches_the_wire_and_what_came_of_it_is_a_variant(
     text = "You are a cardiologist.\n\n  Mind the <b>ECG</b>, {{ please }}."
     app = edit(app, "System", text)
     assert "1 message is changed." in words(app)
-    asked = len(provider.bodies)
+    calls = len(provider.bodies)
     button(app, AGAIN).click().run()
     run_until(app, lambda a: len(variants_of(run.trials[0].trial_id)) == 1 and not has_button(a, "Stop"))
-    assert provider.bodies[asked]["messages"][0] == {"role": "system", "content": text}
-    assert provider.bodies[asked]["messages"][1:] == provider.bodies[0]["messages"][1:]
+    assert provider.bodies[calls]["messages"][0] == {"role": "system", "content": text}
+    assert provider.bodies[calls]["messages"][1:] == provider.bodies[0]["messages"][1:]
     assert trouble(app) == []
     listed = app.dataframe[1].value
     assert list(listed["Variant"]) == ["Original", "Variant 1"]
@@ -411,9 +410,9 @@ def test_a_trial_of_another_framework_is_shown_edited_and_sent_again(
 
 
 def test_a_run_that_was_stopped_goes_on_by_a_button(open_page: Open, provider: FakeProvider) -> None:
-    held = iter(range(3))
+    answered_at_once = iter(range(3))
     plain = provider.script
-    provider.script = lambda body: plain(body) if next(held, None) is not None else Reply("…", delay_s=60.0)  # type: ignore[operator]
+    provider.script = lambda body: plain(body) if next(answered_at_once, None) is not None else Reply("…", delay_s=60.0)  # type: ignore[operator]
     campaign = Campaign(
         beside_rules(MODEL),
         (CASE,),

@@ -1,4 +1,4 @@
-"""The Case debugger from a pasted vignette to two branches beside each other, in a real browser. Needs Chromium."""
+"""The Case debugger from a pasted vignette to two branches side by side, in a real browser. Needs Chromium."""
 
 from __future__ import annotations
 
@@ -28,7 +28,6 @@ def page(browser: Browser, dashboard: Dashboard) -> Iterator[Page]:
 
 
 def as_plain_text(case: Case) -> str:
-    """Return a case as a researcher would paste it."""
     choices = "\n".join(f"{letter}. {choice}" for letter, choice in case.letters.items())
     return f"{case.vignette} {case.question}\n{choices}\nAnswer: {case.answer}"
 
@@ -40,21 +39,20 @@ def button(page: Page, name: str) -> Locator:
 def choose(page: Page, label: str, option: str) -> None:
     """Choose what begins with ``option``. A list that is open closes when the page below it moves: it is reopened."""
     box = page.get_by_role("combobox", name=label, exact=True)
-    found = page.get_by_role("option", name=re.compile(f"^{re.escape(option)}"))
+    match = page.get_by_role("option", name=re.compile(f"^{re.escape(option)}"))
     for _ in range(10):
         box.scroll_into_view_if_needed()
         settle(page)
         box.fill(option)
         settle(page)
-        if found.count():
+        if match.count():
             break
         box.press("Escape")
-    found.first.click()
+    match.first.click()
     settle(page)
 
 
 def write(page: Page, label: str | re.Pattern[str], text: str) -> None:
-    """Write into a box and wait until the page has taken it."""
     box = page.get_by_role("textbox", name=label).first
     box.fill(text)
     box.press("Control+Enter")

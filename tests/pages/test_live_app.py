@@ -117,10 +117,10 @@ def test_pause_and_go_on(open_page: Open) -> None:
     app = start(open_page("live"))
     button(app, "Pause").click().run()
     assert has_button(app, "Go on")
-    said = len(app.run().chat_message)
+    count = len(app.run().chat_message)
     for _ in range(2):  # the first may only finish the message that was being said
         button(app, "Step").click().run()
-    run_until(app, lambda a: len(a.chat_message) > said)
+    run_until(app, lambda a: len(a.chat_message) > count)
     button(app, "Go on").click().run()
     finish(at_once(app))
     assert trouble(app) == []
@@ -230,7 +230,7 @@ def test_a_key_that_is_missing_and_a_model_that_is_not_known_disable_the_start(
     assert "sk-not-a-real-key" not in words(app)
     app.selectbox(key="live_doctor").set_value("another model…").run()
     assert button(app, START).disabled
-    app.text_input(key="live_doctor_other").set_value("nobody/knows-this").run()
+    app.text_input(key="live_doctor_other").set_value("unknown/model").run()
     assert button(app, START).disabled
     assert trouble(app) == []
     app.text_input(key="live_doctor_other").set_value("openai/mine").run()
@@ -270,13 +270,13 @@ def test_it_is_said_who_is_asked_again_and_why() -> None:
         while "try" not in pending_calls(session):
             session.join(0.05)
             assert session.running
-        said = pending_calls(session)
+        text = pending_calls(session)
         session.stop()
         session.join(30)
     assert re.fullmatch(
         r"Doctor \(openai/mine\) waits: asked again in \d+ s… \d+ s, second try after the provider answered HTTP 429 "
         r"\(slow down\)",
-        said,
+        text,
     )
 
 
