@@ -11,12 +11,15 @@ from core.case import Case
 from core.datasets.library import demonstration, library
 from core.datasets.select import cases_of
 from core.errors import UsageError
-from core.events import PASSING, Finished, Graded, Started, Utterance
+from core.events import PASSING, Assessed, Ended, Finished, Graded, Started, Utterance
 from core.frameworks.base import Campaign, framework
 from core.frameworks.casting import CastNames
+from core.frameworks.conversation import END_HERE, GO_ON
+from core.frameworks.speech import END_RULE
 from core.journal import RunHeader
+from core.live import session as live_session
 from core.live.session import Session
-from core.live.start import load_trial, one_case, resume_consultation, start_consultation, start_replay
+from core.live.start import all_unfinished, load_trial, one_case, resume_consultation, start_consultation, start_replay
 from core.store.database import Store
 from core.store.fold import fold
 from tests.core.store.builders import a_case, a_header, a_trial, write_journal
@@ -117,6 +120,60 @@ def test_humans_in_both_seats_hold_a_consultation_that_is_stored(case: Case) -> 
     loaded = load_trial(session.key)
     assert loaded is not None
     assert loaded[1] == session.snapshot()
+
+
+def answer_as_doctor(session: Session, *lines: str) -> None:
+    """Play the doctor with these lines, the decisions included; afterwards answer with Final Diagnosis."""
+    remaining = iter(lines)
+    while session.running:
+        if (waiting := session.waiting) is not None:
+            session.say(waiting.role, next(remaining, "Final Diagnosis: none"), waiting.prompt)
+        session.join(0.02)
+
+
+@pytest.mark.parametrize("protocol", ["craftmd", "consultation"])
+def test_a_person_without_a_question_mark_is_asked_and_the_rule_is_stored(case: Case, protocol: str) -> None:
+    arms = (("multi_turn", "mcq"),)
+    campaign = Campaign(names=CastNames("human"), cases=(case,), arms=arms, protocol=protocol)
+    session = start_consultation(one_case(campaign, case))
+    session.speed = 1000.0
+    answer_as_doctor(session, "Tell me more about the pain.", GO_ON, "Thank you.", END_HERE)
+    assert session.error is None
+    events = session.snapshot()
+    number = next(e.turn for e in events if isinstance(e, Utterance) and e.text == "Tell me more about the pain.")
+    assert [e for e in events if isinstance(e, Assessed)] == [
+        Assessed(name=END_RULE, turn=number, values=("no_question",))
+    ]
+    assert [e.reason for e in events if isinstance(e, Ended)] == ["no_question"]
+    assert session.dialogue[number + 1].role == "patient", "the patient answered the message"
+    assert session.dialogue[-1].text == "Thank you."
+    loaded = load_trial(session.key)
+    assert loaded is not None
+    assert loaded[1] == events
+
+
+def test_the_cap_counts_the_messages_of_a_person_who_goes_on(case: Case) -> None:
+    settings = framework("craftmd").settings(max_messages=4)  # the doctor's prompt, greeting, reply, one message
+    campaign = Campaign(names=CastNames("human"), cases=(case,), arms=(("multi_turn", "mcq"),), settings=settings)
+    session = start_consultation(one_case(campaign, case))
+    session.speed = 1000.0
+    answer_as_doctor(session, "Tell me more.", GO_ON)
+    assert [e.reason for e in session.snapshot() if isinstance(e, Ended)] == ["turn_cap"]
+    assert len(session.dialogue) == 3
+
+
+def test_a_seat_that_a_person_left_open_is_closed_and_can_be_resumed(
+    case: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live_session, "LEFT_OPEN_S", 0.2)
+    session = begin(case, CastNames("human"))
+    session.join(30)
+    assert not session.running
+    assert session.error is not None
+    assert "nobody answered" in session.error
+    assert load_trial(session.key) is None
+    fold(Store())
+    assert session.key in [trial for _, trial in all_unfinished()]
 
 
 def test_people_are_not_asked_again_for_what_they_said_before_it_was_stopped(case: Case) -> None:
