@@ -35,7 +35,7 @@ from pages.kit.chat import draw_answers, draw_case
 from pages.kit.controls import choose
 from pages.kit.get_model import draw_offers
 from pages.kit.look import VERDICT, arm, arm_in_words, counted, plain, reason_words, show_errors, tokens_of, when
-from pages.kit.names import model_name
+from pages.kit.names import case_name, model_name
 from pages.kit.navigation import link
 from pages.kit.page import show
 from pages.kit.seats import (
@@ -67,6 +67,8 @@ from pages.kit.watched import (
     draw_export_menu_watched,
     draw_figures,
     draw_fork_link,
+    draw_outcome,
+    draw_players,
     draw_presentation_switch,
     draw_session,
     draw_stage,
@@ -113,7 +115,7 @@ def draw_demonstration() -> None:
         for key, why in demonstration().items():
             with st.container(horizontal=True, vertical_alignment="center", gap="xsmall"):
                 st.button(
-                    case_label(by_key[key]).rpartition(" · ")[0].removeprefix("Other · "),
+                    case_label(by_key[key]),
                     key=f"live_{key}",
                     icon=":material/play_circle:",
                     type="tertiary",
@@ -240,8 +242,7 @@ def draw_pair(first: WatchedSession, second: WatchedSession) -> None:
         st.warning("These two have different cases, so their results cannot be compared.")
 
     def draw() -> None:
-        shared = cases[0] if len(cases) == 1 else None
-        draw_controls((first, second), shared)
+        draw_controls((first, second))
         for column, watched, other in zip(st.columns(2, gap="medium"), (first, second), (second, first), strict=True):
             with column:
                 _draw_side(watched, other)
@@ -271,6 +272,9 @@ def side_name(watched: WatchedSession, other: WatchedSession) -> str:
 def _draw_side(watched: WatchedSession, other: WatchedSession) -> None:
     session, events = watched.session, watched.session.snapshot()
     st.subheader(plain(side_name(watched, other)), anchor=False)
+    draw_players(watched)
+    if not session.running:
+        draw_outcome(watched)
     draw_watched_chat(watched, events, height=460)
     if session.error:
         st.error(plain(session.error))
@@ -327,9 +331,9 @@ def recent_table(talks: list[Conversation]) -> pd.DataFrame:
         [
             {
                 "When": when(talk.finished_at),
-                "Case": talk.case_key,
-                "Doctor": talk.doctor,
-                "Patient": talk.patient,
+                "Case": case_name(talk.case_key),
+                "Doctor": model_name(talk.doctor),
+                "Patient": model_name(talk.patient),
                 "Doctor's turns": talk.doctor_turns,
                 "Verdicts": ", ".join(
                     f"{arm_in_words(name)}: {VERDICT[verdict][0] if verdict in VERDICT else '–'}"

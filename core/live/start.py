@@ -13,8 +13,8 @@ from core import access
 from core.asking.memory import JournaledReplies, ReplyCache, StoredReply, replies_in
 from core.case import Case
 from core.events import Event, Finished, Speaker
-from core.frameworks.base import Campaign, tested_seat
-from core.frameworks.casting import is_model
+from core.frameworks.base import Arm, Campaign, Framework, framework, paper_arms, tested_seat
+from core.frameworks.casting import REFERENCE, CastNames, is_model
 from core.jobs.plan import branch_of, campaign_of, check_pictures, header_of, in_full, trials_of
 from core.jobs.run import check_prompts, player_of
 from core.journal import Journal, JournalWriter, RunHeader, TrialLine, journal_path, read_header
@@ -40,6 +40,17 @@ def start_consultation(campaign: Campaign, partner: Session | None = None) -> Se
     header = header_of(campaign, registry)
     header = header.model_copy(update={"run_id": f"live-{header.run_id}-{uuid.uuid4().hex[:4]}", "source": "live"})
     return watch(campaign, header, registry, partner=partner)
+
+
+def usual_live_arms(framework_: Framework) -> list[Arm]:
+    """Return the publication's arms on the vignette and after the conversation, which are asked by default."""
+    return [arm for arm in paper_arms(framework_) if arm[0] in ("vignette", "multi_turn")]
+
+
+def start_demonstration(case: Case) -> Session:
+    """Start a consultation of the reference cast in the default framework; it needs no key and no network."""
+    names = CastNames(REFERENCE["doctor"])
+    return start_consultation(one_case(Campaign(names, (case,), arms=tuple(usual_live_arms(framework()))), case))
 
 
 def resume_consultation(header: RunHeader, spoken: Sequence[tuple[Speaker, str]] = ()) -> Session:

@@ -13,9 +13,11 @@ from streamlit.testing.v1 import AppTest
 from core import paths
 from core.datasets.library import demonstration
 from core.datasets.select import cases_of
-from core.events import Called, CallRecord, Utterance
+from core.events import Assessed, Called, CallRecord, Utterance
 from core.frameworks.base import Campaign
+from core.frameworks.conversation import END_HERE, GO_ON
 from core.frameworks.craftmd import Settings
+from core.frameworks.speech import END_RULE
 from core.live.session import Session
 from core.live.start import one_case, start_consultation
 from core.models.fetch import OFFERS
@@ -75,7 +77,7 @@ def test_a_case_to_begin_with_is_played_by_one_click(open_page: Open) -> None:
     app.button(key="live_library/pediatrics-3").click().run()
     assert trouble(app) == []
     assert has_button(app, "Stop")
-    assert r"Pediatrics and Neonatology · 3\-year\-old male" in words(app)
+    assert r"Pediatrics and Neonatology 3 · 3\-year\-old male" in words(app)
     button(app, "Stop").click().run()
     finish(app)
     button(app, "New consultation").click().run()
@@ -105,7 +107,7 @@ def test_start_runs_to_the_verdict_and_is_listed_afterwards(open_page: Open) -> 
     assert has_button(app, START)
     assert "trial" not in app.query_params
     (watched,) = [frame.value for frame in app.dataframe]
-    assert list(watched["Case"]) == ["library/cardiology-1"]
+    assert list(watched["Case"]) == ["Library · cardiology 1"]
     assert "Correct" in watched["Verdicts"][0]
 
     again = open_page("live", trial=trial[0] if isinstance(trial, list) else trial)
@@ -188,6 +190,33 @@ def test_a_human_doctor_does_not_see_the_case(open_page: Open) -> None:
     finish(app)
     assert words(app).count(":green-badge[:material/check_circle: Correct]") >= 3
     assert "Facts uncovered" in words(app)
+
+
+def test_a_person_without_a_question_mark_decides_whether_to_end(open_page: Open) -> None:
+    app = open_page("live")
+    app.selectbox(key="live_doctor").set_value("human").run()
+    app = start(app)
+    run_until(app, lambda a: len(a.chat_input) == 1)
+    app.chat_input[0].set_value("Tell me more about the pain.").run()
+    run_until(app, lambda a: has_button(a, GO_ON) and has_button(a, END_HERE))
+    button(app, GO_ON).click().run()
+    run_until(app, lambda a: len(a.chat_message) == 4)  # greeting, complaint, message, answer
+    assert not has_button(app, GO_ON)
+    app.chat_input[0].set_value("I see.").run()
+    run_until(app, lambda a: has_button(a, GO_ON))
+    app.chat_input[0].set_value("Since when do you have it?").run()  # goes on, and asks after the next reply
+    run_until(app, lambda a: len(a.chat_message) == 8)
+    app.chat_input[0].set_value("Thank you.").run()
+    run_until(app, lambda a: has_button(a, END_HERE))
+    button(app, END_HERE).click().run()
+    run_until(app, lambda a: question(a) != "")
+    button(app, "Acute pericarditis").click().run()
+    finish(app)
+    assert trouble(app) == []
+    (watched,) = live_sessions._sessions().values()
+    assert [e.turn for e in watched.session.snapshot() if isinstance(e, Assessed) and e.name == END_RULE] == [2, 4]
+    assert words(app).count("Right answer: **Acute pericarditis**") == 1
+    assert any("A person" in caption.value and "Reference patient" in caption.value for caption in app.caption)
 
 
 def question(app: AppTest) -> str:
