@@ -35,10 +35,11 @@ from pages.kit.campaigns import (
     run_title,
     state_of,
 )
+from pages.kit.cases import excluded_in_words
 from pages.kit.figures import draw_figure
 from pages.kit.get_model import draw_offers
 from pages.kit.jobs import draw_work
-from pages.kit.look import STATE_ICON, duration, in_callback, plain, verdict_words, when
+from pages.kit.look import STATE_ICON, duration, in_callback, plain, when
 from pages.kit.names import RELEASED, case_name, model_colours, model_name, unique_names
 from pages.kit.navigation import go_to, link
 from pages.kit.page import RunningWork, running_work, show
@@ -251,14 +252,13 @@ def draw_result(run: RunProgress) -> None:
     rows = accuracy_rows(run.run_id)
     if any(row.estimate is not None for row in rows):
         n = max(row.n or 0 for row in rows)
+        basis = f"{n:,} cases, 95 % intervals{choices_by(rows)}. {exclusions(rows)}"
         draw_figure(
-            lambda dark: accuracy_chart(rows, dark=dark),
-            f"home_{run.run_id}",
-            run_title(run),
-            f"Accuracy by format, n = {n:,} cases, 95 % intervals{choices_by(rows)}. {excluded_in_words(rows)}",
+            lambda dark: accuracy_chart(rows, dark=dark), f"home_{run.run_id}", run_title(run), f"Accuracy, {basis}"
         )
+        st.caption(plain(basis))
     elif rows:
-        st.markdown(f"{plain(run_title(run))}: no accuracy. {excluded_in_words(rows)}")
+        st.markdown(f"**{plain(run_title(run))}:** no answer counts. {plain(exclusions(rows))}")
     with st.container(horizontal=True):
         link("transcripts", "Read its conversations", "forum", **in_transcripts([run.run_id]))
         link("failures", "Why answers are wrong", "troubleshoot")
@@ -266,14 +266,13 @@ def draw_result(run: RunProgress) -> None:
         link("compare", "Compare two", "compare_arrows")
 
 
-def excluded_in_words(rows: Sequence[Row]) -> str:
+def exclusions(rows: Sequence[Row]) -> str:
     """Return how many answers of a run are excluded and why, as a sentence."""
     reasons = sum((Counter(row.excluded) for row in rows), Counter[str]())
     if not reasons:
         return "No answer is excluded."
     total = reasons.total() + sum(row.more["n_trials"] for row in rows)
-    counts = ", ".join(f"{verdict_words(reason)} {number:,}" for reason, number in reasons.most_common())
-    return f"{reasons.total():,} of {total:,} answers are excluded: {counts}."
+    return f"{reasons.total():,} of {total:,} answers are excluded: {excluded_in_words(reasons)}."
 
 
 def counting() -> Job[dict[str, int]]:
@@ -325,7 +324,6 @@ def draw_waiting() -> None:
         st.button(
             "Measure them all",
             icon=":material/straighten:",
-            type="primary",
             on_click=in_callback(begin_waiting),
             args=(tuple(waiting),),
             **only("run"),

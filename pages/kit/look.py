@@ -135,12 +135,6 @@ def verdict_in_brief(verdict: Verdict | None) -> str:
     return f"{mark} {VERDICT[verdict][0].partition(',')[0]}"
 
 
-def verdict_words(reason: str) -> str:
-    """Return a verdict, or the reason of an exclusion, in lower case: "provider error"."""
-    label = words.VERDICT.get(reason, reason.replace("_", " "))  # type: ignore[call-overload]
-    return str(label).partition(",")[0].lower()
-
-
 def badge(verdict: Verdict) -> str:
     label, colour, icon = VERDICT[verdict]
     return f":{colour}-badge[{icon} {label}]"

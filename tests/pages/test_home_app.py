@@ -19,7 +19,7 @@ from core.store.database import Store
 from core.store.queries.run_labels import Label, label_run
 from core.store.queries.trials import count_conversations
 from core.store.selection import Selection
-from pages.home import excluded_in_words
+from pages.home import exclusions
 from pages.kit import sessions as live_sessions
 from tests.support.campaigns import stop_all
 from tests.support.pages import button, has_button, run_until, trouble, words
@@ -77,7 +77,7 @@ def test_what_is_excluded_is_counted_by_reason() -> None:
         Row({"format": "vignette"}, 0.0, None, None, 3, {"provider_error": 2}, {"n_trials": 3}),
         Row({"format": "multi_turn"}, 0.5, None, None, 4, {"provider_error": 1, "refused": 1}, {"n_trials": 4}),
     ]
-    assert excluded_in_words(rows) == "4 of 11 answers are excluded: provider error 3, refused 1."
+    assert exclusions(rows) == "4 of 11 answers are excluded: 3 provider errors, 1 refused."
 
 
 def test_the_sample_study_is_opened_and_removed_by_one_click_each(open_page: Open) -> None:
