@@ -13,7 +13,7 @@ from core import access
 from core.asking.memory import JournaledReplies, ReplyCache, StoredReply, replies_in
 from core.case import Case
 from core.events import Event, Finished, Speaker
-from core.frameworks.base import Arm, Campaign, Framework, framework, paper_arms, tested_seat
+from core.frameworks.base import Arm, Campaign, Framework, framework, paper_arms
 from core.frameworks.casting import REFERENCE, CastNames, is_model
 from core.jobs.plan import branch_of, campaign_of, check_pictures, header_of, in_full, trials_of
 from core.jobs.run import check_prompts, player_of
@@ -60,21 +60,6 @@ def resume_consultation(header: RunHeader, spoken: Sequence[tuple[Speaker, str]]
     ``spoken``. Raises ``AnamnesisError`` if its prompts have changed since.
     """
     return watch(campaign_of(header), header, load_registry(), spoken=spoken)
-
-
-def side_by_side(campaign: Campaign, doctors: Sequence[str], registry: Registry) -> list[Campaign]:
-    """Return a campaign in full for each of these doctors, with the same patient, grader and so on.
-
-    Unset seats are filled as for the first doctor that is a model.
-    """
-    role = tested_seat(campaign.framework).role
-    shared = in_full(replace(campaign, names=campaign.names.but(**{role: first_model(doctors)})), registry)
-    return [in_full(replace(shared, names=shared.names.but(**{role: doctor})), registry) for doctor in doctors]
-
-
-def first_model(doctors: Sequence[str]) -> str:
-    """Return the first of the doctors that is a model, else the first."""
-    return next(filter(is_model, doctors), doctors[0])
 
 
 def watch(

@@ -72,19 +72,22 @@ def draw_chat(
     assessments = {event.turn: event for event in events if isinstance(event, Assessed) and event.turn is not None}
     failed_call_id = ""
     for event in events:
-        if isinstance(event, Utterance):
-            _draw_utterance(event, speech, assessments.get(event.turn), words, reasoning.get(event.call_id or ""))
-        elif isinstance(event, Called):
-            failed_call_id = event.call.call_id if event.call.error else ""
-        elif isinstance(event, Ended):
-            st.caption(f":material/flag: The conversation ended because {speech.ending(event)}.")
-        elif isinstance(event, Assessed) and event.turn is None:
-            words_of_rater = f": {plain(event.words)}" if event.words else "."
-            st.caption(f":material/favorite: {plain(speech.remark(event))}{words_of_rater}")
-            draw_reasoning(reasoning.get(event.call_id or ""))
-        elif isinstance(event, Failed):
-            _draw_failure(event)
-            draw_reasoning(reasoning.get(failed_call_id))
+        match event:
+            case Utterance():
+                _draw_utterance(event, speech, assessments.get(event.turn), words, reasoning.get(event.call_id or ""))
+            case Called():
+                failed_call_id = event.call.call_id if event.call.error else ""
+            case Ended():
+                st.caption(f":material/flag: The conversation ended because {speech.ending(event)}.")
+            case Assessed(turn=None):
+                words_of_rater = f": {plain(event.words)}" if event.words else "."
+                st.caption(f":material/favorite: {plain(speech.remark(event))}{words_of_rater}")
+                draw_reasoning(reasoning.get(event.call_id or ""))
+            case Failed():
+                _draw_failure(event)
+                draw_reasoning(reasoning.get(failed_call_id))
+            case _:
+                pass
     if draft is not None and draft.purpose == "dialogue":
         spoken = speech.spoken(draft.role, draft.text)
         with bubble(draft.role):

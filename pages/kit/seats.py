@@ -390,6 +390,22 @@ def ask_player(
     )
 
 
+def ask_more_doctors(page: str, fw: Framework, doctor: str) -> tuple[str, ...]:
+    """Ask for further doctors of a campaign, next to the first ``doctor``."""
+    seat, own_models = tested_seat(fw), own_names()
+    models = sorted(registry().names(), key=lambda name: name not in own_models)
+    return choose_several(
+        f"More {seat.title}s",
+        [name for name in (*seat.rules, *models) if name != doctor],
+        f"{page}_more_{seat.role}s",
+        names=_seat_label,
+        placeholder="None",
+        bound=False,
+        persist=True,
+        help=f"Each {seat.title} has its own run on the same cases, with the same seeds and the same other seats.",
+    )
+
+
 def ask_arms(page: str, fw: Framework, usual: Sequence[Arm] = ()) -> tuple[Arm, ...]:
     """Ask for the arms of a campaign: formats and question types if the framework has all their pairs, otherwise pairs.
 
