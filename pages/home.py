@@ -125,11 +125,11 @@ def draw_demonstration() -> None:
 
 
 def start_next_demonstration() -> None:
-    """Start the demonstration case after the one that was shown last, and show it on this page."""
+    """Start the demonstration case after the previous one, and show it on this page."""
     by_key = {case.case_key: case for case in library()}
     keys = list(demonstration())
-    shown = watched(st.session_state.get(_DEMONSTRATION, ""))
-    last = shown.case.case_key if shown is not None and shown.case is not None else ""
+    previous = watched(st.session_state.get(_DEMONSTRATION, ""))
+    last = previous.case.case_key if previous is not None and previous.case is not None else ""
     case = by_key[keys[(keys.index(last) + 1) % len(keys) if last in keys else 0]]
     st.session_state[_DEMONSTRATION] = remember(start_demonstration(case), case).trial_id
 
@@ -149,15 +149,15 @@ def draw_sample() -> None:
         if sample_runs:
             text.markdown(
                 f"**The sample study is stored:** {len(sample_runs)} runs, marked and separate from yours. Removing it "
-                "also removes what was derived from it."
+                "also removes its derived results."
             )
             if button.button("Remove it", icon=":material/delete_sweep:", width="stretch", **only("manage")):
                 remove_sample(Store())
                 st.rerun()
             return
         text.markdown(
-            "**Look at a study first.** Reference doctors and a small real model, before and after training, on the "
-            "built-in cases: figures, conversations and judges to explore at once."
+            "**A sample study.** Reference doctors and a small real model, before and after training, on the built-in "
+            "cases."
         )
         if button.button("Open the sample study", icon=":material/science:", width="stretch", **only("manage")):
             with st.spinner("Unpacking…"):
@@ -317,8 +317,8 @@ def draw_waiting() -> None:
     with st.container(border=True, horizontal=True, vertical_alignment="center"):
         counts = ", ".join(f"{(by_name[name].title or name).lower()} of {n:,}" for name, n in waiting.items())
         st.markdown(
-            f"**Not measured yet:** {plain(counts)} conversations. It takes about {duration(max(2.0, seconds))} and is "
-            "done once, without a model; you can go on using the pages.",
+            f"**Not measured yet:** {plain(counts)} conversations. This takes about {duration(max(2.0, seconds))}, "
+            "once, and calls no model.",
             width="stretch",
         )
         st.button(

@@ -258,7 +258,7 @@ def pending_calls(session: Session) -> str:
     silent = [call for call in in_flight if not call.pieces]
     lines = []
     for call in silent:
-        name = str(session.meta.get(call.role) or call.role)
+        name = model_name(str(session.meta.get(call.role) or call.role))
         status = "is thinking" if call.purpose == "dialogue" else "is working"
         status = f"waits: {call.waits}" if call.waits else status
         lines.append(f"{ROLE[call.role]} ({name}) {status}… {time.time() - call.since:.0f} s")
@@ -499,11 +499,11 @@ def draw_outcome(watched: WatchedSession) -> None:
         words = f"{state} · {counted(fw.speech.questions(events), 'question')}" if session.running else "Stopped"
         st.markdown(f":gray-badge[{words}]")
         return
-    shown = [f"{badge(verdict)} {QUESTION_TYPE[question_type]}" for verdict, question_type in verdicts[:_MOST_ON_STAGE]]
+    parts = [f"{badge(verdict)} {QUESTION_TYPE[question_type]}" for verdict, question_type in verdicts[:_MOST_ON_STAGE]]
     # A person may still have to answer while the session runs.
     if watched.case is not None and not session.running:
-        shown.append(f"Right answer: **{plain(watched.case.answer)}**")
-    st.markdown(" · ".join(shown))
+        parts.append(f"Right answer: **{plain(watched.case.answer)}**")
+    st.markdown(" · ".join(parts))
 
 
 def _draw_large(watched: WatchedSession, *, single: bool) -> None:
