@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from core.agents.base import Inquirer, Probe
 from core.agents.player import Human
+from core.agents.probe import StatedBelief
 from core.asking.persona import PLAIN, Persona
 from core.asking.scene import AgentOutput, CallFailed, Dialogue, FinalMessage, Scene, Turn
 from core.case import Case
@@ -28,14 +29,13 @@ from core.frameworks.base import Branch, Framework, Trial
 from core.frameworks.speech import END_RULE
 from core.images import local_images
 
-Belief = tuple[tuple[str, float], ...] | None
 GO_ON, END_HERE = "Go on", "End here"
 """The choices of a person whose message would end a model's conversation; any other text counts as ``GO_ON``."""
 _END_OR_GO_ON = "Your message has no question mark. A model’s conversation would end here. End here, or go on?"
 
 
 @dataclass
-class Talk:
+class TrialDialogue:
     """The dialogue of one trial. ``turns`` computes ``Ended.doctor_turns`` from a dialogue."""
 
     dialogue: Dialogue
@@ -83,7 +83,9 @@ class Talk:
         self.ended = Ended(reason=reason, doctor_turns=self.turns(self.dialogue), detail=detail)
         return self.ended
 
-    async def believe(self, scene: Scene, belief: Belief, probe: Probe | None = None) -> AsyncIterator[Event]:
+    async def believe(
+        self, scene: Scene, belief: StatedBelief | None, probe: Probe | None = None
+    ) -> AsyncIterator[Event]:
         """Yield the doctor's present belief: ``belief`` if the doctor states it, else the result of the probe."""
         if belief:
             yield Probed(turn=len(self.dialogue) - 1, differential=belief)
@@ -93,7 +95,7 @@ class Talk:
 
 
 async def in_turns(
-    talk: Talk,
+    talk: TrialDialogue,
     scene: Scene,
     doctor: Inquirer,
     reply: Callable[[Dialogue], AsyncIterator[AgentOutput]],

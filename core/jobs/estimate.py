@@ -45,7 +45,7 @@ class RoleEstimate:
 
 
 @dataclass(frozen=True)
-class Estimate:
+class JobEstimate:
     """A job's size before it starts.
 
     ``counts`` maps a plural noun to its count, for output; ``todo`` is the number of remaining pieces of work.
@@ -95,14 +95,14 @@ class Estimate:
         return f"Prices: {'; '.join(words)}.{unsaid}" if words else ""
 
 
-def combined(estimates: Sequence[Estimate]) -> Estimate:
+def combined(estimates: Sequence[JobEstimate]) -> JobEstimate:
     """Return the estimate of jobs that run at the same time: sums, and the time of the longest."""
     counts: Counter[str] = Counter()
     for estimate_ in estimates:
         counts.update(estimate_.counts)
     roles = tuple(role for estimate_ in estimates for role in estimate_.roles)
     seconds = max(estimate_.seconds for estimate_ in estimates)
-    return Estimate(
+    return JobEstimate(
         counts, sum(e.todo for e in estimates), roles, seconds, any(estimate_.batches for estimate_ in estimates)
     )
 
@@ -115,7 +115,7 @@ def estimated(
     concurrency: int | None,
     address_of: Callable[[str], str | None],
     seconds_by_rule: float = SECONDS_BY_RULE,
-) -> Estimate:
+) -> JobEstimate:
     """Estimate ``todo`` pieces of work that run concurrently, each with one call at a time.
 
     ``sizes`` maps a role to its model or rule, and to the calls, prompt tokens and reply tokens of all pieces;
@@ -135,12 +135,12 @@ def estimated(
     calls = sum(role.calls for role in roles)
     waves = math.ceil(todo / (concurrency or UNDER_WAY))
     seconds = waves * calls / max(1, todo) * _SECONDS_A_CALL if calls else todo * seconds_by_rule
-    return Estimate(counts, todo, tuple(roles), seconds, registry.batch)
+    return JobEstimate(counts, todo, tuple(roles), seconds, registry.batch)
 
 
 def estimate(
     campaign: Campaign, registry: Registry, concurrency: int | None = None, *, arms_side_by_side: bool = False
-) -> Estimate:
+) -> JobEstimate:
     """Estimate a campaign in full (``core.jobs.plan.in_full``).
 
     With ``arms_side_by_side`` a trial asks its arms concurrently, and ``concurrency`` limits calls instead of trials.

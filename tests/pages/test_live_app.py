@@ -16,7 +16,7 @@ from core.datasets.select import cases_of
 from core.events import Assessed, Called, CallRecord, Utterance
 from core.frameworks.base import Campaign
 from core.frameworks.conversation import END_HERE, GO_ON
-from core.frameworks.craftmd import Settings
+from core.frameworks.craftmd import CraftMdSettings
 from core.frameworks.speech import END_RULE
 from core.live.session import Session
 from core.live.start import one_case, start_consultation
@@ -293,7 +293,7 @@ def test_a_retry_names_the_role_and_the_reason() -> None:
     replies = iter([rate_limited(retry_after="60")])
     with running(lambda body: next(replies, "**Final Diagnosis:** Gout")) as provider:
         case = cases_of("library")[0]
-        settings = Settings(base_url=provider.base_url)
+        settings = CraftMdSettings(base_url=provider.base_url)
         campaign = Campaign(beside_rules("openai/mine"), (case,), arms=(("multi_turn", "mcq"),), settings=settings)
         session = start_consultation(one_case(campaign, case))
         while "try" not in pending_calls(session):
@@ -340,7 +340,7 @@ def test_an_interrupted_consultation_is_resumed_with_its_paid_replies(open_page:
             beside_rules("openai/mine"),
             (case,),
             arms=(("multi_turn", "mcq"),),
-            settings=Settings(base_url=provider.base_url),
+            settings=CraftMdSettings(base_url=provider.base_url),
         )
         session = start_consultation(one_case(campaign, case))
         while len(provider.requests) < 3:
