@@ -113,7 +113,7 @@ def dataset_name(name: str | None) -> str:
 
 
 def case_name(case_key: str) -> str:
-    """Return a case's key on pages: the data set and the case, as in "CRAFT-MD · case 5"."""
+    """Return a case's key on pages: the data set and the case, for example "Library · cardiology 1"."""
     dataset, _, name = case_key.partition("/")
     return f"{dataset_name(dataset)}{SEPARATOR}{short_case_name(name)}" if name else case_key
 
