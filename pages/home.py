@@ -12,7 +12,7 @@ from core.datasets.library import demonstration, library
 from core.figures.report import chart_of
 from core.frameworks.base import title_of
 from core.jobs.background import Job, begin, begin_all, job_at, measuring_all
-from core.jobs.progress import ask_to_stop
+from core.jobs.progress import ask_to_stop, run_state
 from core.live.start import start_demonstration
 from core.measures.accuracy import printed_twice, published_rows
 from core.measures.base import Row
@@ -33,7 +33,6 @@ from pages.kit.campaigns import (
     cost_in_words,
     in_transcripts,
     run_title,
-    state_of,
 )
 from pages.kit.cases import excluded_in_words
 from pages.kit.figures import draw_figure
@@ -68,7 +67,7 @@ def draw_home() -> None:
         go_to("live", **st.query_params.to_dict())
     runs = campaigns()
     own_runs = [run for run in runs if run.study != SAMPLE]
-    if any(state_of(run) == "running" for run in runs) or _work_elsewhere():
+    if any(run_state(run) == "running" for run in runs) or _work_elsewhere():
         draw_running_work()
     if not own_runs:
         st.markdown(
@@ -200,7 +199,7 @@ def draw_study(runs: list[RunProgress]) -> None:
     with side:
         st.subheader("Runs", anchor=False)
         for run in runs[:_LISTED]:
-            icon = STATE_ICON[state_of(run)].split("/")[1].rstrip(":")
+            icon = STATE_ICON[run_state(run)].split("/")[1].rstrip(":")
             link("runs", plain(run_title(run)), icon, run=run.run_id)
             trials = f"{run.done:,} of {run.planned or run.done:,} trials"
             cost = cost_in_words(run).replace("unknown", "cost unknown")

@@ -24,7 +24,7 @@ from core.frameworks.base import (
     tested_seat,
 )
 from core.frameworks.casting import CastNames
-from core.jobs.plan import first_model, side_by_side
+from core.jobs.plan import campaigns_of_doctors, first_model
 from core.live.session import Session
 from core.live.start import all_unfinished, one_case, start_consultation, usual_live_arms
 from core.models.register import own_names
@@ -36,8 +36,8 @@ from pages.kit.case.pictures import draw_pictures_folded
 from pages.kit.chat import draw_answers, draw_case
 from pages.kit.controls import choose
 from pages.kit.get_model import draw_offers
-from pages.kit.look import VERDICT, arm, arm_in_words, counted, plain, reason_words, show_errors, tokens_of, when
-from pages.kit.names import case_name, case_set_name, model_name
+from pages.kit.look import VERDICT, arm, arm_in_words, counted, plain, reason_words, show_errors, total_tokens, when
+from pages.kit.names import case_name, case_set_in_words, model_name
 from pages.kit.navigation import link
 from pages.kit.page import show
 from pages.kit.seats import (
@@ -182,7 +182,7 @@ def _ask_campaigns(fw: Framework, case: Case | None, mode: str) -> tuple[list[Ca
     shared = Campaign(
         casts[0], playable, arms=arms, seed=int(seed), prompts=prompts, protocol=fw.name, settings=settings
     )
-    campaigns = side_by_side(shared, doctors, registry())
+    campaigns = campaigns_of_doctors(shared, doctors, registry())
     if personas:
         campaigns = [
             replace(campaign, settings=campaign.settings.but(persona=persona))
@@ -331,7 +331,7 @@ def _outcome(watched: WatchedSession) -> dict[str, str]:
     rows = {
         "Questions": str(fw.speech.questions(events)),
         "Facts uncovered, by words in common": f"{uncovered_facts} of {askable}",
-        "Tokens": f"{tokens_of(calls):,}",
+        "Tokens": f"{total_tokens(calls):,}",
         "Cost": cost_of(calls),
     }
     other_rule = "mcq_loose" if fw.usual.mcq_rule == "mcq_strict" else "mcq_strict"
@@ -394,7 +394,9 @@ def draw_unfinished() -> None:
         words = f"{model_name(watched.doctor)} on {case}: {state}, {count}"
         link("live", plain(words), "sync", trial=trial_id)
     for run, trial_id in stopped:
-        words = f"{model_name(run.doctor)} on {case_set_name(run.case_set)}: stopped; started {when(run.created_at)}"
+        words = (
+            f"{model_name(run.doctor)} on {case_set_in_words(run.case_set)}: stopped; started {when(run.created_at)}"
+        )
         link("live", plain(words), "pause", trial=trial_id)
 
 

@@ -227,7 +227,7 @@ def seats_taken(run: Run | RunHeader, registry: Registry, *, idle: bool = False)
     return seats
 
 
-def side_by_side(
+def campaigns_of_doctors(
     campaign: Campaign, doctors: Sequence[str], registry: Registry, study: StudyCast | None = None
 ) -> list[Campaign]:
     """Return a campaign in full for each of these doctors, with the same patient, grader and so on.

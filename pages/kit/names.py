@@ -123,7 +123,7 @@ def short_case_name(name: str) -> str:
     return _NUMBERED.sub(" ", name).replace("_", " ")
 
 
-def case_set_name(case_set: str, data_set: str = "") -> str:
+def case_set_in_words(case_set: str, data_set: str = "") -> str:
     """Return a case set in words: "library:test@golden (first 5)" is "Library, test cases (first 5)"."""
     selection, bracket, size = case_set.partition(" (")
     data_set = data_set or selection.partition(":")[0]

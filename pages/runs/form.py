@@ -14,7 +14,7 @@ from core.frameworks.base import Campaign, Framework, paper_arms, seats_at_work,
 from core.frameworks.casting import CastNames, StudyCast, is_model
 from core.jobs.engine import Options
 from core.jobs.estimate import combined, estimate
-from core.jobs.plan import first_model, header_of, remarks_of, side_by_side, study_cast, who_sits
+from core.jobs.plan import campaigns_of_doctors, first_model, header_of, remarks_of, study_cast, who_sits
 from core.jobs.run import check_prompts, check_startable, start
 from core.models.registry import load_registry
 from core.text.profiles import Prepared
@@ -39,7 +39,7 @@ from pages.kit.seats import (
     seat_problem,
 )
 from pages.kit.stored import run_casts
-from pages.kit.view import in_order
+from pages.kit.view import specialties_in_order
 from pages.kit.visitor import only
 
 _EVERY = "every specialty"
@@ -70,7 +70,7 @@ def ask_campaign() -> None:
         return
     try:
         study = _study(fw, campaign.case_set, campaign.tested)
-        campaigns = side_by_side(campaign, doctors, registry(), study)
+        campaigns = campaigns_of_doctors(campaign, doctors, registry(), study)
         for full in campaigns:
             check_prompts(full)
         sizes = [estimate(full, registry(), options.concurrency) for full in campaigns]
@@ -213,7 +213,7 @@ def _ask_cases(page: str, usual: int | None) -> tuple[tuple[Case, ...], str, tup
     dataset_column, specialty_column, number_column = st.columns([2, 3, 2])
     dataset = choose("Data set", datasets(), "runs_dataset", where=dataset_column, bound=False)
     all_cases = cases_of(dataset)
-    specialties = in_order(case.specialty for case in all_cases)
+    specialties = specialties_in_order(case.specialty for case in all_cases)
     specialty = choose("Specialty", [_EVERY, *specialties], "runs_specialty", where=specialty_column, bound=False)
     total = len(all_cases)
     number = number_column.number_input(
