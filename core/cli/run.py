@@ -331,11 +331,13 @@ def _carry_out(
         outcome = carry_out(header, registry, Options(concurrency, budget_usd, show), players)
     progress, run_id = outcome.progress, outcome.header.run_id
     if outcome.stopped is not None:
-        print(
-            f"{outcome.stopped} {progress.done} of {progress.planned} trials are stored; "
-            f"continue with: python -m core resume {run_id}",
-            file=sys.stderr,
+        trials = f"{progress.done:,} of {progress.planned:,} trials"
+        stored = (
+            f"{progress.stored_replies:,} replies and {trials} are stored, and resuming pays for none of them again"
+            if progress.stored_replies
+            else f"{trials} are stored"
         )
+        print(f"{outcome.stopped} {stored}; continue with: python -m core resume {run_id}", file=sys.stderr)
         return 1
     cost = f", ${progress.cost_usd:.2f}" if progress.cost_usd else ""
     tokens = f", {progress.tokens:,} tokens{cost}" if progress.tokens else ""
