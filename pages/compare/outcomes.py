@@ -13,10 +13,10 @@ from core.measures.provenance import UNKNOWN, differing, graders, side_by_side, 
 from core.stats.corrections import LABELS, Correction, format_p, stars
 from core.stats.differences import PairedCounts, mcnemar
 from core.store.selection import Selection
-from pages.compare.data import Subject, condition_of
 from pages.kit.look import STARS, plain
 from pages.kit.section import draw_result
 from pages.kit.stored import run_casts
+from pages.kit.subjects import Subject, condition_of
 from pages.kit.tables import draw_table
 from pages.kit.view import INTERVALS, Statistics, in_words
 

@@ -31,7 +31,6 @@ from core.store.queries.answers import CaseScore
 from core.store.queries.calls import served_since
 from core.store.queries.trials import courses
 from core.store.selection import McqRule, Selection
-from pages.compare.data import Subject, subject_names
 from pages.kit.cached import ask, cached_query
 from pages.kit.campaigns import in_transcripts
 from pages.kit.cases import open_behind
@@ -43,6 +42,7 @@ from pages.kit.navigation import lead_to
 from pages.kit.notes import basis, draw_notes, notes_on
 from pages.kit.section import draw_result
 from pages.kit.stored import conditions, known_case_sets, runs_behind, scores
+from pages.kit.subjects import Subject, subject_names
 from pages.kit.tables import draw_table, percents
 from pages.kit.view import Offer, ask_selection
 

@@ -50,8 +50,8 @@ _PILOT_FORMATS = ("vignette", "multi_turn")
 
 
 def form_is_open() -> bool:
-    """Return whether the form is open: a URL with a framework and no run opens it, a start closes it."""
-    if "runs_protocol" in st.query_params and "run" not in st.query_params:
+    """Return whether the form is open: a URL with a framework or a doctor and no run opens it, a start closes it."""
+    if not {"runs_protocol", "doctor"}.isdisjoint(st.query_params) and "run" not in st.query_params:
         st.session_state[_FORM_OPEN] = True  # the URL drops the framework when the default is chosen
     return bool(st.session_state.get(_FORM_OPEN))
 
