@@ -246,12 +246,16 @@ class Progress:
         return sorted((limit.limit for limit in set(self.learnt)), reverse=True)
 
     def in_words(self) -> str:
-        """Return calls, tokens, cost, speed and pending calls in one line; empty without calls."""
+        """Return the calls in all and what ``details`` returns, in one line; empty before the first call."""
+        details = self.details()
+        return f"{self.headway().calls_in_words}, {details}" if details else ""
+
+    def details(self) -> str:
+        """Return tokens, cost, speed and pending calls in one line; empty before the first call."""
         pending = list(self.replies.in_flight) if self.replies else []
         if not self.calls and not pending:
             return ""
-        headway = self.headway()
-        words = [f"{headway.calls_in_words}, {headway.tokens:,} tokens"]
+        words = [f"{self.headway().tokens:,} tokens"]
         if speed := self.tokens_a_second():
             words[0] += f" ({speed:.0f} a second)"
         if self.cost_usd + self.spent_usd:
@@ -311,6 +315,7 @@ class Progress:
             "batch": self.batches(),
             "at_once": self.at_once,
             "words": self.in_words(),
+            "details": self.details(),
             "forecast": self.forecast,
             "trouble": " ".join(filter(None, (self.trouble, self.unmarked))),
         }
@@ -366,8 +371,8 @@ def status(run_id: str) -> dict[str, Any] | None:
     ``calls_expected`` and ``seconds_left`` as in ``Headway``; ``calls``, ``tokens``, ``cost_usd`` (including earlier
     starts), ``tokens_a_second`` (or ``None``); ``waiting``: pending calls as [seat, purpose, seconds], the longest
     first; ``batch`` (``core.models.batches.Batches.waiting``); ``under_way``: running piece → calls so far; ``at_once``
-    as in ``Progress``; ``words``, ``forecast`` and ``trouble``: sentences on the progress, on the expected total, and
-    on an unreadable grader.
+    as in ``Progress``; ``words`` (with the calls) and ``details`` (without), ``forecast`` and ``trouble``: sentences on
+    the progress, on the expected total, and on an unreadable grader.
     """
     progress = last_status(run_id)
     return progress if progress and time.time() - progress["at"] < _STATUS_HOLDS_S else None

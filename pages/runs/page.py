@@ -62,7 +62,7 @@ def draw_list(runs: list[RunProgress], chosen: RunProgress | None) -> None:
             {
                 "State": state_of(run).capitalize(),
                 "Name": label_of_run(run.run_id).name,
-                "Done": share_of(run),
+                "Done": None if (share := share_of(run)) is None else round(share, 2),
                 "Framework": title_of(run.protocol),
                 "Doctor": names[run.doctor],
                 "Cases": cases_of(run),
