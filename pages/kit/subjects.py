@@ -9,7 +9,7 @@ from core.store.selection import conditions as select_conditions
 from pages.kit.cached import cached_query
 from pages.kit.names import dataset_name, unique_names
 from pages.kit.stored import conditions, run_casts
-from pages.kit.view import Offer, offered
+from pages.kit.view import CaseSetOptions, offered
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def in_results(run_id: str, *, published: bool = False) -> dict[str, str]:
     if subject is None or run is None:
         return {}
     case_set = run.data_set
-    offer = offered(published=published).get(case_set, Offer())
+    offer = offered(published=published).get(case_set, CaseSetOptions())
     names = unique_names(offer.models, case_set)
     model = next((each.name for each in conditions(case_set) if run_id in each.runs and not each.partial), None)
     return {"cases": dataset_name(case_set), **({"models": names[model]} if model in names else {})}

@@ -60,7 +60,7 @@ def form_is_open() -> bool:
 
 
 @dataclass(frozen=True)
-class Trials:
+class TrialsChoice:
     """Who is tested, on which cases, and how often; ``problem`` says why there are no cases.
 
     ``others`` are further doctors, each of which gets a run of its own on the same cases.
@@ -79,7 +79,7 @@ class Trials:
 
 
 @dataclass(frozen=True)
-class Settings:
+class CampaignSettings:
     """The options of a framework as the form has them, and what every campaign has."""
 
     values: dict[str, object]
@@ -90,7 +90,7 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Draft:
+class CampaignDraft:
     """A campaign as the form asks for it, ``None`` without cases or arms.
 
     ``problem`` says why it cannot start, or is ``None``; ``note`` tells of cases that are left out.
@@ -163,7 +163,7 @@ def _start(campaigns: Sequence[Campaign], options: Options) -> None:
         st.rerun()
 
 
-def ask_draft(fw: Framework) -> Draft:
+def ask_draft(fw: Framework) -> CampaignDraft:
     """Ask for a campaign of a framework: who is tested on what, the other seats, and the settings."""
     main_column, cast_column = st.columns(2, gap="large")
     with main_column:
@@ -180,7 +180,7 @@ def ask_draft(fw: Framework) -> Draft:
         problem = problem if cases else "None of these cases can become a patient: choose others."
     if not cases or not trials.arms:
         problem = problem or "Choose at least one format and one question type."
-        return Draft(None, trials.others, settings.options, problem, note)
+        return CampaignDraft(None, trials.others, settings.options, problem, note)
     of_models = {"base_url": settings.address, "images": trials.images, "reasoning_effort": trials.effort}
     read, settings_problem = read_options(fw, {**settings.values, **of_models})
     names = CastNames(**{tested_seat(fw).role: trials.tested, **players})
@@ -199,10 +199,10 @@ def ask_draft(fw: Framework) -> Draft:
     casts = [names, *(names.but(**{tested_seat(fw).role: name}) for name in trials.others)]
     problems = (seat_problem(cast, settings.address, fw.name, study) for cast in casts)
     problem = settings_problem or next(filter(None, problems), None)
-    return Draft(campaign, trials.others, settings.options, problem, note)
+    return CampaignDraft(campaign, trials.others, settings.options, problem, note)
 
 
-def _ask_trials(fw: Framework) -> Trials:
+def _ask_trials(fw: Framework) -> TrialsChoice:
     """Ask who is tested, on which cases, how often, and in which arms."""
     tested = ask_player("runs", fw, tested_seat(fw).role)
     own_models = own_names()
@@ -241,10 +241,10 @@ def _ask_trials(fw: Framework) -> Trials:
     )
     pilot_arms = [arm for arm in paper_arms(fw) if arm[0] in _PILOT_FORMATS]
     arms = ask_arms(page, fw, pilot_arms if pilot else ())
-    return Trials(tested, others, cases, case_set, answers, images, effort, int(trials), arms, problem)
+    return TrialsChoice(tested, others, cases, case_set, answers, images, effort, int(trials), arms, problem)
 
 
-def _ask_settings(fw: Framework, tested: str, patient_plays: bool) -> Settings:
+def _ask_settings(fw: Framework, tested: str, patient_plays: bool) -> CampaignSettings:
     """Ask for the framework's options, and in an expander for prompts, address, seed, concurrency and budget."""
     values = ask_options("runs", fw, tested, "main")
     if patient_plays and has_options(fw, tested, "patient"):
@@ -275,7 +275,7 @@ def _ask_settings(fw: Framework, tested: str, patient_plays: bool) -> Settings:
             placeholder="No limit",
             help="A run stops when this amount is spent, and can be resumed.",
         )
-    return Settings(values, prompts, address, int(seed), Options(concurrency, budget))
+    return CampaignSettings(values, prompts, address, int(seed), Options(concurrency, budget))
 
 
 def _ask_cases(page: str, usual: int | None) -> tuple[tuple[Case, ...], str, tuple[str, ...], str | None]:
