@@ -148,7 +148,7 @@ class Progress:
             return ""
         return (
             f"The grader cannot be read: {self.read[False]} of {verdicts} verdicts are ungradable and count in no "
-            "figure. Stop here and name another grader; the answers are kept, and regrade judges them."
+            "figure. Stop, and grade the stored answers again with another grader (regrade)."
         )
 
     def note_call(self, call: CallRecord) -> None:
@@ -211,13 +211,13 @@ class Progress:
         # a piece that is not done has at least one call left, however many it has made
         left_in_piece = [max(1.0, calls_a_piece - unit.totals.calls) for unit in unfinished]
         not_begun = max(0, remaining - len(unfinished))
-        left = sum(left_in_piece) + not_begun * calls_a_piece
+        calls_left = sum(left_in_piece) + not_begun * calls_a_piece
         seconds_left = None
         if self.calls and unfinished:
             seconds_a_call = (self._finished_s + sum(now - unit.started_at for unit in unfinished)) / self.calls
             longest = max(*left_in_piece, min(left_in_piece) + calls_a_piece if not_begun else 0.0)
-            seconds_left = seconds_a_call * max(left / len(unfinished), longest)
-        return Headway(calls, tokens, round(calls + left), calls / (calls + left), seconds_left)
+            seconds_left = seconds_a_call * max(calls_left / len(unfinished), longest)
+        return Headway(calls, tokens, round(calls + calls_left), calls / (calls + calls_left), seconds_left)
 
     @property
     def forecast(self) -> str:
@@ -401,6 +401,6 @@ def under_way() -> dict[str, dict[str, Any]]:
 
 
 def ask_to_stop(run_id: str) -> None:
-    """Ask a run of any process to stop; it stops within about a second and keeps its finished trials."""
+    """Ask a run of any process to stop; it stops within about a second, and every reply is stored."""
     access.require("run", f"stop {run_id}")
     (journal_path(run_id).parent / "stop").touch()

@@ -67,10 +67,7 @@ def default_second(first: Subject) -> Subject | None:
         if (condition.newest.protocol, condition.newest.data_set) == (own.newest.protocol, own.newest.data_set)
     ]
     others = [condition for condition in alike if condition.name != first.model]
-    if others:
-        return Subject(max(others, key=lambda condition: condition.newest.created_at).name)
-    runs = next((condition.runs for condition in alike if first.run_id is not None), ())
-    return next((Subject(first.model, run_id) for run_id in reversed(runs) if run_id != first.run_id), None)
+    return Subject(max(others, key=lambda condition: condition.newest.created_at).name) if others else None
 
 
 def _published(number: int) -> Subject | None:

@@ -86,8 +86,9 @@ def draw_overview(
     )
     st.caption(
         f"Paired by case; p by the sign-flip test, corrected by {LABELS[statistics.correction]} over the {len(rows)} "
-        f"rows; {STARS}. Filled dots: adjusted p ≤ .05. A case improved (regressed) if its share of right trials rose "
-        "(fell); invalid answers and cases that count on one side only are excluded."
+        "rows. Filled dots: adjusted p ≤ .05.",
+        help=f"{STARS}. A case improved (regressed) if its share of right trials rose (fell). Invalid answers, and "
+        "cases that count on one side only, are excluded.",
     )
 
 

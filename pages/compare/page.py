@@ -79,7 +79,7 @@ def draw_comparison() -> None:
     if setup is None:
         return
     if not setup.pairs:
-        st.info("The two have no arm in common.")
+        st.info("The two sides share no arm. Run both in the same formats and question types.")
         return
 
     def name_of(side: ComparedArm) -> str:
@@ -192,7 +192,7 @@ def _ask_personas(personas: Mapping[str, Mapping[Subject, str]]) -> Setup | None
     cases = _ask_cases([first, *others])
     arms = common_arms([first, *others], cases[0], patient_first=True) if cases else []
     if cases is None or not others or not arms:
-        st.info("These runs have no case or no arm in common: run the same cases with each persona.")
+        st.info("These runs share no case or no arm. Run the same cases with each persona.")
         return None
     if unshared := [runs[other] for other in later if other not in others]:
         st.caption(f"Left out because they ran on other cases: {', '.join(map(plain, unshared))}.")
@@ -206,7 +206,7 @@ def _ask_cases(sides: Sequence[Subject]) -> tuple[Selection, Statistics] | None:
     """Ask for the cases and statistics of a comparison; ``None`` with a message if no case is shared."""
     sets = case_sets_of(sides)
     if not sets:
-        st.info("The two have no case in common: run both on the same cases.", icon=":material/difference:")
+        st.info("The two sides share no case. Run both on the same cases.", icon=":material/difference:")
         return None
     available = offered()
     offers = {name: available.get(name, CaseSetOptions(specialties=SPECIALTIES)) for name in sets}

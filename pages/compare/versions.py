@@ -121,7 +121,10 @@ def draw_versions() -> None:
     _draw_accuracy(choice, rows, changes, condition_names)
     if not rows:
         return
-    _draw_unshared(choice)
+    version_scores = versions_of(choice.case_set, choice.selection.mcq_rule, split=choice.split)[0]
+    if unshared := without_shared_cases(version_scores, choice.versions):
+        words = ", ".join(dict.fromkeys(arm(*first[1:]) for first, _ in unshared))
+        st.info(f"Not compared, because no case counts in both versions: {words}.", icon=":material/difference:")
     if not changes:
         return
     _draw_steps(choice, rows, changes)
@@ -212,13 +215,6 @@ def _draw_accuracy(
         )
         st.caption(repeated)
         draw_table(published_table(choice.case_set, choice.versions), "monitoring_published")
-
-
-def _draw_unshared(choice: VersionsChoice) -> None:
-    version_scores = versions_of(choice.case_set, choice.selection.mcq_rule, split=choice.split)[0]
-    if unshared := without_shared_cases(version_scores, choice.versions):
-        words = ", ".join(dict.fromkeys(arm(*first[1:]) for first, _ in unshared))
-        st.info(f"Not compared, because no case counts in both versions: {words}.", icon=":material/difference:")
 
 
 def _draw_steps(choice: VersionsChoice, rows: Sequence[Row], changes: Sequence[Row]) -> None:

@@ -84,7 +84,7 @@ def draw_start(
     if size.todo:
         draw_estimate(size)
     else:
-        st.markdown(f"All of these {job.items} are {job.participle}, under these prompts.")
+        st.markdown(f"All {job.items} are already {job.participle} with these prompts.")
     st.button(
         label,
         icon=f":material/{icon}:",
@@ -116,7 +116,7 @@ def draw_work(
     of: str = "conversations",
     *,
     figures: bool = True,
-    stopped: str = "Finished items are kept, and the job resumes from there.",
+    stopped: str = "Finished items are stored; the job resumes from there.",
 ) -> None:
     """Draw the progress of a background job; the page is redrawn when the job ends.
 

@@ -48,14 +48,17 @@ def condition_of(subject: Subject) -> Condition:
 
 
 def counterpart(subject: Subject) -> Subject | None:
-    """Return the newest condition that is comparable to a subject's, or ``None``."""
+    """Return the newest condition that is comparable to a subject's, otherwise its condition's newest other run.
+
+    ``None`` if there is neither.
+    """
     own = next((condition for condition in conditions() if condition.name == subject.model), None)
-    others = [other for other in conditions() if own is not None and comparable(own, other)]
-    return Subject(max(others, key=_started).name) if others else None
-
-
-def _started(condition: Condition) -> float:
-    return condition.newest.created_at
+    if own is None:
+        return None
+    if others := [other for other in conditions() if comparable(own, other)]:
+        return Subject(max(others, key=lambda other: other.newest.created_at).name)
+    repeats = [run.run_id for run in run_casts() if run.run_id in own.runs and run.run_id != subject.run_id]
+    return Subject(own.name, repeats[0]) if subject.run_id and repeats else None
 
 
 def in_results(run_id: str, *, published: bool = False) -> dict[str, str]:

@@ -23,7 +23,7 @@ from core.text.profiles import Prepared
 from pages.kit.controls import choose, choose_several
 from pages.kit.jobs import draw_estimate
 from pages.kit.look import counted, plain, reason_words, show_errors
-from pages.kit.names import model_name
+from pages.kit.names import dataset_name, model_name
 from pages.kit.seats import (
     ask_address,
     ask_arms,
@@ -43,10 +43,10 @@ from pages.kit.stored import run_casts
 from pages.kit.view import in_order
 from pages.kit.visitor import only
 
-_EVERY = "every specialty"
+_EVERY = "All specialties"
 _FORM_OPEN = "runs_form_wanted"
 _SIZES = {"pilot": "Pilot", "full": "Full study"}
-_PARTS = {"sample": "Random sample", "limit": "First ones"}
+_PARTS = {"sample": "Random sample", "limit": "First cases"}
 _SEED = "runs_seed"
 _PILOT_CASES = 20
 _PILOT_FORMATS = ("vignette", "multi_turn")
@@ -63,7 +63,7 @@ def form_is_open() -> bool:
 class TrialsChoice:
     """Who is tested, on which cases, and how often; ``problem`` says why there are no cases.
 
-    ``others`` are further doctors, each of which gets a run of its own on the same cases.
+    ``others`` are further doctors, each with its own run on the same cases.
     """
 
     tested: str
@@ -177,7 +177,7 @@ def ask_draft(fw: Framework) -> CampaignDraft:
     if fw.cases.plays_profiles and cases:
         playable = prepared(fw.name, hash(cases), cases)
         note, cases = left_out_words(playable), playable.cases
-        problem = problem if cases else "None of these cases can become a patient: choose others."
+        problem = problem if cases else "No case can become a patient. Choose other cases."
     if not cases or not trials.arms:
         problem = problem or "Choose at least one format and one question type."
         return CampaignDraft(None, trials.others, settings.options, problem, note)
@@ -215,8 +215,7 @@ def _ask_trials(fw: Framework) -> TrialsChoice:
         placeholder="None",
         bound=False,
         persist=True,
-        help="Each gets a run of its own with the same cases, seed, settings and other seats, so that all can be "
-        "compared.",
+        help="One run for each, with the same cases, seed, settings and other seats: all can be compared.",
     )
     # a pilot makes sense only for models, which cost money
     pilot = is_model(tested) and (
@@ -285,7 +284,7 @@ def _ask_cases(page: str, usual: int | None) -> tuple[tuple[Case, ...], str, tup
         The cases, the name of the case set, the answers of the whole data set, and why there are no cases, or ``None``.
     """
     dataset_column, specialty_column, number_column = st.columns([2, 3, 2])
-    dataset = choose("Data set", datasets(), "runs_dataset", where=dataset_column, bound=False)
+    dataset = choose("Data set", datasets(), "runs_dataset", names=dataset_name, where=dataset_column, bound=False)
     all_cases = cases_of(dataset)
     specialties = in_order(case.specialty for case in all_cases)
     specialty = choose("Specialty", [_EVERY, *specialties], "runs_specialty", where=specialty_column, bound=False)
@@ -298,7 +297,7 @@ def _ask_cases(page: str, usual: int | None) -> tuple[tuple[Case, ...], str, tup
     way = next(iter(_PARTS))
     if number < available:
         way = choose(
-            "Which of them",
+            "Which cases",
             list(_PARTS),
             "runs_part",
             names=_PARTS,

@@ -42,9 +42,7 @@ def draw_runs() -> None:
         run_id = st.query_params.get("run")
         chosen = next((run for run in runs if run.run_id == run_id), None)
         if run_id and chosen is None:
-            st.info(
-                "The run in this address is not stored here; the newest one is shown.", icon=":material/search_off:"
-            )
+            st.info("This run is not stored here. The newest run is shown.", icon=":material/search_off:")
         if chosen is None and not form_open:  # below an open form, an old run would look like the campaign asked for
             chosen = runs[0]
         draw_list(runs, chosen)

@@ -93,7 +93,7 @@ def draw_run(run: RunProgress) -> None:
     columns = st.columns(4)
     for column, facts in zip(columns, (_cast(run), _settings(run)), strict=False):
         column.markdown("  \n".join(f"**{name}** {words}" for name, words in facts))
-    columns[2].markdown(f"**Answers** {run.answers:,}, {run.excluded} excluded  \n**Trials broken off** {run.failed}")
+    columns[2].markdown(f"**Answers** {run.answers:,}, {run.excluded} excluded  \n**Failed trials** {run.failed}")
     columns[3].markdown("  \n".join(use_lines) or ("No call is stored." if unpriced(run) else "No model was called."))
     _draw_accuracy(run)
     _draw_conversations(run)
@@ -237,7 +237,7 @@ def _draw_few(run: RunProgress, rows: list[Row]) -> None:
                 )
                 st.caption(basis_words)
         if run.protocol in CARED_FOR:
-            link("care", "Its figures under CARE", "volunteer_activism", datasets=cases)
+            link("care", "CARE", "volunteer_activism", datasets=cases)
         else:
             runs_by_condition = {condition.name: condition.runs for condition in history_conditions()}
             name = next(
@@ -245,7 +245,7 @@ def _draw_few(run: RunProgress, rows: list[Row]) -> None:
                 None,
             )
             doctor = {} if name is None else {"models": name}
-            link("history", "How well the history was taken", "contact_support", cases=cases, **doctor)
+            link("history", "History taking", "contact_support", cases=cases, **doctor)
 
 
 @cached_query(entries=32)
@@ -281,7 +281,7 @@ def _draw_conversations(run: RunProgress) -> None:
         height="content" if len(talks) <= _LISTED else 35 * _LISTED,
         download="",
     )
-    st.caption("Choose a row to read its conversation, and from there to watch it again or to debug it.")
+    st.caption("Choose a row to read, replay or debug its conversation.")
 
 
 def conversations_table(

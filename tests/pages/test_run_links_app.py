@@ -101,6 +101,20 @@ def test_one_of_several_runs_of_a_condition_is_compared_alone(
     assert opened.selectbox(key="cmp_first").value.model == "openai/b"
 
 
+def test_a_repeated_run_is_compared_with_the_run_before_it(
+    database: object, open_page: Open, follow: Callable[..., AppTest]
+) -> None:
+    for number, run_id in enumerate(("before", "after")):
+        header = a_header(run_id, [a_case(1)], seed=20 + number, created_at=100.0 + number)
+        trial = a_trial([answered(), graded("correct")], trial_id=f"{run_id}/0", run_id=run_id, case_key="ours/1")
+        write_journal(Store().journals, run_id, header, trial)
+    fold(Store())
+    app = open_page("runs", run="after")
+    assert "No comparable run" not in words(app)
+    opened = follow(app, "compare")
+    assert [opened.selectbox(key=key).value.run_id for key in ("cmp_first", "cmp_second")] == ["before", "after"]
+
+
 def test_a_model_to_run_opens_the_form_filled_and_no_run_below_it(run_page: AppTest, open_page: Open) -> None:
     assert "run-a" in words(run_page)
     app = open_page("runs", doctor="openai/gpt-4o")
