@@ -6,8 +6,9 @@ import pandas as pd
 import streamlit as st
 
 from core.frameworks.base import title_of
+from core.jobs.progress import run_state
 from core.store.queries.runs import RunProgress
-from pages.kit.campaigns import campaigns, cases_of, cost_in_words, label_of_run, state_of
+from pages.kit.campaigns import campaigns, case_set_name, cost_in_words, label_of_run
 from pages.kit.names import unique_names
 from pages.kit.navigation import follow
 from pages.kit.page import show
@@ -25,7 +26,7 @@ _ROWS = 8
 def draw_runs() -> None:
     """Draw the form for a campaign, and the list with the chosen run, redrawn every few seconds."""
     runs_before = campaigns()
-    busy = any(state_of(run) == "running" for run in runs_before)
+    busy = any(run_state(run) == "running" for run in runs_before)
     form_open = form_is_open()
     with st.expander("New campaign", icon=":material/add:", expanded=not runs_before or form_open):
         ask_campaign()
@@ -37,7 +38,7 @@ def draw_runs() -> None:
         if not runs:
             st.info("No run yet. Start one above: the reference cast needs no key and takes under a minute.")
             return
-        if busy != any(state_of(run) == "running" for run in runs):
+        if busy != any(run_state(run) == "running" for run in runs):
             st.rerun()
         run_id = st.query_params.get("run")
         chosen = next((run for run in runs if run.run_id == run_id), None)
@@ -45,25 +46,25 @@ def draw_runs() -> None:
             st.info("This run is not stored here. The newest run is shown.", icon=":material/search_off:")
         if chosen is None and not form_open:  # below an open form, an old run would look like the campaign asked for
             chosen = runs[0]
-        draw_list(runs, chosen)
+        draw_run_list(runs, chosen)
         if chosen is not None:
             draw_run(chosen)
 
     watch()
 
 
-def draw_list(runs: list[RunProgress], chosen: RunProgress | None) -> None:
+def draw_run_list(runs: list[RunProgress], chosen: RunProgress | None) -> None:
     """Draw the list of runs; a click on a row stores that run in the URL."""
     names = unique_names(run.doctor for run in runs)
     table = pd.DataFrame(
         [
             {
-                "State": state_of(run).capitalize(),
+                "State": run_state(run).capitalize(),
                 "Name": label_of_run(run.run_id).name,
                 "Done": None if (share := share_of(run)) is None else round(share, 2),
                 "Framework": title_of(run.protocol),
                 "Doctor": names[run.doctor],
-                "Cases": cases_of(run),
+                "Cases": case_set_name(run),
                 "Trials": f"{run.done:,} of {format(run.planned, ',') if run.planned else '?'}",
                 "Excluded": run.excluded,
                 "Cost": cost_in_words(run),

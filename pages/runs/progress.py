@@ -7,13 +7,13 @@ from typing import Any
 import streamlit as st
 
 from core.jobs.plan import HUMAN
-from core.jobs.progress import ask_to_stop, last_status, status
+from core.jobs.progress import ask_to_stop, last_status, run_state, status
 from core.jobs.run import go_on, last_words
 from core.store.database import Store
 from core.store.queries.run_labels import delete_run, run_contents
 from core.store.queries.runs import RunProgress
 from pages.kit.cached import ask
-from pages.kit.campaigns import draw_label, state_of
+from pages.kit.campaigns import draw_label
 from pages.kit.look import counted, duration, in_callback, plain, store_error
 from pages.kit.visitor import only
 
@@ -32,7 +32,7 @@ def share_of(run: RunProgress) -> float | None:
 
 def draw_progress(run: RunProgress) -> None:
     """Draw how far a run is and its buttons; those of a running run stay in sight when the page is scrolled."""
-    state = state_of(run)
+    state = run_state(run)
     progress = status(run.run_id) if state == "running" else None
     if state == "running":
         theme = f"theme.{st.context.theme.type or 'light'}"

@@ -19,6 +19,7 @@ from core.frameworks.base import frameworks, role_title, seats_at_work, tested_s
 from core.frameworks.casting import STORED_SEATS
 from core.frameworks.settings import extra_of, options_of
 from core.jobs.plan import names_of, remarks_of
+from core.jobs.progress import run_state
 from core.jobs.regrade import FREE
 from core.measures.accuracy import report as accuracy
 from core.measures.base import Result, Row, Section
@@ -32,12 +33,11 @@ from pages.kit.cached import cached_query
 from pages.kit.campaigns import (
     accuracy_chart,
     accuracy_rows,
-    cases_of,
+    case_set_name,
     choices_by,
     in_transcripts,
     label_of_run,
     run_title,
-    state_of,
     unpriced,
 )
 from pages.kit.cases import excluded_in_words
@@ -78,7 +78,7 @@ _LISTED_ARMS: Final = ["vignette:mcq", "vignette:frq", "multi_turn:mcq", "multi_
 
 
 def draw_run(run: RunProgress) -> None:
-    st.subheader(f"{STATE_ICON[state_of(run)]} {plain(run_title(run))}", anchor=False)
+    st.subheader(f"{STATE_ICON[run_state(run)]} {plain(run_title(run))}", anchor=False)
     draw_progress(run)
     label = label_of_run(run.run_id)
     if label.tags:
@@ -205,7 +205,7 @@ def _draw_accuracy(run: RunProgress) -> None:
             lambda dark: accuracy_chart(rows, dark=dark),
             f"accuracy_{run.run_id}",
             "Accuracy by format",
-            f"{model_name(run.doctor)} on {cases_of(run)}, n = {cases:,} cases, 95 % "
+            f"{model_name(run.doctor)} on {case_set_name(run)}, n = {cases:,} cases, 95 % "
             f"intervals{choices_by(rows)}; run {run.run_id}.",
         )
     if reasons := sum((Counter(row.excluded) for row in rows), Counter[str]()):
