@@ -272,6 +272,7 @@ PatientPart = Literal["rates", "hits", "sample", "experts", "judge"]
     "patients",
     "run",
     "models",
+    "source",
     "cases",
     "datasets",
     "specialties",
