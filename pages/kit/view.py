@@ -243,9 +243,14 @@ def _ask_source(offers: Mapping[str, Offer], base: Selection, row: FilterRow) ->
         return ()
     default: list[Origin] = ["mine"] if "mine" in available else []
     choices = st.session_state.setdefault(_CHOSEN, {})
-    if "source" not in st.session_state and "source" not in st.query_params:
+    here = st.session_state.get("_page")
+    if "source" not in st.query_params and (choices.get("source_page") != here or "source" not in st.session_state):
         remembered = [origin for origin in choices.get("source", default) if origin in available]
-        st.session_state["source"] = _linked_source(offered_by) or remembered
+        start = _linked_source(offered_by) or remembered
+        st.session_state["source"] = start
+        if start != default:  # the control is in a closed popover, so that the browser does not put it into the URL
+            st.query_params["source"] = [SOURCE[origin] for origin in start]
+    choices["source_page"] = here
     with row.popover(default):
         chosen = choose_several(
             "Source",
