@@ -15,7 +15,8 @@ import streamlit as st
 
 from core.browser import find_browser
 from core.errors import AnamnesisError
-from core.figures.narrow import in_one_column
+from core.figures.legend import with_legend_room
+from core.figures.narrow import WIDE, in_one_column
 from core.figures.picture import COLUMN_MM, WIDTH_MM, no_browser, picture_of, without_links
 from core.figures.report import with_caption
 from core.measures.provenance import differing, side_by_side, side_of
@@ -129,9 +130,10 @@ def draw_figure(
 
 
 def _build(make: Callable[[bool], go.Figure], dark: bool) -> tuple[go.Figure, go.Figure | None]:
-    """Return a figure, and its variant for a narrow window if it has panels next to each other."""
+    """Return a figure, and its variant for a narrow window if that differs; the legend takes no height from either."""
     figure = without_links(make(dark))
-    return figure, in_one_column(figure)
+    narrow = in_one_column(figure)
+    return with_legend_room(figure, WIDE), narrow
 
 
 @cached_query(spinner=False, entries=96)
