@@ -11,7 +11,7 @@ from pages.kit.names import dataset_name
 from pages.kit.page import say_how_to_begin, show
 from pages.kit.section import draw_section
 from pages.kit.stored import conditions
-from pages.kit.view import FilterRow, Part, ask_selection, offered, union
+from pages.kit.view import FilterRow, SelectionPart, ask_selection, offered, union
 
 
 def draw_measures() -> None:
@@ -39,7 +39,7 @@ def _ask_selection(section: Section) -> Selection:
     return ask_selection({"": offer}, *parts, base=Selection(case_sets=sets or None), row=row)
 
 
-_PART: dict[Filter, Part] = {
+_PART: dict[Filter, SelectionPart] = {
     "models": "models",
     "source": "source",
     "formats": "formats",

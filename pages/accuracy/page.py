@@ -7,7 +7,7 @@ import streamlit as st
 
 from core.datasets.published import printed_sets
 from core.events import QUESTION_TYPES
-from core.measures.accuracy import Split, report, report_leaderboard
+from core.measures.accuracy import AccuracySplit, report, report_leaderboard
 from core.measures.base import Result, Section
 from core.measures.extent import on_different_cases
 from core.store.selection import Selection
@@ -20,7 +20,16 @@ from pages.kit.page import draw_sections as draw_tabs
 from pages.kit.page import say_how_to_begin, show
 from pages.kit.section import draw_section
 from pages.kit.stored import extents_on
-from pages.kit.view import FilterRow, Part, Statistics, ask_selection, ask_statistics, is_pooled, narrow, offered
+from pages.kit.view import (
+    FilterRow,
+    SelectionPart,
+    Statistics,
+    ask_selection,
+    ask_statistics,
+    is_pooled,
+    narrow,
+    offered,
+)
 
 FIGURES = Section(
     "Accuracy",
@@ -55,7 +64,7 @@ LEADERBOARD = Section(
     help="Open: published, the authors’ public leaderboard of 2 January 2025, 2,004 cases, without intervals. "
     "Filled, with 95 % intervals: what was tested here.",
 )
-SPLIT: dict[Split | Literal["all"], str] = {
+SPLIT: dict[AccuracySplit | Literal["all"], str] = {
     "all": "All together",
     "specialty": "Specialty",
     "dataset": "Data set",
@@ -76,7 +85,7 @@ def draw_accuracy() -> None:
     offer = offered(published=True, pooled=selection.pooled)[case_set]
     with row.own:
         chosen = choose("Split by", _splits(case_set, offer.datasets), "acc_split", names=SPLIT, shape="segments")
-    split: Split | None = None if chosen == "all" else chosen
+    split: AccuracySplit | None = None if chosen == "all" else chosen
     with row.popover():
         if split == "specialty":
             selection = narrow(selection, offer, "specialties")
@@ -126,7 +135,7 @@ def draw_published() -> None:
     )
 
 
-def _ask(row: FilterRow, *parts: Part) -> tuple[Selection, Statistics]:
+def _ask(row: FilterRow, *parts: SelectionPart) -> tuple[Selection, Statistics]:
     """Ask for the case set, ``parts``, what questions ask for, pooling, and how figures are computed."""
     selection = ask_selection(offered(published=True, pooled=is_pooled()), *parts, "asks_for", "pooled", row=row)
     statistics = ask_statistics(row.popover())
@@ -137,7 +146,7 @@ def _computed(statistics: Statistics) -> dict[str, str]:
     return {"interval": statistics.interval, "correction": statistics.correction}
 
 
-def _splits(case_set: str, datasets: tuple[str, ...]) -> list[Split | Literal["all"]]:
+def _splits(case_set: str, datasets: tuple[str, ...]) -> list[AccuracySplit | Literal["all"]]:
     """Return how the cases of a case set can be split; by data set only if there are several."""
     if case_set in printed_sets():
         return list(SPLIT)
@@ -158,7 +167,7 @@ def _ask_shared(selection: Selection) -> bool:
 
 
 def _draw_what_is_behind(
-    result: Result | None, selection: Selection, split: Split | None, options: dict[str, object]
+    result: Result | None, selection: Selection, split: AccuracySplit | None, options: dict[str, object]
 ) -> None:
     """Draw how to get answers if there are none, then the conditions and cases behind the rows."""
     stored_rows = [row for row in result.figures if not row.source] if result else []

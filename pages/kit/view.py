@@ -25,7 +25,9 @@ from pages.kit.look import ASKS_FOR, FORMAT, QUESTION_TYPE, RULE, plain
 from pages.kit.names import dataset_name, model_name, unique_names
 from pages.kit.stored import conditions, known_case_sets, run_casts
 
-Part = Literal["source", "models", "formats", "questions", "datasets", "specialties", "asks_for", "rule", "pooled"]
+SelectionPart = Literal[
+    "source", "models", "formats", "questions", "datasets", "specialties", "asks_for", "rule", "pooled"
+]
 RULES: tuple[McqRule, ...] = ("usual", "mcq_loose", "mcq_strict")
 INTERVALS: dict[DifferenceInterval, str] = {
     "smoothed": "Smoothed bootstrap",
@@ -46,14 +48,14 @@ _POOL_HELP = (
     "Bars never mix answers that are not comparable: a model whose runs differ in patient, prompts, cap, grader … has "
     "one bar for each. Pooling merges these bars, and their name says so."
 )
-_SHARED_PARTS: dict[Part, tuple[str, Any]] = {
+_SHARED_PARTS: dict[SelectionPart, tuple[str, Any]] = {
     "models": ("Models", None),
     "formats": ("Formats", FORMAT),
     "questions": ("Questions", QUESTION_TYPE),
     "datasets": ("Data sets", dataset_name),
     "specialties": ("Specialties", None),
 }
-"""Part that keeps its choice across pages → label of its control, and names of its values."""
+"""SelectionPart that keeps its choice across pages → label of its control, and names of its values."""
 _EVERYTHING = Selection()
 _CHOSEN = "_chosen"
 _WIDTH = 224
@@ -68,7 +70,7 @@ _DEFAULTS: dict[str, Any] = {
 
 
 @dataclass(frozen=True)
-class Offer:
+class CaseSetOptions:
     """The values by which a case set can be narrowed; models are names of conditions."""
 
     models: tuple[str, ...] = ()
@@ -92,7 +94,7 @@ class Statistics(NamedTuple):
 @cached_query(spinner=False)
 def offered(
     frameworks: Sequence[str] | None = None, *, published: bool = False, pooled: bool = False
-) -> dict[str, Offer]:
+) -> dict[str, CaseSetOptions]:
     """Return case set → the values by which its figures can be narrowed, for some ``frameworks`` or all.
 
     ``published`` adds the models and case sets of published figures.
@@ -118,7 +120,7 @@ def offered(
         }
         arms |= {(row.label["format"], row.label["question_type"]) for row in printed}
         datasets, specialties = groups.get(name, ([], []))
-        offers[name] = Offer(
+        offers[name] = CaseSetOptions(
             tuple(
                 dict.fromkeys(
                     [*(condition.name for condition in case_conditions), *(row.label["model"] for row in printed)]
@@ -134,13 +136,13 @@ def offered(
     return offers
 
 
-def union(offers: Iterable[Offer]) -> Offer:
+def union(offers: Iterable[CaseSetOptions]) -> CaseSetOptions:
     all_offers = list(offers)
 
     def every(part: str) -> tuple[Any, ...]:
         return tuple(dict.fromkeys(value for offer in all_offers for value in getattr(offer, part)))
 
-    return Offer(
+    return CaseSetOptions(
         every("models"),
         tuple(f for f in FORMATS if f in every("formats")),
         tuple(q for q in QUESTION_TYPES if q in every("questions")),
@@ -151,9 +153,9 @@ def union(offers: Iterable[Offer]) -> Offer:
     )
 
 
-def offer_in(table: pd.DataFrame) -> Offer:
+def offer_in(table: pd.DataFrame) -> CaseSetOptions:
     """Return the offer of a table with the columns model, dataset and specialty; models keep their order."""
-    return Offer(
+    return CaseSetOptions(
         tuple(table["model"].astype(str).unique()),
         datasets=tuple(sorted(table["dataset"].dropna().unique())),
         specialties=in_order(table["specialty"].dropna().unique()),
@@ -201,8 +203,8 @@ def _is_set(key: str, default: Any) -> bool:
 
 
 def ask_selection(
-    offers: Mapping[str, Offer],
-    *parts: Part,
+    offers: Mapping[str, CaseSetOptions],
+    *parts: SelectionPart,
     base: Selection = _EVERYTHING,
     inside: bool = False,
     row: FilterRow | None = None,
@@ -235,7 +237,7 @@ def ask_selection(
     return selection
 
 
-def _ask_source(offers: Mapping[str, Offer], base: Selection, row: FilterRow) -> tuple[Origin, ...]:
+def _ask_source(offers: Mapping[str, CaseSetOptions], base: Selection, row: FilterRow) -> tuple[Origin, ...]:
     """Ask who made the runs; empty if all count, or if all were made by the same."""
     offered_by = {origin: _from(offers, (origin,), base) for origin in ORIGINS}
     available: list[Origin] = [origin for origin in ORIGINS if offered_by[origin]]
@@ -265,7 +267,7 @@ def _ask_source(offers: Mapping[str, Offer], base: Selection, row: FilterRow) ->
     return () if len(chosen) in (0, len(available)) else chosen
 
 
-def _linked_source(offered_by: Mapping[Origin, Mapping[str, Offer]]) -> list[Origin]:
+def _linked_source(offered_by: Mapping[Origin, Mapping[str, CaseSetOptions]]) -> list[Origin]:
     """Return the sources of the case set and the models in the URL; empty if the URL names none."""
     case_sets, models = (set(st.query_params.get_all(key)) for key in ("cases", "models"))
     linked: list[Origin] = []
@@ -277,7 +279,9 @@ def _linked_source(offered_by: Mapping[Origin, Mapping[str, Offer]]) -> list[Ori
     return linked
 
 
-def _from(offers: Mapping[str, Offer], source: Collection[Origin], base: Selection) -> dict[str, Offer]:
+def _from(
+    offers: Mapping[str, CaseSetOptions], source: Collection[Origin], base: Selection
+) -> dict[str, CaseSetOptions]:
     """Return the offers with only the models of these sources, without case sets that have none of them."""
     narrowed = {}
     for case_set, offer in offers.items():
@@ -310,7 +314,7 @@ def row_of_controls() -> DeltaGenerator:
     return st.container(horizontal=True, vertical_alignment="bottom", gap="small")
 
 
-def narrow(base: Selection, offer: Offer, *parts: Part) -> Selection:
+def narrow(base: Selection, offer: CaseSetOptions, *parts: SelectionPart) -> Selection:
     """Ask for parts of an offer on the case set of ``base``, and return ``base`` narrowed by the choices."""
     names = names_of(offer.models, _only(base.case_sets))
     values = {_FIELDS.get(part, part): _ask_part(part, offer, names) for part in parts}
@@ -324,8 +328,8 @@ def names_of(models: Iterable[str], case_set: str | None = None) -> dict[str, st
     return dict(sorted(names.items(), key=lambda item: ORIGINS.index(_origin_of(item[0], origins))))
 
 
-_FIELDS: dict[Part, str] = {"models": "conditions", "questions": "question_types", "rule": "mcq_rule"}
-"""Part → field of ``Selection``, if the names differ."""
+_FIELDS: dict[SelectionPart, str] = {"models": "conditions", "questions": "question_types", "rule": "mcq_rule"}
+"""SelectionPart → field of ``Selection``, if the names differ."""
 
 
 def is_pooled() -> bool:
@@ -385,14 +389,14 @@ def in_words(selection: Selection) -> str:
     return "; ".join(filter(None, map(", ".join, parts)))
 
 
-def _ask_case_set(offers: Mapping[str, Offer]) -> str:
+def _ask_case_set(offers: Mapping[str, CaseSetOptions]) -> str:
     if "" in offers:
         return ""
     help_ = "Figures on different cases are never mixed."
     return choose("Cases", list(offers), "cases", names=dataset_name, help=help_, width=_WIDTH)
 
 
-def _ask_part(part: Part, offer: Offer, names: Mapping[str, str]) -> Any:
+def _ask_part(part: SelectionPart, offer: CaseSetOptions, names: Mapping[str, str]) -> Any:
     """Ask for a part and return the choice; empty if it restricts nothing."""
     if part in _SHARED_PARTS:
         label, value_names = _SHARED_PARTS[part]
@@ -414,7 +418,7 @@ def _say_unknown() -> None:
         st.caption(f":material/link_off: The link asks for values that do not exist here: {words}.")
 
 
-def _ask_shared_part(part: Part, label: str, offered: Sequence[str], names: Any) -> tuple[str, ...]:
+def _ask_shared_part(part: SelectionPart, label: str, offered: Sequence[str], names: Any) -> tuple[str, ...]:
     """Ask for a part that keeps its choice across pages, which Streamlit does only for pages visited in succession.
 
     A new control starts with the choice of another page, as far as it is offered here. Values that are not offered here
