@@ -10,8 +10,8 @@ NARROW, WIDE = 330, 480
 
 _HEAD, _AXIS = 34, 64
 """Pixels above a panel for its title, and below it for its labels and axis title."""
-_MORE = 40
-"""Pixels by which a legend must be higher in a narrow window for a figure of its own."""
+_LEAST_PANEL = 220
+"""Pixels below which the legend in a narrow window must not press a panel."""
 
 
 def in_one_column(figure: go.Figure) -> go.Figure | None:
@@ -19,8 +19,10 @@ def in_one_column(figure: go.Figure) -> go.Figure | None:
     titles = {title.text for title in figure.layout.annotations}
     axes = sorted(int(name.removeprefix("xaxis") or 1) for name in figure.layout if name.startswith("xaxis"))
     if len(axes) < 2 or len(axes) != len(titles):  # a grid with empty last places has axes without a title
-        higher = legend_height(figure, NARROW) - legend_height(figure, WIDE)
-        return with_legend_room(go.Figure(figure), NARROW) if higher >= _MORE else None
+        height = figure.layout.height or 450
+        panel = (with_legend_room(go.Figure(figure), WIDE).layout.height or height) - _AXIS
+        pressed = panel - legend_height(figure, NARROW) < min(_LEAST_PANEL, height - _AXIS)
+        return with_legend_room(go.Figure(figure), NARROW) if pressed else None
     narrow, many = go.Figure(figure), len(axes)
     downs = {tuple(figure.layout["yaxis" if n == 1 else f"yaxis{n}"].domain) for n in axes}
     panel = (figure.layout.height - _AXIS * (len(downs) - 1)) / len(downs) - _AXIS
