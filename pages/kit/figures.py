@@ -25,7 +25,7 @@ from core.store.selection import Selection
 from pages.kit.cached import cached_query
 from pages.kit.controls import choose
 from pages.kit.look import plain
-from pages.kit.names import dataset_name, model_name
+from pages.kit.names import case_set_name, model_name
 from pages.kit.notes import basis, warnings_shown
 from pages.kit.stored import run_casts
 from pages.kit.view import names_on
@@ -253,8 +253,8 @@ def draw_setting_differences(names: Mapping[str, str], conditions: Sequence[Cond
 
 def _part_in_words(condition: Condition, part: ConditionPart) -> str:
     words = condition.parts.get(part, "")
-    if part == "data_set":
-        return dataset_name(words)
+    if part in ("data_set", "case_set"):
+        return case_set_name(words)
     if part.endswith("served"):
         return words.partition("served as ")[2]
     head = next((head for head in _PREFIXES if words.startswith(f"{head} ")), "")
