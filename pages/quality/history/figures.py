@@ -42,7 +42,10 @@ def draw_overview(selection: Selection) -> None:
     """Draw the table of doctors, and information uncovered against accuracy."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
         published = ask_published()
-        bounds = st.toggle("Intervals", key="history_bounds", bind="query-params", help="95 %, by resampling cases.")
+        # figures of a sample are never without their intervals
+        bounds = selection.sample is not None or st.toggle(
+            "Intervals", key="history_bounds", bind="query-params", help="95 %, by resampling cases."
+        )
     options = {**FIGURES.options, "published": published}
     result = section_result(FIGURES, selection, options)
     draw_notes(result.notes, FIGURES.metric.page)
