@@ -23,7 +23,7 @@ from core.jobs.background import Job
 from core.jobs.reproducing import finished_tables, reproducing
 from core.measures.base import Result, Row
 from core.measures.counterparts import COUNTERPARTS, PUBLICATIONS, counterparts
-from core.measures.reproduce.release import PAPER, STATUSES, Cell, Reproduction, count
+from core.measures.reproduce.release import PAPER, STATUSES, PrintedNumber, Reproduction, count
 from core.measures.reproduce.remarks import NO_RELEASE, read_reproduction
 from core.store.database import Store
 from core.store.queries.releases import release_digest
@@ -129,7 +129,7 @@ def overview(result: Reproduction) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def cells_table(cells: Sequence[Cell]) -> pd.DataFrame:
+def cells_table(cells: Sequence[PrintedNumber]) -> pd.DataFrame:
     """Return cells as a table with heads in words, without empty columns."""
     table = pd.DataFrame(
         {

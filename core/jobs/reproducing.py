@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from core.callbacks import Progress
+from core.callbacks import ProgressCallback
 from core.jobs.background import Job, begin, job_at
 from core.jobs.progress import Stop
 from core.measures.reproduce.release import Reproduction
@@ -18,7 +18,7 @@ def reproducing(store: Store, digest: str, *, again: bool = False) -> Job[Reprod
     """Return the job that recomputes the tables of the release with this digest, started if necessary or ``again``."""
     key = ("reproduction", store.path, digest)
 
-    def do(tell: Progress, stop: Stop) -> Reproduction:
+    def do(tell: ProgressCallback, stop: Stop) -> Reproduction:
         _finished_tables.pop(store.path, None)
         return reproduce(store, tell, lambda tables: _finished_tables.update({store.path: tables}))
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from core.callbacks import Progress
+from core.callbacks import ProgressCallback
 from core.errors import UsageError
 
 Floats = NDArray[np.float64]
@@ -45,7 +45,7 @@ class Resamples(NamedTuple):
 
 
 def paper_p_values(
-    tests: Sequence[tuple[ArrayLike, ArrayLike]], progress: Progress = lambda done, planned: None
+    tests: Sequence[tuple[ArrayLike, ArrayLike]], progress: ProgressCallback = lambda done, planned: None
 ) -> list[float]:
     """Return the published two-sided p-value, rounded to 4 decimals, of each pair of arms on the same cases.
 

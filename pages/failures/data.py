@@ -52,7 +52,7 @@ _COLUMNS = [
 
 
 @dataclass(frozen=True)
-class Attribution:
+class AttributedAnswers:
     """The selected wrong answers with their causes, and the effect of causes on accuracy."""
 
     answers: pd.DataFrame
@@ -141,7 +141,7 @@ def _whole(selection: Selection) -> Selection:
 
 
 @cached_query(entries=12)
-def causes(extract: Causes, selection: Selection) -> Attribution:
+def causes(extract: Causes, selection: Selection) -> AttributedAnswers:
     """Return the causes of the selected wrong answers, from a finished attribution."""
     answers = extract.read(_COLUMNS, within=selection)
     shares = cause_shares(answers)
@@ -151,7 +151,7 @@ def causes(extract: Causes, selection: Selection) -> Attribution:
     scores = read(read_scores, selection, selection.mcq_rule)
     notes = [*sample_notes(read, selection), *notes]
     result = Result("Causes", tuple(shares), notes_on(basis(selection), models, more=notes))
-    return Attribution(answers, result, tuple(patient_effects(answers, scores)))
+    return AttributedAnswers(answers, result, tuple(patient_effects(answers, scores)))
 
 
 def answers_behind(extract: Causes, selection: Selection, model: str, cause: Cause) -> pd.DataFrame:

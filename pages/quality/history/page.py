@@ -15,7 +15,7 @@ from pages.kit.cached import ask, cached_query, read
 from pages.kit.page import draw_sections as draw_tabs
 from pages.kit.page import say_how_to_begin
 from pages.kit.samples import measured
-from pages.kit.view import Offer, ask_selection, offer_in
+from pages.kit.view import CaseSetOptions, ask_selection, offer_in
 from pages.quality.history.cases import draw_cases
 from pages.quality.history.figures import ask_published, draw_comparison, draw_course, draw_overview, draw_patients
 from pages.quality.history.tables import draw_doctors
@@ -24,7 +24,7 @@ from pages.quality.history.tables import draw_doctors
 class StoredHistories(NamedTuple):
     """Case set → filters, most conversations first; ``lost`` conversations have no stored case to measure against."""
 
-    offers: dict[str, Offer]
+    offers: dict[str, CaseSetOptions]
     lost: int
 
 
