@@ -45,6 +45,8 @@ _HEADS = ("Match", "Misprint", "Differ", "Not attempted")
 _QUANTITY = {
     "mean": "Mean", "ci_low": "Lower bound", "ci_high": "Upper bound", "p_value": "p", "p_adjusted": "Adjusted p"
 }  # fmt: skip
+_PUBLISHED_AND_OWN = "Published and own"
+"""Title of the second tab."""
 _WAIT_S = 1.0
 """Seconds to wait for the computation before its progress is drawn."""
 _ICON = {"misprint": ":material/edit_note:", "unclear": ":material/help:", "note": ":material/info:"}
@@ -62,7 +64,7 @@ def draw_cells() -> None:
         st.info(plain(NO_RELEASE), icon=":material/upload_file:")
         st.markdown(
             "The authors' release is in their public repository. With it, this page compares each printed number with "
-            "the recomputed one, and lists the misprints with their evidence."
+            "the recomputed one, and lists misprints with their evidence."
         )
         return
     if (stored := _stored()) is not None:
@@ -112,10 +114,10 @@ def _draw_tables(result: Reproduction) -> None:
     if cells:
         draw_table(cells_table(cells), f"{RELEASED.name}_table_{number}")
     else:
-        st.caption("No cell of this table has such a result; add “not attempted” to see why.")
+        st.caption("No cell of this table has these results. Add “not attempted” to see why.")
     _draw_remarks(result, number)
     if any(remark.kind != "note" for remark in result.remarks):
-        st.subheader("What is wrong or unclear in print", anchor=False)
+        st.subheader("Misprints and unclear points", anchor=False)
         _draw_remarks(result)
 
 
@@ -176,7 +178,7 @@ def draw_counterparts() -> None:
     )
     dataset: HistorySet = "medqa"
     if publication == "history":
-        dataset = choose("Printed of", _SETS, "reproduce_printed", names=HISTORY_SETS, where=set_column)
+        dataset = choose("Data set", _SETS, "reproduce_printed", names=HISTORY_SETS, where=set_column)
     offers = offered()
     selection = ask_selection(offers, "models", "datasets", "specialties") if offers else Selection()
     if publication == "history":
@@ -237,10 +239,17 @@ def counterparts_chart(rows: Sequence[Row], names: Mapping[str, str], dark: bool
     return dots(marks, _SERIES, _COLOURS, axis, places=places, panels=panels, legend=True, dark=dark)
 
 
+def draw_reproduce() -> None:
+    # older URLs have this value
+    if st.query_params.get("reproduce_tab") == "Beside ours":
+        st.session_state["reproduce_tab"] = _PUBLISHED_AND_OWN
+    draw_sections({"Cell by cell": draw_cells, _PUBLISHED_AND_OWN: draw_counterparts}, "reproduce_tab")
+
+
 if __name__ == "__main__":
     show(
         "Reproduce",
-        lambda: draw_sections({"Cell by cell": draw_cells, "Beside ours": draw_counterparts}, "reproduce_tab"),
-        f"Every table of {RELEASED.title} ({RELEASED.publication.source}), recomputed cell by cell from the authors' "
-        "released answers by the paper's rules; and published figures next to those of this database.",
+        draw_reproduce,
+        f"The tables of {RELEASED.title} ({RELEASED.publication.source}), recomputed by the paper's rules from the "
+        "authors' released answers; and published figures next to those of this database.",
     )

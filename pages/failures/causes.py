@@ -85,7 +85,7 @@ def draw_extract(
     if work.running:
         st.fragment(draw_work, run_every=0.5)(work, doing, starting, key, of, figures=False)
     elif work.result is None:
-        st.info(plain(work.error or "It was stopped before the end."), icon=":material/pause:")
+        st.info(plain(work.error or "Stopped before the end."), icon=":material/pause:")
         st.button(label, key=f"{key}_again", on_click=in_callback(begin), args=args, kwargs={"again": True})
     return not work.running and work.result is not None
 
@@ -146,10 +146,10 @@ def draw_causes(selection: Selection) -> None:
     after = attributed.answers[attributed.answers["counted"] & attributed.answers["format"].isin(AFTER_TALK)]
     if not after.empty:
         _draw_judging(after, judge)
-    with st.expander("The rules", icon=":material/rule:"):
+    with st.expander("Rules for causes", icon=":material/rule:"):
         st.markdown(_RULES)
     draw_conditions_behind({row["model"] for row in attributed.shares.figures}, selection, "these models")
-    with behind("The answers behind a cause", "Choose a row to see why, and where to look."):
+    with behind("Wrong answers by cause", "Choose a row to read the answer and its cause."):
         draw_answers(
             attributed.answers,
             names_on(selection),
@@ -188,11 +188,9 @@ def _draw_judging(after: pd.DataFrame, judge: Judge | None) -> None:
     unjudged = int((after["cause"] == "not_judged").sum())
     with st.container(border=True, gap="small"):
         if judge is None or not judged:
-            heading = f"**Not judged: what became of the facts** in these {len(trials):,} conversations."
+            heading = f"**No model has judged these {len(trials):,} conversations.**"
         else:
-            heading = (
-                f"**The facts: judged by {judge_words(judge)}** in {judged:,} of {len(trials):,} conversations here."
-            )
+            heading = f"**Judged by {judge_words(judge)}:** {judged:,} of these {len(trials):,} conversations."
         if unjudged:
             heading += f" {unjudged:,} wrong answers are *not judged*."
         st.markdown(heading)

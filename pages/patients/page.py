@@ -104,7 +104,7 @@ def ask_patients(available: PatientOffer) -> PatientView:
         "patients_kinds",
         names=lambda kind: ABOUT[kind].name,
         on_change=first_page,
-        help="How many hits of a sample were right. The rules are under **Rules**.\n\n"
+        help="The share of right hits in a sample; the rules are under **Rules**.\n\n"
         + "\n".join(f"- {about.name}: {about.read_in_words}" for about in ABOUT.values()),
     )
     selection = Selection(**{part: values for part, values in chosen.items() if values})  # type: ignore[arg-type]
@@ -138,9 +138,7 @@ def draw_hits(view: PatientView) -> None:
         page = 1
         total, page_hits = page_of(view.selection, view.kinds, words, 0)
     if not page_hits:
-        st.info(
-            "No hit matches: remove a filter, or mark the remaining conversations.", icon=":material/filter_alt_off:"
-        )
+        st.info("No hit matches. Remove a filter.", icon=":material/filter_alt_off:")
         return
     pages = -(-total // _PAGE)
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):

@@ -80,7 +80,7 @@ def remarks(release: ReleaseScores, recomputed: Recomputed, overlooked: Overlook
         f"{overlooked.answers:,} answers on {overlooked.cases:,} cases contain the right choice and count as wrong: "
         "the case file has a space before or after that choice, and the paper's rule searches for the space too."
     )
-    title = "The free responses of tables 22 and 23 come from a part of the cases that is not named"
+    title = "Free responses on a part of the cases that the paper does not name"
     result = [
         *_wrong_intervals(release),
         *_copied(recomputed),
@@ -114,7 +114,7 @@ def _wrong_intervals(release: ReleaseScores) -> list[ReleaseRemark]:
                 f"For example {wrong[0].model} {wrong[0].format}: {interval_misprint(wrong[0])}.",
                 *sentences,
             )
-            result.append(ReleaseRemark(table, "misprint", f"Table {table} has another table's intervals", evidence))
+            result.append(ReleaseRemark(table, "misprint", "Intervals of another table", evidence))
     return result
 
 
@@ -137,7 +137,7 @@ def _copied(recomputed: Recomputed) -> list[ReleaseRemark]:
             for t in differing
         ),
     )
-    return [ReleaseRemark(COPIED_TABLE, "misprint", f"Table {COPIED_TABLE} repeats table {SOURCE_TABLE}", evidence)]
+    return [ReleaseRemark(COPIED_TABLE, "misprint", f"A copy of table {SOURCE_TABLE}", evidence)]
 
 
 def _sizes(figures: list[AccuracyFigure], release: ReleaseScores) -> list[str]:

@@ -1,13 +1,10 @@
 """The cases of one doctor, and the measures and items of a chosen conversation."""
 
-from collections.abc import Sequence
-
 import pandas as pd
 import streamlit as st
 
 from core.asking.scene import Turn
-from core.case import Case
-from core.events import Event, Utterance
+from core.events import Utterance
 from core.frameworks.consultation.measures.history_taking import (
     LENGTHS,
     Measures,
@@ -92,7 +89,8 @@ def _draw_conversation(trial_id: str, mcq_rule: McqRule) -> None:
     if verdict:
         st.markdown(f"Answer: {badge(verdict)}")
     items = stored_items(Store(), stored.case) or items_by_rule(stored.case)
-    measures = _measures_of(stored.case, items, stored.events)
+    messages = [Turn(event.role, event.text) for event in stored.events if isinstance(event, Utterance)]
+    measures = measure(messages, yardstick(information_of(stored.case), items.items))
     with st.container(border=True, horizontal=True):
         for name in _METRICS:
             value = getattr(measures, name)
@@ -109,11 +107,6 @@ def _draw_conversation(trial_id: str, mcq_rule: McqRule) -> None:
     if ledger.open:
         with ledger:
             draw_facts_ledger(stored.case, stored.events, "history_facts")
-
-
-def _measures_of(case: Case, items: ItemSet, events: Sequence[Event]) -> Measures:
-    messages = [Turn(event.role, event.text) for event in events if isinstance(event, Utterance)]
-    return measure(messages, yardstick(information_of(case), items.items))
 
 
 def _draw_items(items: ItemSet, measures: Measures) -> None:
