@@ -137,7 +137,7 @@ def read_basis(read: Callable[..., Any], selection: Selection) -> Basis:
     ``read`` calls a query of the store with its arguments, such as ``MetricRequest.read``. Traits are read for whole
     data sets, so that a cache can answer for any part of a data set.
     """
-    conditions_, stored = read(_read_conditions, selection)
+    conditions_, stored = read(_read_conditions, replace(selection, sample=None))  # a sample has the same conditions
     data_sets = {extent.data_set for extent in stored if extent.cases}
     return Basis(conditions_, stored, read(_read_traits, tuple(sorted(data_sets))))
 

@@ -26,6 +26,8 @@ ORDER: tuple[Cause, ...] = (
 """Order of the stacked causes; the provider’s failures are excluded."""
 ANSWER = "failures_answer"
 """URL parameter of the chosen answer."""
+_FEW = 7
+"""Up to this number of answers, the table has no empty rows."""
 _MAX_CHARS = 400
 """Characters shown of an answer."""
 
@@ -65,7 +67,7 @@ def draw_answers(
         answers_table(listed, names),
         "wrong_answers",
         on_row=choose_answer,
-        height=290,
+        height=290 if len(listed) > _FEW else "content",
         alt="Wrong answers with their causes" if read_behind else "Wrong answers",
     )
     if (chosen := st.query_params.get(ANSWER, "")) in places:
