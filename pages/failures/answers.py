@@ -8,7 +8,7 @@ import streamlit as st
 from core.events import Started
 from core.measures.attribution import Cause
 from pages.kit.case.why import CAUSE, cause_words, draw_messages
-from pages.kit.cases import draw_ways_on, forget
+from pages.kit.cases import clear_parameters, draw_ways_on
 from pages.kit.controls import choose
 from pages.kit.look import VERDICT, arm, badge, plain
 from pages.kit.stored import events_of, stored_case
@@ -73,7 +73,7 @@ def draw_answers(
     if (chosen := st.query_params.get(ANSWER, "")) in places:
         _draw_answer(listed.iloc[places.index(chosen)], names[model])
     elif read_behind is not None:
-        forget(ANSWER)
+        clear_parameters(ANSWER)
 
 
 def answers_table(listed: pd.DataFrame, names: Mapping[str, str]) -> pd.DataFrame:

@@ -28,7 +28,7 @@ from pages.failures.data import (
 )
 from pages.kit.case.facts import ask_judge, draw_form, judge_words, people_words
 from pages.kit.case.why import CAUSE
-from pages.kit.cases import behind, forget, open_behind
+from pages.kit.cases import behind, clear_parameters, open_behind
 from pages.kit.controls import choose
 from pages.kit.figures import draw_conditions_behind
 from pages.kit.jobs import draw_work
@@ -130,7 +130,7 @@ def draw_causes(selection: Selection) -> None:
 
     def list_answers(row: Row) -> None:
         st.session_state["failures_model"], st.session_state["failures_cause"] = row["model"], row["cause"]
-        forget(ANSWER)
+        clear_parameters(ANSWER)
         open_behind()
 
     scope = f"{in_words(selection)}. {_GROUP[group]}."

@@ -16,7 +16,7 @@ from pages.kit.page import draw_sections as draw_tabs
 from pages.kit.page import say_how_to_begin
 from pages.kit.samples import measured
 from pages.kit.view import CaseSetOptions, ask_selection, offer_in
-from pages.quality.history.cases import draw_cases
+from pages.quality.history.cases import draw_case_conversations
 from pages.quality.history.figures import ask_published, draw_comparison, draw_course, draw_overview, draw_patients
 from pages.quality.history.tables import draw_doctors
 
@@ -43,7 +43,7 @@ _TABS = {
     "Course of the dialogue": draw_course,
     "Comparison": draw_comparison,
     "The patient": draw_patients,
-    "Cases": draw_cases,
+    "Cases": draw_case_conversations,
 }
 
 
