@@ -114,7 +114,7 @@ def test_a_run_reports_its_verdicts_and_exclusions(outputs: dict[str, str]) -> N
     assert lines[1] == "Verdicts: 18 correct, 6 incorrect, 4 provider_error."
     assert lines[2] == f"See: python -m core report accuracy --run {outputs['id']}"
     *progress, warning = outputs["progress"].splitlines()
-    assert progress[-1] == f"{outputs['id']}: 10 of 10 trials"
+    assert progress[-1] == f"{outputs['id']}: 10 of 10 trials; 20 calls"
     assert warning.startswith("4 answers are excluded because a provider failed, most often: The model openai/doctor ")
     assert "HTTP 400 (too old)" in warning
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from core.asking.memory import JournaledReplies
 from core.datasets.library import library
 from core.datasets.select import choices_of
 from core.frameworks.base import Campaign
@@ -140,10 +141,11 @@ def test_an_interrupted_run_says_how_to_resume_it(db: Path, slow_provider: FakeP
     ended = finish(child, 60)
     assert time.monotonic() - stopped_at < 30
     stored_trials = raw_trials(run_id)
+    replies = JournaledReplies.of(journal_path(run_id)).replies
     assert ended.returncode == 1
     assert ended.stderr.splitlines()[-1] == (
-        f"It was interrupted. {len(stored_trials)} of 60 trials are stored; "
-        f"continue with: python -m core resume {run_id}"
+        f"It was interrupted. {replies} replies and {len(stored_trials)} of 60 trials are stored, and resuming "
+        f"pays for none of them again; continue with: python -m core resume {run_id}"
     )
     assert "Traceback" not in ended.stderr
     assert 6 <= len(stored_trials) < 40
@@ -195,5 +197,8 @@ def test_a_run_in_a_child_process_outlives_its_starter_and_stops_on_request(
         os.waitpid(-1, os.WNOHANG)
     done = len(raw_trials(run_id))
     assert 0 < done < 60
-    words = f"It was asked to stop. {done} of 60 trials are stored; continue with: python -m core resume {run_id}"
-    assert last_words(run_id) == words
+    replies = JournaledReplies.of(journal_path(run_id)).replies
+    assert last_words(run_id) == (
+        f"It was asked to stop. {replies} replies and {done} of 60 trials are stored, and resuming pays "
+        f"for none of them again; continue with: python -m core resume {run_id}"
+    )

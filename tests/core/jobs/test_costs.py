@@ -91,7 +91,7 @@ def test_the_forecast_follows_doctors_that_ask_less(
     progress_at_end = go(header, concurrency=2, on_progress=look).progress
     match = re.fullmatch(
         r"By what the first (\d+) of 8 took: about ([\d,]+) calls, ([\d,]+) tokens, \$0.00 in all; "
-        r"at first thought ([\d,]+) calls, ([\d,]+) tokens, \$0.00\.",
+        r"estimated before the start: ([\d,]+) calls, ([\d,]+) tokens, \$0.00\.",
         forecasts[0],
     )
     assert match is not None

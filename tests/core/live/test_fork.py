@@ -1,4 +1,4 @@
-"""Branches of conversations: kept messages, requests, storing, and what cannot be forked."""
+"""Branches of conversations: what they keep, what goes over the wire, what is stored, and what cannot be forked."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def started(session: Session) -> Started:
 
 @pytest.fixture(scope="module")
 def recorded(case: Case, tmp_path_factory: pytest.TempPathFactory) -> tuple[Session, Path]:
-    """A stored conversation, and the folder with its database."""
+    """A finished conversation, and the folder with its database."""
     folder = tmp_path_factory.mktemp("recorded")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ANAMNESIS_DB", str(folder / "anamnesis.duckdb"))
@@ -79,13 +79,13 @@ def recorded(case: Case, tmp_path_factory: pytest.TempPathFactory) -> tuple[Sess
 
 @pytest.fixture
 def parent(recorded: tuple[Session, Path], tmp_path: Path) -> Session:
-    """A stored conversation, in a copy of its database."""
+    """A stored conversation in the test's own database."""
     session, folder = recorded
     shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
     return session
 
 
-def test_a_branch_keeps_earlier_messages_and_is_a_separate_run(parent: Session) -> None:
+def test_a_branch_keeps_what_came_before_says_the_other_words_and_is_a_run_of_its_own(parent: Session) -> None:
     branch = fork(parent.key, 3, OTHER_REPLY)
     assert branch.dialogue[:3] == parent.dialogue[:3]
     assert (branch.dialogue[3].role, branch.dialogue[3].text) == ("patient", OTHER_REPLY)
@@ -93,20 +93,20 @@ def test_a_branch_keeps_earlier_messages_and_is_a_separate_run(parent: Session) 
     noted = started(branch).parent
     assert noted is not None
     assert (noted.trial_id, noted.turn, noted.changes) == (parent.key, 3, ("message 4 edited",))
-    answered_arms = [(e.format, e.question_type) for e in branch.snapshot() if isinstance(e, Answered)]
-    assert sorted(answered_arms) == sorted(FORK_ARMS)
-    # it is stored as a separate run, and its parent does not change
+    arms = [(e.format, e.question_type) for e in branch.snapshot() if isinstance(e, Answered)]
+    assert sorted(arms) == sorted(FORK_ARMS)
+    # it is stored as a run of its own, and its parent stays as it was
     loaded, before = load_trial(branch.key), load_trial(parent.key)
     assert loaded is not None
     assert loaded[1] == branch.snapshot()
     assert before is not None
     assert before[1] == parent.snapshot()
     with Store().read() as cursor:
-        by_source = {run.source: (run.done, run.state) for run in runs(cursor)}
-    assert by_source == {"fork": (1, "complete"), "live": (1, "complete")}
+        stored = {run.source: (run.done, run.state) for run in runs(cursor)}
+    assert stored == {"fork": (1, "complete"), "live": (1, "complete")}
 
 
-def test_a_killed_branch_is_resumed_as_a_branch(parent: Session) -> None:
+def test_a_branch_that_was_killed_is_resumed_as_the_branch_it_is(parent: Session) -> None:
     branch = fork(parent.key, 3, OTHER_REPLY, seed=7)
     header = branch.meta["header"]
     assert isinstance(header, RunHeader)
@@ -121,7 +121,7 @@ def test_a_killed_branch_is_resumed_as_a_branch(parent: Session) -> None:
     assert tuple(e.text for e in events if isinstance(e, Utterance)) == tuple(turn.text for turn in branch.dialogue)
 
 
-def test_the_reference_cast_repeats_an_unchanged_conversation(parent: Session) -> None:
+def test_run_on_with_the_same_words_the_reference_cast_says_the_same_again(parent: Session) -> None:
     again = fork(parent.key, 3, f"  {parent.dialogue[3].text}\n")
     assert again.dialogue == parent.dialogue
     noted = started(again).parent
@@ -142,14 +142,14 @@ def test_a_message_that_ends_the_conversation_ends_it_at_once(parent: Session) -
     assert (ended.reason, ended.doctor_turns) == ("final_diagnosis", 1)
 
 
-def test_a_branch_at_the_last_message_only_repeats_the_questions(parent: Session) -> None:
+def test_at_the_last_message_only_the_questions_are_asked_again(parent: Session) -> None:
     branch = fork(parent.key, len(parent.dialogue) - 1, arms=(("vignette", "frq"),))
     assert branch.dialogue == parent.dialogue
     (answer,) = [event for event in branch.snapshot() if isinstance(event, Answered)]
     assert answer.format == "vignette"
 
 
-def test_a_branch_of_a_branch_lists_its_own_changes(parent: Session) -> None:
+def test_a_branch_of_a_branch_tells_what_it_changed_itself(parent: Session) -> None:
     address = "http://me:secret@127.0.0.1:9/v1?key=secret"
     first = fork(parent.key, 3, OTHER_REPLY, settings=CraftMdSettings(max_messages=24, base_url=address))
     second = fork(first.key, 5, "No, it does not.", settings=CraftMdSettings(max_messages=20), seed=7)
@@ -160,7 +160,7 @@ def test_a_branch_of_a_branch_lists_its_own_changes(parent: Session) -> None:
         "message 4 edited",
         "cap of messages 24 instead of 30",
         "server address http://127.0.0.1:9/v1 instead of none",
-    }, "a server is named without its password"
+    }, "the address has no password"
     assert noted[1] is not None
     assert noted[1].trial_id == first.key
     assert set(noted[1].changes) == {
@@ -172,7 +172,7 @@ def test_a_branch_of_a_branch_lists_its_own_changes(parent: Session) -> None:
     assert started(second).seed == 7
 
 
-def test_a_changed_persona_is_described(parent: Session) -> None:
+def test_a_persona_that_the_patient_is_given_is_told_in_words(parent: Session) -> None:
     names = CastNames("reference/bayes", "openai/mine", "reference/names", "reference/quotes")
     with running(lambda body: "It hurts.") as provider:
         settings = CraftMdSettings(persona="anxious,A", base_url=provider.base_url)
@@ -182,7 +182,7 @@ def test_a_changed_persona_is_described(parent: Session) -> None:
     assert "persona anxious, basic language (A) instead of plain" in noted.changes
 
 
-def test_a_model_continues_from_the_kept_messages(parent: Session) -> None:
+def test_a_model_goes_on_from_exactly_what_was_said(parent: Session) -> None:
     with running(lambda body: "Final Diagnosis: Gout") as provider:
         settings = CraftMdSettings(base_url=provider.base_url)
         branch = fork(parent.key, 3, OTHER_REPLY, names=beside_rules("openai/mine"), settings=settings)
@@ -204,7 +204,7 @@ def test_a_model_continues_from_the_kept_messages(parent: Session) -> None:
     ]
 
 
-def test_a_running_consultation_can_be_forked_and_continues(case: Case) -> None:
+def test_a_running_consultation_is_forked_and_goes_on_untouched(case: Case) -> None:
     session = consult(case, CastNames("reference/bayes", "human"))
     deadline = time.monotonic() + 60
     session.say("patient", "My chest hurts.")
@@ -226,15 +226,15 @@ def test_a_running_consultation_can_be_forked_and_continues(case: Case) -> None:
     assert [turn.text for turn in session.dialogue[1:2]] == ["My chest hurts."]
 
 
-def test_a_replay_cannot_be_forked(parent: Session, case: Case) -> None:
+def test_a_replay_is_not_what_is_forked(parent: Session, case: Case) -> None:
     again = start_replay(case, parent.snapshot(), parent.key)
     again.stop()
     again.join(30)
-    with pytest.raises(UsageError, match="fork the stored one"):
+    with pytest.raises(UsageError, match="fork the stored consultation"):
         running_origin(again)
 
 
-def test_a_deleted_branch_is_not_resumed_as_an_unfinished_campaign(parent: Session, case: Case) -> None:
+def test_a_deleted_branch_is_not_taken_up_as_an_unfinished_campaign(parent: Session, case: Case) -> None:
     branch = fork(parent.key, 3)
     assert branch.dialogue == parent.dialogue
     delete_branch(branch.key)
@@ -245,30 +245,28 @@ def test_a_deleted_branch_is_not_resumed_as_an_unfinished_campaign(parent: Sessi
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("changes", "says"),
     [
         ({"turn": 99}, "choose one from 0 to"),
         ({"turn": -1}, "choose one from 0 to"),
         ({"text": " \n "}, "edited message is empty"),
         ({"arms": ()}, "choose at least one question"),
         ({"arms": (("multi_turn", "mcq_many"),)}, "many choices"),
-        ({"names": CastNames("unknown/model")}, "unknown/model"),
+        ({"names": CastNames("nobody/knows")}, "nobody/knows"),
         ({"names": CastNames("openai/gpt-4o")}, "OPENAI_API_KEY"),
         ({"prompts": "no-such-pack"}, "no prompt pack"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else None,
 )
-def test_impossible_branches_are_refused_with_a_sentence(
-    parent: Session, changes: dict[str, Any], message: str
-) -> None:
+def test_what_cannot_be_run_is_said_in_a_sentence(parent: Session, changes: dict[str, Any], says: str) -> None:
     plan, origin = replace(ForkPlan(3, OTHER_REPLY), **changes), stored_origin(parent.key)
-    with pytest.raises(UsageError, match=message):
+    with pytest.raises(UsageError, match=says):
         start_fork(plan, origin)
     with Store().read() as cursor:
         assert [run.source for run in runs(cursor)] == ["live"]
 
 
-def test_an_unknown_conversation_cannot_be_forked() -> None:
+def test_what_is_not_stored_cannot_be_forked() -> None:
     with pytest.raises(UsageError, match="no stored conversation"):
         stored_origin("0" * 20)
 
@@ -309,5 +307,5 @@ def test_a_trial_without_a_conversation_has_nothing_to_fork() -> None:
     silent = [event for event in a_trial().events if not isinstance(event, Utterance)]
     write_journal(store.journals, "run", a_header(cases=[a_case()]), a_trial(silent))
     fold(store)
-    with pytest.raises(UsageError, match="holds no message"):
+    with pytest.raises(UsageError, match="has no message"):
         fork("run/1/0", 0)

@@ -1,4 +1,4 @@
-"""AutoMedic live: from start to the stored trial and back, side by side, with humans and forks."""
+"""AutoMedic watched: from start to the stored trial and back, in step with another, with people and forks."""
 
 from __future__ import annotations
 
@@ -85,16 +85,16 @@ def test_a_step_also_holds_after_the_rating() -> None:
     session.join(10)
 
 
-def test_two_doctors_keep_step_until_the_shorter_conversation_ends(case: Case) -> None:
-    first = begin(case, turns=2)
-    second = begin(case, partner=first)
-    first.join(60)
-    second.join(60)
-    assert [first.error, second.error] == [None, None]
-    ends = [next(e for e in session.snapshot() if isinstance(e, Ended)) for session in (first, second)]
+def test_two_doctors_keep_step_and_the_shorter_one_does_not_hold_the_other(case: Case) -> None:
+    left = begin(case, turns=2)
+    right = begin(case, partner=left)
+    left.join(60)
+    right.join(60)
+    assert [left.error, right.error] == [None, None]
+    ends = [next(e for e in session.snapshot() if isinstance(e, Ended)) for session in (left, right)]
     assert [end.reason for end in ends] == ["turn_cap", "end_tag"]
-    assert first.messages == 4
-    assert second.messages > 4
+    assert left.messages == 4
+    assert right.messages > 4
 
 
 @pytest.mark.parametrize("seat", ["doctor", "patient", "staff"])
@@ -114,15 +114,15 @@ def test_the_grader_is_no_seat_for_a_human(case: Case) -> None:
         begin(case, grader="human")
 
 
-def test_a_fork_keeps_earlier_messages_and_continues_with_patient_and_staff(case: Case) -> None:
+def test_a_fork_keeps_the_messages_before_it_and_goes_on_with_patient_and_staff(case: Case) -> None:
     session = begin(case)
     session.join(60)
-    messages = session.dialogue
+    dialogue = session.dialogue
     branch = start_fork(ForkPlan(1, "My chest has hurt since Monday."), stored_origin(session.key))
     branch.speed = 1000.0
     branch.join(60)
     assert branch.error is None
-    assert branch.dialogue[0] == messages[0]
+    assert branch.dialogue[0] == dialogue[0]
     assert branch.dialogue[1].text == "My chest has hurt since Monday."
     assert {turn.role for turn in branch.dialogue} == {"doctor", "patient", "staff"}
     (end,) = [event for event in branch.snapshot() if isinstance(event, Ended)]

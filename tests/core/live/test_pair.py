@@ -24,7 +24,7 @@ TERSE = "You say as little as you can"
 
 
 class Talker:
-    """A stream of ``most`` messages at a pace, which records its lead over the partner at each."""
+    """A stream of messages at its own pace, which records the partner's number of messages at each."""
 
     def __init__(self, most: int, pace_s: float) -> None:
         self.most, self.pace_s = most, pace_s
@@ -40,11 +40,11 @@ class Talker:
 
 
 def two(quick: Talker, slow: Talker) -> tuple[Session, Session]:
-    first, second = (Session(key=key, title="a case", paced=False) for key in ("left", "right"))
-    first.partner, second.partner = second, first
-    first.start(quick)
-    second.start(slow)
-    return first, second
+    left, right = (Session(key=key, title="a case", paced=False) for key in ("left", "right"))
+    left.partner, right.partner = right, left
+    left.start(quick)
+    right.start(slow)
+    return left, right
 
 
 def test_the_quicker_one_is_never_more_than_a_message_ahead() -> None:
@@ -56,25 +56,25 @@ def test_the_quicker_one_is_never_more_than_a_message_ahead() -> None:
     assert max(quick.lead) <= 1
 
 
-def test_the_longer_conversation_continues_alone() -> None:
-    first, second = two(Talker(9, 0.0), Talker(3, 0.01))
-    first.join(20)
-    second.join(20)
-    assert (first.messages, second.messages) == (9, 3)
+def test_the_one_that_talks_longer_goes_on_alone() -> None:
+    left, right = two(Talker(9, 0.0), Talker(3, 0.01))
+    left.join(20)
+    right.join(20)
+    assert (left.messages, right.messages) == (9, 3)
 
 
-def test_a_paused_session_holds_its_partner_and_a_stopped_one_frees_it() -> None:
-    first, second = two(Talker(500, 0.001), Talker(500, 0.001))
-    second.pause()
+def test_a_paused_one_holds_the_other_and_a_stopped_one_frees_it() -> None:
+    left, right = two(Talker(500, 0.001), Talker(500, 0.001))
+    right.pause()
     before = -1
-    while before != first.messages:
-        before = first.messages
-        first.join(0.2)
-    assert first.running
-    assert first.messages - second.messages <= 1
-    second.stop()
-    first.join(20)
-    assert first.messages == 500
+    while before != left.messages:
+        before = left.messages
+        left.join(0.2)
+    assert left.running
+    assert left.messages - right.messages <= 1
+    right.stop()
+    left.join(20)
+    assert left.messages == 500
 
 
 @pytest.mark.usefixtures("_own_database")
@@ -84,19 +84,19 @@ def test_two_personas_on_one_case_share_the_seed_and_are_both_stored() -> None:
     with running(lambda body: "It hurts." if TERSE in str(body) else "It hurts, and I worry.") as provider:
         plain = CraftMdSettings(base_url=provider.base_url)
         campaign = one_case(Campaign(names=names, cases=(case,), arms=(("multi_turn", "frq"),), settings=plain), case)
-        first = start_consultation(campaign)
-        second = start_consultation(replace(campaign, settings=plain.but(persona="terse,A")), partner=first)
-        for session in (first, second):
+        left = start_consultation(campaign)
+        right = start_consultation(replace(campaign, settings=plain.but(persona="terse,A")), partner=left)
+        for session in (left, right):
             session.speed = 1000.0
-        for session in (first, second):
+        for session in (left, right):
             session.join(60)
             assert session.error is None
-    assert None not in [load_trial(session.key) for session in (first, second)]
-    started = [next(e for e in s.snapshot() if isinstance(e, Started)) for s in (first, second)]
+    assert None not in [load_trial(session.key) for session in (left, right)]
+    started = [next(e for e in s.snapshot() if isinstance(e, Started)) for s in (left, right)]
     assert started[0].seed == started[1].seed
-    texts = [[turn.text for turn in s.dialogue if turn.role == "patient"] for s in (first, second)]
+    texts = [[turn.text for turn in s.dialogue if turn.role == "patient"] for s in (left, right)]
     assert texts[0] != texts[1]
-    assert second.meta["persona"] == "terse,A"
+    assert right.meta["persona"] == "terse,A"
 
 
 def test_a_persona_with_the_reference_patient_is_refused_before_anything_starts() -> None:
