@@ -43,7 +43,7 @@ def test_missing_or_surplus_values_are_an_error(tmp_path: Path, values: dict[str
         pack.render("greeting", **values)
 
 
-@pytest.mark.parametrize("name", ["—" * 3_000, "a\0b", "~unknown/" + "x" * 300])
+@pytest.mark.parametrize("name", ["—" * 3_000, "a\0b", "~root/" + "x" * 300, "~unknown/pack"])
 def test_an_impossible_folder_name_is_refused(name: str) -> None:
     with pytest.raises(UsageError, match="There is no prompt pack"):
         load_pack(name)
