@@ -15,20 +15,20 @@ from core.frameworks.base import Arm, Campaign, Framework, paper_arms, seats_at_
 from core.frameworks.casting import CastNames, StudyCast, is_model
 from core.jobs.engine import Options
 from core.jobs.estimate import estimate, together
-from core.jobs.plan import header_of, in_full, remarks_of, study_cast, who_sits
+from core.jobs.plan import campaigns_of_doctors, header_of, remarks_of, study_cast, who_sits
 from core.jobs.run import check_prompts, check_startable, start
-from core.models.register import own_names
 from core.models.registry import load_registry
 from core.text.profiles import Prepared
-from pages.kit.controls import choose, choose_several
+from pages.kit.controls import choose
 from pages.kit.jobs import draw_estimate
 from pages.kit.look import counted, plain, reason_words, show_errors
-from pages.kit.names import dataset_name, model_name
+from pages.kit.names import dataset_name
 from pages.kit.seats import (
     ask_address,
     ask_arms,
     ask_effort,
     ask_framework,
+    ask_more_doctors,
     ask_options,
     ask_pack,
     ask_pictures,
@@ -115,7 +115,7 @@ def ask_campaign() -> None:
         return
     try:
         study = _study(fw, draft.campaign.case_set, draft.campaign.tested)
-        campaigns = _campaigns(draft.campaign, draft.others, study)
+        campaigns = campaigns_of_doctors(draft.campaign, (draft.campaign.tested, *draft.others), registry(), study)
         for campaign in campaigns:
             check_prompts(campaign)
         size = together([estimate(campaign, registry(), draft.options.concurrency) for campaign in campaigns])
@@ -136,13 +136,6 @@ def ask_campaign() -> None:
         **only("run", disabled=bool(draft.problem)),
     ):
         _start(campaigns, draft.options)
-
-
-def _campaigns(requested: Campaign, others: Sequence[str], study: StudyCast) -> list[Campaign]:
-    """Return the campaign of each doctor; all have the other seats of the first, so that they can be compared."""
-    first = in_full(requested, registry(), study)
-    role = tested_seat(first.framework).role
-    return [first, *(in_full(replace(first, names=first.names.but(**{role: name})), registry()) for name in others)]
 
 
 def _start(campaigns: Sequence[Campaign], options: Options) -> None:
@@ -205,18 +198,7 @@ def ask_draft(fw: Framework) -> CampaignDraft:
 def _ask_trials(fw: Framework) -> TrialsChoice:
     """Ask who is tested, on which cases, how often, and in which arms."""
     tested = ask_player("runs", fw, tested_seat(fw).role)
-    own_models = own_names()
-    models = sorted(registry().names(), key=lambda name: name not in own_models)
-    others = choose_several(
-        "More doctors",
-        [name for name in (*tested_seat(fw).rules, *models) if name != tested],
-        "runs_more",
-        names=model_name,
-        placeholder="None",
-        bound=False,
-        persist=True,
-        help="One run for each, with the same cases, seed, settings and other seats: all can be compared.",
-    )
+    others = ask_more_doctors("runs", fw, tested)
     # a pilot makes sense only for models, which cost money
     pilot = is_model(tested) and (
         choose(

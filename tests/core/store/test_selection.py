@@ -279,6 +279,22 @@ def test_every_filter_narrows_the_figures_and_leaves_the_names_as_they_are(store
     assert means(store, pictures=True) == means(store, text="fever") == means(store, patients=["nobody"]) == {}
 
 
+def test_own_runs_the_sample_study_and_releases_are_told_apart_and_own_runs_come_first(store: Store) -> None:
+    study = {"max_messages": 30, "study": "sample"}
+    store_run(store, "r", ["correct", "incorrect"], doctor="openai/z")
+    store_run(store, "s", ["incorrect"], doctor="openai/a", settings=study)
+    store_run(store, "t", ["correct"], doctor="gpt_4", source="release")
+    own, sample, released = {"openai/z": (0.5, 2)}, {"openai/a · sample": (0.0, 1)}, {"gpt_4": (1.0, 1)}
+    assert list(means(store)) == ["openai/z", "openai/a · sample", "gpt_4"]
+    assert means(store, origins=["mine"]) == own
+    assert means(store, origins=["sample"]) == sample
+    assert means(store, origins=["published"]) == released
+    assert means(store, origins=["published", "mine"]) == {**own, **released}
+    assert means(store, origins=["sample"], runs=["r"]) == {}
+    assert not Selection(origins=["mine"]).has_published
+    assert Selection().has_published
+
+
 def test_trials_that_are_named_count_whatever_the_source_of_their_run(store: Store) -> None:
     store_run(store, "r", ["correct", "incorrect"], source="live")
     assert means(store) == {}
