@@ -114,7 +114,7 @@ def draw_run_links(run: RunProgress) -> None:
     """Draw links to the results of a run, each with the run preselected, and the menus to grade and export it."""
     run_id = run.run_id
     with st.container(horizontal=True, vertical_alignment="center"):
-        link("accuracy", "Accuracy", "bar_chart", **in_results(run_id, published=True))
+        link("accuracy", "Accuracy", "bar_chart", **in_results(run_id))
         link("failures", "Wrong answers", "troubleshoot", **in_results(run_id))
         link("transcripts", "Transcripts", "forum", **in_transcripts([run_id]))
         sides, counterpart_name = in_comparison(run_id)
