@@ -336,7 +336,7 @@ def _ask_cell(rows: Sequence[Row], cell: Cell) -> None:
     trials = sorted({other.trial for row in rows for other in row.cells})
 
     def go() -> None:
-        _go(_of_trial(by_arm[st.session_state["debug_arm"]], st.session_state["debug_trial"]))
+        _go(_of_trial(by_arm[st.session_state["debug_arm"]], st.session_state.get("debug_trial", cell.trial)))
 
     arm_column, trial_column = st.columns([3, 2])
     current_arm: Arm = (cell.format, cell.question_type)
@@ -350,6 +350,8 @@ def _ask_cell(rows: Sequence[Row], cell: Cell) -> None:
         bound=False,
         on_change=go,
     )
+    if len(trials) == 1:
+        return
     choose(
         "Trial",
         trials,
