@@ -11,7 +11,7 @@ from typing import ClassVar
 from pydantic import BaseModel
 
 from core.asking.memory import PendingCall, request
-from core.asking.parts import Part, messages_of, placed, wire
+from core.asking.parts import PromptPart, messages_of, placed, wire
 from core.asking.scene import AgentOutput, CallFailed, FinalMessage
 from core.errors import ProviderError
 from core.events import Called, CallRecord, Purpose, RoleName, Token, new_id
@@ -25,12 +25,12 @@ from core.models.base import (
     Message,
     NoReply,
     OnlyThought,
-    Piece,
     Priced,
     Restart,
     Sampling,
     Spent,
     StreamItem,
+    TextPiece,
     Thought,
 )
 from core.models.pictures import recorded
@@ -63,7 +63,7 @@ class ModelAgent:
 
 
 async def call(
-    voice: Voice, parts: Sequence[Part | Message], role: RoleName, purpose: Purpose, seed: int | None = None
+    voice: Voice, parts: Sequence[PromptPart | Message], role: RoleName, purpose: Purpose, seed: int | None = None
 ) -> AsyncIterator[AgentOutput]:
     """Stream one reply: ``Token`` if somebody watches, ``Called``, ``FinalMessage``. Raises ``CallFailed``.
 
@@ -122,7 +122,7 @@ class _Streamed:
     def token_of(self, item: StreamItem) -> Token | None:
         """Take the next item; return its token if somebody watches. Raises ``NoReply`` when the budget is used up."""
         match item:
-            case Piece() | Thought():
+            case TextPiece() | Thought():
                 return self._token_of_text(item)
             case Restart():
                 return self._restart(item)
@@ -133,7 +133,7 @@ class _Streamed:
                 self.completion = item
         return None
 
-    def _token_of_text(self, item: Piece | Thought) -> Token | None:
+    def _token_of_text(self, item: TextPiece | Thought) -> Token | None:
         if self._pending is not None:
             self._pending.count_piece()
             if not self._pending.unit.replies.watched:
@@ -160,7 +160,7 @@ def _record_of_failure(
     role: RoleName,
     purpose: Purpose,
     model: str,
-    parts: Sequence[Part | Message],
+    parts: Sequence[PromptPart | Message],
     sent: Sequence[Message],
     error: ProviderError,
 ) -> CallRecord:
@@ -192,7 +192,12 @@ def _record_of_failure(
 
 
 def _record(
-    call_id: str, role: RoleName, purpose: Purpose, model: str, parts: Sequence[Part | Message], completion: Completion
+    call_id: str,
+    role: RoleName,
+    purpose: Purpose,
+    model: str,
+    parts: Sequence[PromptPart | Message],
+    completion: Completion,
 ) -> CallRecord:
     return CallRecord(
         call_id=call_id,
