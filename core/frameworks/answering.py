@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from core.agents.base import Grader, GraderResult, Summariser
 from core.agents.mcq import judge_loose, judge_strict
-from core.asking.memory import side_by_side
+from core.asking.memory import calls_run_concurrently
 from core.asking.scene import AgentOutput, CallFailed, Dialogue, FinalMessage, Material, Question
 from core.case import Case, Fact
 from core.errors import FailureKind
@@ -71,7 +71,7 @@ async def answered(
                     yield _invalid(arm, material.verdict, material.detail)
                     continue
                 events = _ask(trial, arm, material, answer, grader)
-                if side_by_side():
+                if calls_run_concurrently():
                     tasks.append(asyncio.create_task(_collect(events)))
                     continue
                 async for event in events:
@@ -337,7 +337,7 @@ def _graded(arm: Arm, grader: str, judgement: GraderResult) -> Graded:
     )
 
 
-def tokens_of(cases: Sequence[Case], text: Callable[[Case], str]) -> float:
+def mean_tokens(cases: Sequence[Case], text: Callable[[Case], str]) -> float:
     """Return the approximate mean number of tokens of a text of the cases."""
     return sum(len(text(case).split()) for case in cases) / len(cases) * TOKENS_A_WORD
 
