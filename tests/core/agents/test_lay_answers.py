@@ -87,6 +87,7 @@ MORE_QUESTIONS = (
     ("Have you traveled recently?", ("contacts",)),
     ("Is there anything else?", ("other",)),
     ("Please go on.", ("story",)),
+    ("What do you think it is?", ("diagnosis",)),
 )
 """Question and the topics of which the answer is one."""
 KEYS = [case.case_key for case in library()]
