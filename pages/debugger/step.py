@@ -177,7 +177,7 @@ def draw_sent(step: Step, *, figures: bool = True) -> None:
             with st.expander(label_of(message), expanded=len(message.content) <= _OPEN_CHARS):
                 _draw_raw(message.content)
                 if message.source_hash:
-                    st.caption(f"Hash of the prompt's file: `{message.source_hash}`")
+                    st.caption(f"Prompt hash `{message.source_hash}`")
     if figures:
         draw_figures(step.call)
 
