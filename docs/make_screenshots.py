@@ -158,14 +158,19 @@ def branches(page: Page, address: str, core: Core) -> None:
 
 
 def debugger(page: Page, address: str) -> None:
-    """Run every arm of a case on the debugger and take its matrix with one cell opened."""
+    """Run every arm of a case three times on the debugger and take its matrix with one cell opened."""
     page.goto(f"{address}/debugger")
     settle(page)
-    page.get_by_role("button", name="Run every arm").click()
+    page.get_by_text("All 24", exact=True).click()
+    page.get_by_text("More settings", exact=True).click()
+    page.get_by_role("spinbutton", name="Trials").fill("3")
+    page.keyboard.press("Enter")
+    settle(page)
+    page.get_by_role("button", name="Run the case").click()
     stop = page.get_by_role("button", name="Stop").first
     stop.wait_for(timeout=60_000)
     stop.wait_for(state="detached", timeout=120_000)
-    page.get_by_text("What was sent").first.wait_for(timeout=60_000)
+    page.get_by_role("radio", name="Request").first.wait_for(timeout=60_000)
     settle(page)
     take(page, "debugger")
 

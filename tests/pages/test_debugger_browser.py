@@ -77,7 +77,7 @@ def test_from_a_pasted_vignette_to_two_branches(page: Page) -> None:
     expect(page.get_by_role("textbox", name="Right answer")).to_have_value(case.answer)
     expect(page.get_by_role("textbox", name="Question", exact=True)).to_have_value(case.question)
 
-    button(page, "Run every arm").click()
+    button(page, "Run the case").click()
     expect(button(page, "Download the matrix").first).to_be_visible(timeout=LONG)  # only there when the run is over
     settle(page)
     assert "run=" in page.url
@@ -87,7 +87,7 @@ def test_from_a_pasted_vignette_to_two_branches(page: Page) -> None:
     look_at(page, "Grading")
     expect(page.get_by_text("Read as:")).to_be_visible()
 
-    page.get_by_text("The messages of this step", exact=True).click()
+    page.get_by_text("Messages of this step", exact=True).click()
     write(page, re.compile("^System · Instructions"), "You are a doctor who never forgets the bones.")
     write(page, re.compile("^User · Case"), f"A patient's case:\nA 30-year-old man. {NEW_WORDS}")
     expect(page.get_by_text("2 messages are changed.")).to_be_visible()

@@ -73,8 +73,8 @@ def test_the_matrix_counts_what_counts_and_says_what_is_missing() -> None:
     second = [answered(), graded("incorrect"), answered("vignette", "frq")]
     rows = matrix({0: first, 1: second, 2: []}, [("vignette", "frq"), ("multi_turn", "frq")])
     frame = matrix_frame(rows, "mcq_loose")
-    assert list(frame.columns) == ["Doctor is shown", "Asked", "Trial 1", "Trial 2", "Trial 3", "Correct"]
-    assert list(frame.iloc[0]) == ["Vignette", "Free response", "– Provider failed", "… being judged", "·", "–"]
+    assert list(frame.columns) == ["Format", "Question", "Trial 1", "Trial 2", "Trial 3", "Correct"]
+    assert list(frame.iloc[0]) == ["Vignette", "Free response", "– Provider failed", "… Grading", "·", "–"]
     assert list(frame.iloc[1]) == ["Multi-turn", "Free response", "✓ Correct", "✗ Incorrect", "·", "1 of 2"]
     cells = cells_frame(rows)
     assert len(cells) == 6
