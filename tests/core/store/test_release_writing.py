@@ -1,4 +1,4 @@
-"""A release goes in whole or not at all, and a database of the first version takes it as well."""
+"""The import of a release is all or nothing."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def db(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def count(table: str) -> int:
     with Store().read() as cursor:
-        (found,) = cursor.execute(f"SELECT count(*) FROM {table}").fetchall()[0]
-    return int(found)
+        (rows,) = cursor.execute(f"SELECT count(*) FROM {table}").fetchall()[0]
+    return int(rows)
 
 
 def put_in(root: Path) -> None:

@@ -1,4 +1,4 @@
-"""How providers called the models they served: part of the condition, counted by run when calls come in."""
+"""The providers' names of the served models: part of the condition, counted by run when calls are folded."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _seeds = iter(range(1000, 2000))
 
 
 def store_run(store: Store, run_id: str, trials: Sequence[TrialLine], **changes: Any) -> None:
-    """Store a run with a seed of its own, so that no two repeat one another."""
+    """Store a run with a new seed, so that no run repeats another."""
     cases = [a_case(n) for n in range(1, 5)]
     header = a_header(run_id, cases, **{"arms": [("multi_turn", "frq")], "trials": 1, "seed": next(_seeds), **changes})
     write_journal(store.journals, run_id, header, *trials)
@@ -53,13 +53,13 @@ def store_run(store: Store, run_id: str, trials: Sequence[TrialLine], **changes:
 
 
 def by_doctor(store: Store, run_id: str, *served: str | None, **changes: Any) -> None:
-    """Store a run with a trial for each of the names by which the doctor was served in it."""
+    """Store a run with one trial for each name in ``served``, which is the doctor's served model."""
     calls = [[("doctor", "openai/a", name)] for name in served]
-    store_run(store, run_id, [trial(run_id, n, of, at=10.0 * n) for n, of in enumerate(calls, start=1)], **changes)
+    store_run(store, run_id, [trial(run_id, n, call, at=10.0 * n) for n, call in enumerate(calls, start=1)], **changes)
 
 
 def names(store: Store) -> dict[str, tuple[str, ...]]:
-    return {one.name: one.runs for one in conditions(store)}
+    return {condition.name: condition.runs for condition in conditions(store)}
 
 
 def only(store: Store, selection: Selection | None = None) -> Condition:
@@ -67,7 +67,7 @@ def only(store: Store, selection: Selection | None = None) -> Condition:
     return condition
 
 
-def test_runs_of_one_model_that_were_served_by_two_are_two_conditions(store: Store) -> None:
+def test_runs_of_one_model_with_two_served_models_are_two_conditions(store: Store) -> None:
     by_doctor(store, "r", "gpt-4o-2024-05-13", "gpt-4o-2024-05-13")
     by_doctor(store, "s", "gpt-4o-2024-08-06", created_at=200.0)
     assert names(store) == {
@@ -77,7 +77,7 @@ def test_runs_of_one_model_that_were_served_by_two_are_two_conditions(store: Sto
 
 
 @pytest.mark.parametrize("unknown", [None, ""])
-def test_a_name_that_nobody_recorded_splits_nothing(store: Store, unknown: str | None) -> None:
+def test_an_unrecorded_name_splits_nothing(store: Store, unknown: str | None) -> None:
     by_doctor(store, "r", unknown)
     assert names(store) == {"openai/a": ("r",)}
     by_doctor(store, "s", "a-1", unknown)
@@ -85,7 +85,7 @@ def test_a_name_that_nobody_recorded_splits_nothing(store: Store, unknown: str |
     assert only(store).served == {"doctor": ("a-1",)}
 
 
-def test_of_two_names_a_run_without_one_takes_none(store: Store) -> None:
+def test_a_run_without_a_name_stays_separate_from_two_served_models(store: Store) -> None:
     for run_id, served in (("r", None), ("s", "a-1"), ("t", "a-2")):
         by_doctor(store, run_id, served)
     assert names(store) == {"openai/a": ("r",), "openai/a · served as a-1": ("s",), "openai/a · served as a-2": ("t",)}
@@ -118,7 +118,7 @@ def test_of_different_patients_only_their_names_are_said(store: Store) -> None:
 
 
 def test_of_the_graders_those_are_told_apart_whose_verdicts_count(store: Store) -> None:
-    """Both runs are graded by g; h judges both again, and was served under another name at the second."""
+    """Grader g judges both runs. Grader h judges both again, with another served model at the second."""
     calls: Calls = [("doctor", "openai/a", "a-1"), ("grader", "openai/g", "g-1")]
     for run_id in ("r", "s"):
         store_run(store, run_id, [trial(run_id, 1, calls)])
@@ -133,7 +133,7 @@ def test_of_the_graders_those_are_told_apart_whose_verdicts_count(store: Store) 
 
 
 def test_answers_are_split_by_the_served_model_of_their_trial(store: Store) -> None:
-    """r: two right under a-1, one wrong under a-2, one trial under both; s was served by one name throughout."""
+    """Run r has two right trials with a-1, one wrong with a-2 and one wrong with both; run s has one served model."""
     both: Calls = [("doctor", "openai/a", "a-1"), ("doctor", "openai/a", "a-2")]
     trials = [
         *(trial("r", n, [("doctor", "openai/a", "a-1"), ("patient", "openai/p", "p")]) for n in (1, 2)),
@@ -208,8 +208,8 @@ def test_two_servers_of_one_name_are_shown_by_their_addresses_without_keys(store
     for run_id, address in (("r", near), ("s", far)):
         settings = {"base_url": address, "own_address": "grader", "max_messages": 30}
         by_doctor(store, run_id, "a-1", settings=settings, prompt_hash=run_id, created_at={"r": 2.0, "s": 1.0}[run_id])
-    shown = ("http://localhost:8000/v1", "http://far.example:8000/v1")
-    assert addresses(store) == [(f"Address of the {role}", shown) for role in ("doctor", "patient")], (
+    without_keys = ("http://localhost:8000/v1", "http://far.example:8000/v1")
+    assert addresses(store) == [(f"Address of the {role}", without_keys) for role in ("doctor", "patient")], (
         "the grader was reached at its own address, and the summariser had nothing to do"
     )
 
