@@ -1,4 +1,4 @@
-"""What every patient of the library answers to the questions that clinicians ask first."""
+"""The answers of every patient of the library to the usual first questions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ FIRST_QUESTIONS = (
     ("Do you smoke or drink alcohol?", ("smoking", "alcohol")),
     ("Tell me more about it.", ("since", "where", "character", "course", "other")),
 )
-"""Question and the topics of which the answer is one."""
+"""(question, topics): the answer is on one of the topics."""
 MORE_QUESTIONS = (
     ("When did it begin?", ("since",)),
     ("How bad is it?", ("severity",)),
@@ -49,7 +49,7 @@ CASES = pytest.mark.parametrize("case", library(), ids=KEYS)
 
 
 def ask(case: Case, question: str) -> str:
-    """Return the reply to a question after the opening words, or to a first question."""
+    """Return the reply to ``question``, which follows the patient's opening unless it is an opening question itself."""
     knowledge = patient_knowledge(case)
     if question in ("Hello!", "What brings you in today?"):
         return hear(PATIENT.reply(knowledge, SCENE, (Turn("doctor", question),)))
@@ -58,7 +58,6 @@ def ask(case: Case, question: str) -> str:
 
 
 def numbers_in(text: str) -> set[float]:
-    """Return the numbers of a text, in digits or in words."""
     spelt = {NUMBERS[word] for word in re.findall(r"[a-z]+", text.lower()) if word in NUMBERS and word not in ARTICLES}
     return spelt | {float(number) for number in re.findall(r"\d+(?:\.\d+)?", text)}
 
@@ -78,11 +77,11 @@ def test_every_case_of_the_library_has_lay_answers_and_nothing_else_has() -> Non
 def test_every_first_question_is_answered_on_its_topic(case: Case) -> None:
     answers = lay_answers()[case.case_key]
     for question, topics in (*FIRST_QUESTIONS, *MORE_QUESTIONS):
-        known = [answer for topic in topics for answer in answers.get(topic, ())]
+        answers_of_topics = [answer for topic in topics for answer in answers.get(topic, ())]
         unknown = {lay_answers()[UNKNOWN][topic][0] for topic in topics}
         reply = ask(case, question)
-        if known:
-            assert any(answer in reply for answer in known), (question, reply)
+        if answers_of_topics:
+            assert any(answer in reply for answer in answers_of_topics), (question, reply)
         else:
             assert reply in unknown, (question, reply)
 
@@ -98,15 +97,15 @@ def test_answers_are_short_and_name_no_diagnosis(case: Case) -> None:
 
 
 @CASES
-def test_answers_hold_no_number_and_no_word_of_medicine_that_the_case_does_not(case: Case) -> None:
+def test_numbers_and_medical_words_of_answers_are_those_of_the_case(case: Case) -> None:
     assert case.profile is not None
-    own = " ".join([case.vignette, *(f"{fact.value} {fact.lay}" for fact in case.profile.facts)])
+    case_text = " ".join([case.vignette, *(f"{fact.value} {fact.lay}" for fact in case.profile.facts)])
     for answer in (answer for answers in lay_answers()[case.case_key].values() for answer in answers):
         assert numbers_in(answer) <= numbers_in(case.vignette), answer
-        assert {word for word in words(answer) if is_technical(word)} <= set(words(own)), answer
+        assert {word for word in words(answer) if is_technical(word)} <= set(words(case_text)), answer
 
 
-def test_a_topic_that_is_asked_for_again_gets_the_rest() -> None:
+def test_a_repeated_question_gets_the_next_answer_of_its_topic() -> None:
     case = next(case for case in library() if case.case_key == "library/rheumatology-1")
     first, second = lay_answers()[case.case_key]["other"]
     (not_noticed,) = lay_answers()[case.case_key]["not_noticed"]

@@ -1,4 +1,4 @@
-"""A choice's name counts where it stands as whole words, exactly as a regular expression would have it."""
+"""The name of a choice counts as whole words, exactly as a regular expression would match it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TEXT = st.text(alphabet="ab _-1é²'.", max_size=20)
 
 @given(TEXT, TEXT.filter(bool))
 def test_whole_words_are_those_of_a_pattern(text: str, name: str) -> None:
-    expected = [found.span() for found in re.finditer(rf"(?<!\w){re.escape(name)}(?!\w)", text)]
+    expected = [match.span() for match in re.finditer(rf"(?<!\w){re.escape(name)}(?!\w)", text)]
     assert list(_whole_words(name, text)) == expected
 
 
