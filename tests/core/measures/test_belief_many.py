@@ -16,14 +16,14 @@ from tests.support.intervals import beta_bounds
 
 
 def course(case: int, *probes: tuple[str, float], model: str = "m", never: int | None = 1) -> CaseTrajectory:
-    """A conversation about a case whose answer is Eczema; each probe names its leader and its probability."""
-    told = [
+    """Return the course of a belief on a case of eczema; a probe is (leading diagnosis, probability)."""
+    probed = [
         Probed(turn=2 * n + 1, differential=((name, share), ("Gout", 0.01))) for n, (name, share) in enumerate(probes)
     ]
-    return model, f"ours/{case}", trajectory(a_case(case), told, "final_diagnosis", never)
+    return model, f"ours/{case}", trajectory(a_case(case), probed, "final_diagnosis", never)
 
 
-FOUND = [
+TRAJECTORIES = [
     course(1, ("Eczema", 0.8), ("Eczema", 0.9)),
     course(1, ("Psoriasis", 0.6), ("Psoriasis", 0.7)),
     course(2, ("Psoriasis", 0.6), ("Eczema", 0.6), ("Eczema", 0.95), ("Eczema", 0.95)),
@@ -32,26 +32,29 @@ FOUND = [
 
 
 def test_shares_are_means_of_conversations_then_of_cases() -> None:
-    rows = {row["figure"]: row for row in belief_rows(belief_table(FOUND))}
+    rows = {row["figure"]: row for row in belief_rows(belief_table(TRAJECTORIES))}
     assert rows["ever_led"].estimate == pytest.approx((0.5 + 1 + 1) / 3)
     assert rows["leads_at_end"].estimate == pytest.approx((0.5 + 1 + 0) / 3)
     assert rows["lost"].estimate == pytest.approx(1 / 3)
-    assert (rows["premature"].estimate, rows["premature"].n) == (pytest.approx((0.5 + 0) / 2), 2)  # case 3: unknown
+    assert (rows["premature"].estimate, rows["premature"].n) == (
+        pytest.approx((0.5 + 0) / 2),
+        2,
+    )  # case 3 is not judged
     assert rows["over_asked"].estimate == pytest.approx(
         (0 + 1 + 0) / 3
-    )  # 0.9 is reached at the last probe of the first
+    )  # the first conversation reaches 0.9 only at its last probe
     assert (rows["first_led"].estimate, rows["first_led"]["n_conversations"]) == (pytest.approx((1 + 3 + 1) / 3), 3)
     assert (rows["ever_led"].low, rows["ever_led"].high) == mean_interval([0.5, 1, 1])
     assert (rows["ever_led"].n, rows["ever_led"]["n_conversations"]) == (3, 4)
 
 
-def test_models_are_apart_and_conversations_without_probe_are_left_out() -> None:
-    rows = belief_rows(belief_table([*FOUND, course(9, model="other"), course(9, ("Eczema", 0.9), model="a")]))
+def test_models_have_separate_rows_and_conversations_without_probe_are_left_out() -> None:
+    rows = belief_rows(belief_table([*TRAJECTORIES, course(9, model="other"), course(9, ("Eczema", 0.9), model="a")]))
     assert list(dict.fromkeys(row["model"] for row in rows)) == ["a", "m"]
 
 
 def test_curves_by_hand() -> None:
-    points = {(p["quantity"], p["per_cent"]): p for p in curves(belief_table(FOUND))}
+    points = {(p["quantity"], p["per_cent"]): p for p in curves(belief_table(TRAJECTORIES))}
     assert points["right", 50].estimate == pytest.approx(((0.8 + 0) / 2 + 0.6 + 0.4) / 3)
     assert points["leads", 100].estimate == pytest.approx((0.5 + 1 + 0) / 3)
     assert points["leading", 100].estimate == pytest.approx(((0.9 + 0.7) / 2 + 0.95 + 0.4) / 3)
@@ -59,7 +62,7 @@ def test_curves_by_hand() -> None:
 
 
 def test_calibration_by_hand() -> None:
-    (every, bins), (at_end, _) = calibrations(belief_table(FOUND))
+    (every, bins), (at_end, _) = calibrations(belief_table(TRAJECTORIES))
     assert (every["when"], every.n, every["n_probes"]) == ("every probe", 3, 10)
     case_1 = (0.2**2 + 0.1**2 + 0.6**2 + 0.7**2) / 4
     case_2 = (0.6**2 + 0.4**2 + 2 * 0.05**2) / 4
@@ -84,19 +87,19 @@ def test_bins_begin_at_their_lower_edge_and_one_is_in_the_last() -> None:
 
 
 def test_a_perfect_doctor_has_no_error_and_no_spread() -> None:
-    _, (found, _) = calibrations(belief_table(course(n, ("Eczema", 1.0)) for n in range(5)))
-    assert (found.estimate, found["ece"], found.low) == (0, 0, 0)
-    assert found.high == pytest.approx(beta_bounds(0, 5)[1])
-    assert math.isnan(found["ece_low"])
+    _, (row, _) = calibrations(belief_table(course(n, ("Eczema", 1.0)) for n in range(5)))
+    assert (row.estimate, row["ece"], row.low) == (0, 0, 0)
+    assert row.high == pytest.approx(beta_bounds(0, 5)[1])
+    assert math.isnan(row["ece_low"])
 
 
-def test_the_interval_of_the_calibration_error_holds_what_resampling_by_hand_gives() -> None:
-    """Half the cases right at 0.5: the error is |share − 0.5| in a resample, with share ~ Binomial(40, ½)/40."""
-    held = [course(n, ("Eczema" if n % 2 else "Psoriasis", 0.5)) for n in range(40)]
-    _, (found, _) = calibrations(belief_table(held))
-    assert found["ece"] == 0
+def test_the_interval_of_the_calibration_error_agrees_with_resampling_by_hand() -> None:
+    """Half of the cases are right at 0.5: the error of a resample is |share − 0.5|, share ~ Binomial(40, ½)/40."""
+    trajectories = [course(n, ("Eczema" if n % 2 else "Psoriasis", 0.5)) for n in range(40)]
+    _, (row, _) = calibrations(belief_table(trajectories))
+    assert row["ece"] == 0
     draws = np.abs(np.random.default_rng(1).binomial(40, 0.5, 20_000) / 40 - 0.5)
-    assert found["ece_high"] == pytest.approx(float(np.quantile(draws, 0.978)), abs=0.02)
+    assert row["ece_high"] == pytest.approx(float(np.quantile(draws, 0.978)), abs=0.02)
 
 
 def test_sums_are_resampled_case_by_case() -> None:
@@ -107,7 +110,7 @@ def test_sums_are_resampled_case_by_case() -> None:
     assert sums[:, 0].mean() == pytest.approx(7, abs=0.3)
 
 
-def test_ratios_of_sums_weigh_cases_by_what_they_count() -> None:
+def test_ratios_of_sums_weigh_cases_by_their_denominator() -> None:
     assert ratio([1, 0], [1, 3]) == 0.25
     assert math.isnan(ratio([0], [0]))
     plain, nothing = ratio_intervals([[1, 0]] * 10 + [[0, 0]] * 10, [[1, 0]] * 20)

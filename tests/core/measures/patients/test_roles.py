@@ -1,4 +1,4 @@
-"""Rules on single replies: what breaks a patient's role, and what does not though it looks like it."""
+"""Rules on single replies: replies that break a patient's role, and similar replies that do not."""
 
 from __future__ import annotations
 
