@@ -77,7 +77,7 @@ def test_it_ends_when_it_is_sure() -> None:
     assert dict(DOCTOR.differential(SCENE, PEOPLE, without_results)).get(name, 0.0) < probability
 
 
-def test_what_is_not_available_is_no_evidence() -> None:
+def test_a_missing_result_is_no_evidence() -> None:
     for reply in (NOT_AVAILABLE, "No result on fever is available.", "Fever has not been measured."):
         dialogue = (Turn("doctor", "<clinical>Is there a fever?</clinical>"), Turn("staff", reply))
         assert evidence_in(PEOPLE, dialogue).findings == {}

@@ -50,7 +50,7 @@ def test_the_doctors_prompt_has_the_rules_the_demographics_and_the_number_of_tur
     assert "Dermatology" not in "".join(script.prompts)
 
 
-def test_the_doctor_sees_the_whole_dialogue() -> None:
+def test_the_doctors_request_has_the_complete_dialogue() -> None:
     script = Script(["</end>"])
     hear(LLMTagDoctor(script.voice(), PACK, 20).ask(SCENE, BRIEFINGS.demographics, TALK))
     assert roles(script) == ["system", "user", "assistant", "user", "assistant", "user"]
@@ -86,7 +86,7 @@ def test_the_staffs_prompt_has_the_results_by_section() -> None:
     assert "No result is there." in script.sent[-1][0]["content"]
 
 
-def test_without_a_profile_the_patient_knows_the_whole_vignette_and_the_staff_its_results() -> None:
+def test_without_a_profile_the_patient_knows_the_vignette_and_the_staff_its_results() -> None:
     vignette = (
         "A 40-year-old man has itchy elbows. Examination shows scaly plaques. Laboratory studies show a low zinc."
     )

@@ -76,7 +76,7 @@ def test_the_rating_by_hand(queries: list[str], rating: int) -> None:
     assert count(queries).rating == rating
 
 
-def test_the_rating_says_what_it_counted() -> None:
+def test_the_words_of_a_rating_have_its_counts() -> None:
     view = (Turn("doctor", "Hello, what brings you here?"), Turn("patient", "It itches. I'm sorry, thank you."))
 
     async def rated() -> Rating:

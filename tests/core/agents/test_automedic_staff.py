@@ -50,7 +50,7 @@ def answer(query: str, results: Facts = RESULTS) -> str:
         ("Please report all results.", [fact.key for fact in RESULTS]),
     ],
 )
-def test_a_section_that_is_asked_for_is_reported_whole(query: str, keys: list[str]) -> None:
+def test_a_query_for_a_section_gets_all_its_results(query: str, keys: list[str]) -> None:
     assert named_keys(query) == keys
 
 

@@ -37,7 +37,7 @@ def probing(script: Script) -> BeliefProbe:
     return BeliefProbe(script.voice(), PACK)
 
 
-def test_the_question_follows_what_the_doctor_itself_is_sent() -> None:
+def test_the_probes_request_is_the_doctors_request_with_the_question() -> None:
     doctor, probe = Script(["Is it red?"]), Script([GOUT])
     hear(LLMDoctor(doctor.voice(), PACK).ask(SCENE, DIALOGUE))
     called, probed = listen(probing(probe), DIALOGUE)
@@ -50,13 +50,13 @@ def test_the_question_follows_what_the_doctor_itself_is_sent() -> None:
     assert probed == Probed(turn=3, differential=READ)
 
 
-def test_it_asks_for_five_with_probabilities_as_json_and_not_for_a_last_word() -> None:
+def test_the_question_asks_for_five_diagnoses_with_probabilities_as_json() -> None:
     question = PACK.render("belief")
     assert all(words in question for words in ("five", "JSON", "probability", "from 0 to 1"))
     assert "Final Diagnosis" not in question
 
 
-def test_the_same_dialogue_is_asked_about_once() -> None:
+def test_the_same_dialogue_is_probed_once() -> None:
     script = Script([GOUT])
     probe = probing(script)
     events = listen(probe, DIALOGUE, DIALOGUE, DIALOGUE[:2])

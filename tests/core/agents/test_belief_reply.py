@@ -34,7 +34,7 @@ def test_the_same_belief_in_many_wrappings(reply: str) -> None:
     assert [name for name, _ in belief][:3] == ["Gout", "Cellulitis", "Bunion"]
 
 
-def test_only_a_sum_above_one_is_brought_down_to_one() -> None:
+def test_only_a_sum_above_one_is_scaled_to_one() -> None:
     assert read_belief('{"Gout": 0.6, "Bunion": 0.2}') == (("Gout", 0.6), ("Bunion", 0.2))
     assert read_belief('{"Gout": 0.9, "Bunion": 0.6}') == (("Gout", pytest.approx(0.6)), ("Bunion", pytest.approx(0.4)))
     assert read_belief('{"Gout": 60, "Bunion": 20}') == (("Gout", pytest.approx(0.6)), ("Bunion", pytest.approx(0.2)))

@@ -53,7 +53,7 @@ def reply(question: str, patient_briefing: Briefing | None = None) -> str:
         ("What about the main complaint?", "I have scaly patches on my elbows."),
     ],
 )
-def test_an_item_that_is_asked_for_is_told_in_lay_words(question: str, lay: str) -> None:
+def test_a_question_for_an_item_gets_its_lay_words(question: str, lay: str) -> None:
     assert reply(question) == lay
 
 
@@ -91,7 +91,7 @@ def test_a_patient_has_one_name_that_fits_its_sex() -> None:
 
 
 @pytest.mark.parametrize("case", library(), ids=lambda c: c.case_key)
-def test_every_item_of_the_library_can_be_asked_for_and_says_something(case: Case) -> None:
+def test_every_item_of_the_library_can_be_asked_for_and_has_lay_words(case: Case) -> None:
     items = briefing(case).items
     assert len({item.key for item in items}) == len(items)
     for item in items:
@@ -106,7 +106,7 @@ def test_the_oracle_asks_in_its_order_and_then_closes(order: Order, keys: list[s
     assert _questions(order, 0) == [*(f"Can you tell me about {key}?" for key in keys), CLOSING]
 
 
-def test_the_random_oracle_goes_by_the_seed() -> None:
+def test_the_order_of_the_random_oracle_depends_on_the_seed() -> None:
     orders = {tuple(_questions("random", seed)) for seed in range(60)}
     assert len(orders) == 6  # all permutations of three keys
     assert _questions("random", 7) == _questions("random", 7)
@@ -138,7 +138,7 @@ def _questions(order: Order, seed: int) -> list[str]:
         ("other", "Write one single answer in a few words, without any explanation."),
     ],
 )
-def test_the_solver_is_asked_for_what_the_question_asks(kind: AsksFor, demand: str) -> None:
+def test_the_solvers_prompt_demands_an_answer_of_the_questions_kind(kind: AsksFor, demand: str) -> None:
     script = Script(("This.",))
     question = Question("frq", "What next?", asks_for=kind)
     material = Material("multi_turn", dialogue=(OPENING,))

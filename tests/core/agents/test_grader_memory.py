@@ -85,14 +85,14 @@ def test_a_question_of_another_kind_is_read_and_judged_again() -> None:
     script = Judges("Yes")
     grader = LLMGrader(script.voice(), PACK)
 
-    async def both() -> list[GraderResult]:
+    async def grade_both() -> list[GraderResult]:
         cases = (CASE, case_with("Wart virus", asks_for="organism"))
         return [
             [item async for item in grader.grade(case, "It is a verruca.") if isinstance(item, GraderResult)][-1]
             for case in cases
         ]
 
-    first, second = asyncio.run(both())
+    first, second = asyncio.run(grade_both())
     assert len({*first.call_ids, *second.call_ids}) == 4
 
 
@@ -140,9 +140,9 @@ def test_cancelled_requests_do_not_disturb_the_others() -> None:
         tasks[1].cancel()  # a request that waits
         await asyncio.sleep(0)
         tasks[0].cancel()  # the request that calls the model
-        done = await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), 5)
-        assert [type(outcome) for outcome in done[:2]] == [asyncio.CancelledError] * 2
-        return [outcome for outcome in done[2:] if not isinstance(outcome, BaseException)]
+        outcomes = await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), 5)
+        assert [type(outcome) for outcome in outcomes[:2]] == [asyncio.CancelledError] * 2
+        return [outcome for outcome in outcomes[2:] if not isinstance(outcome, BaseException)]
 
     assert [result and result.verdict for result in asyncio.run(play())] == ["correct", "correct"]
     assert script.judgements == 2

@@ -75,7 +75,7 @@ def test_an_unreadable_reply_is_requested_again() -> None:
 
 
 @pytest.mark.parametrize("reply", ["", "no JSON", "[{", '[{"text": "fever"}]', '{"facts": 3}', "[" * 100_000])
-def test_after_three_tries_it_says_why_and_gives_no_facts(reply: str) -> None:
+def test_after_three_unreadable_replies_there_is_a_reason_and_no_fact(reply: str) -> None:
     result, calls, _ = split(reply)
 
     assert (result.facts, len(calls)) == ((), MAX_ASKS)

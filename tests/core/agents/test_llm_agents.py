@@ -67,7 +67,7 @@ def test_the_examination_follows_the_conversation_and_precedes_the_question() ->
 
 @pytest.mark.parametrize("question_type", ["frq", "frq_top3", "mcq", "mcq_many"])
 @pytest.mark.parametrize("format_", ["multi_turn", "single_turn"])
-def test_after_a_conversation_alone_the_doctor_is_told_to_ask_no_more(format_: str, question_type: str) -> None:
+def test_after_a_conversation_the_prompt_says_to_ask_nothing_more(format_: str, question_type: str) -> None:
     question = Question(question_type, "What is it?", ("Gout", "Lupus"))  # type: ignore[arg-type]
     materials = (Material(format_, dialogue=DIALOGUE), Material("summarized", text="A man itches."))  # type: ignore[arg-type]
     script = Script(("Gout", "Gout"))
@@ -174,7 +174,7 @@ def test_the_summarisers_prompt_has_the_patients_messages_only() -> None:
 # calls
 
 
-def test_neighbours_of_one_role_are_joined_and_system_stays_apart() -> None:
+def test_neighbours_of_one_role_are_joined_except_for_the_system_message() -> None:
     messages: list[Message] = [
         {"role": "system", "content": "s"},
         {"role": "user", "content": "a"},
@@ -330,7 +330,7 @@ def test_a_verdict_with_both_words_is_none(verdict: str | None, reply: str) -> N
     assert read_yes_no(reply) == verdict
 
 
-def test_a_grader_that_says_yes_and_no_is_asked_again() -> None:
+def test_a_verdict_with_yes_and_no_is_requested_again() -> None:
     script = Script(("Wart", "Yes and no.", "No"))
     assert judge(grader(script), case_with("Wart"), "Wart").verdict == "incorrect"
     assert "both" in script.sent[2][-1]["content"]
@@ -375,7 +375,7 @@ def test_top_three_stops_at_the_first_that_fits() -> None:
     assert len(script.sent) == 2
 
 
-def test_top_three_goes_on_after_an_unreadable_verdict() -> None:
+def test_top_three_continues_after_an_unreadable_verdict() -> None:
     fits = Script((*["?"] * MAX_ASKS, "Yes"))
     none_fits = Script((*["?"] * MAX_ASKS, "No"))
 
@@ -396,7 +396,7 @@ DECLINED = "I’m sorry, I can’t help with that."
 
 
 @pytest.mark.parametrize(
-    ("written", "read"),
+    ("extraction", "name"),
     [
         ("Refused: I can't help with that", "Refused: “I can’t help with that”"),
         ('**Refused:** "i can’t  help with that."', "Refused: “I can’t help with that”"),
@@ -414,24 +414,24 @@ DECLINED = "I’m sorry, I can’t help with that."
         ("gout " * 61, None),
     ],
 )
-def test_a_refusal_is_quoted_from_the_reply_and_the_graders_own_is_no_name(written: str, read: str | None) -> None:
+def test_a_refusal_is_quoted_from_the_reply_and_the_graders_own_is_no_name(extraction: str, name: str | None) -> None:
     response = f"{DECLINED} Please see a doctor."
-    if read is not None:
-        assert read_name(written, response) == read
+    if name is not None:
+        assert read_name(extraction, response) == name
         return
     with pytest.raises(ValueError, match=r"yourself|no name"):
-        read_name(written, response)
-    script = Script((written,))
+        read_name(extraction, response)
+    script = Script((extraction,))
     result = judge(grader(script), case_with("Gout"), response)
     assert (result.verdict, result.extracted, len(script.sent)) == ("ungradable", None, 3)
 
 
-@pytest.mark.parametrize("written", ["Refused: I must decline.", "Refused", "Refused: I", "The doctor declines."])
+@pytest.mark.parametrize("extraction", ["Refused: I must decline.", "Refused", "Refused: I", "The doctor declines."])
 @pytest.mark.parametrize(
     "response", ["Gout. I cannot rule out lupus.", "I do not know.", "I can’t tell gout from lupus."]
 )
-def test_a_refusal_that_is_not_in_the_reply_is_none(written: str, response: str) -> None:
-    assert read_name(written, response) == "None"
+def test_a_refusal_that_is_not_in_the_reply_is_none(extraction: str, response: str) -> None:
+    assert read_name(extraction, response) == "None"
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ def test_loose_and_strict(response: str, answer: str, loose: str, strict: str) -
     assert (by_strict.rule, by_strict.verdict) == ("mcq_strict", strict)
 
 
-def test_the_strict_rule_says_what_it_read() -> None:
+def test_the_strict_rule_returns_the_choices_that_it_read() -> None:
     assert judge_strict("Migraine or cluster headache", "Migraine", CHOICES).extracted == "Migraine, Cluster headache"
     assert judge_strict("B", "Migraine", CHOICES).extracted == "Migraine with aura"
     assert judge_strict("?", "Migraine", CHOICES).extracted is None

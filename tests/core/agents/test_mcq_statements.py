@@ -157,7 +157,7 @@ def test_a_response_without_a_choice_names_none(response: str) -> None:
         ("Answer: I", "Sarcoidosis"),
     ],
 )
-def test_of_ten_options_i_is_a_choice_only_where_it_cannot_be_the_speaker(response: str, meant: str) -> None:
+def test_of_ten_options_i_is_a_choice_only_if_it_is_not_the_pronoun(response: str, meant: str) -> None:
     assert named_choices(response, TEN) == [meant]
 
 

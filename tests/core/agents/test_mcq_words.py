@@ -21,5 +21,5 @@ def test_whole_words_are_those_of_a_pattern(text: str, name: str) -> None:
 def test_a_name_within_a_word_or_a_longer_name_does_not_count() -> None:
     assert named_choices("Migraines", ["Migraine"]) == []
     assert named_choices("Migraine with aura", ["Migraine", "Migraine with aura"]) == ["Migraine with aura"]
-    both = named_choices("Migraine with aura or plain migraine", ["Migraine", "Migraine with aura"])
-    assert sorted(both) == ["Migraine", "Migraine with aura"]
+    choices = named_choices("Migraine with aura or plain migraine", ["Migraine", "Migraine with aura"])
+    assert sorted(choices) == ["Migraine", "Migraine with aura"]

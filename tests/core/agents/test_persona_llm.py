@@ -47,7 +47,7 @@ def test_a_persona_is_appended_to_the_system_prompt_and_nothing_else_changes() -
     assert all(words in coloured[0][1] for words in ("worried", "basic words", "hardly remember"))
 
 
-def test_the_persona_decides_who_speaks_against_the_case() -> None:
+def test_the_speaker_of_the_persona_takes_precedence_over_that_of_the_case() -> None:
     assert "speak for them" in sent(Persona(speaker="caregiver"))[0][1]
     assert "speak for them" not in sent(Persona(speaker="patient"), speaker="caregiver")[0][1]
 

@@ -70,7 +70,7 @@ def generate(*replies: str | Reply) -> tuple[Profiled, list[str]]:
         return last, [body["messages"][-1]["content"] for body in provider.bodies]
 
 
-def test_the_filter_sees_the_whole_item_and_the_profile_prompt_only_vignette_and_answer() -> None:
+def test_the_filters_prompt_has_the_complete_item_and_the_profile_prompt_vignette_and_answer() -> None:
     _, (first, second) = generate(PASSES, GOOD)
 
     assert all(part in first for part in (CASE.vignette, CASE.question, *CASE.choices))

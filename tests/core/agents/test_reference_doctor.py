@@ -54,12 +54,12 @@ def test_every_question_is_one_line_with_a_question_mark() -> None:
         assert "\n" not in text
 
 
-def test_the_same_seed_says_the_same_words_and_another_seed_others() -> None:
-    again = [consult(DOCTOR, PATIENT, SOME[0], seed=7) for _ in range(2)]
+def test_the_wording_depends_on_the_seed() -> None:
+    dialogues = [consult(DOCTOR, PATIENT, SOME[0], seed=7) for _ in range(2)]
     texts = {tuple(turn.text for turn in consult(DOCTOR, PATIENT, SOME[0], seed)) for seed in range(6)}
     question_lists = {tuple(questions(consult(DOCTOR, PATIENT, SOME[0], seed))) for seed in range(6)}
 
-    assert again[0] == again[1]
+    assert dialogues[0] == dialogues[1]
     assert len(texts) >= 5
     assert len(question_lists) >= 3
 
@@ -75,7 +75,7 @@ def test_missing_age_and_sex_are_asked_for_once() -> None:
     assert DEMOGRAPHICS_QUESTION not in hear(DOCTOR.ask(SCENE, with_age_and_sex))
 
 
-def test_it_stops_when_everything_is_asked_though_it_learns_nothing() -> None:
+def test_it_stops_after_all_questions_even_without_answers() -> None:
     dialogue: tuple[Turn, ...] = (GREETING, Turn("patient", "I don't know."))
     questions_so_far = 0
     while "Final Diagnosis" not in (text := hear(DOCTOR.ask(SCENE, dialogue))):
@@ -96,7 +96,9 @@ def test_it_stops_when_everything_is_asked_though_it_learns_nothing() -> None:
         ("I have coughed for 3 weeks.", None, None),
     ],
 )
-def test_age_and_sex_are_those_told_when_asked_for(reply: str, age: float | None, sex: str | None) -> None:
+def test_age_and_sex_are_read_from_the_reply_to_the_question_for_them(
+    reply: str, age: float | None, sex: str | None
+) -> None:
     dialogue = (
         GREETING, Turn("patient", "My wife says she noticed a mole."), Turn("doctor", DEMOGRAPHICS_QUESTION),
         Turn("patient", reply),

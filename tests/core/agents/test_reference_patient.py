@@ -38,7 +38,7 @@ def ask(
 KNOWLEDGE = patient_knowledge(case_with())
 
 
-def test_it_opens_with_the_chief_complaint_alone() -> None:
+def test_it_opens_with_only_the_chief_complaint() -> None:
     first = hear(PATIENT.reply(KNOWLEDGE, SCENE, (GREETING,)))
 
     assert first.endswith("I have scaly patches on my elbows.")

@@ -108,7 +108,7 @@ def test_an_unreadable_reply_is_asked_for_again(unreadable: str) -> None:
     assert len(sent) == len(result.call_ids) == 3
 
 
-def test_after_two_retries_it_is_given_up_in_one_sentence() -> None:
+def test_after_two_retries_it_is_given_up() -> None:
     with pytest.raises(AnamnesisError, match="openai/test gave no sections that can be read in 3 replies"):
         split("no", "no", "no", ALL)
 
@@ -118,6 +118,6 @@ def test_a_providers_failure_is_not_an_unreadable_reply() -> None:
         split(failing(401))
 
 
-def test_a_pack_without_the_prompt_says_so() -> None:
+def test_a_pack_without_the_prompt_is_refused() -> None:
     with pytest.raises(UsageError, match=r"pack bare has no sections\.md"):
         split(ALL, pack=replace(default_pack(), name="bare", prompts={}))

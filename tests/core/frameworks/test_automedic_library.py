@@ -122,7 +122,7 @@ def test_the_vignette_is_easier_than_the_conversation_and_the_staff_helps(played
 
 def test_the_same_seed_gives_the_same_events(played: Played) -> None:
     cases = library()[::10]
-    again, other = play(cases), play(cases, seed=21)
+    repeated, other = play(cases), play(cases, seed=21)
     for case in cases:
-        assert story(again[case.case_key]) == story(played[case.case_key])
+        assert story(repeated[case.case_key]) == story(played[case.case_key])
     assert any(story(other[c.case_key])[1:] != story(played[c.case_key])[1:] for c in cases)

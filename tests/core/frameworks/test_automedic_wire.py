@@ -253,7 +253,7 @@ async def test_the_cap_counts_queries_and_the_others_are_not_passed_on(fake_prov
     assert verdicts(events)["multi_turn:mcq"] == ["correct"] * 2
 
 
-async def test_a_provider_that_fails_at_the_second_query_breaks_it_off(fake_provider: FakeProvider) -> None:
+async def test_a_failure_at_the_second_query_ends_the_conversation(fake_provider: FakeProvider) -> None:
     fake_provider.script = acting(f"{COMPLAINT}{PULSE}", staff=content_filtered())
     events = await play(fake_provider)
     assert [role for role, _ in messages_of(events)] == ["doctor", "patient"]
@@ -350,7 +350,7 @@ async def test_a_failed_rating_changes_nothing_else(fake_provider: FakeProvider)
     assert verdicts(events) == {"vignette:mcq": ["correct"] * 2, "multi_turn:mcq": ["correct"] * 2}
 
 
-async def test_an_unreadable_rating_is_asked_for_three_times(fake_provider: FakeProvider) -> None:
+async def test_an_unreadable_rating_is_requested_three_times(fake_provider: FakeProvider) -> None:
     fake_provider.script = acting(COMPLAINT, "</end>", rating="She was lovely.")
     events = await play(fake_provider)
     assert sum(map(is_rating, sent_to(fake_provider, "patient"))) == 3

@@ -97,7 +97,7 @@ def models_and_keys(provider: FakeProvider) -> tuple[set[str], set[str | None]]:
 
 
 @pytest.mark.parametrize("protocol", [name for name in PROTOCOLS if seat_of(framework(name), "patient")])
-def test_two_entries_are_asked_each_at_its_own_server_with_its_own_key(
+def test_two_entries_use_their_own_servers_and_keys(
     protocol: str, servers: tuple[FakeProvider, FakeProvider], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DOCTOR_KEY_NAME", DOCTOR_KEY)
@@ -109,7 +109,7 @@ def test_two_entries_are_asked_each_at_its_own_server_with_its_own_key(
 
 
 @pytest.mark.parametrize("protocol", [name for name in PROTOCOLS if seat_of(framework(name), "patient")])
-def test_the_address_of_a_run_is_the_tested_models_alone(
+def test_the_address_of_a_run_is_only_for_the_tested_model(
     protocol: str, servers: tuple[FakeProvider, FakeProvider]
 ) -> None:
     add(Entry("other", provider="openai", address=servers[1].base_url), SecretStr(PATIENT_KEY))
@@ -117,9 +117,9 @@ def test_the_address_of_a_run_is_the_tested_models_alone(
     carried_out(planned)
     assert [models_and_keys(server) for server in servers] == [({"local"}, {"none"}), ({"other"}, {PATIENT_KEY})]
     header = header_of(planned, registry())
-    again = in_full(campaign_of(header), registry())
-    assert again.settings.address_of("doctor") == servers[0].base_url
-    assert again.settings.address_of("patient") is None
+    resumed = in_full(campaign_of(header), registry())
+    assert resumed.settings.address_of("doctor") == servers[0].base_url
+    assert resumed.settings.address_of("patient") is None
 
 
 @pytest.mark.parametrize("protocol", [name for name in PROTOCOLS if seat_of(framework(name), "patient")])
@@ -159,23 +159,25 @@ def test_a_run_in_another_process_gets_the_keys_of_its_seats_by_its_environment(
         monkeypatch.setenv(variable, key)
     assert main(["resume", header.run_id]) == 0
     assert [models_and_keys(server) for server in servers] == [({"local"}, {"none"}), ({"far"}, {PATIENT_KEY})]
-    written = b"".join(path.read_bytes() for path in journal_path(header.run_id).parent.rglob("*") if path.is_file())
-    assert PATIENT_KEY.encode() not in written
-    assert seat_variable("patient").encode() not in written
+    files = b"".join(path.read_bytes() for path in journal_path(header.run_id).parent.rglob("*") if path.is_file())
+    assert PATIENT_KEY.encode() not in files
+    assert seat_variable("patient").encode() not in files
 
 
 def test_a_model_that_is_hosted_elsewhere_does_not_get_the_address_of_a_run() -> None:
-    here = "http://127.0.0.1:9/v1"
+    address = "http://127.0.0.1:9/v1"
 
     def reached(doctor: str, patient: str) -> str | None:
-        return in_full(campaign("craftmd", doctor, patient, base_url=here), registry()).settings.address_of("patient")
+        return in_full(campaign("craftmd", doctor, patient, base_url=address), registry()).settings.address_of(
+            "patient"
+        )
 
-    assert reached("openai/local", "openai/local") == here, "the same model"
-    assert reached("openai/local", "openai/another") == here, "an unknown model of the same provider"
+    assert reached("openai/local", "openai/local") == address, "the same model"
+    assert reached("openai/local", "openai/another") == address, "an unknown model of the same provider"
     assert reached("openai/local", "openai/gpt-4o-mini") is None, "a model of OpenAI"
     assert reached("openai/local", "anthropic/anything") is None, "a model of another provider"
-    assert reached("openai/gpt-4o", "openai/gpt-4o") == here
-    assert reached("reference/bayes", "openai/gpt-4o") == here, "the only model of the run"
+    assert reached("openai/gpt-4o", "openai/gpt-4o") == address
+    assert reached("reference/bayes", "openai/gpt-4o") == address, "the only model of the run"
 
 
 def test_a_stored_run_resumes_at_its_addresses() -> None:

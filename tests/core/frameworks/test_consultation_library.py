@@ -130,9 +130,9 @@ def test_all_orders_end_with_the_same_items(played: dict[str, Played]) -> None:
 
 def test_random_orders_differ_between_trials_and_are_the_same_for_one_seed(played: dict[str, Played]) -> None:
     cases = library()[:5]
-    again = play("reference/oracle-random", cases)
+    repeated = play("reference/oracle-random", cases)
     first = [dialogue(played["reference/oracle-random"][case.case_key]) for case in cases]
-    assert first == [dialogue(again[case.case_key]) for case in cases]
+    assert first == [dialogue(repeated[case.case_key]) for case in cases]
     direct = [dialogue(played["reference/oracle-direct"][case.case_key]) for case in cases]
     assert all(random_order != direct_order for random_order, direct_order in zip(first, direct, strict=True))
 

@@ -156,7 +156,9 @@ async def test_the_solver_sees_the_dialogue_without_the_closing_message_and_the_
     assert not [word for word in OF_BRIEFING if word in message["content"]]
 
 
-async def test_at_the_cap_the_last_question_is_answered_and_no_more_is_asked(fake_provider: FakeProvider) -> None:
+async def test_at_the_cap_the_last_question_is_answered_and_the_doctor_asks_no_more(
+    fake_provider: FakeProvider,
+) -> None:
     fake_provider.script = acting(QUESTIONS)
     events = await play(fake_provider, cap=2)
     assert messages_of(events)[-1] == ("patient", "Reply 2.")

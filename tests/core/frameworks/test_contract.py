@@ -20,11 +20,15 @@ def test_no_framework_of_the_package_adds_to_the_contract() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "usual", "paper", "own_grader"), [("craftmd", 24, 8, True), ("consultation", 1, 1, False)]
+    ("name", "default", "paper", "own_grader"), [("craftmd", 24, 8, True), ("consultation", 1, 1, False)]
 )
-def test_the_default_arms_and_those_of_the_paper(name: str, usual: int, paper: int, own_grader: bool) -> None:
+def test_the_default_arms_and_those_of_the_paper(name: str, default: int, paper: int, own_grader: bool) -> None:
     protocol = frameworks()[name]
-    assert (len(usual_arms(protocol)), len(paper_arms(protocol)), grades_itself(protocol)) == (usual, paper, own_grader)
+    assert (len(usual_arms(protocol)), len(paper_arms(protocol)), grades_itself(protocol)) == (
+        default,
+        paper,
+        own_grader,
+    )
 
 
 @pytest.mark.parametrize("member", [{"mcq_rule": "mcq_strict"}, {"rules": {}}, {"shown": lambda self, role, text: ()}])

@@ -203,8 +203,8 @@ async def test_a_conversation_that_breaks_off_later_keeps_its_first_turn(
     """The role's third message fails: arms on the conversation are lost, the arm on the first turn is not."""
 
     def third(body: dict[str, Any]) -> Reply | None:
-        spoken = sum(m["role"] == "assistant" for m in body["messages"]) - (role == "doctor")
-        return FAULTS[fault][0] if role_of(body) == role and not is_answer(body) and spoken == 2 else None
+        messages_so_far = sum(m["role"] == "assistant" for m in body["messages"]) - (role == "doctor")
+        return FAULTS[fault][0] if role_of(body) == role and not is_answer(body) and messages_so_far == 2 else None
 
     fake_provider.script = Actors(questions=["One?", "Two?", "Three?", "Four?"], fault=third)
     events = await play(fake_provider, ARMS)
@@ -310,7 +310,7 @@ async def test_a_failure_has_one_plain_sentence(fake_provider: FakeProvider) -> 
     assert [c.error for c in calls(events) if c.role == "doctor"] == [f"server: {failed.message}"] * 4
 
 
-async def test_the_whole_conversation_is_not_begun_again_for_an_empty_reply(fake_provider: FakeProvider) -> None:
+async def test_an_empty_reply_does_not_restart_the_conversation(fake_provider: FakeProvider) -> None:
     fake_provider.script = Actors(fault=from_role("patient", Reply("")))
     rules = Rules(arms=(("multi_turn", "frq"),))
     events = await play(fake_provider, rules)

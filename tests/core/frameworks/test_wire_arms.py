@@ -205,7 +205,7 @@ async def test_a_case_without_choices_is_left_out_of_mcq(fake_provider: FakeProv
     assert verdicts(events) == {"vignette:mcq": ["not_applicable"], "vignette:frq": ["correct"]}
 
 
-async def test_each_answer_is_stored_with_the_call_it_came_from(fake_provider: FakeProvider) -> None:
+async def test_each_answer_is_stored_with_its_call(fake_provider: FakeProvider) -> None:
     fake_provider.script = Actors(answer=lambda body: f"**Final Diagnosis:** {question_type(body)}")
     arms: tuple[Arm, ...] = (("vignette", "mcq"), ("vignette", "frq"), ("multi_turn", "frq_top3"))
     events = await play(fake_provider, Rules(arms=arms))

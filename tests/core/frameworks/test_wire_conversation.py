@@ -163,8 +163,10 @@ async def test_sampling_and_seed_are_passed_on_and_recorded(fake_provider: FakeP
         fake_provider, Rules(arms=(("summarized", "frq"),)), sampling=Sampling(temperature=0.7, max_tokens=99)
     )
     settings = ("temperature", "max_tokens", "seed")
-    seen = {role: {tuple(b.get(s) for s in settings) for b in sent_to(fake_provider, role)} for role in ROLES}
-    assert seen == {
+    settings_by_role = {
+        role: {tuple(b.get(s) for s in settings) for b in sent_to(fake_provider, role)} for role in ROLES
+    }
+    assert settings_by_role == {
         "doctor": {(0.7, 99, SEED)},
         "patient": {(None, 200, SEED)},  # the doctor's settings are not used for other roles
         "grader": {(0.0, 100, None), (0.0, 16, None)},
@@ -200,7 +202,7 @@ async def test_why_a_conversation_ends(fake_provider: FakeProvider, conclusion: 
     assert len(answers_asked(fake_provider)) == 1
 
 
-async def test_a_question_about_a_diagnosis_goes_on(fake_provider: FakeProvider) -> None:
+async def test_a_question_about_a_diagnosis_does_not_end_the_conversation(fake_provider: FakeProvider) -> None:
     fake_provider.script = Actors(questions=["Did anybody ever name a final diagnosis to you?"])
     assert ended(await play(fake_provider, FREE)).doctor_turns == 2
 

@@ -44,7 +44,7 @@ async def test_the_response_is_extracted_and_then_compared(fake_provider: FakePr
 
 
 @pytest.mark.parametrize(
-    ("written", "verdict"),
+    ("extraction", "verdict"),
     [
         ("Multiple", "multiple"),
         ("multiple.", "multiple"),
@@ -54,8 +54,8 @@ async def test_the_response_is_extracted_and_then_compared(fake_provider: FakePr
         ("Final diagnosis: None", "no_diagnosis"),
     ],
 )
-async def test_multiple_and_none_are_never_compared(fake_provider: FakeProvider, written: str, verdict: str) -> None:
-    fake_provider.script = Actors(extract=written)
+async def test_multiple_and_none_are_never_compared(fake_provider: FakeProvider, extraction: str, verdict: str) -> None:
+    fake_provider.script = Actors(extract=extraction)
     events = await play(fake_provider, FREE)
     assert verdicts(events) == {"vignette:frq": [verdict]}
     assert len(extractions(fake_provider)) == 1
@@ -98,7 +98,7 @@ async def test_the_first_readable_verdict_ends_the_requests(fake_provider: FakeP
     assert len(judged(fake_provider)) == readable_at
 
 
-async def test_an_ungradable_pair_is_not_asked_about_again_at_temperature_0(fake_provider: FakeProvider) -> None:
+async def test_an_ungradable_pair_is_not_judged_again_at_temperature_0(fake_provider: FakeProvider) -> None:
     fake_provider.script = Actors(judge=lambda body: "Yes" if len(judged(fake_provider)) > 3 else "Hm")
     events = await play(fake_provider, Rules(arms=(("vignette", "frq"), ("single_turn", "frq"))))
     assert verdicts(events) == {"vignette:frq": ["ungradable"], "single_turn:frq": ["ungradable"]}

@@ -269,7 +269,7 @@ async def test_a_lost_picture_excludes_the_answers_that_need_it(
     assert first.request["messages"][1]["images"][0]["sha256"] == image.sha256
 
 
-async def test_a_filter_that_stops_the_picture_is_a_refusal_and_asked_once(
+async def test_a_filter_that_stops_the_picture_is_a_refusal_without_retry(
     fake_provider: FakeProvider, image: Image
 ) -> None:
     fake_provider.script = Actors(fault=lambda body: content_filtered() if urls_in(body) else None)

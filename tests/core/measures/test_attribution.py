@@ -184,12 +184,12 @@ def test_a_fault_judged_by_version_0_5_is_still_the_patients() -> None:
 @pytest.mark.parametrize(
     ("patient", "expected"), [(MISSING, "doctor_never_asked"), (ALL_TOLD, "doctor_concluded_wrongly")]
 )
-def test_a_judge_who_finds_nothing_leaves_the_doctor(patient: JudgedPatient, expected: str) -> None:
+def test_without_a_fault_of_the_patient_the_cause_is_the_doctor(patient: JudgedPatient, expected: str) -> None:
     attribution = attribute(AnswerEvidence(wrong(), CASE, patient))
     assert (attribution.cause, attribution.judged) == (expected, True)
 
 
-def test_never_asked_needs_missing_facts_and_a_doctor_who_knows_with_them() -> None:
+def test_never_asked_needs_missing_facts_and_a_right_answer_on_the_vignette() -> None:
     assert cause(wrong()) == ("doctor_never_asked", 8)
     assert cause(wrong(), ALL_TOLD) == ("doctor_concluded_wrongly", 8)
     assert cause(wrong(on_vignette="incorrect")) == ("doctor_concluded_wrongly", 8)
@@ -212,7 +212,7 @@ def test_without_any_vignette_answer_half_of_the_facts_decide(told_facts: int, e
     assert cause(wrong(on_vignette=None), judged(never=3, answered=told_facts))[0] == expected
 
 
-def test_a_doctor_whose_own_belief_was_right_had_what_it_needed() -> None:
+def test_a_doctor_with_a_right_belief_concluded_wrongly() -> None:
     assert cause(wrong(), beliefs=believing("Gout", "Eczema")) == ("doctor_concluded_wrongly", 3)
     assert cause(wrong(), beliefs=believing("Eczema", "Gout")) == ("doctor_never_asked", 8), (
         "its probability was not high enough"

@@ -82,8 +82,8 @@ def filled(tmp_path: Path) -> Store:
     return copy_of(fill, tmp_path)
 
 
-def attributed(store: Store, selection: Selection = AFTER, **how: Any) -> list[Attribution]:
-    return WrongAnswers(store, selection, **how).attributed(slice(None))
+def attributed(store: Store, selection: Selection = AFTER, **options: Any) -> list[Attribution]:
+    return WrongAnswers(store, selection, **options).attributed(slice(None))
 
 
 def test_without_a_judge_only_some_answers_get_a_cause(filled: Store) -> None:
@@ -115,8 +115,8 @@ def judge(
     keep_lines(store, "judging", [RowLine(table="fact_judgements", row=row)])
 
 
-def causes_of(store: Store, **how: Any) -> dict[str, tuple[str, int | None]]:
-    return {a.answer.case[0]: (a.cause, a.turn) for a in attributed(store, **how)}
+def causes_of(store: Store, **options: Any) -> dict[str, tuple[str, int | None]]:
+    return {a.answer.case[0]: (a.cause, a.turn) for a in attributed(store, **options)}
 
 
 def test_a_judgement_decides_the_cause(filled: Store) -> None:
@@ -158,28 +158,28 @@ def test_all_formats_that_can_be_attributed_by_default(filled: Store) -> None:
 
 def test_an_extract_continues_after_a_stop(filled: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(extracts, "PART", 2)
-    first, seen, read = Causes(filled.path, CHOSEN, None), list[tuple[int, int]](), list[slice]()
+    first, progress_reports, parts = Causes(filled.path, CHOSEN, None), list[tuple[int, int]](), list[slice]()
 
     def table(rows: WrongAnswers, part: slice, original: Callable[..., Any] = WrongAnswers.table) -> Any:
-        read.append(part)
+        parts.append(part)
         return original(rows, part)
 
     monkeypatch.setattr(WrongAnswers, "table", table)
-    assert not first.make(lambda *at: seen.append(at), lambda: len(seen) == 1, few=True)
-    assert first.make(lambda *at: seen.append(at), lambda: False, few=True)
-    assert seen == [(2, 5), (2, 5), (4, 5), (5, 5)]
-    assert read == [slice(0, 2), slice(2, 4), slice(4, 6)], "the part before the stop is not computed again"
-    again = Causes(filled.path, CHOSEN, None)
-    assert again.make(lambda *at: seen.append(at), lambda: False, few=True)
-    assert len(read) == 3, "nothing is computed twice"
-    assert len(seen) == 4
-    causes = again.read()
+    assert not first.make(lambda *at: progress_reports.append(at), lambda: len(progress_reports) == 1, few=True)
+    assert first.make(lambda *at: progress_reports.append(at), lambda: False, few=True)
+    assert progress_reports == [(2, 5), (2, 5), (4, 5), (5, 5)]
+    assert parts == [slice(0, 2), slice(2, 4), slice(4, 6)], "the part before the stop is not computed again"
+    repeated = Causes(filled.path, CHOSEN, None)
+    assert repeated.make(lambda *at: progress_reports.append(at), lambda: False, few=True)
+    assert len(parts) == 3, "nothing is computed twice"
+    assert len(progress_reports) == 4
+    causes = repeated.read()
     assert dict(zip(causes["case_key"], causes["cause"], strict=True))["ours/3"] == "doctor_concluded_wrongly"
-    assert list(again.read(["trial_id"], cause="not_judged")["trial_id"]) == ["run/1", "run/2"]
+    assert list(repeated.read(["trial_id"], cause="not_judged")["trial_id"]) == ["run/1", "run/2"]
     write_journal(filled.journals, "more", a_header("more", cases=[a_case(9)]))
     fold(filled)
     newer = Causes(filled.path, CHOSEN, None)
-    assert newer.whole != again.whole, "another state of the database is another extract"
+    assert newer.whole != repeated.whole, "another state of the database is another extract"
     assert newer.make(lambda *at: None, lambda: False, few=False), "in another process"
     assert newer.read().equals(causes)
 

@@ -62,17 +62,17 @@ def test_curves_by_hand() -> None:
 
 
 def test_calibration_by_hand() -> None:
-    (every, bins), (at_end, _) = calibrations(belief_table(TRAJECTORIES))
-    assert (every["when"], every.n, every["n_probes"]) == ("every probe", 3, 10)
+    (at_every_probe, bins), (at_end, _) = calibrations(belief_table(TRAJECTORIES))
+    assert (at_every_probe["when"], at_every_probe.n, at_every_probe["n_probes"]) == ("every probe", 3, 10)
     case_1 = (0.2**2 + 0.1**2 + 0.6**2 + 0.7**2) / 4
     case_2 = (0.6**2 + 0.4**2 + 2 * 0.05**2) / 4
     case_3 = (0.6**2 + 0.4**2) / 2
-    assert every.estimate == pytest.approx((case_1 + case_2 + case_3) / 3)
-    assert (every.low, every.high) == mean_interval([case_1, case_2, case_3])
+    assert at_every_probe.estimate == pytest.approx((case_1 + case_2 + case_3) / 3)
+    assert (at_every_probe.low, at_every_probe.high) == mean_interval([case_1, case_2, case_3])
     # weights: 0.4: 1 and 0 at 1/2 each · 0.6: two 0 and a 1 at 1/4 each · 0.7: 0 at 1/4 · 0.8: 1 at 1/4
     # · 0.9: a 1 at 0.9 and two at 0.95, 1/4 each
     gaps = [abs(0.4 - 0.5), abs(0.75 * 0.6 - 0.25), 0.25 * 0.7, 0.25 * 0.2, 0.25 * (0.1 + 0.05 + 0.05)]
-    assert every["ece"] == pytest.approx(sum(gaps) / 3)
+    assert at_every_probe["ece"] == pytest.approx(sum(gaps) / 3)
     fourth = bins[4]
     assert (fourth["n_probes"], fourth.n, fourth["probability"], fourth.estimate) == (2, 1, 0.4, 0.5)
     assert math.isnan(bins[0]["right"])
@@ -113,7 +113,7 @@ def test_sums_are_resampled_case_by_case() -> None:
 def test_ratios_of_sums_weigh_cases_by_their_denominator() -> None:
     assert ratio([1, 0], [1, 3]) == 0.25
     assert math.isnan(ratio([0], [0]))
-    plain, nothing = ratio_intervals([[1, 0]] * 10 + [[0, 0]] * 10, [[1, 0]] * 20)
+    plain, without_data = ratio_intervals([[1, 0]] * 10 + [[0, 0]] * 10, [[1, 0]] * 20)
     assert plain.low < 0.5 < plain.high
     assert plain.low > 0.2
-    assert math.isnan(nothing.low)
+    assert math.isnan(without_data.low)

@@ -78,12 +78,12 @@ def test_an_arm_that_one_version_lacks_is_left_out() -> None:
 def test_the_correction_is_over_every_step_and_specialty() -> None:
     neurology = [*scores("v1", [0] * 12 + [2] * 4), *scores("v2", [2] * 9 + [0] * 3 + [2] * 4)]
     other = [*scores("v1", [1] * 16, specialty="Other"), *scores("v2", [1] * 16, specialty="Other")]
-    (alone,) = stepped(neurology, ["v1", "v2"])
-    both = stepped([*neurology, *other], ["v1", "v2"], by="specialty")
-    first = next(s for s in both if s["specialty"] == "Neurology")
-    assert [s["specialty"] for s in both] == ["Neurology", "Other"]
+    (without_other,) = stepped(neurology, ["v1", "v2"])
+    steps_of_both = stepped([*neurology, *other], ["v1", "v2"], by="specialty")
+    first = next(s for s in steps_of_both if s["specialty"] == "Neurology")
+    assert [s["specialty"] for s in steps_of_both] == ["Neurology", "Other"]
     # Holm multiplies the smaller of two p-values by 2; the other specialty, all equal, has p = 1
-    assert result_of(first).adjusted_p == pytest.approx(min(1.0, 2 * result_of(alone).p))
+    assert result_of(first).adjusted_p == pytest.approx(min(1.0, 2 * result_of(without_other).p))
 
 
 def test_excluded_answers_are_counted_for_each_version() -> None:

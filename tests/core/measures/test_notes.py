@@ -50,7 +50,8 @@ def test_another_patient_is_a_severe_note_that_names_both() -> None:
     conditions = [seated("a", patient="openai/x"), seated("b", patient="openai/y"), seated("c", patient="openai/x")]
     (note,) = of("seats", notes_of(Basis(conditions, ())))
     assert note.severity == "high"
-    assert note.text == "Different patients: openai/x (a, c); openai/y (b)."
+    assert "openai/x (a, c)" in note.text
+    assert "openai/y (b)" in note.text
     assert note.models == ("a", "c", "b")
 
 
@@ -106,7 +107,8 @@ def test_a_doctor_that_grades_itself_by_any_of_its_seats() -> None:
 def test_unfinished_runs_count_their_trials() -> None:
     conditions = [condition("a"), condition("b")]
     (note,) = of("unfinished", notes_of(Basis(conditions, [extent("a", range(10), done=15), extent("b", range(10))])))
-    assert note == Note("unfinished", "Unfinished: a 15 of 40 planned trials.", "high", "runs", ("a",))
+    assert (note.severity, note.models) == ("high", ("a",))
+    assert "a 15 of 40" in note.text
 
 
 @pytest.mark.parametrize(
@@ -130,17 +132,15 @@ def test_different_cases_are_severe_unless_nearly_all_are_shared(
 def test_the_same_part_of_a_data_set_is_a_part_and_all_of_it_is_none() -> None:
     conditions = [condition("a"), condition("b")]
     part = notes_of(Basis(conditions, [extent("a", range(20)), extent("b", range(20))]))
-    assert [(note.kind, note.text, note.severity) for note in part] == [("part", "Cases: 20 of 60 of ours.", "low")]
+    assert [(note.kind, note.severity) for note in part] == [("part", "low")]
+    assert "20 of 60 of ours" in part[0].text
     assert notes_of(Basis(conditions[:1], [extent("a", range(60))])) == ()
 
 
 def test_cases_played_without_a_profile_are_a_severe_note() -> None:
     without = extent("a", range(10), without_profile=frozenset({"ours/1", "ours/2"}))
     (note,) = of("without_profile", notes_of(Basis([condition("a")], [without])))
-    assert note.text == (
-        "Of the 10 cases of ours, 2 were played without a profile: the patient knows the whole vignette, also what "
-        "examination and tests showed."
-    )
+    assert "Of the 10 cases of ours, 2 " in note.text
     assert (note.severity, note.models) == ("high", ("a",))
     assert not of("without_profile", notes_of(Basis([condition("a")], [extent("a", range(10))])))
 
@@ -149,9 +149,7 @@ def test_faulty_cases_of_the_runs_are_noted_and_few_of_many_are_not_severe() -> 
     traits = {f"ours/{n}": CaseTraits("diagnosis", n in (3, 50), n in (1, 2, 50)) for n in range(300)}
     (note,) = of("faulty_cases", notes_of(Basis([condition("a")], [extent("a", range(20))], traits)))
     assert note.severity == "high"
-    assert note.text == (
-        "Of the 20 cases of ours: 2 cases with the vignette of another (1, 2) and 1 case whose answer is no choice (3)."
-    )
+    assert [words in note.text for words in ("20 cases of ours", "(1, 2)", "(3)")] == [True] * 3
     assert not of("faulty_cases", notes_of(Basis([condition("a")], [extent("a", range(10, 20))], traits)))
     (few,) = of("faulty_cases", notes_of(Basis([condition("a")], [extent("a", range(3, 103))], traits)))
     assert few.severity == "high", "2 of 100 are more than 1 %"

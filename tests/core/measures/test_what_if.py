@@ -73,7 +73,7 @@ def rescored(store: Store, format_: str = "multi_turn") -> dict[str, Row]:
     return {row["rule"]: row for row in rescore(outcomes, RULES, [arm])}  # type: ignore[list-item]
 
 
-def test_the_standard_rule_is_accuracy_as_it_is_everywhere(filled: Store) -> None:
+def test_the_standard_rule_is_the_accuracy_of_the_accuracy_page(filled: Store) -> None:
     row = rescored(filled)["standard"]
     assert (row.estimate, row.n, row["n_answers"], row["n_excluded"]) == (0.5, 2, 4, 2)
     assert (row["concerned"], row["changed"], row["same_cases"], row["n_same"]) == (0, 0, 0.0, 2)
@@ -173,11 +173,17 @@ def test_every_kind_of_excluded_answer_counts_as_wrong(store: Store) -> None:
     fold(store)
     rows = rescored(store)
     assert (rows["standard"].estimate, rows["standard"].n, rows["standard"]["n_answers"]) == (1.0, 1, 1)
-    every = rows["excluded_wrong"]
+    all_wrong = rows["excluded_wrong"]
     # case 1: one of six; case 2: none of one; the inapplicable answer of case 3 stays excluded
-    assert every.estimate == pytest.approx((1 / 6 + 0) / 2)
-    assert (every.n, every["n_answers"], every["n_excluded"], every["concerned"], every["changed"]) == (2, 7, 1, 6, 6)
-    assert (every["same_cases"], every["n_same"]) == (pytest.approx(1 / 6 - 1), 1)
+    assert all_wrong.estimate == pytest.approx((1 / 6 + 0) / 2)
+    assert (
+        all_wrong.n,
+        all_wrong["n_answers"],
+        all_wrong["n_excluded"],
+        all_wrong["concerned"],
+        all_wrong["changed"],
+    ) == (2, 7, 1, 6, 6)
+    assert (all_wrong["same_cases"], all_wrong["n_same"]) == (pytest.approx(1 / 6 - 1), 1)
     refused = rows["refused_wrong"]
     # case 1: one of two; case 2: none of one
     assert (refused.estimate, refused.n, refused["n_answers"], refused["concerned"]) == (0.25, 2, 3, 2)

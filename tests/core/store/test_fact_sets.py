@@ -22,7 +22,7 @@ def store(tmp_path: Path) -> Store:
     return Store(tmp_path / "x.duckdb")
 
 
-def test_the_newest_list_counts_and_comes_back_as_it_was(store: Store) -> None:
+def test_the_newest_list_counts_and_is_read_back_unchanged(store: Store) -> None:
     for made_by, facts in (("openai/a", [fact("a"), fact("b")]), ("Ada", [fact("b")])):
         with store.write() as connection:
             save_facts(connection, a_case(), facts, made_by)

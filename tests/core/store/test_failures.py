@@ -126,7 +126,7 @@ def test_a_wrong_answer_lists_the_rules_and_graders_that_called_it_correct(fille
     assert answers["c", "multi_turn", "mcq"].on_vignette == "correct"
 
 
-def test_the_chosen_rule_says_what_is_wrong(filled: Store) -> None:
+def test_the_chosen_rule_decides_which_answers_are_wrong(filled: Store) -> None:
     answers = read(filled, "mcq_strict")
     assert ("c", "multi_turn", "mcq") not in answers
     assert answers["c", "vignette", "mcq"].called_correct == (("mcq_loose", "rule"),)

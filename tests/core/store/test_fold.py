@@ -85,7 +85,7 @@ def test_new_lines_of_a_journal_are_folded(store: Store) -> None:
     assert hashes == [(a_case().content_hash,)]
 
 
-def test_a_torn_last_line_waits_until_it_is_whole(store: Store) -> None:
+def test_a_torn_last_line_is_folded_when_it_is_complete(store: Store) -> None:
     path = write_journal(store.journals, "run", a_header())
     line = as_bytes(a_trial())
     with path.open("ab") as file:
@@ -96,7 +96,7 @@ def test_a_torn_last_line_waits_until_it_is_whole(store: Store) -> None:
     assert fold(store).trials == 1
 
 
-def test_a_damaged_journal_is_reported_and_the_others_go_in(store: Store) -> None:
+def test_a_damaged_journal_is_reported_and_the_others_are_folded(store: Store) -> None:
     broken = write_journal(store.journals, "a", a_header("a"), a_trial(trial_id="a/1", run_id="a"))
     with broken.open("ab") as file:
         file.write(b'{"type": "trial"}\n')
@@ -152,7 +152,7 @@ def test_regrading_adds_to_the_history_and_the_newest_counts(store: Store) -> No
     assert newest == [late]
 
 
-def test_the_calls_of_a_regrading_are_kept_and_counted_once(store: Store) -> None:
+def test_the_calls_of_a_regrading_are_stored_once(store: Store) -> None:
     judged = grades("run/1/0", graded("correct", at=30.0, grader="openai/g2"))
     call = a_call("judge-1").call
     reply = ReplyLine(run_id="run", trial_id="run/1/0", unit="again", key="k", number=0, place=0, call=call)
@@ -195,7 +195,7 @@ print(fold(Store(Path(sys.argv[1]))).trials)
 
 
 @pytest.mark.soak
-def test_two_processes_that_fold_at_once_take_every_trial_once(store: Store) -> None:
+def test_two_processes_that_fold_at_the_same_time_store_every_trial_once(store: Store) -> None:
     for name in ("a", "b"):
         lines = [a_trial(trial_id=f"{name}/{n}", run_id=name) for n in range(300)]
         write_journal(store.journals, name, a_header(name), *lines)
@@ -295,7 +295,7 @@ async def test_the_database_of_a_long_job_follows_in_a_process_that_may_die(
     assert not child.is_running()
 
 
-def test_what_the_journal_writer_wrote_comes_in(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_journal_of_the_journal_writer_is_folded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "mine.duckdb"))
     header, trial = a_header(cases=[a_case()]), a_trial()
     with JournalWriter(journal_path("run")) as journal:

@@ -66,10 +66,10 @@ def test_the_same_words_and_the_same_answer_judged_again(store: Store) -> None:
     assert (OTHER, "answer") not in rows  # no answer was judged twice
     judge_again(store, OTHER, {"t000": "incorrect", "t010": "correct"}, 60.0, "abc")
     judge_again(store, OTHER, {"t011": "correct"}, 60.0, "other prompts")
-    again = flips(store)[f"{OTHER} · prompts abc", "answer"]
+    judged_again = flips(store)[f"{OTHER} · prompts abc", "answer"]
     # t011 was judged again under other prompts, which is no contradiction
-    assert (again.n, again["both_ways"], again["verdicts"]) == (2, 1, 4)
-    assert again.low <= 0.5 <= again.high
+    assert (judged_again.n, judged_again["both_ways"], judged_again["verdicts"]) == (2, 1, 4)
+    assert judged_again.low <= 0.5 <= judged_again.high
 
 
 def test_a_verdict_taken_over_is_not_a_second_judgement(store: Store) -> None:

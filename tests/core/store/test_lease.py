@@ -23,7 +23,7 @@ def test_the_first_reader_makes_the_file(store: Store) -> None:
     assert [p.name for p in store.path.parent.iterdir()] == ["results.duckdb"]
 
 
-def test_what_is_written_is_read_and_an_exception_undoes_it(store: Store) -> None:
+def test_a_written_row_is_read_and_an_exception_undoes_it(store: Store) -> None:
     note(store, "stored")
     with suppress(ZeroDivisionError), store.write() as connection:
         connection.execute(NOTE, ["lost"])
@@ -73,13 +73,13 @@ def test_eight_threads_read_while_one_writes(store: Store) -> None:
     stop = threading.Event()
 
     def read_on() -> None:
-        seen = 0
+        largest = 0
         try:
             while not stop.is_set():
                 with store.read() as cursor:
-                    now = cursor.execute("SELECT count(*), count(DISTINCT item) FROM annotations").fetchall()[0]
-                assert now[0] == now[1] >= seen
-                seen = now[0]
+                    counts = cursor.execute("SELECT count(*), count(DISTINCT item) FROM annotations").fetchall()[0]
+                assert counts[0] == counts[1] >= largest
+                largest = counts[0]
         except BaseException as error:
             problems.append(error)
 
@@ -175,7 +175,7 @@ def test_duckdb_is_started_once_and_the_file_opened_and_closed_each_time(
     assert (count(other_file), count(store)) == (0, 2)
 
 
-def test_a_copy_holds_everything_and_never_overwrites(store: Store, tmp_path: Path) -> None:
+def test_a_copy_has_all_rows_and_never_overwrites_a_file(store: Store, tmp_path: Path) -> None:
     note(store, "x")
     target = tmp_path / "it's a copy.duckdb"
     store.copy_to(target)

@@ -115,7 +115,7 @@ def test_the_figures_of_the_preprint_are_for_answers_of_today_only() -> None:
 
 
 @pytest.mark.parametrize("rule", ["usual", "mcq_loose"])
-def test_one_answer_counts_once_whatever_its_rules(store: Store, rule: str) -> None:
+def test_an_answer_with_several_rules_counts_once(store: Store, rule: str) -> None:
     write_journal(store.journals, "new", *today())
     fold(store)
     (row,) = accuracy(store, selection=Selection(question_types=["mcq_many"]), mcq_rule=rule)  # type: ignore[arg-type]

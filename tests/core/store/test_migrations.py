@@ -91,7 +91,7 @@ def check_stored_run(store: Store) -> None:
         assert [(label.name, label.tags) for label in labels(cursor).values()] == [("First try", ("pilot",))]
 
 
-def test_a_database_of_0_4_opens_says_what_was_done_and_keeps_everything(
+def test_a_database_of_0_4_is_migrated_with_a_log_message_and_loses_nothing(
     store: Store, caplog: pytest.LogCaptureFixture
 ) -> None:
     make_database_of_0_4(store.path)
@@ -148,8 +148,8 @@ def test_a_database_of_before_0_4_is_refused_with_the_way_to_import_it(
     with duckdb.connect(str(store.path)) as connection:
         for statement in statements:
             connection.execute(statement)
-    way = r"before 0\.4, .*: open it once with version 0\.5, .* and then here; or import"
-    with pytest.raises(AnamnesisError, match=way) as caught, store.read():
+    message = r"before 0\.4, .*: open it once with version 0\.5, .* and then here; or import"
+    with pytest.raises(AnamnesisError, match=message) as caught, store.read():
         pass
     assert str(store.path) in str(caught.value)
 

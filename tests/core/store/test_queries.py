@@ -163,7 +163,7 @@ def test_results_have_a_row_for_each_answer_and_rule(filled: Store) -> None:
     assert {r["model"] for r in rows} == {"openai/a"}
 
 
-def test_transcripts_leave_out_calls_unless_wanted(filled: Store) -> None:
+def test_transcripts_have_calls_only_on_request(filled: Store) -> None:
     with filled.read() as cursor:
         plain, full = list(transcripts(cursor, "run")), list(transcripts(cursor, "run", calls=True))
     assert [t["trial_id"] for t in plain] == ["run/1/0", "run/2/0"]

@@ -47,7 +47,7 @@ def test_a_write_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.M
     assert [count(table) for table in tables] == [0] * len(tables)
 
 
-def test_a_replacement_that_fails_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_replacement_that_fails_leaves_the_former_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = files.write_release(tmp_path / "release")
     put_in(root)
     before = [count(table) for table in ("trials", "utterances", "answers", "grades")]

@@ -131,7 +131,7 @@ def test_lists_of_another_kind_change_nothing(filled: Store) -> None:
     assert missing(filled, ByItems()) == []
 
 
-def test_new_scores_take_the_place_of_older_ones(filled: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_new_scores_replace_older_ones(filled: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     save_missing(filled, Toy(), run_1_0=[Score("words", 3.0)])
     monkeypatch.setattr(Toy, "version", "2")
     save_missing(filled, Toy(), run_1_0=[Score("words", 4.0, series=(1.0, None, 4.0))])
@@ -140,7 +140,7 @@ def test_new_scores_take_the_place_of_older_ones(filled: Store, monkeypatch: pyt
         assert cursor.execute(sql).fetchall() == [("2", 4.0, [1.0, None, 4.0])]
 
 
-def test_means_are_taken_over_a_cases_trials_and_what_is_left_out_is_counted(filled: Store) -> None:
+def test_means_are_over_the_trials_of_a_case_and_left_out_trials_are_counted(filled: Store) -> None:
     with filled.read() as cursor:
         todo = [trial for trial in unmeasured(cursor, Toy()) if trial.trial_id != "run/2/0"]
     scores = {"run/1/0": [Score("words", 3.0)], "run/1/1": [Score("words", 5.0)], "other/1/0": [Score("words", None)]}

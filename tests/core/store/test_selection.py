@@ -87,7 +87,7 @@ def test_every_part_makes_another_condition_which_is_named_by_it(
     assert runs_by_name == {expected[0]: ("1",), expected[1]: ("2",)}
 
 
-def test_past_the_framework_only_what_differs_within_it_is_named() -> None:
+def test_names_have_the_framework_and_the_differences_within_it() -> None:
     solved = {"solver": "openai/s", "doctor_prompt": "short", "max_questions": 10}
     runs = [
         a_run("1"),
@@ -101,7 +101,7 @@ def test_past_the_framework_only_what_differs_within_it_is_named() -> None:
     }
 
 
-def test_a_doctor_is_not_told_apart_by_what_only_others_vary() -> None:
+def test_the_name_of_a_doctor_has_no_part_that_varies_only_for_others() -> None:
     assert set(names(a_run("1"), a_run("2", doctor="openai/b", patient="openai/q"))) == {"openai/a", "openai/b"}
 
 
@@ -150,14 +150,14 @@ def means(store: Store, **filters: Any) -> dict[str, tuple[float | None, int]]:
     return {row["model"]: (row.estimate, row["n_trials"]) for row in accuracy(store, selection=Selection(**filters))}
 
 
-def test_a_whole_regrading_takes_the_place_of_the_first_grader(store: Store) -> None:
+def test_a_complete_regrading_replaces_the_first_grader(store: Store) -> None:
     store_run(store, "r", ["correct", "correct", "incorrect", "incorrect"])
     assert means(store) == {"openai/a": (0.5, 4)}
     regrade(store, {f"r/{n}": "correct" for n in range(4)}, at=10.0)
     assert means(store) == {"openai/a": (1.0, 4)}
 
 
-def test_a_partial_regrading_is_a_condition_of_its_own_that_says_how_much_it_covers(store: Store) -> None:
+def test_a_partial_regrading_is_a_separate_condition_with_its_coverage(store: Store) -> None:
     store_run(store, "r", ["correct", "correct", "incorrect", "incorrect"])
     regrade(store, {"r/0": "incorrect", "r/2": "correct", "r/3": "correct"}, at=10.0)
     assert means(store) == {"openai/a": (0.5, 4), "openai/a · grader h (3 of 4 answers)": (2 / 3, 3)}
@@ -174,7 +174,7 @@ def test_an_older_partial_grading_is_history_once_all_is_graded_again(store: Sto
     assert means(store) == {"openai/a": (1.0, 2)}
 
 
-def test_runs_are_told_apart_by_the_grader_that_counts(store: Store) -> None:
+def test_runs_with_different_final_graders_are_two_conditions(store: Store) -> None:
     store_run(store, "r", ["correct", "incorrect"])
     store_run(store, "s", ["correct", "incorrect"], seed=21)
     assert means(store) == {"openai/a": (0.5, 4)}
@@ -255,7 +255,7 @@ def test_a_condition_remarks_that_rules_play_the_patient() -> None:
     assert condition.remarks == ("rules play the patient",)
 
 
-def test_a_doctors_name_selects_all_its_conditions_and_a_conditions_name_that_one(store: Store) -> None:
+def test_the_name_of_a_doctor_selects_all_its_conditions(store: Store) -> None:
     store_run(store, "r", ["correct"])
     store_run(store, "s", ["incorrect"], prompt_pack="mine", prompt_hash="other")
     names_of_both = set(means(store))
@@ -278,7 +278,7 @@ def test_every_filter_narrows_the_figures_and_leaves_the_names_as_they_are(store
     assert means(store, pictures=True) == means(store, text="fever") == means(store, patients=["openai/none"]) == {}
 
 
-def test_trials_that_are_named_count_whatever_the_source_of_their_run(store: Store) -> None:
+def test_selected_trials_count_for_every_source_of_their_run(store: Store) -> None:
     store_run(store, "r", ["correct", "incorrect"], source="live")
     assert means(store) == {}
     assert means(store, trials=["r/1"]) == {"openai/a": (0.0, 1)}

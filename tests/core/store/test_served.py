@@ -102,7 +102,7 @@ def test_a_run_that_was_served_under_two_names_is_one_condition_with_a_note(stor
 
 
 @pytest.mark.parametrize("role", ["patient", "summariser"])
-def test_every_other_seat_is_told_apart_by_it_too(store: Store, role: str) -> None:
+def test_the_served_models_of_other_seats_make_conditions_too(store: Store, role: str) -> None:
     model = {"patient": "openai/p", "summariser": "openai/s"}[role]
     for run_id, served in (("r", "x-1"), ("s", "x-2")):
         calls: Calls = [("doctor", "openai/a", "a-1"), (role, model, served)]
@@ -110,14 +110,14 @@ def test_every_other_seat_is_told_apart_by_it_too(store: Store, role: str) -> No
     assert set(names(store)) == {f"openai/a · {role} served as x-1", f"openai/a · {role} served as x-2"}
 
 
-def test_of_different_patients_only_their_names_are_said(store: Store) -> None:
+def test_the_names_of_different_patients_have_no_served_models(store: Store) -> None:
     for run_id, patient in (("r", "openai/p"), ("s", "openai/q")):
         calls: Calls = [("doctor", "openai/a", "a-1"), ("patient", patient, f"{patient}-1")]
         store_run(store, run_id, [trial(run_id, 1, calls)], patient=patient)
     assert set(names(store)) == {"openai/a · patient openai/p", "openai/a · patient openai/q"}
 
 
-def test_of_the_graders_those_are_told_apart_whose_verdicts_count(store: Store) -> None:
+def test_only_the_graders_whose_verdicts_count_make_conditions(store: Store) -> None:
     """Grader g judges both runs. Grader h judges both again, with another served model at the second."""
     calls: Calls = [("doctor", "openai/a", "a-1"), ("grader", "openai/g", "g-1")]
     for run_id in ("r", "s"):
@@ -134,11 +134,11 @@ def test_of_the_graders_those_are_told_apart_whose_verdicts_count(store: Store) 
 
 def test_answers_are_split_by_the_served_model_of_their_trial(store: Store) -> None:
     """Run r has two right trials with a-1, one wrong with a-2 and one wrong with both; run s has one served model."""
-    both: Calls = [("doctor", "openai/a", "a-1"), ("doctor", "openai/a", "a-2")]
+    two_models: Calls = [("doctor", "openai/a", "a-1"), ("doctor", "openai/a", "a-2")]
     trials = [
         *(trial("r", n, [("doctor", "openai/a", "a-1"), ("patient", "openai/p", "p")]) for n in (1, 2)),
         trial("r", 3, [("doctor", "openai/a", "a-2")], "incorrect"),
-        trial("r", 4, both, "incorrect"),
+        trial("r", 4, two_models, "incorrect"),
     ]
     store_run(store, "r", trials)
     store_run(store, "s", [trial("s", 1, [("doctor", "openai/b", "b-1")])], doctor="openai/b")
@@ -149,8 +149,8 @@ def test_answers_are_split_by_the_served_model_of_their_trial(store: Store) -> N
         ("openai/a", "a-1 + a-2"): (0.0, 1),
         ("openai/b", "b-1"): (1.0, 1),
     }
-    whole = {row["model"]: (row.estimate, row["n_trials"]) for row in accuracy(store)}
-    assert whole == {"openai/a": (0.5, 4), "openai/b": (1.0, 1)}
+    by_model = {row["model"]: (row.estimate, row["n_trials"]) for row in accuracy(store)}
+    assert by_model == {"openai/a": (0.5, 4), "openai/b": (1.0, 1)}
     assert [row["n_trials"] for row in accuracy(store, "served", Selection(cases=["ours/3"]))] == [1]
 
 
@@ -214,7 +214,7 @@ def test_two_servers_of_one_name_are_shown_by_their_addresses_without_keys(store
     )
 
 
-def test_a_condition_that_was_reached_at_two_addresses_says_so(store: Store) -> None:
+def test_a_condition_with_two_addresses_has_a_note(store: Store) -> None:
     for run_id, port in (("r", 1), ("s", 2)):
         by_doctor(store, run_id, "a-1", settings={"addresses": f"doctor=http://h:{port}/v1", "max_messages": 30})
     condition = only(store)

@@ -152,7 +152,7 @@ def test_the_command_repairs_and_reports(store: Store, capsys: pytest.CaptureFix
     )
 
 
-def test_a_backup_comes_back_as_it_was_made(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_backup_is_restored_unchanged(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (store.path.parent / "images").mkdir()
     (store.path.parent / "images" / "a.png").write_bytes(b"picture")
     out = tmp_path / "backup.tar.gz"
@@ -174,7 +174,7 @@ def test_a_backup_comes_back_as_it_was_made(store: Store, tmp_path: Path, monkey
         backup(store, out)
 
 
-def test_what_a_run_writes_during_the_backup_is_in_it(
+def test_a_backup_has_the_trials_that_a_run_writes_meanwhile(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     copy_to = Store.copy_to
@@ -249,7 +249,7 @@ def test_the_commands_back_up_and_restore(
     assert "24 trials" in capsys.readouterr().out
 
 
-def test_other_words_in_database_and_journal_are_named_and_the_journal_can_win(
+def test_differences_of_database_and_journal_are_reported_and_the_journal_can_take_precedence(
     store: Store, capsys: pytest.CaptureFixture[str]
 ) -> None:
     change(store, "UPDATE answers SET response = 'Gout' WHERE trial_id = 'run-a/1/0'")

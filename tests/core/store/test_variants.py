@@ -37,7 +37,7 @@ def a_call(cost: float | None, error: str | None = None) -> CallRecord:
     )
 
 
-def test_a_variant_is_read_back_whole_and_the_oldest_comes_first(tmp_path: Path) -> None:
+def test_a_variant_is_read_back_complete_and_the_oldest_comes_first(tmp_path: Path) -> None:
     store = Store(tmp_path / "x.duckdb")
     later = a_variant(
         response="Gout",

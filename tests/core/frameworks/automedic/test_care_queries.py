@@ -72,7 +72,7 @@ MESSAGES = (
 )
 
 
-def test_words_in_sql_are_those_that_the_protocol_reads(store: Store) -> None:
+def test_words_in_sql_are_those_of_the_tag_protocol(store: Store) -> None:
     lines = [a_consultation(n, [message, "</end>"]) for n, message in enumerate(MESSAGES)]
     write_journal(store.journals, "run", automedic(cases=range(len(MESSAGES))), *lines)
     fold(store)

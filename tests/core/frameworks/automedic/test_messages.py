@@ -27,19 +27,19 @@ def message(text: str, turn: int = 0, role: str = "doctor") -> Utterance:
 
 
 @pytest.mark.parametrize(
-    ("written", "goes", "text"),
+    ("content", "goes", "text"),
     [
         ("<patient>How long?</patient>", "patient", "How long?"),
         ("<clinical>Vital signs?</clinical>\n", "staff", "Vital signs?"),
         ("</end>", "end", ""),
     ],
 )
-def test_a_message_with_one_tag_only_is_displayed_without_it(written: str, goes: Goes, text: str) -> None:
-    assert message_of(written) == ShownMessage(GOES[goes], text, goes)
+def test_a_message_with_one_tag_only_is_displayed_without_it(content: str, goes: Goes, text: str) -> None:
+    assert message_of(content) == ShownMessage(GOES[goes], text, goes)
 
 
 @pytest.mark.parametrize(
-    ("written", "goes", "text"),
+    ("content", "goes", "text"),
     [
         ("<think>a, b</think><patient>How long?</patient>", "patient", "How long?"),
         ("Well. <patient>How long?</patient>", "patient", "How long?"),
@@ -48,10 +48,10 @@ def test_a_message_with_one_tag_only_is_displayed_without_it(written: str, goes:
         ("How long?", "nowhere", "How long?"),
     ],
 )
-def test_a_message_with_more_than_its_query_can_be_displayed_in_full(written: str, goes: str, text: str) -> None:
-    displayed = message_of(written)
+def test_a_message_with_more_than_its_query_can_be_displayed_in_full(content: str, goes: str, text: str) -> None:
+    displayed = message_of(content)
     assert (displayed.goes, displayed.text) == (goes, text)
-    assert displayed.whole == (written if goes != "nowhere" else None)
+    assert displayed.whole == (content if goes != "nowhere" else None)
 
 
 @pytest.mark.parametrize(
@@ -72,13 +72,13 @@ def test_a_conversation_in_tags_is_recognised_by_its_events() -> None:
     assert speaks_in_tags(misused_events())
     assert speaks_in_tags(untagged_events())
     assert speaks_in_tags([message("<clinical>Vital signs?</clinical>", turn=4)]), "a part of a conversation"
-    alone: list[Event] = [
+    telling_events: list[Event] = [
         message("Fine.", role="staff"),
         Assessed(name=MISUSE, turn=0, values=("no_tag",)),
         Assessed(name=EMPATHY, most=5, by="p"),
         Ended(reason="no_tag", doctor_turns=0),
     ]
-    assert all(speaks_in_tags([event]) for event in alone)
+    assert all(speaks_in_tags([event]) for event in telling_events)
 
 
 def test_conversations_of_other_frameworks_are_not_in_tags() -> None:

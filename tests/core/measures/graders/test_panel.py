@@ -27,10 +27,10 @@ def test_a_majority_is_more_than_half_of_all_members() -> None:
     assert majority(["correct", "correct", "ungradable"]) is None  # an ungradable verdict is no vote
 
 
-def test_one_grader_alone_gives_the_accuracy_of_the_accuracy_page(store: Store) -> None:
-    alone = Store(store.path.with_name("alone.duckdb"))
-    store_graded(alone)
-    by_grader, plain = accuracy_by_judge(read_judged(alone)), accuracy(alone)
+def test_with_one_grader_the_accuracy_is_that_of_the_accuracy_page(store: Store) -> None:
+    one_grader_store = Store(store.path.with_name("alone.duckdb"))
+    store_graded(one_grader_store)
+    by_grader, plain = accuracy_by_judge(read_judged(one_grader_store)), accuracy(one_grader_store)
     assert len(by_grader) == len(plain) > 0
     for judge_row, row in zip(by_grader, plain, strict=True):
         assert {**judge_row.label, "rule": "frq"} == {"judge": OWN, **row.label}
@@ -50,9 +50,9 @@ def test_graders_side_by_side(store: Store) -> None:
         row = by_judge[judge, A]
         assert (row.estimate, row.n, row["n_trials"], row["n_excluded"]) == (mean, cases, trials, excluded), judge
         assert row.excluded == ({"ungraded": excluded} if excluded else {})
-    nothing = by_judge[OTHER, DOCTORS[1]]
-    assert nothing.estimate is None  # five are ungraded, which is not wrong; the sixth was refused
-    assert nothing.excluded == {"refused": 1, "ungraded": 5}
+    unjudged = by_judge[OTHER, DOCTORS[1]]
+    assert unjudged.estimate is None  # five are ungraded, which is not wrong; the sixth was refused
+    assert unjudged.excluded == {"refused": 1, "ungraded": 5}
 
 
 def test_a_panel_leaves_out_ties_and_answers_that_not_all_judged(store: Store) -> None:

@@ -106,8 +106,8 @@ def test_wrong_answers_conversations_are_judged_once_with_quotations(store: Stor
     outcome, calls = judged(store, strict, concurrency=4)
     assert (outcome.done, outcome.counts["found"], outcome.counts["dropped"], outcome.failed, calls) == (2, 1, 1, 0, 2)
     assert stored_verdicts(store) == {"run/1": (WITHHELD, INVENTED), "run/2": (TOLD,)}
-    again, calls = judged(store, strict)
-    assert (again.done, again.kept, calls) == (0, 2, 0)
+    repeated, calls = judged(store, strict)
+    assert (repeated.done, repeated.kept, calls) == (0, 2, 0)
 
 
 def test_every_conversation_or_some_by_name_can_be_judged(store: Store) -> None:

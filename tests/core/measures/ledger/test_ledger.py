@@ -39,13 +39,13 @@ JUDGE = Judge("openai/j", "p1")
 def fill(store: Store) -> None:
     """Two models with a conversation about each of two cases; the first has another, which broke off."""
     for model in ("m1", "m2"):
-        spoken = [
+        utterances = [
             Utterance(turn=n, role="patient" if n % 2 else "doctor", text=text) for n, text in enumerate(MESSAGES)
         ]
         ends = [(1, 0, "final_diagnosis"), (2, 0, "turn_cap"), *([(1, 1, "error")] if model == "m1" else [])]
         lines = [
             a_trial(
-                [*spoken, Ended(reason=reason, doctor_turns=2), Finished()],
+                [*utterances, Ended(reason=reason, doctor_turns=2), Finished()],
                 trial_id=f"{model}/{n_case}/{trial}",
                 run_id=model,
                 case_key=f"ours/{n_case}",

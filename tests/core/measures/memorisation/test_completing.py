@@ -115,7 +115,7 @@ def test_a_slow_case_does_not_delay_the_others(store: Store) -> None:
         Case(case_key=f"t/{n}", dataset="t", specialty="Other", vignette=f"Case {n} has a fever now.", answer="Flu")
         for n in range(70)
     ]
-    seen: list[int] = []
+    progress_reports: list[int] = []
 
     def script(body: dict[str, Any]) -> Reply:
         slow = "Case 0 " in body["messages"][-1]["content"]
@@ -124,14 +124,16 @@ def test_a_slow_case_does_not_delay_the_others(store: Store) -> None:
     with running(script) as provider:
         job = Completing(tuple(cases), "openai/fake", base_url=provider.base_url)
         began = time.monotonic()
-        outcome = run_job(job, store, load_registry(), Options(2, on_progress=lambda p: seen.append(p.done)))
+        outcome = run_job(
+            job, store, load_registry(), Options(2, on_progress=lambda p: progress_reports.append(p.done))
+        )
         assert outcome.done == 70
         order = ["Case 0 " in body["messages"][-1]["content"] for body in provider.bodies]
     assert order[0]
     assert time.monotonic() - began < 30
     with store.read() as cursor:
         times = {completion.case_key: completion.made_at for completion in completions(cursor)}
-    assert sum(made < times["t/0"] for key, made in times.items()) > 40, "others were completed meanwhile"
+    assert sum(made_at < times["t/0"] for key, made_at in times.items()) > 40, "others were completed meanwhile"
 
 
 @pytest.mark.parametrize("form", ["a tag", "a closing tag alone", "reasoning"])

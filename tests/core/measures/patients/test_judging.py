@@ -80,8 +80,8 @@ def test_terms_are_stored_invented_words_dropped_and_a_second_job_sends_nothing(
     judgements = stored_judgements(store)
     assert judgements.pop("m1/1/0").terms == (PAPULES,)
     assert [judgement.terms for judgement in judgements.values()] == [(), (), ()]
-    again, bodies = judged(store, latin)
-    assert (again.done, again.kept, bodies) == (0, 4, [])
+    repeated, bodies = judged(store, latin)
+    assert (repeated.done, repeated.kept, bodies) == (0, 4, [])
 
 
 def test_the_calls_are_stored_with_request_and_response(store: Store) -> None:

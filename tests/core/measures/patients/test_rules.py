@@ -31,7 +31,7 @@ def test_a_term_that_the_doctor_said_in_any_form_does_not_count() -> None:
     assert terms_in(dialogue(OPENING, ("Any bumps?", "Yes, papules.")))
 
 
-def test_what_the_doctor_says_later_does_not_excuse_it() -> None:
+def test_a_later_use_by_the_doctor_does_not_excuse_a_term() -> None:
     assert len(terms_in(dialogue(("Hello", "I have dyspnea."), ("Dyspnea since when?", "May.")))) == 1
 
 

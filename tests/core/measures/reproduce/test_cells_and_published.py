@@ -35,7 +35,7 @@ def a_cell(**changes: Any) -> PrintedNumber:
 @pytest.mark.parametrize(
     ("value", "status"), [(0.8204, "match"), (0.8196, "match"), (0.8206, "differs"), (0.8194, "differs")]
 )
-def test_a_cell_matches_what_rounds_to_the_printed_digits(value: float, status: str) -> None:
+def test_a_cell_matches_values_that_round_to_the_printed_digits(value: float, status: str) -> None:
     cell = a_cell().with_value(value)
     assert (cell.status, cell.recomputed) == (status, round(value, 3))
 

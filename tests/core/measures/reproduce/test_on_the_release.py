@@ -40,13 +40,13 @@ def imported(folder: Path, release: Path) -> Iterator[Store]:
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+def full_release(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     yield from imported(tmp_path_factory.mktemp("whole"), RELEASE)
 
 
 @pytest.fixture(scope="module")
-def result(whole: Store) -> Reproduction:
-    return reproduce(whole)
+def result(full_release: Store) -> Reproduction:
+    return reproduce(full_release)
 
 
 def of_models(result: Reproduction) -> list[PrintedNumber]:
@@ -97,7 +97,7 @@ def test_nothing_is_attempted_without_data(result: Reproduction) -> None:
     assert {c.status for c in unnamed} == {"not_attempted"}
 
 
-def test_the_command_prints_it_and_succeeds(whole: Store, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_it_and_succeeds(full_release: Store, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["reproduce", "--format", "json"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert report["succeeded"] is True

@@ -51,11 +51,11 @@ def test_a_p_value_equals_the_papers_loop_on_the_cases_of_its_row(
 ) -> None:
     model = release["llama_2_7b"]
     test = next(t for t in rows(13) if t.model == "llama_2_7b" and t.dataset == "derm_private")
-    chosen = [
+    case_indices = [
         i for i, c in enumerate(model.cases) if (c.dataset, c.specialty) == ("dermatology_private", "Dermatology")
     ]
-    first, second = (model.scores[arm, "frq"][chosen] for arm in (test.arm_a, test.arm_b))  # type: ignore[index]
-    assert 0 < len(chosen) < len(model.cases)
+    first, second = (model.scores[arm, "frq"][case_indices] for arm in (test.arm_a, test.arm_b))  # type: ignore[index]
+    assert 0 < len(case_indices) < len(model.cases)
     assert value(cells, test, "p_value").recomputed == literal(first, second)
 
 

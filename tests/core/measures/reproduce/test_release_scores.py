@@ -108,6 +108,6 @@ def test_a_later_grading_does_not_change_the_scores_of_the_release(store: Store,
 
 
 def test_missing_cases_are_those_that_another_model_has() -> None:
-    whole, part = random_model("gpt_4", 30), random_model("gpt_3_5", 27)
-    missing = missing_cases({"gpt_4": whole, "gpt_3_5": part})
+    complete, part = random_model("gpt_4", 30), random_model("gpt_3_5", 27)
+    missing = missing_cases({"gpt_4": complete, "gpt_3_5": part})
     assert missing == {"gpt_4": (), "gpt_3_5": ("craftmd/case_27", "craftmd/case_28", "craftmd/case_29")}

@@ -45,8 +45,8 @@ def test_each_part_is_scaled_within_a_data_set_then_averaged() -> None:
 
 
 def test_without_two_different_conditions_there_is_no_scale() -> None:
-    alone = normalised(part_rows("a", "alpha", accuracy=0.2), {})
-    assert [row.estimate for row in alone] == [None] * 4
+    scaled = normalised(part_rows("a", "alpha", accuracy=0.2), {})
+    assert [row.estimate for row in scaled] == [None] * 4
     # 0.1 + 0.2 is not 0.3 to the last digit: rounding is no difference
     rows = [
         *part_rows("a", "x", empathy=0.1 + 0.2),
@@ -79,7 +79,7 @@ def pairs(*values: tuple[float, float], group: str = "g") -> list[Row]:
     ]
 
 
-def test_the_line_through_points_that_lie_on_one() -> None:
+def test_the_line_through_points_on_a_line() -> None:
     line = fit(pairs((0.2, 0.15), (0.4, 0.25), (0.6, 0.35), (0.9, 0.5)))
     assert (line["slope"], line["intercept"], line.estimate, line.n) == (*map(pytest.approx, (0.5, 0.05, 1.0)), 4)
 

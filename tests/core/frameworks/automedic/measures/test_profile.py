@@ -281,7 +281,7 @@ def test_habits_as_shares(trials: pd.DataFrame) -> None:
     assert (outside.estimate, outside.n) == (pytest.approx(2 / 17), 17)
 
 
-def test_items_keep_what_is_missing(trials: pd.DataFrame) -> None:
+def test_missing_values_of_items_stay_missing(trials: pd.DataFrame) -> None:
     items = item_rows(trials).set_index("case_key")
     assert items.loc["ours/7", ["conv", "efficiency", "empathy", "failed", "turns"]].isna().all()
     assert items.loc["ours/7", "static"] == 1

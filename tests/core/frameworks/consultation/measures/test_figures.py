@@ -171,7 +171,7 @@ def test_a_curve_has_eleven_points_by_model_and_measure() -> None:
     assert points[5].estimate is None
 
 
-def test_topics_come_in_the_order_in_which_they_are_told() -> None:
+def test_topics_are_in_the_order_of_their_first_mention() -> None:
     shares = {"told_onset": 1.0, "told_medication": 0.5, "told_imaging": 0.0}
     table = pd.DataFrame(
         [

@@ -52,7 +52,7 @@ def test_a_conversation_that_never_began_has_nothing_to_measure() -> None:
     assert measures.order == {"demographics": None, "onset": None}
 
 
-def test_what_the_patient_uncovers() -> None:
+def test_recall_and_precision_of_patient_and_doctor_by_hand() -> None:
     measures = measured(*d.ALL["cough"])
     # values: 40 year old man cough for two week = 8; patient: i cough for two week = 5; common: the last 4
     assert (measures.patient_recall, measures.patient_precision, measures.patient_f1) == pytest.approx(
