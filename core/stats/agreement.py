@@ -3,8 +3,8 @@
 Percent agreement, Fleiss' kappa and Gwet's AC1 and AC2 follow the general form for any number of judges (Gwet, Handbook
 of Inter-Rater Reliability, 4th edition, chapters 2 and 3); Cohen's kappa and Krippendorff's alpha are those of two
 judges. A coefficient is NaN if chance alone would make it 1 (all judges always give the same answer). irrCAC 0.4.4
-gives the same AC1 and AC2 to the five decimals that it rounds to, but it pins scipy 1.12 and pandas 2, and its intervals
-treat items as independent.
+gives the same AC1 and AC2 to the five decimals that it rounds to, but it pins scipy 1.12 and pandas 2, and its
+intervals treat items as independent.
 
 Items of one case (several answers to it) are correlated, so intervals leave out one case at a time (the jackknife). If
 judges agree on everything, or on nothing, all these values are identical; the interval is then Wilson's interval of the

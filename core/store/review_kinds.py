@@ -18,7 +18,7 @@ from core.errors import UsageError
 from core.paths import REVIEWS, extensions, local_folder
 
 Subject = Literal["conversation", "answer", "vignette", "case", "profile", "pair"]
-"""Of a ``vignette`` the experts write the answer; a ``pair`` is two conversations on one case, the better one is chosen."""
+"""Of a ``vignette`` the experts write the answer; of a ``pair`` of conversations on one case they choose the better."""
 QuestionForm = Literal["choice", "scale", "text", "span"]
 """``scale``: options in order, lowest first; ``span``: words to be marked in a message."""
 CANNOT_JUDGE = "cannot judge"

@@ -48,7 +48,7 @@ def test_two_models_have_the_log_odds_of_their_wins() -> None:
     fitted = abilities(choices)
     assert fitted["a"].value == pytest.approx(math.log(3) / 2)
     assert fitted["b"].value == pytest.approx(-math.log(3) / 2)
-    # the clustered variance of log-odds is Σ (y − p)² / (n p (1 − p))² · n / (n − 1), and its t has 3 degrees of freedom
+    # the clustered variance of log-odds is Σ (y − p)² / (n p (1 − p))² · n / (n − 1); t has 3 degrees of freedom
     error = math.sqrt(0.75 / 0.75**2 * 4 / 3) / 2
     assert fitted["a"].interval.high == pytest.approx(math.log(3) / 2 + 3.182446 * error, rel=1e-4)
 
