@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-Progress = Callable[[int, int], None]
+ProgressCallback = Callable[[int, int], None]
 """Called with (done, planned)."""
-Stop = Callable[[], bool]
+StopCallback = Callable[[], bool]
 """Called from time to time; true to stop."""

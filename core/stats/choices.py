@@ -34,14 +34,14 @@ class Choice(NamedTuple):
     case: str
 
 
-class Coefficient(NamedTuple):
+class LogOdds(NamedTuple):
     """A coefficient in log-odds with its 95 % interval; NaN if the choices do not determine it."""
 
     value: float
     interval: Interval
 
 
-def abilities(choices: Sequence[Choice]) -> dict[str, Coefficient]:
+def abilities(choices: Sequence[Choice]) -> dict[str, LogOdds]:
     """Return name → ability in log-odds; abilities have the mean 0.
 
     The chance that a is chosen over b is 1 / (1 + exp(ability of b − ability of a)). All are NaN if a name is always or
@@ -49,7 +49,7 @@ def abilities(choices: Sequence[Choice]) -> dict[str, Coefficient]:
     """
     names = sorted({name for choice in choices for name in (choice.first, choice.second)})
     if len(names) < 2:
-        return dict.fromkeys(names, Coefficient(math.nan, NOTHING))
+        return dict.fromkeys(names, LogOdds(math.nan, NOTHING))
     # the columns are the names but the last, whose ability is minus the sum of the others
     free = np.vstack([np.eye(len(names) - 1), -np.ones(len(names) - 1)])
     places = {name: place for place, name in enumerate(names)}
@@ -58,7 +58,7 @@ def abilities(choices: Sequence[Choice]) -> dict[str, Coefficient]:
     return dict(zip(names, _fitted(differences, shares, cases, free), strict=True))
 
 
-def weights(differences: ArrayLike, shares: Sequence[float], cases: Sequence[str]) -> list[Coefficient]:
+def weights(differences: ArrayLike, shares: Sequence[float], cases: Sequence[str]) -> list[LogOdds]:
     """Return the weight of each feature in log-odds per unit.
 
     Args:
@@ -72,9 +72,9 @@ def weights(differences: ArrayLike, shares: Sequence[float], cases: Sequence[str
     return _fitted(table, shares, cases, np.eye(table.shape[1]))
 
 
-def _fitted(differences: Floats, shares: Sequence[float], cases: Sequence[str], shown: Floats) -> list[Coefficient]:
+def _fitted(differences: Floats, shares: Sequence[float], cases: Sequence[str], shown: Floats) -> list[LogOdds]:
     """Fit the coefficients β of the columns; return ``shown`` @ β with intervals."""
-    undefined = [Coefficient(math.nan, NOTHING)] * len(shown)
+    undefined = [LogOdds(math.nan, NOTHING)] * len(shown)
     codes = np.unique(np.asarray(cases), return_inverse=True)[1]
     groups = int(codes.max(initial=-1)) + 1
     if groups < 2 or np.linalg.matrix_rank(differences) < differences.shape[1]:
@@ -95,6 +95,6 @@ def _fitted(differences: Floats, shares: Sequence[float], cases: Sequence[str], 
     errors = np.sqrt(np.einsum("ij,jk,ik->i", shown, fit.cov_params(), shown))
     t = float(scipy.special.stdtrit(groups - 1, 0.975))
     return [
-        Coefficient(float(value), Interval(float(value - t * error), float(value + t * error)))
+        LogOdds(float(value), Interval(float(value - t * error), float(value + t * error)))
         for value, error in zip(values, errors, strict=True)
     ]
