@@ -14,7 +14,7 @@ from core.datasets.published import rows
 from core.errors import AnamnesisError
 from core.measures.experts.adjudication import Decision, agreement, decide, pairs, shares
 from core.measures.experts.workbooks import FILES, judgements, read_rows
-from core.store.review_records import ASKED, ExpertAnswer, YesNo
+from core.store.review_records import ExpertAnswer, YesNo, yes_no_questions
 from tests.support.intervals import beta_bounds
 
 RELEASE = os.environ.get("ANAMNESIS_CRAFTMD_RELEASE")
@@ -148,8 +148,8 @@ def test_the_release_gives_the_papers_counts(of_the_release: list[Decision]) -> 
     counted = {(row["question"], row["model"]): (row["yes"], row.n) for row in shares(of_the_release)}
     for question, yes in (("single_diagnosis", (24, 14, 5, 16)), ("complete_history", (32, 14, 4, 23))):
         for model, count in zip(("gpt_4", "gpt_3_5", "mistral_v2_7b", "llama_2_7b"), yes, strict=True):
-            assert counted[ASKED[question], model] == (count, 45)  # type: ignore[index]
-    terms = [counts for (question, _), counts in counted.items() if question == ASKED["medical_terms"]]
+            assert counted[yes_no_questions()[question], model] == (count, 45)  # type: ignore[index]
+    terms = [counts for (question, _), counts in counted.items() if question == yes_no_questions()["medical_terms"]]
     assert (sum(yes for yes, _ in terms), sum(n for _, n in terms)) == (13, 180)
 
 
@@ -166,7 +166,7 @@ def test_the_release_gives_table_18_by_exact_mcnemar(of_the_release: list[Decisi
     for row in rows("craftmd_expert"):
         question = printed.get(row["metric"])
         if question:
-            p = tested[ASKED[question], frozenset(row["model"].split("_vs_"))]  # type: ignore[index]
+            p = tested[yes_no_questions()[question], frozenset(row["model"].split("_vs_"))]  # type: ignore[index]
             if row["value"].startswith("<"):
                 assert p < float(row["value"][1:])
             else:
