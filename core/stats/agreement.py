@@ -41,7 +41,7 @@ def agreement_by_case(tables: Sequence[ArrayLike]) -> list[dict[str, Coefficient
             judges put there. All tables have the same cases.
     """
     counts_by_case = [np.asarray(table, dtype=np.float64) for table in tables]
-    flat = [table.reshape(len(table), -1) for table in counts_by_case]
+    flat = [table.reshape(len(table), math.prod(table.shape[1:])) for table in counts_by_case]
     weights = np.split(_with_jackknife(np.hstack(flat)), np.cumsum([table.shape[1] for table in flat])[:-1], axis=1)
     estimates = []
     for table, sums in zip(counts_by_case, weights, strict=True):

@@ -52,7 +52,6 @@ from core.store.queries.fact_sets import all_facts_saved, facts_saved, save_fact
 from core.store.queries.profiles import add_profiles, delete_profiles, newest_profiles, profile_row, profile_versions
 from core.store.queries.reviews import add_review
 from core.store.queries.run_labels import Label, delete_run, label_run, labels
-from core.store.review_kinds import form_named
 from core.store.review_records import Review, ReviewItem, yes_no_questions
 from core.store.tables import SCHEMAS, schema_of
 from core.store.upkeep import backup, repair, replace_differing, restore, verify
