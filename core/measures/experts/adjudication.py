@@ -153,13 +153,13 @@ def pairs(decisions: Sequence[Decision], questions: Sequence[str]) -> list[dict[
 
 
 def agreement(decisions: Iterable[Decision], questions: Sequence[str]) -> list[Row]:
-    """Return the agreement of annotators on each question, over the items that two of them judged independently.
+    """Return the agreement of annotators on each yes-or-no question, over the items that two of them judged.
 
     Cohen's kappa if the same two annotators judged all items, else Fleiss'.
     """
-    listed = list(decisions)
+    listed, titles = list(decisions), yes_no_questions()
     rows: list[Row] = []
-    for question in questions:
+    for question in (question for question in questions if question in titles):
         by_two = [d for d in listed if d.question == question and len(d.answers) == 2]
         annotators = {annotator for d in by_two for annotator in d.answers}
         cases = {case: place for place, case in enumerate(dict.fromkeys(d.case for d in by_two))}
@@ -173,7 +173,7 @@ def agreement(decisions: Iterable[Decision], questions: Sequence[str]) -> list[R
         for name, words in MEASURES.items():
             if name != other_kappa:
                 value, (low, high) = estimates[name]
-                label = {"question": yes_no_questions()[question], "measure": words}
+                label = {"question": titles[question], "measure": words}
                 rows.append(Row(label, value, low, high, len(by_two), unit="items", columns=VALUE))
     return rows
 

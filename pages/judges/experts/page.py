@@ -138,7 +138,7 @@ def _ask_cases() -> dict[str, Any]:
     case_set = columns[0].selectbox("Data set", datasets(), format_func=dataset_name, key="experts_judged_set")
     specialties = columns[1].multiselect(
         "Specialties",
-        in_order(case.specialty for case in cases_of(case_set)),
+        specialties_in_order(case.specialty for case in cases_of(case_set)),
         key="experts_judged_fields",
         placeholder="All",
     )

@@ -257,13 +257,13 @@ import sys
 from pathlib import Path
 from core.store.database import Store
 from core.store.queries.annotations import Annotation, add_annotations
+from core.store.review_kinds import form_named
 store, who = Store(Path(sys.argv[1])), sys.argv[2]
 for number in range(1, 41):
     item, value = f"release:m:craftmd/case_{number}", "yes" if number % 2 else "no"
     with store.write() as connection:
-        add_annotations(
-            connection, [Annotation(item, who, one, value, review_id="many") for one in form_named("conversations").required]
-        )
+        required = form_named("conversations").required
+        add_annotations(connection, [Annotation(item, who, one, value, review_id="many") for one in required])
 """
 
 
@@ -280,7 +280,7 @@ def test_two_processes_write_two_hundred_answers_each_at_once(store: Store) -> N
             (item.item, who, question): "yes" if item.number % 2 else "no"
             for item in items
             for who in ("Ada", "Ben")
-            for question in state.questions
+            for question in state.form.required
         }
         with made.read() as cursor:
             assert cursor.execute("SELECT count(*) FROM annotations").fetchall() == [(400,)]
