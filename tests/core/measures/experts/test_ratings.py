@@ -80,9 +80,7 @@ def test_the_majority_decides_on_suitability(store: Store) -> None:
     accept = next(row for row in rows(store, "suitability", "shares") if row.label["answer"] == "Accept")
     # two of the three decided items; one has three different answers
     assert (accept.estimate, accept.n, accept.excluded) == (pytest.approx(2 / 3), 3, {"tied": 1})
-    percent = next(
-        row for row in rows(store, "suitability", "agreement") if row.label["measure"] == "percent agreement"
-    )
+    agreement = {row.label["measure"]: row for row in rows(store, "suitability", "agreement")}
     # pairs that agree: 3 of 3, 1 of 3, 0 of 3, 3 of 3
     assert agreement["percent agreement"].estimate == pytest.approx((1 + 1 / 3 + 0 + 1) / 4)
     times = list(report.rows(MetricRequest(store), review="suitability", part="time", hourly_rate=60.0))
