@@ -21,6 +21,7 @@ from tests.support.stores import copy_of
 Open = Callable[..., AppTest]
 ARMS = [("vignette", "mcq"), ("multi_turn", "mcq")]
 CASES = 8
+BOTH = ["Mine", "Published"]
 
 
 def charts(app: AppTest) -> list[dict[str, Any]]:
@@ -95,13 +96,13 @@ def test_figures_can_be_restricted_to_what_is_asked_for(answered_cases: Path, op
     header = a_header("run-t", [treated], doctor="openai/a", arms=ARMS, case_set="craftmd", patient="patient of run-a")
     write_journal(Store().journals, "run-t", header, line)
     fold(Store())
-    everything = open_page("accuracy")
+    everything = open_page("accuracy", source=BOTH)
     assert trouble(everything) == []
     assert any("published" in name for name in traces(everything))
     table = frame(everything, "From")
     assert float(table[(table["Model"] == "a") | (table["Model"] == "openai/a")]["Accuracy"].iloc[0]) < 1
 
-    app = open_page("accuracy", asks_for="Diagnosis")
+    app = open_page("accuracy", asks_for="Diagnosis", source=BOTH)
     assert trouble(app) == []
     assert not any("published" in name for name in traces(app))
     assert "Only cases whose question asks for: diagnosis. Published figures cover all questions" in words(app)
@@ -200,7 +201,7 @@ def test_own_models_stand_in_the_leaderboard(open_page: Open) -> None:
 
 @pytest.mark.usefixtures("answered_cases")
 def test_our_figures_with_their_pairs_replace_published_ones_where_they_cover_them(open_page: Open) -> None:
-    app = open_page("accuracy")
+    app = open_page("accuracy", source=BOTH)
     assert trouble(app) == []
     found = traces(app)
     # gpt_4 has our vignette and multi-turn; its other formats stay published
@@ -253,8 +254,7 @@ def test_the_address_keeps_split_interval_and_correction(open_page: Open) -> Non
     app = open_page("accuracy", acc_split="Specialty", correction="Benjamini–Hochberg", interval="Normal theory (t)")
     assert trouble(app) == []
     assert "Benjamini–Hochberg over the 4 pairs shown" in words(app)
-    table = frame(app, "From")
-    own = table[table["From"] == "this database"]
+    own = frame(app, "Accuracy")
     assert set(own["Group"]) == {"Dermatology", "Neurology"}
     # four cases of which one is right: 0.25 ± t(3) · 0.5 / √4 reaches below zero, as only the normal theory does
     low = own[(own["Group"] == "Dermatology") & (own["Format"] == "Multi-turn") & (own["Model"] == "openai/a")]["Low"]
@@ -264,7 +264,7 @@ def test_the_address_keeps_split_interval_and_correction(open_page: Open) -> Non
 @pytest.mark.usefixtures("answered_cases")
 def test_the_boxes_of_the_drill_down_name_what_is_shown(open_page: Open) -> None:
     """Choices of a link or a click that the filters then take away give way to one that is on show."""
-    app = open_page("accuracy", acc_bar_model="GPT-4", acc_bar_format="Summarized", acc_bar_question="Free response")
+    app = open_page("accuracy", source=BOTH, acc_bar_model="GPT-4", acc_bar_format="Summarized", acc_bar_question="Free response")
     boxes = ("acc_bar_model", "acc_bar_format", "acc_bar_question")
     assert [app.selectbox(key=key).value for key in boxes] == ["gpt_4", "summarized", "frq"]
     assert "without cases" in words(app)
@@ -277,6 +277,29 @@ def test_the_boxes_of_the_drill_down_name_what_is_shown(open_page: Open) -> None
     app.multiselect(key="formats").set_value(["vignette"]).run()
     assert app.selectbox(key="acc_bar_format").value == "vignette"
     assert set(frame(app, "Accuracy")["Format"]) == {"Vignette"}
+
+
+@pytest.mark.usefixtures("answered_cases")
+def test_own_runs_come_first_and_published_figures_are_added_by_the_source(open_page: Open) -> None:
+    app = open_page("accuracy")
+    assert trouble(app) == []
+    assert [name for name in traces(app) if "stars" not in name] == ["GPT-4", "openai/a"]
+    assert "Filters" in [popover.proto.popover.label for popover in app.get("popover")]
+    assert "source" not in app.query_params
+    assert set(frame(app, "Accuracy")["Model"]) == {"GPT-4", "openai/a"}
+
+    published = open_page("accuracy", source="Published")
+    assert set(frame(published, "From")["Model"]) == {"GPT-4", "GPT-3.5", "Mistral v1 7B", "Mistral v2 7B", "LLaMA-2 7B"}
+    assert "Filters · 1" in [popover.proto.popover.label for popover in published.get("popover")]
+
+    together = open_page("accuracy", source=BOTH)
+    models = list(dict.fromkeys(frame(together, "From")["Model"]))
+    assert models[:2] == ["GPT-4", "openai/a"]
+    assert len(models) == 6
+
+    linked = open_page("accuracy", models="GPT-3.5")  # a link to a published figure opens it
+    assert set(frame(linked, "From")["Model"]) == {"GPT-3.5"}
+    assert linked.query_params["source"] == ["Published"]
 
 
 @pytest.mark.usefixtures("answered_cases")

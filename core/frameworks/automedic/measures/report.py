@@ -59,7 +59,7 @@ _MEASURES: dict[str, tuple[str, ...]] = {
 _WITH_PUBLISHED = ("parts", "profile", "summary")
 
 
-@metric("care", "run", "models", empty="This part has nothing to list for these trials.", page="quality")
+@metric("care", "run", "models", "source", empty="This part has nothing to list for these trials.", page="quality")
 def report(
     request: MetricRequest,
     by: Annotated[Literal["dataset", "all"], "Each data set separately, or all items together."] = "dataset",
@@ -81,10 +81,11 @@ def report(
     The accuracy is Acc_conv × min(1, Acc_conv / Acc_static); the formula in the paper is not known to us.
     """
     request.basis = replace(request.selection, frameworks=staffed())
+    with_published = published and part in _WITH_PUBLISHED and request.selection.has_published
     trials = request.read(read_care, question_type, request.selection)
     if blank == "excluded":
         trials = without_blank(trials)
-    if trials.empty and not (published and part in _WITH_PUBLISHED):
+    if trials.empty and not with_published:
         raise AnamnesisError(
             f"There is no trial of {publisher('care').title} with {question_type} answers to report: run `python "
             f"-m core run --protocol {publisher('care').name} --doctor reference/bayes`, or choose another "
@@ -93,7 +94,7 @@ def report(
     if not trials.empty:
         _note_what_counts(request, trials, question_type)
         yield from _rows_of(request, trials, part, by_dataset=by == "dataset")
-    if published and part in _WITH_PUBLISHED:
+    if with_published:
         dataset = "all" if by == "all" else PUBLISHED_SET
         yield from published_summaries(dataset) if part == "summary" else published_parts(dataset)
 
