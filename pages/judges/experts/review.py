@@ -35,8 +35,8 @@ from pages.kit.chat import draw_case, draw_chat
 from pages.kit.look import QUESTION_TYPE, plain, show_errors
 from pages.kit.tables import step_buttons
 
-_OPTION_KEYS = "abcdefghimnopqrstvwz"
-"""Shortcuts of options, without those for steps (j, k, u) and for an answer that cannot be given (x)."""
+_OPTION_KEYS = "abdefghilmnopqstvwz"
+"""Shortcuts of options, without those of steps (j, k, u), of Streamlit (c, r), and of "Cannot judge" (x)."""
 _SHORT_ANSWER_CHARS = 24
 ERROR_KEY = "experts_trouble"
 """Session key of an error in a callback, which the next rerun shows."""
