@@ -34,6 +34,7 @@ _Answer = TypeVar("_Answer")
 Filter = Literal[
     "run",
     "models",
+    "source",
     "cases",
     "formats",
     "questions",

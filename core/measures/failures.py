@@ -249,6 +249,7 @@ FailurePart = Literal["causes", "arms", "patient", "answers", "judges"]
     "failures",
     "run",
     "models",
+    "source",
     "cases",
     "questions",
     "datasets",

@@ -38,7 +38,7 @@ from core.store.conditions import (
     with_missing_parts,
 )
 from core.store.database import Store
-from core.store.queries.runs import CAMPAIGNS, Run, run_records
+from core.store.queries.runs import CAMPAIGNS, ORIGIN_SQL, ORIGINS, Origin, Run, run_records
 from core.store.tables import TableRow, arrow_table, schema_of
 
 McqRule = Literal["usual", "mcq_loose", "mcq_strict"]
@@ -54,9 +54,9 @@ class Selection:
     ``None`` is no restriction. ``models`` are doctors; in ``select`` a doctor's name stands for all its conditions, and
     names of conditions are allowed too; ``conditions`` are only names of conditions. ``case_sets`` are data sets, with
     which case keys begin; names of conditions omit a data set or framework that all of them share. ``sources`` are
-    campaigns and releases in figures, unless ``runs`` or ``trials`` are named. ``personas`` are in their
-    canonical form, the empty text for plain patients; ``packs`` are the prompts of a run; ``pictures`` says whether
-    doctors saw pictures.
+    campaigns and releases in figures, unless ``runs`` or ``trials`` are named. ``origins``: who made the runs; printed
+    figures count as ``published``. ``personas`` are in their canonical form, the empty text for plain patients;
+    ``packs`` are the prompts of a run; ``pictures`` says whether doctors saw pictures.
 
     ``cases`` are keys; ``case`` is the id of a case, or else a part of ids or of right answers. ``single_diagnosis``
     and ``asks_for`` (what its question asks for) are properties of the case. ``text`` is searched in the messages,
@@ -84,6 +84,7 @@ class Selection:
     single_diagnosis: bool | None = None
     asks_for: Sequence[AsksFor] | None = None
     sources: Sequence[str] | None = None
+    origins: Sequence[Origin] | None = None
     mcq_rule: McqRule = "usual"
     pooled: bool = False
     patients: Sequence[str] | None = None
@@ -107,6 +108,11 @@ class Selection:
         """The same selection, restricted to campaigns and releases unless sources, runs or trials are given."""
         restricted = self.sources is not None or self.runs is not None or self.trials is not None
         return self if restricted else replace(self, sources=CAMPAIGNS)
+
+    @property
+    def has_published(self) -> bool:
+        """Whether figures that a publication prints belong to it."""
+        return self.origins is None or "published" in self.origins
 
     @property
     def of_cases(self) -> bool:
@@ -172,6 +178,7 @@ _FILTERS = {
             ("runs", "trials.run_id"),
             ("models", "runs.doctor"),
             ("sources", "runs.source"),
+            ("origins", f"({ORIGIN_SQL})"),
             ("frameworks", "runs.protocol"),
             ("patients", "runs.patient"),
             ("packs", "runs.prompt_pack"),
@@ -225,7 +232,9 @@ def select(
     without: Iterable[ConditionPart] = (),
     only_shared: bool = False,
 ) -> list[Condition]:
-    """Return the conditions of a selection, by doctor, newest first, and create the temporary tables of this module.
+    """Return the conditions of a selection, and create the temporary tables of this module.
+
+    The users' own conditions come first, then those of the sample study, then releases; each by doctor, newest first.
 
     ``without`` ignores parts of conditions, for figures that compare these parts. The reader of choices is a part also
     under the paper's rule, so that a condition has the same name on every page. ``only_shared`` leaves out the trials
@@ -290,7 +299,7 @@ def staffed() -> list[str]:
 def conditions(
     store: Store, selection: Selection | None = None, *, without: Iterable[ConditionPart] = ()
 ) -> list[Condition]:
-    """Return the conditions of a selection, by doctor, the newest first."""
+    """Return the conditions of a selection, in the order of ``select``."""
     with store.read() as cursor:
         return _found(cursor, selection or Selection(), frozenset(without))[0]
 
@@ -330,10 +339,18 @@ def _found(
             and (chosen.packs is None or run.prompt_pack in chosen.packs)
             and (chosen.personas is None or str(run.settings.get("persona") or "") in chosen.personas)
             and (chosen.pictures is None or bool(run.settings.get("images")) == chosen.pictures)
+            and (chosen.origins is None or run.origin in chosen.origins)
         )
     }  # filtered only now: a name also depends on the conditions that are filtered out
     matching = [condition for condition in matching if not selected_runs.isdisjoint(condition.runs)]
-    matching.sort(key=lambda condition: (condition.doctor, -condition.newest.created_at, condition.name))
+    matching.sort(
+        key=lambda condition: (
+            ORIGINS.index(condition.newest.origin),
+            condition.doctor,
+            -condition.newest.created_at,
+            condition.name,
+        )
+    )
     return matching, seats_by_name, judges
 
 

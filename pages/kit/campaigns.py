@@ -19,9 +19,10 @@ from core.store.queries.run_labels import Label, label_run, labels
 from core.store.queries.runs import WATCHED, RunProgress, runs
 from core.store.queries.trials import ConversationFilters, offer
 from core.store.selection import Selection
+from pages.kit import names
 from pages.kit.cached import ask, cached_query
 from pages.kit.look import QUESTION_COLOUR, QUESTION_TYPE, money, plain, store_error
-from pages.kit.names import dataset_name, model_name, unique_names
+from pages.kit.names import model_name, unique_names
 from pages.kit.visitor import only
 
 
@@ -33,7 +34,7 @@ def campaigns() -> list[RunProgress]:
 
 def case_set_name(run: RunProgress) -> str:
     """Return the name of a run's cases: the data set, and which part of it."""
-    return run.case_set.replace(run.data_set, dataset_name(run.data_set), 1)
+    return names.case_set_name(run.case_set)
 
 
 def unpriced(run: RunProgress) -> bool:

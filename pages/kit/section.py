@@ -23,12 +23,12 @@ from pages.kit.cases import excluded_in_words
 from pages.kit.controls import choose
 from pages.kit.figures import draw_figure
 from pages.kit.look import FORMAT, QUESTION_TYPE, RULE, STARS, plain
-from pages.kit.names import dataset_name, model_colours, model_name, unique_names
+from pages.kit.names import dataset_name, model_colours, model_name
 from pages.kit.navigation import lead_to
 from pages.kit.notes import basis, draw_notes, with_commands
 from pages.kit.samples import measured
 from pages.kit.tables import draw_as_table, draw_table
-from pages.kit.view import names_on
+from pages.kit.view import names_of, names_on
 
 Chart = Callable[[Sequence[Row], Mapping[str, str], bool], go.Figure]
 """Draws rows with the names of their values, on a dark or light background."""
@@ -168,7 +168,7 @@ def words_of(result: Result, selection: Selection) -> dict[str, str]:
     condition_names = names_on(selection)
     models = {str(label["model"]): None for label in labels if isinstance(label.get("model"), str)}
     case_set = selection.case_sets[0] if selection.case_sets and len(selection.case_sets) == 1 else None
-    words = {**unique_names([*condition_names, *(model for model in models if model not in condition_names)], case_set)}
+    words = names_of([*condition_names, *models], case_set)
     for part in ("dataset", "data_set", "cases", "group"):
         values = {label[part] for label in labels if isinstance(label.get(part), str)}
         words |= {value: dataset_name(value) for value in values}

@@ -277,6 +277,7 @@ PatientPart = Literal["rates", "hits", "sample", "experts", "judge"]
     "patients",
     "run",
     "models",
+    "source",
     "cases",
     "datasets",
     "specialties",

@@ -302,6 +302,7 @@ VIRTUES = ("honesty", "strictness", "colloquialism")
     "history",
     "run",
     "models",
+    "source",
     "cases",
     "datasets",
     "specialties",
