@@ -37,7 +37,7 @@ from pages.kit.chat import draw_answers, draw_case
 from pages.kit.controls import choose
 from pages.kit.get_model import draw_offers
 from pages.kit.look import VERDICT, arm, arm_in_words, counted, plain, reason_words, show_errors, total_tokens, when
-from pages.kit.names import case_name, case_set_in_words, model_name
+from pages.kit.names import case_name, case_set_name, model_name
 from pages.kit.navigation import link
 from pages.kit.page import show
 from pages.kit.seats import (
@@ -394,9 +394,7 @@ def draw_unfinished() -> None:
         words = f"{model_name(watched.doctor)} on {case}: {state}, {count}"
         link("live", plain(words), "sync", trial=trial_id)
     for run, trial_id in stopped:
-        words = (
-            f"{model_name(run.doctor)} on {case_set_in_words(run.case_set)}: stopped; started {when(run.created_at)}"
-        )
+        words = f"{model_name(run.doctor)} on {case_set_name(run.case_set)}: stopped; started {when(run.created_at)}"
         link("live", plain(words), "pause", trial=trial_id)
 
 
