@@ -191,7 +191,6 @@ def draw_field() -> None:
 
 
 def draw_study(runs: list[RunProgress]) -> None:
-    """Draw the latest result, the runs, and the missing measures."""
     done = [run for run in runs if run.answers]
     main, side = st.columns([3, 2], gap="large")
     with main:
