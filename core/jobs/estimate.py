@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from core.errors import UsageError
@@ -149,6 +150,22 @@ def estimate(
     arm_calls = trials * len(campaign.arms) + sum(role.calls for role in sequential.roles if role.role == "grader")
     in_turn = max(0, sequential.calls - arm_calls) / trials + _CALLS_AN_ARM
     return replace(sequential, seconds=max(in_turn, sequential.calls / (concurrency or UNDER_WAY)) * _SECONDS_A_CALL)
+
+
+def together(sizes: Sequence[JobEstimate]) -> JobEstimate:
+    """Return the estimate of jobs with the same cases that run at the same time, each in its own process."""
+    if len(sizes) == 1:
+        return sizes[0]
+    sums: Counter[str] = Counter()
+    for size in sizes:
+        sums.update(size.counts)
+    return JobEstimate(
+        {"runs": len(sizes), **sums, "cases": sizes[0].counts["cases"]},
+        sum(size.todo for size in sizes),
+        tuple(role for size in sizes for role in size.roles),
+        max(size.seconds for size in sizes),
+        any(size.batches for size in sizes),
+    )
 
 
 def check_budget(budget_usd: float | None, specs: Iterable[ModelSpec]) -> None:

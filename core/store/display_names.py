@@ -36,6 +36,7 @@ PAPER_MODELS = {
 }
 """Label of a model in the papers → its display name, in display order."""
 _HOUSE_MODELS = {"hf/smollm2-135m": "SmolLM2 135M", "hf/smollm2-135m-history": "SmolLM2 135M history"}
+_PERSON = {"human": "A person"}
 _ON_THIS_SIDE = ("hf", "server")
 """Providers that only say how a model is reached: its display name is the last part of its name."""
 _SEATS = ("patient", "summariser", "solver", "staff", "grader")
@@ -54,7 +55,7 @@ def _paper_labels() -> dict[str, str]:
 @cache
 def _fixed_names() -> dict[str, str]:
     rules = {kind: words.partition(":")[0].partition(" (")[0] for kind, words in kinds_in_words().items()}
-    return {**PAPER_MODELS, **_HOUSE_MODELS, **rules}
+    return {**PAPER_MODELS, **_HOUSE_MODELS, **_PERSON, **rules}
 
 
 def label_of(model: str) -> str:

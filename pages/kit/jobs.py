@@ -3,6 +3,7 @@
 Also single questions to a model outside any trial, such as splitting a vignette into facts.
 """
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -30,7 +31,10 @@ _REDRAW_S = 0.5
 
 def draw_estimate(size: JobEstimate) -> None:
     """Draw a job's estimate: items, calls, tokens, time, cost, and the source of the prices."""
-    by_role = ", ".join(f"{role.role} {role.calls:,}" for role in size.roles if role.calls)
+    calls: Counter[str] = Counter()
+    for role in size.roles:
+        calls[role.role] += role.calls
+    by_role = ", ".join(f"{role} {count:,}" for role, count in calls.items() if count)
     figures = {what.capitalize(): (f"{number:,}", None) for what, number in size.counts.items()} | {
         "Model calls": (f"{size.calls:,}", f"Estimated: {by_role}." if by_role else "No model is called."),
         "Tokens": (f"{size.tokens:,}", "Estimated from the length of the texts and typical replies."),
@@ -80,7 +84,7 @@ def draw_start(
     if size.todo:
         draw_estimate(size)
     else:
-        st.markdown(f"All of these {job.items} are {job.participle}, under these prompts.")
+        st.markdown(f"All {job.items} are already {job.participle} with these prompts.")
     st.button(
         label,
         icon=f":material/{icon}:",
@@ -112,7 +116,7 @@ def draw_work(
     of: str = "conversations",
     *,
     figures: bool = True,
-    stopped: str = "Finished items are kept, and the job resumes from there.",
+    stopped: str = "Finished items are stored; the job resumes from there.",
 ) -> None:
     """Draw the progress of a background job; the page is redrawn when the job ends.
 

@@ -12,7 +12,7 @@ from streamlit.testing.v1 import AppTest
 from core.events import Ended, Utterance, Verdict
 from core.store.database import Store
 from core.store.fold import fold
-from tests.core.store.builders import a_case, a_header, a_trial, answered, graded, grades, write_journal
+from tests.core.store.builders import a_case, a_header, a_trial, answered, as_released, graded, grades, write_journal
 from tests.pages.test_accuracy_app import frame
 from tests.support.pages import button, trouble, words
 from tests.support.stores import copy_of
@@ -118,17 +118,40 @@ def test_swapping_turns_the_difference_round_and_its_address_leads_to_the_same(o
     assert sides(open_page("compare", **linked.query_params)) == ["openai/a", "openai/b"]
 
 
-def test_a_side_that_an_address_leaves_out_is_always_the_same(open_page: Open, database: Path) -> None:
-    """It is the version of the publication, wherever among the conditions that stands, and the other side is kept."""
+def test_the_sides_that_an_address_leaves_out(open_page: Open, database: Path) -> None:
+    """The newest run of one's own comes second, after its newest counterpart, which is comparable in all but model."""
     for number, model in enumerate(("mistral_v2_7b", "mistral_v1_7b", "openai/x")):
         store_run(f"run-{number}", model, {number}, created_at=100.0 * (number + 1))
-    assert sides(open_page("compare")) == ["mistral_v1_7b", "mistral_v2_7b"]
-    assert sides(open_page("compare", cmp_first="openai/x")) == ["openai/x", "mistral_v2_7b"]
-    assert sides(open_page("compare", cmp_second="openai/x")) == ["mistral_v1_7b", "openai/x"]
+    assert sides(open_page("compare")) == ["mistral_v1_7b", "openai/x"]
+    assert sides(open_page("compare", cmp_first="openai/x")) == ["openai/x", "mistral_v1_7b"]
+    assert sides(open_page("compare", cmp_first="Mistral v2 7B")) == ["mistral_v2_7b", "openai/x"]
     both = {"cmp_first": "Mistral v2 7B", "cmp_second": "Mistral v1 7B"}
     assert sides(open_page("compare", **both)) == ["mistral_v2_7b", "mistral_v1_7b"]
-    same = open_page("compare", cmp_first="Mistral v2 7B")
+    same = open_page("compare", cmp_second="Mistral v1 7B")
     assert "Choose two different sides." in words(same)
+
+
+def test_the_published_versions_are_compared_while_no_run_of_ones_own_is_comparable(
+    open_page: Open, database: Path
+) -> None:
+    for number, model in enumerate(("mistral_v2_7b", "mistral_v1_7b", "gpt_4")):
+        store_run(f"run-{number}", model, {number}, created_at=100.0 * (number + 1))
+        as_released(Store(database), f"run-{number}")
+    assert sides(open_page("compare")) == ["mistral_v1_7b", "mistral_v2_7b"]
+    store_run("own", "openai/x", {1}, prompt_hash="other", created_at=400.0)
+    assert sides(open_page("compare")) == ["mistral_v1_7b", "mistral_v2_7b"]
+
+
+def test_two_frameworks_are_never_paired_by_default(open_page: Open, database: Path) -> None:
+    store_run("run-0", "openai/a", {1}, created_at=100.0)
+    store_run("run-1", "openai/b", {2}, created_at=200.0, protocol="consultation")
+    app = open_page("compare")
+    assert trouble(app) == []
+    assert [app.selectbox(key="cmp_first").value.model, app.selectbox(key="cmp_second").value] == ["openai/a", None]
+    assert not app.dataframe
+    app.selectbox(key="cmp_second").select("openai/b").run()
+    assert sides(app) == ["openai/a", "openai/b"]
+    assert trouble(app) == []
 
 
 @pytest.mark.usefixtures("two_models")

@@ -129,7 +129,6 @@ def test_a_campaign_is_the_command_lines_and_shown_as_what_it_is(
 
 def _the_history_page_opens_on_this_doctor(app: AppTest, open_page: Open) -> None:
     (link,) = [link for link in app.get("page_link") if link.proto.page == "quality"]
-    assert link.proto.label == "How well the history was taken"
     query = dict(parse_qsl(link.proto.query_string))
     assert query == {"cases": "Library", "models": "Oracle, reversed order"}
     history = open_page("history", **query)

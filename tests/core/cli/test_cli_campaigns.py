@@ -115,7 +115,7 @@ def test_a_run_says_how_it_ended(told: dict[str, str]) -> None:
     assert lines[1] == "Verdicts: 18 correct, 6 incorrect, 4 provider_error."
     assert lines[2] == f"See: python -m core report accuracy --run {told['id']}"
     *progress, warning = told["progress"].splitlines()
-    assert progress[-1] == f"{told['id']}: 10 of 10 trials"
+    assert progress[-1] == f"{told['id']}: 10 of 10 trials; 20 calls"
     assert warning.startswith("4 answers are excluded because a provider failed, most often: The model openai/doctor ")
     assert "HTTP 400 (too old)" in warning
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from core.asking.memory import JournaledReplies
 from core.datasets.library import library
 from core.datasets.select import choices_of
 from core.frameworks.base import Campaign
@@ -142,9 +143,11 @@ def test_an_interrupted_run_says_how_to_go_on_and_does(
     ended = finish(child, 60)
     assert time.monotonic() - stopped_at < 30
     kept = raw_trials(run_id)
+    replies = JournaledReplies.of(journal_path(run_id)).replies
     assert ended.returncode == 1
     assert ended.stderr.splitlines()[-1] == (
-        f"It was interrupted. {len(kept)} of 60 trials are stored; continue with: python -m core resume {run_id}"
+        f"It was interrupted. {replies} replies and {len(kept)} of 60 trials are stored, and resuming "
+        f"pays for none of them again; continue with: python -m core resume {run_id}"
     )
     assert "Traceback" not in ended.stderr
     assert 6 <= len(kept) < 40
@@ -194,5 +197,8 @@ def test_a_run_in_a_process_of_its_own_outlives_its_starter_and_stops_when_asked
         os.waitpid(-1, os.WNOHANG)
     kept = len(raw_trials(run_id))
     assert 0 < kept < 60
-    words = f"It was asked to stop. {kept} of 60 trials are stored; continue with: python -m core resume {run_id}"
-    assert last_words(run_id) == words
+    replies = JournaledReplies.of(journal_path(run_id)).replies
+    assert last_words(run_id) == (
+        f"It was asked to stop. {replies} replies and {kept} of 60 trials are stored, and resuming pays "
+        f"for none of them again; continue with: python -m core resume {run_id}"
+    )

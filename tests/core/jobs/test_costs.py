@@ -91,7 +91,7 @@ def test_doctors_that_ask_less_are_learned_from(
     took = go(header, concurrency=2, on_progress=look).progress
     found = re.fullmatch(
         r"By what the first (\d+) of 8 took: about ([\d,]+) calls, ([\d,]+) tokens, \$0.00 in all; "
-        r"at first thought ([\d,]+) calls, ([\d,]+) tokens, \$0.00\.",
+        r"estimated before the start: ([\d,]+) calls, ([\d,]+) tokens, \$0.00\.",
         said[0],
     )
     assert found is not None
