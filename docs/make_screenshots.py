@@ -188,8 +188,6 @@ def history(page: Page, address: str, core: Core) -> None:
         core("run", "--protocol", "consultation", "--doctor", f"reference/{doctor}", "--trials", "1")
     page.goto(f"{address}/quality")
     settle(page)
-    page.get_by_role("button", name="Measure them").click()
-    page.get_by_role("button", name="Measure them").first.wait_for(state="detached", timeout=300_000)
     page.get_by_role("button", name="Stop").first.wait_for(state="detached", timeout=300_000)
     settle(page)
     page.wait_for_timeout(2_000)

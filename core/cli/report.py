@@ -68,6 +68,13 @@ _FILTERS: dict[Filter, tuple[Any, Any]] = {
         ],
         "usual",
     ),
+    "sample": (
+        Annotated[
+            int | None,
+            typer.Option(min=1, help="At most this many trials of each condition: a random sample, always the same."),
+        ],
+        None,
+    ),
 }
 """Filter → its option with the default."""
 _LAST: GivenOptions = {
@@ -161,6 +168,7 @@ def _selection(store: Store, given: dict[str, Any]) -> Selection:
         asks_for=_named(given.get("asks_for"), ASKS_FOR, "No question asks for"),
         mcq_rule=given.get("mcq_rule") or "usual",
         pooled=bool(given.get("pool")),
+        sample=given.get("sample"),
     )
 
 

@@ -43,6 +43,7 @@ Filter = Literal[
     "asks_for",
     "mcq_rule",
     "pool",
+    "sample",
 ]
 """The parts of a ``Selection`` that a metric accepts as options."""
 

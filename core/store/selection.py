@@ -66,6 +66,10 @@ class Selection:
     these verdicts in the arm ``arm`` ("format:question_type"); ``rules_differ`` those whose answer in that arm is right
     by only one of the two multiple-choice rules. ``mcq_rule`` judges choices, by default the framework's rule.
     ``pooled`` merges a doctor's conditions on one data set, under a name that says so.
+
+    ``sample`` is the most trials of each condition: a random sample that is always the same, and part of any larger
+    sample of the same selection. It has one trial of each case before a second one, and the same cases for conditions
+    that have the same cases.
     """
 
     runs: Sequence[str] | None = None
@@ -97,6 +101,7 @@ class Selection:
     verdicts: Sequence[str] | None = None
     arm: str = "multi_turn:frq"
     rules_differ: bool = False
+    sample: int | None = None
 
     @property
     def counted(self) -> Selection:
@@ -202,7 +207,7 @@ _FILTERS = {
     "text": f"trials.trial_id IN (SELECT trial_id FROM utterances WHERE {SAID})",
 }
 """Field of a selection → the condition on a row of ``TRIALS``."""
-_OF_TRIALS = ("trials", "statuses", "text", "verdicts", "rules_differ")
+_OF_TRIALS = ("trials", "statuses", "text", "verdicts", "rules_differ", "sample")
 """Fields that filter trials of one case, except ``end_reasons``, by which the tallies also count."""
 _OF_CASES = ("datasets", "specialties", "single_diagnosis", "asks_for", "cases", "case")
 """Fields that filter cases of one data set."""
@@ -250,7 +255,18 @@ def select(
         f"trials.run_id IN ({runs})",
         "WHERE trial_id NOT IN (FROM repeated_talks)",
     )
+    if chosen.sample is not None:
+        cursor.execute(_SAMPLE, {"sample": chosen.sample})
     return conditions_found
+
+
+def sample_size(cursor: duckdb.DuckDBPyConnection, selection: Selection) -> tuple[int, int]:
+    """Return the number of trials in the sample of a selection, and in the selection without ``sample``."""
+    sizes = []
+    for sample in (selection.sample, None):
+        select(cursor, replace(selection, sample=sample))
+        sizes.append(int(cursor.execute("SELECT count(*) FROM chosen").fetchall()[0][0]))
+    return sizes[0], sizes[1]
 
 
 def choose(cursor: duckdb.DuckDBPyConnection, selection: Selection) -> None:
@@ -502,6 +518,14 @@ _CHOOSE = f"""
     SELECT trials.trial_id, trials.run_id, trials.case_key, cases.content_hash, cases.dataset, cases.specialty,
         list_contains($staffed, runs.protocol) AS staffed
     {TRIALS} WHERE {{where}} AND {{more}}"""
+# Cases are the unit of figures and of comparisons: conditions get the same cases, and each case one trial first.
+_SAMPLE = """
+    DELETE FROM selected WHERE trial_id NOT IN (
+        SELECT trial_id FROM (
+            SELECT trial_id, case_key, place,
+                row_number() OVER (PARTITION BY place, case_key ORDER BY md5(trial_id)) AS number
+            FROM chosen LEFT JOIN seated USING (run_id)
+        ) QUALIFY row_number() OVER (PARTITION BY place ORDER BY number, md5(case_key), case_key) <= $sample)"""
 _PLAYED = """
     SELECT split_part(case_key, '/', 1) AS data_set, count(DISTINCT case_key)
     FROM trials JOIN runs USING (run_id) WHERE list_contains($sources, source)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,13 @@ from core.case import Fact, Profile
 from core.figures.heat import ink_on
 from core.jobs import background
 from core.journal import RowLine
+from core.measures.failures import Causes
 from core.store.database import Store
 from core.store.fold import fold, keep_lines
 from core.store.queries.fact_judgements import Judge, fact_judgement_row, talks_to_judge
 from core.text.facts import facts_of
+from pages.failures import causes, data
+from pages.kit import samples
 from tests.core.store.builders import (
     Ended,
     Finished,
@@ -158,9 +162,49 @@ def test_without_a_judge_only_what_needs_none_has_a_cause(filled: Store, open_pa
     assert shares["openai/a", "Not judged"] == 2
     assert shares["openai/b", "Doctor: concluded wrongly"] == 1, "it fails on the vignette too"
     shown = words(app).replace("\\", "")
-    assert "**Not judged: what became of the facts** in these 3 conversations." in shown
+    assert "these 3 conversations" in shown
     assert "2 wrong answers are *not judged*." in shown
     assert "2 wrong answers stay in because no model has judged their conversation." in shown
+
+
+def test_of_many_conversations_the_causes_of_a_sample_are_shown_until_all_are_found(
+    judged: Store, open_page: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(data, "_IN_PROCESS", 0)
+    for name, value in (("SAMPLE", 2), ("_LEAST", 1)):
+        monkeypatch.setattr(samples, name, value)
+    app = settled(open_page("failures"))
+    assert trouble(app) == []
+    assert "2 of 4 trials" in words(app)
+    of_model = {r["Model"]: r["All wrong"] for r in table(app, "All wrong").to_dict("records")}
+    assert of_model["openai/a"] == 1
+    app.button(key="failures_all_begin").click().run()
+    settled(app)
+    assert trouble(app) == []
+    assert "of 4 trials" not in words(app)
+    assert {r["Model"]: r["All wrong"] for r in table(app, "All wrong").to_dict("records")}["openai/a"] == 2
+
+
+def test_wrong_answers_are_listed_before_their_causes_are_known(
+    judged: Store, open_page: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    allowed = threading.Event()
+    make = Causes.make
+
+    def wait(self: Causes, *args: Any, **options: Any) -> bool:
+        return allowed.wait(60) and make(self, *args, **options)
+
+    monkeypatch.setattr(Causes, "make", wait)
+    monkeypatch.setattr(causes, "_WAIT_S", 0.0)
+    app = open_page("failures", failures_model="openai/a")
+    try:
+        assert trouble(app) == []
+        listed = table(app, "Verdict")
+        assert list(listed["Case"]) == ["1", "2"]
+        assert "Cause" not in listed
+    finally:
+        allowed.set()
+    assert "Cause" in table(settled(app), "Verdict")
 
 
 def test_each_wrong_answer_has_its_cause(judged: Store, open_page: Open) -> None:
@@ -179,7 +223,7 @@ def test_each_wrong_answer_has_its_cause(judged: Store, open_page: Open) -> None
     assert "openai/b 1" in shown, "what the provider spoiled is said to be excluded"
     row = table(app, "Without").to_dict("records")
     assert [(r["Model"], r["Accuracy"], r["Without"], r["Answers left out"]) for r in row] == [("openai/a", 0, 0, 1)]
-    assert "**The facts: judged by openai/j (prompts p1)** in 3 of 3 conversations here." in shown
+    assert "openai/j (prompts p1):** 3 of these 3 conversations" in shown
 
 
 def test_an_answer_is_shown_with_the_message_to_look_at(judged: Store, open_page: Open) -> None:
@@ -216,8 +260,7 @@ def test_a_model_judges_by_a_button_with_an_estimate(filled: Store, open_page: O
         assert len(provider.bodies) == 3
     assert trouble(app) == []
     shown = words(app).replace("\\", "")
-    assert "**The facts: judged by openai/judge (prompts" in shown
-    assert "3 of 3 conversations here" in shown
+    assert "3 of these 3 conversations" in shown
     assert "no person has reviewed a conversation that it judged" in shown
     shares = {(r["Model"], r["Cause"]): r["Answers"] for r in table(app, "All wrong").to_dict("records")}
     assert (shares["openai/a", "Patient"], shares["openai/a", "Doctor: never asked"]) == (1, 1)
@@ -284,12 +327,12 @@ def test_topics_that_never_came_up(judged: Store, open_page: Open) -> None:
 
 
 def test_without_a_judge_the_topics_are_not_judged_and_can_be(filled: Store, open_page: Open) -> None:
-    app = open_page("failures", failures_tab="Never asked")
+    app = settled(open_page("failures", failures_tab="Never asked"))
     assert trouble(app) == []
-    shown = words(app).replace("\\", "")
-    assert "Not judged: what became of the facts of 4 conversations" in shown
-    assert "core job facts --all" in shown
-    assert not app.get("plotly_chart")
+    assert "Not judged" in words(app)
+    told = {(r["Topic"], r["Doctor"]): r["Told in"] for r in table(app, "Topic").to_dict("records")}
+    assert told["Chief complaint", "openai/a"] == 1.0, "by words, before a model judges"
+    assert told["Social history", "openai/a"] == 0.0
     with running(lambda body: facts_judged(body["messages"][0]["content"])) as provider:
         app.selectbox(key="failures_topics_facts_grader").set_value("another model…").run()
         app.text_input(key="failures_topics_facts_grader_other").set_value("openai/judge").run()
@@ -306,7 +349,7 @@ def test_belief_of_probed_conversations(filled: Store, open_page: Open) -> None:
     assert trouble(app) == []
     rows = {r["Figure"]: r["Mean"] for r in table(app, "Figure").to_dict("records")}
     assert (rows["Ever led"], rows["Led and lost again"]) == (1.0, 1.0)
-    assert rows["First led after message, the greeting being 0"] == 1.0
+    assert rows["First led after message (greeting: 0)"] == 1.0
     scores = {r["When"]: r["Brier"] for r in table(app, "ECE").to_dict("records")}
     assert scores["At the end"] == pytest.approx(0.8**2)
     curve = next(t for t in charts(app)[0]["data"] if t["mode"] == "lines+markers")

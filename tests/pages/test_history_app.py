@@ -17,6 +17,7 @@ from core.measures import missing
 from core.measures.missing import count_missing, measure_missing
 from core.store.database import Store
 from core.store.fold import fold
+from pages.kit import samples
 from tests.core.frameworks.consultation.measures.dialogues import COUGH, COUGH_ITEMS, HASTY, save_items
 from tests.core.store.builders import (
     Ended,
@@ -29,7 +30,7 @@ from tests.core.store.builders import (
     graded,
     write_journal,
 )
-from tests.support.pages import button, has_button, run_until, trouble, words
+from tests.support.pages import run_until, trouble, words
 from tests.support.stores import copy_of
 
 Open = Callable[..., AppTest]
@@ -125,19 +126,37 @@ def test_an_empty_database_shows_the_published_figures_and_says_what_to_do(open_
     assert not app.get("plotly_chart")
 
 
-def test_conversations_are_measured_by_a_button(stored: Store, open_page: Open) -> None:
-    app = open_page("history")
-    assert trouble(app) == []
-    assert "4 conversations are not measured yet" in words(app)
-    assert pd.isna(rows_of(app, "Doctor turns").loc["openai/a", "Doctor turns"])
-    assert rows_of(app, "Not measured").loc["openai/a", "Not measured"] == 2
+def measured(app: AppTest) -> AppTest:
+    return run_until(app, lambda page: not page.get("progress"))
 
-    button(app, "Measure them").click()
-    run_until(app, lambda app: not has_button(app, "Stop") and not has_button(app, "Measure them"))
 
+def test_a_few_conversations_are_measured_without_a_click(stored: Store, open_page: Open) -> None:
+    app = measured(open_page("history"))
     assert trouble(app) == []
     assert rows_of(app, "Doctor turns").loc["openai/a", "Doctor turns"] == 2
-    assert "not measured yet" not in words(app)
+    assert rows_of(app, "Not measured").loc["openai/a", "Not measured"] == 0
+    assert count_missing(stored, HISTORY) == 0
+
+
+def test_of_many_conversations_a_sample_is_shown_until_all_are_measured(
+    stored: Store, open_page: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("SAMPLE", 1), ("_LEAST", 1), ("_QUICK_S", 0)):
+        monkeypatch.setattr(samples, name, value)
+    app = measured(open_page("history"))
+    assert trouble(app) == []
+    assert count_missing(stored, HISTORY) == 2, "one trial of each doctor is measured"
+    table = rows_of(app, "Doctor turns")
+    assert table.loc["openai/a", "Conversations"] == table.loc["openai/b", "Conversations"] == 1
+    assert "2 of 4 trials" in words(app)
+    assert "no interval" in table.loc["openai/a", "Doctor turns"], "figures of a sample have their intervals"
+
+    app.button(key="history_begin").click().run()
+    measured(app)
+    assert trouble(app) == []
+    assert count_missing(stored, HISTORY) == 0
+    assert rows_of(app, "Doctor turns").loc["openai/a", "Conversations"] == 2
+    assert "of 4 trials" not in words(app)
 
 
 def test_the_table_has_the_figures_of_the_conversations(filled: Store, open_page: Open) -> None:
@@ -196,7 +215,6 @@ def test_two_protocols_of_one_doctor_are_two_rows_and_the_upper_bound_has_no_con
     assert list(table.index[:4]) == ["openai/a · CRAFT-MD", "openai/a · Consultation", "openai/b", "Upper bound"]
     assert list(table["Conversations"][:4]) == [2, 2, 2, 0]
     assert (table["Accuracy"].iloc[3], table["Broke off"].iloc[3]) == (1, 0)
-    assert "not measured yet" not in words(app)
 
 
 def test_curves_order_and_groups(filled: Store, open_page: Open) -> None:
@@ -265,8 +283,8 @@ def test_a_case_opens_its_conversation_items_and_ledger(filled: Store, open_page
     assert trouble(app) == []
     assert list(rows_of(app, "Items").index) == ["ours/1", "ours/2"]
     assert {m.label: m.value for m in app.metric}["Patient recall"] == "0.500"
-    items = rows_of(app, "What the case says")
-    assert list(items["What the case says"]) == ["40 year old man", "cough for two weeks"]
+    items = rows_of(app, "In the case")
+    assert list(items["In the case"]) == ["40 year old man", "cough for two weeks"]
     assert pd.isna(items.loc["age", "First told at"])
     assert items.loc["duration of cough", "First told at"] == 100, "in per cent of the dialogue"
     assert "by openai/profiler" in words(app).replace("\\", "")
@@ -290,6 +308,6 @@ def test_filters_that_leave_nothing_say_so(filled: Store, open_page: Open) -> No
     app = open_page("history", cases="theirs")
     assert trouble(app) == []
     assert list(rows_of(app, "Accuracy").index[:2]) == ["openai/t", "Upper bound"], "other cases are not mixed in"
-    assert "1 conversation is not measured yet" in words(app)
+    assert rows_of(measured(app), "Doctor turns").loc["openai/t", "Not measured"] == 0
     app = open_page("history", history_tab="Comparison", cases="theirs")
     assert "A comparison needs two doctors" in words(app)

@@ -11,7 +11,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.measures.experts.workbooks import FILES
-from core.measures.missing import measure_missing
+from core.measures.missing import count_missing, measure_missing
 from core.measures.patients.rates import patient_rates
 from core.measures.patients.rules import ABOUT, PATIENT_MARKS
 from core.store.database import Store
@@ -20,7 +20,7 @@ from pages.patients import rates
 from pages.patients.rates import rates_chart
 from tests.core.measures.patients.patient_talks import stored
 from tests.core.measures.patients.test_patients_against_experts import ROWS, put, workbook
-from tests.support.pages import button, has_button, run_until, trouble, words
+from tests.support.pages import run_until, trouble, words
 from tests.support.stores import copy_of
 
 Open = Callable[..., AppTest]
@@ -49,15 +49,11 @@ def test_an_empty_page_says_what_to_do(open_page: Open) -> None:
     assert "No conversation with a patient is stored yet" in words(app)
 
 
-def test_what_is_unmarked_is_marked_on_demand(database: Path, open_page: Open) -> None:
+def test_a_few_conversations_are_marked_without_a_click(database: Path, open_page: Open) -> None:
     stored(database)
-    app = open_page("patients")
-    assert "**4 conversations are not marked yet:**" in words(app)
-    assert "No marked conversation matches" in words(app)
-    button(app, "Mark them").click().run()
-    run_until(app, lambda app: bool(app.dataframe))
+    app = run_until(open_page("patients"), lambda page: bool(page.dataframe))
     assert trouble(app) == []
-    assert not has_button(app, "Mark them")
+    assert count_missing(Store(), PATIENT_MARKS) == 0
 
 
 def test_rates_with_what_they_are_made_of(store: Store, open_page: Open) -> None:

@@ -79,7 +79,7 @@ def test_printed_figures_stand_there_on_an_empty_database_and_beside_ours(open_p
         (PUBLICATIONS["preprint"], "Format", "Exam only"),
         (PUBLICATION, "Figure", "Patient recall"),
     ):
-        app = open_page("reproduce", reproduce_tab="Beside ours", reproduce_published=publication)
+        app = open_page("reproduce", reproduce_tab="Published and own", reproduce_published=publication)
         assert not trouble(app)
         table = next(frame.value for frame in app.dataframe if "Difference" in frame.value.columns)
         assert value in set(table[column]), set(table[column])

@@ -282,6 +282,7 @@ PatientPart = Literal["rates", "hits", "sample", "experts", "judge"]
     "datasets",
     "specialties",
     "pool",
+    "sample",
     empty="There is nothing to report: no stored conversation fits, or there is no hit of this kind. Start with "
     "`python -m core run --doctor reference/bayes`, or choose another --kind, --run or --models.",
     page="patients",

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from core.measures.base import Note, Result, Row
-from core.measures.notes import Arm, Basis, notes_of, shown_in
+from core.measures.notes import Arm, Basis, notes_of, sample_notes, shown_in
 from core.store.conditions import Condition
 from core.store.queries.cases import CaseTraits
 from core.store.queries.run_cases import Extent
 from core.store.queries.runs import Run
+from core.store.selection import Selection
 
 FREE: Arm = ("multi_turn", "frq")
 CHOICES: Arm = ("vignette", "mcq")
@@ -186,3 +187,11 @@ def test_exported_rows_carry_the_severe_notes_on_their_condition() -> None:
     notes = (Note("x", "On a.", "high", models=("a",)), Note("y", "On all.", "high"), Note("z", "Not severe."))
     result = Result("Accuracy", (Row({"model": "a"}, 0.5), Row({"model": "b"}, 0.5)), notes)
     assert [row["notes"] for row in result.cells()] == ["On a. On all.", "On all."]
+
+
+def test_figures_of_a_sample_have_a_severe_note_with_both_numbers() -> None:
+    (note,) = sample_notes(lambda query, selection: (501, 30_060), Selection(sample=167))
+    assert (note.kind, note.severity) == ("sample", "high")
+    assert "501 of 30,060 trials" in note.text
+    assert sample_notes(lambda query, selection: (12, 12), Selection(sample=167)) == (), "a sample with all trials"
+    assert sample_notes(lambda query, selection: (12, 12), Selection()) == ()

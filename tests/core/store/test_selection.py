@@ -11,7 +11,7 @@ from core.measures.accuracy import accuracy
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.runs import Run
-from core.store.selection import Selection, conditions
+from core.store.selection import Selection, conditions, sample_size, select
 from tests.core.store.builders import a_case, a_header, a_trial, conditions_of, grades, write_journal
 
 
@@ -299,3 +299,34 @@ def test_trials_that_are_named_count_whatever_the_source_of_their_run(store: Sto
     store_run(store, "r", ["correct", "incorrect"], source="live")
     assert means(store) == {}
     assert means(store, trials=["r/1"]) == {"openai/a": (0.0, 1)}
+
+
+def sampled(store: Store, **selected: Any) -> dict[str, set[str]]:
+    """Return condition → the case keys of its trials in a selection."""
+    with store.read() as cursor:
+        select(cursor, Selection(**selected))
+        sql = "SELECT model, list(case_key) FROM chosen JOIN seated USING (run_id) GROUP BY model"
+        return {model: set(keys) for model, keys in cursor.execute(sql).fetchall()}
+
+
+def test_a_sample_is_always_the_same_on_the_same_cases_and_part_of_a_larger_one(store: Store) -> None:
+    store_run(store, "a", ["correct"] * 9, doctor="openai/a")
+    store_run(store, "b", ["incorrect"] * 9, doctor="openai/b")
+    store_run(store, "c", ["correct"], doctor="openai/c")
+
+    three = sampled(store, sample=3)
+    assert three == sampled(store, sample=3)
+    assert len(three["openai/a"]) == 3
+    assert three["openai/a"] == three["openai/b"]
+    assert len(three["openai/c"]) == 1, "a smaller condition is in it as a whole"
+    assert three["openai/a"] < sampled(store, sample=5)["openai/a"]
+    assert sampled(store, sample=3, conditions=["openai/a"]) == {"openai/a": three["openai/a"]}
+    with store.read() as cursor:
+        assert sample_size(cursor, Selection(sample=3)) == (7, 19)
+
+
+def test_figures_of_a_sample_are_those_of_its_trials(store: Store) -> None:
+    store_run(store, "a", ["correct", "incorrect", "correct", "incorrect"], doctor="openai/a")
+    keys = sampled(store, sample=2)["openai/a"]
+    right = sum(int(key.rpartition("/")[2]) % 2 == 0 for key in keys)
+    assert means(store, sample=2) == {"openai/a": (right / 2, 2)}
