@@ -264,7 +264,9 @@ def test_the_address_keeps_split_interval_and_correction(open_page: Open) -> Non
 @pytest.mark.usefixtures("answered_cases")
 def test_the_boxes_of_the_drill_down_name_what_is_shown(open_page: Open) -> None:
     """Choices of a link or a click that the filters then take away give way to one that is on show."""
-    app = open_page("accuracy", source=BOTH, acc_bar_model="GPT-4", acc_bar_format="Summarized", acc_bar_question="Free response")
+    app = open_page(
+        "accuracy", source=BOTH, acc_bar_model="GPT-4", acc_bar_format="Summarized", acc_bar_question="Free response"
+    )
     boxes = ("acc_bar_model", "acc_bar_format", "acc_bar_question")
     assert [app.selectbox(key=key).value for key in boxes] == ["gpt_4", "summarized", "frq"]
     assert "without cases" in words(app)
@@ -289,7 +291,13 @@ def test_own_runs_come_first_and_published_figures_are_added_by_the_source(open_
     assert set(frame(app, "Accuracy")["Model"]) == {"GPT-4", "openai/a"}
 
     published = open_page("accuracy", source="Published")
-    assert set(frame(published, "From")["Model"]) == {"GPT-4", "GPT-3.5", "Mistral v1 7B", "Mistral v2 7B", "LLaMA-2 7B"}
+    assert set(frame(published, "From")["Model"]) == {
+        "GPT-4",
+        "GPT-3.5",
+        "Mistral v1 7B",
+        "Mistral v2 7B",
+        "LLaMA-2 7B",
+    }
     assert "Filters · 1" in [popover.proto.popover.label for popover in published.get("popover")]
 
     together = open_page("accuracy", source=BOTH)
