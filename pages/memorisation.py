@@ -20,7 +20,7 @@ from pages.kit.cases import choose_case
 from pages.kit.controls import choose, choose_several
 from pages.kit.jobs import draw_job, draw_start
 from pages.kit.look import plain
-from pages.kit.names import model_colours, unique_names
+from pages.kit.names import case_name, model_colours, unique_names
 from pages.kit.page import show
 from pages.kit.seats import OTHER, ask_address, registry
 from pages.kit.section import draw_result, draw_section, section_result
@@ -156,7 +156,7 @@ def _draw_cases(completions_of_model: Sequence[StoredCompletion]) -> None:
     with st.container(border=True):
         mark = ":red-badge[likely training data]" if flagged(completion) else ""
         similarity = "no completion" if completion.similarity is None else f"similarity {completion.similarity:.3f}"
-        st.markdown(f"**{plain(completion.case_key)}** · {similarity} {mark}")
+        st.markdown(f"**{plain(case_name(completion.case_key))}** · {similarity} {mark}")
         st.caption("First half, given to the model")
         st.markdown(plain(completion.first_half))
         original, written = st.columns(2)

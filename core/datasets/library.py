@@ -63,7 +63,6 @@ def lay_answers() -> dict[str, dict[str, tuple[str, ...]]]:
 
 @functools.cache
 def example_questions() -> dict[str, tuple[str, ...]]:
-    """Return topic → questions of a doctor about it."""
     tables = tomllib.loads((paths.CASES / "questions.toml").read_text(encoding="utf-8"))
     return {topic: tuple(questions) for topic, questions in tables.items()}
 

@@ -65,7 +65,6 @@ def label_of(model: str) -> str:
 
 
 def model_name(model: str) -> str:
-    """Return the display name of a model or condition."""
     doctor, *distinctions = model.split(SEPARATOR)
     label = label_of(doctor)
     provider, _, name = label.partition("/")
@@ -124,6 +123,6 @@ def case_name(case_key: str, *, short: bool = False) -> str:
     if data_set == _LIBRARY:
         topic, dash, number = case.rpartition("-")
         return f"{topic.replace('_', ' ').capitalize()} {number}" if dash else case
-    if (match := _NUMBERED.fullmatch(case)) and data_set in DATA_SETS:
-        return f"case {match[1]}" if short else f"{dataset_name(data_set)} case {match[1]}"
+    if (match := _NUMBERED.fullmatch(case)) and data_set in ("", *DATA_SETS):
+        return f"{dataset_name(data_set)} case {match[1]}" if data_set and not short else f"case {match[1]}"
     return case if short else case_key

@@ -189,7 +189,6 @@ class ReviewPlan(BaseModel):
 
     @property
     def reviewers(self) -> int:
-        """The number of annotators of a shared item."""
         return min(self.asks.reviewers, len(self.annotators))
 
     def asked_of(self, annotator: str) -> tuple[str, ...]:

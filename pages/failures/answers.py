@@ -11,6 +11,7 @@ from pages.kit.case.why import CAUSE, cause_words, draw_messages
 from pages.kit.cases import clear_parameters, draw_ways_on
 from pages.kit.controls import choose
 from pages.kit.look import VERDICT, arm, badge, plain
+from pages.kit.names import case_name
 from pages.kit.stored import events_of, stored_case
 from pages.kit.tables import draw_table
 
@@ -96,9 +97,8 @@ def _draw_answer(answer: pd.Series, model_name: str) -> None:
     """Draw an answer with its cause, the right answer, the message to look at, and links to the conversation."""
     case, events = stored_case(answer["case_key"]), events_of(answer["trial_id"])
     with st.container(border=True):
-        name = (
-            f"**{plain(answer['case_key'])}** · {plain(model_name)} · {arm(answer['format'], answer['question_type'])}"
-        )
+        answer_arm = arm(answer["format"], answer["question_type"])
+        name = f"**{plain(case_name(answer['case_key']))}** · {plain(model_name)} · {answer_arm}"
         if "cause" in answer:
             st.markdown(cause_words(name, answer["cause"], answer["verdict"], answer["rule"]))
         else:

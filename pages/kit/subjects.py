@@ -7,7 +7,9 @@ from core.store.database import Store
 from core.store.selection import Selection
 from core.store.selection import conditions as select_conditions
 from pages.kit.cached import cached_query
+from pages.kit.look import plain
 from pages.kit.names import unique_names
+from pages.kit.navigation import link
 from pages.kit.stored import conditions, run_casts
 
 
@@ -70,15 +72,15 @@ def in_results(run_id: str) -> dict[str, str]:
     return {"cases": run.data_set, "models": of_run[0].name} if run and of_run else {}
 
 
-def in_comparison(run_id: str) -> tuple[dict[str, str], str]:
-    """Return the URL parameters with which Compare opens on a run, and the name of the run it is compared with.
+def draw_comparison_link(run_id: str) -> bool:
+    """Draw a link that opens Compare on a run; return whether it is compared with a comparable one.
 
-    The other run is the baseline. If no run is comparable, the name is empty, and the run itself is the baseline.
+    The comparable run is the baseline. If there is none, the run itself is the baseline.
     """
     names, subject = subject_names(), subject_of(run_id)
-    if subject is None:
-        return {}, ""
-    other = counterpart(subject)
-    if other is None:
-        return {"cmp_first": names[subject]}, ""
-    return {"cmp_first": names[other], "cmp_second": names[subject]}, names[other]
+    other = counterpart(subject) if subject else None
+    sides = {"cmp_first": other or subject, "cmp_second": subject if other else None}
+    query = {key: names[side] for key, side in sides.items() if side}
+    label = f"Compare with {names[other]}" if other else "Compare with another run"
+    link("compare", plain(label), "compare_arrows", **query)
+    return other is not None

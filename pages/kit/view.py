@@ -232,8 +232,8 @@ def ask_selection(
         with controls.popover():
             selection = narrow(selection, offers[case_set], *others)
     _say_unknown()
-    if source == ("mine",):
-        st.caption("Only your own runs. *Filters* adds the sample study and published figures.")
+    if source == ("mine",) and "models" in parts:
+        st.caption("Only your own runs. *Filters* adds other sources: the sample study, published figures.")
     return selection
 
 

@@ -47,7 +47,7 @@ from pages.kit.names import dataset_name, model_name, unique_names
 from pages.kit.navigation import lead_to, link
 from pages.kit.section import table_of
 from pages.kit.stored import CARED_FOR, history_conditions
-from pages.kit.subjects import in_comparison, in_results
+from pages.kit.subjects import draw_comparison_link, in_results
 from pages.kit.tables import draw_as_table, draw_table
 from pages.runs.progress import draw_run_progress
 
@@ -117,9 +117,7 @@ def draw_run_links(run: RunProgress) -> None:
         link("accuracy", "Accuracy", "bar_chart", **in_results(run_id))
         link("failures", "Wrong answers", "troubleshoot", **in_results(run_id))
         link("transcripts", "Transcripts", "forum", **in_transcripts([run_id]))
-        sides, counterpart_name = in_comparison(run_id)
-        label = f"Compare with {counterpart_name}" if counterpart_name else "Compare with another run"
-        link("compare", plain(label), "compare_arrows", **sides)
+        is_comparable = draw_comparison_link(run_id)
         if any(question_type in FREE for _, question_type in run.arms):
             link(
                 "graders",
@@ -145,7 +143,7 @@ def draw_run_links(run: RunProgress) -> None:
         with st.popover("Export", icon=":material/download:", key=f"export_{run_id}"):
             for label in list(files)[1:]:
                 draw_file_button(label)
-    if not counterpart_name:
+    if not is_comparable:
         st.caption("No comparable run: none has the same framework, cases, other seats, prompts and grader.")
 
 

@@ -236,7 +236,6 @@ def _by_case(judged: Iterable[JudgedAnswer]) -> dict[str, Floats]:
 
 
 def case_counts(judged: Iterable[JudgedAnswer]) -> dict[tuple[str, str], Counts]:
-    """Return (model, case) → counts of its answers."""
     groups: dict[tuple[str, str], list[JudgedAnswer]] = {}
     for answer in judged:
         groups.setdefault((answer.model, answer.case), []).append(answer)

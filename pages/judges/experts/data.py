@@ -30,7 +30,6 @@ REVIEW, ANNOTATOR, ITEM = "review", "annotator", "item"
 
 
 def kind_of(state: ReviewState) -> str:
-    """Return the title of a review's form."""
     return state.form.title
 
 

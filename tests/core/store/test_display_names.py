@@ -14,10 +14,7 @@ from core.store.display_names import case_name, case_set_name, model_name, uniqu
         ("hf/Qwen/Qwen2.5-0.5B-Instruct", "Qwen2.5-0.5B-Instruct"),
         ("server/openai/doctor", "doctor"),
         ("openai/gpt-4o", "openai/gpt-4o"),
-        (
-            "gpt_4 · patient reference/profile (20 of 40 answers)",
-            "GPT-4 · patient Reference patient (20 of 40 answers)",
-        ),
+        ("gpt_4 · patient reference/profile (2 of 4 answers)", "GPT-4 · patient Reference patient (2 of 4 answers)"),
         ("reference/bayes · sample · library:test@golden", "Reference doctor · sample · Library, test cases of golden"),
     ],
 )

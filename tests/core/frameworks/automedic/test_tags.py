@@ -265,6 +265,6 @@ def test_a_tag_with_only_tags_inside_is_no_query() -> None:
     ids=["open", "blanks in a tag", "brackets", "one closing", "blanks", "pairs", "label"],
 )
 def test_a_message_of_a_hundred_thousand_characters_is_read_at_once(message: str) -> None:
-    began = time.perf_counter()
+    began = time.process_time()
     assert read_tags(message).queries == ()
-    assert time.perf_counter() - began < 3
+    assert time.process_time() - began < 3
