@@ -214,7 +214,6 @@ def _ask_live_arms(fw: Framework, plays_doctor: bool) -> tuple[Arm, ...]:
 
 
 def _instructions(fw: Framework, arms: Sequence[Arm]) -> str:
-    """Return what a person in the tested seat does, as Markdown."""
     role = tested_seat(fw).role
     who_answers = "the solver answers" if seat_of(fw, "solver") is not None else "you answer"
     questions = "\n".join(f"- {plain(arm_explained(*pair))}" for pair in arms)

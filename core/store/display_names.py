@@ -65,7 +65,6 @@ def label_of(model: str) -> str:
 
 
 def model_name(model: str) -> str:
-    """Return the display name of a model or condition."""
     doctor, *distinctions = model.split(SEPARATOR)
     label = label_of(doctor)
     provider, _, name = label.partition("/")

@@ -103,7 +103,6 @@ class VersionsChoice:
         return (self.selection.case_sets or ("",))[0]
 
     def caption(self, rows: Sequence[Row]) -> str:
-        """Return what a figure of these rows rests on."""
         rules = rules_in_words((model_name(row.label["model"]), row.label["rule"]) for row in rows if not row.source)
         rule_words = f"choices by {rules}" if rules else "no answer with choices"
         return f"{dataset_name(self.case_set)}; 95 % intervals by smoothed bootstrap over cases; {rule_words}."

@@ -84,7 +84,7 @@ def say_how_to_begin(
 class RunningWork:
     """A running job or consultation: its title, progress (``None`` if unknown), and the page that shows it.
 
-    ``waits`` is true if all of its calls are in a provider's batch.
+    ``share`` of the work is done, 0 to 1. ``waits`` is true if all of its calls are in a provider's batch.
     """
 
     title: str
@@ -94,6 +94,7 @@ class RunningWork:
     waits: bool = False
     page: str = ""
     query: dict[str, str] = field(default_factory=dict)
+    share: float = 0.0
 
     @property
     def in_words(self) -> str:
@@ -111,10 +112,11 @@ def running_work() -> list[RunningWork]:
         query = {"run": run_id} if run else {}
         title = run_title(run) if run else "A job of the command line"
         waits = bool(progress.get("batch"))
-        work.append(RunningWork(title, progress["done"], progress["planned"], progress["words"], waits, "runs", query))
+        done, planned, words, share = (progress[name] for name in ("done", "planned", "words", "share"))
+        work.append(RunningWork(title, done, planned, words, waits, "runs", query, share))
     for job in running_jobs():
         time_left = f"about {duration(job.seconds_left)} left" if job.seconds_left else ""
-        work.append(RunningWork(job.title, job.done, job.planned, time_left))
+        work.append(RunningWork(job.title, job.done, job.planned, time_left, share=job.done / max(1, job.planned)))
     for entry in running_sessions():
         title = f"Consultation on {case_label(entry.case) if entry.case else entry.session.title}"
         words = "paused" if entry.session.paused else f"message {len(entry.session.dialogue) + 1}"

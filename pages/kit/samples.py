@@ -11,7 +11,7 @@ import streamlit as st
 
 from core.jobs.background import Job, begin_measuring, measuring, measuring_few
 from core.measures.base import Measure
-from core.measures.missing import count_missing, seconds_for
+from core.measures.missing import FEW, count_missing, seconds_for
 from core.measures.notes import read_sample_size
 from core.store.database import Store
 from core.store.selection import Selection, conditions
@@ -27,7 +27,7 @@ _LEAST = 20
 _QUICK_S = 4.0
 """Measuring that takes up to this many seconds in one process starts without a click."""
 _WAIT_S = 3.0
-"""Seconds to wait for quick measuring before its progress is drawn."""
+"""Seconds to wait for quick measuring before its progress is drawn; a few trials are always awaited."""
 
 
 def sample_of(selection: Selection) -> Selection:
@@ -59,9 +59,10 @@ def measured(
     takes_long = missing > SAMPLE and missing * measure.seconds_each > _QUICK_S
     shown = sample_of(selection) if takes_long else selection
     doing = f"{verb.removesuffix('e').capitalize()}ing {explains}"
-    if _missing(shown, measure.name, measure):
+    if number := _missing(shown, measure.name, measure):
         work = measuring_few(store, measure, shown)
-        work.join(_WAIT_S)
+        with st.spinner(f"{doing}…"):
+            work.join(None if number <= FEW else _WAIT_S)
         if work.running:
             st.fragment(draw_work, run_every=0.5)(work, doing, f"{doing}…", key, "trials", figures=False)
             return None

@@ -7,9 +7,10 @@ from core.store.database import Store
 from core.store.selection import Selection
 from core.store.selection import conditions as select_conditions
 from pages.kit.cached import cached_query
-from pages.kit.names import dataset_name, unique_names
+from pages.kit.look import plain
+from pages.kit.names import unique_names
+from pages.kit.navigation import link
 from pages.kit.stored import conditions, run_casts
-from pages.kit.view import CaseSetOptions, offered
 
 
 @dataclass(frozen=True)
@@ -61,31 +62,25 @@ def counterpart(subject: Subject) -> Subject | None:
     return Subject(own.name, repeats[0]) if subject.run_id and repeats else None
 
 
-def in_results(run_id: str, *, published: bool = False) -> dict[str, str]:
+def in_results(run_id: str) -> dict[str, str]:
     """Return the URL parameters with which a page of results shows the cases and the model of a run.
 
-    ``published`` is that of the page's ``offered``. Empty if no answer of the run counts in figures.
+    Empty if the run is in no figure.
     """
-    subject = subject_of(run_id)
     run = next((run for run in run_casts() if run.run_id == run_id), None)
-    if subject is None or run is None:
-        return {}
-    case_set = run.data_set
-    offer = offered(published=published).get(case_set, CaseSetOptions())
-    names = unique_names(offer.models, case_set)
-    model = next((each.name for each in conditions(case_set) if run_id in each.runs and not each.partial), None)
-    return {"cases": dataset_name(case_set), **({"models": names[model]} if model in names else {})}
+    of_run = [each for each in conditions(run.data_set) if run_id in each.runs and not each.partial] if run else []
+    return {"cases": run.data_set, "models": of_run[0].name} if run and of_run else {}
 
 
-def in_comparison(run_id: str) -> tuple[dict[str, str], str]:
-    """Return the URL parameters with which Compare opens on a run, and the name of the run it is compared with.
+def draw_comparison_link(run_id: str) -> bool:
+    """Draw a link that opens Compare on a run; return whether it is compared with a comparable one.
 
-    The other run is the baseline. If no run is comparable, the name is empty, and the run itself is the baseline.
+    The comparable run is the baseline. If there is none, the run itself is the baseline.
     """
     names, subject = subject_names(), subject_of(run_id)
-    if subject is None:
-        return {}, ""
-    other = counterpart(subject)
-    if other is None:
-        return {"cmp_first": names[subject]}, ""
-    return {"cmp_first": names[other], "cmp_second": names[subject]}, names[other]
+    other = counterpart(subject) if subject else None
+    sides = {"cmp_first": other or subject, "cmp_second": subject if other else None}
+    query = {key: names[side] for key, side in sides.items() if side}
+    label = f"Compare with {names[other]}" if other else "Compare with another run"
+    link("compare", plain(label), "compare_arrows", **query)
+    return other is not None

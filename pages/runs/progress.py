@@ -30,7 +30,7 @@ def share_of(run: RunProgress) -> float | None:
     return run.done / run.planned if run.planned else None
 
 
-def draw_progress(run: RunProgress) -> None:
+def draw_run_progress(run: RunProgress) -> None:
     """Draw how far a run is and its buttons; those of a running run stay in sight when the page is scrolled."""
     state = run_state(run)
     progress = status(run.run_id) if state == "running" else None

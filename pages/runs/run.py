@@ -47,9 +47,9 @@ from pages.kit.names import dataset_name, model_name, unique_names
 from pages.kit.navigation import lead_to, link
 from pages.kit.section import table_of
 from pages.kit.stored import CARED_FOR, history_conditions
-from pages.kit.subjects import in_comparison, in_results
+from pages.kit.subjects import draw_comparison_link, in_results
 from pages.kit.tables import draw_as_table, draw_table
-from pages.runs.progress import draw_progress
+from pages.runs.progress import draw_run_progress
 
 _PAGE = 50
 """Conversations on one page of the list."""
@@ -79,14 +79,14 @@ _LISTED_ARMS: Final = ["vignette:mcq", "vignette:frq", "multi_turn:mcq", "multi_
 
 def draw_run(run: RunProgress) -> None:
     st.subheader(f"{STATE_ICON[run_state(run)]} {plain(run_title(run))}", anchor=False)
-    draw_progress(run)
+    draw_run_progress(run)
     label = label_of_run(run.run_id)
     if label.tags:
         st.markdown(" ".join(f":gray-badge[{plain(tag)}]" for tag in label.tags))
     if label.note:
         st.caption(f":material/sticky_note_2: {plain(label.note)}")
     if run.answers:
-        draw_ways_on(run)
+        draw_run_links(run)
     use_lines = [f"{role}: {_tokens(use)}" for role, use in run.use.items()]
     if sources := dict.fromkeys(use.price_source for use in run.use.values() if use.price_source):
         use_lines.append(f"prices: {plain('; '.join(sources))}")
@@ -110,16 +110,14 @@ def _tokens(use: RoleUse) -> str:
     return f"{use.prompt_tokens + use.completion_tokens:,} tokens" + (f" ({details})" if details else "")
 
 
-def draw_ways_on(run: RunProgress) -> None:
+def draw_run_links(run: RunProgress) -> None:
     """Draw links to the results of a run, each with the run preselected, and the menus to grade and export it."""
     run_id = run.run_id
     with st.container(horizontal=True, vertical_alignment="center"):
-        link("accuracy", "Accuracy", "bar_chart", **in_results(run_id, published=True))
+        link("accuracy", "Accuracy", "bar_chart", **in_results(run_id))
         link("failures", "Wrong answers", "troubleshoot", **in_results(run_id))
         link("transcripts", "Transcripts", "forum", **in_transcripts([run_id]))
-        sides, counterpart_name = in_comparison(run_id)
-        label = f"Compare with {counterpart_name}" if counterpart_name else "Compare with another run"
-        link("compare", plain(label), "compare_arrows", **sides)
+        is_comparable = draw_comparison_link(run_id)
         if any(question_type in FREE for _, question_type in run.arms):
             link(
                 "graders",
@@ -134,16 +132,18 @@ def draw_ways_on(run: RunProgress) -> None:
             "Conversations (JSON Lines)": ("conversations.jsonl", "application/jsonl", lambda: _talk_lines(run_id)),
         }
 
-        def offer(label: str, icon: str | None = None, style: Literal["secondary", "tertiary"] = "secondary") -> None:
+        def draw_file_button(
+            label: str, icon: str | None = None, style: Literal["secondary", "tertiary"] = "secondary"
+        ) -> None:
             name, mime, make = files[label]
             key = f"export_{name}_{run_id}"
             st.download_button(label, make, f"{run_id}-{name}", mime, key=key, on_click="ignore", icon=icon, type=style)
 
-        offer("Report", ":material/description:", "tertiary")
+        draw_file_button("Report", ":material/description:", "tertiary")
         with st.popover("Export", icon=":material/download:", key=f"export_{run_id}"):
             for label in list(files)[1:]:
-                offer(label)
-    if not counterpart_name:
+                draw_file_button(label)
+    if not is_comparable:
         st.caption("No comparable run: none has the same framework, cases, other seats, prompts and grader.")
 
 

@@ -29,26 +29,24 @@ def charts(app: AppTest) -> list[dict[str, Any]]:
 
 
 def traces(app: AppTest) -> dict[str, dict[str, Any]]:
-    """Every named trace of the first figure."""
     return {trace["name"]: trace for trace in charts(app)[0]["data"] if trace.get("name")}
 
 
 def frame(app: AppTest, column: str) -> Any:
-    """The one table with this column."""
-    (found,) = [d.value for d in app.dataframe if column in d.value.columns]
-    return found.round(3)
+    (table,) = [d.value for d in app.dataframe if column in d.value.columns]
+    return table.round(3)
 
 
 def compared(app: AppTest) -> Any:
-    """The lines of the table that are set against the vignettes."""
-    table = frame(app, "Adjusted p")
-    return table[table["Δ"].notna()]
+    """The table's rows that have a difference from the vignettes."""
+    rows = frame(app, "Adjusted p")
+    return rows[rows["Δ"].notna()]
 
 
 def store_answers(store: Store) -> None:
     """Eight cases, two trials: all vignettes right, in conversation case 0 alone; one answer of case 1 is refused."""
     for model, run in (("openai/a", "run-a"), ("gpt_4", "run-g")):
-        held = [
+        cases = [
             a_case(
                 n,
                 case_key=f"craftmd/case_{n}",
@@ -75,7 +73,7 @@ def store_answers(store: Store) -> None:
                 ]
                 trial_id = f"{run}/{n}/{t}"
                 lines.append(a_trial(events, trial_id=trial_id, run_id=run, case_key=f"craftmd/case_{n}", trial=t))
-        header = a_header(run, held, doctor=model, arms=ARMS, case_set="craftmd", patient=f"patient of {run}")
+        header = a_header(run, cases, doctor=model, arms=ARMS, case_set="craftmd", patient=f"patient of {run}")
         write_journal(store.journals, run, header, *lines)
     fold(store)
 
@@ -87,7 +85,7 @@ def answered_cases(database: Path) -> Path:
 
 
 def test_figures_can_be_restricted_to_what_is_asked_for(answered_cases: Path, open_page: Open) -> None:
-    """Beside some of the questions the published figures, which are about all, are not shown."""
+    """The published figures cover all questions, so they are not shown next to a part of them."""
     alike = open_page("accuracy")
     assert "asks_for" not in {m.key for m in alike.multiselect}, "all questions ask for one thing"
     treated = a_case(9, case_key="craftmd/case_9", question="What is the best treatment?")
@@ -203,13 +201,13 @@ def test_own_models_stand_in_the_leaderboard(open_page: Open) -> None:
 def test_our_figures_with_their_pairs_replace_published_ones_where_they_cover_them(open_page: Open) -> None:
     app = open_page("accuracy", source=BOTH)
     assert trouble(app) == []
-    found = traces(app)
+    by_name = traces(app)
     # gpt_4 has our vignette and multi-turn; its other formats stay published
-    assert found["GPT-4"]["x"] == ["Vignette", "Multi-turn"]
-    assert found["GPT-4"]["y"] == [1.0, 0.125]
-    assert found["GPT-4 (published)"]["x"] == ["Single-turn", "Summarized"]
-    assert found["openai/a"]["y"] == [1.0, 0.125]
-    assert "openai/a (published)" not in found
+    assert by_name["GPT-4"]["x"] == ["Vignette", "Multi-turn"]
+    assert by_name["GPT-4"]["y"] == [1.0, 0.125]
+    assert by_name["GPT-4 (published)"]["x"] == ["Single-turn", "Summarized"]
+    assert by_name["openai/a"]["y"] == [1.0, 0.125]
+    assert "openai/a (published)" not in by_name
     assert re.search(r"Excluded.*: openai\W+a\W+1 refused", words(app))
     assert any("patient" in e.label for e in app.expander if e.label.startswith("What else differs"))
     settings = frame(app, "openai/a")
@@ -242,11 +240,11 @@ def test_a_bar_leads_to_its_cases_and_a_case_to_its_trials(open_page: Open) -> N
     wrong = open_page("accuracy", **address, acc_outcome="Never right")
     assert len(frame(wrong, "Counted")) == 7
     assert not has_button(wrong, "Close")
-    beside = open_page("accuracy", **address, behind="yes")  # as a click on the bar leaves the address
-    assert list(frame(beside, "Counted")["Case"]) == list(cases["Case"])
-    button(beside, "Close").click().run()
-    assert "behind" not in beside.query_params
-    assert not has_button(beside, "Close")
+    opened = open_page("accuracy", **address, behind="yes")  # as a click on the bar leaves the address
+    assert list(frame(opened, "Counted")["Case"]) == list(cases["Case"])
+    button(opened, "Close").click().run()
+    assert "behind" not in opened.query_params
+    assert not has_button(opened, "Close")
 
 
 @pytest.mark.usefixtures("answered_cases")

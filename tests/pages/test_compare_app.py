@@ -24,7 +24,7 @@ ARMS = [("vignette", "mcq"), ("multi_turn", "frq")]
 def store_run(run: str, model: str, right: set[int], **changes: object) -> None:
     """Store six cases, two trials each; in ``multi_turn:frq`` those in ``right`` are right, all vignettes are."""
     store = Store()
-    held = [a_case(n, specialty="Neurology" if n > 4 else "Dermatology") for n in range(1, 7)]
+    cases = [a_case(n, specialty="Neurology" if n > 4 else "Dermatology") for n in range(1, 7)]
     lines = []
     for n in range(1, 7):
         for t in range(2):
@@ -40,7 +40,7 @@ def store_run(run: str, model: str, right: set[int], **changes: object) -> None:
                 graded(verdict),
             ]
             lines.append(a_trial(events, trial_id=f"{run}/{n}/{t}", run_id=run, case_key=f"ours/{n}", trial=t))
-    header = a_header(run, held, doctor=model, arms=ARMS, **changes)
+    header = a_header(run, cases, doctor=model, arms=ARMS, **changes)
     write_journal(store.journals, run, header, *lines)
     fold(store)
 
@@ -89,13 +89,13 @@ def test_two_models_are_compared_in_every_arm_in_one_and_case_by_case(open_page:
     assert "The same on both sides: patient, grader" in words(app)
     # its flipped cases, one of them side by side
     assert list(frame(app, "Change")["Case"]) == ["ours/1", "ours/3", "ours/4", "ours/5"]
-    said = [m.markdown[0].value for m in app.chat_message]
-    assert "It is case 3 of first" in "\n".join(said)
-    assert "It is case 3 of second" in "\n".join(said)
+    texts = [m.markdown[0].value for m in app.chat_message]
+    assert "It is case 3 of first" in "\n".join(texts)
+    assert "It is case 3 of second" in "\n".join(texts)
     assert "Answer of first" in words(app)
     assert "Answer of second" in words(app)
-    gone = open_page("compare", cmp_arm="Multi-turn · Free response", cmp_group="Became wrong")
-    assert list(frame(gone, "Change")["Case"]) == ["ours/1"]
+    filtered = open_page("compare", cmp_arm="Multi-turn · Free response", cmp_group="Became wrong")
+    assert list(frame(filtered, "Change")["Case"]) == ["ours/1"]
 
 
 def sides(app: AppTest) -> list[str]:
@@ -234,8 +234,8 @@ def test_personas_are_named_and_one_on_other_cases_does_not_spoil_the_rest(open_
     arms = app.selectbox(key="cmp_persona_arm")
     assert arms.options == ["Multi-turn · Free response", "Vignette · Multiple choice"]
     assert arms.value == ("multi_turn", "frq")
-    shown = words(app)
-    assert r"Other persona minus Patient\: plain" in shown
+    text = words(app)
+    assert r"Other persona minus Patient\: plain" in text
     assert [m.label for m in app.metric][:2] == [r"Patient\: plain", r"Patient\: terse"]
 
 

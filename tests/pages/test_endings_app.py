@@ -58,8 +58,8 @@ def store_endings(store: Store) -> None:
         ]
         header = a_header(run, cases, doctor=doctor, arms=ARMS, settings={"max_messages": 20 if run == "a" else 30})
         write_journal(store.journals, run, header, *lines)
-    theirs = [a_case(9, case_key="theirs/9", dataset="theirs")]
-    other = a_header("c", theirs, doctor="openai/a", arms=ARMS, case_set="theirs")
+    others = [a_case(9, case_key="theirs/9", dataset="theirs")]
+    other = a_header("c", others, doctor="openai/a", arms=ARMS, case_set="theirs")
     write_journal(store.journals, "c", other, _trial("c", "theirs/9", 0, "no_question", 1))
     fold(store)
 

@@ -55,13 +55,13 @@ LATE = "My knee hurts, too."
 
 def _trial(run: str, case: int, reply: str, vignette: str, *, failed: bool = False, probes: bool = False):
     """Return a trial whose multi-turn answer is wrong, or was never given."""
-    said = ("What brings you in?", "I have a cough.", "Is there anything else?", reply, "**Final Diagnosis:** Eczema")
+    texts = ("What brings you in?", "I have a cough.", "Is there anything else?", reply, "**Final Diagnosis:** Eczema")
     believed = [
         Probed(turn=1, differential=(("Pneumonia", 0.6), ("Asthma", 0.4))),
         Probed(turn=3, differential=(("Asthma", 0.8), ("Pneumonia", 0.2))),
     ]
     stream = [
-        *(Utterance(turn=n, role="patient" if n % 2 else "doctor", text=text) for n, text in enumerate(said)),
+        *(Utterance(turn=n, role="patient" if n % 2 else "doctor", text=text) for n, text in enumerate(texts)),
         *(believed if probes else []),
         Ended(reason="final_diagnosis", doctor_turns=2),
         answered("vignette", "frq"),
@@ -96,16 +96,16 @@ def store_wrong_answers(store: Store) -> None:
             _trial("b", 2, "No, doctor.", "correct", failed=True),
         ],
     }
-    for run, held in lines.items():
-        write_journal(store.journals, run, a_header(run, cases, doctor=f"openai/{run}", arms=ARMS), *held)
+    for run, trials in lines.items():
+        write_journal(store.journals, run, a_header(run, cases, doctor=f"openai/{run}", arms=ARMS), *trials)
     fold(store)
 
 
 @pytest.fixture
 def filled(database: Path) -> Iterator[Store]:
     yield copy_of(store_wrong_answers, database.parent)
-    for known in list(background._jobs.values()):
-        known.join(20)
+    for job in list(background._jobs.values()):
+        job.join(20)
 
 
 COMPLAINT, SMOKES = facts_of(a_case(1, profile=FACTS))
@@ -131,12 +131,12 @@ def store_judged(store: Store) -> None:
 @pytest.fixture
 def judged(database: Path) -> Iterator[Store]:
     yield copy_of(store_judged, database.parent)
-    for known in list(background._jobs.values()):
-        known.join(20)
+    for job in list(background._jobs.values()):
+        job.join(20)
 
 
 def settled(app: AppTest) -> AppTest:
-    """Run the page until no work is under way."""
+    """Run the page until it shows no progress bar."""
     return run_until(app, lambda page: not page.get("progress"))
 
 
@@ -161,10 +161,10 @@ def test_without_a_judge_only_what_needs_none_has_a_cause(filled: Store, open_pa
     shares = {(r["Model"], r["Cause"]): r["Answers"] for r in table(app, "All wrong").to_dict("records")}
     assert shares["openai/a", "Not judged"] == 2
     assert shares["openai/b", "Doctor: concluded wrongly"] == 1, "it fails on the vignette too"
-    shown = words(app).replace("\\", "")
-    assert "these 3 conversations" in shown
-    assert "2 wrong answers are *not judged*." in shown
-    assert "2 wrong answers stay in because no model has judged their conversation." in shown
+    text = words(app).replace("\\", "")
+    assert "these 3 conversations" in text
+    assert "2 wrong answers are *not judged*." in text
+    assert "2 wrong answers stay in because no model has judged their conversation." in text
 
 
 def test_of_many_conversations_the_causes_of_a_sample_are_shown_until_all_are_found(
@@ -219,11 +219,11 @@ def test_each_wrong_answer_has_its_cause(judged: Store, open_page: Open) -> None
     assert shares["openai/b", "Provider"] == (0, 1, 1)
     bars = {bar["name"]: bar["x"] for bar in charts(app)[0]["data"]}
     assert bars == {"Doctor: never asked": [0.5, 0.0], "Doctor: concluded wrongly": [0.0, 1.0], "Patient": [0.5, 0.0]}
-    shown = words(app).replace("\\", "")
-    assert "openai/b 1" in shown, "what the provider spoiled is said to be excluded"
+    text = words(app).replace("\\", "")
+    assert "openai/b 1" in text, "what the provider spoiled is said to be excluded"
     row = table(app, "Without").to_dict("records")
     assert [(r["Model"], r["Accuracy"], r["Without"], r["Answers left out"]) for r in row] == [("openai/a", 0, 0, 1)]
-    assert "openai/j (prompts p1):** 3 of these 3 conversations" in shown
+    assert "openai/j (prompts p1):** 3 of these 3 conversations" in text
 
 
 def test_an_answer_is_shown_with_the_message_to_look_at(judged: Store, open_page: Open) -> None:
@@ -232,10 +232,10 @@ def test_an_answer_is_shown_with_the_message_to_look_at(judged: Store, open_page
     listed = table(app, "Why")
     assert list(listed["Case"]) == ["2"]
     assert list(listed["Message"]) == [4]
-    shown = words(app).replace("\\", "")
-    assert "The patient said what the case does not hold, by openai/j: “My knee hurts”." in shown
+    text = words(app).replace("\\", "")
+    assert "The patient said what the case does not hold, by openai/j: “My knee hurts”." in text
     assert [m.avatar for m in app.chat_message]
-    assert LATE in shown
+    assert LATE in text
     links = {link.proto.label: link.proto.query_string for link in app.get("page_link")}
     assert "trial=a%2F2" in links["Read the transcript"]
     assert "trial=a%2F2" in links["Open in the case debugger"]
@@ -243,9 +243,9 @@ def test_an_answer_is_shown_with_the_message_to_look_at(judged: Store, open_page
 
 def test_a_model_judges_by_a_button_with_an_estimate(filled: Store, open_page: Open) -> None:
     def script(body: dict[str, Any]) -> str:
-        asked = body["messages"][0]["content"]
-        invented = [{"turn": 3, "words": "No, doctor", "contradicts": None}] if "No, doctor" in asked else []
-        return facts_judged(asked, None, invented)
+        prompt = body["messages"][0]["content"]
+        invented = [{"turn": 3, "words": "No, doctor", "contradicts": None}] if "No, doctor" in prompt else []
+        return facts_judged(prompt, None, invented)
 
     app = settled(open_page("failures"))
     with running(script) as provider:
@@ -259,9 +259,9 @@ def test_a_model_judges_by_a_button_with_an_estimate(filled: Store, open_page: O
         app = settled(open_page("failures"))
         assert len(provider.bodies) == 3
     assert trouble(app) == []
-    shown = words(app).replace("\\", "")
-    assert "3 of these 3 conversations" in shown
-    assert "no person has reviewed a conversation that it judged" in shown
+    text = words(app).replace("\\", "")
+    assert "3 of these 3 conversations" in text
+    assert "no person has reviewed a conversation that it judged" in text
     shares = {(r["Model"], r["Cause"]): r["Answers"] for r in table(app, "All wrong").to_dict("records")}
     assert (shares["openai/a", "Patient"], shares["openai/a", "Doctor: never asked"]) == (1, 1)
     assert "“No, doctor”" in str(list(table(open_answers(open_page), "Why")["Why"]))
@@ -313,14 +313,14 @@ def test_topics_that_never_came_up(judged: Store, open_page: Open) -> None:
     assert rows["chief complaint", "openai/a"]["Cases"] == 1
     heat = charts(app)[0]
     assert [note["text"] for note in heat["layout"]["annotations"]] == ["0%", "0%", "100%", "100%"]
-    told = words(app).replace("\\", "")
-    assert "openai/a 1, openai/b 1" in told
-    assert "Judged by openai/j (prompts p1)" in told
+    text = words(app).replace("\\", "")
+    assert "openai/a 1, openai/b 1" in text
+    assert "Judged by openai/j (prompts p1)" in text
     former = open_page("failures", failures_tab="Never asked", failures_facts="Withheld")  # there is none any more
     assert trouble(former) == []
     assert not table(former, "Topic").empty
-    asked = open_page("failures", failures_tab="Never asked", failures_facts="Asked")
-    assert {(r["Topic"], r["Share"]) for r in table(asked, "Topic").to_dict("records")} == {
+    filtered = open_page("failures", failures_tab="Never asked", failures_facts="Asked")
+    assert {(r["Topic"], r["Share"]) for r in table(filtered, "Topic").to_dict("records")} == {
         ("chief complaint", 1.0),
         ("social history", 0.0),
     }
@@ -330,9 +330,9 @@ def test_without_a_judge_the_topics_are_not_judged_and_can_be(filled: Store, ope
     app = settled(open_page("failures", failures_tab="Never asked"))
     assert trouble(app) == []
     assert "Not judged" in words(app)
-    told = {(r["Topic"], r["Doctor"]): r["Told in"] for r in table(app, "Topic").to_dict("records")}
-    assert told["Chief complaint", "openai/a"] == 1.0, "by words, before a model judges"
-    assert told["Social history", "openai/a"] == 0.0
+    shares = {(r["Topic"], r["Doctor"]): r["Told in"] for r in table(app, "Topic").to_dict("records")}
+    assert shares["Chief complaint", "openai/a"] == 1.0, "by words, before a model judges"
+    assert shares["Social history", "openai/a"] == 0.0
     with running(lambda body: facts_judged(body["messages"][0]["content"])) as provider:
         app.selectbox(key="failures_topics_facts_grader").set_value("another model…").run()
         app.text_input(key="failures_topics_facts_grader_other").set_value("openai/judge").run()
@@ -341,7 +341,7 @@ def test_without_a_judge_the_topics_are_not_judged_and_can_be(filled: Store, ope
         button(app, "Judge").click().run()
         run_until(app, lambda page: "4 conversations by openai/judge" in words(page).replace("\\", ""))
         app = open_page("failures", failures_tab="Never asked")
-    assert {r["Share"] for r in table(app, "Topic").to_dict("records")} == {1.0}, "nobody asked for anything"
+    assert {r["Share"] for r in table(app, "Topic").to_dict("records")} == {1.0}, "no doctor asked for anything"
 
 
 def test_belief_of_probed_conversations(filled: Store, open_page: Open) -> None:
@@ -356,7 +356,7 @@ def test_belief_of_probed_conversations(filled: Store, open_page: Open) -> None:
     assert curve["y"] == pytest.approx([0.6] * 5 + [0.2] * 5)
     app.multiselect(key="models").set_value(["openai/a"]).run()
     assert trouble(app) == []
-    assert "--probe" in words(app), "where there is none it says how to get one"
+    assert "--probe" in words(app), "without probes the page names the option that makes them"
 
 
 @pytest.mark.parametrize("dark", [False, True])

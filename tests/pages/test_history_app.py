@@ -42,12 +42,12 @@ CASES = [
 ]
 
 
-def a_talk(run: str, case: Case, said: Sequence[Turn], *, right: bool):
+def a_talk(run: str, case: Case, turns: Sequence[Turn], *, right: bool):
     """Return a trial with a dialogue, if any, and an answer to the task, right or wrong by the paper's rule."""
     number = case.case_key.rpartition("/")[2]
     stream = [
-        *(Utterance(turn=i, role=turn.role, text=turn.text) for i, turn in enumerate(said)),
-        *([Ended(reason="final_diagnosis", doctor_turns=1)] if said else []),
+        *(Utterance(turn=i, role=turn.role, text=turn.text) for i, turn in enumerate(turns)),
+        *([Ended(reason="final_diagnosis", doctor_turns=1)] if turns else []),
         answered("multi_turn", "mcq"),
         graded("correct" if right else "incorrect", "multi_turn", "mcq"),
         graded("incorrect", "multi_turn", "mcq", rule="mcq_strict"),
@@ -58,9 +58,9 @@ def a_talk(run: str, case: Case, said: Sequence[Turn], *, right: bool):
 
 def store_two_doctors(store: Store) -> None:
     """Doctor a asks one question of each patient and is right; doctor b asks nothing and is wrong."""
-    for run, doctor, said, right in (("a", "openai/a", COUGH, True), ("b", "openai/b", HASTY, False)):
+    for run, doctor, turns, right in (("a", "openai/a", COUGH, True), ("b", "openai/b", HASTY, False)):
         header = a_header(run, CASES, doctor=doctor, arms=ARMS, trials=1)
-        write_journal(store.journals, run, header, *(a_talk(run, case, said, right=right) for case in CASES))
+        write_journal(store.journals, run, header, *(a_talk(run, case, turns, right=right) for case in CASES))
     fold(store)
     for case in CASES:
         save_items(store, case, COUGH_ITEMS, "openai/profiler")
@@ -82,16 +82,18 @@ def filled(database: Path) -> Store:
 
 
 def rows_of(app: AppTest, column: str) -> pd.DataFrame:
-    """Return the first table with a column, by its first column."""
+    """Return the first table that has ``column``, indexed by its own first column."""
     table = next(frame.value for frame in app.dataframe if column in frame.value.columns)
     return table.set_index(table.columns[0])
 
 
 def chart(app: AppTest, axis: str) -> dict:
     """Return the traces of the first chart with this title at its x or y axis, by name."""
-    found = [json.loads(element.proto.spec) for element in app.get("plotly_chart")]
-    shown = next(c for c in found if axis in [c["layout"][a].get("title", {}).get("text") for a in ("xaxis", "yaxis")])
-    return {trace.get("name"): trace for trace in shown["data"]}
+    charts = [json.loads(element.proto.spec) for element in app.get("plotly_chart")]
+    chosen = next(
+        c for c in charts if axis in [c["layout"][a].get("title", {}).get("text") for a in ("xaxis", "yaxis")]
+    )
+    return {trace.get("name"): trace for trace in chosen["data"]}
 
 
 def test_another_page_opens_while_a_process_measures_and_what_it_found_is_written(
@@ -99,18 +101,18 @@ def test_another_page_opens_while_a_process_measures_and_what_it_found_is_writte
 ) -> None:
     monkeypatch.setattr(HistoryTaking, "parcel", 2)
     monkeypatch.setattr(missing, "WRITTEN", 1)
-    left: list[int] = []
+    remaining: list[int] = []
 
     def look(done: int, planned: int) -> None:
         if done < planned:
             app = open_page("accuracy", accuracy_case_set="ours")
             assert trouble(app) == []
-            models = {model for held in app.dataframe for model in held.value.get("Model", ())}
+            models = {model for frame in app.dataframe for model in frame.value.get("Model", ())}
             assert {"openai/a", "openai/b"} <= models
-            left.append(count_missing(stored, HISTORY))
+            remaining.append(count_missing(stored, HISTORY))
 
     assert measure_missing(stored, HISTORY, progress=look, processes=1).remaining == 0
-    assert left == [2], "the page saw what had been kept by then"
+    assert remaining == [2], "the page saw what had been kept by then"
 
 
 def test_an_empty_database_shows_the_published_figures_and_says_what_to_do(open_page: Open) -> None:
@@ -204,9 +206,9 @@ def test_two_protocols_of_one_doctor_are_two_rows_and_the_upper_bound_has_no_con
     filled: Store, open_page: Open
 ) -> None:
     settings = {"solver": "reference/solver"}
-    for run, doctor, said in (("c", "openai/a", COUGH), ("u", "reference/upper-bound", ())):
+    for run, doctor, turns in (("c", "openai/a", COUGH), ("u", "reference/upper-bound", ())):
         header = a_header(run, CASES, doctor=doctor, arms=ARMS, trials=1, protocol="consultation", settings=settings)
-        trials = [a_talk(run, case, said, right=True) for case in CASES]
+        trials = [a_talk(run, case, turns, right=True) for case in CASES]
         write_journal(filled.journals, run, header, *trials)
     fold(filled)
     measure_missing(filled, HISTORY)

@@ -74,9 +74,9 @@ def test_the_first_page_states_no_rate_of_a_doubtful_rule_and_keeps_personas_apa
     store: Store, open_page: Open
 ) -> None:
     app = open_page("patients")
-    shown = set(table(app, "Hits per 100 replies")["Kind"])
-    assert shown == {about.name for about in ABOUT.values() if about.claimed}
-    assert {ABOUT[kind].name for kind in ("plays_doctor", "both_sides", "stage_direction")}.isdisjoint(shown)
+    kinds = set(table(app, "Hits per 100 replies")["Kind"])
+    assert kinds == {about.name for about in ABOUT.values() if about.claimed}
+    assert {ABOUT[kind].name for kind in ("plays_doctor", "both_sides", "stage_direction")}.isdisjoint(kinds)
     assert "plays the doctor (10 of 13 read were right), 0 hits" in words(app).replace("\\", "")
     assert "Invented and withheld facts are not found by rules" in words(app)
     # patients with a persona are apart, and can be chosen
@@ -129,10 +129,10 @@ def test_beside_the_experts(store: Store, open_page: Open) -> None:
     app = open_page("patients", patients_tab="Against experts")
     assert trouble(app) == []
     assert "13 of 180 conversations (7.22%" in words(app).replace("\\", "")
-    shown = table(app, "Recall").set_index("Doctor")
-    assert list(shown.index) == ["all", "GPT-4"]
-    assert shown.loc["all", ["Precision", "Recall"]].tolist() == pytest.approx([2 / 3, 2 / 3])
-    assert shown.loc["all", "Cohen’s kappa"] == pytest.approx(1 / 3)
+    scores = table(app, "Recall").set_index("Doctor")
+    assert list(scores.index) == ["all", "GPT-4"]
+    assert scores.loc["all", ["Precision", "Recall"]].tolist() == pytest.approx([2 / 3, 2 / 3])
+    assert scores.loc["all", "Cohen’s kappa"] == pytest.approx(1 / 3)
 
 
 def test_every_rule_is_stated(store: Store, open_page: Open) -> None:

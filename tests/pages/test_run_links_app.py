@@ -8,12 +8,10 @@ from urllib.parse import parse_qs
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from core.jobs.plan import find_header
 from core.store.database import Store
 from core.store.fold import fold
 from tests.core.store.builders import ARMS, a_case, a_header, a_trial, answered, graded, write_journal
-from tests.support.campaigns import run_ids, stop_all
-from tests.support.pages import button, has_button, trouble, words
+from tests.support.pages import trouble, words
 from tests.support.stores import campaign, copy_of
 
 Open = Callable[..., AppTest]
@@ -128,26 +126,3 @@ def test_a_model_to_run_opens_the_form_filled_and_no_run_below_it(run_page: AppT
     app.run()  # the seat takes the model out of the URL
     assert [element.label for element in app.expander if element.proto.expanded] == ["New campaign"]
     assert app.selectbox(key="runs_doctor").value == "openai/gpt-4o"
-
-
-def test_a_campaign_of_several_doctors_has_the_same_cases_seed_and_other_seats(
-    database: object, open_page: Open
-) -> None:
-    app = open_page("runs", runs_protocol="Consultation")
-    app.number_input(key="runs_limit_library").set_value(1)
-    app.number_input(key="runs_trials").set_value(1)
-    app.multiselect(key="runs_more").set_value(["reference/oracle-direct"]).run()
-    assert trouble(app) == []
-    assert {metric.label: metric.value for metric in app.metric}["Trials"] == "2"
-    assert not has_button(app, "Start the campaign")
-    try:
-        button(app, "Start 2 campaigns").click().run(timeout=120)
-        assert trouble(app) == []
-        headers = sorted((find_header(run_id) for run_id in run_ids()), key=lambda header: header.created_at)
-    finally:
-        stop_all()
-    assert [header.doctor for header in headers] == ["reference/bayes", "reference/oracle-direct"]
-    assert app.query_params["run"] in (headers[0].run_id, [headers[0].run_id])
-    first, second = headers
-    for name in ("case_set_hash", "seed", "arms", "trials", "patient", "grader", "prompt_hash"):
-        assert getattr(first, name) == getattr(second, name), name

@@ -52,7 +52,7 @@ def test_a_first_visitor_finds_a_ready_campaign_whose_estimate_follows_what_is_a
     assert metrics(app)["Trials"] == "300"
     assert metrics(app)["Cost"] == "$0.00"
     assert not app.dataframe
-    # the estimate follows what is asked for
+    # the estimate follows the form
     small(app, 2, 1)
     assert metrics(app)["Trials"] == "2"
     assert metrics(app)["Answers"] == "48"
@@ -155,7 +155,7 @@ def test_a_model_plays_all_seats_of_the_campaign_that_the_form_starts(open_page:
 def test_a_model_that_is_not_known_is_said_once_and_cannot_start(open_page: Open) -> None:
     app = open_page("runs")
     app.selectbox(key="runs_doctor").set_value("another model…").run()
-    app.text_input(key="runs_doctor_other").set_value("nobody/knows").run()
+    app.text_input(key="runs_doctor_other").set_value("unknown/model").run()
     assert len(app.warning) == 1
     assert not has_button(app, START)
     assert trouble(app) == []

@@ -101,28 +101,27 @@ def report(
 
 def _rows_of(request: MetricRequest, trials: pd.DataFrame, part: CarePart, *, by_dataset: bool) -> Iterator[Listed]:
     """Yield the rows of a part of the report from ``read_care``'s table."""
-    if part in _MEASURES:
-        yield from (row for row in parts(trials, by_dataset=by_dataset) if row.label["measure"] in _MEASURES[part])
-    elif part == "summary":
-        yield from summaries(trials, by_dataset=by_dataset)
-    elif part == "kinds":
-        yield from failure_shares(trials, by_dataset=by_dataset)
-    elif part in ("failures", "ratings"):
-        with request.store.read() as cursor:
-            yield from [vars(line) for line in (failures if part == "failures" else ratings)(cursor, trials)]
-    elif part == "items":
-        for line in item_rows(trials).to_dict("records"):
-            yield {str(name): None if pd.isna(value) else value for name, value in line.items()}
-    elif part in ("habits", "queries", "endings", "misuses", "rating_shares"):
-        yield from _habit_rows(habits(trials, by_dataset=by_dataset), part)
-    else:
-        by_set = parts(trials, by_dataset=True)
-        if part == "normalised":
+    match part:
+        case "parts" | "profile" | "accuracies":
+            yield from (row for row in parts(trials, by_dataset=by_dataset) if row.label["measure"] in _MEASURES[part])
+        case "summary":
+            yield from summaries(trials, by_dataset=by_dataset)
+        case "kinds":
+            yield from failure_shares(trials, by_dataset=by_dataset)
+        case "failures" | "ratings":
+            with request.store.read() as cursor:
+                yield from [vars(line) for line in (failures if part == "failures" else ratings)(cursor, trials)]
+        case "items":
+            for line in item_rows(trials).to_dict("records"):
+                yield {str(name): None if pd.isna(value) else value for name, value in line.items()}
+        case "habits" | "queries" | "endings" | "misuses" | "rating_shares":
+            yield from _habit_rows(habits(trials, by_dataset=by_dataset), part)
+        case "normalised":
             with request.store.read() as cursor:
                 joined = across_data_sets(cursor, request.selection)
-            yield from normalised(by_set, joined)
-        else:
-            by_doctor = points(by_set, load_registry().group)
+            yield from normalised(parts(trials, by_dataset=True), joined)
+        case "points" | "fit":
+            by_doctor = points(parts(trials, by_dataset=True), load_registry().group)
             yield from by_doctor if part == "points" else fits(by_doctor)
 
 
