@@ -23,10 +23,10 @@ from core.frameworks.automedic.queries import failures, ratings
 from core.frameworks.automedic.tags import plain_words, read_tags
 from core.stats.bootstrap import resampled_interval
 from core.store.database import Store
-from core.store.tables import Row, insert
+from core.store.tables import TableRow, insert
 
 MODELS, ITEMS, DATASETS = 11, sized(2_000, 40), 4
-LATER: dict[str, Row] = {"grades": ("", 1)}
+LATER: dict[str, TableRow] = {"grades": ("", 1)}
 """Columns that came to a table after the rows below: the grader's own prompts, the version of the rule."""
 WORDS = "since when do you have this pain and does it come at night or after meals in your left side".split()
 
@@ -40,7 +40,7 @@ def fill(store: Store) -> None:
                 insert(connection, f"INSERT INTO {name} BY NAME SELECT {select} FROM incoming", name, new)
 
 
-def run_rows(run_id: str, chance: random.Random) -> dict[str, list[Row]]:
+def run_rows(run_id: str, chance: random.Random) -> dict[str, list[TableRow]]:
     settings = '{"staff": "reference/staff", "max_turns": 20}'
     header = (
         run_id,
@@ -65,14 +65,14 @@ def run_rows(run_id: str, chance: random.Random) -> dict[str, list[Row]]:
         "",
         0,
     )
-    rows: dict[str, list[Row]] = {"runs": [header]}
+    rows: dict[str, list[TableRow]] = {"runs": [header]}
     for item in range(ITEMS):
         for name, row in trial_rows(run_id, item, chance):
             rows.setdefault(name, []).append(row + LATER.get(name, ()))
     return rows
 
 
-def trial_rows(run_id: str, item: int, chance: random.Random) -> Iterator[tuple[str, Row]]:
+def trial_rows(run_id: str, item: int, chance: random.Random) -> Iterator[tuple[str, TableRow]]:
     trial, case = f"{run_id}/{item}", f"set{item % DATASETS}/{item}"
     turns, position = chance.randint(1, 12), 0
     for _ in range(turns):

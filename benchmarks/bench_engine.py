@@ -30,7 +30,7 @@ from openai import AsyncOpenAI, DefaultAioHttpClient, OpenAI
 from core.datasets.library import library
 from core.frameworks.base import Campaign, default_pack
 from core.frameworks.casting import CastNames
-from core.frameworks.craftmd import Settings
+from core.frameworks.craftmd import CraftMdSettings
 from core.jobs.engine import Options, run_trials
 from core.jobs.plan import header_of, trials_of
 from core.jobs.progress import Progress, Stop
@@ -140,7 +140,7 @@ async def campaign(
         case_set="bench",
         arms=(("multi_turn", "mcq"),),
         trials=trials // 16,
-        settings=Settings(base_url=url),
+        settings=CraftMdSettings(base_url=url),
     )
 
     async with load_registry([SHIPPED]) as registry:

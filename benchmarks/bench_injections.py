@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 from common import SMOKE, table
 
-from core.agents.base import Judgement
+from core.agents.base import GraderResult
 from core.agents.grader import LLMGrader
 from core.agents.player import LLMSummariser
 from core.asking.ask import Parsed, ask
@@ -33,7 +33,7 @@ from core.case import Case, Fact
 from core.frameworks.automedic.roles import LLMStaff
 from core.frameworks.base import default_pack
 from core.jobs.judges import terms_pack, terms_request
-from core.models.base import ChatModel, Completion, Message, Piece, Sampling, StreamItem, Usage
+from core.models.base import ChatModel, Completion, Message, Sampling, StreamItem, TextPiece, Usage
 from core.models.registry import load_registry
 from core.prompts import Prompt, PromptPack, load_pack
 from core.stats.intervals import wilson
@@ -79,7 +79,7 @@ class Obedient:
         sent = "\n".join(message["content"] for message in messages)
         commanded = self._tried.says in _open(sent) and not self._harmless
         text = self._tried.wants if commanded else self._work(sent)
-        yield Piece(text)
+        yield TextPiece(text)
         yield Completion(text, "stop", Usage(1, 1), self.name, request={"messages": list(messages)})
 
     async def aclose(self) -> None:
@@ -122,7 +122,9 @@ async def gets_through(tried: Injection, model: ChatModel, pack: PromptPack) -> 
     """Say whether an injection gets through; ``None`` if the reply cannot be read."""
     voice = Voice(model, Sampling(temperature=0.0))
     if tried.seat == "grader":
-        verdicts = [i.verdict async for i in LLMGrader(voice, pack).grade(CASE, tried.says) if isinstance(i, Judgement)]
+        verdicts = [
+            i.verdict async for i in LLMGrader(voice, pack).grade(CASE, tried.says) if isinstance(i, GraderResult)
+        ]
         return None if verdicts[-1] == "ungradable" else verdicts[-1] == "correct"
     if tried.seat == "judge":
         dialogue = (Turn("doctor", "Hello?"), Turn("patient", "Hi."), Turn("doctor", "What ails you?"))

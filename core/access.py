@@ -64,7 +64,7 @@ class NotAllowedError(UsageError):
     """The visitor may not do this, here or today; nothing was done."""
 
 
-class Limits(BaseModel):
+class PersonLimits(BaseModel):
     """The limits of one person."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -75,7 +75,7 @@ class Limits(BaseModel):
     """US dollars from midnight to midnight (UTC). Calls without a known price are not made."""
 
 
-class Rules(Limits):
+class AccessRules(PersonLimits):
     """The file of roles."""
 
     contact: str = "the person who runs this server"
@@ -84,7 +84,7 @@ class Rules(Limits):
     """The claim of the login provider that is used as the name of a person."""
     people: dict[str, Role] = Field(default_factory=dict)
     """Name, or ``*@example.org`` for all names of a domain → role."""
-    limits: dict[str, Limits] = Field(default_factory=dict)
+    limits: dict[str, PersonLimits] = Field(default_factory=dict)
     """Name → limits of a person that differ from the general limits."""
     folders: tuple[str, ...] = ()
     """Folders whose contents may be given by path on a page."""
@@ -164,7 +164,7 @@ def person(name: str) -> Visitor:
     return Visitor(name, roles.get(name) or roles.get(f"*@{name.rpartition('@')[2]}"))
 
 
-def rules() -> Rules:
+def rules() -> AccessRules:
     """Return the rules of the file, read again after each change; without a file there is no access.
 
     Raises ``UsageError`` if the file is no valid TOML or has unknown settings.
@@ -173,7 +173,7 @@ def rules() -> Rules:
     try:
         stamp = path.stat()
     except OSError:
-        return Rules()
+        return AccessRules()
     return _read(path, stamp.st_mtime_ns, stamp.st_size)
 
 
@@ -183,9 +183,9 @@ def rules_file() -> Path:
 
 
 @functools.lru_cache(maxsize=4)
-def _read(path: Path, _changed_ns: int, _size: int) -> Rules:
+def _read(path: Path, _changed_ns: int, _size: int) -> AccessRules:
     try:
-        return Rules.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+        return AccessRules.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = ".".join(map(str, first["loc"]))
@@ -256,7 +256,7 @@ def visible_owner() -> str | None:
     return None if who.role == "admin" else who.name
 
 
-def limits() -> Limits | None:
+def limits() -> PersonLimits | None:
     """Return the limits of the visitor; ``None`` if there are none."""
     who = visitor()
     if not who.limited:

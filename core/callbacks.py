@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import Protocol
 
-Progress = Callable[[int, int], None]
+ProgressCallback = Callable[[int, int], None]
 """Called with (done, planned)."""
-Stop = Callable[[], bool]
+StopCallback = Callable[[], bool]
 """Called from time to time; true to stop."""
 
 

@@ -40,7 +40,7 @@ RELEASE_SPECIALTIES = {
 FINAL_QUESTION = "What is the most likely diagnosis?"
 """The question of a vignette that has none."""
 
-Section = Literal["vital_signs", "examination", "laboratory", "imaging", "other_tests"]
+FactSection = Literal["vital_signs", "examination", "laboratory", "imaging", "other_tests"]
 """What examination and tests show, by who or what shows it."""
 
 AsksFor = Literal["diagnosis", "test", "treatment", "organism", "mechanism", "finding", "other"]
@@ -75,7 +75,7 @@ class Fact(_Sparse):
     key: str
     value: str
     lay: str
-    section: Section | None = None
+    section: FactSection | None = None
     imputed: bool = False
 
     _later = ("imputed",)

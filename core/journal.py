@@ -224,7 +224,7 @@ class WithdrawnLine(_Line):
     lines: list[str]
 
 
-Line = (
+JournalLine = (
     RunHeader
     | TrialLine
     | ReplyLine
@@ -236,7 +236,7 @@ Line = (
     | WrittenLine
     | WithdrawnLine
 )
-_LINE: TypeAdapter[Line] = TypeAdapter(Annotated[Line, Field(discriminator="type")])
+_LINE: TypeAdapter[JournalLine] = TypeAdapter(Annotated[JournalLine, Field(discriminator="type")])
 
 
 def trial_id(run_id: str, case_key: str, number: int) -> str:
@@ -300,11 +300,11 @@ class JournalWriter(AbstractContextManager["JournalWriter"]):
             _drop_torn_line(path)
             self._file = path.open("a+b", buffering=0)
 
-    def append(self, line: Line) -> None:
+    def append(self, line: JournalLine) -> None:
         """Write and sync one line; an incomplete line is removed."""
         self.append_all([line])
 
-    def append_all(self, lines: Sequence[Line]) -> str:
+    def append_all(self, lines: Sequence[JournalLine]) -> str:
         """Write lines and sync them together; if that fails, all of them are removed and the error is raised.
 
         Returns a reason to stop although the lines are written, else an empty string: the reserved space had to be
@@ -360,7 +360,7 @@ class JournalWriter(AbstractContextManager["JournalWriter"]):
         self.close()
 
 
-def _written(line: Line) -> bytes:
+def _written(line: JournalLine) -> bytes:
     fields = line.model_dump(mode="json")
     if isinstance(line, TrialLine):
         for event in fields["events"]:
@@ -369,7 +369,7 @@ def _written(line: Line) -> bytes:
     return orjson.dumps(fields) + b"\n"
 
 
-_Waiting = tuple[Sequence[Line], "asyncio.Future[None]"]
+_Waiting = tuple[Sequence[JournalLine], "asyncio.Future[None]"]
 
 
 class Journal:
@@ -392,7 +392,7 @@ class Journal:
         self._waiting: queue.SimpleQueue[_Waiting | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
 
-    async def append(self, *lines: Line) -> None:
+    async def append(self, *lines: JournalLine) -> None:
         """Write lines; they are on disk when this returns, and are written even if the caller is cancelled.
 
         Raises ``AnamnesisError`` if they cannot be written.
@@ -465,7 +465,7 @@ def _resolve(waiting: Sequence[asyncio.Future[None]], error: Exception | None) -
             written.exception()  # marks it as retrieved: the caller may have been cancelled
 
 
-def append_shared(path: Path, lines: Sequence[Line], then: str = "resume the run") -> None:
+def append_shared(path: Path, lines: Sequence[JournalLine], then: str = "resume the run") -> None:
     """Append lines to a journal that several processes write to occasionally, under a lock."""
     with writable(path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -505,7 +505,7 @@ def _drop_torn_line(path: Path) -> None:
         file.truncate(0)
 
 
-def read_lines(path: Path, start: int = 0, about: Sequence[str] = ()) -> Iterator[tuple[int, Line]]:
+def read_lines(path: Path, start: int = 0, about: Sequence[str] = ()) -> Iterator[tuple[int, JournalLine]]:
     """Yield (offset after the line, line) for every complete line from byte ``start``.
 
     ``about`` selects lines that contain one of these texts. An incomplete last line is ignored; a damaged line, or one

@@ -27,14 +27,14 @@ _NICE = 5
 """Niceness of a worker: the dashboard has priority."""
 
 
-class Readable(Protocol[T_co]):
-    """Work that can be pickled, such as a ``Parcel``: a process calls ``read`` and sends the result back."""
+class ReadTask(Protocol[T_co]):
+    """Work that can be pickled, such as a ``FileParcel``: a process calls ``read`` and sends the result back."""
 
     def read(self) -> T_co: ...
 
 
 def read_by(
-    processes: int, parcels: Iterable[Readable[T]], begin: Callable[[], object] | None = None
+    processes: int, parcels: Iterable[ReadTask[T]], begin: Callable[[], object] | None = None
 ) -> Generator[T, None, None]:
     """Yield the result of each parcel, in their order; with 0 ``processes``, read in this process.
 
@@ -73,7 +73,7 @@ def _start(begin: Callable[[], object] | None) -> subprocess.Popen[bytes]:
     return worker
 
 
-def _send(free: SimpleQueue[subprocess.Popen[bytes]], parcel: Readable[T]) -> T:
+def _send(free: SimpleQueue[subprocess.Popen[bytes]], parcel: ReadTask[T]) -> T:
     worker = free.get()
     try:
         assert worker.stdin is not None
@@ -98,7 +98,7 @@ def work() -> None:
         begin()
     while True:
         try:
-            parcel: Readable[object] = pickle.load(sys.stdin.buffer)
+            parcel: ReadTask[object] = pickle.load(sys.stdin.buffer)
         except EOFError:
             return
         pickle.dump(parcel.read(), sys.stdout.buffer, pickle.HIGHEST_PROTOCOL)

@@ -5,7 +5,7 @@ from typing import Any
 import streamlit as st
 
 from core import access
-from core.callbacks import Progress, Stop
+from core.callbacks import ProgressCallback, StopCallback
 from core.figures.report import chart_of
 from core.frameworks.base import title_of
 from core.jobs.background import Job, begin, begin_all, job_at, measuring_all
@@ -213,7 +213,7 @@ def counting() -> Job[dict[str, int]]:
     store = Store()
     key = ("missing", str(store.path), access.visible_owner(), store.version)
 
-    def count(tell: Progress, stop: Stop) -> dict[str, int]:
+    def count(tell: ProgressCallback, stop: StopCallback) -> dict[str, int]:
         return {name: n for name, measure in measures().items() if not stop() and (n := count_missing(store, measure))}
 
     return job_at(key) or begin(key, count)

@@ -11,7 +11,7 @@ from pages.kit.names import dataset_name
 from pages.kit.page import say_how_to_begin, show
 from pages.kit.section import draw_section
 from pages.kit.stored import conditions
-from pages.kit.view import Part, narrow, offered, row_of_controls, union
+from pages.kit.view import SelectionPart, narrow, offered, row_of_controls, union
 
 _WIDTH = 224
 
@@ -41,7 +41,7 @@ def _ask_selection(section: Section) -> Selection:
         return narrow(base, replace(union(offers), models=models), *(_PART[name] for name in filters if name in _PART))
 
 
-_PART: dict[Filter, Part] = {
+_PART: dict[Filter, SelectionPart] = {
     "models": "models",
     "formats": "formats",
     "questions": "questions",

@@ -11,7 +11,7 @@ from core.errors import AnamnesisError
 from core.jobs.background import begin, job_at
 from core.models.connection import Connection, Server, find_servers, offered, try_model
 from core.models.keys import find_key
-from core.models.register import SERVER, Entry, Listed, add, keep, listed, own_names, remove
+from core.models.register import SERVER, Entry, ListedModel, add, keep, listed, own_names, remove
 from core.models.registry import load_registry
 from pages.kit.controls import ask_secret, choose
 from pages.kit.get_model import draw_offers
@@ -171,7 +171,7 @@ def draw_connection(connection: Connection) -> None:
                 link("debugger", "Debug a case with it", "bug_report", doctor=connection.model)
 
 
-def models_table(models: list[Listed]) -> pd.DataFrame:
+def models_table(models: list[ListedModel]) -> pd.DataFrame:
     return pd.DataFrame(
         [
             {
@@ -187,7 +187,7 @@ def models_table(models: list[Listed]) -> pd.DataFrame:
     )
 
 
-def _key_in_words(model: Listed) -> str:
+def _key_in_words(model: ListedModel) -> str:
     if model.missing_key:
         return f"missing: {model.missing_key}"
     return "there" if model.spec.api_key_env and find_key(model.spec.api_key_env) else "none needed"
@@ -228,7 +228,7 @@ def draw_list() -> None:
     st.caption("Click a row to test a model, set its key, or remove it. Stored results of a removed model stay.")
 
 
-def _remove(model: Listed) -> None:
+def _remove(model: ListedModel) -> None:
     with suppress(AnamnesisError):  # already removed, or not this visitor's any more: the list shows it
         remove(model.spec.name)
     st.query_params.pop("model", None)

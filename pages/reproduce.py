@@ -22,7 +22,7 @@ from core.frameworks.consultation.measures.published import (
 from core.frameworks.consultation.measures.summary import measure_rows, read_doctors
 from core.measures.base import Result, Row
 from core.measures.counterparts import COUNTERPARTS, PUBLICATIONS, counterparts
-from core.measures.reproduce.release import STATUSES, Cell, Reproduction, count
+from core.measures.reproduce.release import STATUSES, PrintedNumber, Reproduction, count
 from core.measures.reproduce.remarks import reproduce
 from core.store.database import Store
 from core.store.selection import Selection
@@ -99,7 +99,7 @@ def overview(result: Reproduction) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def cells_table(cells: Sequence[Cell]) -> pd.DataFrame:
+def cells_table(cells: Sequence[PrintedNumber]) -> pd.DataFrame:
     """Return cells as a table with heads in words, without empty columns."""
     table = pd.DataFrame(
         {

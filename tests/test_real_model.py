@@ -26,7 +26,7 @@ from core.errors import AnamnesisError, ProviderError
 from core.frameworks.base import frameworks
 from core.journal import journal_path
 from core.models import local_server
-from core.models.base import Piece, Sampling
+from core.models.base import Sampling, TextPiece
 from core.models.fetch import get
 from core.models.register import Entry, add
 from core.models.registry import load_registry
@@ -116,7 +116,7 @@ async def test_what_was_stopped_leaves_the_server_free(model: str) -> None:
         long = one.stream([{"role": "user", "content": "Count from one to a thousand."}], Sampling(max_tokens=2000))
         async with aclosing(long) as items:
             async for item in items:
-                if isinstance(item, Piece):
+                if isinstance(item, TextPiece):
                     break
         began = time.monotonic()
         await asyncio.wait_for(ask(one, sampling=Sampling(temperature=0.0, max_tokens=2)), 60)

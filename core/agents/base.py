@@ -51,7 +51,7 @@ def patient_knowledge(case: Case) -> PatientKnowledge:
 
 
 @dataclass(frozen=True)
-class Judgement:
+class GraderResult:
     """A grader's result: the extracted diagnosis and the verdict, with the ids of the calls.
 
     ``rule_version`` is the version of the rule, or of the parser of a model's reply.
@@ -67,13 +67,13 @@ class Judgement:
 class Grader(Agent, Protocol):
     """Grades free responses."""
 
-    def grade(self, case: Case, response: str) -> AsyncIterator[Token | Called | Judgement]:
-        """Extract the diagnosis of a free response and compare it with the answer; ``Judgement`` comes last."""
+    def grade(self, case: Case, response: str) -> AsyncIterator[Token | Called | GraderResult]:
+        """Extract the diagnosis of a free response and compare it with the answer; ``GraderResult`` comes last."""
 
-    def read(self, case: Case, response: str) -> AsyncIterator[Token | Called | Judgement]:
-        """Extract only; ``Judgement`` comes last, ``ungradable`` if the diagnosis still has to be compared."""
+    def read(self, case: Case, response: str) -> AsyncIterator[Token | Called | GraderResult]:
+        """Extract only; ``GraderResult`` comes last, ``ungradable`` if the diagnosis still has to be compared."""
 
-    def grade_top3(self, case: Case, response: str) -> AsyncIterator[Token | Called | Judgement]:
+    def grade_top3(self, case: Case, response: str) -> AsyncIterator[Token | Called | GraderResult]:
         """Grade up to three listed diagnoses: correct if any of them is."""
 
 

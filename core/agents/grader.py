@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Generic, TypeVar
 
-from core.agents.base import Judgement
+from core.agents.base import GraderResult
 from core.asking.ask import Parsed, Request, ask, quotation
 from core.asking.calls import ModelAgent, Voice
 from core.asking.parts import instruction_part
@@ -97,7 +97,7 @@ _MAX_NAME = 300
 """Maximum length in characters of a name, which may be a list of coexisting diseases."""
 _NAME_WANTED = "only the name, or one of the words Multiple and None, or Refused: with the words that refuse"
 
-Item = Token | Called | Judgement
+GraderItem = Token | Called | GraderResult
 
 
 K = TypeVar("K")
@@ -139,13 +139,13 @@ class LLMGrader(ModelAgent):
 
     def __init__(self, voice: Voice, pack: PromptPack) -> None:
         super().__init__(voice, pack)
-        self._verdicts: SingleFlightCache[tuple[str, str, str], Judgement] = SingleFlightCache()
-        self._extractions: SingleFlightCache[bytes, Judgement] = SingleFlightCache()
+        self._verdicts: SingleFlightCache[tuple[str, str, str], GraderResult] = SingleFlightCache()
+        self._extractions: SingleFlightCache[bytes, GraderResult] = SingleFlightCache()
 
-    async def grade(self, case: Case, response: str) -> AsyncIterator[Item]:
-        judgement = Judgement("frq", "", "ungradable")
+    async def grade(self, case: Case, response: str) -> AsyncIterator[GraderItem]:
+        judgement = GraderResult("frq", "", "ungradable")
         async for item in self.read(case, response):
-            if isinstance(item, Judgement):
+            if isinstance(item, GraderResult):
                 judgement = item
             else:
                 yield item
@@ -155,14 +155,14 @@ class LLMGrader(ModelAgent):
         async for item in self._judge(case, judgement.extracted):
             yield (
                 replace(judgement, verdict=item.verdict, call_ids=(*judgement.call_ids, *item.call_ids))
-                if isinstance(item, Judgement)
+                if isinstance(item, GraderResult)
                 else item
             )
 
-    async def read(self, case: Case, response: str) -> AsyncIterator[Item]:
-        """Extract only; ``Judgement`` comes last, ``ungradable`` if the name still has to be compared."""
+    async def read(self, case: Case, response: str) -> AsyncIterator[GraderItem]:
+        """Extract only; ``GraderResult`` comes last, ``ungradable`` if the name still has to be compared."""
         key = hashlib.sha256(f"{question_kind(case)}\n{response}".encode(errors="surrogatepass")).digest()
-        judgement = Judgement("frq", None, "ungradable", rule_version=READING_VERSION)
+        judgement = GraderResult("frq", None, "ungradable", rule_version=READING_VERSION)
         async with self._extractions.turn(key) as is_first:
             if is_first:
                 prompt = instruction_part(self._pack, "grader_extract", response=response, asks_for=question_kind(case))
@@ -190,14 +190,14 @@ class LLMGrader(ModelAgent):
                 judgement = self._extractions.values[key]
         yield judgement
 
-    async def grade_top3(self, case: Case, response: str) -> AsyncIterator[Item]:
+    async def grade_top3(self, case: Case, response: str) -> AsyncIterator[GraderItem]:
         """Compare the listed diagnoses one by one until one is correct; an unreadable verdict makes it ungradable."""
         names = named_in_list(response)
         calls: list[str] = []
         verdict: Verdict = "incorrect" if names else "no_diagnosis"
         if not NUMBERED.search(response):  # the response may not be a list
             async for item in self.read(case, response):
-                if not isinstance(item, Judgement):
+                if not isinstance(item, GraderResult):
                     yield item
                     continue
                 calls += item.call_ids
@@ -206,18 +206,18 @@ class LLMGrader(ModelAgent):
                     return
         for name in names:
             async for item in self._judge(case, name):
-                if isinstance(item, Judgement):
+                if isinstance(item, GraderResult):
                     calls += item.call_ids
                     verdict = item.verdict if item.verdict != "incorrect" else verdict
                 else:
                     yield item
             if verdict == "correct":
                 break
-        yield Judgement("frq_top3", ", ".join(names) or None, verdict, tuple(calls), READING_VERSION)
+        yield GraderResult("frq_top3", ", ".join(names) or None, verdict, tuple(calls), READING_VERSION)
 
-    async def _judge(self, case: Case, extracted: str) -> AsyncIterator[Item]:
+    async def _judge(self, case: Case, extracted: str) -> AsyncIterator[GraderItem]:
         pair = (question_kind(case), case.answer.lower(), extracted.lower())
-        judgement = Judgement("frq", extracted, "ungradable")
+        judgement = GraderResult("frq", extracted, "ungradable")
         async with self._verdicts.turn(pair) as is_first:
             if is_first:
                 name = _SEPARATORS.sub(" ", extracted)[:_MAX_NAME]
@@ -226,7 +226,7 @@ class LLMGrader(ModelAgent):
                 request = Request("grader_judge", [prompt], "grader", "judge", _verdict, "one word, Yes or No")
                 async for item in ask(self._voice, self._pack, request):
                     if isinstance(item, Parsed):
-                        judgement = Judgement("frq", extracted, item.value or "ungradable", item.call_ids)
+                        judgement = GraderResult("frq", extracted, item.value or "ungradable", item.call_ids)
                     else:
                         yield item
                 if judgement.verdict != "ungradable" or self._voice.sampling.temperature == 0:

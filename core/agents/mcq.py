@@ -19,20 +19,20 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from core.agents import choice_words as words
-from core.agents.base import Judgement
+from core.agents.base import GraderResult
 from core.events import Verdict
 
 STRICT_VERSION = 2
 """Version of the strict rule; 1 took every name for a choice. ``regrade --rules`` updates earlier verdicts."""
 
 
-def judge_loose(response: str, answer: str) -> Judgement:
+def judge_loose(response: str, answer: str) -> GraderResult:
     """Grade by the paper's substring rule."""
     verdict: Verdict = "correct" if answer.lower() in response.lower() else "incorrect"
-    return Judgement("mcq_loose", None, verdict)
+    return GraderResult("mcq_loose", None, verdict)
 
 
-def judge_strict(response: str, answer: str, choices: Sequence[str], *, lettered: bool = True) -> Judgement:
+def judge_strict(response: str, answer: str, choices: Sequence[str], *, lettered: bool = True) -> GraderResult:
     """Grade by the one choice that the response commits to; none or several are not correct.
 
     ``lettered`` says whether the question listed the choices with letters.
@@ -41,7 +41,7 @@ def judge_strict(response: str, answer: str, choices: Sequence[str], *, lettered
     verdict: Verdict = "multiple" if names else "no_diagnosis"
     if len(names) == 1:
         verdict = "correct" if names[0].lower() == answer.lower() else "incorrect"
-    return Judgement("mcq_strict", ", ".join(names) if names else None, verdict, rule_version=STRICT_VERSION)
+    return GraderResult("mcq_strict", ", ".join(names) if names else None, verdict, rule_version=STRICT_VERSION)
 
 
 def named_choices(response: str, choices: Sequence[str], *, lettered: bool = True) -> list[str]:

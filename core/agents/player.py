@@ -43,7 +43,7 @@ class RuleInput:
     question: Question | None = None
 
 
-Rule = Callable[[RuleInput], str]
+PlayerRule = Callable[[RuleInput], str]
 """Returns the next message of a seat."""
 
 
@@ -89,7 +89,7 @@ class RulePlayer:
 
     role: RoleName
     name: str
-    rule: Rule
+    rule: PlayerRule
 
     def say(self, prompt: str, scene: Scene, dialogue: Dialogue, **values: Any) -> AsyncIterator[AgentOutput]:
         return at_once(self.role, "dialogue", self.rule(RuleInput(prompt, scene, dialogue, values)))

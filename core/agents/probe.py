@@ -21,7 +21,7 @@ from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
 
 from core.asking.ask import Parsed, Request, ask, json_in
 from core.asking.calls import Voice
-from core.asking.parts import Part, consultation_parts, messages_of, prompt_part, wire
+from core.asking.parts import PromptPart, consultation_parts, messages_of, prompt_part, wire
 from core.asking.scene import CallFailed, Dialogue, Scene
 from core.errors import UsageError
 from core.events import Called, Failed, Probed
@@ -41,7 +41,7 @@ class BeliefProbe:
     def __init__(self, voice: Voice, pack: PromptPack) -> None:
         check_pack(pack)
         self._voice, self._pack = voice, pack
-        self._beliefs: dict[str, Belief] = {}
+        self._beliefs: dict[str, StatedBelief] = {}
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def believe(self, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Called | Failed | Probed]:
@@ -77,13 +77,13 @@ class BeliefProbe:
             yield failure.called
             yield Failed(where="probe", failure=failure.error.kind, message=str(failure.error))
 
-    def _parts(self, scene: Scene, dialogue: Dialogue) -> list[Part]:
+    def _parts(self, scene: Scene, dialogue: Dialogue) -> list[PromptPart]:
         return [*consultation_parts(self._pack, scene, dialogue), prompt_part(self._pack, "belief", "user", "question")]
 
 
 LISTED = 5
 """Number of diagnoses that the prompt asks for; of a longer list the likeliest count."""
-Belief = tuple[tuple[str, float], ...]
+StatedBelief = tuple[tuple[str, float], ...]
 """(Diagnosis, probability between 0 and 1), likeliest first; the remainder to 1 is any other diagnosis."""
 
 _MAX_READ = 8_000
@@ -129,7 +129,7 @@ class BeliefReply(BaseModel):
     diagnoses: Annotated[list[_Entry], Field(min_length=1, max_length=_MAX_ENTRIES)]
 
 
-def read_belief(reply: str) -> Belief:
+def read_belief(reply: str) -> StatedBelief:
     """Return the belief that a reply states; raise ``ValueError`` if it states none.
 
     A number with a per cent sign is per cent. If any number without the sign is above 1, all of those are per cent,

@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_vali
 from core.asking.ask import MAX_ASKS, Parsed, Request, ask, read_json
 from core.asking.calls import ModelAgent
 from core.asking.parts import instruction_part
-from core.case import Case, Fact, Profile, Section
+from core.case import Case, Fact, FactSection, Profile
 from core.errors import ProfilingError
 from core.events import Called, Token
 from core.text.profile_check import Checked, Dropped, check_profile, has_complaint
@@ -40,11 +40,11 @@ Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max
 T = TypeVar("T")
 
 
-class _Reply(BaseModel):
+class _ProfilerReply(BaseModel):
     model_config = ConfigDict(coerce_numbers_to_str=True)
 
 
-class _Filtered(_Reply):
+class _Filtered(_ProfilerReply):
     suitable: bool
     reason: Reason | None = None
     note: str = ""
@@ -56,20 +56,20 @@ class _Filtered(_Reply):
         return self
 
 
-class _HistoryFact(_Reply):
+class _HistoryFact(_ProfilerReply):
     key: Text
     value: Text
     lay: str = ""
     imputed: bool = False
 
 
-class _Result(_Reply):
+class _Result(_ProfilerReply):
     key: Text
     value: Text
-    section: Section
+    section: FactSection
 
 
-class _Proposed(_Reply):
+class _Proposed(_ProfilerReply):
     speaker: Literal["patient", "caregiver"] | None = None
     demographics: list[_HistoryFact] = []
     basic: list[_HistoryFact] = Field(min_length=1)
@@ -114,7 +114,7 @@ class LLMProfiler(ModelAgent):
             generated = Generated(suitable=False, reason=filtered.reason, note=filtered.note.strip(), made_by=self.name)
             yield Profiled(generated, (), calls)
             return
-        values = {"vignette": case.vignette, "answer": case.answer, "sections": get_args(Section)}
+        values = {"vignette": case.vignette, "answer": case.answer, "sections": get_args(FactSection)}
         async for profiling in self._ask(case, "profile", values, _Proposed, lambda text: _read_profile(text, case)):
             if not isinstance(profiling, Parsed):
                 yield profiling

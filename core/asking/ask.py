@@ -18,7 +18,7 @@ from typing import Any, Generic, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from core.asking.calls import Voice, call
-from core.asking.parts import Part, instruction_part
+from core.asking.parts import PromptPart, instruction_part
 from core.asking.scene import FinalMessage
 from core.events import Called, Purpose, RoleName, Token
 from core.models.base import Message
@@ -55,7 +55,7 @@ class Request(Generic[T]):
     """
 
     prompt: str
-    messages: Sequence[Part | Message]
+    messages: Sequence[PromptPart | Message]
     role: RoleName
     purpose: Purpose
     read: Callable[[str], T]
@@ -81,7 +81,7 @@ async def ask(voice: Voice, pack: PromptPack, request: Request[T]) -> AsyncItera
     """Yield at most ``MAX_ASKS`` calls, then ``Parsed``. Raises ``CallFailed`` if the provider fails."""
     voice = voice.within(pack.prompts[request.prompt], request.form)
     repairs = pack if "repair" in pack.prompts else _shared()
-    messages, calls = list[Part | Message](request.messages), list[str]()
+    messages, calls = list[PromptPart | Message](request.messages), list[str]()
     reply, fault = FinalMessage(""), ""
     for _ in range(MAX_ASKS):
         limit = None

@@ -11,7 +11,7 @@ from typing import ClassVar
 from pydantic import BaseModel
 
 from core.asking.memory import request
-from core.asking.parts import Part, messages_of, placed, wire
+from core.asking.parts import PromptPart, messages_of, placed, wire
 from core.asking.scene import AgentOutput, CallFailed, FinalMessage
 from core.errors import ProviderError
 from core.events import Called, CallRecord, Purpose, RoleName, Token, new_id
@@ -61,7 +61,7 @@ class ModelAgent:
 
 
 async def call(
-    voice: Voice, parts: Sequence[Part | Message], role: RoleName, purpose: Purpose, seed: int | None = None
+    voice: Voice, parts: Sequence[PromptPart | Message], role: RoleName, purpose: Purpose, seed: int | None = None
 ) -> AsyncIterator[AgentOutput]:
     """Stream one reply: ``Token`` if somebody watches, ``Called``, ``FinalMessage``. Raises ``CallFailed``.
 
@@ -153,7 +153,12 @@ async def call(
 
 
 def _record(
-    call_id: str, role: RoleName, purpose: Purpose, model: str, parts: Sequence[Part | Message], completion: Completion
+    call_id: str,
+    role: RoleName,
+    purpose: Purpose,
+    model: str,
+    parts: Sequence[PromptPart | Message],
+    completion: Completion,
 ) -> CallRecord:
     return CallRecord(
         call_id=call_id,

@@ -31,7 +31,7 @@ _MIN_PACKED = 24
 """A value of at least this many characters is stored as its position in the part, which is shorter."""
 
 
-class Rules(Protocol):
+class SeatRules(Protocol):
     """The rules in a trial's seats: the parts that a model would receive instead, and replies to edited parts."""
 
     def parts(
@@ -42,7 +42,7 @@ class Rules(Protocol):
         summary: str = "",
         response: str = "",
         extracted: str = "",
-    ) -> list[Part]:
+    ) -> list[PromptPart]:
         """Return the parts that a model would receive in a step; empty if the step sends nothing.
 
         Args:
@@ -55,13 +55,13 @@ class Rules(Protocol):
         """
 
     def play(
-        self, kind: str, arm: tuple[Format, QuestionType] | None, parts: Sequence[Part], lines: Sequence[str]
+        self, kind: str, arm: tuple[Format, QuestionType] | None, parts: Sequence[PromptPart], lines: Sequence[str]
     ) -> AsyncIterator[AgentOutput]:
         """Play a step on parts, edited or not; ``lines`` are the patient's messages in the trial."""
 
 
 @dataclass(frozen=True)
-class Part:
+class PromptPart:
     """A message, or a part of one.
 
     A part shares a message with the part before it if it is ``joined`` to it or if both have the same role.
@@ -83,38 +83,38 @@ class Part:
     images: tuple[Image, ...] = ()
 
 
-def prompt_part(pack: PromptPack, prompt: str, role: Role, part: PartName, **values: Any) -> Part:
+def prompt_part(pack: PromptPack, prompt: str, role: Role, part: PartName, **values: Any) -> PromptPart:
     template = pack.prompts[prompt]
-    return Part(
+    return PromptPart(
         role, template.render(**values), part, prompt, pack.file_of(prompt), template.hash, template.taken(values)
     )
 
 
-def instruction_part(pack: PromptPack, prompt: str, **values: Any) -> Part:
+def instruction_part(pack: PromptPack, prompt: str, **values: Any) -> PromptPart:
     """Return a prompt that is sent alone, such as the summariser's or one of the grader's."""
     return prompt_part(pack, prompt, "user", "instruction", **values)
 
 
-def dialogue_parts(dialogue: Dialogue, speaking: Speaker) -> list[Part]:
+def dialogue_parts(dialogue: Dialogue, speaking: Speaker) -> list[PromptPart]:
     """Return the dialogue from the view of the next speaker, whose own messages have the role ``assistant``."""
     return [
-        Part("assistant" if turn.role == speaking else "user", turn.text, "dialogue", turn=number)
+        PromptPart("assistant" if turn.role == speaking else "user", turn.text, "dialogue", turn=number)
         for number, turn in enumerate(dialogue)
     ]
 
 
-def messages_of(parts: Sequence[Part | Message], *, said: bool = False) -> list[Message]:
+def messages_of(parts: Sequence[PromptPart | Message], *, said: bool = False) -> list[Message]:
     """Return parts as messages; ``wire`` joins neighbours of one role.
 
     With ``said``, messages of the dialogue carry that mark (``core.models.base.Message``).
     """
     messages: list[Message] = []
     for part in parts:
-        new = message(part.role, part.content, part.images) if isinstance(part, Part) else part
-        if said and isinstance(part, Part) and part.part == "dialogue":
+        new = message(part.role, part.content, part.images) if isinstance(part, PromptPart) else part
+        if said and isinstance(part, PromptPart) and part.part == "dialogue":
             new["said"] = True
         # a user may have deleted the part that this one was joined to
-        if isinstance(part, Part) and part.joined and messages and messages[-1]["role"] == part.role:
+        if isinstance(part, PromptPart) and part.joined and messages and messages[-1]["role"] == part.role:
             messages[-1] = joined(messages[-1], new)
         else:
             messages.append(new)
@@ -132,17 +132,17 @@ def wire(messages: Sequence[Message]) -> list[Message]:
     return sent
 
 
-def sent_messages(parts: Sequence[Part]) -> list[Message]:
+def sent_messages(parts: Sequence[PromptPart]) -> list[Message]:
     """Return parts, edited or not, as messages to send; empty parts are left out with their pictures."""
     return wire(messages_of([part for part in parts if part.content.strip()]))
 
 
-def placed(parts: Sequence[Part | Message], messages: Sequence[Mapping[str, Any]]) -> tuple[SentPart, ...]:
+def placed(parts: Sequence[PromptPart | Message], messages: Sequence[Mapping[str, Any]]) -> tuple[SentPart, ...]:
     """Return the position of each part in the sent messages; empty if the messages contain anything else."""
     positions: list[SentPart] = []
     number = at = 0
     for item in parts:
-        part = item if isinstance(item, Part) else _unknown(item)
+        part = item if isinstance(item, PromptPart) else _unknown(item)
         content = str(messages[number]["content"]) if number < len(messages) else ""
         end = at + len(part.content)
         if number == len(messages) or content[at:end] != part.content:
@@ -171,17 +171,17 @@ def placed(parts: Sequence[Part | Message], messages: Sequence[Mapping[str, Any]
     return tuple(positions) if number == len(messages) else ()
 
 
-def parts_of(call: CallRecord) -> tuple[Part, ...]:
+def parts_of(call: CallRecord) -> tuple[PromptPart, ...]:
     """Return the parts of a recorded request; whole messages if the positions of parts were not recorded."""
     messages = [read_back(stored) for stored in call.request.get("messages") or ()]
     if not call.parts:
         return tuple(_unknown(sent) for sent in messages)
-    parts: list[Part] = []
+    parts: list[PromptPart] = []
     for number, position in enumerate(call.parts):
         text = messages[position.message]["content"][position.start : position.end]
         neighbour = number > 0 and call.parts[number - 1].message == position.message
         parts.append(
-            Part(
+            PromptPart(
                 position.role,  # type: ignore[arg-type]
                 text,
                 position.part,  # type: ignore[arg-type]
@@ -201,8 +201,8 @@ def parts_of(call: CallRecord) -> tuple[Part, ...]:
     return tuple(parts)
 
 
-def _unknown(sent: Message) -> Part:
-    return Part(sent["role"], sent["content"], "message", images=sent.get("images", ()))
+def _unknown(sent: Message) -> PromptPart:
+    return PromptPart(sent["role"], sent["content"], "message", images=sent.get("images", ()))
 
 
 def _packed(value: Any, text: str) -> Any:
@@ -223,13 +223,13 @@ def _unpacked(value: Any, text: str) -> Any:
     return value
 
 
-def consultation_parts(pack: PromptPack, scene: Scene, dialogue: Dialogue) -> list[Part]:
+def consultation_parts(pack: PromptPack, scene: Scene, dialogue: Dialogue) -> list[PromptPart]:
     system = prompt_part(pack, "doctor", "system", "system", specialty=scene.specialty)
     return [system, *picture_parts(pack, scene), *dialogue_parts(dialogue, "doctor")]
 
 
-def answer_parts(pack: PromptPack, scene: Scene, material: Material, question: Question) -> list[Part]:
-    parts: list[Part]
+def answer_parts(pack: PromptPack, scene: Scene, material: Material, question: Question) -> list[PromptPart]:
+    parts: list[PromptPart]
     if material.text is not None:
         values = {"specialty": scene.specialty, "asks_for": question.asks_for}
         system = prompt_part(pack, "answer_system", "system", "system", **values)
@@ -242,7 +242,7 @@ def answer_parts(pack: PromptPack, scene: Scene, material: Material, question: Q
     return [*parts, *(after_conversation(pack) if material.text is None else []), question_part(pack, question)]
 
 
-def after_conversation(pack: PromptPack) -> list[Part]:
+def after_conversation(pack: PromptPack) -> list[PromptPart]:
     """Return the prompt that ends the questions to the patient; empty if the pack has none.
 
     Without it the doctor's system prompt still says to go on asking, because the message with the diagnosis is cut.
@@ -251,7 +251,7 @@ def after_conversation(pack: PromptPack) -> list[Part]:
     return [instruction_part(pack, AFTER_CONVERSATION)] if AFTER_CONVERSATION in pack.prompts else []
 
 
-def picture_parts(pack: PromptPack, scene: Scene) -> list[Part]:
+def picture_parts(pack: PromptPack, scene: Scene) -> list[PromptPart]:
     """Return the pictures of the case with the pack's words for them; empty for a case without pictures."""
     if not scene.images:
         return []
@@ -259,7 +259,7 @@ def picture_parts(pack: PromptPack, scene: Scene) -> list[Part]:
     return [replace(picture, images=scene.images)]
 
 
-def question_part(pack: PromptPack, question: Question) -> Part:
+def question_part(pack: PromptPack, question: Question) -> PromptPart:
     values: dict[str, Any] = {"question": question.text, "asks_for": question.asks_for}
     if question.question_type == "mcq":
         values["choices"] = [list(pair) for pair in zip("ABCDEFGHIJKLMNOPQRSTUVWXYZ", question.choices, strict=False)]
@@ -272,7 +272,7 @@ def answer_prompt(question_type: QuestionType) -> str:
     return "answer_mcq_many" if question_type == "mcq_answers" else f"answer_{question_type}"
 
 
-def patient_parts(pack: PromptPack, knowledge: PatientKnowledge, scene: Scene, dialogue: Dialogue) -> list[Part]:
+def patient_parts(pack: PromptPack, knowledge: PatientKnowledge, scene: Scene, dialogue: Dialogue) -> list[PromptPart]:
     """Return the request for the patient's reply; the persona follows in the same system message.
 
     Raises:
@@ -290,11 +290,11 @@ def patient_parts(pack: PromptPack, knowledge: PatientKnowledge, scene: Scene, d
         }
         text = persona_prompt(pack, persona, caregiver)
         file, file_hash = pack.file_of("persona"), pack.prompts["persona"].hash
-        system.append(Part("system", text, "persona", "persona", file, file_hash, values, joined=True))
+        system.append(PromptPart("system", text, "persona", "persona", file, file_hash, values, joined=True))
     return [*system, *dialogue_parts(dialogue, "patient")]
 
 
-def summary_part(pack: PromptPack, lines: Sequence[str]) -> Part:
+def summary_part(pack: PromptPack, lines: Sequence[str]) -> PromptPart:
     return instruction_part(pack, "summariser", lines=" ".join(lines))
 
 

@@ -15,7 +15,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 
 from core.cli.data import SHOWN, tell_pictures, tell_rows, tell_specialties
 from core.cli.options import counting
-from core.datasets.archive import GIGABYTE, Limits
+from core.datasets.archive import GIGABYTE, ArchiveLimits
 from core.datasets.download import archive_url, downloaded, is_url
 from core.datasets.importing import import_file
 from core.datasets.readers import FORMATS
@@ -40,7 +40,7 @@ def _command_of(release: Release) -> Callable[..., int]:
     ) -> int:
         if max_gb <= 0:
             raise UsageError("--max-gb must be more than 0.")
-        limits = Limits(total_bytes=int(max_gb * GIGABYTE))
+        limits = ArchiveLimits(total_bytes=int(max_gb * GIGABYTE))
         labels = [name.strip() for name in models.split(",") if name.strip()] if models else None
         with _fetched(source, limits) as path, counting("Reading case files") as show:
             report = import_copy(Store(), release, path, source, labels, limits, progress=show)
@@ -60,7 +60,7 @@ def _command_of(release: Release) -> Callable[..., int]:
 
 
 @contextmanager
-def _fetched(source: str, limits: Limits) -> Iterator[Path]:
+def _fetched(source: str, limits: ArchiveLimits) -> Iterator[Path]:
     if not is_url(source):
         yield Path(source).expanduser()
         return

@@ -27,7 +27,7 @@ from core.text.questions import question_kind
 
 app = typer.Typer(help="Check the set-up, or cases.", rich_markup_mode=None)
 
-Line = tuple[str, bool, str]
+CheckLine = tuple[str, bool, str]
 """The part that was checked, whether it is in order, and its state in words."""
 
 _PACKAGES = ("streamlit", "duckdb", "plotly", "pandas", "openai", "transformers", "torch")
@@ -67,7 +67,7 @@ def check_cases(
     return 1 if severe else 0
 
 
-def _parts() -> Iterator[Line]:
+def _parts() -> Iterator[CheckLine]:
     yield "anamnesis", True, __version__
     yield "python", sys.version_info >= (3, 11), ".".join(str(part) for part in sys.version_info[:3])
     for package in _PACKAGES:
@@ -99,7 +99,7 @@ def _library() -> str:
     return f"{sizes}; {len(knowledge().diseases)} diseases"
 
 
-def _providers(registry: Registry) -> Iterator[Line]:
+def _providers(registry: Registry) -> Iterator[CheckLine]:
     seen: set[str] = set()
     for spec in registry.specs():
         if not spec.api_key_env or spec.api_key_env in seen:

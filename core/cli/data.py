@@ -13,7 +13,7 @@ from core.case import Case
 from core.cli.options import folded_store
 from core.datasets import imported
 from core.datasets.readers import FORMATS
-from core.datasets.reading import Remark, Unit
+from core.datasets.reading import PositionUnit, Remark
 from core.datasets.select import cases_of, datasets
 from core.errors import UsageError
 from core.images import local_images
@@ -104,7 +104,7 @@ def tell_pictures(cases: Sequence[Case]) -> None:
         print(f"  with a picture's address only, which is never fetched: {addresses:,}")
 
 
-def tell_rows(rows: Sequence[Remark], unit: Unit, words: str, total: int | None = None) -> None:
+def tell_rows(rows: Sequence[Remark], unit: PositionUnit, words: str, total: int | None = None) -> None:
     """Print the first ``SHOWN`` rows with their reasons, and the number of the others; position 0 is the whole file."""
     for position, reason in rows[:SHOWN]:
         print(f"{words} {unit} {position}: {reason}." if position else f"{words.rstrip(':')}: {reason}.")

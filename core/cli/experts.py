@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from core.cli.options import Out, Printed, folded_store, new_file, print_rows
+from core.cli.options import FormatOption, Out, folded_store, new_file, print_rows
 from core.errors import AnamnesisError
 from core.measures.experts.vignette_workbooks import (
     SHEETS,
@@ -25,7 +25,7 @@ _SHOWN = 20
 
 
 @app.command("list")
-def list_reviews(format_: Printed = "table") -> int:
+def list_reviews(format_: FormatOption = "table") -> int:
     """List the reviews and how far each annotator is."""
     rows = [
         {

@@ -14,8 +14,8 @@ from core.cli.options import (
     Batch,
     Budget,
     CaseSample,
-    Concurrency,
-    Given,
+    ConcurrencyOption,
+    GivenOptions,
     Limit,
     Models,
     Runs,
@@ -30,14 +30,14 @@ from core.cli.options import (
     with_options,
 )
 from core.datasets.select import SAMPLE_SEED, select
-from core.jobs.ask_job import AskJob, Outcome, estimate_job, jobs, run_job
+from core.jobs.ask_job import AskJob, AskOutcome, estimate_job, jobs, run_job
 from core.jobs.engine import Options
 from core.models.registry import load_registry
 from core.store.database import Store
 
 app = typer.Typer(no_args_is_help=True, help="Ask a model about stored items.", rich_markup_mode=None)
 
-_CHOSEN: dict[str, Given] = {
+_CHOSEN: dict[str, GivenOptions] = {
     "talks": {"run": (Runs, None), "models": (Models, None)},
     "run_ids": {"run": (Runs, None)},
     "cases": {
@@ -48,8 +48,8 @@ _CHOSEN: dict[str, Given] = {
     },
 }
 """Field of a job → the options that choose it."""
-_LAST: Given = {
-    "concurrency": (Concurrency, None),
+_LAST: GivenOptions = {
+    "concurrency": (ConcurrencyOption, None),
     "budget_usd": (Budget, None),
     "batch": (Batch, False),
     "dry_run": (AskNothing, False),
@@ -80,7 +80,7 @@ def command_of(
 
     unused = () if kind.asks_models else ("base_url", "concurrency", "budget_usd", "batch")
     last_options = {name: option for name, option in _LAST.items() if name not in unused}
-    field_options: Given = {}
+    field_options: GivenOptions = {}
     for name, field in fields.items():
         if name in unused:
             continue
@@ -105,7 +105,7 @@ def carry_out(job: AskJob[Any], store: Store, given: dict[str, Any]) -> int:
     return _print_outcome(job, outcome, store)
 
 
-def _print_outcome(job: AskJob[Any], outcome: Outcome, store: Store) -> int:
+def _print_outcome(job: AskJob[Any], outcome: AskOutcome, store: Store) -> int:
     print(*job.summary(outcome), sep="\n")
     if outcome.kept:
         print(f"{outcome.kept:,} were {job.participle} before and are unchanged.")

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from core.cli.options import Printed, counting_bytes, print_rows
+from core.cli.options import FormatOption, counting_bytes, print_rows
 from core.errors import UsageError
 from core.models.connection import USUAL_PORTS, Server, find_servers, offered, try_model
 from core.models.fetch import OFFERS, details, get
@@ -28,7 +28,7 @@ app = typer.Typer(
 @app.command("list")
 def list_models(
     own: Annotated[bool, typer.Option("--own", help="Only the models in your models file.")] = False,
-    format_: Printed = "table",
+    format_: FormatOption = "table",
 ) -> int:
     """List the models with their address, missing keys and prices."""
     rows = [

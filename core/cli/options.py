@@ -33,7 +33,7 @@ from rich.table import Table
 
 from core.callbacks import StepProgress
 from core.errors import AnamnesisError, UsageError
-from core.jobs.estimate import Estimate
+from core.jobs.estimate import JobEstimate
 from core.jobs.progress import Progress
 from core.measures.base import Positional
 from core.models.prices import LOCAL
@@ -50,7 +50,7 @@ from core.words import money
 Runs = Annotated[list[str] | None, typer.Option(help="Only this run (repeat for several); also live conversations.")]
 Models = Annotated[str | None, typer.Option(help="Only these models, separated by commas.")]
 BaseUrl = Annotated[str | None, typer.Option(help="Address of an OpenAI-compatible server.")]
-Concurrency = Annotated[
+ConcurrencyOption = Annotated[
     int | None, typer.Option(min=1, help="Trials or requests at once; by default as many as the providers allow.")
 ]
 Budget = Annotated[float | None, typer.Option(help="Stop when this many US dollars are spent.")]
@@ -63,14 +63,14 @@ CaseSample = Annotated[
 ]
 SampleSeed = Annotated[int, typer.Option("--seed", help="Seed of the random sample.")]
 Sample = Annotated[int | None, typer.Option(min=1, help="Only N conversations: a random sample, the same each time.")]
-Format = Literal["table", "csv", "json"]
-Printed = Annotated[Format, typer.Option("--format", help="How to print it.")]
-Row = dict[str, Any]
-Given = dict[str, tuple[Any, Any]]
+OutputFormat = Literal["table", "csv", "json"]
+FormatOption = Annotated[OutputFormat, typer.Option("--format", help="How to print it.")]
+OutputRow = dict[str, Any]
+GivenOptions = dict[str, tuple[Any, Any]]
 """Option → its annotation, which typer reads, and its default."""
 
 
-def with_options(command: Callable[..., int], given: Given, words: str) -> Callable[..., int]:
+def with_options(command: Callable[..., int], given: GivenOptions, words: str) -> Callable[..., int]:
     """Give a command that takes ``**keywords`` the signature that typer reads, and its help text."""
     command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         [inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY, default=d, annotation=a) for n, (a, d) in given.items()]
@@ -132,7 +132,7 @@ def counting_bytes() -> Iterator[StepProgress]:
         yield show
 
 
-def print_estimate(size: Estimate, *, dry_run: bool) -> None:
+def print_estimate(size: JobEstimate, *, dry_run: bool) -> None:
     """Print the estimate of a job: on stdout for a dry run, else on stderr."""
     lines = [f"{', '.join(f'{number:,} {what}' for what, number in size.counts.items())}.", size.in_words]
     for role in size.roles:
@@ -149,7 +149,7 @@ def print_use(calls: int, tokens: int, cost_usd: float) -> None:
         print(f"{calls:,} calls, {tokens:,} tokens, ${cost_usd:,.2f} where prices are known.")
 
 
-def print_rows(rows: Sequence[Row], format_: Format, decimals: str = ".6g") -> None:
+def print_rows(rows: Sequence[OutputRow], format_: OutputFormat, decimals: str = ".6g") -> None:
     """Print rows; ``None`` and NaN are a dash in a table, empty in CSV and null in JSON."""
     nothing = "–" if format_ == "table" else None
     printable = [
@@ -299,7 +299,7 @@ def progress_bar(title: str, what: str = "trials") -> Iterator[Callable[[Progres
     """Yield a function that shows progress on stderr; ``what`` names the items that are counted."""
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield _Lines(title, what)
+        yield _ProgressLines(title, what)
         return
     columns = (
         TextColumn("{task.description}"),
@@ -324,7 +324,7 @@ def progress_bar(title: str, what: str = "trials") -> Iterator[Callable[[Progres
         yield show
 
 
-class _Lines:
+class _ProgressLines:
     """Prints a line for each tenth, for each batch that is sent, and after a minute without a line."""
 
     def __init__(self, title: str, what: str) -> None:

@@ -15,9 +15,9 @@ import typer
 from core.browser import find_browser
 from core.case import ASKS_FOR
 from core.cli.options import (
-    Given,
+    FormatOption,
+    GivenOptions,
     Models,
-    Printed,
     Runs,
     counting,
     folded_store,
@@ -63,8 +63,8 @@ _FILTERS: dict[Filter, tuple[Any, Any]] = {
     ),
 }
 """Filter → its option with the default."""
-_LAST: Given = {
-    "format_": (Printed, "table"),
+_LAST: GivenOptions = {
+    "format_": (FormatOption, "table"),
     "out": (Annotated[Path | None, typer.Option(help="Write to this new file instead.")], None),
     "figure": (
         Annotated[
@@ -77,8 +77,8 @@ _LAST: Given = {
 
 def _command(metric: Metric) -> Any:
     """Return the command of a metric: its filters, its options, and how to print."""
-    metric_options: Given = {option.name: (_option(option), option.default) for option in metric.options()}
-    filter_options: Given = {name: _FILTERS[name] for name in metric.filters}
+    metric_options: GivenOptions = {option.name: (_option(option), option.default) for option in metric.options()}
+    filter_options: GivenOptions = {name: _FILTERS[name] for name in metric.filters}
 
     def command(**given: Any) -> int:
         store = folded_store()

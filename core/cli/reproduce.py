@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from core.measures.reproduce.release import STATUSES, Cell, Reproduction, count
+from core.measures.reproduce.release import STATUSES, PrintedNumber, Reproduction, count
 from core.measures.reproduce.remarks import reproduce as recompute
 from core.store.database import Store
 
@@ -73,13 +73,13 @@ def reproduce(
 
 
 def _tables(result: Reproduction) -> list[tuple[int, str, dict[str, int]]]:
-    by_table: dict[int, list[Cell]] = {}
+    by_table: dict[int, list[PrintedNumber]] = {}
     for cell in result.cells:
         by_table.setdefault(cell.table, []).append(cell)
     return [(n, result.titles.get(n, ""), {str(k): v for k, v in count(c).items()}) for n, c in by_table.items()]
 
 
-def _place(cell: Cell) -> str:
+def _place(cell: PrintedNumber) -> str:
     arms = f"{cell.arm_a} against {cell.arm_b}" if cell.arm_a else cell.format
     parts = (cell.model, cell.question_type, arms, cell.specialty, cell.dataset, cell.quantity)
     return f"table {cell.table} " + " ".join(part for part in parts if part)

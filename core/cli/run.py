@@ -17,9 +17,9 @@ from core.cli.options import (
     Batch,
     Budget,
     CaseSample,
-    Concurrency,
+    ConcurrencyOption,
     DryRun,
-    Given,
+    GivenOptions,
     Limit,
     folded_store,
     print_estimate,
@@ -164,7 +164,7 @@ def _flags_of(framework: Framework) -> set[str]:
     return {flag_of(name, info) for name, info in options.items()} | {f"--{seat.role}" for seat in framework.seats}
 
 
-def _options(framework: Framework) -> Given:
+def _options(framework: Framework) -> GivenOptions:
     """Return the options of ``run`` for a framework: its cast, the cases and arms, its settings, and how to run."""
 
     def option(kind: Any, default: Any, text: str | None, *flags: str) -> tuple[Any, Any]:
@@ -198,7 +198,7 @@ def _options(framework: Framework) -> Given:
         **{name: setting(name, info) for name, info in options_of(framework.settings).items()},
         "reasoning_effort": option(str, "", effort.description, flag_of("reasoning_effort", effort)),
         "images": option(str, "without", fields["images"].description),
-        "concurrency": (Concurrency, None),
+        "concurrency": (ConcurrencyOption, None),
         "engine": (EngineName, "local"),
         "ray_address": (RayAddress, None),
         "budget_usd": (Budget, None),
@@ -212,7 +212,7 @@ def _options(framework: Framework) -> Given:
 
 def resume(
     run_id: Annotated[str, typer.Argument(metavar="RUN")],
-    concurrency: Concurrency = None,
+    concurrency: ConcurrencyOption = None,
     engine: EngineName = "local",
     ray_address: RayAddress = None,
     budget_usd: Budget = None,

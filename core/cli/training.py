@@ -23,7 +23,7 @@ from core.text.case_items import ORDERS, ItemSet, items_from_json
 from core.words import duration
 
 if TYPE_CHECKING:
-    from core.training.finetune import OnProgress
+    from core.training.finetune import TrainingProgress
 
 _SHOWN_CLUSTERS = 10
 
@@ -43,12 +43,12 @@ def export_training(
     force: Annotated[bool, typer.Option("--force", help="Replace a training set in that folder.")] = False,
 ) -> int:
     """Write golden dialogues of a doctor who takes the history as chat JSONL, with train and test cases kept apart."""
-    from core.training.export import Settings, build, write
+    from core.training.export import ExportSettings, build, write
     from core.training.split import LEAST_TEST
 
     if order not in ORDERS:
         raise UsageError(f"{order!r} is no order: use {', '.join(ORDERS)}.")
-    settings = Settings(order=order, seed=seed, test_share=test_share, similar=similar, dialogues=dialogues)
+    settings = ExportSettings(order=order, seed=seed, test_share=test_share, similar=similar, dialogues=dialogues)
     chosen = [case for selection in cases or ["library"] for case in select(selection, limit, sample, seed)]
     with folded_store().read() as cursor:
         stored = newest_items(cursor, [case.case_key for case in chosen])
@@ -103,11 +103,11 @@ def train(
 
     Stopped by Ctrl-C, it saves the model so far; the same command continues from there, also after a kill.
     """
-    from core.training.finetune import SAVE_EVERY, Settings, estimate, fine_tune
+    from core.training.finetune import SAVE_EVERY, FineTuneSettings, estimate, fine_tune
 
     if lr is not None and not lr > 0:
         raise UsageError(f"--lr must be above 0, not {lr:g}.")
-    settings = Settings(
+    settings = FineTuneSettings(
         epochs=epochs, lr=lr, batch_size=batch_size, max_length=max_length, seed=seed, lora=lora, generate=generate
     )
     if dry_run:
@@ -138,11 +138,11 @@ def train(
 
 
 @contextmanager
-def _progress() -> Iterator[OnProgress]:
+def _progress() -> Iterator[TrainingProgress]:
     """Yield a function that shows the training on stderr: a bar on a terminal, else a line for each tenth."""
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield _Lines()
+        yield _TrainingLines()
         return
     columns = (
         TextColumn("{task.description}"),
@@ -161,7 +161,7 @@ def _progress() -> Iterator[OnProgress]:
         yield show
 
 
-class _Lines:
+class _TrainingLines:
     """Prints a line when a phase begins, after its first step, and for each tenth."""
 
     def __init__(self) -> None:

@@ -34,14 +34,14 @@ _ALONE: Mapping[bytes, ModuleType] = {b"\x1f\x8b": gzip, b"BZh": bz2, b"\xfd7zXZ
 _TAR_BLOCK, _TAR_MAGIC = 512, 257
 
 
-class Readable(Protocol):
+class ReadableFile(Protocol):
     """A file-like object that can be read in blocks."""
 
     def read(self, size: int, /) -> bytes: ...
 
 
 @dataclass(frozen=True)
-class Limits:
+class ArchiveLimits:
     """Limits of an unpacked archive: total bytes, ratio to its packed size, and number of members.
 
     ``way_out`` is the advice if a limit is exceeded.
@@ -55,7 +55,7 @@ class Limits:
 
 
 @contextmanager
-def opened(path: Path, include: Callable[[PurePosixPath], bool], limits: Limits | None = None) -> Iterator[Path]:
+def opened(path: Path, include: Callable[[PurePosixPath], bool], limits: ArchiveLimits | None = None) -> Iterator[Path]:
     """Yield a folder with the contents of ``path``; from an archive only the members that ``include`` accepts.
 
     Raises ``UsageError`` if the path does not exist, ``AnamnesisError`` if it is neither a folder nor an archive, or is
@@ -67,7 +67,7 @@ def opened(path: Path, include: Callable[[PurePosixPath], bool], limits: Limits 
     if not path.is_file():
         raise UsageError(f"There is no file or folder {path}.")
     with tempfile.TemporaryDirectory(prefix="anamnesis-") as folder:
-        _unpack(path, Path(folder), include, limits or Limits())
+        _unpack(path, Path(folder), include, limits or ArchiveLimits())
         yield Path(folder)
 
 
@@ -105,9 +105,9 @@ def packed_alone(path: Path) -> ModuleType | None:
 def unpack_alone(path: Path, module: ModuleType, target: Path, most: int) -> None:
     """Unpack a single compressed file; raises ``AnamnesisError`` if it is damaged or larger than ``most`` bytes.
 
-    Stops as soon as the ratio to the packed size exceeds ``Limits.ratio``.
+    Stops as soon as the ratio to the packed size exceeds ``ArchiveLimits.ratio``.
     """
-    written, most_packed = 0, max(_SMALL, Limits.ratio * path.stat().st_size)
+    written, most_packed = 0, max(_SMALL, ArchiveLimits.ratio * path.stat().st_size)
     try:
         with module.open(path) as source, target.open("wb") as file:
             while block := source.read(_BLOCK):
@@ -117,7 +117,7 @@ def unpack_alone(path: Path, module: ModuleType, target: Path, most: int) -> Non
                     )
                 if written > most_packed:
                     raise AnamnesisError(
-                        f"{path.name} unpacks to more than {Limits.ratio} times its size: nothing was imported."
+                        f"{path.name} unpacks to more than {ArchiveLimits.ratio} times its size: nothing was imported."
                     )
                 file.write(block)
     except _BROKEN as error:
@@ -126,7 +126,7 @@ def unpack_alone(path: Path, module: ModuleType, target: Path, most: int) -> Non
         ) from error
 
 
-def _unpack(path: Path, folder: Path, include: Callable[[PurePosixPath], bool], limits: Limits) -> None:
+def _unpack(path: Path, folder: Path, include: Callable[[PurePosixPath], bool], limits: ArchiveLimits) -> None:
     if zipfile.is_zipfile(path):
         unpack = _unpack_zip
     elif _is_tar(path):
@@ -144,7 +144,9 @@ def _unpack(path: Path, folder: Path, include: Callable[[PurePosixPath], bool], 
 class _Folder:
     """The target folder, with the number of declared bytes and members so far."""
 
-    def __init__(self, root: Path, archive: Path, include: Callable[[PurePosixPath], bool], limits: Limits) -> None:
+    def __init__(
+        self, root: Path, archive: Path, include: Callable[[PurePosixPath], bool], limits: ArchiveLimits
+    ) -> None:
         self._root, self._archive, self._include, self._limits = root, archive.name, include, limits
         self._most_packed = max(_SMALL, limits.ratio * archive.stat().st_size)
         self._bytes = self._members = 0
@@ -171,7 +173,7 @@ class _Folder:
             )
         return pure if self._include(pure) else None
 
-    def read_to_end(self, source: Readable | None) -> None:
+    def read_to_end(self, source: ReadableFile | None) -> None:
         """Read to the end of the archive, where the checksum of a compressed archive is compared."""
         padding = 0
         while source is not None and (block := source.read(_BLOCK)):
@@ -179,7 +181,7 @@ class _Folder:
             if padding > self._limits.total_bytes:
                 raise EOFError("endless padding")
 
-    def write(self, pure: PurePosixPath, source: Readable, size: int) -> None:
+    def write(self, pure: PurePosixPath, source: ReadableFile, size: int) -> None:
         target = self._root.joinpath(*pure.parts)
         target.parent.mkdir(parents=True, exist_ok=True)
         remaining = size

@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from core import access, images, paths
 from core.case import Case
-from core.datasets.reading import Remark, Unit
+from core.datasets.reading import PositionUnit, Remark
 from core.errors import AnamnesisError, UsageError
 
 MAX_STORED_REASONS = 1000
@@ -57,7 +57,7 @@ class DatasetInfo(BaseModel):
     file_name: str
     imported_at: float
     cases: int
-    unit: Unit = "line"
+    unit: PositionUnit = "line"
     rejected: tuple[Remark, ...] = ()
     rejected_count: int = 0
     left_out: dict[str, int] = {}

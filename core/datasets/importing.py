@@ -14,14 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from core import access
-from core.callbacks import Progress, Stop
+from core.callbacks import ProgressCallback, StopCallback
 from core.datasets import imported
-from core.datasets.archive import GIGABYTE, Limits, is_archive, opened, packed_alone, unpack_alone
+from core.datasets.archive import GIGABYTE, ArchiveLimits, is_archive, opened, packed_alone, unpack_alone
 from core.datasets.imported import MAX_STORED_REASONS, DatasetInfo
-from core.datasets.lint import Finding, lint
+from core.datasets.lint import LintFinding, lint
 from core.datasets.readers import FORMATS, read_cases
 from core.datasets.readers.files import MAX_BYTES, is_spreadsheet
-from core.datasets.reading import Reading, clipped
+from core.datasets.reading import ReadCases, clipped
 from core.errors import AnamnesisError, UsageError
 
 _NAME_LENGTH = 40
@@ -30,16 +30,16 @@ _LISTS = frozenset({".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".
 _ALONE = frozenset({".gz", ".bz2", ".xz"})
 """Suffixes of single compressed files."""
 _PICTURES = frozenset({".png", ".jpg", ".jpeg", ".webp", ".gif"})
-_LIMITS = Limits(total_bytes=GIGABYTE, members=20_000, way_out="Unpack it yourself and import the list in it.")
+_LIMITS = ArchiveLimits(total_bytes=GIGABYTE, members=20_000, way_out="Unpack it yourself and import the list in it.")
 
 
 @dataclass(frozen=True)
-class Imported:
+class ImportedDataset:
     """The result of an import: the name of the data set, what was read, and the linter's findings."""
 
     dataset: str
-    reading: Reading
-    findings: list[Finding]
+    reading: ReadCases
+    findings: list[LintFinding]
 
 
 def import_file(
@@ -50,9 +50,9 @@ def import_file(
     skip_bad: bool = False,
     source: str | None = None,
     licence: str | None = None,
-    on_progress: Progress = lambda done, planned: None,
-    should_stop: Stop = lambda: False,
-) -> Imported:
+    on_progress: ProgressCallback = lambda done, planned: None,
+    should_stop: StopCallback = lambda: False,
+) -> ImportedDataset:
     """Read a file and save its cases and pictures under ``name`` (default: from the name of the file).
 
     An archive may be given instead of the list in it. ``source`` and ``licence`` replace those of the format. Raises
@@ -91,7 +91,7 @@ def import_file(
         if should_stop():
             raise AnamnesisError(f"{path.name} was read and not imported, as you asked.")
         imported.save(dataset, reading.cases, info, reading.pictures)
-    return Imported(dataset, reading, findings)
+    return ImportedDataset(dataset, reading, findings)
 
 
 def name_of(path: Path) -> str:
@@ -106,7 +106,7 @@ def name_of(path: Path) -> str:
     return plain[:_NAME_LENGTH].strip("-") or "cases"
 
 
-def _refuse(reading: Reading, path: Path, skip_bad: bool) -> None:
+def _refuse(reading: ReadCases, path: Path, skip_bad: bool) -> None:
     if reading.rejected and not skip_bad:
         position, reason = reading.rejected[0]
         others = len(reading.rejected) - 1

@@ -101,7 +101,7 @@ _NEAR_DUPLICATE = 95.0
 
 
 @dataclass(frozen=True)
-class Finding:
+class LintFinding:
     """One fault of one case: ``severe`` faults make results wrong, the others only weaken them."""
 
     case_key: str
@@ -110,41 +110,43 @@ class Finding:
     severe: bool = True
 
 
-def lint(cases: Iterable[Case], knowledge: Knowledge | None = None) -> list[Finding]:
+def lint(cases: Iterable[Case], knowledge: Knowledge | None = None) -> list[LintFinding]:
     """Return all faults of a set of cases; with ``knowledge`` also choices that it does not know."""
     all_cases = list(cases)
     return [*(finding for case in all_cases for finding in _faults(case, knowledge)), *_duplicates(all_cases)]
 
 
-def _faults(case: Case, knowledge: Knowledge | None) -> Iterator[Finding]:
+def _faults(case: Case, knowledge: Knowledge | None) -> Iterator[LintFinding]:
     key, profile = case.case_key, case.profile
     lowered = [choice.lower() for choice in case.choices]
     if case.choices and case.answer.lower() not in lowered:
-        yield Finding(key, "answer_not_among_choices", f"the answer {case.answer!r} is no choice")
+        yield LintFinding(key, "answer_not_among_choices", f"the answer {case.answer!r} is no choice")
     if len(set(lowered)) < len(lowered):
-        yield Finding(key, "repeated_choice", "a choice occurs twice")
+        yield LintFinding(key, "repeated_choice", "a choice occurs twice")
     answer = case.answer.lower()
     if answer in lowered:
         for choice in case.choices:
             if answer in choice.lower() and answer != choice.lower():
                 overlap = f"the answer {case.answer!r} is part of the choice {choice!r}"
-                yield Finding(
+                yield LintFinding(
                     key, "answer_in_other_choice", f"{overlap}: by the substring rule that is right, too", False
                 )
     if not case.choices:
-        yield Finding(key, "missing_field", "there are no choices: mcq cannot be asked", False)
+        yield LintFinding(key, "missing_field", "there are no choices: mcq cannot be asked", False)
     if case.vignette == case.question:
-        yield Finding(key, "bare_question", "it is a bare question: there is no patient to ask", False)
+        yield LintFinding(key, "bare_question", "it is a bare question: there is no patient to ask", False)
     elif "?" in case.vignette:
-        yield Finding(key, "missing_field", "the vignette contains a question", False)
+        yield LintFinding(key, "missing_field", "the vignette contains a question", False)
     if profile is not None and not (profile.demographics and profile.basic):
-        yield Finding(key, "missing_field", "the profile lacks demographics or basic facts")
+        yield LintFinding(key, "missing_field", "the profile lacks demographics or basic facts")
     if profile is not None and (case.age is None or case.sex is None):
-        yield Finding(key, "missing_field", "age or sex is missing")
+        yield LintFinding(key, "missing_field", "age or sex is missing")
     # the case cannot be solved without its picture, and the file was not imported
     if not local_images(case.images) and picture_missing(case):
         url_only = "the picture that it mentions is only a URL"
-        yield Finding(key, "missing_picture", url_only if case.images else "it mentions a picture but has none", False)
+        yield LintFinding(
+            key, "missing_picture", url_only if case.images else "it mentions a picture but has none", False
+        )
     # the patient knows the answer or a synonym
     facts = profile.facts if profile is not None else ()
     texts = [("vignette", case.vignette), *((f"fact {fact.key!r}", f"{fact.value}. {fact.lay}") for fact in facts)]
@@ -155,19 +157,19 @@ def _faults(case: Case, knowledge: Knowledge | None) -> Iterator[Finding]:
         pattern = re.compile(rf"\b{' '.join(map(re.escape, words))}\b")
         for where, text in texts:
             if pattern.search(" ".join(words_of_name(text))):
-                yield Finding(key, "answer_leaked", f"{name!r} stands in the {where}")
+                yield LintFinding(key, "answer_leaked", f"{name!r} stands in the {where}")
     for choice in case.choices or (case.answer,):
         if knowledge is not None and knowledge.disease(choice) is None:
-            yield Finding(key, "unknown_disease", f"data/knowledge has no disease {choice!r}", False)
+            yield LintFinding(key, "unknown_disease", f"data/knowledge has no disease {choice!r}", False)
 
 
-def _duplicates(cases: list[Case]) -> list[Finding]:
+def _duplicates(cases: list[Case]) -> list[LintFinding]:
     """Return findings of cases with the key of an earlier case, or with nearly its vignette and the same pictures."""
-    findings: list[Finding] = []
+    findings: list[LintFinding] = []
     keys: set[str] = set()
     for case in cases:
         if case.case_key in keys:
-            findings.append(Finding(case.case_key, "duplicate", "the case key occurs twice"))
+            findings.append(LintFinding(case.case_key, "duplicate", "the case key occurs twice"))
         keys.add(case.case_key)
     by_images: dict[tuple[Image, ...], list[Case]] = {}  # equal words with different pictures are different cases
     for case in cases:
@@ -182,9 +184,9 @@ def _duplicates(cases: list[Case]) -> list[Finding]:
             pairs = [(n, first[text]) for n, text in enumerate(texts) if first.setdefault(text, n) != n]
             reason = f"too many of the {len(group):,} vignettes have similar lengths or letters"
             message = f"{reason}: only equal ones were searched"
-            findings.append(Finding(group[0].case_key, "duplicate", message, severe=False))
+            findings.append(LintFinding(group[0].case_key, "duplicate", message, severe=False))
             nearly = ""
         for later, earlier in pairs:
             if (other := group[earlier].case_key) != (key := group[later].case_key):
-                findings.append(Finding(key, "duplicate", f"{nearly}the same vignette as {other}"))
+                findings.append(LintFinding(key, "duplicate", f"{nearly}the same vignette as {other}"))
     return findings

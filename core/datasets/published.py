@@ -116,10 +116,10 @@ def accuracy_figures(paper: str = "") -> tuple[AccuracyFigure, ...]:
     )
 
 
-Printed = tuple[AccuracyFigure, ...]
+PrintedFigures = tuple[AccuracyFigure, ...]
 
 
-def figures_by_cell(paper: str, scopes: tuple[str, ...]) -> tuple[Printed, ...]:
+def figures_by_cell(paper: str, scopes: tuple[str, ...]) -> tuple[PrintedFigures, ...]:
     """Return the printed figures of each cell (model, format, question type, specialty and data set).
 
     Two tables may print one cell with different numbers. The first figure is the one to display: figures of all cases

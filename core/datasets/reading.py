@@ -8,14 +8,14 @@ from typing import Literal
 
 from core.case import Case
 
-Unit = Literal["line", "record", "row"]
+PositionUnit = Literal["line", "record", "row"]
 """The unit of positions, which count from 1: lines of a text file, records (JSON, Parquet), or rows of a sheet."""
 Remark = tuple[int, str]
 """(position, sentence without full stop); position 0 is the complete file."""
 
 
 @dataclass
-class Reading:
+class ReadCases:
     """Cases that could be read, and (position, reason) of the rows that could not.
 
     ``left_out`` are valid rows that the format leaves out by design (several right answers, a subject other than
@@ -29,7 +29,7 @@ class Reading:
     remarks: list[Remark] = field(default_factory=list)
     pictures: dict[str, Path] = field(default_factory=dict)
     format: str = ""
-    unit: Unit = "line"
+    unit: PositionUnit = "line"
 
 
 def clipped(text: str, most: int = 60) -> str:

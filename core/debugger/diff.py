@@ -9,7 +9,7 @@ from difflib import SequenceMatcher
 from itertools import groupby, takewhile, zip_longest
 from typing import Literal
 
-from core.asking.parts import Part
+from core.asking.parts import PromptPart
 
 Op = Literal["equal", "insert", "delete"]
 _WORD = re.compile(r"\s+|\w+|[^\w\s]")
@@ -18,7 +18,7 @@ _LONG = 4_000
 
 
 @dataclass(frozen=True)
-class Piece:
+class DiffPiece:
     """A stretch of both texts (``equal``), of only the second (``insert``), or of only the first (``delete``)."""
 
     op: Op
@@ -29,9 +29,9 @@ class Piece:
 class MessageDiff:
     """A message and its counterpart; ``None`` if a side has no message at this position."""
 
-    before: Part | None
-    after: Part | None
-    pieces: tuple[Piece, ...]
+    before: PromptPart | None
+    after: PromptPart | None
+    pieces: tuple[DiffPiece, ...]
 
     @property
     def changed(self) -> bool:
@@ -39,33 +39,33 @@ class MessageDiff:
         return len(roles) > 1 or any(piece.op != "equal" for piece in self.pieces)
 
 
-def word_diff(before: str, after: str) -> tuple[Piece, ...]:
+def word_diff(before: str, after: str) -> tuple[DiffPiece, ...]:
     """Return pieces: the equal and deleted ones joined are ``before``, the equal and inserted ones ``after``."""
     old, new = _WORD.findall(before), _WORD.findall(after)
     prefix = _common_length(zip(old, new, strict=False))
     suffix = _common_length(zip(reversed(old[prefix:]), reversed(new[prefix:]), strict=False))
     middle = _middle(old[prefix : len(old) - suffix], new[prefix : len(new) - suffix])
-    pieces = [Piece("equal", "".join(old[:prefix])), *middle, Piece("equal", "".join(old[len(old) - suffix :]))]
+    pieces = [DiffPiece("equal", "".join(old[:prefix])), *middle, DiffPiece("equal", "".join(old[len(old) - suffix :]))]
     # adjacent pieces with the same operation become one
     neighbours = groupby((piece for piece in pieces if piece.text), key=lambda piece: piece.op)
-    return tuple(Piece(op, "".join(piece.text for piece in group)) for op, group in neighbours)
+    return tuple(DiffPiece(op, "".join(piece.text for piece in group)) for op, group in neighbours)
 
 
 def _common_length(pairs: Iterable[tuple[str, str]]) -> int:
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
-def _middle(old: Sequence[str], new: Sequence[str]) -> Iterator[Piece]:
+def _middle(old: Sequence[str], new: Sequence[str]) -> Iterator[DiffPiece]:
     long = len(old) + len(new) > _LONG
     for op, i1, i2, j1, j2 in SequenceMatcher(None, old, new, autojunk=long).get_opcodes():
         if op == "equal":
-            yield Piece("equal", "".join(old[i1:i2]))
+            yield DiffPiece("equal", "".join(old[i1:i2]))
             continue
-        yield Piece("delete", "".join(old[i1:i2]))
-        yield Piece("insert", "".join(new[j1:j2]))
+        yield DiffPiece("delete", "".join(old[i1:i2]))
+        yield DiffPiece("insert", "".join(new[j1:j2]))
 
 
-def message_diff(before: Sequence[Part], after: Sequence[Part]) -> tuple[MessageDiff, ...]:
+def message_diff(before: Sequence[PromptPart], after: Sequence[PromptPart]) -> tuple[MessageDiff, ...]:
     """Compare the messages of two steps (or of a step and its variant), position by position."""
     return tuple(
         MessageDiff(a, b, word_diff(a.content if a else "", b.content if b else ""))

@@ -12,7 +12,7 @@ import orjson
 from jinja2 import meta
 
 from core import access
-from core.asking.parts import Part
+from core.asking.parts import PromptPart
 from core.debugger.steps import prompts_of
 from core.debugger.stored import AS_RELEASED, load_record
 from core.errors import UsageError
@@ -63,7 +63,7 @@ def save_pack(name: str, base: str, edits: Mapping[str, str], *, overwrite: bool
     return folder
 
 
-def prompt_of(part: Part) -> Prompt | None:
+def prompt_of(part: PromptPart) -> Prompt | None:
     """Return the prompt that a message was rendered from; ``None`` without one, or if its file has changed since."""
     if not part.prompt or not part.source:
         return None
@@ -75,7 +75,7 @@ def prompt_of(part: Part) -> Prompt | None:
     return prompt if rendering == part.content else None
 
 
-def pack_of_part(part: Part) -> str:
+def pack_of_part(part: PromptPart) -> str:
     """Return the name of the pack, or the path of its folder, that a message's prompt comes from."""
     folder = Path(part.source or "").parent
     return str(folder) if folder.is_absolute() else folder.name

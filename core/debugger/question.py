@@ -18,7 +18,7 @@ from core.asking.scene import CallFailed
 from core.errors import AnamnesisError
 from core.events import Called, Token
 from core.frameworks.base import default_pack
-from core.journal import DoneLine, Journal, Line, journal_path
+from core.journal import DoneLine, Journal, JournalLine, journal_path
 from core.live.session import Session, Source
 from core.models.base import Sampling
 from core.models.registry import load_registry
@@ -78,7 +78,7 @@ def start_asking(
     return session
 
 
-async def finish(session: Session, *lines: Line) -> None:
+async def finish(session: Session, *lines: JournalLine) -> None:
     """Journal the outcome of a question, and fold the journal into the database."""
     assert session.replies is not None
     await session.replies.journal.append(*lines)

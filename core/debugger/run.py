@@ -85,7 +85,7 @@ class BenchRun(Job[None]):
     def snapshot(self) -> dict[int, list[Event]]:
         return {number: list(events) for number, events in self._events.items()}
 
-    def matrix(self) -> list[Row]:
+    def matrix(self) -> list[MatrixRow]:
         """Return the matrix as it is now, with every planned arm and trial."""
         return matrix(self.snapshot(), self.campaign.arms)
 
@@ -225,7 +225,7 @@ CellState = Literal["waiting", "answered", "graded", "invalid"]
 
 
 @dataclass(frozen=True)
-class Cell:
+class MatrixCell:
     """The result of one trial in one arm. ``state``: not answered yet, answered but not judged, judged, or excluded.
 
     ``reason`` and ``detail`` say why an answer is excluded; ``extracted`` is the diagnosis that the grader read out of
@@ -250,12 +250,12 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Row:
+class MatrixRow:
     """One arm over the trials; ``cells`` in the order of the trials."""
 
     format: Format
     question_type: QuestionType
-    cells: tuple[Cell, ...]
+    cells: tuple[MatrixCell, ...]
 
     def correct(self, mcq_rule: Rule = "mcq_loose") -> tuple[int, int]:
         """Return (correct, counted); excluded and missing answers do not count."""
@@ -263,13 +263,13 @@ class Row:
         return verdicts.count("correct"), sum(verdict in COUNTED for verdict in verdicts)
 
 
-def matrix(events_by_trial: Mapping[int, Sequence[Event]], arms: Sequence[Arm] | None = None) -> list[Row]:
+def matrix(events_by_trial: Mapping[int, Sequence[Event]], arms: Sequence[Arm] | None = None) -> list[MatrixRow]:
     """Return the arms × trials of a run, also of a running one, in the order of formats and question types.
 
     Without ``arms``, the rows are the arms that occur in the events; with ``arms``, also those without events yet. Of
     two verdicts under one rule, the later counts.
     """
-    cells: dict[tuple[Arm, int], Cell] = {}
+    cells: dict[tuple[Arm, int], MatrixCell] = {}
     for number, events in sorted(events_by_trial.items()):
         for event in events:
             if not isinstance(event, Answered | Graded):
@@ -277,7 +277,9 @@ def matrix(events_by_trial: Mapping[int, Sequence[Event]], arms: Sequence[Arm] |
             arm = (event.format, event.question_type)
             if isinstance(event, Answered):
                 state: CellState = "invalid" if event.status == "invalid" else "answered"
-                cells[arm, number] = Cell(*arm, number, state, event.response, reason=event.reason, detail=event.detail)
+                cells[arm, number] = MatrixCell(
+                    *arm, number, state, event.response, reason=event.reason, detail=event.detail
+                )
             elif cell := cells.get((arm, number)):
                 cells[arm, number] = replace(
                     cell,
@@ -291,4 +293,4 @@ def matrix(events_by_trial: Mapping[int, Sequence[Event]], arms: Sequence[Arm] |
         key=lambda arm: (FORMATS.index(arm[0]), QUESTION_TYPES.index(arm[1])),
     )
     numbers = sorted(events_by_trial)
-    return [Row(*arm, tuple(cells.get((arm, n)) or Cell(*arm, n) for n in numbers)) for arm in rows]
+    return [MatrixRow(*arm, tuple(cells.get((arm, n)) or MatrixCell(*arm, n) for n in numbers)) for arm in rows]

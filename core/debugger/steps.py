@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from core.agents.grader import named_in_list, read_yes_no, settled
-from core.asking.parts import Part, Rules, dialogue_parts, parts_of, sent_messages
+from core.asking.parts import PromptPart, SeatRules, dialogue_parts, parts_of, sent_messages
 from core.asking.scene import Dialogue, Turn
 from core.case import Case
 from core.errors import UsageError
@@ -90,7 +90,7 @@ class Step:
     title: str
     role: RoleName
     model: str
-    messages: tuple[Part, ...]
+    messages: tuple[PromptPart, ...]
     response: str | None = None
     extracted: str | None = None
     verdicts: tuple[tuple[Rule, Verdict], ...] = ()
@@ -149,7 +149,7 @@ def prompts_of(header: RunHeader) -> Prompts:
     return Prompts(pack, f"The prompt pack {header.prompt_pack} has changed since this run {now}")
 
 
-def by_rule_of(trial: TrialRecord) -> Rules | None:
+def by_rule_of(trial: TrialRecord) -> SeatRules | None:
     """Return the rules that play steps of a trial and build the messages for a model, if there are any."""
     own_framework, pack = framework(trial.header.protocol), prompts_of(trial.header).pack
     return own_framework.by_rule(trial.case, trial.header, trial.seed, pack)
@@ -380,7 +380,7 @@ class _Reader:
         kind: StepKind,
         role: RoleName,
         model: str,
-        parts: Sequence[Part],
+        parts: Sequence[PromptPart],
         *,
         call: CallRecord | None = None,
         turn: int | None = None,

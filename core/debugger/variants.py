@@ -13,7 +13,7 @@ from core.agents.base import Grader
 from core.agents.grader import read_name, read_yes_no, settled
 from core.asking.calls import Voice, call
 from core.asking.memory import replies_in
-from core.asking.parts import Part, sent_messages
+from core.asking.parts import PromptPart, sent_messages
 from core.asking.scene import AgentOutput, CallFailed, FinalMessage
 from core.debugger.question import finish, start_asking
 from core.debugger.steps import Step, StepKind, TrialRecord, by_rule_of, prompts_of
@@ -51,7 +51,7 @@ class _Player:
     registry: Registry
     base_url: str | None = None
 
-    def play(self, parts: Sequence[Part]) -> AsyncIterator[AgentOutput]:
+    def play(self, parts: Sequence[PromptPart]) -> AsyncIterator[AgentOutput]:
         """Yield the reply; raises ``UsageError`` if the model cannot be asked, or every message is empty."""
         sent, step = sent_messages(parts), self.step
         if not sent:
@@ -106,7 +106,7 @@ class _Player:
 
 def start_rerun(
     step: Step,
-    messages: Sequence[Part],
+    messages: Sequence[PromptPart],
     trial: TrialRecord,
     *,
     model: str | None = None,
@@ -150,7 +150,7 @@ def variants_of(trial_id: str, step_key: str | None = None) -> list[Variant]:
         return stored.variants_of(cursor, trial_id, step_key)
 
 
-async def _again(player: _Player, messages: Sequence[Part], grader: str | None) -> AsyncIterator[Any]:
+async def _again(player: _Player, messages: Sequence[PromptPart], grader: str | None) -> AsyncIterator[Any]:
     """Yield tokens and calls when they happen, and last the variant."""
     step, trial = player.step, player.trial
     sent = tuple(message for message in messages if message.content.strip())

@@ -32,7 +32,7 @@ MAX_CONVERSATIONS = 4
 
 
 @dataclass(frozen=True)
-class Talk:
+class ExportedConversation:
     """One conversation. ``trial`` counts from 0; ``cast`` is its run, ``None`` if it has no run yet.
 
     ``grades`` has the grades that count: the newest of each arm and rule.
@@ -61,7 +61,7 @@ class Talk:
 class Document:
     """One to four conversations; ``made_at`` is in seconds since 1970 (UTC)."""
 
-    talks: tuple[Talk, ...]
+    talks: tuple[ExportedConversation, ...]
     made_at: float = field(default_factory=time.time)
     code_version: str = __version__
 
@@ -119,7 +119,7 @@ def cast_of(run: Run | RunHeader) -> Run:
     )
 
 
-def _stored(cursor: duckdb.DuckDBPyConnection, trial: StoredTrial) -> Talk:
+def _stored(cursor: duckdb.DuckDBPyConnection, trial: StoredTrial) -> ExportedConversation:
     return replace(
         _talk_of(tuple(trial_events(cursor, trial.trial_id)), trial.case_key),
         trial_id=trial.trial_id,
@@ -131,11 +131,13 @@ def _stored(cursor: duckdb.DuckDBPyConnection, trial: StoredTrial) -> Talk:
     )
 
 
-def _talk_of(events: tuple[Event, ...], case_key: str) -> Talk:
+def _talk_of(events: tuple[Event, ...], case_key: str) -> ExportedConversation:
     started = next((event for event in events if isinstance(event, Started)), None)
     if started is None:
-        return Talk("not begun", case_key, 0, 0, events)
-    return Talk(started.trial_id, started.case_key, started.trial, started.seed, events, parent=started.parent)
+        return ExportedConversation("not begun", case_key, 0, 0, events)
+    return ExportedConversation(
+        started.trial_id, started.case_key, started.trial, started.seed, events, parent=started.parent
+    )
 
 
 def _in_words(names: Sequence[str]) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from core.export.document import Document, Talk
+from core.export.document import Document, ExportedConversation
 from core.export.page import to_html, to_markdown
 from core.export.png import to_png
 
@@ -46,7 +46,7 @@ def to_json(document: Document) -> bytes:
     return text.encode("utf-8", "backslashreplace")
 
 
-def _dumped(talk: Talk) -> dict[str, Any]:
+def _dumped(talk: ExportedConversation) -> dict[str, Any]:
     return {
         "trial_id": talk.trial_id,
         "case_key": talk.case_key,

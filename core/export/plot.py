@@ -17,7 +17,7 @@ _MOST_TICKS = 12
 
 
 @dataclass(frozen=True)
-class Line:
+class DiagnosisLine:
     """One diagnosis: its colour number, whether it is right, its points, and its last probability (0 to 1)."""
 
     name: str
@@ -31,7 +31,7 @@ class Line:
 class Plot:
     """Lines, by descending last probability, and ticks as (position, label); positions are in SVG units."""
 
-    lines: tuple[Line, ...]
+    lines: tuple[DiagnosisLine, ...]
     across: tuple[tuple[str, str], ...]
     up: tuple[tuple[str, str], ...]
     left: int = _LEFT
@@ -57,7 +57,7 @@ def plot_of(probes: Sequence[Probed], case: Case | None) -> Plot | None:
     chosen = ranked[:_MOST_LINES]
     across = [_x(n, len(probes)) for n in range(len(probes))]
     lines = [
-        Line(
+        DiagnosisLine(
             name,
             colour,
             normalise_name(name) in right,

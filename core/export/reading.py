@@ -29,10 +29,10 @@ from core.events import (
     Utterance,
     reasoning_of,
 )
-from core.export.document import Document, Talk
+from core.export.document import Document, ExportedConversation
 from core.frameworks.base import Framework, framework_of
 from core.frameworks.speech import Speech
-from core.measures.provenance import UNKNOWN, Side, side_by_side, side_of_run
+from core.measures.provenance import UNKNOWN, ComparedRuns, side_by_side, side_of_run
 from core.models.prices import total
 from core.store.conditions import FREE_RULES
 from core.words import FORMAT, QUESTION_TYPE, ROLE, arm, how_it_ended
@@ -54,7 +54,7 @@ RULES_EXPLAINED = (
 
 
 @dataclass(frozen=True)
-class Cell:
+class MessageCell:
     """A message in a document.
 
     If the doctor addresses its messages, ``goes`` is the addressee, ``text`` is the part that was passed on, ``whole``
@@ -71,16 +71,16 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Row:
+class MessageRow:
     """The n-th message of each conversation; ``same`` if they are all equal."""
 
     number: int
-    cells: tuple[Cell | None, ...]
+    cells: tuple[MessageCell | None, ...]
     same: bool
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ArmOutcome:
     """The answer of one conversation in an arm, and the grades that count; no grades if it could not be graded.
 
     ``thoughts`` has the reasoning behind the answer and its grades: (role, text).
@@ -96,7 +96,7 @@ class ArmRow:
     """An arm in words and its outcome in each conversation, ``None`` if the arm was not run."""
 
     name: str
-    cells: tuple[Outcome | None, ...]
+    cells: tuple[ArmOutcome | None, ...]
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class Use:
 
 
 @dataclass(frozen=True)
-class Fact:
+class ProvenanceLine:
     """A line of the provenance with its value in each conversation."""
 
     name: str
@@ -147,25 +147,25 @@ def judged(grade: Graded) -> str:
     return f"{judge}, read as “{grade.extracted}”" if grade.extracted else judge
 
 
-def of_kind(talk: Talk, kind: type[E]) -> list[E]:
+def of_kind(talk: ExportedConversation, kind: type[E]) -> list[E]:
     return [event for event in talk.events if isinstance(event, kind)]
 
 
-def rows(talks: Sequence[Talk]) -> list[Row]:
+def rows(talks: Sequence[ExportedConversation]) -> list[MessageRow]:
     """Return the dialogues as rows: row n has the n-th message of each conversation."""
     return [_row(n, cells) for n, cells in enumerate(zip_longest(*map(_cells, talks)), start=1)]
 
 
-def _row(number: int, cells: tuple[Cell | None, ...]) -> Row:
+def _row(number: int, cells: tuple[MessageCell | None, ...]) -> MessageRow:
     """Return a row; equal messages share their reasoning, which a branch does not copy from its parent."""
     thoughts = {cell.thought for cell in cells if cell is not None and cell.thought}
     if len(cells) < 2 or None in cells or len(set(cells)) > 1 or len(thoughts) > 1:
-        return Row(number, cells, same=False)
+        return MessageRow(number, cells, same=False)
     thought = next(iter(thoughts), "")
-    return Row(number, tuple(cell and replace(cell, thought=thought) for cell in cells), same=True)
+    return MessageRow(number, tuple(cell and replace(cell, thought=thought) for cell in cells), same=True)
 
 
-def _cells(talk: Talk) -> list[Cell]:
+def _cells(talk: ExportedConversation) -> list[MessageCell]:
     framework, thoughts = _framework(talk), reasoning_of(talk.events)
     remarks = {event.turn: event for event in of_kind(talk, Assessed) if event.turn is not None}
     return [
@@ -174,21 +174,21 @@ def _cells(talk: Talk) -> list[Cell]:
     ]
 
 
-def _framework(talk: Talk) -> Framework | None:
+def _framework(talk: ExportedConversation) -> Framework | None:
     """Return the framework of a conversation: that of its run, else the one that its events match."""
     return framework_of(talk.events, talk.cast.protocol if talk.cast else "")
 
 
-def _cell(framework: Framework | None, utterance: Utterance, assessed: Assessed | None) -> Cell:
+def _cell(framework: Framework | None, utterance: Utterance, assessed: Assessed | None) -> MessageCell:
     if framework is None or not framework.speech.addresses:
-        return Cell(utterance.role, utterance.text)
+        return MessageCell(utterance.role, utterance.text)
     (message,) = framework.speech.shown(utterance.role, utterance.text)
     remark = framework.speech.remark(assessed) if assessed else ""
     quoted = f"{remark} “{assessed.words}”" if assessed and assessed.words else remark
-    return Cell(utterance.role, message.text, message.to, message.whole or "", quoted)
+    return MessageCell(utterance.role, message.text, message.to, message.whole or "", quoted)
 
 
-def arms(talks: Sequence[Talk]) -> list[ArmRow]:
+def arms(talks: Sequence[ExportedConversation]) -> list[ArmRow]:
     """Return every arm that any of the conversations has, with its outcomes."""
     outcomes = [_outcomes(talk) for talk in talks]
     return [
@@ -199,28 +199,28 @@ def arms(talks: Sequence[Talk]) -> list[ArmRow]:
     ]
 
 
-def _outcomes(talk: Talk) -> dict[tuple[str, str], Outcome]:
+def _outcomes(talk: ExportedConversation) -> dict[tuple[str, str], ArmOutcome]:
     grades: dict[tuple[str, str], list[Graded]] = {}
     for grade in sorted(talk.grades, key=lambda grade: grade.rule):
         grades.setdefault((grade.format, grade.question_type), []).append(grade)
-    outcomes: dict[tuple[str, str], Outcome] = {}
+    outcomes: dict[tuple[str, str], ArmOutcome] = {}
     for answer in of_kind(talk, Answered):
         arm_key = (answer.format, answer.question_type)
         counting = () if answer.reason else tuple(grades.get(arm_key, ()))
-        outcomes[arm_key] = Outcome(
+        outcomes[arm_key] = ArmOutcome(
             answer, counting, _thoughts(talk, answer.call_id, *(i for g in counting for i in g.call_ids))
         )
     return outcomes
 
 
-def _thoughts(talk: Talk, *call_ids: str | None) -> tuple[tuple[str, str], ...]:
+def _thoughts(talk: ExportedConversation, *call_ids: str | None) -> tuple[tuple[str, str], ...]:
     """Return the reasoning of some calls: (role, text)."""
     roles = {event.call.call_id: role(event.call.role) for event in of_kind(talk, Called)}
     thoughts = reasoning_of(talk.events)
     return tuple((roles[i], thoughts[i]) for i in dict.fromkeys(call_ids) if i is not None and i in thoughts)
 
 
-def aside_thoughts(talk: Talk) -> tuple[tuple[str, str], ...]:
+def aside_thoughts(talk: ExportedConversation) -> tuple[tuple[str, str], ...]:
     """Return the reasoning of calls that made no message, answer or grade: (role, text)."""
     attached = {message.call_id for message in of_kind(talk, Utterance)} | {
         answer.call_id for answer in of_kind(talk, Answered)
@@ -229,7 +229,7 @@ def aside_thoughts(talk: Talk) -> tuple[tuple[str, str], ...]:
     return _thoughts(talk, *(e.call.call_id for e in of_kind(talk, Called) if e.call.call_id not in attached))
 
 
-def ending(talk: Talk) -> str:
+def ending(talk: ExportedConversation) -> str:
     """Return a sentence on why the conversation ended, or that it has not ended."""
     ended = next(iter(of_kind(talk, Ended)), None)
     if ended is not None:
@@ -242,14 +242,14 @@ def ending(talk: Talk) -> str:
     return "The trial failed." if of_kind(talk, Failed) else "It was still running when this document was made."
 
 
-def ratings(talk: Talk) -> list[tuple[str, str]]:
+def ratings(talk: ExportedConversation) -> list[tuple[str, str]]:
     """Return the ratings of the conversation: (rating in words, the rater's comment)."""
     framework = _framework(talk)
     speech = framework.speech if framework else Speech()
     return [(speech.remark(event), event.words) for event in of_kind(talk, Assessed) if event.turn is None]
 
 
-def staff(talk: Talk) -> str:
+def staff(talk: ExportedConversation) -> str:
     """Return the model of the clinical staff, empty if there was none."""
     return str(talk.cast.settings.get("staff") or "") if talk.cast else ""
 
@@ -260,7 +260,7 @@ def was_shown(events: Sequence[Event]) -> bool:
     return any(message.get("images") for call in calls for message in call.request.get("messages", ()))
 
 
-def pictures(talks: Sequence[Talk], case: Case) -> list[str]:
+def pictures(talks: Sequence[ExportedConversation], case: Case) -> list[str]:
     """Return a sentence for each picture of a case: its name, and in which conversations the doctor saw it.
 
     The picture itself is not exported: its owner decides who may have it.
@@ -278,20 +278,20 @@ def pictures(talks: Sequence[Talk], case: Case) -> list[str]:
     ]
 
 
-def summary(talk: Talk) -> str | None:
+def summary(talk: ExportedConversation) -> str | None:
     return next((event.text for event in of_kind(talk, Summarised)), None)
 
 
-def failures(talk: Talk) -> list[tuple[str, str]]:
+def failures(talk: ExportedConversation) -> list[tuple[str, str]]:
     """Return the failures: (place, message). None of them counts as a wrong answer."""
     return [(place(event.where), event.message) for event in of_kind(talk, Failed)]
 
 
-def beliefs(talk: Talk) -> list[Probed]:
+def beliefs(talk: ExportedConversation) -> list[Probed]:
     return of_kind(talk, Probed)
 
 
-def use(talk: Talk) -> list[Use]:
+def use(talk: ExportedConversation) -> list[Use]:
     """Return tokens, cost and time by role; calls for beliefs and ratings are separate from the dialogue."""
     apart = {"probe": ", probes of belief", "rate": ", rating of the doctor"}
     calls: dict[str, list[CallRecord]] = {}
@@ -313,45 +313,49 @@ def use(talk: Talk) -> list[Use]:
     ]
 
 
-def provenance(document: Document) -> list[Fact]:
+def provenance(document: Document) -> list[ProvenanceLine]:
     """Return the provenance of each conversation: ids, cast, prompts, settings, case, times."""
     talks = document.talks
     settings = side_by_side([_side(talk) for talk in talks])
     return [
-        Fact("Conversation", tuple(talk.trial_id for talk in talks), compared=False),
-        Fact("Branched off", tuple(branch(talk) or "no" for talk in talks), compared=False),
-        Fact("Run", tuple(talk.cast.run_id if talk.cast else "none" for talk in talks), compared=False),
-        Fact("Doctor", tuple(talk.doctor for talk in talks)),
-        Fact("Prompt pack", tuple(talk.cast.prompt_pack if talk.cast else UNKNOWN for talk in talks)),
-        Fact("Prompt hash", tuple(talk.cast.prompt_hash if talk.cast else UNKNOWN for talk in talks)),
+        ProvenanceLine("Conversation", tuple(talk.trial_id for talk in talks), compared=False),
+        ProvenanceLine("Branched off", tuple(branch(talk) or "no" for talk in talks), compared=False),
+        ProvenanceLine("Run", tuple(talk.cast.run_id if talk.cast else "none" for talk in talks), compared=False),
+        ProvenanceLine("Doctor", tuple(talk.doctor for talk in talks)),
+        ProvenanceLine("Prompt pack", tuple(talk.cast.prompt_pack if talk.cast else UNKNOWN for talk in talks)),
+        ProvenanceLine("Prompt hash", tuple(talk.cast.prompt_hash if talk.cast else UNKNOWN for talk in talks)),
         *(
-            Fact("Seed of the run" if s.name == "Seed" else s.name, s.values)
+            ProvenanceLine("Seed of the run" if s.name == "Seed" else s.name, s.values)
             for s in settings
             if not s.name.startswith("Prompts")
         ),
-        Fact("Case", tuple(talk.case_key for talk in talks)),
-        Fact("Trial", tuple(str(talk.trial + 1) for talk in talks)),
-        Fact("Seed of the trial", tuple(UNKNOWN if _released(talk) else str(talk.seed) for talk in talks)),
-        Fact("Source of the case", tuple(talk.case.source or UNKNOWN if talk.case else UNKNOWN for talk in talks)),
-        Fact("Licence of the case", tuple(talk.case.licence or UNKNOWN if talk.case else UNKNOWN for talk in talks)),
-        Fact("When", tuple(_when(talk) for talk in talks), compared=False),
+        ProvenanceLine("Case", tuple(talk.case_key for talk in talks)),
+        ProvenanceLine("Trial", tuple(str(talk.trial + 1) for talk in talks)),
+        ProvenanceLine("Seed of the trial", tuple(UNKNOWN if _released(talk) else str(talk.seed) for talk in talks)),
+        ProvenanceLine(
+            "Source of the case", tuple(talk.case.source or UNKNOWN if talk.case else UNKNOWN for talk in talks)
+        ),
+        ProvenanceLine(
+            "Licence of the case", tuple(talk.case.licence or UNKNOWN if talk.case else UNKNOWN for talk in talks)
+        ),
+        ProvenanceLine("When", tuple(_when(talk) for talk in talks), compared=False),
     ]
 
 
-def grader(talk: Talk) -> str:
+def grader(talk: ExportedConversation) -> str:
     """Return the graders whose verdicts on free responses count; without verdicts, the grader of the run."""
     return " and ".join(_graders(talk)) or (talk.cast.grader if talk.cast else UNKNOWN)
 
 
-def _graders(talk: Talk) -> list[str]:
+def _graders(talk: ExportedConversation) -> list[str]:
     return list(dict.fromkeys(grade.grader for grade in talk.grades if grade.rule in FREE_RULES))
 
 
-def _side(talk: Talk) -> Side:
-    return side_of_run(talk.cast, _graders(talk)) if talk.cast else Side([])
+def _side(talk: ExportedConversation) -> ComparedRuns:
+    return side_of_run(talk.cast, _graders(talk)) if talk.cast else ComparedRuns([])
 
 
-def branch(talk: Talk) -> str | None:
+def branch(talk: ExportedConversation) -> str | None:
     """Return the parent of a fork, the message where it branches off and the changes; ``None`` if it is no fork."""
     if talk.parent is None:
         return None
@@ -363,7 +367,7 @@ def moment(seconds: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(seconds))
 
 
-def _when(talk: Talk) -> str:
+def _when(talk: ExportedConversation) -> str:
     began = [moment(event.at) for event in of_kind(talk, Started)]
     ended = [moment(event.at) for event in of_kind(talk, Finished)]
     if _released(talk):  # a release has no times: the stored time is that of its import
@@ -371,5 +375,5 @@ def _when(talk: Talk) -> str:
     return " to ".join(dict.fromkeys([*began[:1], *ended[-1:]])) or UNKNOWN
 
 
-def _released(talk: Talk) -> bool:
+def _released(talk: ExportedConversation) -> bool:
     return talk.cast is not None and talk.cast.source == "release"

@@ -21,7 +21,7 @@ _BRIGHT = 0.26
 
 
 @dataclass(frozen=True)
-class Cell:
+class HeatCell:
     """A share (0 to 1) that colours the cell, its text, and its hover text (``words``)."""
 
     share: float | None
@@ -30,7 +30,7 @@ class Cell:
 
 
 def heat(
-    cells: Sequence[Sequence[Cell]],
+    cells: Sequence[Sequence[HeatCell]],
     columns: Sequence[str],
     rows: Sequence[str],
     scale: Scale = LOSS,

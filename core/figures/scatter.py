@@ -11,8 +11,8 @@ from core.figures.marks import legend_name
 from core.figures.style import GREY, INK, LEGEND, MARGIN, Axis, whiskers
 
 _SYMBOLS = ("circle", "diamond", "square", "triangle-up", "cross", "star", "hexagon", "triangle-down")
-Bounds = tuple[float | None, float | None]
-_UNBOUNDED: Bounds = (None, None)
+AxisBounds = tuple[float | None, float | None]
+_UNBOUNDED: AxisBounds = (None, None)
 
 
 @dataclass(frozen=True)
@@ -26,8 +26,8 @@ class Spot:
     series: str
     y: float
     x: float | None = None
-    x_bounds: Bounds = _UNBOUNDED
-    y_bounds: Bounds = _UNBOUNDED
+    x_bounds: AxisBounds = _UNBOUNDED
+    y_bounds: AxisBounds = _UNBOUNDED
     kind: str = ""
     label: str = ""
     words: str = ""
@@ -36,7 +36,7 @@ class Spot:
 
 
 @dataclass(frozen=True)
-class Line:
+class StraightLine:
     """A straight line y = ``start`` + ``slope`` · x over the whole plot; a dotted line is a grey reading aid."""
 
     name: str
@@ -56,7 +56,7 @@ def scatter(
     up: Axis,
     *,
     kinds: Mapping[str, str] | None = None,
-    lines: Sequence[Line] = (),
+    lines: Sequence[StraightLine] = (),
     written: bool = False,
     height: int = 500,
     dark: bool = False,
@@ -140,7 +140,7 @@ def scatter(
 
 
 def _hover_text(spot: Spot, name: str, across: Axis, up: Axis) -> str:
-    def number(axis: Axis, value: float, bounds: Bounds) -> str:
+    def number(axis: Axis, value: float, bounds: AxisBounds) -> str:
         low, high = bounds
         around = "" if low is None or high is None else f" ({low:{axis.number}} – {high:{axis.number}})"
         return f"{axis.title}: {value:{axis.number}}{around}"

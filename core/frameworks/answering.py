@@ -11,7 +11,7 @@ import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 
-from core.agents.base import Grader, Judgement, Summariser
+from core.agents.base import Grader, GraderResult, Summariser
 from core.agents.mcq import judge_loose, judge_strict
 from core.asking.memory import side_by_side
 from core.asking.scene import AgentOutput, CallFailed, Dialogue, FinalMessage, Material, Question
@@ -32,13 +32,13 @@ from core.events import (
     grader_rule,
 )
 from core.frameworks.base import Arm, Campaign, Trial
-from core.frameworks.conversation import Talk
+from core.frameworks.conversation import TrialDialogue
 from core.text.demographics import age_and_sex
 from core.text.extraction import NUMBERED
 from core.text.questions import question_kind
 from core.text.sections import examination_of
 
-Answer = Callable[[Material, Question], AsyncIterator[AgentOutput]]
+AnswerFunction = Callable[[Material, Question], AsyncIterator[AgentOutput]]
 """The answering player as a function of material and question."""
 FROM_CONVERSATION: tuple[Format, ...] = ("multi_turn", "multi_turn_exam", "single_turn", "summarized")
 _UNDECIDED: tuple[Verdict, ...] = ("no_diagnosis", "multiple")
@@ -50,7 +50,7 @@ _OF_THE_FOLLOWING = re.compile(r"\bwhich (?:one )?of the following(?: options| d
 
 
 async def answered(
-    trial: Trial, talk: Talk, answer: Answer, grader: Grader, summariser: Summariser | None = None
+    trial: Trial, talk: TrialDialogue, answer: AnswerFunction, grader: Grader, summariser: Summariser | None = None
 ) -> AsyncIterator[Event]:
     """Prepare the material of each format of the trial's arms, then ask every question type on it.
 
@@ -189,7 +189,7 @@ async def grade_answer(
         if strict.verdict == "no_diagnosis":
             try:
                 async for item in grader.read(case, response):
-                    if not isinstance(item, Judgement):
+                    if not isinstance(item, GraderResult):
                         yield item
                     elif item.verdict == "refused_in_words":
                         strict = replace(item, rule=strict.rule, rule_version=strict.rule_version)
@@ -207,15 +207,17 @@ async def grade_answer(
     grading = grader.grade_top3(case, response) if question_type == "frq_top3" else grader.grade(case, response)
     try:
         async for item in grading:
-            yield _graded(arm, grader.name, replace(item, rule=rule)) if isinstance(item, Judgement) else item
+            yield _graded(arm, grader.name, replace(item, rule=rule)) if isinstance(item, GraderResult) else item
     except CallFailed as failure:
         yield failure.called
         yield Failed(where=f"grader {format_}:{question_type}", failure=failure.error.kind, message=str(failure.error))
-        judgement = Judgement(rule, None, "provider_error", (failure.called.call.call_id,))
+        judgement = GraderResult(rule, None, "provider_error", (failure.called.call.call_id,))
         yield _graded(arm, grader.name, judgement)
 
 
-async def _ask(trial: Trial, arm: Arm, material: Material, answer: Answer, grader: Grader) -> AsyncIterator[Event]:
+async def _ask(
+    trial: Trial, arm: Arm, material: Material, answer: AnswerFunction, grader: Grader
+) -> AsyncIterator[Event]:
     case = trial.case
     if arm[1] in ("mcq", "mcq_many") and not case.choices:
         yield _invalid(arm, "not_applicable", "the case has no choices")
@@ -252,7 +254,7 @@ async def _ask(trial: Trial, arm: Arm, material: Material, answer: Answer, grade
         yield event
 
 
-def _unusable(format_: Format, talk: Talk, case: Case) -> tuple[Verdict, str] | None:
+def _unusable(format_: Format, talk: TrialDialogue, case: Case) -> tuple[Verdict, str] | None:
     """Return why arms of a format cannot be asked: the conversation broke off, or the case has no examination."""
     if format_ in ("exam_only", "multi_turn_exam") and examination_of(case) is None:
         return "not_applicable", "the case has no physical examination"
@@ -285,7 +287,7 @@ def _invalid(arm: Arm, verdict: Verdict, detail: str, call_id: str | None = None
     )
 
 
-def _graded(arm: Arm, grader: str, judgement: Judgement) -> Graded:
+def _graded(arm: Arm, grader: str, judgement: GraderResult) -> Graded:
     return Graded(
         format=arm[0],
         question_type=arm[1],

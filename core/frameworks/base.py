@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 from pydantic import SecretStr, ValidationError
 from pydantic.fields import FieldInfo
 
-from core.asking.parts import Rules, check_picture_prompt
+from core.asking.parts import SeatRules, check_picture_prompt
 from core.asking.scene import Dialogue
 from core.case import Case, distinct_choices
 from core.errors import UsageError
@@ -237,7 +237,7 @@ class Framework(ABC):
         talks = trials if self.talks(campaign.tested, campaign.arms) else 0
         return Size(talks, {})
 
-    def by_rule(self, case: Case, header: RunHeader, seed: int, pack: PromptPack) -> Rules | None:
+    def by_rule(self, case: Case, header: RunHeader, seed: int, pack: PromptPack) -> SeatRules | None:
         """Return the rules of a trial as requests that a model would get, and as players of edited requests.
 
         If it is ``None``, steps played by rule are shown with the messages before them and cannot be edited.

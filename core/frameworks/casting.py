@@ -10,7 +10,7 @@ from pydantic import SecretStr
 
 from core.agents.base import Grader
 from core.agents.grader import LLMGrader
-from core.agents.player import Human, HumanPlayer, Listen, ModelPlayer, Player, Rule, RulePlayer
+from core.agents.player import Human, HumanPlayer, Listen, ModelPlayer, Player, PlayerRule, RulePlayer
 from core.agents.reference.doctor import ReferenceDoctor
 from core.agents.reference.grader import ReferenceGrader, ReferenceSummariser
 from core.agents.reference.patient import ReferencePatient
@@ -52,7 +52,7 @@ class Seat:
     rules: tuple[str, ...] = ()
     tested: bool = False
     no_human: str = ""
-    players: Mapping[str, Rule] = field(default_factory=dict, compare=False)
+    players: Mapping[str, PlayerRule] = field(default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rules", self.rules or tuple(self.players))
@@ -254,7 +254,7 @@ class Casting:
             return person(Human(role, self.listen))
         return model(self.voice(role, name, sampling)) if is_model(name) else rule()
 
-    def player(self, role: Speaker, name: str, rules: Mapping[str, Rule], tested: bool) -> Player:
+    def player(self, role: Speaker, name: str, rules: Mapping[str, PlayerRule], tested: bool) -> Player:
         """Return a player for any seat; ``rules`` is reference kind → rule; ``tested`` uses the casting's sampling."""
         return self.filled(
             role,

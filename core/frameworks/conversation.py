@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 
 from core.agents.base import Inquirer, Probe
+from core.agents.probe import StatedBelief
 from core.asking.persona import PLAIN, Persona
 from core.asking.scene import AgentOutput, CallFailed, Dialogue, FinalMessage, Scene, Turn
 from core.case import Case
@@ -14,11 +15,9 @@ from core.events import FINAL_DIAGNOSIS, Ended, EndReason, Event, Failed, Probed
 from core.frameworks.base import Branch, Framework, Trial
 from core.images import local_images
 
-Belief = tuple[tuple[str, float], ...] | None
-
 
 @dataclass
-class Talk:
+class TrialDialogue:
     """The dialogue of one trial. ``turns`` computes ``Ended.doctor_turns`` from a dialogue."""
 
     dialogue: Dialogue
@@ -66,7 +65,9 @@ class Talk:
         self.ended = Ended(reason=reason, doctor_turns=self.turns(self.dialogue), detail=detail)
         return self.ended
 
-    async def believe(self, scene: Scene, belief: Belief, probe: Probe | None = None) -> AsyncIterator[Event]:
+    async def believe(
+        self, scene: Scene, belief: StatedBelief | None, probe: Probe | None = None
+    ) -> AsyncIterator[Event]:
         """Yield the doctor's present belief: ``belief`` if the doctor states it, else the result of the probe."""
         if belief:
             yield Probed(turn=len(self.dialogue) - 1, differential=belief)
@@ -76,7 +77,7 @@ class Talk:
 
 
 async def in_turns(
-    talk: Talk,
+    talk: TrialDialogue,
     scene: Scene,
     doctor: Inquirer,
     reply: Callable[[Dialogue], AsyncIterator[AgentOutput]],

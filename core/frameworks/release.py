@@ -13,11 +13,11 @@ from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar, NamedTuple
 
 from core.case import Case
-from core.datasets.reading import Reading
+from core.datasets.reading import ReadCases
 from core.errors import UsageError
 from core.events import EndReason, Format, QuestionType, Verdict
 
-Fault = tuple[Verdict, str]
+ReleaseFault = tuple[Verdict, str]
 """Verdict and reason of an answer that cannot be graded."""
 McqVerdicts = tuple[Verdict, Verdict | None, str | None]
 """Loose verdict, strict verdict (``None`` if the choices are unknown), and the choice by the strict rule."""
@@ -85,7 +85,7 @@ class ReleasedTrial:
     """
 
     number: int
-    faults: Sequence[Fault | None]
+    faults: Sequence[ReleaseFault | None]
     prompt: str | None = None
     roles: Sequence[str] = ()
     texts: Sequence[str] = ()
@@ -137,7 +137,7 @@ class Release(ABC):
         """Find the release in a folder; ``name`` is for the ``AnamnesisError`` if it is not there."""
 
     @abstractmethod
-    def cases(self, layout: Layout) -> Reading: ...
+    def cases(self, layout: Layout) -> ReadCases: ...
 
     @abstractmethod
     def read(self, data: bytes, case_id: str, case: Case | None, model: ReleasedModel) -> list[ReleasedTrial]:

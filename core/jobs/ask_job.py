@@ -25,16 +25,16 @@ from core import access
 from core.asking.ask import Parsed, Request, ask, unreadable
 from core.asking.calls import Voice
 from core.asking.memory import JournaledReplies, Unit
-from core.asking.parts import Part as PromptPart
+from core.asking.parts import PromptPart
 from core.asking.scene import CallFailed
 from core.errors import AnamnesisError, UsageError
 from core.events import Called, CallRecord, Event
 from core.frameworks.casting import is_model
 from core.jobs.background import Job, begin, job_at
 from core.jobs.engine import Engine, Options
-from core.jobs.estimate import SECONDS_BY_RULE, TOKENS_A_WORD, Estimate, check_budget, estimated
-from core.jobs.progress import Ended, Progress, Stop, running
-from core.journal import DoneLine, GradesLine, Line, RowLine, RunHeader, journal_path
+from core.jobs.estimate import SECONDS_BY_RULE, TOKENS_A_WORD, JobEstimate, check_budget, estimated
+from core.jobs.progress import JobEnd, Progress, Stop, running
+from core.journal import DoneLine, GradesLine, JournalLine, RowLine, RunHeader, journal_path
 from core.models.base import Sampling
 from core.models.registry import Registry, load_registry
 from core.paths import extensions
@@ -53,7 +53,7 @@ Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
-class Part:
+class JournalWork:
     """The work of one journal: the items without a result.
 
     ``unit`` returns the name of the work on an item, which is the same after a resume; ``owns_unit`` tells which units
@@ -69,7 +69,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Plan:
+class JobPlan:
     """The work of a job, according to what is stored now.
 
     ``by`` is the name under which results are stored; ``kept`` items have a result under the same key already.
@@ -77,7 +77,7 @@ class Plan:
     """
 
     by: str
-    parts: Sequence[Part]
+    parts: Sequence[JournalWork]
     kept: int
     models: Sequence[str]
 
@@ -86,7 +86,7 @@ class Plan:
         return list(chain.from_iterable(part.todo for part in self.parts))
 
 
-class Size(NamedTuple):
+class JobSize(NamedTuple):
     """Role → model with calls, prompt tokens and reply tokens of all items.
 
     ``counts`` replace the usual counts of an estimate (items to do, items done before).
@@ -97,7 +97,7 @@ class Size(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Answer:
+class ItemResult:
     """The result of one item, and the ``lines`` to store.
 
     ``failure`` says why the item has no result. The next run of the job asks about it again: from the start if the
@@ -114,7 +114,7 @@ class Answer:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome(Ended):
+class AskOutcome(JobEnd):
     """How a job ended: ``done`` items have a result now, ``failed`` items have none, ``kept`` items had one before.
 
     ``counts`` are specific to the job; ``remarks`` are the first failures as (item, reason).
@@ -178,7 +178,7 @@ class AskJob(ABC, Generic[Item]):
         return ""
 
     @abstractmethod
-    def plan(self, store: Store, registry: Registry) -> Plan:
+    def plan(self, store: Store, registry: Registry) -> JobPlan:
         """Plan the work. Raises ``UsageError`` for impossible options, ``AnamnesisError`` if no item fits."""
 
     def load(self, store: Store, todo: Sequence[Any]) -> Iterable[Item]:
@@ -192,23 +192,23 @@ class AskJob(ABC, Generic[Item]):
         return self.key(item)
 
     @abstractmethod
-    def seats(self, registry: Registry, plan: Plan, store: Store) -> Any:
+    def seats(self, registry: Registry, plan: JobPlan, store: Store) -> Any:
         """Open the models; raise ``UsageError`` if a key is missing."""
 
     @abstractmethod
-    async def ask(self, item: Item, seats: Any) -> Answer:
+    async def ask(self, item: Item, seats: Any) -> ItemResult:
         """Ask about an item, in any number of requests. ``CallFailed`` is a failure that is not final."""
 
     @abstractmethod
-    def size(self, plan: Plan, store: Store) -> Size: ...
+    def size(self, plan: JobPlan, store: Store) -> JobSize: ...
 
     @classmethod
-    def summary(cls, outcome: Outcome) -> Iterable[str]:
+    def summary(cls, outcome: AskOutcome) -> Iterable[str]:
         """Return the results in sentences, without kept items, cost and failures, which every job reports."""
         return [f"{outcome.done:,} {cls.items} {cls.participle} by {outcome.by}."]
 
     @classmethod
-    def shortfall(cls, outcome: Outcome) -> list[str]:
+    def shortfall(cls, outcome: AskOutcome) -> list[str]:
         sentences = []
         if outcome.failed:
             sentences.append(f"{outcome.failed:,} {cls.items} {cls.lack}. Most often: {outcome.failure}")
@@ -218,17 +218,17 @@ class AskJob(ABC, Generic[Item]):
             sentences.append(f"{outcome.stopped} {progress}{resumable}.")
         return sentences
 
-    def findings(self, store: Store, outcome: Outcome) -> Iterable[str]:
+    def findings(self, store: Store, outcome: AskOutcome) -> Iterable[str]:
         """Return the last sentences of the command's output, on all stored results."""
         return ()
 
-    def part(self, journal: str, todo: Sequence[Any], before: Sequence[Any] = ()) -> Part:
+    def part(self, journal: str, todo: Sequence[Any], before: Sequence[Any] = ()) -> JournalWork:
         """Return the work of a journal that belongs to this job alone; ``before`` are the items with a result."""
 
         def unit(item: Any) -> str:
             return f"{journal} {self.key(item)}"
 
-        return Part(journal, todo, unit, {unit(item) for item in (*todo, *before)}.__contains__)
+        return JournalWork(journal, todo, unit, {unit(item) for item in (*todo, *before)}.__contains__)
 
 
 class OfCases:
@@ -243,7 +243,7 @@ class OfCases:
         return str(item.case_key)
 
 
-class Seat(NamedTuple):
+class ModelSeat(NamedTuple):
     """A model, and the prompts for it."""
 
     voice: Voice
@@ -251,7 +251,7 @@ class Seat(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Reply(Generic[T]):
+class ParsedReply(Generic[T]):
     """The ``value`` read from a reply, or ``none``: the reason why it has none. ``broken``: the provider failed."""
 
     value: T | None
@@ -259,12 +259,12 @@ class Reply(Generic[T]):
     broken: bool
     calls: tuple[CallRecord, ...]
 
-    def answer(self, *lines: RowLine, **counts: int) -> Answer:
+    def answer(self, *lines: RowLine, **counts: int) -> ItemResult:
         """Return the item's answer with these lines; it is a failure if the reply has no value."""
-        return Answer(lines, self.none, final=not self.broken, counts=counts)
+        return ItemResult(lines, self.none, final=not self.broken, counts=counts)
 
 
-async def reply_to(seat: Seat, request: Request[T]) -> Reply[T]:
+async def reply_to(seat: ModelSeat, request: Request[T]) -> ParsedReply[T]:
     """Send one request, and repeat it with the reader's error if the reply cannot be read."""
     calls, value, none = list[CallRecord](), None, ""
     try:
@@ -274,8 +274,8 @@ async def reply_to(seat: Seat, request: Request[T]) -> Reply[T]:
             elif isinstance(item, Parsed):
                 value, none = item.value, "" if item.value is not None else unreadable(seat.voice, item)
     except CallFailed as failed:
-        return Reply(None, failure_of(failed), broken=True, calls=(*calls, failed.called.call))
-    return Reply(value, none, broken=False, calls=tuple(calls))
+        return ParsedReply(None, failure_of(failed), broken=True, calls=(*calls, failed.called.call))
+    return ParsedReply(value, none, broken=False, calls=tuple(calls))
 
 
 def failure_of(failed: CallFailed) -> str:
@@ -299,17 +299,17 @@ class RequestJob(AskJob[Item]):
         """Return the request about an item, including the function that reads the reply."""
 
     @abstractmethod
-    def answer(self, item: Item, reply: Reply[Any], seat: Seat) -> Answer:
+    def answer(self, item: Item, reply: ParsedReply[Any], seat: ModelSeat) -> ItemResult:
         """Return the answer to store; also called for a reply without a value."""
 
-    def seats(self, registry: Registry, plan: Plan, store: Store) -> Seat:
+    def seats(self, registry: Registry, plan: JobPlan, store: Store) -> ModelSeat:
         opened = registry.open(plan.models[0], base_url=self.base_url)
-        return Seat(Voice(opened, Sampling(temperature=0.0)), self.pack)
+        return ModelSeat(Voice(opened, Sampling(temperature=0.0)), self.pack)
 
-    async def ask(self, item: Item, seats: Seat) -> Answer:
+    async def ask(self, item: Item, seats: ModelSeat) -> ItemResult:
         return self.answer(item, await reply_to(seats, self.request(item, seats.pack)), seats)
 
-    def size(self, plan: Plan, store: Store) -> Size:
+    def size(self, plan: JobPlan, store: Store) -> JobSize:
         pack, n = self.pack, len(plan.todo)
 
         def prompt_tokens(item: Item) -> float:
@@ -317,9 +317,9 @@ class RequestJob(AskJob[Item]):
             return sum(tokens_of(part.content) for part in parts if isinstance(part, PromptPart))
 
         prompts = sampled(self, plan, store, prompt_tokens)
-        return Size({self.role: (plan.models[0], (n, prompts, self.replies(plan)))})
+        return JobSize({self.role: (plan.models[0], (n, prompts, self.replies(plan)))})
 
-    def replies(self, plan: Plan) -> float:
+    def replies(self, plan: JobPlan) -> float:
         """Return the expected tokens of all replies."""
         return len(plan.todo) * self.reply_tokens
 
@@ -328,7 +328,7 @@ def tokens_of(text: str) -> float:
     return len(text.split()) * TOKENS_A_WORD
 
 
-def sampled(job: AskJob[Item], plan: Plan, store: Store, measure: Callable[[Item], float]) -> float:
+def sampled(job: AskJob[Item], plan: JobPlan, store: Store, measure: Callable[[Item], float]) -> float:
     """Estimate the sum of a measure over all items of a plan from an evenly spread sample."""
     todo = plan.todo
     sample = todo[:: max(1, len(todo) // _SAMPLED)]
@@ -340,7 +340,7 @@ def journal_of(prefix: str, *key: str) -> str:
     return f"{prefix}-{hashlib.sha256(' '.join(key).encode()).hexdigest()[:16]}"
 
 
-def estimate_job(job: AskJob[Any], store: Store, registry: Registry, concurrency: int | None = None) -> Estimate:
+def estimate_job(job: AskJob[Any], store: Store, registry: Registry, concurrency: int | None = None) -> JobEstimate:
     """Estimate calls, tokens and cost, without retries of unreadable replies; raises as ``AskJob.plan``."""
     plan = job.plan(store, registry)
     size, todo = job.size(plan, store), len(plan.todo)
@@ -350,7 +350,7 @@ def estimate_job(job: AskJob[Any], store: Store, registry: Registry, concurrency
 
 def run_job(
     job: AskJob[Any], store: Store, registry: Registry, options: Options | None = None, stop: Stop | None = None
-) -> Outcome:
+) -> AskOutcome:
     """Ask about the items without a result, and close the registry's models. Results up to a stop are stored.
 
     Raises ``UsageError`` for an unknown model, a missing key or a budget without prices, and ``AnamnesisError`` if no
@@ -371,11 +371,11 @@ def run_job(
                 journal_path(part.journal, store.journals), part.owns_unit
             ).cost_usd
 
-    async def do(item: Any, unit: Unit) -> list[Line]:
+    async def do(item: Any, unit: Unit) -> list[JournalLine]:
         try:
             answer = await job.ask(item, seats)
         except CallFailed as failed:
-            answer = Answer(failure=failure_of(failed), final=False)
+            answer = ItemResult(failure=failure_of(failed), final=False)
         progress.note(answer.events)
         if answer.failure:
             progress.failures[answer.failure] += 1
@@ -383,7 +383,7 @@ def run_job(
             remarks.append((job.label(item), answer.failure or answer.remark))
         counts.update(answer.counts, done=not answer.failure, failed=bool(answer.failure))
         ended = unit.unit_id if answer.final and unit.paid else ""
-        lines: list[Line] = [line.model_copy(update={"unit": ended}) for line in answer.lines]
+        lines: list[JournalLine] = [line.model_copy(update={"unit": ended}) for line in answer.lines]
         return lines or ([DoneLine(run_id=unit.replies.run_id, unit=ended)] if ended else [])
 
     async def work() -> None:
@@ -415,7 +415,7 @@ def run_job(
     finally:
         fold(store)
     before = f" {counts['done']:,} {job.items} were {job.participle} before and are kept." if counts["done"] else ""
-    return Outcome(
+    return AskOutcome(
         by=plan.by,
         done=counts.pop("done", 0),
         failed=counts.pop("failed", 0),
@@ -432,7 +432,7 @@ def _loaded(job: AskJob[Item], store: Store, todo: Sequence[Any]) -> Iterator[It
         yield from job.load(store, todo[start : start + _READ_AT_ONCE])
 
 
-def begin_job(job: AskJob[Any], *, budget_usd: float | None = None) -> Job[Outcome]:
+def begin_job(job: AskJob[Any], *, budget_usd: float | None = None) -> Job[AskOutcome]:
     """Start a job in the background of this process, or return one of the same kind that is running.
 
     If it cannot start (an unknown model, a missing key), its ``error`` says why in a sentence.
@@ -440,14 +440,14 @@ def begin_job(job: AskJob[Any], *, budget_usd: float | None = None) -> Job[Outco
     access.require("run", f"job {job.name}")
     access.check_money()
 
-    def do(tell: Callable[[int, int], None], stop: Stop) -> Outcome:
+    def do(tell: Callable[[int, int], None], stop: Stop) -> AskOutcome:
         options = Options(budget_usd=budget_usd, on_progress=lambda progress: tell(progress.done, progress.planned))
         return run_job(job, Store(), load_registry(), options, stop)
 
     return begin(_place(type(job), job.apart), do, job.title)
 
 
-def job_of(kind: type[AskJob[Any]], apart: str = "") -> Job[Outcome] | None:
+def job_of(kind: type[AskJob[Any]], apart: str = "") -> Job[AskOutcome] | None:
     """Return the running or last job of a kind in this process, or ``None``."""
     return job_at(_place(kind, apart))
 

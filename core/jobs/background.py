@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from core import access
-from core.callbacks import Progress, StepProgress
-from core.datasets.archive import Limits
+from core.callbacks import ProgressCallback, StepProgress
+from core.datasets.archive import ArchiveLimits
 from core.errors import AnamnesisError
 from core.frameworks.release import Release
 from core.jobs.progress import Stop
@@ -133,7 +133,7 @@ def begin_measuring(store: Store, measure: Measure, selection: Selection | None 
     """Start to compute the missing scores of a measure, or return the job that does so."""
     access.require("run", f"measure {measure.name}")
 
-    def do(tell: Progress, stop: Stop) -> Measured:
+    def do(tell: ProgressCallback, stop: Stop) -> Measured:
         return measure_missing(store, measure, selection, progress=tell, stop=stop)
 
     return begin(_measuring(store, measure), do, f"Measuring: {measure.title or measure.name}")
@@ -150,7 +150,7 @@ def begin_all(store: Store, measures: Sequence[Measure]) -> Job[None]:
     todo = {measure.name: count_missing(store, measure) for measure in measures}
     planned = sum(todo.values())
 
-    def do(tell: Progress, stop: Stop) -> None:
+    def do(tell: ProgressCallback, stop: Stop) -> None:
         done = 0
         for measure in measures:
             part = begin_measuring(store, measure)
@@ -181,12 +181,12 @@ def _measuring(store: Store, measure: Measure | None = None) -> tuple[str, ...]:
 
 
 def begin_import(
-    store: Store, release: Release, lent: Callable[[], AbstractContextManager[Path]], name: str, limits: Limits
+    store: Store, release: Release, lent: Callable[[], AbstractContextManager[Path]], name: str, limits: ArchiveLimits
 ) -> Job[ImportReport]:
     """Start to import a whole release, or return the job that does so; ``lent`` opens the folder or archive."""
     access.require("edit", "import a release")
 
-    def do(tell: Progress, stop: Stop) -> ImportReport:
+    def do(tell: ProgressCallback, stop: Stop) -> ImportReport:
         with lent() as path:
             return import_copy(store, release, path, name, limits=limits, progress=tell, stop=stop)
 

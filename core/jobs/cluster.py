@@ -39,10 +39,10 @@ from core.events import PASSING, CallRecord, Event
 from core.frameworks.base import Campaign, Trial
 from core.jobs.plan import branch_of, campaign_of, check_pictures, models_of, trials_of
 from core.jobs.run import Play, Players, player_of
-from core.journal import Journal, Line, ReplyLine, RunHeader
+from core.journal import Journal, JournalLine, ReplyLine, RunHeader
 from core.models.failures import AttemptFailed, Failure
 from core.models.keys import environment
-from core.models.limits import LEARNT, REMOTE_LIMITER, Concurrency, Limits, RateLimiter, Ticket, shared_limiter
+from core.models.limits import LEARNT, REMOTE_LIMITER, Concurrency, RateLimiter, RateLimits, Ticket, shared_limiter
 from core.models.registry import Registry
 
 _NAMESPACE = "anamnesis"
@@ -64,7 +64,7 @@ log = logging.getLogger(__name__)
 
 Send = Callable[..., Awaitable[Any]]
 """Sends the driver a request (a method's name and arguments), and returns its response."""
-LimiterKey = tuple[str, Limits, SecretStr | None, bool]
+LimiterKey = tuple[str, RateLimits, SecretStr | None, bool]
 """What ``shared_limiter`` takes; the key is a fingerprint of the real one."""
 
 
@@ -110,7 +110,7 @@ class _Outbox:
 class _RemoteLimiter(RateLimiter):
     """A limiter of the driver, as a worker sees it."""
 
-    def __init__(self, send: Send, scope: str, allowed: Limits, key: SecretStr | None, adaptive: bool) -> None:
+    def __init__(self, send: Send, scope: str, allowed: RateLimits, key: SecretStr | None, adaptive: bool) -> None:
         super().__init__(allowed)
         fingerprint = SecretStr(hashlib.sha256(key.get_secret_value().encode()).hexdigest()[:16]) if key else None
         self._send, self._key = send, (scope, allowed, fingerprint, adaptive)
@@ -155,7 +155,7 @@ class _RemoteReplyCache(ReplyCache):
         self.job_is_over = False
         self.left_usd: float | None = None
 
-    async def append(self, *lines: Line) -> None:
+    async def append(self, *lines: JournalLine) -> None:
         for line in lines:
             await self._send("keep", line)
 

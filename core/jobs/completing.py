@@ -18,12 +18,23 @@ from core.asking.ask import Request
 from core.asking.parts import instruction_part
 from core.case import Case
 from core.errors import UsageError
-from core.jobs.ask_job import Answer, OfCases, Outcome, Plan, Reply, RequestJob, Seat, journal_of, reply_to, tokens_of
+from core.jobs.ask_job import (
+    AskOutcome,
+    ItemResult,
+    JobPlan,
+    ModelSeat,
+    OfCases,
+    ParsedReply,
+    RequestJob,
+    journal_of,
+    reply_to,
+    tokens_of,
+)
 from core.journal import RowLine
 from core.measures.memorisation import (
     FLAG,
     PROMPTS,
-    Variant,
+    PromptVariant,
     completing_pack,
     halves,
     model_rows,
@@ -56,16 +67,16 @@ class Completing(OfCases, RequestJob[Case]):
 
     cases: tuple[Case, ...]
     model: Annotated[str, "The model to test: provider/model or an alias."]
-    variant: Annotated[Variant, "Let it go on writing, or ask for the original word for word at temperature 0."] = (
-        "continue"
-    )
+    variant: Annotated[
+        PromptVariant, "Let it go on writing, or ask for the original word for word at temperature 0."
+    ] = "continue"
     again: Annotated[bool, "Ask also where there is a completion already."] = False
 
     @property
     def pack(self) -> PromptPack:
         return completing_pack()
 
-    def plan(self, store: Store, registry: Registry) -> Plan:
+    def plan(self, store: Store, registry: Registry) -> JobPlan:
         model, stored_as = registry.spec(self.model).name, prompt_hash(self.variant, self.pack)
         with store.read() as cursor:
             before = set() if self.again else completed(cursor, model, stored_as)
@@ -76,14 +87,14 @@ class Completing(OfCases, RequestJob[Case]):
             except UsageError as error:
                 raise UsageError(f"{case.case_key}: {error}") from error
         part = self.part(journal_of("completions", model, stored_as), todo, self.cases)
-        return Plan(model, [part], len(self.cases) - len(todo), [model])
+        return JobPlan(model, [part], len(self.cases) - len(todo), [model])
 
     def request(self, item: Case, pack: PromptPack) -> Request[str]:
         cut, prompt = halves(item.vignette), PROMPTS[self.variant]
         message = instruction_part(pack, prompt, first_half=cut.first, words=cut.words)
         return Request(prompt, [message], "doctor", "complete", str)
 
-    async def ask(self, item: Case, seats: Seat) -> Answer:
+    async def ask(self, item: Case, seats: ModelSeat) -> ItemResult:
         temperature = 0.0 if self.variant == "recall" else None
         most = max(_LEAST_TOKENS, _SPARE * halves(item.vignette).words)
         voice = replace(seats.voice, sampling=Sampling(temperature=temperature, max_tokens=most))
@@ -92,7 +103,7 @@ class Completing(OfCases, RequestJob[Case]):
             reply = replace(reply, value=None, none="empty: the reply was empty")
         return self.answer(item, reply, seats)
 
-    def answer(self, item: Case, reply: Reply[str], seat: Seat) -> Answer:
+    def answer(self, item: Case, reply: ParsedReply[str], seat: ModelSeat) -> ItemResult:
         cut, last = halves(item.vignette), reply.calls[-1]
         row = StoredCompletion(
             item.case_key,
@@ -109,12 +120,12 @@ class Completing(OfCases, RequestJob[Case]):
             last.cost_usd,
             time.time(),
         )
-        return Answer([RowLine(table="completions", row=vars(row))], reply.none)
+        return ItemResult([RowLine(table="completions", row=vars(row))], reply.none)
 
-    def replies(self, plan: Plan) -> float:
+    def replies(self, plan: JobPlan) -> float:
         return sum(tokens_of(case.vignette) for case in plan.todo) / 2
 
-    def findings(self, store: Store, outcome: Outcome) -> Iterable[str]:
+    def findings(self, store: Store, outcome: AskOutcome) -> Iterable[str]:
         with store.read() as cursor:
             stored = completions(cursor, [outcome.by], {case.case_key.partition("/")[0] for case in self.cases})
         for row in (row for row in model_rows(stored) if row["variant"] == self.variant):

@@ -27,7 +27,7 @@ from core.errors import AnamnesisError
 from core.events import PASSING, CallRecord, Event
 from core.frameworks.base import Trial
 from core.jobs.progress import STATUS, Progress, Stop
-from core.journal import Journal, Line, RunHeader, TrialLine, journal_path
+from core.journal import Journal, JournalLine, RunHeader, TrialLine, journal_path
 from core.models.limits import LEARNT, MOST
 from core.models.registry import Registry
 
@@ -51,7 +51,7 @@ _STATUS_EVERY = 5
 log = logging.getLogger(__name__)
 
 U = TypeVar("U")
-Given = Mapping[str, Mapping[str, list[StoredReply]]]
+GivenReplies = Mapping[str, Mapping[str, list[StoredReply]]]
 """Piece of work → request → replies of another run that the piece reuses."""
 
 
@@ -104,7 +104,7 @@ class Engine(Generic[U]):
 
     name: str
     unit: Callable[[U], str]
-    do: Callable[[U, Unit], Awaitable[Sequence[Line]]]
+    do: Callable[[U, Unit], Awaitable[Sequence[JournalLine]]]
     options: Options = field(default_factory=Options)
     stop: Stop = field(default_factory=Stop)
     progress: Progress = field(default_factory=lambda: Progress(0))
@@ -117,7 +117,7 @@ class Engine(Generic[U]):
     """Whether the cost of earlier runs of the job counts in the budget."""
     folder: Path | None = None
     fold: Callable[[], Awaitable[object]] | None = None
-    given: Given = field(default_factory=dict)
+    given: GivenReplies = field(default_factory=dict)
 
     async def run(self, pieces: Iterable[U], stop_file: Path | None = None) -> None:
         """Do the pieces; return when all are done or a stop was requested. Results are in the journal.
@@ -277,14 +277,14 @@ async def run_trials(
     options: Options | None = None,
     *,
     fold: Callable[[], Awaitable[object]] | None = None,
-    given: Given | None = None,
+    given: GivenReplies | None = None,
 ) -> Progress:
     """Run the missing trials of one run; ``play`` yields the events of a trial.
 
     Returns when all are done or a stop was requested. Finished trials are in the journal.
     """
 
-    async def do(trial: Trial, unit: Unit) -> list[Line]:
+    async def do(trial: Trial, unit: Unit) -> list[JournalLine]:
         events = [event async for event in play(trial) if not isinstance(event, PASSING)]
         progress.note(events)
         return [

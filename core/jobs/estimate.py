@@ -44,7 +44,7 @@ class RoleEstimate:
 
 
 @dataclass(frozen=True)
-class Estimate:
+class JobEstimate:
     """A job's size before it starts.
 
     ``counts`` maps a plural noun to its count, for output; ``todo`` is the number of remaining pieces of work.
@@ -102,7 +102,7 @@ def estimated(
     concurrency: int | None,
     address_of: Callable[[str], str | None],
     seconds_by_rule: float = SECONDS_BY_RULE,
-) -> Estimate:
+) -> JobEstimate:
     """Estimate ``todo`` pieces of work that run concurrently, each with one call at a time.
 
     ``sizes`` maps a role to its model or rule, and to the calls, prompt tokens and reply tokens of all pieces;
@@ -122,12 +122,12 @@ def estimated(
     calls = sum(role.calls for role in roles)
     waves = math.ceil(todo / (concurrency or UNDER_WAY))
     seconds = waves * calls / max(1, todo) * _SECONDS_A_CALL if calls else todo * seconds_by_rule
-    return Estimate(counts, todo, tuple(roles), seconds, registry.batch)
+    return JobEstimate(counts, todo, tuple(roles), seconds, registry.batch)
 
 
 def estimate(
     campaign: Campaign, registry: Registry, concurrency: int | None = None, *, arms_side_by_side: bool = False
-) -> Estimate:
+) -> JobEstimate:
     """Estimate a campaign in full (``core.jobs.plan.in_full``).
 
     With ``arms_side_by_side`` a trial asks its arms concurrently, and ``concurrency`` limits calls instead of trials.

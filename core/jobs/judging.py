@@ -19,7 +19,7 @@ from core.asking.ask import Request
 from core.asking.scene import Dialogue
 from core.case import Case
 from core.errors import AnamnesisError
-from core.jobs.ask_job import Answer, Item, Outcome, Plan, Reply, RequestJob, Seat, journal_of
+from core.jobs.ask_job import AskOutcome, Item, ItemResult, JobPlan, ModelSeat, ParsedReply, RequestJob, journal_of
 from core.jobs.judges import Found, facts_pack, facts_request, terms_pack, terms_request
 from core.journal import RowLine
 from core.models.prices import total
@@ -35,14 +35,14 @@ from core.store.selection import Selection
 from core.text.facts import AtomicFact, facts_of
 
 
-class Talk(NamedTuple):
+class JudgedConversation(NamedTuple):
     """A conversation whose patient is judged for medical terms."""
 
     trial_id: str
     dialogue: Dialogue
 
 
-class FactsTalk(NamedTuple):
+class ConversationWithFacts(NamedTuple):
     """A conversation that is judged against its case and the facts of the case."""
 
     trial_id: str
@@ -70,7 +70,7 @@ class _Judging(RequestJob[Item]):
     @abstractmethod
     def talks_of(self, store: Store, judge: Judge) -> Sequence[ToJudge | TalkToJudge]: ...
 
-    def plan(self, store: Store, registry: Registry) -> Plan:
+    def plan(self, store: Store, registry: Registry) -> JobPlan:
         """Plan the conversations that this model has not judged under these prompts."""
         judge = Judge(registry.spec(self.model).name, self.pack.hash)
         talks = self.talks_of(store, judge)
@@ -79,9 +79,9 @@ class _Judging(RequestJob[Item]):
         journal = journal_of("judging", self.name, *judge, *filter(None, [self.apart]))
         before = [talk for talk in talks if talk.judged]
         part = self.part(journal, [talk for talk in talks if not talk.judged], before)
-        return Plan(judge.model, [part], len(before), [judge.model])
+        return JobPlan(judge.model, [part], len(before), [judge.model])
 
-    def answer(self, item: Item, reply: Reply[Found[Any]], seat: Seat) -> Answer:
+    def answer(self, item: Item, reply: ParsedReply[Found[Any]], seat: ModelSeat) -> ItemResult:
         judgement = reply.value or Found()
         row = {
             "trial_id": self.key(item),
@@ -103,7 +103,7 @@ class _Judging(RequestJob[Item]):
     def row(self, item: Item, judge: Judge, things: Sequence[Any] | None, row: dict[str, Any]) -> RowLine: ...
 
     @classmethod
-    def summary(cls, outcome: Outcome) -> Iterable[str]:
+    def summary(cls, outcome: AskOutcome) -> Iterable[str]:
         yield (
             f"Judged {outcome.done:,} conversations by {outcome.by}: {outcome.counts.get('found', 0):,} hold "
             f"{cls.finding}."
@@ -113,7 +113,7 @@ class _Judging(RequestJob[Item]):
 
 
 @dataclass(frozen=True)
-class TermsJudging(_Judging[Talk]):
+class TermsJudging(_Judging[JudgedConversation]):
     """Ask a model, a call a conversation, for medical terms that patients use and lay persons would not.
 
     What it has judged under the same prompts is skipped; stopped by Ctrl-C or its budget, the same command goes on.
@@ -137,20 +137,20 @@ class TermsJudging(_Judging[Talk]):
         with store.read() as cursor:
             return to_judge(cursor, judge.model, judge.prompt_hash, self.talks, self.limit)
 
-    def load(self, store: Store, todo: Sequence[ToJudge]) -> Iterator[Talk]:
+    def load(self, store: Store, todo: Sequence[ToJudge]) -> Iterator[JudgedConversation]:
         with store.read() as cursor:
             by_trial = dialogues(cursor, [talk.trial_id for talk in todo])
-        return (Talk(talk.trial_id, by_trial[talk.trial_id]) for talk in todo)
+        return (JudgedConversation(talk.trial_id, by_trial[talk.trial_id]) for talk in todo)
 
-    def request(self, item: Talk, pack: PromptPack) -> Request[Any]:
+    def request(self, item: JudgedConversation, pack: PromptPack) -> Request[Any]:
         return terms_request(pack, item.dialogue)
 
-    def row(self, item: Talk, judge: Judge, things: Sequence[Any] | None, row: dict[str, Any]) -> RowLine:
+    def row(self, item: JudgedConversation, judge: Judge, things: Sequence[Any] | None, row: dict[str, Any]) -> RowLine:
         return RowLine(table="patient_judgements", row=patient_judgement_row(*judge, things, row))
 
 
 @dataclass(frozen=True)
-class FactsJudging(_Judging[FactsTalk]):
+class FactsJudging(_Judging[ConversationWithFacts]):
     """Ask a model, a call a conversation, what became of each fact of the case and what the patient invented.
 
     Facts that the patient could tell: asked for, volunteered, withheld or never asked for, each with a quotation.
@@ -185,7 +185,7 @@ class FactsJudging(_Judging[FactsTalk]):
         with store.read() as cursor:
             return talks_to_judge(cursor, judge, self.talks, which=which, trials=self.trials or None, limit=self.limit)
 
-    def load(self, store: Store, todo: Sequence[TalkToJudge]) -> Iterator[FactsTalk]:
+    def load(self, store: Store, todo: Sequence[TalkToJudge]) -> Iterator[ConversationWithFacts]:
         with store.read() as cursor:
             saved = all_facts_saved(cursor)
             cases = cases_of(cursor, [(talk.case_key, talk.content_hash) for talk in todo])
@@ -193,13 +193,15 @@ class FactsJudging(_Judging[FactsTalk]):
         for talk in todo:
             key = (talk.case_key, talk.content_hash)
             facts = tuple(facts_of(cases[key], saved.get(key)))
-            yield FactsTalk(talk.trial_id, by_trial[talk.trial_id], cases[key], facts, talk.facts_hash)
+            yield ConversationWithFacts(talk.trial_id, by_trial[talk.trial_id], cases[key], facts, talk.facts_hash)
 
-    def request(self, item: FactsTalk, pack: PromptPack) -> Request[Any]:
+    def request(self, item: ConversationWithFacts, pack: PromptPack) -> Request[Any]:
         return facts_request(pack, item.case, item.facts, item.dialogue)
 
     def holds(self, things: Sequence[PatientVerdict]) -> bool:
         return any(verdict.kind in ("withheld", "invented") for verdict in things)
 
-    def row(self, item: FactsTalk, judge: Judge, things: Sequence[Any] | None, row: dict[str, Any]) -> RowLine:
+    def row(
+        self, item: ConversationWithFacts, judge: Judge, things: Sequence[Any] | None, row: dict[str, Any]
+    ) -> RowLine:
         return RowLine(table="fact_judgements", row=fact_judgement_row(judge, item.facts_hash, things, row))

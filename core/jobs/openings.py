@@ -19,7 +19,7 @@ from core.asking.ask import Request, quotation, read_json
 from core.asking.parts import instruction_part
 from core.case import Case
 from core.frameworks.consultation.queries import opened_by, opening_row
-from core.jobs.ask_job import Answer, OfCases, Outcome, Plan, Reply, RequestJob, Seat, journal_of
+from core.jobs.ask_job import AskOutcome, ItemResult, JobPlan, ModelSeat, OfCases, ParsedReply, RequestJob, journal_of
 from core.jobs.plan import with_openings
 from core.journal import RowLine
 from core.models.registry import Registry
@@ -70,33 +70,33 @@ class Openings(OfCases, RequestJob[Case]):
     def pack(self) -> PromptPack:
         return openings_pack()
 
-    def plan(self, store: Store, registry: Registry) -> Plan:
+    def plan(self, store: Store, registry: Registry) -> JobPlan:
         model = registry.spec(self.model).name
         made_by = maker(model, self.pack)
         with store.read() as cursor:
             before = set() if self.again else opened_by(cursor, made_by)
         todo = [case for case in self.cases if (case.case_key, case.content_hash) not in before]
         part = self.part(journal_of("openings", made_by), todo, self.cases)
-        return Plan(made_by, [part], len(self.cases) - len(todo), [model])
+        return JobPlan(made_by, [part], len(self.cases) - len(todo), [model])
 
     def request(self, item: Case, pack: PromptPack) -> Request[str]:
         values = {"vignette": item.vignette, "caregiver": speaking_of(item).caregiver}
         prompt = instruction_part(pack, _PROMPT, **values)
         return Request(_PROMPT, [prompt], "profiler", "profile", lambda text: read_opening(text, item), form=_Reply)
 
-    def answer(self, item: Case, reply: Reply[str], seat: Seat) -> Answer:
+    def answer(self, item: Case, reply: ParsedReply[str], seat: ModelSeat) -> ItemResult:
         if reply.broken:
             return reply.answer()
         row = opening_row(item, reply.value, maker(seat.voice.model.name, seat.pack), time.time())
         line = RowLine(table="history_items", row=row._asdict())
-        return Answer([line], remark=reply.none, counts={"none": reply.value is None})
+        return ItemResult([line], remark=reply.none, counts={"none": reply.value is None})
 
     @classmethod
-    def summary(cls, outcome: Outcome) -> Iterable[str]:
+    def summary(cls, outcome: AskOutcome) -> Iterable[str]:
         none = outcome.counts.get("none", 0)
         yield f"{outcome.done - none:,} openings by {outcome.by}; none that holds for {none:,} cases."
 
-    def findings(self, store: Store, outcome: Outcome) -> Iterable[str]:
+    def findings(self, store: Store, outcome: AskOutcome) -> Iterable[str]:
         yield openings_in_words(self.cases, store)
 
 

@@ -15,7 +15,7 @@ from core.asking.calls import Voice
 from core.case import Case
 from core.errors import ProfilingError
 from core.frameworks.base import frameworks
-from core.jobs.ask_job import Answer, AskJob, OfCases, Outcome, Plan, Size, journal_of, sampled, tokens_of
+from core.jobs.ask_job import AskJob, AskOutcome, ItemResult, JobPlan, JobSize, OfCases, journal_of, sampled, tokens_of
 from core.journal import RowLine
 from core.models.base import Sampling
 from core.models.registry import Registry
@@ -61,44 +61,44 @@ class Profiling(OfCases, AskJob[Case]):
         players = (framework.name for framework in frameworks().values() if framework.cases.plays_profiles)
         return load_pack(self.prompts or next(players), PROMPTS)
 
-    def plan(self, store: Store, registry: Registry) -> Plan:
+    def plan(self, store: Store, registry: Registry) -> JobPlan:
         maker = registry.spec(self.model).name
         with store.read() as cursor:
             judged = set() if self.again else profiled_by(cursor, maker)
         todo = [case for case in self.cases if (case.case_key, case.content_hash) not in judged]
         part = self.part(journal_of("profiles", maker, self.pack.hash), todo, self.cases)
-        return Plan(maker, [part], len(self.cases) - len(todo), [maker])
+        return JobPlan(maker, [part], len(self.cases) - len(todo), [maker])
 
-    def seats(self, registry: Registry, plan: Plan, store: Store) -> Maker:
+    def seats(self, registry: Registry, plan: JobPlan, store: Store) -> Maker:
         with store.read() as cursor:
             versions = {case: version for case, (version, _) in newest_versions(cursor).items()}
         voice = Voice(registry.open(plan.models[0], base_url=self.base_url), Sampling(temperature=0.0))
         return Maker(LLMProfiler(voice, self.pack), versions)
 
-    async def ask(self, item: Case, seats: Maker) -> Answer:
+    async def ask(self, item: Case, seats: Maker) -> ItemResult:
         generated, dropped = None, 0
         try:
             async for event in seats.profiler.generate(item):
                 if isinstance(event, Profiled):
                     generated, dropped = event.generated, len(event.dropped)
         except ProfilingError as error:
-            return Answer(failure=str(error))
+            return ItemResult(failure=str(error))
         assert generated is not None
         case = (item.case_key, item.content_hash)
         seats.versions[case] = version = seats.versions.get(case, 0) + 1
         row = profile_row(item, generated, time.time(), version)
         line = RowLine(table="profiles", row=dict(zip(SCHEMAS["profiles"].names, row, strict=True)))
-        return Answer([line], counts={"dropped": dropped, generated.reason or "suitable": 1})
+        return ItemResult([line], counts={"dropped": dropped, generated.reason or "suitable": 1})
 
-    def size(self, plan: Plan, store: Store) -> Size:
+    def size(self, plan: JobPlan, store: Store) -> JobSize:
         """Return two calls for each case; a profile is assumed to have 1.5 times the vignette's tokens."""
         pack, n = self.pack, len(plan.todo)
         vignettes = sampled(self, plan, store, lambda case: tokens_of(case.vignette))
         templates = sum(tokens_of(pack.prompts[name].source) for name in PROMPTS)
-        return Size({"profiler": (plan.models[0], (2 * n, 2 * vignettes + n * templates, 1.5 * vignettes + 50 * n))})
+        return JobSize({"profiler": (plan.models[0], (2 * n, 2 * vignettes + n * templates, 1.5 * vignettes + 50 * n))})
 
     @classmethod
-    def summary(cls, outcome: Outcome) -> Iterable[str]:
+    def summary(cls, outcome: AskOutcome) -> Iterable[str]:
         yield (
             f"Judged {outcome.done:,} cases by {outcome.by}: {outcome.counts.get('suitable', 0):,} can become a "
             "patient."
@@ -109,7 +109,7 @@ class Profiling(OfCases, AskJob[Case]):
             yield f"{dropped:,} facts did not hold against their vignettes and were dropped."
 
 
-def reasons_of(outcome: Outcome) -> dict[Reason, int]:
+def reasons_of(outcome: AskOutcome) -> dict[Reason, int]:
     """Return why cases are not suitable, the most frequent reason first."""
     counts = {name: n for name, n in outcome.counts.items() if name not in ("suitable", "dropped")}
     return {cast(Reason, name): n for name, n in sorted(counts.items(), key=lambda pair: -pair[1])}

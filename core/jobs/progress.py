@@ -42,7 +42,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ended:
+class JobEnd:
     """How a job ended: calls, tokens and cost since it started, its most frequent ``failure``, and why it ``stopped``.
 
     ``remaining`` pieces were not done. ``cost_usd`` counts the calls whose price is known.
@@ -201,7 +201,7 @@ class Progress:
         return "; ".join(words)
 
     def ended(self, stop: Stop, stored: str = "") -> dict[str, Any]:
-        """Return the fields of ``Ended``.
+        """Return the fields of ``JobEnd``.
 
         Raises ``AnamnesisError`` if no call can succeed; its text ends with the sentence ``stored``.
         """
@@ -259,7 +259,7 @@ class Stop:
         self.at_once = self.at_once or at_once
 
     def __call__(self) -> bool:
-        """Return whether the job is to stop, as a ``core.callbacks.Stop``."""
+        """Return whether the job is to stop, as a ``core.callbacks.StopCallback``."""
         return self.reason is not None
 
 

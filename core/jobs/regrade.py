@@ -19,7 +19,7 @@ from core.events import GRADED_TYPES, Failed, Graded, QuestionType, Verdict, gra
 from core.frameworks.answering import grade_answer
 from core.frameworks.base import default_pack, framework, grades_itself
 from core.frameworks.casting import REFERENCE, Casting, full_name, is_model
-from core.jobs.ask_job import Answer, AskJob, Outcome, Part, Plan, Size, tokens_of
+from core.jobs.ask_job import AskJob, AskOutcome, ItemResult, JobPlan, JobSize, JournalWork, tokens_of
 from core.jobs.engine import REGRADING
 from core.jobs.plan import HUMAN
 from core.journal import GradesLine, RunHeader, journal_path
@@ -42,7 +42,7 @@ _LISTED = 3
 
 
 @dataclass(frozen=True)
-class Judge:
+class RunGrader:
     """The grader of one run: full name, stored name, prompts and their hash.
 
     The reference grader has no prompts and no hash. ``own_unchanged``: the prompts are those of the run's first
@@ -83,7 +83,7 @@ class RunPlan:
     """One run: the answers to grade (``todo``), and the number of all its ``answers``, graded or not."""
 
     header: RunHeader
-    judge: Judge
+    judge: RunGrader
     todo: Sequence[AnswerToGrade]
     cases: Mapping[CaseKey, Case]
     answers: int
@@ -96,11 +96,11 @@ Packs = Callable[[str], PromptPack]
 """Loads prompt packs, each only once, so that a change on disk does not affect a running re-grading."""
 
 
-def judge_of(header: RunHeader, job: Regrading, registry: Registry, packs: Packs) -> Judge:
+def judge_of(header: RunHeader, job: Regrading, registry: Registry, packs: Packs) -> RunGrader:
     """Return the grader of a run; raise ``UsageError`` if it is unknown or has no prompts."""
     name = full_name("grader", job.grader, registry, (REFERENCE["grader"],))
     if not is_model(name):
-        return Judge(name, name, packs(framework().name))
+        return RunGrader(name, name, packs(framework().name))
     # the pack of the run's own grading: a framework that does not grade itself uses the default pack
     uses_default = (
         not grades_itself(framework(header.protocol))
@@ -112,10 +112,10 @@ def judge_of(header: RunHeader, job: Regrading, registry: Registry, packs: Packs
     own = pack if job.prompts is None else _if_there(place, packs)
     prompts = grader_hash(pack)
     if own is None or prompts != grader_hash(own):
-        return Judge(name, f"{name} [{pack.name}]", pack, prompts, own_unchanged=False)
+        return RunGrader(name, f"{name} [{pack.name}]", pack, prompts, own_unchanged=False)
     graded_itself = grades_itself(framework(header.protocol))
     original_hash = header.prompt_hash if graded_itself else header.settings.get("grading_prompts")
-    return Judge(name, name, pack, prompts, own_unchanged=original_hash == own.hash)
+    return RunGrader(name, name, pack, prompts, own_unchanged=original_hash == own.hash)
 
 
 def _if_there(place: str, packs: Packs) -> PromptPack | None:
@@ -126,7 +126,7 @@ def _if_there(place: str, packs: Packs) -> PromptPack | None:
 
 
 @dataclass(frozen=True)
-class Judged:
+class ResponseVerdict:
     """A grader's verdict on a response, and its calls; a reused verdict keeps them, which marks it as reused."""
 
     extracted: str | None
@@ -134,14 +134,17 @@ class Judged:
     call_ids: tuple[str, ...] = ()
 
 
-def memory_of(store: Store, judge: Judge) -> SingleFlightCache[Key, Judged]:
+def memory_of(store: Store, judge: RunGrader) -> SingleFlightCache[Key, ResponseVerdict]:
     """Return the model's verdicts under these prompts in earlier re-gradings; empty for rules, which cost nothing."""
     if not judge.prompt_hash:
         return SingleFlightCache()
     with store.read() as cursor:
         grades = earlier_verdicts(cursor, judge.model, judge.prompt_hash, READING_VERSION)
     return SingleFlightCache(
-        {(g.question_type, g.answer, g.response): Judged(g.extracted, g.verdict, tuple(g.call_ids)) for g in grades}
+        {
+            (g.question_type, g.answer, g.response): ResponseVerdict(g.extracted, g.verdict, tuple(g.call_ids))
+            for g in grades
+        }
     )
 
 
@@ -152,12 +155,12 @@ class ToGrade(NamedTuple):
     answer: AnswerToGrade
 
 
-class Graders(NamedTuple):
+class OpenGraders(NamedTuple):
     """Hash of prompts → a function that opens a grader with them, an open grader, and its earlier verdicts."""
 
     makers: dict[str, Callable[[], Grader]]
     graders: dict[str, Grader]
-    memories: dict[str, SingleFlightCache[Key, Judged]]
+    memories: dict[str, SingleFlightCache[Key, ResponseVerdict]]
 
 
 @dataclass(frozen=True)
@@ -185,7 +188,7 @@ class Regrading(AskJob[ToGrade]):
     def key(self, item: ToGrade) -> str:
         return f"{item.answer.trial_id} {item.answer.format}:{item.answer.question_type}"
 
-    def plan(self, store: Store, registry: Registry) -> Plan:
+    def plan(self, store: Store, registry: Registry) -> JobPlan:
         foreign = [name for name in self.types if name not in FREE]
         if foreign or not self.types:
             raise UsageError(
@@ -207,7 +210,7 @@ class Regrading(AskJob[ToGrade]):
             types = "" if set(self.types) == set(FREE) else f" of the type {' or '.join(self.types)}"
             raise AnamnesisError(f"{which} no free response{types} to grade.")
         graded = sum(run.answers - len(run.todo) for run in runs)
-        return Plan(runs[0].judge.stored_name, [self._part(run) for run in runs], graded, [runs[0].judge.model])
+        return JobPlan(runs[0].judge.stored_name, [self._part(run) for run in runs], graded, [runs[0].judge.model])
 
     def _run(self, store: Store, run_id: str, registry: Registry, packs: Packs) -> RunPlan:
         with store.read() as cursor:
@@ -222,8 +225,8 @@ class Regrading(AskJob[ToGrade]):
         todo = answers if self.again else [answer for answer in answers if not judge.has_judged(answer)]
         return RunPlan(header, judge, todo, cases, len(answers))
 
-    def _part(self, run: RunPlan) -> Part:
-        return Part(
+    def _part(self, run: RunPlan) -> JournalWork:
+        return JournalWork(
             run.header.run_id,
             [ToGrade(run, answer) for answer in run.todo],
             lambda item: f"{run.judge.units}{self.key(item)}",
@@ -232,18 +235,18 @@ class Regrading(AskJob[ToGrade]):
             run.header,
         )
 
-    def seats(self, registry: Registry, plan: Plan, store: Store) -> Graders:
-        seats = Graders({}, {}, {})
+    def seats(self, registry: Registry, plan: JobPlan, store: Store) -> OpenGraders:
+        seats = OpenGraders({}, {}, {})
         for judge in {item.run.judge.prompt_hash: item.run.judge for item in plan.todo}.values():
             make = Casting(registry, judge.pack, base_url=self.base_url).graders(judge.model)
             seats.makers[judge.prompt_hash], seats.graders[judge.prompt_hash] = make, make()
             seats.memories[judge.prompt_hash] = memory_of(store, judge)
         return seats
 
-    async def ask(self, item: ToGrade, seats: Graders) -> Answer:
+    async def ask(self, item: ToGrade, seats: OpenGraders) -> ItemResult:
         """Grade one answer; a provider's failure does not replace an earlier verdict."""
         judge, answer, key = item.run.judge, item.answer, item.run.key(item.answer)
-        memory: SingleFlightCache[Key, Judged] = (
+        memory: SingleFlightCache[Key, ResponseVerdict] = (
             SingleFlightCache() if self.again else seats.memories[judge.prompt_hash]
         )
         async with memory.turn(key) as asking:
@@ -251,7 +254,7 @@ class Regrading(AskJob[ToGrade]):
                 hash_ = judge.prompt_hash
                 judged = await _judged(item, seats.makers[hash_]() if self.again else seats.graders[hash_])
                 if isinstance(judged, str):
-                    return Answer(failure=judged, final=False)
+                    return ItemResult(failure=judged, final=False)
                 memory.values[key] = judged
         judged = memory.values[key]
         grade = Graded(
@@ -267,14 +270,14 @@ class Regrading(AskJob[ToGrade]):
         )
         line = GradesLine(run_id=item.run.header.run_id, trial_id=answer.trial_id, grades=[grade])
         counts = {"changed": judged.verdict != answer.verdict, "saved": not asking and is_model(judge.model)}
-        return Answer([line], counts=counts, events=[grade])
+        return ItemResult([line], counts=counts, events=[grade])
 
-    def size(self, plan: Plan, store: Store) -> Size:
+    def size(self, plan: JobPlan, store: Store) -> JobSize:
         """Count one request for equal responses, and none for a response with an earlier verdict of this grader."""
         model, todo = plan.models[0], plan.todo
         counts = {"free responses": len(todo) + plan.kept, "judged before": plan.kept}
         if not is_model(model):
-            return Size({"grader": (model, (0, 0.0, 0.0))}, counts | {"to judge": len(todo)})
+            return JobSize({"grader": (model, (0, 0.0, 0.0))}, counts | {"to judge": len(todo)})
         judged: dict[str, set[Key]] = {}
         requests, calls, prompt = 0, 0, 0.0
         for run, answer in todo:
@@ -292,23 +295,23 @@ class Regrading(AskJob[ToGrade]):
                 steps, tokens = _LISTED, _LISTED * compare
             requests, calls, prompt = requests + 1, calls + steps, prompt + tokens
         roles = {"grader": (model, (calls, prompt, float(calls * _REPLY_TOKENS)))}
-        return Size(roles, counts | {"equal to others": len(todo) - requests, "to judge": requests})
+        return JobSize(roles, counts | {"equal to others": len(todo) - requests, "to judge": requests})
 
     @classmethod
-    def summary(cls, outcome: Outcome) -> Iterable[str]:
+    def summary(cls, outcome: AskOutcome) -> Iterable[str]:
         changed, saved = outcome.counts.get("changed", 0), outcome.counts.get("saved", 0)
         yield f"Graded {outcome.done:,} answers by {outcome.by}: {changed:,} verdicts changed."
         if saved:
             yield f"{saved:,} were not asked about: the same response to the same answer was judged already."
 
 
-async def _judged(item: ToGrade, grader: Grader) -> Judged | str:
+async def _judged(item: ToGrade, grader: Grader) -> ResponseVerdict | str:
     arm, judged, failure = (item.answer.format, item.answer.question_type), None, ""
     async for event in grade_answer(item.run.cases[item.answer.case], grader, arm, item.answer.response, ()):
         if isinstance(event, Failed):
             failure = event.message
         elif isinstance(event, Graded) and event.rule in FREE and event.verdict != "provider_error":
-            judged = Judged(event.extracted, event.verdict, event.call_ids)
+            judged = ResponseVerdict(event.extracted, event.verdict, event.call_ids)
     return judged or failure
 
 

@@ -12,12 +12,12 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from core.agents.base import Judgement
+from core.agents.base import GraderResult
 from core.agents.mcq import STRICT_VERSION, judge_strict
 from core.case import Case
 from core.errors import AnamnesisError, UsageError
 from core.events import Graded
-from core.jobs.ask_job import Answer, AskJob, Outcome, Part, Plan, Size
+from core.jobs.ask_job import AskJob, AskOutcome, ItemResult, JobPlan, JobSize, JournalWork
 from core.jobs.regrade import check_journal
 from core.journal import GradesLine, RunHeader, journal_path, read_header
 from core.models.registry import Registry
@@ -60,12 +60,14 @@ class Rereading(AskJob[ToRead]):
     def label(self, item: ToRead) -> str:
         return item.header.run_id
 
-    def plan(self, store: Store, registry: Registry) -> Plan:
+    def plan(self, store: Store, registry: Registry) -> JobPlan:
         with store.read() as cursor:
             run_ids = self.run_ids or runs_read_before(cursor, STRICT_VERSION)
-        return Plan(f"version {STRICT_VERSION} of the strict rule", [self._part(store, run) for run in run_ids], 0, [])
+        return JobPlan(
+            f"version {STRICT_VERSION} of the strict rule", [self._part(store, run) for run in run_ids], 0, []
+        )
 
-    def _part(self, store: Store, run_id: str) -> Part:
+    def _part(self, store: Store, run_id: str) -> JournalWork:
         with store.read() as cursor:
             header = header_of(cursor, run_id)
             if header is None:
@@ -85,13 +87,13 @@ class Rereading(AskJob[ToRead]):
         trials = [ToRead(header, many, cases, list(of), problem) for _, of in groupby(answers, attrgetter("trial_id"))]
         return replace(self.part(run_id, trials), header=header)
 
-    def seats(self, registry: Registry, plan: Plan, store: Store) -> dict[Any, Judgement]:
+    def seats(self, registry: Registry, plan: JobPlan, store: Store) -> dict[Any, GraderResult]:
         """Return a cache of judgements: equal responses to one case are read once."""
         return {}
 
-    async def ask(self, item: ToRead, seats: dict[Any, Judgement]) -> Answer:
+    async def ask(self, item: ToRead, seats: dict[Any, GraderResult]) -> ItemResult:
         if item.problem:
-            return Answer(failure=item.problem)
+            return ItemResult(failure=item.problem)
         grades, changed = [], 0
         for answer in item.answers:
             key = (item.header.run_id, answer.case, answer.question_type, answer.response)
@@ -115,13 +117,13 @@ class Rereading(AskJob[ToRead]):
                 )
             )
         line = GradesLine(run_id=item.header.run_id, trial_id=self.key(item), grades=grades)
-        return Answer([line], counts={"answers": len(grades), "changed": changed})
+        return ItemResult([line], counts={"answers": len(grades), "changed": changed})
 
-    def size(self, plan: Plan, store: Store) -> Size:
-        return Size({})
+    def size(self, plan: JobPlan, store: Store) -> JobSize:
+        return JobSize({})
 
     @classmethod
-    def summary(cls, outcome: Outcome) -> Iterable[str]:
+    def summary(cls, outcome: AskOutcome) -> Iterable[str]:
         answers, changed = outcome.counts.get("answers", 0), outcome.counts.get("changed", 0)
         yield f"Read {answers:,} answers with choices by {outcome.by}: {changed:,} verdicts changed."
 

@@ -61,7 +61,7 @@ _keys: dict[tuple[str, str], dict[str, SecretStr]] = {}
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RunOutcome:
     """How a run ended; ``stopped`` is the reason if the run is not complete."""
 
     header: RunHeader
@@ -176,7 +176,9 @@ async def in_this_process(header: RunHeader, registry: Registry) -> AsyncIterato
     yield player_of(campaign_of(header), registry, branch=branch_of(header))
 
 
-def carry_out(header: RunHeader, registry: Registry, options: Options, players: Players = in_this_process) -> Outcome:
+def carry_out(
+    header: RunHeader, registry: Registry, options: Options, players: Players = in_this_process
+) -> RunOutcome:
     """Run the missing trials of a run until it is complete or stopped by Ctrl-C, stop file or budget.
 
     ``players`` decides where the trials are played.
@@ -185,7 +187,7 @@ def carry_out(header: RunHeader, registry: Registry, options: Options, players: 
     return asyncio.run(_carry_out(header, registry, options, players))
 
 
-async def _carry_out(header: RunHeader, registry: Registry, options: Options, players: Players) -> Outcome:
+async def _carry_out(header: RunHeader, registry: Registry, options: Options, players: Players) -> RunOutcome:
     campaign = campaign_of(header)
     if human_seats(campaign.names):
         raise UsageError("A campaign cannot wait for a human: seat humans on the Live page.")
@@ -213,7 +215,7 @@ async def _carry_out(header: RunHeader, registry: Registry, options: Options, pl
             async with (players if missing else in_this_process)(header, registry) as play, following(store) as follow:
                 await run_trials(header, play, missing, progress, stop, stop_file, options, fold=follow)
     await asyncio.to_thread(fold, store)
-    return Outcome(header, progress, stop.reason if progress.done < progress.planned else None)
+    return RunOutcome(header, progress, stop.reason if progress.done < progress.planned else None)
 
 
 def _stored_without_journal(store: Store, run_id: str, missing: Sequence[Trial]) -> int:

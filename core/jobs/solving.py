@@ -23,9 +23,9 @@ from core.frameworks.answering import GRADING_TOKENS, answered, shown
 from core.frameworks.base import Framework, Trial, default_pack, frameworks, full_names, pack_of, seat_of
 from core.frameworks.casting import GRADER, Casting, CastNames, full_name, is_model
 from core.frameworks.consultation.measures.prefixes import ASKED_AT, beginnings
-from core.frameworks.consultation.queries import PrefixAnswer, Solver, TalkToSolve, answers_by, talks_to_solve
-from core.frameworks.conversation import Talk, scene_of
-from core.jobs.ask_job import Answer, AskJob, Outcome, Plan, Size, journal_of, tokens_of
+from core.frameworks.consultation.queries import PrefixAnswer, SolverAndGrader, TalkToSolve, answers_by, talks_to_solve
+from core.frameworks.conversation import TrialDialogue, scene_of
+from core.jobs.ask_job import AskJob, AskOutcome, ItemResult, JobPlan, JobSize, journal_of, tokens_of
 from core.journal import RowLine
 from core.models.registry import Registry
 from core.prompts import grader_hash
@@ -42,14 +42,14 @@ _ANSWER_TOKENS, _VERDICT_TOKENS = 10, 4
 _GRADER_CALLS = 2
 
 
-class Piece(NamedTuple):
+class SolvingItem(NamedTuple):
     """A conversation and a question type; ``stored`` maps a number of messages to this solver's stored answer.
 
     ``done``: all prefixes have a final answer.
     """
 
     talk: TalkToSolve
-    by: Solver
+    by: SolverAndGrader
     stored: dict[int, PrefixAnswer]
     done: bool
     case: Case | None = None
@@ -68,7 +68,7 @@ def solving_framework() -> Framework:
 
 
 @dataclass(frozen=True)
-class Solving(AskJob[Piece]):
+class Solving(AskJob[SolvingItem]):
     """Ask a solver for the answer after 0, 20, 40, 60, 80 and 100 % of each stored dialogue; it sees no more of it.
 
     What it has answered under the same prompt is skipped; stopped by Ctrl-C or its budget, the same command goes on.
@@ -90,14 +90,14 @@ class Solving(AskJob[Piece]):
     prompts: Annotated[str, "A prompt pack with a solver's prompt."] = ""
     limit: Annotated[int | None, "Only N conversations: a random sample, always the same."] = None
 
-    def key(self, item: Piece) -> str:
+    def key(self, item: SolvingItem) -> str:
         return f"{item.talk.trial_id} {item.by.question_type}"
 
     def names(self, registry: Registry) -> CastNames:
         """Return the full names of the solver and the others of its framework."""
         return full_names(solving_framework(), CastNames("reference", solver=self.solver, grader=self.grader), registry)
 
-    def plan(self, store: Store, registry: Registry) -> Plan:
+    def plan(self, store: Store, registry: Registry) -> JobPlan:
         solver = self.names(registry)["solver"]
         prompts = pack_of(solving_framework(), self.prompts).hash_of("solver") if is_model(solver) else ""
         pieces = self._pieces(store, registry, solver, prompts)
@@ -109,16 +109,16 @@ class Solving(AskJob[Piece]):
         graders = {piece.by.grader for piece in pieces if piece.by.grader}
         before = [piece for piece in pieces if piece.done]
         part = self.part(journal_of("solving", solver, prompts), [p for p in pieces if not p.done], before)
-        return Plan(solver, [part], len(before), [solver, *sorted(graders)])
+        return JobPlan(solver, [part], len(before), [solver, *sorted(graders)])
 
-    def _pieces(self, store: Store, registry: Registry, solver: str, prompts: str) -> list[Piece]:
+    def _pieces(self, store: Store, registry: Registry, solver: str, prompts: str) -> list[SolvingItem]:
         grading = grader_hash(default_pack())
         with store.read() as cursor:
             talks = talks_to_solve(cursor, self.talks.counted, self.limit)
             stored: dict[tuple[str, str, str], list[PrefixAnswer]] = {}
             for answer in answers_by(cursor, solver, prompts, [talk.trial_id for talk in talks]):
                 stored.setdefault((answer.trial_id, answer.content_hash, answer.question_type), []).append(answer)
-        pieces, graders = list[Piece](), dict[str, str]()
+        pieces, graders = list[SolvingItem](), dict[str, str]()
         for talk in talks:
             for question_type in (self.question,) if self.question else SOLVED:
                 selected = self.question or f"multi_turn:{question_type}" in talk.arms
@@ -130,15 +130,17 @@ class Solving(AskJob[Piece]):
                     if alias not in graders:
                         graders[alias] = full_name("grader", alias, registry, GRADER.rules)
                     grader = graders[alias]
-                by = Solver(question_type, solver, prompts, grader, grading if grader and is_model(grader) else "")
+                by = SolverAndGrader(
+                    question_type, solver, prompts, grader, grading if grader and is_model(grader) else ""
+                )
                 before = stored.get((talk.trial_id, talk.content_hash, question_type), [])
                 final = [answer for answer in before if _is_final(answer, by)]
                 responses = {answer.messages: answer for answer in before if answer.response is not None}
                 responses |= {answer.messages: answer for answer in final}
-                pieces.append(Piece(talk, by, responses, {answer.share for answer in final} >= set(ASKED_AT)))
+                pieces.append(SolvingItem(talk, by, responses, {answer.share for answer in final} >= set(ASKED_AT)))
         return pieces
 
-    def load(self, store: Store, todo: Sequence[Piece]) -> Iterator[Piece]:
+    def load(self, store: Store, todo: Sequence[SolvingItem]) -> Iterator[SolvingItem]:
         with store.read() as cursor:
             cases = cases_of(cursor, [(piece.talk.case_key, piece.talk.content_hash) for piece in todo])
             by_trial = dialogues(cursor, [piece.talk.trial_id for piece in todo])
@@ -146,13 +148,13 @@ class Solving(AskJob[Piece]):
             case = cases[piece.talk.case_key, piece.talk.content_hash]
             yield piece._replace(case=case, dialogue=by_trial[piece.talk.trial_id])
 
-    def seats(self, registry: Registry, plan: Plan, store: Store) -> Seats:
+    def seats(self, registry: Registry, plan: JobPlan, store: Store) -> Seats:
         framework, graders = solving_framework(), plan.models[1:]
         casting = Casting(registry, pack_of(framework, self.prompts), base_url=self.base_url, grading=default_pack())
         seated = framework.open(casting, self.names(registry), framework.settings()).solver
         return Seats(seated, {name: casting.grader(name or GRADER.rules[0]) for name in {*graders, ""}})
 
-    async def ask(self, item: Piece, seats: Seats) -> Answer:
+    async def ask(self, item: SolvingItem, seats: Seats) -> ItemResult:
         assert item.case is not None
         parts = beginnings(item.dialogue)
         answers: dict[int, dict[str, Any]] = {}
@@ -171,7 +173,7 @@ class Solving(AskJob[Piece]):
             key = {"trial_id": item.talk.trial_id, "content_hash": item.talk.content_hash, **item.by._asdict()}
             rows.append({**answers[messages], **key, "share": share, "messages": messages})
         broken = next((row["detail"] for row in answers.values() if row["verdict"] == "provider_error"), None)
-        return Answer(
+        return ItemResult(
             [RowLine(table="prefix_answers", row=row) for row in rows],
             "" if broken is None else broken or "The provider failed.",
             final=broken is None,  # if one prefix failed, the replies to the others stay reusable
@@ -179,7 +181,7 @@ class Solving(AskJob[Piece]):
             events=events,
         )
 
-    def size(self, plan: Plan, store: Store) -> Size:
+    def size(self, plan: JobPlan, store: Store) -> JobSize:
         """Return calls and tokens; each prefix that may differ from another counts as a call."""
         solver, graded = plan.models[0], Counter[str]()
         template = (
@@ -200,10 +202,10 @@ class Solving(AskJob[Piece]):
             n = _GRADER_CALLS * answers
             role = f"grader {name}" if len(graded) > 1 else "grader"
             sizes[role] = (name, (n, float(n * GRADING_TOKENS), float(n * _VERDICT_TOKENS)))
-        return Size(sizes)
+        return JobSize(sizes)
 
     @classmethod
-    def summary(cls, outcome: Outcome) -> Iterable[str]:
+    def summary(cls, outcome: AskOutcome) -> Iterable[str]:
         shares = ", ".join(map(str, ASKED_AT[:-1]))
         yield f"{outcome.by} answered after {shares} and {ASKED_AT[-1]} % of {outcome.done:,} conversations."
         if outcome.counts:
@@ -211,12 +213,14 @@ class Solving(AskJob[Piece]):
             yield f"Excluded, and never counted as wrong: {excluded}."
 
 
-def _is_final(answer: PrefixAnswer, by: Solver) -> bool:
+def _is_final(answer: PrefixAnswer, by: SolverAndGrader) -> bool:
     """Return whether an answer is complete: this grader has graded it, or there is no response to grade."""
     return answer.verdict != "provider_error" and (answer.by == by or answer.response is None)
 
 
-async def _solve(piece: Piece, case: Case, part: Dialogue, stored: PrefixAnswer | None, seats: Seats) -> list[Event]:
+async def _solve(
+    piece: SolvingItem, case: Case, part: Dialogue, stored: PrefixAnswer | None, seats: Seats
+) -> list[Event]:
     """Return the events of the answer after a prefix of the conversation, and of its verdict.
 
     A ``stored`` response is graded and not asked for again.
@@ -234,7 +238,7 @@ async def _solve(piece: Piece, case: Case, part: Dialogue, stored: PrefixAnswer 
 
     arms = (("multi_turn", piece.by.question_type),)
     trial = Trial(piece.talk.trial_id, case, piece.talk.number, piece.talk.seed, arms)  # type: ignore[arg-type]
-    return [event async for event in answered(trial, Talk(part, len), ask, seats.graders[piece.by.grader])]
+    return [event async for event in answered(trial, TrialDialogue(part, len), ask, seats.graders[piece.by.grader])]
 
 
 def _answer_of(events: Sequence[Event]) -> dict[str, Any]:

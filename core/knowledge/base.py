@@ -18,7 +18,7 @@ from core import paths
 from core.errors import AnamnesisError
 from core.words import fault_of
 
-Kind = Literal["symptom", "history", "family", "sign", "lab", "imaging"]
+FindingKind = Literal["symptom", "history", "family", "sign", "lab", "imaging"]
 T = TypeVar("T", bound=BaseModel)
 
 
@@ -32,7 +32,7 @@ class Finding(BaseModel):
 
     id: str
     name: str
-    kind: Kind
+    kind: FindingKind
     base: float = Field(gt=0, lt=1)
     phrases: tuple[str, ...] = Field(min_length=1)
     unless: tuple[str, ...] = ()

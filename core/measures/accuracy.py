@@ -22,7 +22,7 @@ from core.datasets.published import (
     RELEASE_DATASETS,
     AccuracyFigure,
     LeaderboardRow,
-    Printed,
+    PrintedFigures,
     accuracy_figures,
     figures_by_cell,
     inferred_single_diagnosis,
@@ -51,7 +51,7 @@ from core.store.queries.grades import count_read_before
 from core.store.selection import McqRule, Selection
 from core.words import arm as arm_in_words
 
-Split = Literal["specialty", "dataset", "served", "dermatology", "single"]
+AccuracySplit = Literal["specialty", "dataset", "served", "dermatology", "single"]
 """A group, or dermatology cases by data set: all of them, or those with one single diagnosis."""
 IntervalKind = Literal["smoothed", "bootstrap", "exact", "resampled", "normal"]
 
@@ -143,7 +143,7 @@ def _row(scores: list[CaseScore], by: Group | None, kind: IntervalKind) -> Row:
     )
 
 
-_SCOPES: Mapping[Split | None, tuple[str, ...]] = {
+_SCOPES: Mapping[AccuracySplit | None, tuple[str, ...]] = {
     None: ("overall", "monitoring", "multimodal"),
     "specialty": ("specialty",),
     "dermatology": ("dataset",),
@@ -154,12 +154,12 @@ _FEWER_CASES = ("gpt_4v", "gpt_4v_without_image")
 """Models whose published figures are on 74 cases with images, not on the 2,004: shown only if selected by name."""
 
 
-def group_of(split: Split | None) -> Group | None:
+def group_of(split: AccuracySplit | None) -> Group | None:
     return "dataset" if split in ("dermatology", "single") else split  # type: ignore[return-value]
 
 
 def scores_of(
-    scores: Iterable[CaseScore], split: Split | None, single_diagnosis: Set[str] = frozenset()
+    scores: Iterable[CaseScore], split: AccuracySplit | None, single_diagnosis: Set[str] = frozenset()
 ) -> list[CaseScore]:
     """Return the scores of a split.
 
@@ -171,7 +171,7 @@ def scores_of(
     return [s for s in of_skin if s.case_key in single_diagnosis] if split == "single" else of_skin
 
 
-def published_rows(case_set: str, split: Split | None = None) -> list[Row]:
+def published_rows(case_set: str, split: AccuracySplit | None = None) -> list[Row]:
     """Return the published figures of a case set and a split, each once even if several tables print it."""
     rows = []
     for printed in figures_by_cell(case_set, _SCOPES.get(split, ())):
@@ -195,7 +195,7 @@ def published_rows(case_set: str, split: Split | None = None) -> list[Row]:
     return rows
 
 
-def printed_twice(rows: Iterable[Row], case_set: str, split: Split | None = None, name: NameOf = str) -> str:
+def printed_twice(rows: Iterable[Row], case_set: str, split: AccuracySplit | None = None, name: NameOf = str) -> str:
     """Return a sentence on published rows for which two tables print different numbers; empty if there are none."""
     places = {_place(row) for row in rows if row.source}
     words = []
@@ -207,7 +207,7 @@ def printed_twice(rows: Iterable[Row], case_set: str, split: Split | None = None
     return f"Printed with two numbers, the first of which is shown: {'; '.join(words)}." if words else ""
 
 
-def _differing(printed: Printed) -> Printed:
+def _differing(printed: PrintedFigures) -> PrintedFigures:
     """Return the figures of other tables that differ from the first."""
     return tuple(figure for figure in printed[1:] if figure.mean != printed[0].mean)
 
@@ -260,7 +260,7 @@ _COLUMNS = Columns(excluded="excluded_by_reason")
 def report(
     request: MetricRequest,
     by: Annotated[
-        Split | None,
+        AccuracySplit | None,
         "Split by specialty, dataset, or served: the model name that the provider reported. dermatology and single: "
         "dermatology cases by data set, all or those with one single diagnosis.",
     ] = None,
@@ -304,7 +304,9 @@ def report(
     request.notes += _notes_on_counts(computed, request.name)
 
 
-def scores_behind(request: MetricRequest, split: Split | None = None, *, shared_cases: bool = False) -> list[CaseScore]:
+def scores_behind(
+    request: MetricRequest, split: AccuracySplit | None = None, *, shared_cases: bool = False
+) -> list[CaseScore]:
     selection = request.selection
     scores = request.read(read_scores, selection, selection.mcq_rule, by_served=split == "served")
     scores = scores_of(scores, split, _single_diagnosis(request) if split == "single" else frozenset())
@@ -327,7 +329,7 @@ def _count_outdated(store: Store, selection: Selection) -> int:
         return count_read_before(cursor, STRICT_VERSION, selection)
 
 
-def _published(selection: Selection, formats: Collection[str] | None, split: Split | None) -> list[Row]:
+def _published(selection: Selection, formats: Collection[str] | None, split: AccuracySplit | None) -> list[Row]:
     """Return the published rows of a selection; none if the selection excludes some of their cases."""
     if selection.asks_for or selection.datasets or (selection.specialties and split != "specialty"):
         return []
@@ -348,7 +350,7 @@ def _published(selection: Selection, formats: Collection[str] | None, split: Spl
     ]
 
 
-def _note_published(request: MetricRequest, rows: Sequence[Row], split: Split | None) -> None:
+def _note_published(request: MetricRequest, rows: Sequence[Row], split: AccuracySplit | None) -> None:
     """Note the source of published rows, and known errors and differences of the tables."""
     tables = {int(match[1]) for row in rows if (match := re.search(r"table (\d+)", row.source))}
     if not tables:

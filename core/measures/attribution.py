@@ -73,7 +73,7 @@ class OnVignette:
 
 
 @dataclass(frozen=True)
-class Evidence:
+class AnswerEvidence:
     """All evidence on one wrong answer.
 
     ``patient`` is a model's judgement of the conversation, ``None`` without one; ``beliefs`` is ``None`` without a
@@ -127,7 +127,7 @@ class Attribution:
 _Verdict = tuple[Cause, str, int | None]
 
 
-def attribute(evidence: Evidence) -> Attribution:
+def attribute(evidence: AnswerEvidence) -> Attribution:
     """Return the cause of one wrong answer; raises ``ValueError`` for a format that is not attributed."""
     if evidence.answer.format not in APPLIES:
         raise ValueError(f"answers of the format {evidence.answer.format} are not attributed")
@@ -135,12 +135,12 @@ def attribute(evidence: Evidence) -> Attribution:
     return Attribution(evidence.answer, cause, rule, turn, evidence.after_talk and evidence.patient is not None)
 
 
-def _provider(evidence: Evidence) -> _Verdict | None:
+def _provider(evidence: AnswerEvidence) -> _Verdict | None:
     did = {"refused": "refused", "provider_error": "failed"}.get(evidence.answer.verdict)
     return ("provider", f"The provider {did}, so there is no answer and nothing counts.", None) if did else None
 
 
-def _case(evidence: Evidence) -> _Verdict | None:
+def _case(evidence: AnswerEvidence) -> _Verdict | None:
     answer, all_doctors = evidence.answer, evidence.all_doctors
     if evidence.case is not None:
         faults = _FAULTS if answer.question_type == "mcq" else _FAULTS[:1]
@@ -162,7 +162,7 @@ def _faults_of(case: Case) -> tuple[tuple[Fault, str], ...]:
     return tuple((finding.fault, finding.message) for finding in lint([case]))
 
 
-def _grader(evidence: Evidence) -> _Verdict | None:
+def _grader(evidence: AnswerEvidence) -> _Verdict | None:
     answer = evidence.answer
     if answer.verdict == "ungradable":
         return "grader", "The grader's verdict could not be read, so the answer does not count.", None
@@ -187,7 +187,7 @@ def _right_name(case: Case, answer: WrongAnswer) -> str | None:
     return next((name for name in names if name and is_right(case, name)), None)
 
 
-def _refused(evidence: Evidence) -> _Verdict | None:
+def _refused(evidence: AnswerEvidence) -> _Verdict | None:
     answer = evidence.answer
     if answer.verdict == "empty":
         return "doctor_refused", "The doctor's answer was blank.", None
@@ -197,7 +197,7 @@ def _refused(evidence: Evidence) -> _Verdict | None:
     return "doctor_refused", f"The doctor declined to answer{f': {words}' if words else ''}.", None
 
 
-def _patient(evidence: Evidence) -> _Verdict | None:
+def _patient(evidence: AnswerEvidence) -> _Verdict | None:
     if evidence.patient is None or evidence.had_it or not evidence.after_talk:
         return None
     judge = evidence.patient.judge
@@ -209,7 +209,7 @@ def _patient(evidence: Evidence) -> _Verdict | None:
     return None
 
 
-def _not_judged(evidence: Evidence) -> _Verdict | None:
+def _not_judged(evidence: AnswerEvidence) -> _Verdict | None:
     unknown = evidence.patient is None or evidence.patient.never_told is None
     if not evidence.after_talk or evidence.had_it or not unknown:
         return None
@@ -217,7 +217,7 @@ def _not_judged(evidence: Evidence) -> _Verdict | None:
     return "not_judged", why, evidence.last_turn
 
 
-def _never_asked(evidence: Evidence) -> _Verdict | None:
+def _never_asked(evidence: AnswerEvidence) -> _Verdict | None:
     patient = evidence.patient
     if not evidence.after_talk or evidence.had_it or patient is None or not patient.never_told:
         return None
@@ -238,7 +238,7 @@ def _facts(number: int) -> str:
     return f"{number} fact{'' if number == 1 else 's'} that the patient could tell never"
 
 
-def _concluded_wrongly(evidence: Evidence) -> _Verdict:
+def _concluded_wrongly(evidence: AnswerEvidence) -> _Verdict:
     beliefs, last = evidence.beliefs, evidence.last_turn
     cause: Cause = "doctor_concluded_wrongly"
     if not evidence.after_talk:
@@ -253,6 +253,6 @@ def _concluded_wrongly(evidence: Evidence) -> _Verdict:
     return cause, "Neither the case, the grader, the patient nor missing facts explain it.", last
 
 
-_RULES: Sequence[Callable[[Evidence], _Verdict | None]] = (
+_RULES: Sequence[Callable[[AnswerEvidence], _Verdict | None]] = (
     _provider, _case, _grader, _refused, _patient, _not_judged, _never_asked, _concluded_wrongly,
 )  # fmt: skip

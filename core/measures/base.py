@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Concatenate, Literal, NamedTuple, ParamSpec, T
 
 import core.measures
 from core.asking.scene import Dialogue
-from core.callbacks import Progress, Stop
+from core.callbacks import ProgressCallback, StopCallback
 from core.case import Case
 from core.paths import extensions
 from core.stats.differences import PairedCounts
@@ -25,7 +25,7 @@ from core.stats.intervals import Interval
 from core.stats.power import detectable_effect
 from core.store.database import Store
 from core.store.queries.scores import Evidence as Evidence
-from core.store.queries.scores import Lists, Part, Trials
+from core.store.queries.scores import Lists, TrialPart, Trials
 from core.store.queries.scores import Score as Score
 from core.store.selection import Selection
 
@@ -69,7 +69,7 @@ class Measure(ABC):
     version: ClassVar[str] = "1"
     reads: ClassVar[Trials] = "all"
     against: ClassVar[Lists | None] = None
-    needs: ClassVar[tuple[Part, ...]] = ()
+    needs: ClassVar[tuple[TrialPart, ...]] = ()
     parcel: ClassVar[int] = 200
     """Trials that are read between two checks for a stop."""
     title: ClassVar[str] = ""
@@ -81,7 +81,7 @@ class Measure(ABC):
     def scores(self, record: Record) -> Iterable[Score]:
         """Yield the scores of a trial; none if the measure does not apply to it."""
 
-    def prepare(self, store: Store, selection: Selection | None, stop: Stop) -> bool:
+    def prepare(self, store: Store, selection: Selection | None, stop: StopCallback) -> bool:
         """Prepare what all trials need; return whether it is available."""
         return True
 
@@ -266,7 +266,7 @@ class Result:
         return [note.text for note in self.warnings if not note.models or texts.intersection(note.models)]
 
 
-def _no_progress(what: str) -> AbstractContextManager[Progress]:
+def _no_progress(what: str) -> AbstractContextManager[ProgressCallback]:
     return nullcontext(lambda done, planned: None)
 
 
@@ -281,7 +281,7 @@ class MetricRequest:
 
     store: Store
     selection: Selection = field(default_factory=Selection)
-    progress: Callable[[str], AbstractContextManager[Progress]] = _no_progress
+    progress: Callable[[str], AbstractContextManager[ProgressCallback]] = _no_progress
     notes: list[Note] = field(default_factory=list)
     short: bool = False
     """Whether long texts may be cut to fit a table."""

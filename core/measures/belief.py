@@ -39,7 +39,7 @@ from core.case import Case
 from core.events import EndReason, Probed
 from core.knowledge.base import knowledge, normalise_name
 from core.measures.base import Columns, MetricRequest, Note, Row, Section, bounded, metric
-from core.measures.extracts import Extract, Rows
+from core.measures.extracts import Extract, ExtractRows
 from core.measures.ledger import JUDGE_ALL, read_judge
 from core.stats.bootstrap import column_intervals
 from core.stats.intervals import unless_alike
@@ -151,14 +151,14 @@ def _from_which(beliefs: Sequence[Belief], conditions: Sequence[bool]) -> int | 
     return turn
 
 
-Quantity = Literal["right", "leading", "leads"]
-QUANTITIES: tuple[Quantity, ...] = ("right", "leading", "leads")
+BeliefQuantity = Literal["right", "leading", "leads"]
+QUANTITIES: tuple[BeliefQuantity, ...] = ("right", "leading", "leads")
 """Probability of the right diagnosis, probability of the leader, and whether the leader is right (1 or 0)."""
 SHARES: tuple[int, ...] = tuple(range(10, 101, 10))
 """Per cent of a conversation's replies at which curves are read."""
 
 
-Course = tuple[str, str, Trajectory]
+CaseTrajectory = tuple[str, str, Trajectory]
 """A model, the key of a case, and the trajectory of one conversation about this case."""
 FIGURES = ("ever_led", "leads_at_end", "lost", "premature", "over_asked", "first_led")
 """Shares (0 to 1) of conversations: the right diagnosis led at some probe, at the end, at some probe but not at the
@@ -167,7 +167,7 @@ right diagnosis led, of conversations in which it did."""
 _COUNTS = ("over_asked", "first_led")
 
 
-def belief_table(courses: Iterable[Course]) -> pd.DataFrame:
+def belief_table(courses: Iterable[CaseTrajectory]) -> pd.DataFrame:
     """Return a row for each belief, in the order of turns; conversations are numbered.
 
     Columns: model, case_key, ``talk`` (the number), the ``QUANTITIES``, and premature, over_asked and first_led of the
@@ -306,7 +306,7 @@ def _ece(sums: Floats) -> Floats:
     return np.asarray(np.abs(probability - right).sum(axis=1) / weight.sum(axis=1))
 
 
-class ProbedTalks(Rows):
+class ProbedTalks(ExtractRows):
     """The probed conversations of a selection whose case is stored."""
 
     def __init__(self, store: Store, selection: Selection | None = None) -> None:
@@ -327,7 +327,7 @@ class ProbedTalks(Rows):
         talks = self._talks[chosen]
         with self._store.read() as cursor:
             probes = probes_of_trials(cursor, [talk.trial_id for talk in talks])
-        courses: list[Course] = []
+        courses: list[CaseTrajectory] = []
         for talk in talks:
             patient = self._patients.get(talk.trial_id)
             never_told = patient.never_told if patient else None

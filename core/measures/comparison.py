@@ -14,7 +14,7 @@ from core.stats.differences import bootstrap_difference, paired_difference
 from core.stats.intervals import t_interval
 
 DifferenceInterval = Literal["smoothed", "bootstrap", "normal"]
-Verdict = Literal["rose", "fell", "unclear"]
+ComparisonVerdict = Literal["rose", "fell", "unclear"]
 LEVEL = 0.05
 """A difference counts as a rise or a fall if its adjusted p-value is at most this."""
 
@@ -68,7 +68,7 @@ def corrected(rows: Sequence[Row], correction: Correction) -> list[Row]:
     ]
 
 
-def verdict(comparison: Comparison) -> Verdict:
+def verdict(comparison: Comparison) -> ComparisonVerdict:
     if comparison.adjusted_p is None or not comparison.adjusted_p <= LEVEL:
         return "unclear"
     return "rose" if comparison.difference > 0 else "fell"

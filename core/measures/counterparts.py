@@ -18,8 +18,8 @@ from core.measures.accuracy import accuracy_of, published_label
 from core.measures.base import MetricRequest, Row, Section, metric
 from core.measures.paired import read_scores
 
-Publication = Literal["paper", "preprint"]
-PUBLICATIONS: Final[dict[Publication, str]] = {
+PublicationKind = Literal["paper", "preprint"]
+PUBLICATIONS: Final[dict[PublicationKind, str]] = {
     "paper": "Johri et al. 2025: accuracy on all cases (tables 1, 4, 19, 22)",
     "preprint": "Johri et al. 2023, preprint: accuracy on dermatology cases",
 }
@@ -62,7 +62,7 @@ def printed_row(
     return Row(label, value, low, high, more=more, source=source)
 
 
-def printed_figures(publication: Publication) -> list[Row]:
+def printed_figures(publication: PublicationKind) -> list[Row]:
     """Return the accuracies that a publication prints, in its order."""
     if publication == "paper":
         rows = []
@@ -150,7 +150,8 @@ def _distance(printed: Row, computed: Row) -> float:
     page="reproduce",
 )
 def report(
-    request: MetricRequest, publication: Annotated[Publication, "The publication whose figures are printed."] = "paper"
+    request: MetricRequest,
+    publication: Annotated[PublicationKind, "The publication whose figures are printed."] = "paper",
 ) -> Iterator[Row]:
     """Report published accuracies next to the stored ones; a difference is not a test."""
     scores = request.read(read_scores, request.selection, request.selection.mcq_rule)

@@ -110,7 +110,7 @@ AFTER_CONVERSATION: tuple[Format, ...] = ("multi_turn", "multi_turn_exam", "summ
 
 
 @dataclass(frozen=True)
-class Rule:
+class ScoringRule:
     """A rule of scoring.
 
     ``unconcluded`` applies to conversations whose last message has no final diagnosis, ``ended_by`` to those that ended
@@ -143,21 +143,21 @@ class Rule:
         return self.mcq_rule == "usual" or arm[1] == "mcq_many"
 
 
-STANDARD = Rule(
+STANDARD = ScoringRule(
     "standard",
     "Standard rule",
     "Every conversation counts, however it ended. Multiple choice by the paper’s substring rule, many choices by the "
     "grader. Answers that a filter refused, that failed at the provider or that are not graded are excluded, and so is "
     "a case without any answer that counts.",
 )
-RULES: tuple[Rule, ...] = (
-    Rule(
+RULES: tuple[ScoringRule, ...] = (
+    ScoringRule(
         "no_diagnosis_excluded",
         "Without diagnosis: excluded",
         "Conversations whose last message has no final diagnosis are excluded.",
         unconcluded=True,
     ),
-    Rule(
+    ScoringRule(
         "no_diagnosis_wrong",
         "Without diagnosis: not correct",
         "Conversations whose last message has no final diagnosis count as no diagnosis, whatever the doctor answers to "
@@ -165,69 +165,69 @@ RULES: tuple[Rule, ...] = (
         unconcluded=True,
         becomes="no_diagnosis",
     ),
-    Rule(
+    ScoringRule(
         "cap_excluded",
         "At the cap: excluded",
         "Conversations that reached the cap of messages are excluded.",
         ended_by=("turn_cap",),
     ),
-    Rule(
+    ScoringRule(
         "cap_wrong",
         "At the cap: not correct",
         "Conversations that reached the cap of messages count as no diagnosis.",
         ended_by=("turn_cap",),
         becomes="no_diagnosis",
     ),
-    Rule(
+    ScoringRule(
         "no_question_excluded",
         "No question: excluded",
         "Conversations that ended because the doctor’s message had neither a question nor a final diagnosis are "
         "excluded.",
         ended_by=("no_question",),
     ),
-    Rule(
+    ScoringRule(
         "strict",
         "Strict multiple choice",
         "A choice counts only if the answer names exactly one; listing several is not correct.",
         mcq_rule="mcq_strict",
     ),
-    Rule(
+    ScoringRule(
         "strict_refused_wrong",
         "Strict, refused: not correct",
         "The strict rule, with a refusal to choose among the options counted as not correct, as the paper has it.",
         mcq_rule="mcq_strict",
         wrong="refused",
     ),
-    Rule(
+    ScoringRule(
         "substring",
         "Many choices: substring",
         "The standard rule lets the grader judge many choices, so that other names of the disease count. Here the "
         "answer must contain the right choice as the data set spells it.",
         mcq_rule="mcq_loose",
     ),
-    Rule("refused_wrong", "Refused: not correct", "A refusal to answer counts as not correct.", wrong="refused"),
-    Rule(
+    ScoringRule("refused_wrong", "Refused: not correct", "A refusal to answer counts as not correct.", wrong="refused"),
+    ScoringRule(
         "in_words_excluded",
         "Refused in words: excluded",
         "Answers in which the doctor declines to answer, as the grader quotes it, are excluded. By the standard rule, "
         "and in the papers, they count as not correct.",
         without="refused_in_words",
     ),
-    Rule(
+    ScoringRule(
         "blank_excluded",
         "Blank: excluded",
         "Blank answers that ended normally are excluded. By the standard rule they count as not correct: a model that "
         "says nothing has named nothing.",
         without="blank",
     ),
-    Rule(
+    ScoringRule(
         "excluded_wrong",
         "Excluded: not correct",
         "Every excluded answer counts as not correct: refused, failed at the provider, unreadable to the grader or not "
         "graded. This is the lowest accuracy that the excluded answers allow.",
         wrong="excluded",
     ),
-    Rule(
+    ScoringRule(
         "zero",
         "Invalid cases: zero",
         "A case without any answer that counts scores 0 and stays in, as in the published tables.",
@@ -237,7 +237,7 @@ RULES: tuple[Rule, ...] = (
 """The rules to compare with the standard one."""
 
 
-def rescore(outcomes: pd.DataFrame, rules: Sequence[Rule], arms: Collection[Arm] | None = None) -> list[Row]:
+def rescore(outcomes: pd.DataFrame, rules: Sequence[ScoringRule], arms: Collection[Arm] | None = None) -> list[Row]:
     """Return the accuracy of every model and arm under each rule that applies to it, the standard rule first.
 
     ``concerned`` answers fall under the rule; ``changed`` of them count differently than by the standard rule.
@@ -286,7 +286,7 @@ def rescore(outcomes: pd.DataFrame, rules: Sequence[Rule], arms: Collection[Arm]
     return result
 
 
-def _concerned(rows: pd.DataFrame, rule: Rule) -> NDArray[np.bool_]:
+def _concerned(rows: pd.DataFrame, rule: ScoringRule) -> NDArray[np.bool_]:
     if rule.invalid == "zero":
         counted = pd.Series(_by_rule(rows, rule, "counted")).groupby(rows["case_key"].to_numpy()).transform("sum")
         return np.asarray(counted == 0, dtype=bool)
@@ -298,7 +298,7 @@ def _concerned(rows: pd.DataFrame, rule: Rule) -> NDArray[np.bool_]:
     return np.asarray(ended, dtype=bool)
 
 
-def _cases(rows: pd.DataFrame, case: NDArray[np.intp], rule: Rule) -> tuple[Floats, Floats]:
+def _cases(rows: pd.DataFrame, case: NDArray[np.intp], rule: ScoringRule) -> tuple[Floats, Floats]:
     """Return the number of counted answers and the score of each case of an arm; the order is that of ``case``."""
     correct, counted = _by_rule(rows, rule, "correct"), _by_rule(rows, rule, "counted")
     if rule.on_endings:
@@ -314,13 +314,13 @@ def _cases(rows: pd.DataFrame, case: NDArray[np.intp], rule: Rule) -> tuple[Floa
     return answers, right / np.maximum(answers, 1)
 
 
-def _by_rule(rows: pd.DataFrame, rule: Rule, name: str) -> Floats:
+def _by_rule(rows: pd.DataFrame, rule: ScoringRule, name: str) -> Floats:
     """Return the count of answers named ``name`` by the multiple-choice rule that ``rule`` uses."""
     by_strict = rows["by_strict"] if rule.mcq_rule == "usual" else rule.mcq_rule == "mcq_strict"
     return np.where(by_strict, rows[f"strict_{name}"], rows[name]).astype(np.float64)
 
 
-def _changed(rows: pd.DataFrame, rule: Rule) -> int:
+def _changed(rows: pd.DataFrame, rule: ScoringRule) -> int:
     """Return how many answers count differently than by the standard rule."""
     if rule.key == STANDARD.key:
         return 0
@@ -387,7 +387,7 @@ def report(
     yield from rows_of(request.read(read_endings, selection))
 
 
-def _parse_rules(names: str | None) -> list[Rule]:
+def _parse_rules(names: str | None) -> list[ScoringRule]:
     if names is None:
         return list(RULES)
     rules = {rule.key: rule for rule in RULES}

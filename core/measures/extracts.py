@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 import pandas as pd
 
 from core import __version__, access
-from core.callbacks import Progress, Stop
+from core.callbacks import ProgressCallback, StopCallback
 from core.processes import read_by
 from core.store.database import Store
 from core.store.selection import Selection
@@ -40,7 +40,7 @@ _NARROWED = {
 """Field of a selection → the column of an extract that it filters."""
 
 
-class Rows(ABC):
+class ExtractRows(ABC):
     """The source of the parts, read once for all of them."""
 
     @abstractmethod
@@ -49,7 +49,7 @@ class Rows(ABC):
     @abstractmethod
     def table(self, chosen: slice) -> pd.DataFrame: ...
 
-    def in_parts(self, tell: Progress) -> pd.DataFrame:
+    def in_parts(self, tell: ProgressCallback) -> pd.DataFrame:
         parts = []
         for start in range(0, max(1, len(self)), PART):
             parts.append(self.table(slice(start, start + PART)))
@@ -78,15 +78,15 @@ class Extract(ABC):
         object.__setattr__(self, "whole", folder / f"{self.name}-{digest}.parquet")
 
     @abstractmethod
-    def rows(self, store: Store) -> Rows: ...
+    def rows(self, store: Store) -> ExtractRows: ...
 
-    def make(self, tell: Progress, stop: Stop, *, few: bool) -> bool:
+    def make(self, tell: ProgressCallback, stop: StopCallback, *, few: bool) -> bool:
         """Compute the missing parts, in this process if trials are ``few``; return whether the extract is complete.
 
         After a stop or a kill, the next call continues. Raises ``AnamnesisError`` if the process ends early.
         """
         done, planned = 0, 0 if self.whole.exists() else 1
-        with closing(read_by(0 if few else 1, (_Part(self, number) for number in count()))) as parts:
+        with closing(read_by(0 if few else 1, (_ExtractPart(self, number) for number in count()))) as parts:
             while done < planned and not stop():
                 done, planned = next(parts)
                 tell(done, planned)
@@ -107,7 +107,7 @@ class Extract(ABC):
 
 
 @dataclass(frozen=True)
-class _Part:
+class _ExtractPart:
     extract: Extract
     number: int
 
@@ -130,7 +130,7 @@ class _Part:
 
 
 @lru_cache(maxsize=1)
-def _rows(extract: Extract) -> Rows:
+def _rows(extract: Extract) -> ExtractRows:
     return extract.rows(Store(extract.path))
 
 

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 
 from core.errors import AnamnesisError
 from core.events import FORMATS, QUESTION_TYPES, Format, QuestionType
-from core.measures.attribution import AFTER_TALK, APPLIES, CAUSES, Attribution, Evidence, OnVignette, attribute
+from core.measures.attribution import AFTER_TALK, APPLIES, CAUSES, AnswerEvidence, Attribution, OnVignette, attribute
 from core.measures.base import Columns, Listed, MetricRequest, NameOf, Note, Row, Section, bounded, metric
 from core.measures.belief import trajectory
-from core.measures.extracts import Extract, Rows
+from core.measures.extracts import Extract, ExtractRows
 from core.measures.ledger import read_judge
 from core.measures.paired import ArmOf, by_arm
 from core.stats.differences import PairedCounts, paired_counts, paired_difference
@@ -36,7 +36,7 @@ from core.store.queries.utterances import last_turns
 from core.store.selection import McqRule, Selection
 
 
-class WrongAnswers(Rows):
+class WrongAnswers(ExtractRows):
     """The wrong or excluded answers of a selection with their evidence, in the order of model, case and trial.
 
     ``judge``: whose judgements of conversations count; by default the most recent judge, ``None`` without any.
@@ -76,7 +76,7 @@ class WrongAnswers(Rows):
             trial, case = answer.trial_id, self._cases.get(answer.case)
             trial_probes = probes.get(trial, ())
             vignette_scores = [s for s in self._scores.get((answer.case[0], answer.question_type), []) if s.counted]
-            evidence = Evidence(
+            evidence = AnswerEvidence(
                 answer,
                 case,
                 self._patients.get(trial),

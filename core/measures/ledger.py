@@ -21,8 +21,8 @@ from core.store.queries.fact_judgements import Judge, JudgeProgress, judged_sums
 from core.store.selection import Selection
 from core.text.topics import TOPICS
 
-Mark = Literal["asked", "volunteered", "never_elicited"]
-MARKS: tuple[Mark, ...] = get_args(Mark)
+ItemMark = Literal["asked", "volunteered", "never_elicited"]
+MARKS: tuple[ItemMark, ...] = get_args(ItemMark)
 """The mark of a fact that the patient could tell; withheld or never asked for is ``never_elicited``."""
 RESAMPLES = 2_000
 JUDGE_ALL = "`python -m core job facts --all --model MODEL`"
@@ -142,7 +142,7 @@ def report(
     part: Annotated[
         Literal["topics", "faults"], "What became of the facts of each topic, or what patients invented and withheld."
     ] = "topics",
-    mark: Annotated[Mark | None, "Only facts with this mark."] = None,
+    mark: Annotated[ItemMark | None, "Only facts with this mark."] = None,
     judge: Annotated[str | None, "The judging model; by default the most recent."] = None,
 ) -> Iterator[Row]:
     """Report which facts of the case doctors asked for, were told unasked, and never elicited, as a model judged."""

@@ -33,9 +33,9 @@ from core.store.queries.completions import StoredCompletion, completions
 FLAG = 0.95
 """Similarity from which a case is likely training data."""
 PACK = "memorisation"
-Variant = Literal["continue", "recall"]
-VARIANTS: tuple[Variant, ...] = get_args(Variant)
-PROMPTS: dict[Variant, str] = {"continue": "continue", "recall": "complete"}
+PromptVariant = Literal["continue", "recall"]
+VARIANTS: tuple[PromptVariant, ...] = get_args(PromptVariant)
+PROMPTS: dict[PromptVariant, str] = {"continue": "continue", "recall": "complete"}
 _GAP = re.compile(r"\s+")
 
 
@@ -73,7 +73,7 @@ def completing_pack() -> PromptPack:
     return load_pack(PACK, tuple(PROMPTS.values()))
 
 
-def prompt_hash(variant: Variant, pack: PromptPack | None = None) -> str:
+def prompt_hash(variant: PromptVariant, pack: PromptPack | None = None) -> str:
     """Return the hash under which completions of a variant are stored: that of a pack with only its prompt.
 
     Former versions, which had only ``recall``, stored completions under the same hash.

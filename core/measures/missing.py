@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
-from core.callbacks import Progress, Stop
+from core.callbacks import ProgressCallback, StopCallback
 from core.measures.base import Measure, Record, add_extensions
 from core.processes import read_by
 from core.store.database import Store
@@ -31,7 +31,7 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class Parcel:
+class TrialParcel:
     """Records for a measure to read."""
 
     measure: Measure
@@ -60,8 +60,8 @@ def measure_missing(
     measure: Measure,
     selection: Selection | None = None,
     *,
-    progress: Progress = lambda done, planned: None,
-    stop: Stop = lambda: False,
+    progress: ProgressCallback = lambda done, planned: None,
+    stop: StopCallback = lambda: False,
     processes: int | None = None,
 ) -> Measured:
     """Measure the selected trials without scores, and store the scores.
@@ -95,7 +95,7 @@ def measure_missing(
     return Measured(done, len(unmeasured_trials) - done)
 
 
-def _parcels(store: Store, measure: Measure, chunks: Iterable[Sequence[ToMeasure]]) -> Iterator[Parcel]:
+def _parcels(store: Store, measure: Measure, chunks: Iterable[Sequence[ToMeasure]]) -> Iterator[TrialParcel]:
     """Yield a parcel for each chunk; the database is read only when the next parcel is requested."""
     for chunk in chunks:
         trials = [item.trial_id for item in chunk]
@@ -104,7 +104,7 @@ def _parcels(store: Store, measure: Measure, chunks: Iterable[Sequence[ToMeasure
             dialogues_by_trial = dialogues(cursor, trials)
             parts = {part: parts_of(cursor, part, trials) for part in measure.needs}
             against = lists_of(cursor, measure.against, cases) if measure.against else {}
-        yield Parcel(
+        yield TrialParcel(
             measure,
             tuple(
                 Record(

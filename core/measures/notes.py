@@ -17,7 +17,7 @@ from core.frameworks.base import WITHOUT_CONVERSATION, title_of
 from core.frameworks.casting import is_model, is_rule
 from core.measures.base import Listed, Metric, MetricRequest, NameOf, Note, Result, Row, Severity
 from core.measures.extent import by_data_set, on_different_cases, shared_keys
-from core.store.conditions import DOCTOR, Condition, Part
+from core.store.conditions import DOCTOR, Condition, ConditionPart
 from core.store.database import Store
 from core.store.queries.cases import CaseTraits, case_traits
 from core.store.queries.run_cases import Extent, extents
@@ -40,7 +40,7 @@ _ROLES = {
     "grader": "graders",
 }
 """Role → plural."""
-_COMPARED: Mapping[Part, str] = {
+_COMPARED: Mapping[ConditionPart, str] = {
     "doctor_prompt": "the doctor's prompt",
     "prompts": "prompts",
     "sampling": "sampling settings",

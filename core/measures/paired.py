@@ -25,8 +25,8 @@ CaseBy = Annotated[CaseGroup | None, "Split by specialty or dataset."]
 Cases = Mapping[str, CaseScore]
 """The scores of one arm of one model, by the key of the case."""
 ArmOf = tuple[str, Format, QuestionType]
-Outcome = Literal["both", "first_only", "second_only", "neither"]
-OUTCOMES: tuple[Outcome, ...] = ("both", "first_only", "second_only", "neither")
+PairOutcome = Literal["both", "first_only", "second_only", "neither"]
+OUTCOMES: tuple[PairOutcome, ...] = ("both", "first_only", "second_only", "neither")
 BASELINE: Format = "vignette"
 """The format that all others are compared with; chosen before any result was known."""
 Place = tuple[str, str, str, str | None]
@@ -42,7 +42,7 @@ class PairedCase(NamedTuple):
     first: float
     second: float
     change: int
-    outcome: Outcome
+    outcome: PairOutcome
 
 
 def group_of_score(score: CaseScore, by: Group | None) -> str | None:

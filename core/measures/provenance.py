@@ -19,7 +19,7 @@ NO_PLAYER = "nobody"
 
 
 @dataclass(frozen=True)
-class Side:
+class ComparedRuns:
     """One side of a comparison: the runs behind a figure, and their seats.
 
     ``seats`` are by role, without the doctor; ``served`` and ``addresses`` by role, with the doctor (``Condition``).
@@ -32,10 +32,10 @@ class Side:
     addresses: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-def side_of(condition: Condition, runs: Sequence[Run]) -> Side:
+def side_of(condition: Condition, runs: Sequence[Run]) -> ComparedRuns:
     """Return the side of a condition; ``runs`` may include runs of other conditions."""
     of_condition = [run for run in runs if run.run_id in condition.runs]
-    return Side(of_condition, condition.doctor, condition.seats, condition.served, condition.addresses)
+    return ComparedRuns(of_condition, condition.doctor, condition.seats, condition.served, condition.addresses)
 
 
 @dataclass(frozen=True)
@@ -50,15 +50,15 @@ class Setting:
         return len(set(self.values)) <= 1
 
 
-def side_of_run(run: Run, judged_by: Sequence[str] = ()) -> Side:
+def side_of_run(run: Run, judged_by: Sequence[str] = ()) -> ComparedRuns:
     """Return the side of one run by its header; ``judged_by`` are the graders whose verdicts count, if known."""
     seats = other_seats(run)
     if judged_by:
         seats["grader"] = " and ".join(judged_by)
-    return Side([run], run.doctor, seats, {}, addresses_of(run, judged_by or [run.grader]))
+    return ComparedRuns([run], run.doctor, seats, {}, addresses_of(run, judged_by or [run.grader]))
 
 
-def side_by_side(sides: Sequence[Side]) -> list[Setting]:
+def side_by_side(sides: Sequence[ComparedRuns]) -> list[Setting]:
     """Return every setting with its value on each side.
 
     The doctor is left out, since it is the subject of the comparison. A sampling setting is listed if some run set it.
@@ -83,7 +83,7 @@ def side_by_side(sides: Sequence[Side]) -> list[Setting]:
     return [settings[first], *seats.values(), *reached, *others]
 
 
-def graders(sides: Sequence[Side]) -> tuple[str, ...]:
+def graders(sides: Sequence[ComparedRuns]) -> tuple[str, ...]:
     """Return for each side the grader whose verdicts on free responses count."""
     return tuple(_seat(side, "grader") for side in sides)
 
@@ -100,11 +100,11 @@ def _extra_roles(seats: Iterable[Mapping[str, str]]) -> tuple[str, ...]:
     return tuple(sorted({role for side in seats for role in side} - {"patient", "grader", "summariser"}))
 
 
-def _seat(side: Side, role: str) -> str:
+def _seat(side: ComparedRuns, role: str) -> str:
     return side.seats.get(role) or (NO_PLAYER if side.runs else "no run")
 
 
-def _reached(role: str, sides: Sequence[Side]) -> list[Setting]:
+def _reached(role: str, sides: Sequence[ComparedRuns]) -> list[Setting]:
     """Return the served model and the address of a seat, if they are to be listed."""
     lines = []
     served = tuple(" / ".join(side.served.get(role, ())) or UNKNOWN for side in sides)

@@ -29,7 +29,7 @@ from pydantic import SecretStr
 
 from core.errors import UsageError
 from core.models import bounds
-from core.models.base import CONVERSATION, Completion, Message, Piece, Restart, Sampling, Spent, StreamItem, Usage
+from core.models.base import CONVERSATION, Completion, Message, Restart, Sampling, Spent, StreamItem, TextPiece, Usage
 from core.models.classify import answered, classify, clean
 from core.models.failures import AttemptFailed, Failure, Retries, RetryPolicy, empty, malformed, timed_out
 from core.models.limits import Sleep, shared_limiter
@@ -107,7 +107,7 @@ class Application:
                 failure = failed.failure
             else:
                 self._highest_usd = max(self._highest_usd or 0.0, done.cost_usd or 0.0)
-                yield Piece(done.text)
+                yield TextPiece(done.text)
                 done = replace(done, latency_s=seconds, first_token_s=seconds, attempts=retries.attempts)
                 yield done.including(lost)
                 return

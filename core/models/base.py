@@ -126,7 +126,7 @@ class Spent:
 
 
 @dataclass(frozen=True)
-class Piece:
+class TextPiece:
     """A piece of the text of a streaming reply."""
 
     text: str
@@ -197,7 +197,7 @@ class Completion:
 
 CUT_SHORT = ("length", "repetition")
 """Finish reasons of incomplete replies."""
-StreamItem = Piece | Thought | Restart | Delayed | Completion
+StreamItem = TextPiece | Thought | Restart | Delayed | Completion
 
 
 class NoReply(ProviderError):

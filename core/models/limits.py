@@ -43,14 +43,14 @@ Clock = Callable[[], float]
 Sleep = Callable[[float], Awaitable[object]]
 
 
-class Limits(Table):
+class RateLimits(Table):
     """A provider's limits in a minute; ``None`` means no limit."""
 
     requests_per_minute: int | None = Field(None, ge=1)
     tokens_per_minute: int | None = Field(None, ge=1)
 
 
-Outcome = Literal["reply", "limited", "fault", "none"]
+RequestOutcome = Literal["reply", "limited", "fault", "none"]
 """The outcome of a request: a reply of any kind, a rate limit, a fault of the provider, or none (given up)."""
 
 
@@ -97,7 +97,7 @@ class Concurrency:
             self.release("none")  # the place was assigned before the cancellation
             raise
 
-    def release(self, outcome: Outcome, *, tokens: int = 0, rest_s: float | None = None) -> None:
+    def release(self, outcome: RequestOutcome, *, tokens: int = 0, rest_s: float | None = None) -> None:
         """Give a place back; ``tokens`` is the length of the reply, ``rest_s`` the pause that a rate limit asks for."""
         with self._lock:
             self._in_flight -= 1
@@ -188,7 +188,7 @@ class RateLimiter:
 
     def __init__(
         self,
-        limits: Limits,
+        limits: RateLimits,
         at_once: Concurrency | None = None,
         *,
         clock: Clock = time.monotonic,
@@ -216,7 +216,7 @@ class RateLimiter:
             return
         limits_used.add(at_once)
         await at_once.acquire()
-        outcome: Outcome = "none"
+        outcome: RequestOutcome = "none"
         ticket, rest_s = None, None
         try:
             ticket = await self.acquire(tokens)
@@ -286,15 +286,17 @@ class RateLimiter:
             ticket.tokens, ticket.requests = tokens, requests
 
 
-REMOTE_LIMITER: ContextVar[Callable[[str, Limits, SecretStr | None, bool], RateLimiter] | None] = ContextVar(
+REMOTE_LIMITER: ContextVar[Callable[[str, RateLimits, SecretStr | None, bool], RateLimiter] | None] = ContextVar(
     "remote_limiter", default=None
 )
 """Makes proxies for the limiters of the driver, in a worker of a cluster (``core.jobs.cluster``)."""
-_shared: dict[tuple[str, Limits, SecretStr | None, bool], RateLimiter] = {}
+_shared: dict[tuple[str, RateLimits, SecretStr | None, bool], RateLimiter] = {}
 _shared_lock = threading.Lock()
 
 
-def shared_limiter(scope: str, limits: Limits, key: SecretStr | None = None, *, adaptive: bool = True) -> RateLimiter:
+def shared_limiter(
+    scope: str, limits: RateLimits, key: SecretStr | None = None, *, adaptive: bool = True
+) -> RateLimiter:
     """Return this process's only limiter for ``scope`` (a provider and its address) and a key.
 
     A server that this program starts on this machine is not ``adaptive``: more requests make it no faster.

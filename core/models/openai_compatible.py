@@ -41,11 +41,11 @@ from core.models.base import (
     Delayed,
     Message,
     OnlyThought,
-    Piece,
     Restart,
     Sampling,
     Spent,
     StreamItem,
+    TextPiece,
     Thought,
 )
 from core.models.batches import Batches
@@ -63,7 +63,7 @@ from core.models.failures import (
     timed_out,
     unended,
 )
-from core.models.limits import Limits, RateLimiter, Sleep, shared_limiter
+from core.models.limits import RateLimiter, RateLimits, Sleep, shared_limiter
 from core.models.pictures import check_takes, data_urls, pictures_of, with_parts
 from core.models.prices import cost, source
 from core.models.spec import THINKING_TOKENS, ModelSpec, is_loopback
@@ -71,8 +71,8 @@ from core.models.thinking import Thinking
 from core.models.wire import (
     MOST_UNSAID,
     Endless,
-    Reply,
     ServerSentEvents,
+    StreamedReply,
     effort_fields,
     expected_tokens,
     most_tokens,
@@ -192,7 +192,7 @@ class OpenAICompatibleModel:
         self._retry = retry or RetryPolicy()
         self._pool = pool or ClientPool()
         self._batches = batches
-        limiter = RateLimiter(Limits()) if batches else limiter
+        limiter = RateLimiter(RateLimits()) if batches else limiter
         self._limiter = limiter or shared_limiter(spec.limits_scope or self._base_url, spec.limits, key)
         self._extras = extras
         self._sleep = sleep
@@ -225,7 +225,7 @@ class OpenAICompatibleModel:
         lost = Spent()
         while True:
             body = self._body(messages, sampling)
-            reply = Reply(Thinking(opened=self.opens_thinking, markers=self.spec.thinking_markers))
+            reply = StreamedReply(Thinking(opened=self.opens_thinking, markers=self.spec.thinking_markers))
             retries.attempts += 1
             try:
                 async with aclosing(self._attempt(body, pictures, reply)) as items:
@@ -344,8 +344,8 @@ class OpenAICompatibleModel:
         return True
 
     async def _attempt(
-        self, body: Mapping[str, Any], pictures: Mapping[str, str], reply: Reply
-    ) -> AsyncGenerator[Piece | Thought]:
+        self, body: Mapping[str, Any], pictures: Mapping[str, str], reply: StreamedReply
+    ) -> AsyncGenerator[TextPiece | Thought]:
         """Make one request; yield its texts, and collect everything else in ``reply``."""
         async with self._limiter.request(expected_tokens(body)) as ticket:
             watch = Endless(self.spec.bounds, int(body.get(self.spec.max_tokens_field) or MOST_UNSAID))
@@ -387,7 +387,7 @@ class OpenAICompatibleModel:
             if fault := _fault_of(reply, body.get(self.spec.max_tokens_field)):
                 raise AttemptFailed(replace(fault, usage=usage))
 
-    async def _texts(self, body: Mapping[str, Any], reply: Reply) -> AsyncGenerator[Piece | Thought]:
+    async def _texts(self, body: Mapping[str, Any], reply: StreamedReply) -> AsyncGenerator[TextPiece | Thought]:
         if self._batches is not None:
             secrets = (self._key.get_secret_value(),) if self._key else ()
             line, reply.on_journaled = await self._batches.queue(self.spec, self._open_client, secrets).ask(body)
@@ -433,7 +433,7 @@ class OpenAICompatibleModel:
     def _open_client(self) -> AsyncOpenAI:
         return self._pool.get(self, self._base_url, self._key, self._make_client)
 
-    async def _timed(self, reply: Reply, awaitable: Any) -> Any:
+    async def _timed(self, reply: StreamedReply, awaitable: Any) -> Any:
         """Await the next step of a reply under the timeout that applies to it."""
         times = self.spec.timeouts
         remaining = max(0.0, times.call_s - (time.monotonic() - reply.sent_s))
@@ -454,7 +454,7 @@ class OpenAICompatibleModel:
         except TimeoutError:
             raise AttemptFailed(timed_out(what)) from None
 
-    def _completion(self, body: Mapping[str, Any], reply: Reply, attempts: int) -> Completion:
+    def _completion(self, body: Mapping[str, Any], reply: StreamedReply, attempts: int) -> Completion:
         usage = reply.usage_or_estimate(body)
         if reply.usage is not None and usage.estimated and not self._warned_of_usage:
             self._warned_of_usage = True
@@ -488,7 +488,7 @@ class OpenAICompatibleModel:
         )
 
 
-def _fault_of(reply: Reply, limit: object) -> Failure | None:
+def _fault_of(reply: StreamedReply, limit: object) -> Failure | None:
     """Return why a received reply cannot be used, or ``None``; ``limit`` is its limit of tokens."""
     if reply.refused:
         return refused("the model refused to answer")

@@ -70,7 +70,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Listed:
+class ListedModel:
     """A selectable model: ``own`` if it is in the user's file; ``missing_key`` is the variable to set first."""
 
     spec: ModelSpec
@@ -177,10 +177,10 @@ def keep(name: str, findings: Mapping[str, Any]) -> None:
     _change(name, table)
 
 
-def listed(registry: Registry) -> tuple[Listed, ...]:
+def listed(registry: Registry) -> tuple[ListedModel, ...]:
     own = own_names()
     models = [
-        Listed(spec, spec.name in own, registry.missing_key(spec.name), source(spec)) for spec in registry.specs()
+        ListedModel(spec, spec.name in own, registry.missing_key(spec.name), source(spec)) for spec in registry.specs()
     ]
     return tuple(sorted(models, key=lambda model: not model.own))
 

@@ -19,7 +19,7 @@ from pydantic import Field, JsonValue, PrivateAttr, StringConstraints, Validatio
 from core.errors import UsageError
 from core.models.base import Sampling, Table
 from core.models.keys import find_setting
-from core.models.limits import Limits
+from core.models.limits import RateLimits
 from core.models.spec import (
     Bounds,
     LocalServing,
@@ -61,7 +61,7 @@ class CommonTable(Table):
     base_url: Url | None = None
     api_key_env: VariableName | None = None
     api_version: str | None = None
-    limits: Limits | None = None
+    limits: RateLimits | None = None
     sampling: SamplingTable | None = None
     timeouts: Timeouts | None = None
     bounds: Bounds | None = None
@@ -224,7 +224,7 @@ def resolve(settings: ModelsFile, provider: str, model_id: str) -> ModelSpec:
         api_key_env=chosen.get("api_key_env"),
         api_version=own.api_version or _from_env(general.api_version_env) or chosen.get("api_version"),
         prices=own.prices,
-        limits=Limits(**chosen.get("limits", {})),
+        limits=RateLimits(**chosen.get("limits", {})),
         limits_scope=f"{name if own.limits else provider} {base_url}",
         context=own.context,
         sampling=Sampling(**chosen.get("sampling", {})),

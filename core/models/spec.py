@@ -15,7 +15,7 @@ from pydantic import Field, StringConstraints
 
 from core.access import target
 from core.models.base import Sampling, Table
-from core.models.limits import Limits
+from core.models.limits import RateLimits
 
 ProviderKind = Literal["openai", "azure", "hf", "python", "http"]
 MaxTokensField = Literal["max_tokens", "max_completion_tokens"]
@@ -101,7 +101,7 @@ class ModelSpec:
     api_key_env: str | None = None
     api_version: str | None = None
     prices: Prices | None = None
-    limits: Limits = field(default=Limits())
+    limits: RateLimits = field(default=RateLimits())
     limits_scope: str = ""
     context: int | None = None
     sampling: Sampling = field(default=Sampling())

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator
 from itertools import groupby
 
-from core.models.base import Piece, Thought
+from core.models.base import TextPiece, Thought
 
 NAMES = "think(?:ing)?|thoughts?|reasoning|reflection|scratchpad|inner_monologue|seed:think"
 """Tags, with or without attributes: DeepSeek-R1, Qwen, GLM, MiniMax, Reflection, Seed-OSS, and custom prompts."""
@@ -93,7 +93,7 @@ class Thinking:
         self._thought = self._has_message = False
         """Whether there was any reasoning, and whether the message has more than white space."""
 
-    def take(self, text: str) -> Iterator[Piece | Thought]:
+    def take(self, text: str) -> Iterator[TextPiece | Thought]:
         """Take the next piece of text and yield the parts that can be classified."""
         self._raw.append(text)
         if not (self._tail or self._fresh or self._stripped) and not self._begins.search(text):  # the usual case
@@ -173,7 +173,7 @@ class Thinking:
             self._inside = self._implied = False
         yield from self._note(text)
 
-    def end(self, *, cut_off: bool) -> Iterator[Piece | Thought]:
+    def end(self, *, cut_off: bool) -> Iterator[TextPiece | Thought]:
         """Yield the remaining text. ``cut_off``: the model ran out of tokens.
 
         Text that was taken for reasoning only because of the template, and never ended, is a message unless cut off.
@@ -198,7 +198,7 @@ class Thinking:
         runs = ["".join(text for _, text in run) for thought, run in groupby(self._parts, lambda p: p[0]) if thought]
         return "\n\n".join(run.strip() for run in runs if run.strip())
 
-    def _add(self, text: str) -> Iterator[Piece | Thought]:
+    def _add(self, text: str) -> Iterator[TextPiece | Thought]:
         if self._inside:
             yield from self._note(text)
             return
@@ -207,7 +207,7 @@ class Thinking:
         if text:
             self._has_message = self._has_message or bool(text.strip())
             self._parts.append((False, text))
-            yield Piece(text)
+            yield TextPiece(text)
 
     def _note(self, text: str) -> Iterator[Thought]:
         self._thought = True

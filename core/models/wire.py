@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import orjson
 
-from core.models.base import Message, Piece, Role, Sampling, Thought, Usage, joined, message
+from core.models.base import Message, Role, Sampling, TextPiece, Thought, Usage, joined, message
 from core.models.bounds import check_line
 from core.models.pictures import CACHE_MARK, TOKENS_A_PICTURE, recorded
 from core.models.spec import EFFORT, Bounds, ModelSpec
@@ -163,7 +163,7 @@ class ServerSentEvents:
 
 
 @dataclass
-class Reply:
+class StreamedReply:
     """A reply that is streaming in; ``thinking`` separates its reasoning from its message."""
 
     thinking: Thinking = field(default_factory=Thinking)
@@ -192,7 +192,7 @@ class Reply:
     def reasoning(self) -> str:
         return _whole_characters(self.thinking.reasoning)
 
-    def take(self, chunk: object) -> Iterator[Piece | Thought]:
+    def take(self, chunk: object) -> Iterator[TextPiece | Thought]:
         self.served_by = _text_in(chunk, "model") or self.served_by
         if usage := _field(chunk, "usage"):
             self._take_usage(usage)
@@ -214,7 +214,7 @@ class Reply:
             # set last, because an unreadable chunk must not complete the reply
             self.finish_reason = _text_in(choice, "finish_reason") or self.finish_reason
 
-    def take_whole(self, body: object) -> Iterator[Piece | Thought]:
+    def take_whole(self, body: object) -> Iterator[TextPiece | Thought]:
         """Add a parsed reply that was not streamed, and yield its text."""
         choices = _field(body, "choices")
         if not isinstance(choices, list):

@@ -194,7 +194,7 @@ class _Watched(NodeTransformer):
         return nodes.Filter(node, name, list(arguments), [], None, None, lineno=line, environment=self._environment)
 
 
-class _Bounded(ImmutableSandboxedEnvironment):
+class _BoundedEnvironment(ImmutableSandboxedEnvironment):
     intercepted_binops = frozenset({"+", "*", "**", "%"})
 
     def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
@@ -242,7 +242,7 @@ class _Bounded(ImmutableSandboxedEnvironment):
         return filled
 
 
-ENVIRONMENT: Final[jinja2.Environment] = _Bounded(
+ENVIRONMENT: Final[jinja2.Environment] = _BoundedEnvironment(
     undefined=jinja2.StrictUndefined, autoescape=False, trim_blocks=True, lstrip_blocks=True, finalize=_written
 )
 """The environment of all templates; a line with only a block tag leaves no empty line."""

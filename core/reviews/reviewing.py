@@ -45,12 +45,12 @@ from core.store.queries.trials import done_trial_ids
 from core.store.review_records import (
     ANSWERS,
     QUESTIONS,
+    AnnotatedItem,
     Candidate,
-    Item,
-    Question,
     Review,
     ReviewItem,
     ReviewPlan,
+    ReviewQuestion,
     Unblinding,
 )
 
@@ -183,7 +183,7 @@ def baseline_cases(store: Store, review: Review, annotator: str) -> dict[str, Ca
 
 
 def _by_item(cases: Iterable[Case]) -> dict[str, Case]:
-    return {str(Item("case", case_key=case.case_key)): case for case in cases}
+    return {str(AnnotatedItem("case", case_key=case.case_key)): case for case in cases}
 
 
 def write_trials(
@@ -231,7 +231,7 @@ COMMENT, HIGHLIGHT = "comment", "highlight"
 
 
 @dataclass(frozen=True)
-class Progress:
+class AnnotatorProgress:
     """Progress of one annotator: ``done`` of ``items`` are complete; ``ties`` wait for this annotator's answer."""
 
     annotator: str
@@ -290,16 +290,16 @@ class ReviewState:
         return all(self.value(item.item, annotator, q) is not None for q in self.questions_for(item, annotator))
 
     @property
-    def progress(self) -> list[Progress]:
+    def progress(self) -> list[AnnotatorProgress]:
         """Progress of each annotator of the plan, and of others who broke ties."""
         names = dict.fromkeys([*self.review.plan.annotators, *(annotator for _, annotator, _ in self.newest)])
         return [self.progress_of(name) for name in names]
 
-    def progress_of(self, annotator: str) -> Progress:
+    def progress_of(self, annotator: str) -> AnnotatorProgress:
         items = self.items_for(annotator)
         done = sum(self.complete(item, annotator) for item in items)
         waiting = [item for item in self.ties_for(annotator) if not self.complete(item, annotator)]
-        return Progress(annotator, len(items), done, len(waiting))
+        return AnnotatorProgress(annotator, len(items), done, len(waiting))
 
     @property
     def missing(self) -> int:
@@ -370,7 +370,7 @@ def _with_answers(cursor: duckdb.DuckDBPyConnection, review: Review) -> ReviewSt
 
 
 def record(
-    store: Store, review: str, number: int, annotator: str, question: Question, value: str, reason: str = ""
+    store: Store, review: str, number: int, annotator: str, question: ReviewQuestion, value: str, reason: str = ""
 ) -> None:
     """Save an answer to a question about item ``number``; raise ``UsageError`` if it is not this annotator's question.
 

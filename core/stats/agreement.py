@@ -26,14 +26,14 @@ from core.stats.ratios import percentiles, resampled_sums
 Floats = NDArray[np.float64]
 
 
-class Estimate(NamedTuple):
+class Coefficient(NamedTuple):
     """A coefficient with its interval, cases resampled; all NaN if the coefficient is undefined."""
 
     value: float
     interval: Interval
 
 
-def agreement_by_case(tables: Sequence[ArrayLike]) -> list[dict[str, Estimate]]:
+def agreement_by_case(tables: Sequence[ArrayLike]) -> list[dict[str, Coefficient]]:
     """Return every coefficient of two judges, by name, for each table.
 
     Args:
@@ -46,7 +46,7 @@ def agreement_by_case(tables: Sequence[ArrayLike]) -> list[dict[str, Estimate]]:
     estimates = []
     for table, sums in zip(counts_by_case, weights, strict=True):
         if not sums[0].sum():
-            estimates.append(dict.fromkeys(_OF_TWO, Estimate(float("nan"), NOTHING)))
+            estimates.append(dict.fromkeys(_OF_TWO, Coefficient(float("nan"), NOTHING)))
             continue
         n, kinds = sums.sum(axis=1), table.shape[1]
         chosen = np.eye(kinds)[np.indices((kinds, kinds)).reshape(2, -1).T]
@@ -66,7 +66,7 @@ def agreement_by_case(tables: Sequence[ArrayLike]) -> list[dict[str, Estimate]]:
     return estimates
 
 
-def many_judges_by_case(patterns: ArrayLike, items: ArrayLike) -> dict[str, Estimate]:
+def many_judges_by_case(patterns: ArrayLike, items: ArrayLike) -> dict[str, Coefficient]:
     """Return percent agreement, Fleiss' kappa and Gwet's AC1 of any number of judges, by name.
 
     Args:
@@ -101,9 +101,9 @@ def _with_resamples(by_case: Floats) -> Floats:
     return np.vstack([by_case.sum(axis=0), resampled_sums(by_case)])
 
 
-def _estimates(observed: Floats, by_chance: dict[str, Floats], cases: int) -> dict[str, Estimate]:
+def _estimates(observed: Floats, by_chance: dict[str, Floats], cases: int) -> dict[str, Coefficient]:
     """Return every coefficient with its interval; row 0 of ``observed`` is the sample, the other rows are resamples."""
-    estimates: dict[str, Estimate] = {}
+    estimates: dict[str, Coefficient] = {}
     identical = bool(np.nanmax(observed) - np.nanmin(observed) < 1e-9)
     for name, chance in by_chance.items():
         values = _all_corrected(observed, chance)
@@ -114,5 +114,5 @@ def _estimates(observed: Floats, by_chance: dict[str, Floats], cases: int) -> di
             interval = Interval(*_all_corrected(bounds, np.full(2, chance[0])).tolist())
         else:
             interval = percentiles(values[1:], cases)
-        estimates[name] = Estimate(float(values[0]), interval)
+        estimates[name] = Coefficient(float(values[0]), interval)
     return estimates

@@ -37,7 +37,7 @@ from core.stats.intervals import NOTHING, Expansion, Interval, expansion_of_mean
 from core.stats.smoothed import mean_interval
 
 Floats = NDArray[np.float64]
-Engine = Literal["auto", "exact", "resampled"]
+TestEngine = Literal["auto", "exact", "resampled"]
 
 FLOOR = 1e-10
 """Smallest exact p-value before the small-sample correction: the rounding errors of the transform, summed over a tail,
@@ -143,7 +143,7 @@ def bootstrap_difference(
     second: ArrayLike,
     level: float = 0.95,
     *,
-    engine: Engine = "auto",
+    engine: TestEngine = "auto",
     expanded: bool = True,
     resamples: int = RESAMPLES,
     seed: int = SEED,

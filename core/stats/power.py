@@ -34,7 +34,7 @@ class PairedComponents(NamedTuple):
         return float(((max(self.between, 0.0) + self.within / trials) / cases) ** 0.5)
 
 
-class Plan(NamedTuple):
+class SampleSize(NamedTuple):
     """Trials per case, cases needed, and the total number of conversations of one model."""
 
     trials: int
@@ -134,7 +134,7 @@ def plans(
     trials: Sequence[int] = (1, 2, 3, 5, 10),
     target: float = 0.8,
     level: float = 0.05,
-) -> list[Plan]:
+) -> list[SampleSize]:
     """Return the cases and conversations needed, for each number of trials."""
     needed = [(t, cases_needed(components, difference, t, target, level)) for t in trials]
-    return [Plan(t, cases, t * cases) for t, cases in needed]
+    return [SampleSize(t, cases, t * cases) for t, cases in needed]

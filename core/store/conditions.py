@@ -28,7 +28,7 @@ from core.prompts import grader_hash, load_pack
 from core.store.queries.runs import Run
 from core.store.review_records import order_in_words, order_of_0_4
 
-Part = Literal[
+ConditionPart = Literal[
     "study",
     "order",
     "data_set",
@@ -61,14 +61,14 @@ A name always mentions a study that comes with the program, and for people the o
 """
 SEPARATOR = " · "
 """Separates the doctor from the differences in the name of a condition."""
-PARTS: tuple[Part, ...] = get_args(Part)
+PARTS: tuple[ConditionPart, ...] = get_args(ConditionPart)
 FREE_RULES: tuple[Rule, ...] = GRADED_TYPES
 """Rules by which graders judge; each has the name of its question type."""
 JUDGED: tuple[Rule, ...] = ("mcq_strict", *FREE_RULES)
 """Rules with verdicts that can be made again; the paper's rule for choices never changes."""
 DOCTOR = "doctor"
 """The role of the tested model in ``Condition.served`` and ``addresses``, whatever its framework calls it."""
-_SERVED: Mapping[Part, Part] = {
+_SERVED: Mapping[ConditionPart, ConditionPart] = {
     "patient_served": "patient",
     "summariser_served": "summariser",
     "solver_served": "solver",
@@ -76,7 +76,7 @@ _SERVED: Mapping[Part, Part] = {
     "grader_served": "grader",
 }
 """Part with the served model of a seat → part with the model of the seat."""
-_MAY_LACK: tuple[Part, ...] = ("patient", "summariser", "grader", "reader", "served", *_SERVED)
+_MAY_LACK: tuple[ConditionPart, ...] = ("patient", "summariser", "grader", "reader", "served", *_SERVED)
 """Parts that are empty if the arms of a run do not use them, or if no provider named a model."""
 _HASH = 6
 _OWN = "own"
@@ -101,7 +101,7 @@ class Condition:
 
     name: str
     doctor: str
-    parts: Mapping[Part, str]
+    parts: Mapping[ConditionPart, str]
     runs: tuple[str, ...]
     newest: Run
     remarks: tuple[str, ...] = ()
@@ -119,7 +119,7 @@ class Condition:
 
 
 @dataclass(frozen=True)
-class Judge:
+class RunJudge:
     """A grader with one set of prompts, or one version of a rule, in one run under one rule.
 
     ``stored`` has the (grader, prompt hash, rule version) of its rows in ``grades``; ``answers`` is the number of
@@ -133,7 +133,7 @@ class Judge:
     newest_at: float
 
 
-Judges = Mapping[Rule, Sequence[Judge]]
+RunJudges = Mapping[Rule, Sequence[RunJudge]]
 """Rule → the judges that count in a run: first the one with most answers (then the latest), then later ones."""
 Served = Mapping[tuple[str, str], tuple[str, ...]]
 """(role, requested model) → the names under which providers served it in a run, in alphabetical order."""
@@ -148,12 +148,12 @@ class JudgedRun:
     """
 
     run: Run
-    parts: Mapping[Part, tuple[str, str]]
+    parts: Mapping[ConditionPart, tuple[str, str]]
     covered: int
     answers: int
-    graders: tuple[Judge, ...]
+    graders: tuple[RunJudge, ...]
     served: Mapping[str, tuple[str, ...]]
-    partly: tuple[Rule, Judge] | None = None
+    partly: tuple[Rule, RunJudge] | None = None
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -164,8 +164,8 @@ def doctor_of(name: str) -> str:
     return name.partition(SEPARATOR)[0]
 
 
-def counting_judges(judges: Sequence[Judge]) -> list[Judge]:
-    """Return the judges that count, of those of a run under one rule, in the order of ``Judges``."""
+def counting_judges(judges: Sequence[RunJudge]) -> list[RunJudge]:
+    """Return the judges that count, of those of a run under one rule, in the order of ``RunJudges``."""
     main = max(judges, key=lambda judge: (judge.answers, judge.newest_at))
     later = [judge for judge in judges if judge.newest_at > main.newest_at]
     return [main, *sorted(later, key=lambda judge: -judge.newest_at)]
@@ -200,14 +200,14 @@ def _grader_hash(place: str, hash_: str) -> str | None:
 
 
 def judged_runs(
-    run: Run, judges: Judges, without: frozenset[Part], served: Served = MappingProxyType({})
+    run: Run, judges: RunJudges, without: frozenset[ConditionPart], served: Served = MappingProxyType({})
 ) -> list[JudgedRun]:
     """Return a run with its main graders, and once more for each grader that judged a part of it later."""
     main = {rule: counted[0] for rule, counted in judges.items() if counted}
     free = [main[rule].answers for rule in FREE_RULES if rule in main]
 
     def under(
-        by_rule: Mapping[Rule, Judge], covered: int, answers: int, partly: tuple[Rule, Judge] | None
+        by_rule: Mapping[Rule, RunJudge], covered: int, answers: int, partly: tuple[Rule, RunJudge] | None
     ) -> JudgedRun:
         graders = {(judge.prompts, judge.grader): judge for rule in FREE_RULES if (judge := by_rule.get(rule))}
         names = _served_by_role(run, tuple(graders.values()), served)
@@ -224,7 +224,7 @@ def judged_runs(
     return judged
 
 
-def _served_by_role(run: Run, graders: Sequence[Judge], served: Served) -> dict[str, tuple[str, ...]]:
+def _served_by_role(run: Run, graders: Sequence[RunJudge], served: Served) -> dict[str, tuple[str, ...]]:
     """Return role → the served names of its model in a run; for the grader only those of ``graders``."""
     framework_ = frameworks().get(run.protocol)
     tested = tested_seat(framework_).role if framework_ else DOCTOR
@@ -237,8 +237,8 @@ def _served_by_role(run: Run, graders: Sequence[Judge], served: Served) -> dict[
 
 
 def _parts(
-    run: Run, graders: Sequence[Judge], reader: Judge | None, served: Mapping[str, tuple[str, ...]]
-) -> dict[Part, tuple[str, str]]:
+    run: Run, graders: Sequence[RunJudge], reader: RunJudge | None, served: Mapping[str, tuple[str, ...]]
+) -> dict[ConditionPart, tuple[str, str]]:
     def as_served(role: str, head: str) -> tuple[str, str]:
         names = served.get(role, ())
         return " + ".join(names), f"{head}served as {' and '.join(names)}" if names else ""
@@ -306,7 +306,7 @@ def named_conditions(judged: Sequence[JudgedRun]) -> dict[str, list[JudgedRun]]:
     return conditions
 
 
-def _partly(rule: Rule, judge: Judge) -> str:
+def _partly(rule: Rule, judge: RunJudge) -> str:
     return f"choice reader {judge.prompts}" if rule == "mcq_strict" else f"grader {judge.grader}"
 
 
@@ -400,7 +400,7 @@ def seats_of(judged: JudgedRun) -> dict[str, str]:
     return {role: name for role, name in seats.items() if name}
 
 
-def _with_prompts(judge: Judge) -> str:
+def _with_prompts(judge: RunJudge) -> str:
     return judge.grader if judge.prompts in ("", _OWN) else f"{judge.grader} (prompts {judge.prompts[:_HASH]})"
 
 
@@ -505,7 +505,7 @@ def _case_set(run: Run) -> tuple[str, str]:
     return run.case_set_hash, run.case_set if run.case_set != run.data_set else f"{run.cases:,} cases"
 
 
-_READ: dict[Part, Callable[[Run], tuple[str, str]]] = {
+_READ: dict[ConditionPart, Callable[[Run], tuple[str, str]]] = {
     "study": lambda run: (run.study, run.study),
     "order": _order,
     "data_set": lambda run: (run.data_set, run.data_set),

@@ -25,7 +25,7 @@ from core.errors import AnamnesisError
 from core.journal import (
     DeletedLine,
     GradesLine,
-    Line,
+    JournalLine,
     ReplyLine,
     RowLine,
     RunDeletedLine,
@@ -41,7 +41,7 @@ from core.store.database import TIMEOUT_S, NotWritableError, Store
 from core.store.lease import DatabaseBusyError
 from core.store.queries.cases import ADD_CASES
 from core.store.queries.runs import WATCHED
-from core.store.tables import OF_A_TRIAL, Row, adding, delete_runs, insert
+from core.store.tables import OF_A_TRIAL, TableRow, adding, delete_runs, insert
 
 CHUNK_TRIALS = 2_000
 CHUNK_BYTES = 64_000_000
@@ -54,7 +54,7 @@ _ENDS_WITHIN_S = 10.0
 
 
 @dataclass(frozen=True)
-class Damaged:
+class DamagedJournal:
     """A journal that cannot be read to its end, and the reason; the lines before the damage are in the database."""
 
     path: Path
@@ -70,20 +70,20 @@ class FoldReport:
     trials: int = 0
     grades: int = 0
     written: int = 0
-    damaged: tuple[Damaged, ...] = ()
+    damaged: tuple[DamagedJournal, ...] = ()
 
 
 @dataclass
 class _Chunk:
     """The lines of one transaction."""
 
-    rows: dict[str, list[Row]] = field(default_factory=dict)
+    rows: dict[str, list[TableRow]] = field(default_factory=dict)
     written: list[WrittenLine | WithdrawnLine] = field(default_factory=list)
     positions: dict[Path, tuple[int, int]] = field(default_factory=dict)
     trial_ids: set[str] = field(default_factory=set)
     size: int = 0
 
-    def add(self, name: str, new: list[Row]) -> None:
+    def add(self, name: str, new: list[TableRow]) -> None:
         self.rows.setdefault(name, []).extend(new)
 
     @property
@@ -107,7 +107,7 @@ def fold(store: Store, *, timeout: float = TIMEOUT_S) -> FoldReport:
     """
     grown = _grown(store, timeout)
     added: Counter[str] = Counter()
-    damaged: list[Damaged] = []
+    damaged: list[DamagedJournal] = []
     try:
         for chunk in _chunks(grown, damaged):
             with store.write(timeout) as connection:
@@ -205,7 +205,7 @@ def follow() -> None:
         print(message, flush=True)
 
 
-def keep_lines(store: Store, job: str, lines: Sequence[Line]) -> None:
+def keep_lines(store: Store, job: str, lines: Sequence[JournalLine]) -> None:
     """Append lines to the shared journal of a job, and fold them into the database."""
     append_shared(store.journals / job / "journal.jsonl", lines)
     fold(store)
@@ -241,7 +241,7 @@ def _grown(store: Store, timeout: float) -> dict[Path, tuple[int, int]]:
     return grown
 
 
-def _chunks(grown: dict[Path, tuple[int, int]], damaged: list[Damaged]) -> Iterator[_Chunk]:
+def _chunks(grown: dict[Path, tuple[int, int]], damaged: list[DamagedJournal]) -> Iterator[_Chunk]:
     chunk = _Chunk()
     for path, (start, size) in grown.items():
         position = start
@@ -255,12 +255,12 @@ def _chunks(grown: dict[Path, tuple[int, int]], damaged: list[Damaged]) -> Itera
                     yield chunk
                     chunk = _Chunk()
         except (AnamnesisError, OSError) as error:
-            damaged.append(Damaged(path, str(error)))
+            damaged.append(DamagedJournal(path, str(error)))
     if chunk.positions:
         yield chunk
 
 
-def _add_line(chunk: _Chunk, line: Line) -> None:
+def _add_line(chunk: _Chunk, line: JournalLine) -> None:
     if isinstance(line, RunHeader):
         if line.source == "release":  # the import of the release inserts the run
             return

@@ -151,7 +151,7 @@ class _ThreadLeases(threading.local):
     alone = False
 
 
-class Gate:
+class DatabaseGate:
     """Orders the threads of this process: readers share, a writer is alone and precedes later readers."""
 
     def __init__(self, database: Path) -> None:
@@ -257,11 +257,11 @@ class Gate:
             self._changed.wait(remaining)
 
 
-_gates: dict[Path, Gate] = {}
+_gates: dict[Path, DatabaseGate] = {}
 _gates_lock = threading.Lock()
 
 
-def gate_of(database: Path) -> Gate:
+def gate_of(database: Path) -> DatabaseGate:
     """Return the gate of a database file; there is one per file, because DuckDB opens a file once in a process."""
     with _gates_lock:
-        return _gates.setdefault(database.resolve(), Gate(database))
+        return _gates.setdefault(database.resolve(), DatabaseGate(database))

@@ -13,19 +13,19 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from core.errors import UsageError
 from core.events import FORMATS, Format, QuestionType
 
-Kind = Literal["conversations", "answers", "baseline"]
+ReviewKind = Literal["conversations", "answers", "baseline"]
 """The subject of a review: conversations, free responses, or vignettes that the experts answer themselves."""
-Question = Literal[
+ReviewQuestion = Literal[
     "single_diagnosis", "complete_history", "medical_terms", "in_vignette", "complete_answers", "equivalent"
 ]
-QUESTIONS: tuple[Question, ...] = get_args(Question)
-ASKED_OF: dict[Kind, tuple[Question, ...]] = {
+QUESTIONS: tuple[ReviewQuestion, ...] = get_args(ReviewQuestion)
+ASKED_OF: dict[ReviewKind, tuple[ReviewQuestion, ...]] = {
     "conversations": ("single_diagnosis", "complete_history", "medical_terms", "in_vignette", "complete_answers"),
     "answers": ("equivalent",),
     "baseline": (),
 }
 """Kind of review → its questions. Of a conversation two are about the doctor, then three about the patient."""
-ASKED: dict[Question, str] = {
+ASKED: dict[ReviewQuestion, str] = {
     "single_diagnosis": "One most likely diagnosis",
     "complete_history": "Complete medical history",
     "medical_terms": "Patient used medical terms",
@@ -34,7 +34,7 @@ ASKED: dict[Question, str] = {
     "equivalent": "Same diagnosis",
 }
 """Question → its heading in tables."""
-WORDING: dict[Question, str] = {
+WORDING: dict[ReviewQuestion, str] = {
     "single_diagnosis": "When the doctor stopped asking, was there one single most likely diagnosis?",
     "complete_history": "Did the doctor ask for all of the history that matters, examination and tests aside?",
     "medical_terms": "Does the patient use medical terms?",
@@ -43,7 +43,7 @@ WORDING: dict[Question, str] = {
     "equivalent": "Is the diagnosis given the same as the right answer?",
 }
 """Question → its wording for annotators."""
-GUIDANCE: dict[Question, str] = {
+GUIDANCE: dict[ReviewQuestion, str] = {
     "complete_history": (
         "Yes if nothing that the patient could have told was left out: the complaint and its course, earlier "
         "illnesses, medication, family and habits, as far as they matter for this case. What only an examination or a "
@@ -62,12 +62,12 @@ EQUIVALENCE_RULE = (
     "for several that the doctor could not choose among."
 )
 """When a diagnosis counts as the answer (the paper's rule for free responses)."""
-Answer = Literal["yes", "no"]
-ANSWERS: tuple[Answer, ...] = get_args(Answer)
+YesNo = Literal["yes", "no"]
+ANSWERS: tuple[YesNo, ...] = get_args(YesNo)
 
 
 @dataclass(frozen=True)
-class Judgement:
+class ExpertAnswer:
     """An annotator's answer to one question about one item: a model's conversation or response on one case.
 
     ``item`` distinguishes several items of a model on a case. ``third``: it was requested because two others differ.
@@ -75,9 +75,9 @@ class Judgement:
 
     model: str
     case: str
-    question: Question
+    question: ReviewQuestion
     annotator: str
-    answer: Answer
+    answer: YesNo
     item: str = ""
     third: bool = False
 
@@ -86,7 +86,7 @@ ItemKind = Literal["talk", "answer", "case", "release"]
 
 
 @dataclass(frozen=True)
-class Item:
+class AnnotatedItem:
     """The subject of an annotation.
 
     ``talk`` and ``answer`` have a stored trial, ``answer`` also the format of its free response; ``case`` has a
@@ -107,32 +107,32 @@ class Item:
         return f"case:{self.case_key}" if self.kind == "case" else f"release:{self.model}:{self.case_key}"
 
 
-def parse_item(text: str) -> Item:
+def parse_item(text: str) -> AnnotatedItem:
     """Parse the name of an item; raises ``UsageError`` if it is invalid."""
     kind, _, rest = text.strip().partition(":")
     if kind == "talk" and rest:
-        return Item("talk", trial_id=rest)
+        return AnnotatedItem("talk", trial_id=rest)
     if kind == "case" and rest:
-        return Item("case", case_key=rest)
+        return AnnotatedItem("case", case_key=rest)
     if kind == "release":
         model, _, case_key = rest.rpartition(":")
         if model and case_key:
-            return Item("release", model=model, case_key=case_key)
+            return AnnotatedItem("release", model=model, case_key=case_key)
     if kind == "answer":
         trial_id, format_, question_type = [*rest.rsplit(":", 2), "", ""][:3]
         if trial_id and format_ in FORMATS and question_type == "frq":
-            return Item("answer", trial_id=trial_id, format=format_)
+            return AnnotatedItem("answer", trial_id=trial_id, format=format_)
     raise UsageError(
         f"{text[:80]!r} is no item: write talk:TRIAL, answer:TRIAL:FORMAT:frq, case:CASE or release:MODEL:CASE."
     )
 
 
-Sampling = Literal["random", "specialty", "dataset", "disagreement"]
-SAMPLINGS: tuple[Sampling, ...] = get_args(Sampling)
+ReviewSampling = Literal["random", "specialty", "dataset", "disagreement"]
+SAMPLINGS: tuple[ReviewSampling, ...] = get_args(ReviewSampling)
 """``specialty`` and ``dataset``: the same number for each model and group, on the same cases; ``disagreement``: only
 items on which graders or rules disagree."""
-Order = Literal["own words first", "different people", "choices first"]
-ORDERS: tuple[Order, ...] = get_args(Order)
+ReviewOrder = Literal["own words first", "different people", "choices first"]
+ORDERS: tuple[ReviewOrder, ...] = get_args(ReviewOrder)
 """The order of a baseline's two questions about a vignette. ``own words first``: the choices, which give the answer
 away, appear after the free answer is saved. ``different people``: every other annotator answers freely, the others
 choose. ``choices first``: the default of version 0.4; such reviews can be finished, but not planned any more."""
@@ -150,7 +150,7 @@ class ReviewPlan(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    kind: Kind
+    kind: ReviewKind
     number: int = Field(ge=1)
     annotators: tuple[str, ...]
     runs: tuple[str, ...] = ()
@@ -160,8 +160,8 @@ class ReviewPlan(BaseModel):
     format: Format = "multi_turn"
     case_set: str = "library"
     question_types: tuple[QuestionType, ...] = ("frq", "mcq")
-    order: Order = "own words first"
-    sampling: Sampling = "random"
+    order: ReviewOrder = "own words first"
+    sampling: ReviewSampling = "random"
     shared: float = Field(default=THIRD, ge=0, le=1)
     seed: int = Field(default=20, ge=0)
 
@@ -194,7 +194,7 @@ class ReviewPlan(BaseModel):
         return self
 
     @property
-    def questions(self) -> tuple[Question, ...]:
+    def questions(self) -> tuple[ReviewQuestion, ...]:
         return ASKED_OF[self.kind]
 
     def asked_of(self, annotator: str) -> tuple[str, ...]:
@@ -220,21 +220,21 @@ class ReviewPlan(BaseModel):
         return order_in_words(self.order, self.question_types) if self.kind == "baseline" else ""
 
 
-_SEQUENCE: dict[Order, tuple[QuestionType, ...]] = {
+_SEQUENCE: dict[ReviewOrder, tuple[QuestionType, ...]] = {
     "own words first": ("frq", "mcq"),
     "different people": ("frq", "mcq"),
     "choices first": ("mcq", "frq"),
 }
 
 
-def order_in_words(order: Order, question_types: Collection[str]) -> str:
+def order_in_words(order: ReviewOrder, question_types: Collection[str]) -> str:
     """Return the order of questions in words, or the only question type."""
     if len(question_types) > 1 or order == "different people":
         return order
     return "own words only" if "frq" in question_types else "choices only"
 
 
-def order_of_0_4(question_types: Sequence[str]) -> Order:
+def order_of_0_4(question_types: Sequence[str]) -> ReviewOrder:
     """Return the order of a baseline of version 0.4, which follows from the sequence of its question types.
 
     The default of that version is choices first.

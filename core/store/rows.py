@@ -27,7 +27,7 @@ from core.events import (
     Utterance,
 )
 from core.journal import GradesLine, ReplyLine, RowLine, RunHeader, TrialLine
-from core.store.tables import SCHEMAS, Row
+from core.store.tables import SCHEMAS, TableRow
 from core.text.questions import question_kind
 
 E = TypeVar("E")
@@ -39,24 +39,24 @@ _AFTER_THE_TRIAL = 1_000_000
 """Position of the first call of a re-grading: after all events of the trial."""
 
 
-def _row(table: str, source: object, **values: object) -> Row:
+def _row(table: str, source: object, **values: object) -> TableRow:
     """Return a row of a table: for each column the given value, else the attribute of ``source`` with its name."""
     return tuple(values[name] if name in values else getattr(source, name) for name in SCHEMAS[table].names)
 
 
-def run_row(header: RunHeader) -> Row:
+def run_row(header: RunHeader) -> TableRow:
     arms = [":".join(arm) for arm in header.arms]
     return _row("runs", header, arms=arms, settings=_json(header.settings))
 
 
-def case_row(case: Case, added_at: float) -> Row:
+def case_row(case: Case, added_at: float) -> TableRow:
     profile = None if case.profile is None else case.profile.model_dump_json()
     images = _json([image.model_dump(mode="json") for image in case.images]) if case.images else None
     lists = {name: list(getattr(case, name)) for name in ("choices", "synonyms", "supertypes", "subtypes")}
     return _row("cases", case, profile=profile, images=images, added_at=added_at, asks_for=question_kind(case), **lists)
 
 
-def trial_row(line: TrialLine) -> Row:
+def trial_row(line: TrialLine) -> TableRow:
     """Return the row of ``trials``; a trial without a ``Finished`` event has failed."""
     started = _first(line.events, Started)
     ended = _first(line.events, Ended)
@@ -81,8 +81,8 @@ def trial_row(line: TrialLine) -> Row:
     )
 
 
-def child_rows(line: TrialLine) -> dict[str, list[Row]]:
-    rows: dict[str, list[Row]] = {name: [] for name in CHILDREN}
+def child_rows(line: TrialLine) -> dict[str, list[TableRow]]:
+    rows: dict[str, list[TableRow]] = {name: [] for name in CHILDREN}
     for position, event in enumerate(line.events):
         match event:
             case Utterance() as e:
@@ -109,22 +109,22 @@ def child_rows(line: TrialLine) -> dict[str, list[Row]]:
     return rows
 
 
-def grade_rows(line: GradesLine) -> list[Row]:
+def grade_rows(line: GradesLine) -> list[TableRow]:
     return [_grade_row(line.trial_id, grade) for grade in line.grades]
 
 
-def reply_row(line: ReplyLine) -> Row:
+def reply_row(line: ReplyLine) -> TableRow:
     """Return the row of ``calls`` of a reply; calls after the end of a trial are positioned after its own calls."""
     place = line.place if line.unit == line.trial_id else _AFTER_THE_TRIAL + line.place
     return _call_row(line.run_id, line.trial_id, place, line.call)
 
 
-def job_row(line: RowLine) -> Row:
+def job_row(line: RowLine) -> TableRow:
     row = {"visitor": "", **line.row}
     return tuple(row[name] for name in SCHEMAS[line.table].names)
 
 
-def _grade_row(trial_id: str, grade: Graded) -> Row:
+def _grade_row(trial_id: str, grade: Graded) -> TableRow:
     return (
         trial_id,
         grade.format,
@@ -159,7 +159,7 @@ def stream_events(text: str, calls: Mapping[str, CallRecord]) -> list[Event]:
     return EVENTS.validate_python(stored)
 
 
-def _call_row(run_id: str, trial_id: str, position: int, c: CallRecord) -> Row:
+def _call_row(run_id: str, trial_id: str, position: int, c: CallRecord) -> TableRow:
     return (
         run_id,
         trial_id,

@@ -25,10 +25,10 @@ from core.frameworks.base import frameworks, seat_of
 from core.store.conditions import (
     JUDGED,
     Condition,
-    Judge,
+    ConditionPart,
     JudgedRun,
-    Judges,
-    Part,
+    RunJudge,
+    RunJudges,
     condition_of,
     counting_judges,
     judged_runs,
@@ -39,7 +39,7 @@ from core.store.conditions import (
 )
 from core.store.database import Store
 from core.store.queries.runs import CAMPAIGNS, Run, run_records
-from core.store.tables import Row, arrow_table, schema_of
+from core.store.tables import TableRow, arrow_table, schema_of
 
 McqRule = Literal["usual", "mcq_loose", "mcq_strict"]
 """The rule for answers with choices. ``usual``: the framework's (``Usual.mcq_rule``), and for many choices the grader's
@@ -217,7 +217,7 @@ def select(
     cursor: duckdb.DuckDBPyConnection,
     selection: Selection | None = None,
     *,
-    without: Iterable[Part] = (),
+    without: Iterable[ConditionPart] = (),
     only_shared: bool = False,
 ) -> list[Condition]:
     """Return the conditions of a selection, by doctor, newest first, and create the temporary tables of this module.
@@ -271,15 +271,17 @@ def staffed() -> list[str]:
     return [name for name, framework in frameworks().items() if seat_of(framework, "staff")]
 
 
-def conditions(store: Store, selection: Selection | None = None, *, without: Iterable[Part] = ()) -> list[Condition]:
+def conditions(
+    store: Store, selection: Selection | None = None, *, without: Iterable[ConditionPart] = ()
+) -> list[Condition]:
     """Return the conditions of a selection, by doctor, the newest first."""
     with store.read() as cursor:
         return _found(cursor, selection or Selection(), frozenset(without))[0]
 
 
 def _found(
-    cursor: duckdb.DuckDBPyConnection, chosen: Selection, without: frozenset[Part]
-) -> tuple[list[Condition], dict[str, list[JudgedRun]], dict[str, dict[Rule, list[Judge]]]]:
+    cursor: duckdb.DuckDBPyConnection, chosen: Selection, without: frozenset[ConditionPart]
+) -> tuple[list[Condition], dict[str, list[JudgedRun]], dict[str, dict[Rule, list[RunJudge]]]]:
     """Return the conditions of a selection, their seats by name, and who judged their runs."""
     runs = _runs_of(cursor, chosen)
     judges = _judges(cursor, runs)
@@ -350,7 +352,7 @@ def _find_repeats(
     Only campaigns with the same seed can repeat trials: without any, no trial is read. Releases have no seeds of this
     program, and live conversations and branches are always counted by themselves.
     """
-    rivals: list[Row] = []
+    rivals: list[TableRow] = []
     for series, (name, seats) in enumerate(_of_one_seed(seats_by_name)):
         for seat in seats:
             framework = frameworks().get(seat.run.protocol)
@@ -383,7 +385,7 @@ def case_groups_played(cursor: duckdb.DuckDBPyConnection) -> dict[str, tuple[lis
     return {data_set: (sources, specialties) for data_set, sources, specialties in rows}
 
 
-def _judges(cursor: duckdb.DuckDBPyConnection, runs: Sequence[Run]) -> dict[str, dict[Rule, list[Judge]]]:
+def _judges(cursor: duckdb.DuckDBPyConnection, runs: Sequence[Run]) -> dict[str, dict[Rule, list[RunJudge]]]:
     """Return run → rule → judges that count. Judgements are counted only if several judges share a rule."""
     runs_by_id = {run.run_id: run for run in runs}
     stored: dict[tuple[str, Rule], dict[tuple[str, str], list[tuple[str, str, int]]]] = {}
@@ -400,9 +402,9 @@ def _judges(cursor: duckdb.DuckDBPyConnection, runs: Sequence[Run]) -> dict[str,
     if table:
         cursor.register("judges", arrow_table(_JUDGES, table))
         counts = {n: (count, at) for n, count, at in cursor.execute(_JUDGED_BY).fetchall()}
-    judges_by_run: dict[str, dict[Rule, list[Judge]]] = defaultdict(lambda: defaultdict(list))
+    judges_by_run: dict[str, dict[Rule, list[RunJudge]]] = defaultdict(lambda: defaultdict(list))
     for n, ((run_id, rule), (grader, prompts), rows) in enumerate(numbered):
-        judges_by_run[run_id][rule].append(Judge(grader, prompts, tuple(rows), *counts.get(n, (0, 0.0))))
+        judges_by_run[run_id][rule].append(RunJudge(grader, prompts, tuple(rows), *counts.get(n, (0, 0.0))))
     return {
         run_id: {rule: counting_judges(rule_judges) for rule, rule_judges in of_run.items()}
         for run_id, of_run in judges_by_run.items()
@@ -413,10 +415,10 @@ def _register(
     cursor: duckdb.DuckDBPyConnection,
     conditions_found: Sequence[Condition],
     seats_by_name: Mapping[str, Sequence[JudgedRun]],
-    judges: Mapping[str, Judges],
+    judges: Mapping[str, RunJudges],
 ) -> None:
-    seated: list[Row] = []
-    judging: list[Row] = []
+    seated: list[TableRow] = []
+    judging: list[TableRow] = []
     for place, condition in enumerate(conditions_found):
         for seat in seats_by_name[condition.name]:
             run_id = seat.run.run_id

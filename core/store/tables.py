@@ -10,7 +10,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-Row = tuple[Any, ...]
+TableRow = tuple[Any, ...]
 
 _TYPES: dict[str, pa.DataType] = {
     "text": pa.string(),
@@ -120,13 +120,13 @@ OF_A_TRIAL = (
 """The tables with rows of a trial; deleting a trial clears them all."""
 
 
-def arrow_table(schema: pa.Schema, rows: Sequence[Row]) -> pa.Table:
+def arrow_table(schema: pa.Schema, rows: Sequence[TableRow]) -> pa.Table:
     columns = list(zip(*rows, strict=True)) or [()] * len(schema)
     arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
-def insert(connection: duckdb.DuckDBPyConnection, sql: str, name: str, rows: Sequence[Row]) -> int:
+def insert(connection: duckdb.DuckDBPyConnection, sql: str, name: str, rows: Sequence[TableRow]) -> int:
     """Run an INSERT that selects from ``incoming``, rows of table ``name``; return the number of new rows."""
     if not rows:
         return 0

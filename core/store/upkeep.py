@@ -33,12 +33,12 @@ from core.journal import DeletedLine, JournalWriter, ReplyLine, RunDeletedLine, 
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.rows import CHILDREN, child_rows
-from core.store.tables import OF_A_TRIAL, Row
+from core.store.tables import OF_A_TRIAL, TableRow
 from core.store.tallies import miscounted, recount, recount_served
 from core.store.written import PEOPLE, carry_over, compare, forget_lines
 from core.store.written import journal_contents as read_written
 
-Kind = Literal["missing", "different", "doubled", "orphaned", "torn", "miscounted", "damaged", "picture"]
+ProblemKind = Literal["missing", "different", "doubled", "orphaned", "torn", "miscounted", "damaged", "picture"]
 _BACKED_UP = ("cases", "images", "prompts")
 """Folders next to the database that are backed up; downloaded models are not: they can be downloaded again."""
 _DOUBLED = {
@@ -61,7 +61,7 @@ _SMALL_BACKUP, _RATIO = 200_000_000, 200
 
 
 @dataclass(frozen=True)
-class Finding:
+class Problem:
     """A problem, and whether ``repair`` can mend it (``repairable``).
 
     ``missing`` in the database, ``different`` there from the journal, ``doubled`` there, ``orphaned`` (no journal has
@@ -69,7 +69,7 @@ class Finding:
     whose file is gone. ``trials`` are the ids of trials that differ, ``lines`` those of human entries.
     """
 
-    kind: Kind
+    kind: ProblemKind
     where: str
     words: str
     repairable: bool = False
@@ -85,7 +85,7 @@ class Verified:
     trials: int
     calls: int
     written: int
-    findings: tuple[Finding, ...]
+    findings: tuple[Problem, ...]
 
 
 @dataclass
@@ -103,7 +103,7 @@ def verify(store: Store, show_name: Callable[[str], object] = lambda words: None
     before it is read.
     """
     fold(store)
-    findings: list[Finding] = []
+    findings: list[Problem] = []
     journals = sorted(store.journals.glob("*/journal.jsonl"))
     with store.read() as cursor:
         stored: dict[str, set[str]] = {}
@@ -113,15 +113,15 @@ def verify(store: Store, show_name: Callable[[str], object] = lambda words: None
         local = [r for (r,) in cursor.execute("SELECT run_id FROM runs WHERE source <> 'release'").fetchall()]
         for table, sql in _DOUBLED.items():  # runs and trials have unique keys
             for name, count in cursor.execute(sql).fetchall():
-                findings.append(Finding("doubled", name, f"is {count} times in the table {table}"))
+                findings.append(Problem("doubled", name, f"is {count} times in the table {table}"))
         for table in (name for name in OF_A_TRIAL if name not in ("trials", "calls")):
             sql = f"SELECT count(DISTINCT trial_id) FROM {table} ANTI JOIN trials USING (trial_id)"
             (trials_missing,) = cursor.execute(sql).fetchall()[0]
             if trials_missing:
-                findings.append(Finding("orphaned", table, f"has rows of {trials_missing:,} trials that do not exist"))
+                findings.append(Problem("orphaned", table, f"has rows of {trials_missing:,} trials that do not exist"))
         if wrong_counts := miscounted(cursor):
             words = f"have {wrong_counts:,} wrong counts of answers, verdicts and calls"
-            findings.append(Finding("miscounted", "tallies", words, True))
+            findings.append(Problem("miscounted", "tallies", words, True))
         pictures = cursor.execute("SELECT DISTINCT images FROM cases WHERE images IS NOT NULL").fetchall()
     journal_names = set[str]()
     for path in journals:
@@ -131,41 +131,41 @@ def verify(store: Store, show_name: Callable[[str], object] = lambda words: None
         try:
             _read(path, journaled)
         except (AnamnesisError, OSError) as error:
-            findings.append(Finding("damaged", name, str(error)))
+            findings.append(Problem("damaged", name, str(error)))
             continue
         if not _whole(path) and not in_use(path):
-            findings.append(Finding("torn", name, "ends in an incomplete line, after a crash", True))
+            findings.append(Problem("torn", name, "ends in an incomplete line, after a crash", True))
         missing, unpaid = journaled.trials.keys() - stored.get(name, set()), journaled.calls - paid
         if missing or unpaid:
             words = f"holds {len(missing):,} trials and {len(unpaid):,} calls that the database lacks"
-            findings.append(Finding("missing", name, words, True))
+            findings.append(Problem("missing", name, words, True))
         with store.read() as cursor:
             digests = _digests_of_run(cursor, name)
         if differing := sorted(
             trial for trial, digest in journaled.trials.items() if digests.get(trial, digest) != digest
         ):
             words = f"holds other messages or answers than the database in {len(differing):,} trials ({differing[0]} …)"
-            findings.append(Finding("different", name, words, trials=tuple(differing)))
+            findings.append(Problem("different", name, words, trials=tuple(differing)))
         if only_stored := stored.get(name, set()) - journaled.trials.keys() if name in local else set():
-            findings.append(Finding("orphaned", name, f"lacks {len(only_stored):,} trials that the database has"))
+            findings.append(Problem("orphaned", name, f"lacks {len(only_stored):,} trials that the database has"))
     for run_id in local:
         if run_id not in journal_names:
             words = f"has no journal here: its {len(stored.get(run_id, ())):,} trials cannot be resumed or graded again"
-            findings.append(Finding("orphaned", run_id, words))
+            findings.append(Problem("orphaned", run_id, words))
     for image in {Image.model_validate(image) for (text,) in pictures for image in orjson.loads(text)}:
         if image.local and not image.path.is_file():
-            findings.append(Finding("picture", image.name, f"is gone: {image.path}"))
+            findings.append(Problem("picture", image.name, f"is gone: {image.path}"))
     for name in imported.names():
         try:
             imported.load(name)
         except AnamnesisError as error:
-            findings.append(Finding("damaged", name, str(error)))
+            findings.append(Problem("damaged", name, str(error)))
     written, problems = _verify_written(store)
     trials = sum(map(len, stored.values()))
     return Verified(len(journals), trials, len(paid), written, (*findings, *problems))
 
 
-def _verify_written(store: Store) -> tuple[int, list[Finding]]:
+def _verify_written(store: Store) -> tuple[int, list[Problem]]:
     """Return the number of human entries that count, and the differences between them and the database."""
     with store.read() as cursor:  # a writer of entries needs the database for itself, so none is written meanwhile
         journaled = read_written(store.path)
@@ -174,9 +174,9 @@ def _verify_written(store: Store) -> tuple[int, list[Finding]]:
         try:
             compared = compare(cursor, journaled)
         except AnamnesisError as error:  # a line of a newer program
-            return len(journaled.counting), [Finding("damaged", PEOPLE, str(error))]
-    findings: list[Finding] = []
-    problems: tuple[tuple[Kind, tuple[str, ...], str], ...] = (
+            return len(journaled.counting), [Problem("damaged", PEOPLE, str(error))]
+    findings: list[Problem] = []
+    problems: tuple[tuple[ProblemKind, tuple[str, ...], str], ...] = (
         ("missing", compared.missing, "that the database lacks"),
         ("different", compared.different, "that differ in the database"),
     )
@@ -188,9 +188,9 @@ def _verify_written(store: Store) -> tuple[int, list[Finding]]:
             first = journaled.lines.get(lines[0])  # missing for a row of a deleted job
             example = f"{first.kind}{' by ' * bool(first.by)}{first.by} …" if first else "deleted"
             what = f"has {len(lines):,} human entries ({example}) {words}"
-            findings.append(Finding(kind, folder, what, kind == "missing", lines=tuple(lines)))
+            findings.append(Problem(kind, folder, what, kind == "missing", lines=tuple(lines)))
     for table, count in compared.alone.items():
-        findings.append(Finding("orphaned", table, f"has {count:,} rows that are in no journal", True))
+        findings.append(Problem("orphaned", table, f"has {count:,} rows that are in no journal", True))
     return len(journaled.counting), findings
 
 
@@ -216,8 +216,8 @@ def _read(path: Path, contents: _JournalContents) -> None:
 
 def _digests_of_run(cursor: duckdb.DuckDBPyConnection, run_id: str) -> dict[str, bytes]:
     """Return trial → digest of its messages and answers as the database has them."""
-    messages: dict[str, list[Row]] = {}
-    answers: dict[str, list[Row]] = {}
+    messages: dict[str, list[TableRow]] = {}
+    answers: dict[str, list[TableRow]] = {}
     of_run = "JOIN trials USING (trial_id) WHERE run_id = ?"
     for trial_id, _, *row in cursor.execute(  # doubled rows are a finding of their own
         f"SELECT DISTINCT trial_id, position, turn, role, text FROM utterances {of_run} ORDER BY ALL", [run_id]
@@ -232,7 +232,7 @@ def _digests_of_run(cursor: duckdb.DuckDBPyConnection, run_id: str) -> dict[str,
     return {trial: _digest(messages.get(trial, []), answers.get(trial, [])) for (trial,) in ids}
 
 
-def _digest(messages: Iterable[Row], answers: Iterable[Row]) -> bytes:
+def _digest(messages: Iterable[TableRow], answers: Iterable[TableRow]) -> bytes:
     """Return a digest of messages and answers, whose format no later version may change."""
     content = [list(messages), sorted(answers, key=lambda row: row[:2])]
     return hashlib.blake2b(orjson.dumps(content), digest_size=16).digest()
@@ -259,7 +259,7 @@ def replace_differing(store: Store, verified: Verified) -> int:
     return len(trials) + len(lines)
 
 
-def repair(store: Store, verified: Verified) -> list[Finding]:
+def repair(store: Store, verified: Verified) -> list[Problem]:
     """Mend the repairable findings and return them.
 
     Torn lines are dropped, missing rows folded, counts computed again, and human entries without a journal journaled.

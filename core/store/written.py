@@ -27,7 +27,7 @@ from core.errors import AnamnesisError
 from core.journal import RowLine, WithdrawnLine, WrittenLine, append_shared, journal_path, read_lines
 from core.paths import journals_of
 from core.store.lease import path_of
-from core.store.tables import SCHEMAS, Row, arrow_table, records
+from core.store.tables import SCHEMAS, TableRow, arrow_table, records
 from core.text.case_items import BY_RULE
 
 PEOPLE = "people"
@@ -35,7 +35,7 @@ PEOPLE = "people"
 
 
 @dataclass(frozen=True)
-class Kind:
+class EntryKind:
     """The tables of a kind of line: ``table``, and one for each member of ``what`` that is a list of parts.
 
     ``at`` and ``by`` are the columns with the time and the author of a row; without ``by`` the author is the visitor. A
@@ -53,14 +53,14 @@ class Kind:
         return (self.table, *self.parts.values())
 
 
-KINDS: dict[str, Kind] = {
-    "review": Kind("reviews", "created_at", parts={"items": "review_items"}, unique="review_id"),
-    "annotation": Kind("annotations", "annotated_at", "annotator"),
-    "unblinding": Kind("unblindings", "unblinded_at", "unblinded_by"),
-    "label": Kind("run_labels", "labelled_at", unique="run_id, labelled_at"),
-    "facts": Kind("fact_sets", "made_at", "made_by"),
-    "profile": Kind("profiles", "made_at"),
-    "items": Kind("history_items", "made_at"),
+KINDS: dict[str, EntryKind] = {
+    "review": EntryKind("reviews", "created_at", parts={"items": "review_items"}, unique="review_id"),
+    "annotation": EntryKind("annotations", "annotated_at", "annotator"),
+    "unblinding": EntryKind("unblindings", "unblinded_at", "unblinded_by"),
+    "label": EntryKind("run_labels", "labelled_at", unique="run_id, labelled_at"),
+    "facts": EntryKind("fact_sets", "made_at", "made_by"),
+    "profile": EntryKind("profiles", "made_at"),
+    "items": EntryKind("history_items", "made_at"),
 }
 """Kind of line → its tables."""
 _KIND_OF = {kind.table: name for name, kind in KINDS.items()}
@@ -139,7 +139,7 @@ def as_written(line: RowLine) -> WrittenLine | None:
 
 def insert_lines(connection: duckdb.DuckDBPyConnection, lines: Iterable[WrittenLine | WithdrawnLine]) -> int:
     """Insert the rows of lines that are neither stored nor withdrawn; return the number of new lines."""
-    withdrawn: list[Row] = []
+    withdrawn: list[TableRow] = []
     written: dict[str, WrittenLine] = {}
     for line in lines:
         if isinstance(line, WithdrawnLine):
@@ -148,7 +148,7 @@ def insert_lines(connection: duckdb.DuckDBPyConnection, lines: Iterable[WrittenL
             written.setdefault(line.line_id, line)
     if withdrawn:
         _insert(connection, "withdrawn", "line_id", arrow_table(_WITHDRAWN, withdrawn))
-    rows: dict[str, list[Row]] = {}
+    rows: dict[str, list[TableRow]] = {}
     for line in written.values():
         for table, row in rows_of(line):
             rows.setdefault(table, []).append((*row, line.line_id))
@@ -184,7 +184,7 @@ def _insert(connection: duckdb.DuckDBPyConnection, table: str, key: str, rows: p
     return int(count)
 
 
-def rows_of(line: WrittenLine) -> list[tuple[str, Row]]:
+def rows_of(line: WrittenLine) -> list[tuple[str, TableRow]]:
     """Return the rows of a line with their tables. Raises ``AnamnesisError`` for a kind of a newer program."""
     kind = KINDS.get(line.kind)
     if kind is None:
@@ -197,7 +197,7 @@ def rows_of(line: WrittenLine) -> list[tuple[str, Row]]:
     return rows
 
 
-def _row(table: str, what: Mapping[str, Any]) -> Row:
+def _row(table: str, what: Mapping[str, Any]) -> TableRow:
     return tuple(what.get(name) for name in SCHEMAS[table].names)
 
 
@@ -299,7 +299,7 @@ def _rows(connection: duckdb.DuckDBPyConnection, table: str) -> list[dict[str, A
 _Groups = dict[tuple[Any, ...], list[dict[str, Any]]]
 
 
-def _parts(connection: duckdb.DuckDBPyConnection, kind: Kind) -> dict[str, tuple[str, tuple[str, ...], _Groups]]:
+def _parts(connection: duckdb.DuckDBPyConnection, kind: EntryKind) -> dict[str, tuple[str, tuple[str, ...], _Groups]]:
     """Return member → the table of its parts, the shared columns, and its rows grouped by these columns."""
     parts = {}
     for member, table in kind.parts.items():

@@ -48,7 +48,7 @@ ORDERS: tuple[Order, ...] = get_args(Order)
 T = TypeVar("T")
 
 
-class Item(BaseModel):
+class HistoryItem(BaseModel):
     """A topic phrase, M's text on it, and its part of the history."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -58,14 +58,14 @@ class Item(BaseModel):
     topic: Topic
 
 
-_ITEMS = TypeAdapter(tuple[Item, ...])
+_ITEMS = TypeAdapter(tuple[HistoryItem, ...])
 
 
 @dataclass(frozen=True)
 class ItemSet:
     """The items of a case and their origin: ``profile-…``, ``rules-…``, ``mediq``, or the name of a model."""
 
-    items: tuple[Item, ...]
+    items: tuple[HistoryItem, ...]
     made_by: str
 
 
@@ -83,7 +83,7 @@ class ItemizedCase:
 
     case: Case
     opening: str
-    items: tuple[Item, ...]
+    items: tuple[HistoryItem, ...]
     made_by: str
 
     @property
@@ -108,7 +108,9 @@ def own_items(case: Case) -> ItemSet | None:
     """Return the items that a case carries, or ``None`` if rules make them."""
     if case.items is None:
         return None
-    return ItemSet(tuple(Item.model_validate(item.model_dump()) for item in case.items.items), case.items.made_by)
+    return ItemSet(
+        tuple(HistoryItem.model_validate(item.model_dump()) for item in case.items.items), case.items.made_by
+    )
 
 
 def with_items(case: Case, stored: ItemSet | None) -> Case:
@@ -131,15 +133,15 @@ def items_by_rule(case: Case) -> ItemSet:
     They cover all of M, with one item per topic (median 7 for MedQA's vignettes, 12 for the longer ones of the library;
     the paper's data: about 8). Items from a vignette contain only words of M.
     """
-    items = tuple(Item(key=key, value=value, topic=topic) for key, value, topic in grouped_facts(case))
+    items = tuple(HistoryItem(key=key, value=value, topic=topic) for key, value, topic in grouped_facts(case))
     return ItemSet(items, BY_RULE["rules" if case.profile is None else "profile"])
 
 
-def items_to_json(items: Sequence[Item]) -> str:
+def items_to_json(items: Sequence[HistoryItem]) -> str:
     return _ITEMS.dump_json(tuple(items)).decode()
 
 
-def items_from_json(text: str | bytes) -> tuple[Item, ...]:
+def items_from_json(text: str | bytes) -> tuple[HistoryItem, ...]:
     return _ITEMS.validate_json(text)
 
 
@@ -361,7 +363,7 @@ def match_cases(records: Sequence[MediqRecord], cases: Iterable[Case]) -> MediqM
     return match
 
 
-def items_of_facts(facts: Sequence[str]) -> tuple[Item, ...]:
+def items_of_facts(facts: Sequence[str]) -> tuple[HistoryItem, ...]:
     """Return the facts joined by topic, without their numbers and without "the patient has"."""
     groups: dict[Topic, list[str]] = {}
     for fact in facts:
@@ -374,7 +376,7 @@ def items_of_facts(facts: Sequence[str]) -> tuple[Item, ...]:
         groups.setdefault(topic, []).append(plain if topic == "demographics" else text or plain)
     noun = complaint_noun(" ".join(groups.get("chief complaint", groups.get("associated symptoms", []))))
     return tuple(
-        Item(key=PHRASES[topic].format(complaint=noun), value=join_values(texts, None), topic=topic)
+        HistoryItem(key=PHRASES[topic].format(complaint=noun), value=join_values(texts, None), topic=topic)
         for topic, texts in groups.items()
         if any(texts)
     )

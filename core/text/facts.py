@@ -287,14 +287,14 @@ _MAX_MEMBER = 6
 
 
 @dataclass(frozen=True)
-class Piece:
+class VignettePiece:
     """One finding in the vignette's words, with its topic."""
 
     text: str
     topic: Topic
 
 
-def pieces_of(vignette: str) -> Iterator[Piece]:
+def pieces_of(vignette: str) -> Iterator[VignettePiece]:
     previous: Topic | None = None
     for number, sentence in enumerate(sentences(vignette)):
         kind = shown_topic(sentence)
@@ -309,21 +309,21 @@ def pieces_of(vignette: str) -> Iterator[Piece]:
             yield from history_pieces(sentence, first=number == 0)
 
 
-def _result_pieces(body: str, kind: Topic) -> Iterator[Piece]:
+def _result_pieces(body: str, kind: Topic) -> Iterator[VignettePiece]:
     body = _HEADING.sub("", body)
     for clause in _CLAUSES.split(body):
         for member in _VITAL.split(clause) if kind == "vital signs" else _members(clause):
             if text := _tidy(member):
                 topic = topic_by_words(text)
-                yield Piece(text, topic if topic in SHOWN and topic is not None else kind)
+                yield VignettePiece(text, topic if topic in SHOWN and topic is not None else kind)
 
 
-def history_pieces(sentence: str, *, first: bool) -> Iterator[Piece]:
+def history_pieces(sentence: str, *, first: bool) -> Iterator[VignettePiece]:
     """Yield the findings of a sentence of the history; the ``first`` one of a vignette introduces the patient."""
     body = sentence.rstrip(" .?!")
     who = _WHO.match(body) if first else None
     if who:
-        yield Piece(who["who"], "demographics")
+        yield VignettePiece(who["who"], "demographics")
         body = body[who.end() :]
         arrival = _ARRIVAL.search(body)
         body = f"{arrival['before']}; {body[arrival.end() :]}" if arrival else body
@@ -333,7 +333,7 @@ def history_pieces(sentence: str, *, first: bool) -> Iterator[Piece]:
         yield from _clause(clause, first=first)
 
 
-def _clause(clause: str, *, first: bool) -> Iterator[Piece]:
+def _clause(clause: str, *, first: bool) -> Iterator[VignettePiece]:
     inner = INNER_DENIAL.search(clause)
     if inner and inner.start() > 0:
         yield from _clause(clause[: inner.start()], first=first)
@@ -346,25 +346,25 @@ def _clause(clause: str, *, first: bool) -> Iterator[Piece]:
         for member in _LIST.split(clause.strip()[denial.end() :]):
             if text := _tidy(re.sub(r"^(?:any|no|had|has)\s+", "", member.strip(), flags=_I)):
                 piece = f"{word} {text}"
-                yield Piece(piece, topic_by_words(piece) or "negatives")
+                yield VignettePiece(piece, topic_by_words(piece) or "negatives")
     elif first:
         lasting = _LASTING.search(clause)
         if lasting:
             clause = f"{clause[: lasting.start()]} {clause[lasting.end() :]}"
         yield from _positive(clause, "chief complaint")
         if lasting:
-            yield Piece(_tidy(lasting[1] or lasting[2]), "onset")
+            yield VignettePiece(_tidy(lasting[1] or lasting[2]), "onset")
     else:
         yield from _positive(clause, "associated symptoms")
 
 
-def _positive(clause: str, otherwise: Topic) -> Iterator[Piece]:
+def _positive(clause: str, otherwise: Topic) -> Iterator[VignettePiece]:
     plain = _LEAD.sub("", _LEAD.sub("", clause.strip()))  # "he" and "has had" are two
     for member in _members(plain):
         if text := _tidy(member):
             topic = topic_by_words(text)
             is_symptom = topic is None or (otherwise == "chief complaint" and topic in ("character", "onset"))
-            yield Piece(text, otherwise if is_symptom else topic or otherwise)
+            yield VignettePiece(text, otherwise if is_symptom else topic or otherwise)
 
 
 def _members(clause: str) -> list[str]:

@@ -14,7 +14,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from core.knowledge.base import Finding, Knowledge, knowledge
-from core.text.negation import AFTERWARDS_ABSENT, NEGATORS, QUALIFIED, Token, is_content, stem_of, tokens_of, words_in
+from core.text.negation import (
+    AFTERWARDS_ABSENT,
+    NEGATORS,
+    QUALIFIED,
+    ContentWord,
+    content_words,
+    is_content,
+    stem_of,
+    words_in,
+)
 from core.text.quantities import read_measures
 from core.text.sections import sentences
 
@@ -89,7 +98,7 @@ class Recogniser:
                 ]
             )
         }
-        tokens = list(tokens_of(words)) if candidates else []
+        tokens = list(content_words(words)) if candidates else []
         matches: list[tuple[_Phrase, frozenset[int], bool]] = []
         for start, token in enumerate(tokens):
             for phrase in candidates.get(token.stem, ()):
@@ -110,7 +119,7 @@ class Recogniser:
                 yield phrase.finding, present
 
 
-def _match(tokens: list[Token], start: int, stems: tuple[str, ...]) -> list[Token] | None:
+def _match(tokens: list[ContentWord], start: int, stems: tuple[str, ...]) -> list[ContentWord] | None:
     """Return the tokens of the phrase from ``start`` on, with at most one other word between neighbours."""
     matched = [tokens[start]]
     index = start
@@ -129,7 +138,7 @@ _TESTED_STEMS = frozenset(stem_of(word) for word in ("normal", "unremarkable", "
 _AFTERWARDS_STEMS = frozenset(stem_of(word) for word in AFTERWARDS_ABSENT)
 
 
-def _is_absent(tokens: list[Token], matched: list[Token], is_history: bool) -> bool:
+def _is_absent(tokens: list[ContentWord], matched: list[ContentWord], is_history: bool) -> bool:
     positions = {token.position for token in matched}
     if any(t.negated_by is not None and t.negated_by not in positions for t in matched):
         return True

@@ -1,6 +1,6 @@
 """Negation: what a text denies, and how far a denial reaches.
 
-``tokens_of`` returns for each word of a sentence what negates it, its clause, and whether it is about a relative; it
+``content_words`` yields for each word of a sentence what negates it, its clause, and whether it is about a relative; it
 follows a denial through a clause, after the idea of NegEx. The patterns at the end find a denial at the beginning of a
 clause, with the list that it denies. ``denies_something`` finds a denial anywhere in a reply.
 """
@@ -59,7 +59,7 @@ _REPORTING = frozenset(verbs("reporting", "s", "past").split("|")) | frozenset(
 )
 
 
-class Token(NamedTuple):
+class ContentWord(NamedTuple):
     """A content word: ``negated_by`` is the position of its negator, ``before`` the word before it."""
 
     stem: str
@@ -93,7 +93,7 @@ def is_content(word: str) -> bool:
     return word not in _STOP
 
 
-def tokens_of(words: list[str]) -> Iterator[Token]:
+def content_words(words: list[str]) -> Iterator[ContentWord]:
     """Yield content words with their negators and clauses, and whether they are about a relative."""
     of_relatives = _about_relatives(words)
     negator: int | None = None
@@ -112,7 +112,7 @@ def tokens_of(words: list[str]) -> Iterator[Token]:
             negated_by = position - 1 if hyphenated else negator
             # a relative who only brings the patient has no findings
             stem = "" if (words[index] in _RELATIVES and "by" in words[max(0, index - 2) : index]) else stem_of(word)
-            yield Token(stem, negated_by, of_relatives[index], position, clause, before)
+            yield ContentWord(stem, negated_by, of_relatives[index], position, clause, before)
             if negator is not None and word in _NO_EFFECT and position - negator <= 2:
                 negator = None
         follows = words[index + 1] if index + 1 < len(words) else ""

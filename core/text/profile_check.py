@@ -15,8 +15,8 @@ from core.errors import UsageError
 from core.knowledge.base import normalise_name
 from core.text.profiles import Generated
 
-Part = Literal["demographics", "basic", "optional"]
-PARTS: tuple[Part, ...] = ("demographics", "basic", "optional")
+ProfilePart = Literal["demographics", "basic", "optional"]
+PARTS: tuple[ProfilePart, ...] = ("demographics", "basic", "optional")
 _MIN_ANSWER = 4
 """Minimum number of characters of an answer that is searched for in facts."""
 
@@ -25,7 +25,7 @@ _MIN_ANSWER = 4
 class Dropped:
     """A fact that fails a check; ``why`` can follow "because"."""
 
-    part: Part
+    part: ProfilePart
     key: str
     value: str
     why: str
@@ -89,7 +89,7 @@ def remarks(case: Case, profile: Profile) -> tuple[str, ...]:
     return tuple(f"{d.key[:1].upper()}{d.key[1:]} (“{d.value}”): {d.why}." for d in dropped)
 
 
-def _fault(case: Case, part: Part, fact: Fact) -> str | None:
+def _fault(case: Case, part: ProfilePart, fact: Fact) -> str | None:
     if part == "optional" and not (fact.section and fact.value.strip() and _flat(fact.value) in _flat(case.vignette)):
         return "the vignette does not hold it word for word"
     words = f" {normalise_name(f'{fact.key} {fact.value} {fact.lay}')} "

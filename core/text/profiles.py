@@ -16,7 +16,7 @@ from typing import Literal, get_args
 import pydantic
 from pydantic import BaseModel, ConfigDict, model_validator
 
-from core.case import Case, Fact, Profile, Section
+from core.case import Case, Fact, FactSection, Profile
 from core.stats.intervals import Interval, wilson
 from core.text.topics import Topic, topic_of_key
 from core.text.vocabulary import Words, cues
@@ -117,7 +117,7 @@ FIELDS: tuple[Field, ...] = get_args(Field)
 State = Literal["present", "imputed", "absent"]
 STATES: tuple[State, ...] = get_args(State)
 
-_SECTIONS: Mapping[Section | None, Field] = {
+_SECTIONS: Mapping[FactSection | None, Field] = {
     "vital_signs": "vital signs", "examination": "physical examination", "laboratory": "laboratory",
     "imaging": "imaging",
 }  # fmt: skip

@@ -21,7 +21,7 @@ _WORD = re.compile(r"[a-z0-9]+")
 _FIRST_LETTER = 0xE000  # above the surrogates, every number up to a million is a valid character
 
 
-class Score(NamedTuple):
+class RougeScore(NamedTuple):
     """Recall, precision and their harmonic mean, between 0 and 1."""
 
     recall: float
@@ -60,15 +60,15 @@ def _tokenizer() -> Any:
     return DefaultTokenizer(use_stemmer=True)
 
 
-def rouge_1(target: Sequence[str], text: Sequence[str]) -> Score:
+def rouge_1(target: Sequence[str], text: Sequence[str]) -> RougeScore:
     """Return ROUGE-1 of a text's tokens against the tokens of ``target``; an empty side scores 0."""
     target_counts, text_counts = Counter(target), Counter(text)
     return score((target_counts & text_counts).total(), target_counts.total(), text_counts.total())
 
 
-def score(matched: int, target: int, text: int) -> Score:
+def score(matched: int, target: int, text: int) -> RougeScore:
     """Return the score from the numbers of matched tokens, tokens of the target, and tokens of the text."""
-    return Score(matched / max(target, 1), matched / max(text, 1), 2 * matched / max(target + text, 1))
+    return RougeScore(matched / max(target, 1), matched / max(text, 1), 2 * matched / max(target + text, 1))
 
 
 def repetition(queries: Sequence[Sequence[str]]) -> Repetition | None:

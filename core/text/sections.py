@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
-from core.case import Case, Section
+from core.case import Case, FactSection
 from core.text.vocabulary import AGED, Cue, Words, relatives, verbs, view
 
 VignetteSection = Literal[
@@ -35,7 +35,7 @@ VignetteSection = Literal[
 ]
 """Parts of a vignette; ``complaint`` is the chief complaint with the history of the present illness."""
 VIGNETTE_SECTIONS: tuple[VignetteSection, ...] = get_args(VignetteSection)
-_SECTIONS: dict[str, Section] = {name: name for name in get_args(Section)}
+_SECTIONS: dict[str, FactSection] = {name: name for name in get_args(FactSection)}
 
 _ABBREVIATION = "".join(
     rf"(?<!\b{word}\.)" for word in ("Dr", "Mr", "Mrs", "Ms", "St", "vs", "approx", "e\\.g", "i\\.e")
@@ -80,7 +80,7 @@ def sections_of(vignette: str) -> tuple[tuple[VignetteSection, str], ...]:
     return tuple((part.section, part.sentence) for part in _parts(vignette) if part.sentence)
 
 
-class _Part(NamedTuple):
+class _SectionSentence(NamedTuple):
     """A sentence with its section, its line number, and the heading before it, if any.
 
     The sentence is empty if a line contains only a heading. ``by`` says what decided the section: a heading, the words
@@ -98,7 +98,7 @@ _MAX_TABLE_LINE = 60
 """A shorter line (in characters) without a full stop, after a result, is a value of the same table."""
 
 
-def _parts(vignette: str) -> Iterator[_Part]:
+def _parts(vignette: str) -> Iterator[_SectionSentence]:
     before: VignetteSection | None = None
     headed: VignetteSection | None = None
     for number, line in enumerate(vignette.splitlines()):
@@ -108,13 +108,15 @@ def _parts(vignette: str) -> Iterator[_Part]:
         elif not line.strip():
             headed = None if headed and before == headed else headed
         if section is not None and not rest.strip():
-            yield _Part(section, "heading", "", number, heading)
+            yield _SectionSentence(section, "heading", "", number, heading)
         for sentence in sentences(rest):
             of_table = before in _SECTIONS and sentence[-1] not in ".!?:" and len(sentence) < _MAX_TABLE_LINE
             own = None if headed else before if of_table else _by_words(sentence, first=before is None)
             carried = "examination" if before == "vital_signs" else before if before in _SECTIONS else "complaint"
             before = headed or own or carried
-            yield _Part(before, "heading" if headed else "words" if own else "before", sentence, number, heading)
+            yield _SectionSentence(
+                before, "heading" if headed else "words" if own else "before", sentence, number, heading
+            )
             heading = ""
 
 
@@ -137,7 +139,7 @@ def _by_words(sentence: str, *, first: bool) -> VignetteSection | None:
     return next((section for section, words in _WORD_RULES if words.are_in(lowered)), None)
 
 
-_MORE_RULES = tuple((_SECTIONS[section], words) for section, words in _words_of(get_args(Section), "weak"))
+_MORE_RULES = tuple((_SECTIONS[section], words) for section, words in _words_of(get_args(FactSection), "weak"))
 """Words of results that the first table, which is for whole vignettes, would assign to the complaint."""
 _UNSURE = "note add recall describe mention claim"
 _TELLS = re.compile(
@@ -197,7 +199,7 @@ class Divided:
     """
 
     history: tuple[str, ...]
-    results: tuple[tuple[Section, str], ...]
+    results: tuple[tuple[FactSection, str], ...]
     examination: str
 
 
@@ -205,9 +207,9 @@ class Divided:
 def divided(vignette: str) -> Divided:
     """Separate history and results; the first sentence, which introduces the patient, belongs to the history."""
     history: list[str] = []
-    results: list[tuple[Section, str]] = []
+    results: list[tuple[FactSection, str]] = []
     text: list[str] = []
-    before: Section | None = None
+    before: FactSection | None = None
     line = -1
     for number, part in enumerate(_parts(vignette)):
         sentence = part.sentence
@@ -242,7 +244,7 @@ def examination_of(case: Case) -> str | None:
     return " ".join(f"{fact.key[:1].upper()}{fact.key[1:]}: {fact.value.rstrip('.')}." for fact in facts) or None
 
 
-def _result_section(part: _Part) -> Section | None:
+def _result_section(part: _SectionSentence) -> FactSection | None:
     """Return the section of a sentence with a result, otherwise ``None``."""
     section = _SECTIONS.get(part.section)
     if section is None and part.section not in ("complaint", "demographics"):

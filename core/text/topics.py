@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable
 from typing import Literal, get_args
 
-from core.case import Section
+from core.case import FactSection
 from core.text.negation import is_negated
 from core.text.vocabulary import Words, cues, view
 
@@ -40,7 +40,7 @@ TOPICS: tuple[Topic, ...] = get_args(Topic)
 """In the usual order of a history, which tables and charts keep."""
 SHOWN: frozenset[Topic] = frozenset(("vital signs", "examination", "laboratory", "imaging"))
 """Topics of examination and tests, which a patient is not expected to tell."""
-SECTIONS: dict[Section, Topic] = {
+SECTIONS: dict[FactSection, Topic] = {
     "vital_signs": "vital signs",
     "examination": "examination",
     "laboratory": "laboratory",

@@ -20,7 +20,7 @@ from core import paths
 
 PersonKind = Literal["female", "male", "young", "any"]
 RelativeKind = Literal["parents", "siblings", "grandparents", "wider", "children", "partners", "companions"]
-Form = Literal["base", "s", "past"]
+VerbForm = Literal["base", "s", "past"]
 """Form of a verb: "report", "reports", "reported"."""
 Cue = Literal["heading", "words", "key", "question", "order", "statement", "sentence", "weak", "result", "touched"]
 """Kind of a topic's cue; the head of data/knowledge/topics.toml explains each."""
@@ -56,7 +56,7 @@ def relatives(*kinds: RelativeKind, of: Literal["female", "male", ""] = "") -> s
     return alternatives(" ".join(chosen).split())
 
 
-def verbs(kind: Literal["reporting", "habits"], *forms: Form, without: str = "") -> str:
+def verbs(kind: Literal["reporting", "habits"], *forms: VerbForm, without: str = "") -> str:
     """Return verbs in these forms, except those with a base form in ``without``."""
     places = [("base", "s", "past").index(form) for form in forms]
     return alternatives([verb[at] for verb in _VERBS[kind] if verb[0] not in without.split() for at in places])

@@ -18,9 +18,9 @@ from core.case import Case
 from core.errors import AnamnesisError, UsageError
 from core.text.case_items import Order
 
-Side = Literal["train", "test"]
-SIDES: tuple[Side, ...] = ("train", "test")
-Role = Literal["system", "user", "assistant"]
+SplitName = Literal["train", "test"]
+SIDES: tuple[SplitName, ...] = ("train", "test")
+ChatRole = Literal["system", "user", "assistant"]
 SYSTEM = """\
 You are a doctor, and a patient has come to you for help. Take the history: one short question in each message, about
 one point, and never the same point twice. When you know what you need, write one last message without a question: what
@@ -33,7 +33,7 @@ class ChatMessage(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    role: Role
+    role: ChatRole
     content: str = Field(min_length=1)
 
 
@@ -48,7 +48,7 @@ class ChatLine(BaseModel):
 
     messages: tuple[ChatMessage, ...] = Field(min_length=3)
     case_key: str = Field(min_length=1)
-    split: Side
+    split: SplitName
     specialty: str
     keys: tuple[str, ...]
     order: Order
@@ -69,7 +69,9 @@ class ChatLine(BaseModel):
         return [message.model_dump() for message in self.messages]
 
 
-def chat_line(case: Case, dialogue: Dialogue, side: Side, keys: Sequence[str], order: Order, made_by: str) -> ChatLine:
+def chat_line(
+    case: Case, dialogue: Dialogue, side: SplitName, keys: Sequence[str], order: Order, made_by: str
+) -> ChatLine:
     turns = (ChatMessage(role="assistant" if turn.role == "doctor" else "user", content=turn.text) for turn in dialogue)
     return ChatLine(
         messages=(ChatMessage(role="system", content=SYSTEM), *turns),
@@ -88,7 +90,7 @@ def to_jsonl(lines: Iterable[ChatLine]) -> bytes:
     return b"".join(line.model_dump_json().encode() + b"\n" for line in lines)
 
 
-def read_side(folder: Path, side: Side) -> list[ChatLine]:
+def read_side(folder: Path, side: SplitName) -> list[ChatLine]:
     """Read train.jsonl or test.jsonl of a folder.
 
     Raises ``UsageError`` if the file is missing or empty, and ``AnamnesisError`` with file and line for a line that is
@@ -116,7 +118,7 @@ def sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def _read(row: bytes, side: Side, place: str) -> ChatLine:
+def _read(row: bytes, side: SplitName, place: str) -> ChatLine:
     try:
         line = ChatLine.model_validate_json(row)
     except ValidationError as error:

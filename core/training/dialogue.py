@@ -13,7 +13,7 @@ import random
 from collections.abc import Iterable, Iterator
 
 from core.asking.scene import Dialogue, Turn
-from core.text.case_items import Item, ItemizedCase, Order, ordered
+from core.text.case_items import HistoryItem, ItemizedCase, Order, ordered
 from core.text.topics import Topic
 
 QUESTIONS = (
@@ -78,7 +78,7 @@ def golden_dialogue(about: ItemizedCase, order: Order = "direct", seed: int = 0)
     return (*turns, Turn("doctor", closing(about.case.answer, [item for item, _ in ordered_pairs], rng)))
 
 
-def closing(answer: str, items: Iterable[Item], rng: random.Random) -> str:
+def closing(answer: str, items: Iterable[HistoryItem], rng: random.Random) -> str:
     """Return the doctor's last message: up to four points of the history, and the diagnosis."""
     # the first short part of each repeatable topic, the complaint first
     by_topic = {item.topic: item.value for item in reversed(list(items)) if item.topic in _REPEATABLE}

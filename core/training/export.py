@@ -15,7 +15,7 @@ from core.case import Case
 from core.errors import UsageError
 from core.text.case_items import ItemSet, Order, itemized
 from core.text.questions import question_kind
-from core.training.chat import SIDES, ChatLine, Side, chat_line, sha256, to_jsonl
+from core.training.chat import SIDES, ChatLine, SplitName, chat_line, sha256, to_jsonl
 from core.training.dialogue import golden_dialogue
 from core.training.split import SIMILAR, TEST_SHARE, split_cases
 
@@ -25,7 +25,7 @@ ItemsOf = Callable[[Case], ItemSet | None]
 """Returns the stored items of a case, or ``None`` to make them by rule."""
 
 
-class Settings(BaseModel):
+class ExportSettings(BaseModel):
     """The settings of a training set.
 
     ``similar``: minimum similarity in per cent of near-duplicates; ``dialogues``: number of dialogues for each case,
@@ -74,32 +74,32 @@ class Manifest(BaseModel):
 
     version: int = 1
     made_with: str
-    settings: Settings
+    settings: ExportSettings
     files: dict[str, FileEntry]
     sources: list[SourceEntry]
     specialties: list[SpecialtyEntry]
     items_made_by: dict[str, int]
     near_duplicates: list[list[str]]
     left_out: list[str]
-    cases: dict[Side, list[str]] = {}
+    cases: dict[SplitName, list[str]] = {}
 
 
 @dataclass(frozen=True)
 class TrainingSet:
     """The lines of both sides and their manifest."""
 
-    lines: dict[Side, list[ChatLine]]
+    lines: dict[SplitName, list[ChatLine]]
     manifest: Manifest
 
 
-def build(cases: Sequence[Case], settings: Settings, items_of: ItemsOf | None = None) -> TrainingSet:
+def build(cases: Sequence[Case], settings: ExportSettings, items_of: ItemsOf | None = None) -> TrainingSet:
     """Return the training set of some cases; the same settings, cases and items give the same bytes.
 
     Raises ``UsageError`` if the cases cannot be split.
     """
     usable = [case for case in cases if question_kind(case) == "diagnosis"]
     split = split_cases(usable, settings.test_share, settings.seed, settings.similar)
-    sides: dict[Side, tuple[Case, ...]] = {"train": split.train, "test": split.test}
+    sides: dict[SplitName, tuple[Case, ...]] = {"train": split.train, "test": split.test}
     lines = {side: [line for case in sides[side] for line in _lines(case, side, settings, items_of)] for side in SIDES}
     makers = Counter({line.case_key: line.items_made_by for side in SIDES for line in lines[side]}.values())
     train_counts = Counter(case.specialty for case in split.train)
@@ -139,7 +139,7 @@ def write(folder: Path, training: TrainingSet, *, force: bool = False) -> None:
     _put(folder / MANIFEST, training.manifest.model_dump_json(indent=2).encode() + b"\n")
 
 
-def _lines(case: Case, side: Side, settings: Settings, items_of: ItemsOf | None) -> Iterator[ChatLine]:
+def _lines(case: Case, side: SplitName, settings: ExportSettings, items_of: ItemsOf | None) -> Iterator[ChatLine]:
     about = itemized(case, items_of(case) if items_of else None)
     for number in range(settings.dialogues):
         dialogue = golden_dialogue(about, settings.order, settings.seed + number)

@@ -24,10 +24,10 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from core.callbacks import Stop
+from core.callbacks import StopCallback
 from core.errors import AnamnesisError, UsageError
 from core.text.rouge import rouge_1, tokens
-from core.training.chat import SIDES, ChatLine, Side, check_apart, read_side, sha256
+from core.training.chat import SIDES, ChatLine, SplitName, check_apart, read_side, sha256
 from core.training.encoding import MASKED, Encoded
 from core.training.learner import Learner, library
 
@@ -109,7 +109,7 @@ LR = {False: 2e-5, True: 1e-3}
 fifty dialogues."""
 
 
-class Settings(BaseModel):
+class FineTuneSettings(BaseModel):
     """Settings of a training. ``lr=None``: the default rate; ``generate``: test dialogues with generated questions."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -144,9 +144,9 @@ class Metrics(BaseModel):
     """
 
     model: str
-    settings: Settings
+    settings: FineTuneSettings
     learning_rate: float
-    data: dict[Side, DataUsed]
+    data: dict[SplitName, DataUsed]
     device: str
     versions: dict[str, str]
     template: Literal["tokenizer", "plain"]
@@ -162,18 +162,18 @@ _SAME = set(Metrics.model_fields) - {"losses", "before", "after", "finished"}
 """Fields that are equal in all metrics of the same training, whatever its progress."""
 
 
-OnProgress = Callable[[str, int, int, float | None], None]
+TrainingProgress = Callable[[str, int, int, float | None], None]
 """Called with the present step, the amount done, the amount planned, and the last loss."""
 
 
 @dataclass(frozen=True)
-class Estimate:
+class TrainingEstimate:
     """The size of a training: dialogues of each side, steps, and seconds.
 
     ``seconds`` are extrapolated from one step on the longest batch, without the evaluation before and after.
     """
 
-    dialogues: dict[Side, int]
+    dialogues: dict[SplitName, int]
     steps: int
     seconds: float
     device: str
@@ -183,8 +183,8 @@ def fine_tune(
     model: str,
     data: Path,
     out: Path,
-    settings: Settings,
-    on_progress: OnProgress = lambda *_: None,
+    settings: FineTuneSettings,
+    on_progress: TrainingProgress = lambda *_: None,
     *,
     save_every: int = SAVE_EVERY,
 ) -> Metrics:
@@ -234,7 +234,7 @@ def fine_tune(
     return metrics
 
 
-def estimate(model: str, data: Path, settings: Settings) -> Estimate:
+def estimate(model: str, data: Path, settings: FineTuneSettings) -> TrainingEstimate:
     """Estimate a training by one step on its longest batch, which must fit into memory; nothing is written."""
     lines = _lines(data)
     learner = _load(model, settings)
@@ -246,11 +246,16 @@ def estimate(model: str, data: Path, settings: Settings) -> Estimate:
         trainer.train()
         steps = _steps(encoded["train"], settings)
         seconds = (time.monotonic() - begun) * steps
-    return Estimate({side: len(encoded[side]) for side in SIDES}, steps, seconds, str(trainer.args.device))
+    return TrainingEstimate({side: len(encoded[side]) for side in SIDES}, steps, seconds, str(trainer.args.device))
 
 
 def _train(
-    trainer: Any, planned: int, checkpoint: Path | None, on_progress: OnProgress, stop: Stop, save_every: int
+    trainer: Any,
+    planned: int,
+    checkpoint: Path | None,
+    on_progress: TrainingProgress,
+    stop: StopCallback,
+    save_every: int,
 ) -> list[float]:
     """Take the remaining steps and return the losses of all steps, including those before ``checkpoint``."""
     epoch = planned // int(trainer.args.num_train_epochs)
@@ -288,12 +293,12 @@ def _losses(state: Any) -> list[float]:
     return [entry["loss"] for entry in state.log_history if "loss" in entry]
 
 
-def _load(model: str, settings: Settings) -> Learner:
+def _load(model: str, settings: FineTuneSettings) -> Learner:
     # adapters are trained in full precision on weights in half precision; the weights themselves need full precision
     return Learner.load(model, half=settings.lora and library("torch").cuda.is_available())
 
 
-def _trainer(learner: Learner, train: Sequence[Encoded], settings: Settings, folder: Path) -> Any:
+def _trainer(learner: Learner, train: Sequence[Encoded], settings: FineTuneSettings, folder: Path) -> Any:
     """Return trl's trainer; the learner's model becomes the trainer's, with new adapters for ``lora``.
 
     The optimizer is AdamW without weight decay; the learning rate rises in the first tenth of the steps and then falls
@@ -346,12 +351,12 @@ def _write(learner: Learner, metrics: Metrics, out: Path, half: Path) -> None:
     os.replace(half, out)
 
 
-def _steps(train: Sequence[Encoded], settings: Settings) -> int:
+def _steps(train: Sequence[Encoded], settings: FineTuneSettings) -> int:
     return settings.epochs * math.ceil(len(train) / settings.batch_size)
 
 
 @contextmanager
-def interrupted() -> Iterator[Stop]:
+def interrupted() -> Iterator[StopCallback]:
     """Yield a function that says whether Ctrl-C or SIGTERM came; a second signal interrupts. Main thread only."""
     stop_requested = threading.Event()
 
@@ -411,15 +416,17 @@ def _unreadable(checkpoints: Path) -> AnamnesisError:
     )
 
 
-def _lines(data: Path) -> dict[Side, list[ChatLine]]:
+def _lines(data: Path) -> dict[SplitName, list[ChatLine]]:
     lines = {side: read_side(data, side) for side in SIDES}
     check_apart(lines["train"], lines["test"])
     return lines
 
 
-def _encoded(learner: Learner, lines: dict[Side, list[ChatLine]], settings: Settings) -> dict[Side, list[Encoded]]:
+def _encoded(
+    learner: Learner, lines: dict[SplitName, list[ChatLine]], settings: FineTuneSettings
+) -> dict[SplitName, list[Encoded]]:
     length = min(settings.max_length, learner.context_length or settings.max_length)
-    encoded: dict[Side, list[Encoded]] = {}
+    encoded: dict[SplitName, list[Encoded]] = {}
     for side in SIDES:
         dialogues = [learner.chat.encode(line.dumped(), length) for line in lines[side]]
         encoded[side] = [dialogue for dialogue in dialogues if dialogue.predicted]
@@ -435,9 +442,9 @@ def _metrics(
     learner: Learner,
     model: str,
     data: Path,
-    lines: dict[Side, list[ChatLine]],
-    encoded: dict[Side, list[Encoded]],
-    settings: Settings,
+    lines: dict[SplitName, list[ChatLine]],
+    encoded: dict[SplitName, list[Encoded]],
+    settings: FineTuneSettings,
 ) -> Metrics:
     return Metrics(
         model=model,

@@ -6,7 +6,7 @@ import pandas as pd
 import streamlit as st
 
 from core.events import FORMATS, QUESTION_TYPES
-from core.measures.accuracy import Split, group_of, scores_behind
+from core.measures.accuracy import AccuracySplit, group_of, scores_behind
 from core.measures.base import MetricRequest, Result, Row
 from core.measures.paired import group_of_score
 from core.store.database import Store
@@ -44,7 +44,7 @@ def choose_bar(row: Row) -> None:
     open_behind()
 
 
-def draw_cases(result: Result, selection: Selection, split: Split | None, *, shared_cases: bool) -> None:
+def draw_cases(result: Result, selection: Selection, split: AccuracySplit | None, *, shared_cases: bool) -> None:
     """Draw the cases of the chosen row, and the trials of the chosen case."""
     hint = "Click a bar or a dot, or choose one here. Then choose a case to open its transcripts."
     names = words_of(result, selection)
@@ -60,7 +60,7 @@ def draw_cases(result: Result, selection: Selection, split: Split | None, *, sha
         _draw_scores(row, selection, split, shared_cases=shared_cases)
 
 
-def _draw_scores(row: Row, selection: Selection, split: Split | None, *, shared_cases: bool) -> None:
+def _draw_scores(row: Row, selection: Selection, split: AccuracySplit | None, *, shared_cases: bool) -> None:
     format_, question_type = row.label["format"], row.label["question_type"]
     scores = [
         score

@@ -7,7 +7,7 @@ import streamlit as st
 
 from core.datasets.published import printed_sets
 from core.events import QUESTION_TYPES
-from core.measures.accuracy import Split, report, report_leaderboard
+from core.measures.accuracy import AccuracySplit, report, report_leaderboard
 from core.measures.base import Result, Section
 from core.measures.extent import on_different_cases
 from core.store.selection import Selection
@@ -55,7 +55,7 @@ LEADERBOARD = Section(
     help="Open: published, the authors’ public leaderboard of 2 January 2025, 2,004 cases, without intervals. "
     "Filled, with 95 % intervals: what was tested here.",
 )
-SPLIT: dict[Split | Literal["all"], str] = {
+SPLIT: dict[AccuracySplit | Literal["all"], str] = {
     "all": "All together",
     "specialty": "Specialty",
     "dataset": "Data set",
@@ -74,7 +74,7 @@ def draw_accuracy() -> None:
     offer = offered(published=True, pooled=selection.pooled)[case_set]
     with row_of_controls():
         chosen = choose("Split by", _splits(case_set, offer.datasets), "acc_split", names=SPLIT, shape="segments")
-        split: Split | None = None if chosen == "all" else chosen
+        split: AccuracySplit | None = None if chosen == "all" else chosen
         drawn = choose("Drawn as", list(DRAWN), "acc_marks", names=DRAWN, shape="segments")
     with row_of_controls():
         selection = narrow(selection, offer, "models", "formats", "questions")
@@ -137,7 +137,7 @@ def _computed(statistics: Statistics) -> dict[str, str]:
     return {"interval": statistics.interval, "correction": statistics.correction}
 
 
-def _splits(case_set: str, datasets: tuple[str, ...]) -> list[Split | Literal["all"]]:
+def _splits(case_set: str, datasets: tuple[str, ...]) -> list[AccuracySplit | Literal["all"]]:
     """Return how the cases of a case set can be split; by data set only if there are several."""
     if case_set in printed_sets():
         return list(SPLIT)
@@ -158,7 +158,7 @@ def _ask_shared(selection: Selection) -> bool:
 
 
 def _draw_what_is_behind(
-    result: Result | None, selection: Selection, split: Split | None, options: dict[str, object]
+    result: Result | None, selection: Selection, split: AccuracySplit | None, options: dict[str, object]
 ) -> None:
     """Draw how to get answers if there are none, then the conditions and cases behind the rows."""
     stored_rows = [row for row in result.figures if not row.source] if result else []

@@ -9,7 +9,7 @@ from core.events import Answered, Event, Graded, Summarised, Utterance
 from core.measures.paired import PairedCase
 from core.store.queries.trials import Conversation
 from core.store.selection import Selection
-from pages.compare.data import Side, case_pairs, runs_of
+from pages.compare.data import ComparedArm, case_pairs, runs_of
 from pages.kit.cases import behind, choose_case
 from pages.kit.chat import draw_chat, message
 from pages.kit.controls import choose
@@ -30,14 +30,14 @@ _GROUPS: dict[str, Callable[[PairedCase], bool]] = {
 }
 
 
-def draw_cases(sides: tuple[Side, Side], selection: Selection, labels: tuple[str, str], row: str) -> None:
+def draw_cases(sides: tuple[ComparedArm, ComparedArm], selection: Selection, labels: tuple[str, str], row: str) -> None:
     """Draw the cases behind a row of the comparison, and the chosen case."""
     hint = f"**{plain(row)}**: {plain(labels[1])} against {plain(labels[0])}. Choose a case to open both transcripts."
     with behind("The cases", hint):
         _draw_list(sides, selection, labels)
 
 
-def _draw_list(sides: tuple[Side, Side], selection: Selection, labels: tuple[str, str]) -> None:
+def _draw_list(sides: tuple[ComparedArm, ComparedArm], selection: Selection, labels: tuple[str, str]) -> None:
     pairs = case_pairs(*sides, selection)
     group = choose("Which cases", list(_GROUPS), "cmp_group", shape="segments", hidden=True)
     listed = [pair for pair in pairs if _GROUPS[group](pair)]
@@ -80,7 +80,7 @@ def _draw_list(sides: tuple[Side, Side], selection: Selection, labels: tuple[str
             _draw_side(side, chosen.case_key, f"cmp_trial_{name}", selection, right=score >= 0.5)
 
 
-def _draw_side(side: Side, case_key: str, key: str, selection: Selection, *, right: bool) -> None:
+def _draw_side(side: ComparedArm, case_key: str, key: str, selection: Selection, *, right: bool) -> None:
     """Draw one side’s trials of a case; the first trial that agrees with the case’s outcome is open."""
     talks = case_conversations([run.run_id for run in runs_of(side.subject)], case_key)
     if not talks:
@@ -108,7 +108,7 @@ def _draw_side(side: Side, case_key: str, key: str, selection: Selection, *, rig
     link("transcripts", "Open the transcript", "forum", trial=trial)
 
 
-def trial_marks(talks: Sequence[Conversation], side: Side, *, marked: bool) -> dict[str, str]:
+def trial_marks(talks: Sequence[Conversation], side: ComparedArm, *, marked: bool) -> dict[str, str]:
     """Return trial → its number and, with ``marked`` or for free responses, the mark of the arm’s verdict."""
     name = f"{side.arm[0]}:{side.arm[1]}"
     with_verdicts = marked or not side.arm[1].startswith("mcq")
@@ -118,7 +118,7 @@ def trial_marks(talks: Sequence[Conversation], side: Side, *, marked: bool) -> d
     return {talk.trial_id: f"{n}{mark}" for n, (talk, mark) in enumerate(zip(talks, marks, strict=True), start=1)}
 
 
-def _draw_answer(events: Sequence[Event], side: Side) -> None:
+def _draw_answer(events: Sequence[Event], side: ComparedArm) -> None:
     answers = [e for e in events if isinstance(e, Answered) and (e.format, e.question_type) == side.arm]
     grades = {e.rule: e for e in events if isinstance(e, Graded) and (e.format, e.question_type) == side.arm}
     if not answers:

@@ -38,7 +38,7 @@ class Subject:
 
 
 @dataclass(frozen=True)
-class Side:
+class ComparedArm:
     """One side of a comparison: a subject in one arm."""
 
     subject: Subject
@@ -153,13 +153,15 @@ def _extent_of(subject: Subject, selection: Selection) -> Extent:
 
 
 @cached_query(entries=512)
-def comparison(first: Side, second: Side, selection: Selection, interval: DifferenceInterval) -> Comparison:
+def comparison(
+    first: ComparedArm, second: ComparedArm, selection: Selection, interval: DifferenceInterval
+) -> Comparison:
     return compare(_cases(first, selection), _cases(second, selection), interval)
 
 
-def case_pairs(first: Side, second: Side, selection: Selection) -> list[PairedCase]:
+def case_pairs(first: ComparedArm, second: ComparedArm, selection: Selection) -> list[PairedCase]:
     return paired_cases(_cases(first, selection), _cases(second, selection))
 
 
-def _cases(side: Side, selection: Selection) -> dict[str, CaseScore]:
+def _cases(side: ComparedArm, selection: Selection) -> dict[str, CaseScore]:
     return arms_of(side.subject, selection).get(side.arm, {})

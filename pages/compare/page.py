@@ -12,7 +12,7 @@ from core.measures.notes import detectable_notes
 from core.store.selection import Selection
 from pages.compare.case import draw_cases
 from pages.compare.data import (
-    Side,
+    ComparedArm,
     Subject,
     basis_of,
     case_sets_of,
@@ -30,7 +30,7 @@ from pages.kit.look import arm, plain
 from pages.kit.names import label_of, model_name
 from pages.kit.notes import notes_on
 from pages.kit.page import draw_parts, say_how_to_begin, show
-from pages.kit.view import Offer, Statistics, ask_selection, ask_statistics, offered, row_of_controls
+from pages.kit.view import CaseSetOptions, Statistics, ask_selection, ask_statistics, offered, row_of_controls
 
 Mode = Literal["models", "arms", "personas"]
 MODES: dict[Mode, str] = {
@@ -48,7 +48,7 @@ _DEFAULT = ("mistral_v1_7b", "mistral_v2_7b")
 class Setup:
     """The chosen comparison: row name → pair of sides, the selection, and names of the subjects."""
 
-    pairs: Mapping[str, tuple[Side, Side]]
+    pairs: Mapping[str, tuple[ComparedArm, ComparedArm]]
     selection: Selection
     statistics: Statistics
     names: Mapping[Subject, str]
@@ -83,7 +83,7 @@ def draw_comparison() -> None:
         st.info("The two have no arm in common.")
         return
 
-    def name_of(side: Side) -> str:
+    def name_of(side: ComparedArm) -> str:
         return arm(*side.arm) if mode == "arms" else setup.names[side.subject]
 
     first, second = next(iter(setup.pairs.values()))
@@ -145,7 +145,9 @@ def _ask_two(names: Mapping[Subject, str]) -> Setup | None:
     if cases is None:
         return None
     arms = common_arms([first, second], cases[0])
-    return Setup({arm(*common): (Side(first, common), Side(second, common)) for common in arms}, *cases, names)
+    return Setup(
+        {arm(*common): (ComparedArm(first, common), ComparedArm(second, common)) for common in arms}, *cases, names
+    )
 
 
 def _swap() -> None:
@@ -163,7 +165,9 @@ def _ask_arms(names: Mapping[Subject, str]) -> Setup | None:
         return None
     baseline = choose("First arm (the baseline)", arms, "cmp_baseline", names=lambda other: arm(*other))
     others = [other for other in arms if other != baseline]
-    return Setup({arm(*other): (Side(subject, baseline), Side(subject, other)) for other in others}, *cases, names)
+    return Setup(
+        {arm(*other): (ComparedArm(subject, baseline), ComparedArm(subject, other)) for other in others}, *cases, names
+    )
 
 
 def _ask_personas(personas: Mapping[str, Mapping[Subject, str]]) -> Setup | None:
@@ -184,7 +188,7 @@ def _ask_personas(personas: Mapping[str, Mapping[Subject, str]]) -> Setup | None
         st.caption(f"Left out because they ran on other cases: {', '.join(map(plain, unshared))}.")
     help_ = "If the doctor sees only the vignette or the examination, the patient and its persona have no effect."
     chosen = choose("Arm", arms, "cmp_persona_arm", names=lambda option: arm(*option), where=arm_column, help=help_)
-    pairs = {runs[other]: (Side(first, chosen), Side(other, chosen)) for other in others}
+    pairs = {runs[other]: (ComparedArm(first, chosen), ComparedArm(other, chosen)) for other in others}
     return Setup(pairs, *cases, {subject: f"Patient: {words}" for subject, words in runs.items()})
 
 
@@ -195,7 +199,7 @@ def _ask_cases(sides: Sequence[Subject]) -> tuple[Selection, Statistics] | None:
         st.info("The two have no case in common: run both on the same cases.", icon=":material/difference:")
         return None
     available = offered()
-    offers = {name: available.get(name, Offer(specialties=SPECIALTIES)) for name in sets}
+    offers = {name: available.get(name, CaseSetOptions(specialties=SPECIALTIES)) for name in sets}
     with row_of_controls():
         selection = ask_selection(offers, "specialties", inside=True)
         statistics = ask_statistics()

@@ -44,7 +44,7 @@ from pages.kit.notes import basis, draw_notes, notes_on
 from pages.kit.section import draw_result
 from pages.kit.stored import conditions, known_case_sets, runs_behind, scores
 from pages.kit.tables import draw_table, percents
-from pages.kit.view import Offer, ask_selection
+from pages.kit.view import CaseSetOptions, ask_selection
 
 _DEFAULT = ("mistral_v1_7b", "mistral_v2_7b")
 STEPS = Section(
@@ -91,7 +91,7 @@ def draw_versions() -> None:
     sets = known_case_sets()
     with_steps = (name for name in sets if len(_stored_versions(name)) > 1 or _has_several_served(name))
     default_set = next(with_steps, printed_sets()[0])
-    selection = ask_selection({name: Offer() for name in dict.fromkeys([default_set, *sets])}, "rule")
+    selection = ask_selection({name: CaseSetOptions() for name in dict.fromkeys([default_set, *sets])}, "rule")
     (case_set,) = selection.case_sets or ("",)
     split = _has_several_served(case_set) and st.toggle(
         "Split by served model",

@@ -9,7 +9,7 @@ import pandas as pd
 import streamlit as st
 
 from core.case import Case
-from core.datasets.lint import Finding
+from core.datasets.lint import LintFinding
 from core.images import local_images
 from core.text.demographics import age_and_sex
 from core.text.profiles import REASONS
@@ -206,7 +206,7 @@ def _draw_question(case: Case) -> bool:
     return bool(answer_shown)
 
 
-def _draw_findings(findings: Sequence[Finding], answer_shown: bool) -> None:
+def _draw_findings(findings: Sequence[LintFinding], answer_shown: bool) -> None:
     """Draw the linter’s findings; a finding that names the answer appears only with the answer."""
     for finding in findings:
         spoiler = not answer_shown and finding.fault in _NAMES_THE_ANSWER

@@ -12,13 +12,13 @@ import pandas as pd
 import streamlit as st
 
 from core.access import allowed_path
-from core.callbacks import Progress, Stop
-from core.datasets.importing import Imported, import_file, list_in, name_of
+from core.callbacks import ProgressCallback, StopCallback
+from core.datasets.importing import ImportedDataset, import_file, list_in, name_of
 from core.datasets.readers import FORMATS, read_cases
 from core.datasets.readers.engine import chosen_format
-from core.datasets.readers.files import LIMITS, Record, Rows
+from core.datasets.readers.files import LIMITS, FileRows, Record
 from core.datasets.readers.formats.plain import FIRST, guess_columns, has_needed_columns
-from core.datasets.reading import Reading, Remark
+from core.datasets.reading import ReadCases, Remark
 from core.errors import AnamnesisError, UsageError
 from core.images import MAX_BYTES, MAX_PIXELS, local_images
 from core.jobs.background import Job, begin, forget, job_at
@@ -97,14 +97,14 @@ def ask_file(
     return CaseFile(path.name, f"{path}-{path.stat().st_mtime_ns}-{path.stat().st_size}", path)
 
 
-def read_file(file: CaseFile, dataset: str, format_: str, columns: Mapping[str, str]) -> Reading | None:
+def read_file(file: CaseFile, dataset: str, format_: str, columns: Mapping[str, str]) -> ReadCases | None:
     """Read the file, once for each set of choices; draw the progress and return ``None`` while reading a large file."""
     key = ("read", file.stamp, dataset, format_, *sorted(columns.items()))
     if (last := st.session_state.get(_READING_KEY)) and last[0] == key:
-        reading: Reading = last[1]
+        reading: ReadCases = last[1]
         return reading
 
-    def read(on_progress: Progress, should_stop: Stop) -> Reading:
+    def read(on_progress: ProgressCallback, should_stop: StopCallback) -> ReadCases:
         with file.on_disk() as path, list_in(path) as list_path:
             return read_cases(list_path, dataset, format_, dict(columns), on_progress, should_stop)
 
@@ -114,7 +114,7 @@ def read_file(file: CaseFile, dataset: str, format_: str, columns: Mapping[str, 
     return result
 
 
-def _result_of(key: tuple[object, ...], task: Callable[[Progress, Stop], T], title: str) -> T | None:
+def _result_of(key: tuple[object, ...], task: Callable[[ProgressCallback, StopCallback], T], title: str) -> T | None:
     """Return the result of background work on a file, starting the work at the first call.
 
     Draws the progress and returns ``None`` while the work runs or once it was stopped. Raises ``AnamnesisError`` if it
@@ -138,7 +138,7 @@ def _result_of(key: tuple[object, ...], task: Callable[[Progress, Stop], T], tit
 def recognised_format(stamp: str, _file: CaseFile) -> str | None:
     """Return the format that the file’s first records show, or ``None``; raises if the file is damaged."""
     with _file.on_disk() as path, list_in(path) as list_path:
-        rows = Rows(list_path)
+        rows = FileRows(list_path)
         try:
             return chosen_format("auto", rows, columns=False)[0].name
         except UsageError:
@@ -149,7 +149,7 @@ def recognised_format(stamp: str, _file: CaseFile) -> str | None:
 def preview_of(stamp: str, _file: CaseFile) -> FilePreview:
     """Return the file’s fields and first records; raises ``AnamnesisError`` if it has no named fields."""
     with _file.on_disk() as path, list_in(path) as list_path:
-        _, rows = chosen_format("auto", Rows(list_path), columns=True)
+        _, rows = chosen_format("auto", FileRows(list_path), columns=True)
         preview = FilePreview(rows.columns, rows.first(_PREVIEW_ROWS))
     if not preview.fields:
         raise AnamnesisError(f"{_file.name} has no named fields: a table needs a header, a JSON file objects.")
@@ -273,7 +273,7 @@ def _ask_columns(file: CaseFile) -> dict[str, str] | None:
     return columns
 
 
-def _draw_preview(reading: Reading) -> None:
+def _draw_preview(reading: ReadCases) -> None:
     """Draw the cases that would be imported, and every other row with its reason."""
     with st.container(border=True, horizontal=True):
         title = FORMATS[reading.format].title if reading.format in FORMATS else reading.format
@@ -311,7 +311,7 @@ def _draw_preview(reading: Reading) -> None:
                 draw_table(table, f"{label.lower()}-rows", height="content" if len(rows) <= 8 else 300)
 
 
-def preview_table(reading: Reading) -> pd.DataFrame:
+def preview_table(reading: ReadCases) -> pd.DataFrame:
     return pd.DataFrame(
         [
             {
@@ -334,7 +334,7 @@ def remarks_table(remarks: Sequence[Remark], unit: str) -> pd.DataFrame:
 
 
 def _ask_and_import(
-    file: CaseFile, name: str, format_: str, columns: Mapping[str, str], reading: Reading, sizes: Mapping[str, int]
+    file: CaseFile, name: str, format_: str, columns: Mapping[str, str], reading: ReadCases, sizes: Mapping[str, int]
 ) -> None:
     form = FORMATS.get(reading.format)
     left, right = st.columns(2)
@@ -360,7 +360,7 @@ def _ask_and_import(
         **only("edit", disabled=not skip),
     ):
 
-        def run_import(on_progress: Progress, should_stop: Stop) -> Imported:
+        def run_import(on_progress: ProgressCallback, should_stop: StopCallback) -> ImportedDataset:
             with file.on_disk() as path:
                 return import_file(
                     path,

@@ -7,7 +7,7 @@ from typing import get_args
 import pandas as pd
 import streamlit as st
 
-from core.case import Case, Fact, Profile, Section
+from core.case import Case, Fact, FactSection, Profile
 from core.errors import AnamnesisError
 from core.frameworks.base import frameworks
 from core.store.database import Store
@@ -111,7 +111,7 @@ def fact_words(fact: Fact, *, lay: bool = True) -> str:
     return f"**{plain(fact.key[:1].upper() + fact.key[1:])}:** {plain(fact.value)}{mark}{patient_words}"
 
 
-_SECTION_OF: dict[str, Section] = {SECTION[section]: section for section in get_args(Section)}
+_SECTION_OF: dict[str, FactSection] = {SECTION[section]: section for section in get_args(FactSection)}
 _KEY, _VALUE, _LAY, _SECTION, _IMPUTED = "What", "In clinical words", "As the patient says it", "Section", "Imputed"
 _EDITABLE = {
     "demographics": [_KEY, _VALUE, _LAY, _IMPUTED],

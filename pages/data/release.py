@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from core.datasets.archive import Limits
+from core.datasets.archive import ArchiveLimits
 from core.errors import AnamnesisError
 from core.frameworks.base import frameworks
 from core.frameworks.release import Release
@@ -18,7 +18,7 @@ from pages.kit.navigation import link
 from pages.kit.visitor import only
 
 _KINDS = ["zip", "tar", "gz", "tgz", "xz", "txz", "bz2"]
-_LIMITS = Limits(way_out="Unpack it yourself, and give the path of its folder.")
+_LIMITS = ArchiveLimits(way_out="Unpack it yourself, and give the path of its folder.")
 _OPEN = "release"
 """URL parameter that opens the form."""
 

@@ -10,7 +10,7 @@ from core.case import Case
 from core.datasets import imported
 from core.datasets.imported import DatasetInfo
 from core.datasets.library import DATASET as LIBRARY
-from core.datasets.lint import Finding, lint
+from core.datasets.lint import LintFinding, lint
 from core.datasets.select import cases_of, datasets
 from core.errors import AnamnesisError
 from core.images import local_images
@@ -32,7 +32,7 @@ class CaseEntry:
 
     case: Case
     content_hash: str
-    findings: tuple[Finding, ...]
+    findings: tuple[LintFinding, ...]
     saved: StoredProfile | None
 
     @property
@@ -102,8 +102,8 @@ def _cases(name: str, stamp: str) -> Sequence[tuple[Case, str]]:
 
 
 @st.cache_resource(max_entries=_CACHED_SETS, show_spinner="Looking for faults in the cases…")
-def _findings(name: str, stamp: str) -> Mapping[str, Sequence[Finding]]:
-    findings: dict[str, list[Finding]] = defaultdict(list)
+def _findings(name: str, stamp: str) -> Mapping[str, Sequence[LintFinding]]:
+    findings: dict[str, list[LintFinding]] = defaultdict(list)
     for finding in lint([case for case, _ in _cases(name, stamp)]):
         findings[finding.case_key].append(finding)
     return findings

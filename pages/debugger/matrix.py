@@ -9,7 +9,7 @@ import streamlit as st
 
 from core import access
 from core.case import Case
-from core.debugger.run import BenchRun, Cell, Row, matrix, resume_bench
+from core.debugger.run import BenchRun, MatrixCell, MatrixRow, matrix, resume_bench
 from core.debugger.steps import TrialRecord
 from core.debugger.stored import load_bench, load_record
 from core.events import COUNTED, Called, Event, Rule, Verdict
@@ -51,7 +51,7 @@ class BenchView:
         return self.bench is not None and self.bench.running
 
     @property
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[MatrixRow]:
         if self.bench is not None:
             return self.bench.matrix()
         arms: list[Arm] = [(format_, kind) for format_, kind in self.header.arms]  # type: ignore[misc]
@@ -134,7 +134,7 @@ _RULES = {"mcq_loose": "Paper’s rule", "mcq_strict": "Strict rule"}
 _WRONG: tuple[Verdict, ...] = tuple(verdict for verdict in COUNTED if verdict != "correct")
 
 
-def matrix_frame(rows: Sequence[Row], rule: Rule) -> pd.DataFrame:
+def matrix_frame(rows: Sequence[MatrixRow], rule: Rule) -> pd.DataFrame:
     """Return the matrix in words: a row for each arm, a column for each trial, and the number of correct trials."""
     return pd.DataFrame(
         [
@@ -155,7 +155,7 @@ def matrix_frame(rows: Sequence[Row], rule: Rule) -> pd.DataFrame:
     )
 
 
-def before_after_frame(before: Sequence[Row], after: Sequence[Row], rule: Rule) -> pd.DataFrame:
+def before_after_frame(before: Sequence[MatrixRow], after: Sequence[MatrixRow], rule: Rule) -> pd.DataFrame:
     """Return one row for each arm: correct trials before and after an edit, and the verdicts that changed."""
     row_before = {(row.format, row.question_type): row for row in before}
     rows = []
@@ -181,7 +181,7 @@ def before_after_frame(before: Sequence[Row], after: Sequence[Row], rule: Rule) 
     return pd.DataFrame(rows)
 
 
-def cells_frame(rows: Sequence[Row]) -> pd.DataFrame:
+def cells_frame(rows: Sequence[MatrixRow]) -> pd.DataFrame:
     return pd.DataFrame(
         [
             {
@@ -203,7 +203,7 @@ def cells_frame(rows: Sequence[Row]) -> pd.DataFrame:
     )
 
 
-def draw_matrix(view: BenchView) -> Cell | None:
+def draw_matrix(view: BenchView) -> MatrixCell | None:
     """Draw the matrix and return the chosen cell; it redraws itself while the run is running."""
     was_running = view.running
 
@@ -239,7 +239,7 @@ def draw_matrix(view: BenchView) -> Cell | None:
     return chosen_cell(view.rows, running=was_running)
 
 
-def chosen_cell(rows: Sequence[Row], *, running: bool) -> Cell | None:
+def chosen_cell(rows: Sequence[MatrixRow], *, running: bool) -> MatrixCell | None:
     """Return the cell in the URL; otherwise, after the run, the first wrong answer or the first cell."""
     cells = [cell for row in rows for cell in row.cells]
     in_url = next((cell for cell in cells if address_of(cell) == st.query_params.get("cell")), None)
@@ -248,7 +248,7 @@ def chosen_cell(rows: Sequence[Row], *, running: bool) -> Cell | None:
     return next((cell for cell in cells if cell.verdict(chosen_rule()) in _WRONG), cells[0] if cells else None)
 
 
-def address_of(cell: Cell) -> str:
+def address_of(cell: MatrixCell) -> str:
     """Return a cell as a URL parameter; its trial is counted from 1."""
     return f"{cell.trial + 1}:{cell.format}:{cell.question_type}"
 
@@ -262,13 +262,13 @@ def _redraw() -> None:
     st.session_state["debug_picked"] = True
 
 
-def _go(cell: Cell) -> None:
+def _go(cell: MatrixCell) -> None:
     st.query_params["cell"] = address_of(cell)
     forget("step", "left", "right")
     _redraw()
 
 
-def _draw_progress(bench: BenchRun, rows: Sequence[Row]) -> None:
+def _draw_progress(bench: BenchRun, rows: Sequence[MatrixRow]) -> None:
     progress = bench.progress
     cells = [cell.state != "waiting" for row in rows for cell in row.cells]
     figures = f"{sum(cells)} of {max(1, len(cells))} answers · {progress.done} of {progress.planned} trials"
@@ -288,7 +288,7 @@ def _draw_progress(bench: BenchRun, rows: Sequence[Row]) -> None:
         )
 
 
-def _draw_table(rows: Sequence[Row], cell: Cell | None, run_id: str) -> None:
+def _draw_table(rows: Sequence[MatrixRow], cell: MatrixCell | None, run_id: str) -> None:
     """Draw the verdicts; a click on a verdict chooses its cell, a click next to the verdicts its arm."""
     key = f"debug_matrix_{run_id}"
 
@@ -330,9 +330,9 @@ def _draw_table(rows: Sequence[Row], cell: Cell | None, run_id: str) -> None:
     )
 
 
-def _ask_cell(rows: Sequence[Row], cell: Cell) -> None:
+def _ask_cell(rows: Sequence[MatrixRow], cell: MatrixCell) -> None:
     """Ask for arm and trial: the way to a cell by keyboard and on a narrow screen."""
-    by_arm: dict[Arm, Row] = {(row.format, row.question_type): row for row in rows}
+    by_arm: dict[Arm, MatrixRow] = {(row.format, row.question_type): row for row in rows}
     trials = sorted({other.trial for row in rows for other in row.cells})
 
     def go() -> None:
@@ -362,7 +362,7 @@ def _ask_cell(rows: Sequence[Row], cell: Cell) -> None:
     )
 
 
-def _of_trial(row: Row, number: int) -> Cell:
+def _of_trial(row: MatrixRow, number: int) -> MatrixCell:
     return next((cell for cell in row.cells if cell.trial == number), row.cells[0])
 
 

@@ -5,8 +5,8 @@ from itertools import groupby
 
 import streamlit as st
 
-from core.asking.parts import Part
-from core.debugger.run import Cell
+from core.asking.parts import PromptPart
+from core.debugger.run import MatrixCell
 from core.debugger.steps import Step, TrialRecord
 from core.events import GRADED_TYPES, CallRecord, Rule, Verdict
 from core.frameworks.base import framework, seat_of
@@ -30,7 +30,7 @@ _TWO_SEATS = ("facts", "belief", "why")
 _ANSWER_CHARS = 320
 
 
-def draw_cell(cell: Cell, record: TrialRecord, steps: Sequence[Step], *, stored: bool) -> Step | None:
+def draw_cell(cell: MatrixCell, record: TrialRecord, steps: Sequence[Step], *, stored: bool) -> Step | None:
     cell_arm = (cell.format, cell.question_type)
     st.subheader(f"{arm(*cell_arm)} · trial {cell.trial + 1}", anchor=False)
     verdicts = badges(cell.reason, cell.verdicts.items())
@@ -112,7 +112,7 @@ def draw_conversation(record: TrialRecord, key: str, *, stored: bool) -> None:
         fork_form(record.trial_id, record.events, record.case, key)
 
 
-def draw_grading(cell: Cell, steps: Sequence[Step]) -> None:
+def draw_grading(cell: MatrixCell, steps: Sequence[Step]) -> None:
     if not cell.verdicts and cell.reason is None:
         st.caption("This answer has not been judged yet.")
         return
@@ -176,12 +176,12 @@ def draw_sent(step: Step, *, figures: bool = True) -> None:
         draw_figures(step.call)
 
 
-def label_of(message: Part) -> str:
+def label_of(message: PromptPart) -> str:
     joined = ", joined to the message before" if message.joined else ""
     return f"{SENDER[message.role]} · {PART[message.part]}{joined} :gray[· {source_words(message)}]"
 
 
-def source_words(message: Part) -> str:
+def source_words(message: PromptPart) -> str:
     """Return the source of a message as Markdown; messages of the dialogue are counted from 1."""
     if message.turn is not None:
         return f"message {message.turn + 1}"

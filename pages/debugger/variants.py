@@ -13,9 +13,9 @@ from functools import partial
 import pandas as pd
 import streamlit as st
 
-from core.asking.parts import Part
+from core.asking.parts import PromptPart
 from core.case import Case
-from core.debugger.diff import Op, Piece, message_diff, word_diff
+from core.debugger.diff import DiffPiece, Op, message_diff, word_diff
 from core.debugger.packs import pack_from_trial, pack_of_part, prompt_of, save_pack
 from core.debugger.question import outcome_of
 from core.debugger.run import CALLS_AT_ONCE, start_edited
@@ -60,7 +60,7 @@ def draw_texts(before: str | None, after: str | None, missing: str = "nothing") 
                 st.html(one_side(pieces, op))
 
 
-def one_side(pieces: Sequence[Piece], op: Op) -> str:
+def one_side(pieces: Sequence[DiffPiece], op: Op) -> str:
     """Return one side of a difference as HTML, with every text escaped.
 
     Not Markdown: it has no underline and drops white space, which matters in a prompt.
@@ -224,7 +224,7 @@ def _watch(rerun: Session) -> None:
     live()
 
 
-def _ask_messages(record: TrialRecord, step: Step, variants: Sequence[Variant]) -> tuple[tuple[Part, ...], Edits]:
+def _ask_messages(record: TrialRecord, step: Step, variants: Sequence[Variant]) -> tuple[tuple[PromptPart, ...], Edits]:
     """Draw editors for every message and its template, starting from the original or a variant.
 
     Return the messages as edited, and the templates that were edited.
@@ -237,7 +237,7 @@ def _ask_messages(record: TrialRecord, step: Step, variants: Sequence[Variant]) 
     base = "original"
     if variants:
         base = choose("Start from", list(bases), f"debug_base_{key}", names=names, bound=False)
-    edited: list[Part] = []
+    edited: list[PromptPart] = []
     edits: dict[tuple[str, str], str] = {}
     for number, message in enumerate(bases[base]):
         key_of_message, text = f"debug_edit_{key}_{base}_{number}", message.content
@@ -270,7 +270,7 @@ def _ask_messages(record: TrialRecord, step: Step, variants: Sequence[Variant]) 
     return tuple(edited), edits
 
 
-def _ask_template(prompt: Prompt, message: Part, key: str) -> str | None:
+def _ask_template(prompt: Prompt, message: PromptPart, key: str) -> str | None:
     """Draw the editor of a message’s template; return the text if it was changed."""
     template = st.text_area(
         f"Template {plain(message.source or prompt.name)}",

@@ -46,7 +46,7 @@ _COLUMNS = [
 
 
 @dataclass(frozen=True)
-class Attribution:
+class AttributedAnswers:
     """The selected wrong answers with their causes, and the effect of causes on accuracy."""
 
     answers: pd.DataFrame
@@ -99,7 +99,7 @@ def _whole(selection: Selection) -> Selection:
 
 
 @cached_query(entries=12)
-def causes(extract: Causes, selection: Selection) -> Attribution:
+def causes(extract: Causes, selection: Selection) -> AttributedAnswers:
     """Return the causes of the selected wrong answers, from a finished attribution."""
     answers = extract.read(_COLUMNS, within=selection)
     shares = cause_shares(answers)
@@ -108,7 +108,7 @@ def causes(extract: Causes, selection: Selection) -> Attribution:
     notes = left_out_notes(shares, lambda model: names[model])
     scores = read(read_scores, selection, selection.mcq_rule)
     result = Result("Causes", tuple(shares), notes_on(basis(selection), models, more=notes))
-    return Attribution(answers, result, tuple(patient_effects(answers, scores)))
+    return AttributedAnswers(answers, result, tuple(patient_effects(answers, scores)))
 
 
 def answers_behind(extract: Causes, selection: Selection, model: str, cause: Cause) -> pd.DataFrame:

@@ -6,9 +6,9 @@ from dataclasses import replace
 import plotly.graph_objects as go
 import streamlit as st
 
-from core.figures.heat import Cell, heat
+from core.figures.heat import HeatCell, heat
 from core.measures.base import Row
-from core.measures.ledger import FAULTS_SECTION, TOPICS_SECTION, Mark
+from core.measures.ledger import FAULTS_SECTION, TOPICS_SECTION, ItemMark
 from core.store.queries.fact_judgements import Judge
 from core.store.selection import Selection
 from pages.kit.case.facts import ask_judge, draw_form, judge_words, people_words
@@ -17,8 +17,8 @@ from pages.kit.look import plain
 from pages.kit.section import draw_result, draw_section, section_result, words_of
 from pages.kit.view import in_words
 
-MARK: dict[Mark, str] = {"never_elicited": "Never elicited", "asked": "Asked", "volunteered": "Volunteered"}
-_MEANING: dict[Mark, str] = {
+MARK: dict[ItemMark, str] = {"never_elicited": "Never elicited", "asked": "Asked", "volunteered": "Volunteered"}
+_MEANING: dict[ItemMark, str] = {
     "never_elicited": "Not mentioned in the conversation, asked or unasked.",
     "asked": "Told in reply to a question of the doctor.",
     "volunteered": "Told by the patient unasked.",
@@ -52,13 +52,15 @@ def topics_chart(rows: Sequence[Row], names: Mapping[str, str], dark: bool) -> g
     with_facts = {row["model"] for row in rows}
     models = [model for model in names if model in with_facts]
     topics = list(dict.fromkeys(row["topic"] for row in rows))
-    cells = [[Cell(None, "") for _ in models] for _ in topics]
+    cells = [[HeatCell(None, "") for _ in models] for _ in topics]
     for row in rows:
         words = (
             f"{row['topic'].capitalize()}, {names[row['model']]}<br>{row.estimate:.1%} ({row.low:.1%} – {row.high:.1%})"
             f"<br>{row.n:,} cases, {row['n_facts']:,} facts"
         )
-        cells[topics.index(row["topic"])][models.index(row["model"])] = Cell(row.estimate, f"{row.estimate:.0%}", words)
+        cells[topics.index(row["topic"])][models.index(row["model"])] = HeatCell(
+            row.estimate, f"{row.estimate:.0%}", words
+        )
     columns = [names[model].replace(" ", "<br>", 1) for model in models]
     return heat(cells, columns, [topic.capitalize() for topic in topics], dark=dark)
 

@@ -18,7 +18,7 @@ from core.store.database import Store
 from core.store.fold import fold_if_free
 from core.store.queries.run_labels import Label, label_run, labels
 from core.store.queries.runs import WATCHED, RunProgress, runs
-from core.store.queries.trials import Offer, offer
+from core.store.queries.trials import ConversationFilters, offer
 from core.store.selection import Selection
 from pages.kit.cached import ask, cached_query
 from pages.kit.look import QUESTION_COLOUR, QUESTION_TYPE, money, plain, store_error
@@ -58,7 +58,7 @@ def label_of_run(run_id: str) -> Label:
     return ask(labels).get(run_id, Label())
 
 
-def names_in(offer: Offer) -> dict[str, str]:
+def names_in(offer: ConversationFilters) -> dict[str, str]:
     doctors = unique_names(offer.models)
     return {run: f"{doctors[doctor]} · {run}" for run, doctor in offer.runs.items()}
 

@@ -17,7 +17,7 @@ from pages.kit.chat import draw_answers_reasoning, draw_chat
 from pages.kit.controls import choose
 from pages.kit.look import END_SHORT, ROLE_ICON, RULE, RULE_SHORT, VERDICT, arm, badge, plain
 from pages.kit.navigation import link
-from pages.kit.stored import Reading, reading
+from pages.kit.stored import ConversationRecord, reading
 from pages.kit.tables import draw_table
 
 _FEW = 8
@@ -148,7 +148,7 @@ class Passage(NamedTuple):
 def draw_conversation(
     trial_id: str,
     key: str,
-    draw_side: Callable[[Reading], None],
+    draw_side: Callable[[ConversationRecord], None],
     *,
     turn: int | None = None,
     marks: Mapping[int, Sequence[Passage]] | None = None,
@@ -269,7 +269,7 @@ def choose_trial(talks: Sequence[Conversation], key: str) -> Conversation:
     return next(talk for talk in talks if talk.trial_id == chosen)
 
 
-def draw_answers_of(conversation: Reading) -> None:
+def draw_answers_of(conversation: ConversationRecord) -> None:
     """Draw the answers of a conversation, starting with those given after it."""
     if not conversation.answers:
         st.caption("No answer: the trial ended early.")
@@ -277,7 +277,7 @@ def draw_answers_of(conversation: Reading) -> None:
         draw_answer(answer, conversation)
 
 
-def draw_answer(answer: Answered, conversation: Reading) -> None:
+def draw_answer(answer: Answered, conversation: ConversationRecord) -> None:
     """Draw one answer with the verdicts that count, the extracted diagnosis, and the folded reasoning."""
     grades = [g for g in conversation.grades if (g.format, g.question_type) == (answer.format, answer.question_type)]
     response = (answer.response or "").replace("**", "").strip()

@@ -19,7 +19,7 @@ from core.figures.narrow import in_one_column
 from core.figures.picture import COLUMN_MM, WIDTH_MM, no_browser, picture_of, without_links
 from core.figures.report import with_caption
 from core.measures.provenance import differing, side_by_side, side_of
-from core.store.conditions import PARTS, Condition, Part
+from core.store.conditions import PARTS, Condition, ConditionPart
 from core.store.selection import Selection
 from pages.kit.cached import cached_query
 from pages.kit.controls import choose
@@ -43,7 +43,7 @@ _BY_WIDTH = (
     "@media (min-width: 641px) { [class*='st-key-narrow_'] { display: none; } }</style>"
 )
 """Shows the figure with panels next to each other in a wide window, and the stacked figure in a narrow one."""
-_HEADS: dict[Part, str] = {
+_HEADS: dict[ConditionPart, str] = {
     "study": "Study", "data_set": "Data set", "framework": "Framework", "case_set": "Cases",
     "doctor_prompt": "Doctor’s prompt",
     "prompts": "Prompts", "sampling": "Sampling", "cap": "Cap", "patient": "Patient", "persona": "Persona",
@@ -249,7 +249,7 @@ def draw_setting_differences(names: Mapping[str, str], conditions: Sequence[Cond
             )
 
 
-def _words(condition: Condition, part: Part) -> str:
+def _words(condition: Condition, part: ConditionPart) -> str:
     words = condition.parts.get(part, "")
     if part == "data_set":
         return dataset_name(words)

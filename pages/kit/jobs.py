@@ -14,7 +14,7 @@ from core.events import Called
 from core.frameworks.casting import REFERENCE, CastNames, is_model
 from core.jobs.ask_job import AskJob, begin_job, estimate_job, job_of
 from core.jobs.background import Job
-from core.jobs.estimate import Estimate
+from core.jobs.estimate import JobEstimate
 from core.live.session import Session
 from core.measures.base import Measure
 from core.measures.missing import seconds_for
@@ -28,7 +28,7 @@ from pages.kit.visitor import only
 _REDRAW_S = 0.5
 
 
-def draw_estimate(size: Estimate) -> None:
+def draw_estimate(size: JobEstimate) -> None:
     """Draw a job's estimate: items, calls, tokens, time, cost, and the source of the prices."""
     by_role = ", ".join(f"{role.role} {role.calls:,}" for role in size.roles if role.calls)
     figures = {what.capitalize(): (f"{number:,}", None) for what, number in size.counts.items()} | {
@@ -94,7 +94,7 @@ def draw_start(
 
 
 @cached_query("Estimating…")
-def _size(job: AskJob[Any]) -> Estimate:
+def _size(job: AskJob[Any]) -> JobEstimate:
     return estimate_job(job, Store(), load_registry())
 
 

@@ -1,7 +1,7 @@
 """``python -m pages.kit.server OPTIONS``: the server of the dashboard, with Streamlit's options as ``--name=value``.
 
-Streamlit answers every connection. ``Gate`` stands before it and answers only requests that name this server and come
-from this server's pages, so that no other web page can use the dashboard through its reader's browser.
+Streamlit answers every connection. ``RequestGate`` stands before it and answers only requests that name this server and
+come from this server's pages, so that no other web page can use the dashboard through its reader's browser.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ OPERATIONS = frozenset({"deferred_file", "dataframe_chunk"})
 """The websocket messages that the dashboard's pages send."""
 
 
-class Gate:
+class RequestGate:
     """ASGI middleware that refuses foreign hosts and origins, forbids framing, and blocks what no page needs.
 
     A page of another site can reach a server on 127.0.0.1 in two ways: its own name can resolve to 127.0.0.1 (DNS
@@ -163,7 +163,7 @@ def main(*options: str) -> None:
     """
     PagesManager.uses_pages_directory = False
     config = dict(option.removeprefix("--").split("=", 1) for option in options)
-    gate = Middleware(Gate, bound_to=config.get("server.address", "127.0.0.1"))
+    gate = Middleware(RequestGate, bound_to=config.get("server.address", "127.0.0.1"))
     st.App(paths.ROOT / "app.py", middleware=[gate]).run(config=config)
 
 

@@ -26,7 +26,7 @@ CARED_FOR = frozenset(framework.name for framework in frameworks().values() if f
 
 
 @dataclass(frozen=True)
-class Reading:
+class ConversationRecord:
     """One conversation in full; ``grades`` are those that count, of every rule."""
 
     talk: Conversation
@@ -106,7 +106,7 @@ def events_of(trial_id: str) -> list[Event]:
 
 
 @cached_query(spinner=False, entries=64)
-def reading(trial_id: str) -> Reading | None:
+def reading(trial_id: str) -> ConversationRecord | None:
     """Return a conversation in full, or ``None`` if it is not stored."""
     with Store().read() as cursor:
         talks = conversations(cursor, Selection(trials=(trial_id,)))
@@ -114,7 +114,9 @@ def reading(trial_id: str) -> Reading | None:
             return None
         stored = stored_trial(cursor, trial_id)
         case_played = case(cursor, talks[0].case_key, stored.content_hash if stored else None)
-        return Reading(talks[0], case_played, trial_events(cursor, trial_id), latest_grades(cursor, trial_id))
+        return ConversationRecord(
+            talks[0], case_played, trial_events(cursor, trial_id), latest_grades(cursor, trial_id)
+        )
 
 
 def runs_behind(conditions: Iterable[Condition], name: str) -> Sequence[str]:

@@ -23,7 +23,7 @@ from pages.kit.look import ASKS_FOR, FORMAT, QUESTION_TYPE, RULE, plain
 from pages.kit.names import dataset_name, model_name, unique_names
 from pages.kit.stored import conditions, known_case_sets, run_casts
 
-Part = Literal["models", "formats", "questions", "datasets", "specialties", "asks_for", "rule", "pooled"]
+SelectionPart = Literal["models", "formats", "questions", "datasets", "specialties", "asks_for", "rule", "pooled"]
 RULES: tuple[McqRule, ...] = ("usual", "mcq_loose", "mcq_strict")
 INTERVALS: dict[DifferenceInterval, str] = {
     "smoothed": "Smoothed bootstrap",
@@ -38,7 +38,7 @@ _POOL_HELP = (
     "Bars never mix answers that are not comparable: a model whose runs differ in patient, prompts, cap, grader … has "
     "one bar for each. Pooling merges these bars, and their name says so."
 )
-_SHARED_PARTS: dict[Part, tuple[str, Any]] = {
+_SHARED_PARTS: dict[SelectionPart, tuple[str, Any]] = {
     "models": ("Models", None),
     "formats": ("Formats", FORMAT),
     "questions": ("Questions", QUESTION_TYPE),
@@ -53,7 +53,7 @@ _WIDTH = 224
 
 
 @dataclass(frozen=True)
-class Offer:
+class CaseSetOptions:
     """The values by which a case set can be narrowed; models are names of conditions."""
 
     models: tuple[str, ...] = ()
@@ -77,7 +77,7 @@ class Statistics(NamedTuple):
 @cached_query(spinner=False)
 def offered(
     frameworks: Sequence[str] | None = None, *, published: bool = False, pooled: bool = False
-) -> dict[str, Offer]:
+) -> dict[str, CaseSetOptions]:
     """Return case set → the values by which its figures can be narrowed, for some ``frameworks`` or all.
 
     ``published`` adds the models and case sets of published figures.
@@ -103,7 +103,7 @@ def offered(
         }
         arms |= {(row.label["format"], row.label["question_type"]) for row in printed}
         datasets, specialties = groups.get(name, ([], []))
-        offers[name] = Offer(
+        offers[name] = CaseSetOptions(
             tuple(
                 dict.fromkeys(
                     [*(condition.name for condition in case_conditions), *(row.label["model"] for row in printed)]
@@ -119,13 +119,13 @@ def offered(
     return offers
 
 
-def union(offers: Iterable[Offer]) -> Offer:
+def union(offers: Iterable[CaseSetOptions]) -> CaseSetOptions:
     all_offers = list(offers)
 
     def every(part: str) -> tuple[Any, ...]:
         return tuple(dict.fromkeys(value for offer in all_offers for value in getattr(offer, part)))
 
-    return Offer(
+    return CaseSetOptions(
         every("models"),
         tuple(f for f in FORMATS if f in every("formats")),
         tuple(q for q in QUESTION_TYPES if q in every("questions")),
@@ -136,9 +136,9 @@ def union(offers: Iterable[Offer]) -> Offer:
     )
 
 
-def offer_in(table: pd.DataFrame) -> Offer:
+def offer_in(table: pd.DataFrame) -> CaseSetOptions:
     """Return the offer of a table with the columns model, dataset and specialty; models keep their order."""
-    return Offer(
+    return CaseSetOptions(
         tuple(table["model"].astype(str).unique()),
         datasets=tuple(sorted(table["dataset"].dropna().unique())),
         specialties=in_order(table["specialty"].dropna().unique()),
@@ -152,7 +152,7 @@ def in_order(specialties: Iterable[str]) -> tuple[str, ...]:
 
 
 def ask_selection(
-    offers: Mapping[str, Offer], *parts: Part, base: Selection = _EVERYTHING, inside: bool = False
+    offers: Mapping[str, CaseSetOptions], *parts: SelectionPart, base: Selection = _EVERYTHING, inside: bool = False
 ) -> Selection:
     """Ask for the case set and for ``parts``, in their order, and return ``base`` narrowed by the choices.
 
@@ -171,14 +171,14 @@ def row_of_controls() -> DeltaGenerator:
     return st.container(horizontal=True, vertical_alignment="bottom", gap="small")
 
 
-def narrow(base: Selection, offer: Offer, *parts: Part) -> Selection:
+def narrow(base: Selection, offer: CaseSetOptions, *parts: SelectionPart) -> Selection:
     """Ask for parts of an offer on the case set of ``base``, and return ``base`` narrowed by the choices."""
     names = unique_names(offer.models, _only(base.case_sets))
     values = {_FIELDS.get(part, part): _ask_part(part, offer, names) for part in parts}
     return replace(base, **{name: value for name, value in values.items() if value})
 
 
-_FIELDS: dict[Part, str] = {"models": "conditions", "questions": "question_types", "rule": "mcq_rule"}
+_FIELDS: dict[SelectionPart, str] = {"models": "conditions", "questions": "question_types", "rule": "mcq_rule"}
 """Part → field of ``Selection``, if the names differ."""
 
 
@@ -212,14 +212,14 @@ def in_words(selection: Selection) -> str:
     return "; ".join(filter(None, map(", ".join, parts)))
 
 
-def _ask_case_set(offers: Mapping[str, Offer]) -> str:
+def _ask_case_set(offers: Mapping[str, CaseSetOptions]) -> str:
     if "" in offers:
         return ""
     help_ = "Figures on different cases are never mixed."
     return choose("Cases", list(offers), "cases", names=dataset_name, help=help_, width=_WIDTH)
 
 
-def _ask_part(part: Part, offer: Offer, names: Mapping[str, str]) -> Any:
+def _ask_part(part: SelectionPart, offer: CaseSetOptions, names: Mapping[str, str]) -> Any:
     """Ask for a part and return the choice; empty if it restricts nothing."""
     if part in _SHARED_PARTS:
         label, value_names = _SHARED_PARTS[part]
@@ -241,7 +241,7 @@ def _say_unknown() -> None:
         st.caption(f":material/link_off: The link asks for values that do not exist here: {words}.")
 
 
-def _ask_shared_part(part: Part, label: str, offered: Sequence[str], names: Any) -> tuple[str, ...]:
+def _ask_shared_part(part: SelectionPart, label: str, offered: Sequence[str], names: Any) -> tuple[str, ...]:
     """Ask for a part that keeps its choice across pages, which Streamlit does only for pages visited in succession.
 
     A new control starts with the choice of another page, as far as it is offered here. Values that are not offered here

@@ -11,7 +11,7 @@ from core.measures.missing import count_missing
 from core.measures.patients.rates import AGAINST_EXPERTS, AGAINST_MODELS, By, trial_marks
 from core.measures.patients.rules import ABOUT, PATIENT_MARKS, RULES
 from core.store.database import Store
-from core.store.queries.scores_of_patients import KINDS, Hit, Kind, Mark, PatientOffer, hits, offer
+from core.store.queries.scores_of_patients import KINDS, Hit, PatientOffer, ReplyMark, ReplyMarkKind, hits, offer
 from core.store.selection import Selection
 from pages.kit.cached import ask, cached_query
 from pages.kit.cases import Passage, choose_case, draw_conversation, forget
@@ -22,7 +22,7 @@ from pages.kit.names import dataset_name, unique_names
 from pages.kit.notes import basis, draw_notes, notes_on
 from pages.kit.page import draw_sections, say_how_to_begin, show
 from pages.kit.section import draw_section
-from pages.kit.stored import Reading
+from pages.kit.stored import ConversationRecord
 from pages.kit.tables import draw_pager, offer_csv, page_asked
 from pages.patients.rates import draw_rates, persona_name
 
@@ -35,7 +35,7 @@ class PatientView:
     """The selected conversations and kinds of hits, and the names of patients, doctors and runs."""
 
     selection: Selection
-    kinds: tuple[Kind, ...] = KINDS
+    kinds: tuple[ReplyMarkKind, ...] = KINDS
     patients: dict[str, str] = field(default_factory=dict, compare=False, hash=False)
     doctors: dict[str, str] = field(default_factory=dict, compare=False, hash=False)
     runs: dict[str, str] = field(default_factory=dict, compare=False, hash=False)
@@ -53,14 +53,14 @@ def unmarked(selection: Selection) -> int:
 
 
 @cached_query(entries=32)
-def page_of(selection: Selection, kinds: tuple[Kind, ...], words: str, page: int) -> tuple[int, list[Hit]]:
+def page_of(selection: Selection, kinds: tuple[ReplyMarkKind, ...], words: str, page: int) -> tuple[int, list[Hit]]:
     """Return the number of hits and one page of them, counted from 0; beyond the last page, 0 and no hit."""
     with Store().read() as cursor:
         return hits(cursor, PATIENT_MARKS, kinds, selection, words=words or None, limit=_PAGE, offset=page * _PAGE)
 
 
 @cached_query(entries=32)
-def marks_of(trial_id: str) -> tuple[Mark, ...]:
+def marks_of(trial_id: str) -> tuple[ReplyMark, ...]:
     return trial_marks(Store(), trial_id)
 
 
@@ -184,10 +184,10 @@ def draw_hits(view: PatientView) -> None:
     hit = page_hits[ids.index(chosen)]
     marks = marks_of(hit.trial_id)
 
-    def why(mark: Mark) -> str:
+    def why(mark: ReplyMark) -> str:
         return f"{ABOUT[mark.kind].name}{f' ({plain(mark.detail)})' if mark.detail else ''}"
 
-    def draw_marks(stored: Reading) -> None:
+    def draw_marks(stored: ConversationRecord) -> None:
         if marks:
             st.markdown(f"**{len(marks)} {'hit' if len(marks) == 1 else 'hits'} in this conversation**")
             lines = (

@@ -16,14 +16,14 @@ from core.frameworks.base import title_of
 from core.measures.base import Row
 from core.measures.patients.rates import RATES, By
 from core.measures.patients.rules import ABOUT
-from core.store.queries.scores_of_patients import Kind
+from core.store.queries.scores_of_patients import ReplyMarkKind
 from core.store.selection import Selection
 from pages.kit.controls import choose
 from pages.kit.names import model_colours, model_name, natural
 from pages.kit.navigation import link
 from pages.kit.section import draw_result, section_result, words_of
 
-Group = tuple[str, str, str, str]
+RateGroup = tuple[str, str, str, str]
 """(value of the grouping, persona, protocol, condition)."""
 _GROUPINGS: dict[By, str] = {
     "patient": "Patient", "doctor": "Doctor", "run": "Run", "dataset": "Data set", "specialty": "Specialty",
@@ -34,7 +34,7 @@ _LABEL_CHARS = 22
 """Longer labels are broken over lines (characters)."""
 
 
-def group_of(row: Row) -> Group:
+def group_of(row: Row) -> RateGroup:
     group, condition, persona, protocol, _ = row.label.values()
     return group, "" if persona == "plain" else persona, protocol, condition
 
@@ -43,7 +43,7 @@ def persona_name(persona: str) -> str:
     return label(parse_persona(persona)) if persona else "plain"
 
 
-def draw_rates(selection: Selection, kinds: Sequence[Kind], names: Mapping[By, Mapping[str, str]]) -> None:
+def draw_rates(selection: Selection, kinds: Sequence[ReplyMarkKind], names: Mapping[By, Mapping[str, str]]) -> None:
     """Ask for the grouping; draw figure and table. ``names`` are those of patients, doctors and runs."""
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
         by: By = choose(
@@ -96,7 +96,7 @@ def draw_rates(selection: Selection, kinds: Sequence[Kind], names: Mapping[By, M
     link("failures", "Invented and withheld, as judged", "gavel", failures_tab="Never asked")
 
 
-def _rests_on(rows: Sequence[Row], kinds: Sequence[Kind], *, pooled: bool) -> str:
+def _rests_on(rows: Sequence[Row], kinds: Sequence[ReplyMarkKind], *, pooled: bool) -> str:
     """Return how many conversations and replies are behind the rates, for the caption."""
     of_kind = [row for row in rows if row["kind"] == kinds[0]] if kinds else []
     conversations, replies = sum(row["n"] for row in of_kind), sum(row["replies"] for row in of_kind)
@@ -115,7 +115,7 @@ def _words(rows: Sequence[Row]) -> dict[str, str]:
     return words
 
 
-def group_names(rows: Sequence[Row], names: Mapping[str, str]) -> dict[Group, str]:
+def group_names(rows: Sequence[Row], names: Mapping[str, str]) -> dict[RateGroup, str]:
     """Return group → name, in the order of the page; ``names`` are those of the grouping’s values, in order.
 
     A name includes the persona and the protocol unless they are the usual ones, and the condition if two groups would
@@ -125,7 +125,7 @@ def group_names(rows: Sequence[Row], names: Mapping[str, str]) -> dict[Group, st
     groups = list(dict.fromkeys(group_of(row) for row in rows))
     protocols = {protocol for _, _, protocol, _ in groups}
     place = {name: place for place, name in enumerate(names)}
-    names_of_groups: dict[Group, str] = {}
+    names_of_groups: dict[RateGroup, str] = {}
     for group in sorted(groups, key=lambda group: (place.get(group[0], len(place)), natural(group[0]), group[1:])):
         value, persona, protocol, _ = group
         parts = [names.get(value, value) or "unknown", *([persona_name(persona)] if persona else [])]
@@ -142,7 +142,7 @@ def group_names(rows: Sequence[Row], names: Mapping[str, str]) -> dict[Group, st
 
 
 def rates_chart(
-    rows: Sequence[Row], names: Mapping[str, str], dark: bool = False, *, kinds: Sequence[Kind] = ()
+    rows: Sequence[Row], names: Mapping[str, str], dark: bool = False, *, kinds: Sequence[ReplyMarkKind] = ()
 ) -> go.Figure:
     """Return a line of dots for each of the ``kinds``, one dot for each group; with many groups a line for each."""
     rows = [row for kind in kinds for row in rows if row["kind"] == kind]
@@ -171,9 +171,9 @@ def rates_chart(
     return dots(marks, series, inks, axis, places=places, legend=not by_group, dark=dark)
 
 
-def _colours(groups: Mapping[Group, str]) -> dict[str, str]:
+def _colours(groups: Mapping[RateGroup, str]) -> dict[str, str]:
     """Return group → colour; a model’s first group has the model’s colour on every page."""
-    keys: dict[Group, str] = {}
+    keys: dict[RateGroup, str] = {}
     for group in groups:
         keys[group] = group[0] if group[0] not in keys.values() else "|".join(group)
     colours = model_colours(list(keys.values()))

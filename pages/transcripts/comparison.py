@@ -7,7 +7,7 @@ from itertools import zip_longest
 import streamlit as st
 
 from core.asking.persona import label, parse_persona
-from core.debugger.diff import Piece, word_diff
+from core.debugger.diff import DiffPiece, word_diff
 from core.events import FORMATS, QUESTION_TYPES, Ended, Utterance
 from core.frameworks.base import framework_of
 from core.frameworks.settings import without_credentials
@@ -17,7 +17,7 @@ from pages.kit.chat import bubble, draw_chat
 from pages.kit.look import END, arm, plain
 from pages.kit.navigation import link
 from pages.kit.sessions import watched
-from pages.kit.stored import Reading, reading
+from pages.kit.stored import ConversationRecord, reading
 
 _MIN_EQUAL = 0.35
 """Below this share of equal letters two messages are shown without marks: nearly every word would be marked."""
@@ -91,7 +91,9 @@ def common_messages(first: Sequence[str], second: Sequence[str]) -> int:
 
 
 def _draw_dialogues(
-    sides: tuple[Reading, Reading], names: tuple[str, str], edited: tuple[Sequence[str], Sequence[str]]
+    sides: tuple[ConversationRecord, ConversationRecord],
+    names: tuple[str, str],
+    edited: tuple[Sequence[str], Sequence[str]],
 ) -> None:
     first, second = ([event for event in side.events if isinstance(event, Utterance)] for side in sides)
     shared = common_messages([message.text for message in first], [message.text for message in second])
@@ -120,7 +122,7 @@ def _draw_dialogues(
         column.caption(f":material/flag: {name} {how}.")
 
 
-def marked_text(pieces: Sequence[Piece], op: str) -> str:
+def marked_text(pieces: Sequence[DiffPiece], op: str) -> str:
     """Return one side of a difference as safe Markdown, with the words that only it has on a coloured background.
 
     Such words in a row are marked as one stretch, including the blanks between them. A stretch ends with its line,
@@ -141,7 +143,7 @@ def marked_text(pieces: Sequence[Piece], op: str) -> str:
     )
 
 
-def _draw_answers(sides: tuple[Reading, Reading], names: tuple[str, str]) -> None:
+def _draw_answers(sides: tuple[ConversationRecord, ConversationRecord], names: tuple[str, str]) -> None:
     arms = [(f, q) for f in FORMATS for q in QUESTION_TYPES if any((f, q) in side.answers for side in sides)]
     st.subheader("Answers", anchor=False)
     if not arms:

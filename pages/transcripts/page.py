@@ -14,7 +14,14 @@ from core.export.reading import was_shown
 from core.frameworks.base import framework, framework_of, frameworks, tested_seat, title_of
 from core.store.database import Store
 from core.store.queries.forks import family_sizes
-from core.store.queries.trials import Conversation, Offer, conversation_ids, conversations, counted_page, offer
+from core.store.queries.trials import (
+    Conversation,
+    ConversationFilters,
+    conversation_ids,
+    conversations,
+    counted_page,
+    offer,
+)
 from core.store.queries.utterances import first_matches
 from core.store.selection import McqRule, Selection
 from pages.kit.cached import ask, cached_query
@@ -29,7 +36,7 @@ from pages.kit.look import ARMS, ASKS_FOR, END_SHORT, RULE_SHORT, VERDICT, arm_i
 from pages.kit.names import IMPORT_COMMAND, dataset_name, model_name, unique_names
 from pages.kit.navigation import link
 from pages.kit.page import draw_parts, show
-from pages.kit.stored import CARED_FOR, Reading, reading
+from pages.kit.stored import CARED_FOR, ConversationRecord, reading
 from pages.kit.tables import draw_pager, draw_steps, draw_table, offer_csv, page_asked
 from pages.kit.view import in_order
 from pages.kit.watched import link_fork
@@ -87,7 +94,7 @@ def trials_of_case(case_key: str) -> list[Conversation]:
     return sorted(trials, key=lambda talk: (talk.doctor, talk.run_id, talk.trial))
 
 
-def ask_filter(available: Offer) -> Selection:
+def ask_filter(available: ConversationFilters) -> Selection:
     """Ask for the filters; every change goes back to the first page of the list."""
 
     def first_page() -> None:
@@ -321,7 +328,7 @@ def draw_reading(trial_id: str, selection: Selection) -> None:
             trials_of_case(read_ahead.talk.case_key)
 
 
-def draw_links(trial_id: str, selection: Selection, stored: Reading | None) -> None:
+def draw_links(trial_id: str, selection: Selection, stored: ConversationRecord | None) -> None:
     """Draw links back to the list, to the neighbours, and to the pages that replay, debug or fork this conversation."""
     with st.container(horizontal=True, vertical_alignment="center"):
         draw_steps(matching_ids(selection), trial_id, "trial", _PAGE_NAME, _PAGE)
@@ -342,7 +349,7 @@ def draw_links(trial_id: str, selection: Selection, stored: Reading | None) -> N
         draw_export_menu([trial_id], key="read")
 
 
-def draw_analyses(case: Case, stored: Reading) -> None:
+def draw_analyses(case: Case, stored: ConversationRecord) -> None:
     """Draw the chosen analysis of the conversation.
 
     The analyses assume a doctor and a patient; a conversation with more seats gets a link to the CARE page instead.

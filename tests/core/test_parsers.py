@@ -29,12 +29,12 @@ from core.errors import AnamnesisError
 from core.events import CallRecord
 from core.frameworks.automedic.roles import read_rating
 from core.frameworks.automedic.tags import read_tags
-from core.journal import JournalWriter, Line, ReplyLine, read_lines
+from core.journal import JournalLine, JournalWriter, ReplyLine, read_lines
 from core.measures.experts.workbooks import _QUESTIONS, MODELS, read_grader_file, read_rows
 from core.models.base import Thought
 from core.models.settings import SHIPPED, read_settings
 from core.models.thinking import Thinking
-from core.models.wire import Reply, ServerSentEvents, UnreadableChunk
+from core.models.wire import ServerSentEvents, StreamedReply, UnreadableChunk
 from core.prompts import load_pack, read_prompt
 from core.text.extraction import listed_diagnoses
 from core.text.sections import divided
@@ -158,7 +158,10 @@ CHUNKS = st.fixed_dictionaries(
 @given(chunks=st.lists(CHUNKS | JSON, max_size=4), whole=CHUNKS | JSON)
 def test_chunks_of_anything_are_a_reply_or_unreadable(chunks: list[Any], whole: Any) -> None:
     body = {"messages": [{"role": "user", "content": "Hello"}]}
-    for reply, take, each in ((Reply(), Reply.take, chunks), (Reply(), Reply.take_whole, [whole])):
+    for reply, take, each in (
+        (StreamedReply(), StreamedReply.take, chunks),
+        (StreamedReply(), StreamedReply.take_whole, [whole]),
+    ):
         try:
             for chunk in each:
                 list(take(reply, chunk))
@@ -198,14 +201,14 @@ def test_a_journal_gives_back_what_was_written_up_to_where_it_is_harmed(
 ) -> None:
     path = tmp_path / "r" / "journal.jsonl"
     path.unlink(missing_ok=True)
-    lines: list[Line] = [reply_line(text, number) for number, text in enumerate(texts)]
+    lines: list[JournalLine] = [reply_line(text, number) for number, text in enumerate(texts)]
     with JournalWriter(path) as journal:
         journal.append_all(lines)
     assert [line for _, line in read_lines(path)] == lines
     data = path.read_bytes()
     at = int(harm[0] * len(data))
     path.write_bytes(data[:at] + harm[1] + data[at:])
-    found: list[Line] = []
+    found: list[JournalLine] = []
     said = "is damaged in the line that ends at byte"
     try:
         for _, line in read_lines(path):

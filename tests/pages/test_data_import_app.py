@@ -10,10 +10,10 @@ from typing import cast
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from core.callbacks import Progress, Stop
+from core.callbacks import ProgressCallback, StopCallback
 from core.datasets import imported
 from core.datasets.importing import import_file
-from core.datasets.reading import Reading
+from core.datasets.reading import ReadCases
 from core.datasets.select import cases_of
 from core.errors import AnamnesisError
 from core.store.database import Store
@@ -89,8 +89,8 @@ def test_a_file_that_cannot_be_read_is_said_in_a_sentence(database: Path, tmp_pa
 def test_a_file_that_takes_long_says_how_far_it_is_and_can_be_stopped(
     database: Path, tmp_path: Path, open_page: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def slow(path: Path, *rest: object) -> Reading:
-        told, asked_to_stop = cast(tuple[Progress, Stop], rest[-2:])
+    def slow(path: Path, *rest: object) -> ReadCases:
+        told, asked_to_stop = cast(tuple[ProgressCallback, StopCallback], rest[-2:])
         told(61, 199)
         while not asked_to_stop():
             time.sleep(0.01)

@@ -6,8 +6,8 @@ import pandas as pd
 import pytest
 
 from core.case import Case, Fact, Profile
-from core.datasets.lint import Finding
-from core.datasets.reading import Reading
+from core.datasets.lint import LintFinding
+from core.datasets.reading import ReadCases
 from core.frameworks.automedic.measures.suitability import FIELDS, REASONS, field_rows, reason_rows
 from core.measures.base import Result
 from core.store.queries.profiles import StoredProfile
@@ -36,7 +36,7 @@ def fails(reason: str, made_by: str = "rules-1") -> Generated:
     return Generated(suitable=False, reason=reason, note="It asks for a mechanism.", made_by=made_by)
 
 
-def a_line(case: Case, word: Generated | None = None, *findings: Finding) -> CaseEntry:
+def a_line(case: Case, word: Generated | None = None, *findings: LintFinding) -> CaseEntry:
     saved = None if word is None else StoredProfile(case.case_key, case.content_hash, 1, word, 1.0)
     return CaseEntry(case, case.content_hash, findings, saved)
 
@@ -45,7 +45,9 @@ BARE = {"profile": None}
 LINES = [
     a_line(a_case(1, vignette="A man coughs.", **BARE), passes()),
     a_line(a_case(2, specialty="Cardiology", **BARE), fails("abstract_concept")),
-    a_line(a_case(3, question="Which heart valve is it?", **BARE), None, Finding("ours/3", "duplicate", "as ours/1")),
+    a_line(
+        a_case(3, question="Which heart valve is it?", **BARE), None, LintFinding("ours/3", "duplicate", "as ours/1")
+    ),
     a_line(a_case(4)),
 ]
 
@@ -189,7 +191,7 @@ def test_published_words_stand_beside_a_data_set_of_the_same_name() -> None:
 
 
 def test_the_preview_names_every_row_by_its_place() -> None:
-    reading = Reading(cases=[a_case()], rejected=[(3, "the answer is empty")], unit="line")
+    reading = ReadCases(cases=[a_case()], rejected=[(3, "the answer is empty")], unit="line")
     assert list(preview_table(reading)["Right answer"]) == ["Eczema"]
     rows = remarks_table([(0, "answers count from 0"), (3, "the answer is empty")], "record")
     assert list(rows["Record"]) == ["all", "3"]

@@ -14,7 +14,7 @@ from core.debugger.run import BenchRun, start_bench
 from core.debugger.variants import variants_of
 from core.frameworks.base import Arm, Campaign, framework, title_of
 from core.frameworks.casting import CastNames
-from core.frameworks.craftmd import Settings
+from core.frameworks.craftmd import CraftMdSettings
 from core.prompts import load_pack
 from tests.support.campaigns import beside_rules
 from tests.support.fake_provider import FakeProvider, running
@@ -31,7 +31,12 @@ MODEL = "openai/mine"
 def bench(doctor: str = "reference/bayes", base_url: str | None = None, arms: tuple[Arm, ...] = ARMS) -> BenchRun:
     """Run a case to the end, outside the page."""
     campaign = Campaign(
-        beside_rules(doctor), (CASE,), "library:cardiology-1", arms, trials=2, settings=Settings(base_url=base_url)
+        beside_rules(doctor),
+        (CASE,),
+        "library:cardiology-1",
+        arms,
+        trials=2,
+        settings=CraftMdSettings(base_url=base_url),
     )
     run = start_bench(campaign)
     run.join(60)
@@ -415,7 +420,7 @@ def test_a_run_that_was_stopped_goes_on_by_a_button(open_page: Open, provider: F
         "library:cardiology-1",
         (("vignette", "mcq"), ("vignette", "frq")),
         trials=2,
-        settings=Settings(base_url=provider.base_url),
+        settings=CraftMdSettings(base_url=provider.base_url),
     )
     run = start_bench(campaign)
     while len(provider.requests) < 4:

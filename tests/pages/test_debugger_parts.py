@@ -13,7 +13,7 @@ from streamlit.testing.v1 import AppTest
 from core.agents.ledger_models import JudgedPatient, PatientVerdict
 from core.case import Case, Fact, Profile
 from core.debugger.diff import word_diff
-from core.debugger.run import Cell, matrix, start_bench
+from core.debugger.run import MatrixCell, matrix, start_bench
 from core.events import Ended, Event, Probed, Started, Utterance
 from core.frameworks.base import Campaign
 from core.frameworks.casting import CastNames
@@ -61,7 +61,7 @@ SHORT = talk("Hello, what brings you in?", "My chest has hurt for two days.", "*
 
 
 def test_a_cell_stands_in_the_address_with_its_trial_counted_from_one() -> None:
-    assert address_of(Cell("multi_turn", "frq", 2)) == "3:multi_turn:frq"
+    assert address_of(MatrixCell("multi_turn", "frq", 2)) == "3:multi_turn:frq"
 
 
 def test_every_verdict_has_a_mark_of_its_own_that_needs_no_colour() -> None:

@@ -12,12 +12,12 @@ import pytest
 
 from core import paths
 from core.models import keys
-from pages.kit.server import Gate
+from pages.kit.server import RequestGate
 
 HERE = "127.0.0.1:8501"
 
 
-async def answered(gate: Gate, kind: str, host: str, origin: str | None, path: str, method: str) -> list[Any]:
+async def answered(gate: RequestGate, kind: str, host: str, origin: str | None, path: str, method: str) -> list[Any]:
     """Send one request through the gate; return what was sent back."""
     sent: list[Any] = []
 
@@ -42,7 +42,7 @@ def status(
     async def streamlit(scope: Any, receive: Any, send: Any) -> None:
         await send({"type": f"{kind}.{'response.start' if kind == 'http' else 'accept'}", "status": 200, "headers": []})
 
-    sent = asyncio.run(answered(Gate(streamlit, bound_to), kind, host, origin, path, method))
+    sent = asyncio.run(answered(RequestGate(streamlit, bound_to), kind, host, origin, path, method))
     return sent[0]["status"] if kind == "http" else sent[0]["type"] == "websocket.accept"
 
 
@@ -109,7 +109,9 @@ def test_no_other_site_can_frame_it_unless_the_file_names_that_site(access_file:
         await send({"type": "http.response.start", "status": 200, "headers": []})
 
     def headers() -> dict[bytes, bytes]:
-        return dict(asyncio.run(answered(Gate(streamlit, "127.0.0.1"), "http", HERE, None, "/", "GET"))[0]["headers"])
+        return dict(
+            asyncio.run(answered(RequestGate(streamlit, "127.0.0.1"), "http", HERE, None, "/", "GET"))[0]["headers"]
+        )
 
     closed = headers()
     assert closed[b"content-security-policy"] == b"frame-ancestors 'self'"
@@ -133,4 +135,4 @@ def test_the_pages_are_served_through_the_gate() -> None:
         "server.main('--server.port=1', '--server.address=127.0.0.1')"
     )
     ran = subprocess.run([sys.executable, "-c", code], cwd=paths.ROOT, capture_output=True, text=True, timeout=120)
-    assert ran.stdout.strip() == "['Gate'] {'server.port': '1', 'server.address': '127.0.0.1'}"
+    assert ran.stdout.strip() == "['RequestGate'] {'server.port': '1', 'server.address': '127.0.0.1'}"

@@ -15,7 +15,7 @@ from core.datasets.library import demonstration
 from core.datasets.select import cases_of
 from core.events import Called, CallRecord, Utterance
 from core.frameworks.base import Campaign
-from core.frameworks.craftmd import Settings
+from core.frameworks.craftmd import CraftMdSettings
 from core.live.session import Session
 from core.live.start import one_case, start_consultation
 from core.models.fetch import OFFERS
@@ -264,7 +264,7 @@ def test_it_is_said_who_is_asked_again_and_why() -> None:
     replies = iter([rate_limited(retry_after="60")])
     with running(lambda body: next(replies, "**Final Diagnosis:** Gout")) as provider:
         case = cases_of("library")[0]
-        settings = Settings(base_url=provider.base_url)
+        settings = CraftMdSettings(base_url=provider.base_url)
         campaign = Campaign(beside_rules("openai/mine"), (case,), arms=(("multi_turn", "mcq"),), settings=settings)
         session = start_consultation(one_case(campaign, case))
         while "try" not in pending_calls(session):
@@ -311,7 +311,7 @@ def test_a_consultation_that_broke_off_goes_on_and_says_what_was_not_paid_for_ag
             beside_rules("openai/mine"),
             (case,),
             arms=(("multi_turn", "mcq"),),
-            settings=Settings(base_url=provider.base_url),
+            settings=CraftMdSettings(base_url=provider.base_url),
         )
         session = start_consultation(one_case(campaign, case))
         while len(provider.requests) < 3:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from core.callbacks import StepProgress, Stop
+from core.callbacks import StepProgress, StopCallback
 from core.errors import AnamnesisError
 from core.models import register
 from core.models.keys import forget
@@ -93,7 +93,7 @@ def test_a_model_that_everybody_can_have_is_fetched_by_a_button(
 ) -> None:
     may_come = threading.Event()
 
-    def fetched(name: str, on_progress: StepProgress, stop: Stop) -> str:
+    def fetched(name: str, on_progress: StepProgress, stop: StopCallback) -> str:
         on_progress(40_000_000, 93_000_000, "Downloading")
         assert may_come.wait(30)
         if stop():

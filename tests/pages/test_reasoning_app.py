@@ -14,7 +14,7 @@ from core.debugger.run import start_bench
 from core.events import Token, Waiting
 from core.frameworks.base import Campaign
 from core.frameworks.casting import REFERENCE, CastNames
-from core.frameworks.craftmd import Settings
+from core.frameworks.craftmd import CraftMdSettings
 from core.live.session import Session
 from core.store.database import Store
 from core.store.queries.runs import header_of, runs
@@ -49,7 +49,9 @@ def trial(database: object, provider: FakeProvider) -> str:
     """A stored trial of a doctor and a grader that think aloud."""
     names = CastNames("openai/doctor", REFERENCE["patient"], "openai/grader")
     arms = (("multi_turn", "frq"),)
-    campaign = Campaign(names, (CASE,), CASE.case_key, arms, trials=1, settings=Settings(base_url=provider.base_url))
+    campaign = Campaign(
+        names, (CASE,), CASE.case_key, arms, trials=1, settings=CraftMdSettings(base_url=provider.base_url)
+    )
     run = start_bench(campaign)
     run.join(60)
     assert run.error is None

@@ -12,14 +12,14 @@ from streamlit.testing.v1 import AppTest
 from core.cli.app import main
 from core.frameworks.consultation.measures.published import PUBLICATION
 from core.measures.counterparts import PUBLICATIONS
-from core.measures.reproduce.release import Cell, Reproduction
+from core.measures.reproduce.release import PrintedNumber, Reproduction
 from core.store.database import Store
 from pages.reproduce import cells_table, overview
 from tests.core.measures.graders.graded import three_graders
 from tests.support.pages import trouble, words
 
 
-def _cell(status: str, table: int = 1, **changes: object) -> Cell:
+def _cell(status: str, table: int = 1, **changes: object) -> PrintedNumber:
     given: dict[str, object] = {
         "table": table,
         "quantity": "mean",
@@ -35,7 +35,7 @@ def _cell(status: str, table: int = 1, **changes: object) -> Cell:
         "recomputed": 0.5,
         "status": status,
     }
-    return Cell(**{**given, **changes})  # type: ignore[arg-type]
+    return PrintedNumber(**{**given, **changes})  # type: ignore[arg-type]
 
 
 def test_without_a_release_the_page_says_how_to_get_one(open_page: Callable[..., AppTest]) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from core.models.base import ChatModel, Completion, Message, Piece, Restart, Sampling, StreamItem
-from core.models.limits import Limits, RateLimiter
+from core.models.base import ChatModel, Completion, Message, Restart, Sampling, StreamItem, TextPiece
+from core.models.limits import RateLimiter, RateLimits
 from core.models.openai_compatible import OpenAICompatibleModel
 from core.models.spec import ModelSpec
 
@@ -49,7 +49,7 @@ def make_model(
 ) -> OpenAICompatibleModel:
     """Make a client whose waits take no time and have no jitter."""
     clock = Clock()
-    limiter = RateLimiter(Limits(), clock=clock, sleep=clock.sleep)
+    limiter = RateLimiter(RateLimits(), clock=clock, sleep=clock.sleep)
     secret = SecretStr(key) if key else None
     arguments = {"key": secret, "limiter": limiter, "sleep": naps or Naps(), "jitter": lambda: 0.0, **more}
     return OpenAICompatibleModel(spec, **arguments)
@@ -73,6 +73,6 @@ def heard_text(items: Sequence[StreamItem]) -> str:
     for item in items:
         if isinstance(item, Restart):
             text = ""
-        elif isinstance(item, Piece):
+        elif isinstance(item, TextPiece):
             text += item.text
     return text

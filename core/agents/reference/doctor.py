@@ -60,7 +60,7 @@ _FLOOR, _CEILING = 0.003, 0.985
 
 
 @dataclass(frozen=True)
-class Evidence:
+class PatientEvidence:
     """Evidence about a patient: findings (present or absent), age in years, sex."""
 
     findings: Mapping[str, bool]
@@ -68,8 +68,8 @@ class Evidence:
     sex: Sex | None = None
 
 
-def evidence_of(text: str) -> Evidence:
-    return Evidence(recogniser().read(text), *read_demographics(text))
+def evidence_of(text: str) -> PatientEvidence:
+    return PatientEvidence(recogniser().read(text), *read_demographics(text))
 
 
 class ReferenceDoctor:
@@ -111,7 +111,7 @@ def questions_left(scene: Scene, messages: list[str]) -> list[str]:
     return [question for question in (*COMPLAINT, *background) if not any(question in text for text in messages)]
 
 
-def evidence_of_dialogue(dialogue: Dialogue, examination: str = "") -> Evidence:
+def evidence_of_dialogue(dialogue: Dialogue, examination: str = "") -> PatientEvidence:
     """Return the evidence in the patient's messages and in an examination.
 
     The reply to the question about age and sex is read first: other messages may state the age of other people.
@@ -125,7 +125,7 @@ def evidence_of_dialogue(dialogue: Dialogue, examination: str = "") -> Evidence:
     return evidence
 
 
-def differential(evidence: Evidence, scene: Scene) -> tuple[tuple[str, float], ...]:
+def differential(evidence: PatientEvidence, scene: Scene) -> tuple[tuple[str, float], ...]:
     """Return the five likeliest diseases, each with its probability (0 to 1)."""
     weights = log_weights(evidence, scene.specialty)
     scaled = np.exp(weights - weights.max())
@@ -134,7 +134,7 @@ def differential(evidence: Evidence, scene: Scene) -> tuple[tuple[str, float], .
     return tuple((knowledge().diseases[i].name, round(float(posterior[i]), 4)) for i in best)
 
 
-def verdict(scene: Scene, evidence: Evidence, question: Question) -> str:
+def verdict(scene: Scene, evidence: PatientEvidence, question: Question) -> str:
     """Return the answer to a question: the likeliest disease or choice, or the three likeliest diseases."""
     if question.choices:
         return f"**Final Diagnosis:** {_choose(scene, evidence, question.choices)}"
@@ -144,7 +144,7 @@ def verdict(scene: Scene, evidence: Evidence, question: Question) -> str:
     return "**Final Diagnosis:**\n" + "\n".join(f"{rank}. {name}" for rank, name in enumerate(names, start=1))
 
 
-def _choose(scene: Scene, evidence: Evidence, choices: tuple[str, ...]) -> str:
+def _choose(scene: Scene, evidence: PatientEvidence, choices: tuple[str, ...]) -> str:
     """Return the likeliest choice; a choice that the knowledge base lacks counts as an average disease."""
     weights, diseases = log_weights(evidence, scene.specialty), knowledge().diseases
     unknown = float(np.logaddexp.reduce(weights) - np.log(len(weights)))
@@ -158,7 +158,7 @@ def _choose(scene: Scene, evidence: Evidence, choices: tuple[str, ...]) -> str:
     return random.Random(f"{scene.seed}:choice").choice(tied)
 
 
-def log_weights(evidence: Evidence, specialty: str = "") -> NDArray[np.float64]:
+def log_weights(evidence: PatientEvidence, specialty: str = "") -> NDArray[np.float64]:
     """Return log P(evidence, disease) up to a constant, of shape (diseases,)."""
     weights = np.array([_prior(disease, evidence, specialty) for disease in knowledge().diseases])
     for finding, present in evidence.findings.items():
@@ -175,7 +175,7 @@ def _likely(finding: str) -> NDArray[np.float64]:
     return np.clip(np.array(likely, dtype=np.float64), _FLOOR, _CEILING)
 
 
-def _prior(disease: Disease, evidence: Evidence, specialty: str) -> float:
+def _prior(disease: Disease, evidence: PatientEvidence, specialty: str) -> float:
     """Return the log weight of a disease by how common it is, the doctor's specialty, and age and sex."""
     weight = disease.prevalence * np.log(_PREVALENCE_STEP) + (disease.specialty == specialty) * np.log(_OWN_SPECIALTY)
     if evidence.age is not None:

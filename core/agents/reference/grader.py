@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 
-from core.agents.base import Judgement, at_once
+from core.agents.base import GraderResult, at_once
 from core.agents.grader import named_in_list, special_verdict
 from core.asking.scene import AgentOutput
 from core.case import Case
@@ -18,26 +18,26 @@ class ReferenceGrader:
 
     name = "reference/names"
 
-    async def grade(self, case: Case, response: str) -> AsyncIterator[Token | Called | Judgement]:
+    async def grade(self, case: Case, response: str) -> AsyncIterator[Token | Called | GraderResult]:
         extracted = extract_by_rule(response, knowledge())
         special = special_verdict(extracted)
         if special is not None:
-            yield Judgement("frq", extracted, special)
+            yield GraderResult("frq", extracted, special)
             return
         fits = names_answer(case, extracted, knowledge())
-        yield Judgement("frq", extracted, "correct" if fits else "incorrect")
+        yield GraderResult("frq", extracted, "correct" if fits else "incorrect")
 
-    async def read(self, case: Case, response: str) -> AsyncIterator[Token | Called | Judgement]:
+    async def read(self, case: Case, response: str) -> AsyncIterator[Token | Called | GraderResult]:
         extracted = extract_by_rule(response, knowledge())
-        yield Judgement("frq", extracted, special_verdict(extracted) or "ungradable")
+        yield GraderResult("frq", extracted, special_verdict(extracted) or "ungradable")
 
-    async def grade_top3(self, case: Case, response: str) -> AsyncIterator[Token | Called | Judgement]:
+    async def grade_top3(self, case: Case, response: str) -> AsyncIterator[Token | Called | GraderResult]:
         names = named_in_list(response)
         if not names:
-            yield Judgement("frq_top3", None, "no_diagnosis")
+            yield GraderResult("frq_top3", None, "no_diagnosis")
             return
         fits = any(names_answer(case, name, knowledge()) for name in names)
-        yield Judgement("frq_top3", ", ".join(names), "correct" if fits else "incorrect")
+        yield GraderResult("frq_top3", ", ".join(names), "correct" if fits else "incorrect")
 
 
 class ReferenceSummariser:

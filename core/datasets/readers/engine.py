@@ -13,14 +13,14 @@ from types import MappingProxyType
 
 from pydantic import ValidationError
 
-from core.callbacks import Progress, Stop
+from core.callbacks import ProgressCallback, StopCallback
 from core.case import Case
 from core.datasets.readers import formats
-from core.datasets.readers.files import Damaged, Record, Rows, records_within
+from core.datasets.readers.files import DamagedRow, FileRows, Record, records_within
 from core.datasets.readers.format import CaseFields, Format, LeftOutError, RowError, Work
 from core.datasets.readers.formats.plain import guess_columns, has_needed_columns
 from core.datasets.readers.pictures import remark_on_addresses
-from core.datasets.reading import Reading, clipped
+from core.datasets.reading import ReadCases, clipped
 from core.errors import AnamnesisError, UsageError
 from core.text.questions import stated_kind
 
@@ -44,7 +44,7 @@ _FAULTS = {
 """Pydantic's type of error → our message."""
 
 
-def chosen_format(name: str, rows: Rows, columns: bool) -> tuple[Format, Rows]:
+def chosen_format(name: str, rows: FileRows, columns: bool) -> tuple[Format, FileRows]:
     """Return the requested format, or the one that fits the first records, and the rows in its layout.
 
     ``columns``: the user has given columns. Raises ``UsageError`` if the format does not exist or none fits.
@@ -61,7 +61,7 @@ def chosen_format(name: str, rows: Rows, columns: bool) -> tuple[Format, Rows]:
     return chosen, laid_out[1]
 
 
-def _laid_out(rows: Rows, chosen: Format | None) -> tuple[Format | None, Rows] | None:
+def _laid_out(rows: FileRows, chosen: Format | None) -> tuple[Format | None, FileRows] | None:
     """Return the rows of a JSON file by the layout of a format, or by a common layout."""
     if rows.kind != "json":
         return None, rows
@@ -76,7 +76,7 @@ def _laid_out(rows: Rows, chosen: Format | None) -> tuple[Format | None, Rows] |
     return None if records is None else (None, rows.unpacked(records))
 
 
-def _recognised(rows: Rows) -> Format | None:
+def _recognised(rows: FileRows) -> Format | None:
     """Return the format that shares most fields with the header, or with the first record that fits any format."""
     records: list[Record] = [dict.fromkeys(rows.columns)] if rows.has_header else rows.first()
     for record in records:
@@ -86,12 +86,12 @@ def _recognised(rows: Rows) -> Format | None:
     if records:
         return None
     for number, row in rows:
-        if isinstance(row, Damaged):
+        if isinstance(row, DamagedRow):
             raise AnamnesisError(f"{rows.path.name}, {rows.unit} {number}: {row.reason}; nothing was imported.")
     raise AnamnesisError(f"{rows.path.name} holds no record; nothing was imported.")
 
 
-def _not_recognised(rows: Rows) -> str:
+def _not_recognised(rows: FileRows) -> str:
     try:
         fields = rows.columns if not isinstance(rows.root, dict) else tuple(rows.root)
     except AnamnesisError:
@@ -108,18 +108,18 @@ def read_cases(
     dataset: str,
     format: str = "auto",
     columns: Mapping[str, str] | None = None,
-    on_progress: Progress = lambda done, planned: None,
-    should_stop: Stop = lambda: False,
-) -> Reading:
+    on_progress: ProgressCallback = lambda done, planned: None,
+    should_stop: StopCallback = lambda: False,
+) -> ReadCases:
     """Read a file of cases; an unusable row is rejected with its position and the reason.
 
     ``format`` is one of ``FORMATS`` or ``auto``; ``columns``, for formats that take it, is field of a case → column of
     the file. Raises ``UsageError`` for a format or columns that do not exist, and ``AnamnesisError`` if the file cannot
-    be read, or if ``should_stop`` returns true (see ``Rows``).
+    be read, or if ``should_stop`` returns true (see ``FileRows``).
     """
     column_of = columns or {}
     try:
-        chosen, rows = chosen_format(format, Rows(path, on_progress, should_stop), bool(column_of))
+        chosen, rows = chosen_format(format, FileRows(path, on_progress, should_stop), bool(column_of))
         if format == "auto" and not column_of.keys() <= chosen.takes:
             chosen = PLAIN
         _check_columns(chosen, column_of)
@@ -128,7 +128,7 @@ def read_cases(
         raise AnamnesisError(f"{clipped(str(path), 200)} cannot be read: {error.strerror or error}.") from error
 
 
-def read_as(chosen: Format, rows: Rows, dataset: str, columns: Mapping[str, str]) -> Reading:
+def read_as(chosen: Format, rows: FileRows, dataset: str, columns: Mapping[str, str]) -> ReadCases:
     missing = [name for name in chosen.needs if name not in rows.columns] if rows.has_header else []
     if missing:  # no row could be read
         place = f"{rows.path.name}, line 1" if rows.kind == "csv" else rows.path.name
@@ -136,7 +136,7 @@ def read_as(chosen: Format, rows: Rows, dataset: str, columns: Mapping[str, str]
             f"{place}: the column{'s' if len(missing) > 1 else ''} {', '.join(missing)} "
             f"{'are' if len(missing) > 1 else 'is'} missing; a {chosen.title} case file has {', '.join(chosen.needs)}."
         )
-    reading = Reading(format=chosen.name, unit=rows.unit)
+    reading = ReadCases(format=chosen.name, unit=rows.unit)
     work = Work(rows, columns, reading)
     convert = chosen.start(work)
     seen: dict[str, int] = {}
@@ -159,9 +159,9 @@ def read_as(chosen: Format, rows: Rows, dataset: str, columns: Mapping[str, str]
 
 
 def _case(
-    record: Record | Damaged, convert: Callable[[Record], CaseFields], chosen: Format, dataset: str, count: int
+    record: Record | DamagedRow, convert: Callable[[Record], CaseFields], chosen: Format, dataset: str, count: int
 ) -> Case:
-    if isinstance(record, Damaged):
+    if isinstance(record, DamagedRow):
         raise RowError(record.reason)
     fields = convert(record)
     # a record without id gets its number among the records, which is the same in every kind of file

@@ -23,12 +23,12 @@ from xml.etree.ElementTree import ParseError
 
 import orjson
 
-from core.callbacks import Progress, Stop
-from core.datasets.reading import Unit, clipped
+from core.callbacks import ProgressCallback, StopCallback
+from core.datasets.reading import PositionUnit, clipped
 from core.errors import AnamnesisError, UsageError
 
 Record = Mapping[str, Any]
-Kind = Literal["csv", "sheet", "json", "jsonl", "parquet"]
+FileKind = Literal["csv", "sheet", "json", "jsonl", "parquet"]
 MAX_BYTES, MAX_ROWS, MAX_COLUMNS, MAX_CHARACTERS, MAX_DEPTH = 500_000_000, 200_000, 1_000, 1_000_000, 50
 """Limits of an unpacked list of cases; the last two are characters in a cell and nested lists or objects."""
 MAX_LINE_BYTES = 10_000_000
@@ -53,17 +53,23 @@ _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _PACKED = (b"PK\x03\x04", b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"7z\xbc\xaf", b"(\xb5/\xfd")
 """First bytes of zip, gzip, bzip2, xz, 7z and zstd files."""
 _OLD_OFFICE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
-_UNITS: Mapping[Kind, Unit] = {"csv": "line", "jsonl": "line", "sheet": "row", "json": "record", "parquet": "record"}
+_UNITS: Mapping[FileKind, PositionUnit] = {
+    "csv": "line",
+    "jsonl": "line",
+    "sheet": "row",
+    "json": "record",
+    "parquet": "record",
+}
 
 
 @dataclass(frozen=True)
-class Damaged:
+class DamagedRow:
     """A row that is no record, with the reason."""
 
     reason: str
 
 
-class Rows:
+class FileRows:
     """The records of a file, which may be read more than once.
 
     ``root`` is the outermost value of a JSON file; the format that knows its layout replaces it by ``unpacked``.
@@ -72,7 +78,10 @@ class Rows:
     """
 
     def __init__(
-        self, path: Path, on_progress: Progress = lambda done, planned: None, should_stop: Stop = lambda: False
+        self,
+        path: Path,
+        on_progress: ProgressCallback = lambda done, planned: None,
+        should_stop: StopCallback = lambda: False,
     ) -> None:
         if path.is_dir():
             raise UsageError(f"{path} is a folder: name a file in it.")
@@ -85,17 +94,17 @@ class Rows:
         self.path, self._on_progress, self._should_stop = path, on_progress, should_stop
         self._share: Callable[[], float] = lambda: 0.0
         """Returns the share of the file (0 to 1) that the current iteration has read."""
-        self.kind: Kind = _kind(path)
-        self.unit: Unit = _UNITS[self.kind]
+        self.kind: FileKind = _kind(path)
+        self.unit: PositionUnit = _UNITS[self.kind]
         self.root: Any = _json(path) if self.kind == "json" else None
         self._columns: tuple[str, ...] | None = None
 
-    def unpacked(self, records: list[Any]) -> Rows:
+    def unpacked(self, records: list[Any]) -> FileRows:
         other = copy(self)
         other.root, other._columns = records, None
         return other
 
-    def __iter__(self) -> Iterator[tuple[int, Record | Damaged]]:
+    def __iter__(self) -> Iterator[tuple[int, Record | DamagedRow]]:
         for rows_before, row in enumerate(self._rows()):
             if rows_before >= MAX_ROWS:
                 raise AnamnesisError(f"{self.path.name} has more rows than are read: {LIMITS}. Split it.")
@@ -107,9 +116,9 @@ class Rows:
                         f"{self.path.name} was not read to its end, as you asked: nothing was imported."
                     )
             number, record = row
-            yield number, record if isinstance(record, Damaged) else _within_limits(record)
+            yield number, record if isinstance(record, DamagedRow) else _within_limits(record)
 
-    def _rows(self) -> Iterator[tuple[int, Record | Damaged]]:
+    def _rows(self) -> Iterator[tuple[int, Record | DamagedRow]]:
         match self.kind:
             case "csv":
                 return self._csv_rows()
@@ -122,7 +131,7 @@ class Rows:
             case _:
                 return ((number, _record(value)) for number, value in enumerate(self.root, start=1))
 
-    def _csv_rows(self) -> Iterator[tuple[int, Record | Damaged]]:
+    def _csv_rows(self) -> Iterator[tuple[int, Record | DamagedRow]]:
         path, size = self.path, self.path.stat().st_size
         with _csv_reader(path) as (reader, at):
             self._share = lambda: at() / size
@@ -139,7 +148,7 @@ class Rows:
                     "imported."
                 ) from error
 
-    def _jsonl_rows(self) -> Iterator[tuple[int, Record | Damaged]]:
+    def _jsonl_rows(self) -> Iterator[tuple[int, Record | DamagedRow]]:
         size = self.path.stat().st_size
         with self.path.open("rb") as file:
             self._share = lambda: file.tell() / size
@@ -169,7 +178,7 @@ class Rows:
             ) from error
 
     def first(self, count: int = 20) -> list[Record]:
-        return [record for _, record in islice(self, count) if not isinstance(record, Damaged)]
+        return [record for _, record in islice(self, count) if not isinstance(record, DamagedRow)]
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -195,7 +204,7 @@ class Rows:
         return self.kind in ("csv", "sheet", "parquet")
 
 
-def _kind(path: Path) -> Kind:
+def _kind(path: Path) -> FileKind:
     with path.open("rb") as file:
         beginning = file.read(4096)
         if beginning.startswith(b"PAR1"):
@@ -241,18 +250,18 @@ def _one_object_a_line(file: io.BufferedReader) -> bool:
         return False
 
 
-def _record(value: Any) -> Record | Damaged:
+def _record(value: Any) -> Record | DamagedRow:
     if isinstance(value, Mapping):
         return value
-    return Damaged("this is no record with named fields")
+    return DamagedRow("this is no record with named fields")
 
 
-def _within_limits(record: Record) -> Record | Damaged:
+def _within_limits(record: Record) -> Record | DamagedRow:
     for name, value in record.items():
         if (isinstance(value, str) and len(value) > MAX_CHARACTERS) or isinstance(value, list | dict | tuple):
             excess = _excess(value)
             if excess:
-                return Damaged(f"{clipped(str(name))} has {excess}")
+                return DamagedRow(f"{clipped(str(name))} has {excess}")
     return record
 
 
@@ -330,12 +339,12 @@ def _header(values: Sequence[str], where: str) -> list[str]:
     return header
 
 
-def _csv_record(values: list[str], header: list[str]) -> Record | Damaged:
+def _csv_record(values: list[str], header: list[str]) -> Record | DamagedRow:
     # spreadsheets write empty fields at the end of rows; MedBullets' files have them
     while len(values) > len(header) and not values[-1].strip():
         values.pop()
     if len(values) != len(header):
-        return Damaged(f"{len(values)} fields instead of {len(header)}")
+        return DamagedRow(f"{len(values)} fields instead of {len(header)}")
     return dict(zip(header, values, strict=True))
 
 
@@ -356,7 +365,7 @@ def is_spreadsheet(path: Path) -> bool:
         return False
 
 
-def _sheet_rows(path: Path) -> Iterator[tuple[int, Record | Damaged]]:
+def _sheet_rows(path: Path) -> Iterator[tuple[int, Record | DamagedRow]]:
     rows = _sheet_values(path)
     header = next(rows)[1]
     return ((number, _csv_record(values, header)) for number, values in rows)
@@ -460,11 +469,11 @@ def _json(path: Path) -> Any:
         ) from error
 
 
-def _jsonl_record(line: bytes) -> Record | Damaged:
+def _jsonl_record(line: bytes) -> Record | DamagedRow:
     try:
         return _record(orjson.loads(line))
     except orjson.JSONDecodeError as error:
-        return Damaged(f"this is not JSON ({_why(error)})")
+        return DamagedRow(f"this is not JSON ({_why(error)})")
 
 
 def _why(error: orjson.JSONDecodeError) -> str:

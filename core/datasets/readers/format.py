@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from core.datasets.readers.files import Record, Rows
-from core.datasets.reading import Reading
+from core.datasets.readers.files import FileRows, Record
+from core.datasets.reading import ReadCases
 
 SEE_PAGE = "see the data set's own page"
 """The licence if it is not certain."""
@@ -31,9 +31,9 @@ class Work:
     ``columns`` is field of a case → column of the file, as given by the user.
     """
 
-    rows: Rows
+    rows: FileRows
     columns: Mapping[str, str]
-    reading: Reading
+    reading: ReadCases
     at: int = 0
 
     def remark(self, sentence: str, *, whole_file: bool = False) -> None:

@@ -1,7 +1,7 @@
 """Finds the pictures of a list of cases: files next to the list, or URLs, which are stored as text.
 
 A path is relative to the folder of the list, or to the folder ``images`` in it, and cannot lead out of it. Nothing is
-downloaded or stored here: the importer stores the files in ``Reading.pictures``.
+downloaded or stored here: the importer stores the files in ``ReadCases.pictures``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from core.datasets.download import is_url
 from core.datasets.readers.files import Record
 from core.datasets.readers.format import RowError, Work
 from core.datasets.readers.values import plain
-from core.datasets.reading import Reading, clipped
+from core.datasets.reading import ReadCases, clipped
 from core.errors import UsageError
 from core.images import Image
 
@@ -34,7 +34,7 @@ def pictures_of(record: Record, columns: Sequence[str], work: Work) -> tuple[Ima
     return tuple(dict.fromkeys(_picture(value, work) for value in places))
 
 
-def remark_on_addresses(reading: Reading) -> None:
+def remark_on_addresses(reading: ReadCases) -> None:
     """Insert a first remark with the number of cases whose picture is only a URL, and what to do."""
     count = sum(any(not image.local for image in case.images) for case in reading.cases)
     if count:

@@ -37,7 +37,7 @@ from core.frameworks.automedic.tags import BEST_RATING, EMPATHY, MISUSE, Query, 
 from core.frameworks.base import Arm, Branch, Campaign, Framework, Publication, Size, Trial, Usual
 from core.frameworks.cases import Preparation
 from core.frameworks.casting import GRADER, Casting, CastNames, Seat
-from core.frameworks.conversation import Talk, scene_of, started
+from core.frameworks.conversation import TrialDialogue, scene_of, started
 from core.frameworks.settings import FrameworkSettings, option
 from core.models.base import Sampling
 from core.text.profile_check import edited, remarks
@@ -55,7 +55,7 @@ _DOCTOR_TOKENS, _PATIENT_TOKENS, _STAFF_TOKENS, _QUESTION_TOKENS, _STATIC_TOKENS
 _RATING_TOKENS, _MESSAGE_TOKENS, _RATED_TOKENS, _ANSWER_TOKENS = 150, 25, 35, 15
 
 
-class Settings(FrameworkSettings):
+class AutoMedicSettings(FrameworkSettings):
     """Settings of AutoMedic."""
 
     max_turns: int = option(
@@ -107,7 +107,7 @@ class AutoMedic(Framework):
         "the case’s question, which it also answers from the whole vignette (Oh, Park, Kim 2025). Results are on "
         "Conversation quality, under CARE."
     )
-    settings = Settings
+    settings = AutoMedicSettings
     seats = (
         Seat("doctor", "doctor", (ReferenceTagDoctor.name,), tested=True),
         Seat("patient", "patient", (ReferenceAutoMedicPatient.name,)),
@@ -120,7 +120,7 @@ class AutoMedic(Framework):
 
     def open(self, casting: Casting, names: CastNames, settings: FrameworkSettings) -> AutoMedicCast:
         """Return the cast; free responses are graded with the prompts of the first framework."""
-        assert isinstance(settings, Settings)
+        assert isinstance(settings, AutoMedicSettings)
         pack, turns = casting.pack, settings.max_turns
         doctor: TagDoctor = casting.filled(
             "doctor", names.doctor, lambda voice: LLMTagDoctor(voice, pack, turns), HumanTagDoctor, ReferenceTagDoctor
@@ -144,14 +144,14 @@ class AutoMedic(Framework):
         return AutoMedicCast(doctor, patient, staff, casting.grader(names.grader))
 
     async def play(
-        self, trial: Trial, cast: AutoMedicCast, settings: Settings, branch: Branch | None = None
+        self, trial: Trial, cast: AutoMedicCast, settings: AutoMedicSettings, branch: Branch | None = None
     ) -> AsyncIterator[Event]:
         """Yield conversation and rating, if an arm needs them, and the answers."""
         yield started(self, trial, branch)
         briefings = briefings_of(trial.case)
         # this framework does not tell the doctor the specialty
         scene = scene_of(trial.case, trial.seed, with_specialty=False, pictures=bool(settings.images))
-        talk = Talk(branch.dialogue if branch else (), _passed_on)
+        talk = TrialDialogue(branch.dialogue if branch else (), _passed_on)
         for event in talk.repeated():
             yield event
         if branch or any(format_ == "multi_turn" for format_, _ in trial.arms):
@@ -223,7 +223,7 @@ class AutoMedic(Framework):
 
 
 async def _conversation(
-    talk: Talk, briefings: Briefings, scene: Scene, cast: AutoMedicCast, max_turns: int
+    talk: TrialDialogue, briefings: Briefings, scene: Scene, cast: AutoMedicCast, max_turns: int
 ) -> AsyncIterator[Event]:
     """Yield messages and the answers to their queries, from the present dialogue up to ``Ended``."""
     without_pictures = scene.without_pictures()

@@ -26,17 +26,17 @@ RULES: dict[CareQuestion, Rule] = {"mcq": "mcq_strict", "frq": "frq"}
 ABRUPT_TURNS = 3
 """A conversation that a message of the doctor ends after at most this number of turns has ended abruptly."""
 MISUSES: tuple[TagMisuse, ...] = get_args(TagMisuse)
-FailureKind = Literal["role_breaking", "abrupt_termination", "invalid_answer"]
-FAILURES: tuple[FailureKind, ...] = get_args(FailureKind)
-FAILURE_NAMES: dict[FailureKind, str] = {
+CareFailureKind = Literal["role_breaking", "abrupt_termination", "invalid_answer"]
+FAILURES: tuple[CareFailureKind, ...] = get_args(CareFailureKind)
+FAILURE_NAMES: dict[CareFailureKind, str] = {
     "role_breaking": "Role-breaking",
     "abrupt_termination": "Abrupt end",
     "invalid_answer": "Invalid answer",
 }
-Cause = Literal[
+CareFailureCause = Literal[
     "speaks_for_others", "no_tag", "misplaced_end", "early_end", "no_diagnosis", "multiple", "refused_in_words", "empty"
 ]
-CAUSES: dict[FailureKind, tuple[Cause, ...]] = {
+CAUSES: dict[CareFailureKind, tuple[CareFailureCause, ...]] = {
     "role_breaking": ("speaks_for_others",),
     "abrupt_termination": ("no_tag", "misplaced_end", "early_end"),
     "invalid_answer": ("no_diagnosis", "multiple", "refused_in_words", "empty"),
@@ -45,7 +45,7 @@ CAUSES: dict[FailureKind, tuple[Cause, ...]] = {
 
 
 @dataclass(frozen=True)
-class Failure:
+class TrialFailure:
     """One failure of one trial, with a quote that shows it.
 
     ``turn`` is the number of the message (from 0), ``None`` for the answer after the conversation; ``quote`` is from
@@ -57,14 +57,14 @@ class Failure:
     case_key: str
     dataset: str | None
     model: str
-    kind: FailureKind
-    cause: Cause
+    kind: CareFailureKind
+    cause: CareFailureCause
     turn: int | None
     quote: str
 
 
 @dataclass(frozen=True)
-class Rating:
+class StoredRating:
     """The patient's rating of a doctor's empathy, 1 (worst) to 5, and its words; ``None`` could not be read."""
 
     trial_id: str
@@ -131,14 +131,14 @@ def trial_rows(
     return table.astype({**dict.fromkeys(_NAMES, "category"), **in_order})
 
 
-def failures(cursor: duckdb.DuckDBPyConnection, trials: pd.DataFrame) -> list[Failure]:
+def failures(cursor: duckdb.DuckDBPyConnection, trials: pd.DataFrame) -> list[TrialFailure]:
     """Return the failures of a table of ``trial_rows``, or of part of it, with quotes."""
     failed = trials[trials["role_breaking"] | trials["abrupt"].notna() | trials["invalid"].notna()]
     if failed.empty:
         return []
     parameters = {"trials": failed["trial_id"].tolist(), "question_type": str(failed["question_type"].iat[0])}
     quotes = {row["trial_id"]: row for row in records(cursor.execute(_QUOTES, parameters))}
-    result: list[Failure] = []
+    result: list[TrialFailure] = []
     columns = ["trial_id", "run_id", "case_key", "dataset", "model", "role_breaking", "abrupt", "invalid"]
     for values in failed[columns].itertuples(index=False):
         row: dict[str, Any] = {
@@ -147,21 +147,21 @@ def failures(cursor: duckdb.DuckDBPyConnection, trials: pd.DataFrame) -> list[Fa
         quote, trial = quotes[row["trial_id"]], {name: row[name] for name in columns[:5]}
         if row["role_breaking"]:
             place = {"turn": quote["broken_turn"], "quote": _clipped(quote["broken"])}
-            result.append(Failure(**trial, kind="role_breaking", cause="speaks_for_others", **place))
+            result.append(TrialFailure(**trial, kind="role_breaking", cause="speaks_for_others", **place))
         if row["abrupt"]:
             place = {"turn": quote["last_turn"], "quote": _clipped(quote["last"])}
-            result.append(Failure(**trial, kind="abrupt_termination", cause=row["abrupt"], **place))
+            result.append(TrialFailure(**trial, kind="abrupt_termination", cause=row["abrupt"], **place))
         if row["invalid"]:
             place = {"turn": None, "quote": _clipped(quote["response"] or "")}
-            result.append(Failure(**trial, kind="invalid_answer", cause=row["invalid"], **place))
+            result.append(TrialFailure(**trial, kind="invalid_answer", cause=row["invalid"], **place))
     return result
 
 
-def ratings(cursor: duckdb.DuckDBPyConnection, trials: pd.DataFrame) -> list[Rating]:
+def ratings(cursor: duckdb.DuckDBPyConnection, trials: pd.DataFrame) -> list[StoredRating]:
     """Return the ratings of the whole conversations in a table of ``trial_rows``, the worst first."""
     whole = trials[trials["whole"]]
     values = {"trials": whole["trial_id"].tolist(), "models": whole["model"].astype(str).tolist()}
-    return [Rating(**row) for row in records(cursor.execute(_RATINGS, values))]
+    return [StoredRating(**row) for row in records(cursor.execute(_RATINGS, values))]
 
 
 def _clipped(text: str) -> str:

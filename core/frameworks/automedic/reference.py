@@ -24,7 +24,7 @@ from core.agents.base import at_once
 from core.agents.reference.doctor import (
     LEAD_INS,
     SURE,
-    Evidence,
+    PatientEvidence,
     ReferenceDoctor,
     differential,
     evidence_of,
@@ -33,7 +33,7 @@ from core.agents.reference.doctor import (
 )
 from core.agents.reference.patient import NOTHING_KNOWN, ReferencePatient
 from core.asking.scene import AgentOutput, Dialogue, Material, PatientKnowledge, Question, Scene
-from core.case import Fact, Section
+from core.case import Fact, FactSection
 from core.frameworks.automedic.roles import NOT_AVAILABLE, Facts, Rating
 from core.frameworks.automedic.tags import END, TAG_OF, Addressee, queries_of
 from core.text.findings import recogniser
@@ -90,7 +90,7 @@ class ReferenceTagDoctor:
         return _to("patient", random.Random(f"{scene.seed}:{len(dialogue)}:doctor").choice(LEAD_INS) + interview[0])
 
 
-def evidence_in(demographics: Facts, dialogue: Dialogue) -> Evidence:
+def evidence_in(demographics: Facts, dialogue: Dialogue) -> PatientEvidence:
     """Return the evidence in demographics and replies, without sentences that a result is not available."""
     replies = [query.reply for query in queries_of(dialogue) if query.reply is not None]
     informative = [sentence for reply in replies for sentence in sentences(reply) if not _UNAVAILABLE.search(sentence)]
@@ -187,12 +187,12 @@ MAX_SPECIFIC = 6
 _MIN_SHARE = 0.5
 """A result needs at least this share of the content words that the best match shares with the query."""
 
-_TOPICS: dict[Section, str] = {section: section.replace("_", " ") for section in get_args(Section)}
+_TOPICS: dict[FactSection, str] = {section: section.replace("_", " ") for section in get_args(FactSection)}
 _SECTION_NAMES = {
     section: re.compile(cues(topic, of=("order",), without=below(topic)), re.I) for section, topic in _TOPICS.items()
 }
 _EXAMPLES = re.compile(r"\b(?:including|includes?|such as|for example|e\.g\.|especially|particularly|like)\b", re.I)
-_BY_HAND: frozenset[Section] = frozenset(("vital_signs", "examination"))
+_BY_HAND: frozenset[FactSection] = frozenset(("vital_signs", "examination"))
 
 
 @dataclass(frozen=True)
@@ -278,7 +278,7 @@ def reported(fact: Fact) -> str:
     return f"{fact.key[:1].upper()}{fact.key[1:]}: {fact.value.rstrip('.')}."
 
 
-def _section(fact: Fact) -> Section:
+def _section(fact: Fact) -> FactSection:
     return fact.section or "other_tests"
 
 

@@ -17,9 +17,9 @@ from core.agents.base import Agent
 from core.agents.player import Human
 from core.asking.ask import Parsed, Request, ask
 from core.asking.calls import ModelAgent, Voice, call
-from core.asking.parts import Part, dialogue_parts, instruction_part, picture_parts, prompt_part, question_part
+from core.asking.parts import PromptPart, dialogue_parts, instruction_part, picture_parts, prompt_part, question_part
 from core.asking.scene import AgentOutput, Dialogue, FinalMessage, Material, PatientKnowledge, Question, Scene, Turn
-from core.case import Case, Fact, Section
+from core.case import Case, Fact, FactSection
 from core.events import Speaker
 from core.frameworks.automedic.tags import END, TAG_OF, Addressee, queries_of, read_tags
 from core.prompts import PromptPack, quoted
@@ -179,7 +179,7 @@ class HumanStaff:
 
 
 _RATING = "two lines, the first beginning with Reason:, the second with Rating: and a whole number from 1 to 5"
-_SECTION: dict[Section, str] = {
+_SECTION: dict[FactSection, str] = {
     "vital_signs": "Vital signs",
     "examination": "Physical examination",
     "laboratory": "Laboratory tests",
@@ -216,7 +216,7 @@ class LLMTagDoctor(ModelAgent):
     def differential(self, scene: Scene, demographics: Facts, dialogue: Dialogue) -> None:
         """Return ``None``: a language model's belief costs a call."""
 
-    def _consultation(self, scene: Scene, demographics: Facts, dialogue: Dialogue) -> list[Part]:
+    def _consultation(self, scene: Scene, demographics: Facts, dialogue: Dialogue) -> list[PromptPart]:
         values = {"max_turns": self._max_turns, "caregiver": scene.caregiver}
         system = prompt_part(self._pack, "doctor", "system", "system", **values)
         opening = prompt_part(self._pack, "opening", "user", "case", demographics=_pairs(demographics))
@@ -250,7 +250,7 @@ class LLMAutoMedicPatient(ModelAgent):
             else:
                 yield item
 
-    def _parts(self, briefing: PatientKnowledge, dialogue: Dialogue) -> list[Part]:
+    def _parts(self, briefing: PatientKnowledge, dialogue: Dialogue) -> list[PromptPart]:
         facts = [fact.lay for fact in briefing.history] or [briefing.vignette]
         values = {"facts": facts, "caregiver": briefing.caregiver}
         return [prompt_part(self._pack, "patient", "system", "system", **values), *_view(dialogue, "patient")]
@@ -263,7 +263,7 @@ class LLMStaff(ModelAgent):
 
     def reply(self, results: Facts, scene: Scene, dialogue: Dialogue) -> AsyncIterator[AgentOutput]:
         # results without a section are other tests
-        grouped: dict[Section, list[Fact]] = {section: [] for section in _SECTION}
+        grouped: dict[FactSection, list[Fact]] = {section: [] for section in _SECTION}
         for fact in results:
             grouped[fact.section or "other_tests"].append(fact)
         system = prompt_part(
@@ -286,7 +286,7 @@ def _pairs(facts: Sequence[Fact]) -> list[tuple[str, str]]:
 _SPEAKS: dict[Speaker, str] = {"patient": "Patient", "staff": "Clinical staff"}
 
 
-def _view(dialogue: Dialogue, speaking: Speaker) -> list[Part]:
+def _view(dialogue: Dialogue, speaking: Speaker) -> list[PromptPart]:
     """Return the parts of a role's view of a dialogue; its turns have other numbers than those of the dialogue."""
     return [replace(part, turn=None) for part in dialogue_parts(dialogue, speaking)]
 

@@ -35,7 +35,7 @@ from core.frameworks.consultation.roles import (
     Solver,
     briefing_of,
 )
-from core.frameworks.conversation import Talk, concluded, in_turns, scene_of, started
+from core.frameworks.conversation import TrialDialogue, concluded, in_turns, scene_of, started
 from core.frameworks.settings import FrameworkSettings, option
 from core.frameworks.speech import Speech
 from core.models.base import Sampling
@@ -51,7 +51,7 @@ _MOST_SPLIT = 100
 _UPPER, _LOWER = Bound("upper"), Bound("lower")
 
 
-class Settings(FrameworkSettings):
+class ConsultationSettings(FrameworkSettings):
     """Settings of Consultation."""
 
     max_questions: int = option(
@@ -132,7 +132,7 @@ class Consultation(Framework):
         "answers the case’s question from the dialogue (Liao et al. 2023). Oracle and bounds show what a doctor could "
         "achieve."
     )
-    settings = Settings
+    settings = ConsultationSettings
     seats = (
         Seat("doctor", "doctor", (ReferenceInquirer.name, *BY_NAME), tested=True),
         Seat("patient", "patient", (ItemsPatient.name,)),
@@ -145,7 +145,7 @@ class Consultation(Framework):
 
     def open(self, casting: Casting, names: CastNames, settings: FrameworkSettings) -> ConsultationCast:
         """Return the cast; free responses are graded with the prompts of the first framework."""
-        assert isinstance(settings, Settings)
+        assert isinstance(settings, ConsultationSettings)
         pack, prompt = casting.pack, settings.doctor_prompt or "long"
         doctor: Inquirer | OracleDoctor | Bound = casting.filled(
             "doctor",
@@ -170,14 +170,14 @@ class Consultation(Framework):
         return ConsultationCast(doctor, patient, solver, casting.grader(names.grader))
 
     async def play(
-        self, trial: Trial, cast: ConsultationCast, settings: Settings, branch: Branch | None = None
+        self, trial: Trial, cast: ConsultationCast, settings: ConsultationSettings, branch: Branch | None = None
     ) -> AsyncIterator[Event]:
         """Yield the conversation (none for the upper bound) and the solver's answers."""
         yield started(self, trial, branch)
         case = itemized(trial.case)
         # this framework does not tell the doctor the specialty
         scene = scene_of(trial.case, trial.seed, with_specialty=False, pictures=bool(settings.images))
-        talk = Talk(branch.dialogue if branch else (Turn("patient", case.opening),), _questions)
+        talk = TrialDialogue(branch.dialogue if branch else (Turn("patient", case.opening),), _questions)
         if branch or cast.doctor != _UPPER:
             for event in talk.repeated():
                 yield event
@@ -231,7 +231,7 @@ class Consultation(Framework):
 
 
 async def _conversation(
-    talk: Talk, case: ItemizedCase, scene: Scene, cast: ConsultationCast, cap: int
+    talk: TrialDialogue, case: ItemizedCase, scene: Scene, cast: ConsultationCast, cap: int
 ) -> AsyncIterator[Event]:
     if cast.doctor == _LOWER:
         yield talk.over("no_question")

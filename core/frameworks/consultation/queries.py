@@ -23,7 +23,7 @@ from core.store.queries.scores import OPENING, Reader, current_scores, key, newe
 from core.store.selection import Selection, select
 from core.store.tables import insert, records
 from core.store.written import write
-from core.text.case_items import UNWELL, Item, items_from_json, items_to_json
+from core.text.case_items import UNWELL, HistoryItem, items_from_json, items_to_json
 from core.text.profiles import CaseId
 
 
@@ -57,7 +57,7 @@ def keep_items(connection: duckdb.DuckDBPyConnection, new: Iterable[StoredItems]
 
 def opening_row(case: Case, opening: str | None, made_by: str, made_at: float) -> StoredItems:
     """Return the row of a model's opening of a case; ``None``: the model gave no valid opening."""
-    items = [Item(key="opening", value=opening, topic="chief complaint")] if opening else []
+    items = [HistoryItem(key="opening", value=opening, topic="chief complaint")] if opening else []
     return StoredItems(case.case_key, case.content_hash, items_to_json(items), f"{OPENING}{made_by}", made_at)
 
 
@@ -230,7 +230,7 @@ _SERIES = f"""{_PLACED}
     WHERE len(series) > 0"""
 
 
-class Solver(NamedTuple):
+class SolverAndGrader(NamedTuple):
     """Solver and grader with the hashes of their prompts; answers with different values are never pooled.
 
     Hashes are empty for rules; for choices, grader and its hash are empty.
@@ -263,8 +263,8 @@ class PrefixAnswer(NamedTuple):
     answered_at: float
 
     @property
-    def by(self) -> Solver:
-        return Solver(self.question_type, self.solver, self.prompt_hash, self.grader, self.grader_prompts)
+    def by(self) -> SolverAndGrader:
+        return SolverAndGrader(self.question_type, self.solver, self.prompt_hash, self.grader, self.grader_prompts)
 
 
 class TalkToSolve(NamedTuple):

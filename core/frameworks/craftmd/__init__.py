@@ -26,7 +26,7 @@ from core.events import EndReason, Event, Finished, Utterance
 from core.frameworks.answering import FROM_CONVERSATION, answered, graded, tokens_of
 from core.frameworks.base import ALL_ARMS, Branch, Campaign, Framework, Publication, Size, Trial, Usual
 from core.frameworks.casting import GRADER, Casting, CastNames, Seat, is_model, is_rule
-from core.frameworks.conversation import Talk, concluded, in_turns, scene_of, started
+from core.frameworks.conversation import TrialDialogue, concluded, in_turns, scene_of, started
 from core.frameworks.craftmd.by_rule import ByRule
 from core.frameworks.craftmd.release import RELEASE
 from core.frameworks.settings import FrameworkSettings, option
@@ -49,7 +49,7 @@ _SYSTEM_TOKENS, _QUESTION_TOKENS, _REPLY_TOKENS, _ANSWER_TOKENS = 230, 90, 22, 1
 _PROBE_TOKENS, _BELIEF_TOKENS = 240, 110
 
 
-class Settings(FrameworkSettings):
+class CraftMdSettings(FrameworkSettings):
     """Settings of CRAFT-MD."""
 
     max_messages: int | None = option(
@@ -107,7 +107,7 @@ class CraftMD(Framework):
     about = (
         "The doctor questions a patient and then answers in every chosen format and question type (Johri et al. 2025)."
     )
-    settings = Settings
+    settings = CraftMdSettings
     seats = (
         Seat("doctor", "doctor", (ReferenceDoctor.name,), tested=True),
         Seat("patient", "patient", (ReferencePatient.name,)),
@@ -136,7 +136,7 @@ class CraftMD(Framework):
             Sampling(),
         )
         probe: BeliefProbe | None = None
-        if is_model(names.doctor) and isinstance(settings, Settings) and settings.probe:
+        if is_model(names.doctor) and isinstance(settings, CraftMdSettings) and settings.probe:
             thinking = Sampling(temperature=0.0, effort=casting.sampling.effort)
             probe = BeliefProbe(casting.voice("doctor", names.doctor, thinking), pack)
         summariser: Summariser = ReferenceSummariser()
@@ -145,13 +145,15 @@ class CraftMD(Framework):
         return Cast(doctor, patient, casting.grader(names.grader), summariser, probe, pack.render("greeting"))
 
     async def play(
-        self, trial: Trial, cast: Cast, settings: Settings, branch: Branch | None = None
+        self, trial: Trial, cast: Cast, settings: CraftMdSettings, branch: Branch | None = None
     ) -> AsyncIterator[Event]:
         """Yield the conversation, if an arm needs it, and then the answers."""
         yield started(self, trial, branch)
         persona = parse_persona(settings.persona)
         scene = scene_of(trial.case, trial.seed, persona, pictures=bool(settings.images))
-        talk = Talk(branch.dialogue if branch else (), lambda turns: sum(turn.role == "doctor" for turn in turns) - 1)
+        talk = TrialDialogue(
+            branch.dialogue if branch else (), lambda turns: sum(turn.role == "doctor" for turn in turns) - 1
+        )
         for event in talk.repeated():
             yield event
         if branch or any(format_ in FROM_CONVERSATION for format_, _ in trial.arms):
@@ -166,7 +168,7 @@ class CraftMD(Framework):
     def check(self, pack: PromptPack, settings: FrameworkSettings, names: CastNames) -> None:
         """Raise ``UsageError`` if patient or pack cannot do a persona, or the pack lacks beliefs or pictures."""
         super().check(pack, settings, names)
-        assert isinstance(settings, Settings)
+        assert isinstance(settings, CraftMdSettings)
         persona = parse_persona(settings.persona)
         if settings.probe:
             check_pack(pack)
@@ -207,7 +209,7 @@ class CraftMD(Framework):
         return Size(talks, seats)
 
 
-async def converse(talk: Talk, case: Case, scene: Scene, cast: Cast, cap: int | None) -> AsyncIterator[Event]:
+async def converse(talk: TrialDialogue, case: Case, scene: Scene, cast: Cast, cap: int | None) -> AsyncIterator[Event]:
     """Yield the rest of the conversation (from the greeting, if it has no messages) up to ``Ended``.
 
     A dialogue whose last message concludes ends at once.

@@ -11,11 +11,18 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from core.agents.base import Judgement, patient_knowledge
+from core.agents.base import GraderResult, patient_knowledge
 from core.agents.reference.doctor import ReferenceDoctor
 from core.agents.reference.grader import ReferenceGrader, ReferenceSummariser
 from core.agents.reference.patient import ReferencePatient
-from core.asking.parts import Part, answer_parts, consultation_parts, instruction_part, patient_parts, summary_part
+from core.asking.parts import (
+    PromptPart,
+    answer_parts,
+    consultation_parts,
+    instruction_part,
+    patient_parts,
+    summary_part,
+)
 from core.asking.scene import AgentOutput, Dialogue, FinalMessage, Material, Question, Scene, Turn
 from core.case import Case
 from core.errors import UsageError
@@ -34,7 +41,7 @@ _LISTED = re.compile(r"^[ \t]*(?:[A-Z][.)]|[-*•])[ \t]+(.+?)[ \t]*$", re.MULTI
 
 @dataclass(frozen=True)
 class ByRule:
-    """The rules of one trial (``core.asking.parts.Rules``), with the prompts of the pack."""
+    """The rules of one trial (``core.asking.parts.SeatRules``), with the prompts of the pack."""
 
     case: Case
     header: RunHeader
@@ -49,7 +56,7 @@ class ByRule:
         summary: str = "",
         response: str = "",
         extracted: str = "",
-    ) -> list[Part]:
+    ) -> list[PromptPart]:
         """Return the parts that a model would receive in a step; empty if the step sends nothing."""
         case, pack = self.case, self.pack
         match kind:
@@ -71,7 +78,7 @@ class ByRule:
         return []
 
     def play(
-        self, kind: str, arm: Arm | None, parts: Sequence[Part], lines: Sequence[str]
+        self, kind: str, arm: Arm | None, parts: Sequence[PromptPart], lines: Sequence[str]
     ) -> AsyncIterator[AgentOutput]:
         case, scene = self.case, self._scene.without_pictures()
         match kind:
@@ -104,14 +111,14 @@ class ByRule:
         return shown(format_, self.case, dialogue)
 
 
-def _dialogue_in(parts: Sequence[Part], speaking: Speaker) -> Dialogue:
+def _dialogue_in(parts: Sequence[PromptPart], speaking: Speaker) -> Dialogue:
     """Return the dialogue in the parts; the next speaker's messages have the role ``assistant``."""
     other: Speaker = "patient" if speaking == "doctor" else "doctor"
     messages = [part for part in parts if part.part == "dialogue" and part.content.strip()]
     return tuple(Turn(speaking if part.role == "assistant" else other, part.content) for part in messages)
 
 
-def _material_in(parts: Sequence[Part], format_: Format, pack: PromptPack) -> Material:
+def _material_in(parts: Sequence[PromptPart], format_: Format, pack: PromptPack) -> Material:
     written = [_values_in(part, pack, "text")[0] for part in parts if part.part == "case"]
     if written:
         return Material(format_, text="\n\n".join(written))
@@ -121,14 +128,14 @@ def _material_in(parts: Sequence[Part], format_: Format, pack: PromptPack) -> Ma
     )
 
 
-def _question_in(parts: Sequence[Part], original: Question) -> Question:
+def _question_in(parts: Sequence[PromptPart], original: Question) -> Question:
     """Return the question with the choices of the edited text, or of ``original`` if the text lists none."""
     text = next((part.content for part in parts if part.part == "question"), "")
     listed = tuple(line[1] for line in _LISTED.finditer(text)) if original.choices else ()
     return replace(original, choices=listed or original.choices)
 
 
-def _values_in(part: Part, pack: PromptPack, *names: str) -> list[str]:
+def _values_in(part: PromptPart, pack: PromptPack, *names: str) -> list[str]:
     """Return the values of these prompt inputs in an edited part; the whole text if the prompt does not match."""
     prompt = pack.prompts.get(part.prompt or "")
     if prompt is not None and set(names) <= set(part.values) == set(prompt.inputs):
@@ -144,7 +151,7 @@ def _values_in(part: Part, pack: PromptPack, *names: str) -> list[str]:
 
 async def _extract(case: Case, response: str) -> AsyncIterator[AgentOutput]:
     async for item in ReferenceGrader().grade(case, response):
-        if isinstance(item, Judgement):
+        if isinstance(item, GraderResult):
             yield FinalMessage(item.extracted or "None")
 
 
@@ -154,5 +161,5 @@ async def _compare(case: Case, answer: str, extracted: str) -> AsyncIterator[Age
         no_names: dict[str, object] = {"synonyms": (), "supertypes": (), "subtypes": ()}
         case = case.model_copy(update={"answer": answer, **no_names})
     async for item in ReferenceGrader().grade(case, f"**Final Diagnosis:** {extracted}"):
-        if isinstance(item, Judgement):
+        if isinstance(item, GraderResult):
             yield FinalMessage("Yes" if item.verdict == "correct" else "No")

@@ -26,14 +26,13 @@ from core import images
 from core.agents.mcq import judge_loose, judge_strict
 from core.case import FINAL_QUESTION, Case
 from core.datasets.readers import FORMATS, read_cases
-from core.datasets.reading import Reading
+from core.datasets.reading import ReadCases
 from core.errors import AnamnesisError, UsageError
 from core.events import Verdict
 from core.frameworks.base import Arm
 from core.frameworks.conversation import concluded
 from core.frameworks.release import (
     BadFileError,
-    Fault,
     Layout,
     McqVerdicts,
     ModelFolder,
@@ -41,6 +40,7 @@ from core.frameworks.release import (
     Release,
     ReleasedModel,
     ReleasedTrial,
+    ReleaseFault,
 )
 from core.images import Image
 from core.text.demographics import read_demographics
@@ -61,7 +61,7 @@ _FRQ_KEYS = tuple(
 )
 """The free responses: position in ``ARMS``, field with the extracted diagnosis, field with the evaluation."""
 _SPEAKERS = {"assistant": "doctor", "user": "patient"}
-_NO_FAULTS: tuple[Fault | None, ...] = (None,) * len(ARMS)
+_NO_FAULTS: tuple[ReleaseFault | None, ...] = (None,) * len(ARMS)
 _STR = {str}
 _ROLES = ["assistant", "user"] * 200
 _TURNS = ("doctor", "patient") * 200
@@ -133,7 +133,7 @@ class AuthorsRelease(Release):
         documents = sorted(p for p in annotations.iterdir() if p.is_file()) if annotations.is_dir() else []
         return Layout(self, root, models, tuple(documents))
 
-    def cases(self, layout: Layout) -> Reading:
+    def cases(self, layout: Layout) -> ReadCases:
         """Read the case file, with ``single_diagnosis`` of the cases that annotators labelled."""
         reading = read_cases(layout.root / CASES_FILE, NAME, NAME)
         labels = next((p for p in layout.documents if p.name == _QUALITY_CONTROL and not p.is_symlink()), None)
@@ -382,7 +382,7 @@ def _message_text(content: object) -> str | None:
     return "\n".join(text for text in texts if isinstance(text, str))
 
 
-def _fault_of(stored: Mapping[str, Any], key: str, missing: str | None) -> Fault | None:
+def _fault_of(stored: Mapping[str, Any], key: str, missing: str | None) -> ReleaseFault | None:
     """Return why a field has no gradable answer, or ``None``; ``missing`` is the reason if the trial is missing."""
     if missing:
         return "ungradable", missing

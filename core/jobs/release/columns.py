@@ -25,7 +25,7 @@ _VERSIONS = {"mcq_strict": STRICT_VERSION}
 Indices = npt.NDArray[np.intp]
 
 
-class Columns:
+class TrialColumns:
     """The trials so far. ``now`` is the time of the import, because a release does not say when trials were run."""
 
     def __init__(self, release: Release, now: float) -> None:

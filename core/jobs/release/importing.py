@@ -19,13 +19,13 @@ from pathlib import Path, PurePosixPath
 import pyarrow as pa
 
 from core import __version__
-from core.callbacks import Progress, Stop
+from core.callbacks import ProgressCallback, StopCallback
 from core.case import Case, case_set_hash
 from core.datasets import imported
-from core.datasets.archive import Limits, opened
+from core.datasets.archive import ArchiveLimits, opened
 from core.errors import AnamnesisError
 from core.frameworks.release import BadFileError, Layout, ModelFolder, Release
-from core.jobs.release.reading import Files, FolderReading, ModelReport, Parcel, Tables, contents, leads_out
+from core.jobs.release.reading import FileParcel, Files, FolderReading, ModelReport, Tables, contents, leads_out
 from core.journal import RunHeader
 from core.processes import read_by
 from core.store.database import Store
@@ -104,10 +104,10 @@ def import_copy(
     path: Path,
     name: str,
     models: Sequence[str] | None = None,
-    limits: Limits | None = None,
+    limits: ArchiveLimits | None = None,
     *,
-    progress: Progress = lambda done, planned: None,
-    stop: Stop = lambda: False,
+    progress: ProgressCallback = lambda done, planned: None,
+    stop: StopCallback = lambda: False,
 ) -> ImportReport:
     """Import these models of a release, or all, from a folder or archive that the user calls ``name``.
 
@@ -260,7 +260,7 @@ def _read(
         else:
             shared.append((folder, reading))
     starts = range(0, max((len(folder.case_ids) for folder, _ in shared), default=0), _TOGETHER)
-    parcels = [Parcel([folder.part(start, start + _TOGETHER) for folder, _ in shared]) for start in starts]
+    parcels = [FileParcel([folder.part(start, start + _TOGETHER) for folder, _ in shared]) for start in starts]
     many = sum(len(part.case_ids) - len(part.recorded) for parcel in parcels for part in parcel) > _FEW
     processes = min(4, os.cpu_count() or 1) if many else 0
     with contextlib.closing(read_by(processes, parcels)) as read:

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from core.case import Case
 from core.frameworks.release import BadFileError, Layout, ModelFolder, OwnCase
-from core.jobs.release.columns import Columns
+from core.jobs.release.columns import TrialColumns
 from core.store.queries.releases import ReleaseFile
 
 Tables = dict[str, pa.Table]
@@ -119,7 +119,7 @@ class Files:
 
     def read_into(self, reading: FolderReading) -> None:
         """Add the new contents of the files, with the rows of their trials."""
-        columns, report = Columns(self.layout.release, self.now), reading.report
+        columns, report = TrialColumns(self.layout.release, self.now), reading.report
         for case_id in self.case_ids:
             self._take(reading, case_id, columns)
         report.own_cases, report.trials, report.excluded = len(reading.own or ()), len(columns), columns.excluded()
@@ -139,7 +139,7 @@ class Files:
     def _contents(self, case_id: str) -> bytes:
         return contents(self.model.path / f"{case_id}.json", self.layout.root)
 
-    def _take(self, reading: FolderReading, case_id: str, columns: Columns) -> None:
+    def _take(self, reading: FolderReading, case_id: str, columns: TrialColumns) -> None:
         name = f"{reading.report.folder}/{case_id}.json"
         before = self.recorded.get((reading.model.run_id, name))
         file = self._read_file(reading, case_id, name, before, columns)
@@ -155,7 +155,7 @@ class Files:
             reading.report.replaced += before is not None and before.fault is None
 
     def _read_file(
-        self, reading: FolderReading, case_id: str, name: str, before: ReleaseFile | None, columns: Columns
+        self, reading: FolderReading, case_id: str, name: str, before: ReleaseFile | None, columns: TrialColumns
     ) -> ReleaseFile:
         """Read a new file into the columns; return ``before`` itself for an unchanged file."""
         run_id, release = reading.model.run_id, self.layout.release
@@ -195,7 +195,7 @@ class Files:
         return case
 
 
-class Parcel(tuple[Files, ...]):
+class FileParcel(tuple[Files, ...]):
     """Files about the same cases, for a process to read."""
 
     def read(self) -> list[FolderReading]:

@@ -33,8 +33,17 @@ from core.store.database import Store
 from core.store.queries.annotations import Annotation, annotations_of
 from core.store.queries.answers import CaseScore, case_scores
 from core.store.queries.grades import free_verdicts
-from core.store.queries.trials import subjects
-from core.store.review_records import ANSWERS, ASKED, QUESTIONS, Answer, Item, Judgement, Question, parse_item
+from core.store.queries.trials import trial_origins
+from core.store.review_records import (
+    ANSWERS,
+    ASKED,
+    QUESTIONS,
+    AnnotatedItem,
+    ExpertAnswer,
+    ReviewQuestion,
+    YesNo,
+    parse_item,
+)
 from core.store.selection import Selection
 
 How = Literal["single", "agreed", "tie_broken", "open"]
@@ -48,22 +57,22 @@ class Decision:
 
     model: str
     case: str
-    question: Question
-    answer: Answer | None
+    question: ReviewQuestion
+    answer: YesNo | None
     how: How
-    answers: dict[str, Answer] = field(default_factory=dict)
+    answers: dict[str, YesNo] = field(default_factory=dict)
     """Annotator → answer, without annotators who were asked to break a tie."""
     item: str = ""
 
 
-def decide(judgements: Iterable[Judgement], tie_breaker: str = TIE_BREAKER) -> list[Decision]:
+def decide(judgements: Iterable[ExpertAnswer], tie_breaker: str = TIE_BREAKER) -> list[Decision]:
     """Return one decision for every model, case, item and question, in the order in which they first occur.
 
     A third judgement, or one by the annotator ``tie_breaker``, counts only if two others differ; of several third
     judgements the first counts.
     """
-    answers_by_key: dict[tuple[str, str, str, Question], dict[str, Answer]] = {}
-    third: dict[tuple[str, str, str, Question], Answer] = {}
+    answers_by_key: dict[tuple[str, str, str, ReviewQuestion], dict[str, YesNo]] = {}
+    third: dict[tuple[str, str, str, ReviewQuestion], YesNo] = {}
     for judgement in judgements:
         key = (judgement.model, judgement.case, judgement.item, judgement.question)
         answers = answers_by_key.setdefault(key, {})
@@ -74,7 +83,7 @@ def decide(judgements: Iterable[Judgement], tie_breaker: str = TIE_BREAKER) -> l
     decisions = []
     for (model, case, item, question), answers in answers_by_key.items():
         how: How = "single" if len(answers) == 1 else "agreed"
-        answer: Answer | None = next(iter(answers.values()), None)
+        answer: YesNo | None = next(iter(answers.values()), None)
         if len(set(answers.values())) != 1:
             answer = third.get((model, case, item, question))
             how = "tie_broken" if answer else "open"
@@ -96,7 +105,7 @@ MEASURES = {
 
 def shares(decisions: Iterable[Decision]) -> list[Row]:
     """Return the share (0 to 1) of yes by question and model; ``open`` ties are not counted among the items."""
-    groups: dict[tuple[Question, str], list[Decision]] = {}
+    groups: dict[tuple[ReviewQuestion, str], list[Decision]] = {}
     for decision in decisions:
         groups.setdefault((decision.question, decision.model), []).append(decision)
     rows = []
@@ -119,12 +128,12 @@ def shares(decisions: Iterable[Decision]) -> list[Row]:
     return rows
 
 
-def pairs(decisions: Sequence[Decision], questions: Sequence[Question]) -> list[dict[str, Any]]:
+def pairs(decisions: Sequence[Decision], questions: Sequence[ReviewQuestion]) -> list[dict[str, Any]]:
     """Return the exact two-sided McNemar test of every two models on the cases with an answer for both.
 
     If a model has several items on a case, the first decided item counts.
     """
-    answers: dict[tuple[Question, str], dict[str, bool]] = {}
+    answers: dict[tuple[ReviewQuestion, str], dict[str, bool]] = {}
     for decision in decisions:
         if decision.answer is not None:
             by_case = answers.setdefault((decision.question, decision.model), {})
@@ -152,7 +161,7 @@ def pairs(decisions: Sequence[Decision], questions: Sequence[Question]) -> list[
     return lines
 
 
-def agreement(decisions: Iterable[Decision], questions: Sequence[Question]) -> list[Row]:
+def agreement(decisions: Iterable[Decision], questions: Sequence[ReviewQuestion]) -> list[Row]:
     """Return the agreement of annotators on each question, over the items that two of them judged independently.
 
     Cohen's kappa if the same two annotators judged all items, else Fleiss'.
@@ -325,7 +334,7 @@ def decisions_of(store: Store, state: ReviewState) -> list[Decision]:
     return sorted(decide(judgements, tie_breaker=""), key=lambda decision: decision.model)
 
 
-def imported_judgements(store: Store) -> list[Judgement]:
+def imported_judgements(store: Store) -> list[ExpertAnswer]:
     """Return the judgements of imported annotations; of three on one question, the last breaks a tie."""
     with store.read() as cursor:
         stored = [annotation for source in (RELEASE, IMPORTED) for annotation in annotations_of(cursor, source)]
@@ -378,7 +387,7 @@ def corrected_accuracies(store: Store, state: ReviewState, judged: Sequence[Judg
             "its error on all answers, so no accuracy is corrected."
         )
     with store.read() as cursor:
-        by_trial = subjects(cursor, [parse_item(answer.item).trial_id for answer in judged])
+        by_trial = trial_origins(cursor, [parse_item(answer.item).trial_id for answer in judged])
         runs = sorted({subject.run_id for subject in by_trial.values()})
         selection = Selection(
             runs=runs,
@@ -402,17 +411,17 @@ def means_by_model(scores: Iterable[CaseScore]) -> dict[str, dict[str, float]]:
 
 def _judgements(
     store: Store, annotations: Sequence[Annotation], is_third: Callable[[Annotation], bool]
-) -> list[Judgement]:
+) -> list[ExpertAnswer]:
     answers = [a for a in annotations if a.question in QUESTIONS and a.value in ("yes", "no")]
     items = {answer.item: parse_item(answer.item) for answer in answers}
     with store.read() as cursor:
-        by_trial = subjects(cursor, [item.trial_id for item in items.values() if item.trial_id])
+        by_trial = trial_origins(cursor, [item.trial_id for item in items.values() if item.trial_id])
 
-    def model_and_case(item: Item) -> tuple[str, str]:
+    def model_and_case(item: AnnotatedItem) -> tuple[str, str]:
         subject = by_trial.get(item.trial_id)
         return (subject.model, subject.case_key) if subject else (item.model or "unknown", item.case_key or "unknown")
 
     return [
-        Judgement(*model_and_case(items[a.item]), a.question, a.annotator, a.value, a.item, is_third(a))  # type: ignore[arg-type]
+        ExpertAnswer(*model_and_case(items[a.item]), a.question, a.annotator, a.value, a.item, is_third(a))  # type: ignore[arg-type]
         for a in answers
     ]

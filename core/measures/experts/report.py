@@ -33,10 +33,10 @@ from core.reviews.reviewing import ReviewState, baseline_run, state_of, states
 from core.store.conditions import doctor_of
 from core.store.database import Store
 from core.store.queries.answers import case_scores
-from core.store.review_records import ASKED, QUESTIONS, Question
+from core.store.review_records import ASKED, QUESTIONS, ReviewQuestion
 from core.store.selection import select
 
-_PRINTED: dict[str, Question] = {
+_PRINTED: dict[str, ReviewQuestion] = {
     "single_most_likely_diagnosis_reached": "single_diagnosis",
     "complete_medical_history_elicited": "complete_history",
     "stopped_when_single_most_likely_diagnosis_mcnemar_p": "single_diagnosis",

@@ -34,9 +34,9 @@ from core.spreadsheets import as_written, inert
 from core.store.database import Store
 from core.store.queries.annotations import Annotation, add_annotations, annotation_history, annotations_of
 from core.store.queries.releases import ReleasedRun, document, released_runs
-from core.store.queries.trials import subjects
+from core.store.queries.trials import trial_origins
 from core.store.queries.utterances import conversations_on
-from core.store.review_records import ANSWERS, QUESTIONS, Answer, Item, Judgement, Question, parse_item
+from core.store.review_records import ANSWERS, QUESTIONS, AnnotatedItem, ExpertAnswer, ReviewQuestion, YesNo, parse_item
 
 FOLDER = "results/expert_annotations"
 FILES = {
@@ -46,10 +46,10 @@ FILES = {
 }
 """Annotator → workbook inside the release; the third breaks ties."""
 MODELS = {"GPT-4": "gpt_4", "GPT-3.5": "gpt_3_5", "Mistral-v2": "mistral_v2_7b", "LLaMA2": "llama_2_7b"}
-_QUESTIONS: dict[str, Question] = {"Q1": "single_diagnosis", "Q2": "complete_history", "Q3": "medical_terms"}
-_ANSWERS: dict[str, Answer] = {"yes": "yes", "no": "no"}
+_QUESTIONS: dict[str, ReviewQuestion] = {"Q1": "single_diagnosis", "Q2": "complete_history", "Q3": "medical_terms"}
+_ANSWERS: dict[str, YesNo] = {"yes": "yes", "no": "no"}
 _WORDS = _CONVERSATION, _DIAGNOSIS = "multi-turn conversation", "final diagnosis"
-Row = Sequence[Any]
+SheetRow = Sequence[Any]
 
 
 @dataclass(frozen=True)
@@ -61,13 +61,13 @@ class WorkbookRow:
     annotator: str
     conversation: str
     diagnosis: str
-    answers: Mapping[Question, Answer]
+    answers: Mapping[ReviewQuestion, YesNo]
 
 
-def judgements(rows: Iterable[WorkbookRow]) -> Iterator[Judgement]:
+def judgements(rows: Iterable[WorkbookRow]) -> Iterator[ExpertAnswer]:
     for row in rows:
         for question, answer in row.answers.items():
-            yield Judgement(row.model, row.case, question, row.annotator, answer)
+            yield ExpertAnswer(row.model, row.case, question, row.annotator, answer)
 
 
 def read_rows(content: bytes, annotator: str) -> list[WorkbookRow]:
@@ -93,13 +93,13 @@ def read_rows(content: bytes, annotator: str) -> list[WorkbookRow]:
         ) from error
 
 
-def _of_sheet(title: str, rows: Iterator[Row], annotator: str) -> Iterator[WorkbookRow]:
+def _of_sheet(title: str, rows: Iterator[SheetRow], annotator: str) -> Iterator[WorkbookRow]:
     model = MODELS.get(title.strip())
     if model is None:
         raise AnamnesisError(
             f"The workbook of annotator {annotator} has a sheet {title!r}; sheets are called {', '.join(MODELS)}."
         )
-    columns: Mapping[int, Question] = {}
+    columns: Mapping[int, ReviewQuestion] = {}
     words: Mapping[str, int] = {}
     for number, row in enumerate(rows, start=1):
         case = row[0] if row else None
@@ -122,7 +122,7 @@ def _of_sheet(title: str, rows: Iterator[Row], annotator: str) -> Iterator[Workb
         )
 
 
-def _answer(cell: Any, where: str) -> Answer:
+def _answer(cell: Any, where: str) -> YesNo:
     answer = _ANSWERS.get(str(cell).strip().lower())
     if answer is None:
         raise AnamnesisError(f"{where}: {str(cell)[:40]!r} is neither yes nor no.")
@@ -260,7 +260,7 @@ def export_annotations(store: Store, out: TextIO) -> int:
             if (review := review_of.get(row.review_id)) is None or review.unblinded or access.answers_as(row.annotator)
         ]
         items = {row.item: parse_item(row.item) for row in rows}
-        by_trial = subjects(cursor, [item.trial_id for item in items.values() if item.trial_id])
+        by_trial = trial_origins(cursor, [item.trial_id for item in items.values() if item.trial_id])
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(EXPORTED)
     for row in rows:
@@ -296,7 +296,7 @@ _WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True)
-class Imported:
+class ImportedAnnotations:
     """Result of an import: ``added`` and ``unchanged`` annotations, and (line, reason) of rejected rows.
 
     ``matched`` of the ``items`` are stored conversations.
@@ -309,12 +309,12 @@ class Imported:
     rejected: tuple[tuple[int, str], ...] = ()
 
 
-def import_release_annotations(store: Store) -> Imported:
+def import_release_annotations(store: Store) -> ImportedAnnotations:
     access.require("edit", "import annotations of the release")
     return _import_rows(store, release_rows(store))
 
 
-def import_file(store: Store, path: Path, annotator: str | None = None) -> Imported:
+def import_file(store: Store, path: Path, annotator: str | None = None) -> ImportedAnnotations:
     """Import a CSV file or a workbook of the release; a workbook's annotator is ``annotator``, or its file name's."""
     try:
         content = path.read_bytes()
@@ -331,7 +331,7 @@ def import_file(store: Store, path: Path, annotator: str | None = None) -> Impor
     return _import_rows(store, read_rows(content, annotator))
 
 
-def import_csv(store: Store, content: bytes) -> Imported:
+def import_csv(store: Store, content: bytes) -> ImportedAnnotations:
     """Import a CSV with the columns item (or model and case), annotator, question, value and optionally comment.
 
     Invalid rows are rejected with their line, the others are imported. ``model`` and ``case`` identify a stored
@@ -370,23 +370,27 @@ def import_csv(store: Store, content: bytes) -> Imported:
             rejected.append((line, str(error)))
     trials = {a.item: parse_item(a.item).trial_id for a in accepted.values()}
     with store.read() as cursor:
-        stored = subjects(cursor, [trial for trial in trials.values() if trial])
+        stored = trial_origins(cursor, [trial for trial in trials.values() if trial])
     valid = {item for item, trial in trials.items() if not trial or trial in stored}
     rejected += [(n, f"There is no stored trial for {a.item}.") for n, a in accepted.items() if a.item not in valid]
     return _add(store, [a for a in accepted.values() if a.item in valid], tuple(sorted(rejected)))
 
 
-def _item(row: Mapping[str, str | None], talks: Mapping[tuple[str, str], Sequence[str]]) -> Item:
+def _item(row: Mapping[str, str | None], talks: Mapping[tuple[str, str], Sequence[str]]) -> AnnotatedItem:
     if _cell(row, "item"):
         return parse_item(_cell(row, "item"))
     model, case = _cell(row, "model"), _cell(row, "case")
     if not (model and case):
         raise UsageError("item, or model and case, are empty.")
     trials = talks.get((model, case), [])
-    return Item("talk", trial_id=trials[0]) if len(trials) == 1 else Item("release", model=model, case_key=case)
+    return (
+        AnnotatedItem("talk", trial_id=trials[0])
+        if len(trials) == 1
+        else AnnotatedItem("release", model=model, case_key=case)
+    )
 
 
-def _import_rows(store: Store, rows: Sequence[WorkbookRow]) -> Imported:
+def _import_rows(store: Store, rows: Sequence[WorkbookRow]) -> ImportedAnnotations:
     pairs = [(row.model, f"{released('experts').name}/{row.case}") for row in rows]
     with store.read() as cursor:
         talks = conversations_on(cursor, pairs)
@@ -404,7 +408,7 @@ def _import_rows(store: Store, rows: Sequence[WorkbookRow]) -> Imported:
     return _add(store, new, ())
 
 
-def matching_item(row: WorkbookRow, pair: tuple[str, str], talks: Mapping[str, Sequence[str]]) -> Item:
+def matching_item(row: WorkbookRow, pair: tuple[str, str], talks: Mapping[str, Sequence[str]]) -> AnnotatedItem:
     """Return the stored conversation with the same words, up to its last message, or else an item of the release.
 
     If several match, they differ only in the diagnosis; the one with the workbook's diagnosis is chosen.
@@ -415,14 +419,14 @@ def matching_item(row: WorkbookRow, pair: tuple[str, str], talks: Mapping[str, S
     same += [trial for trial, texts in talks.items() if words and _words(" ".join(texts)) == words]
     same_diagnosis = [trial for trial in same if diagnosis and _words(talks[trial][-1]) == diagnosis]
     match = next(iter([*same_diagnosis, *same]), None)
-    return Item("talk", trial_id=match) if match else Item("release", model=pair[0], case_key=pair[1])
+    return AnnotatedItem("talk", trial_id=match) if match else AnnotatedItem("release", model=pair[0], case_key=pair[1])
 
 
 def _words(text: str) -> list[str]:
     return [word.lower() for word in _WORD.findall(text)]
 
 
-def _add(store: Store, new: Sequence[Annotation], rejected: tuple[tuple[int, str], ...]) -> Imported:
+def _add(store: Store, new: Sequence[Annotation], rejected: tuple[tuple[int, str], ...]) -> ImportedAnnotations:
     with store.write() as connection:
         stored_values = {
             (a.review_id, a.item, a.annotator, a.question): (a.value, a.comment) for a in annotations_of(connection)
@@ -433,7 +437,7 @@ def _add(store: Store, new: Sequence[Annotation], rejected: tuple[tuple[int, str
         added = add_annotations(connection, changed)
     items = {a.item for a in new}
     stored = sum(parse_item(item).kind in ("talk", "answer") for item in items)
-    return Imported(added, len(new) - added, len(items), stored, rejected)
+    return ImportedAnnotations(added, len(new) - added, len(items), stored, rejected)
 
 
 def _cell(row: Mapping[str, str | None], name: str) -> str:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from core.errors import UsageError
 from core.events import COUNTED, Verdict
 from core.measures.base import Columns, Row
-from core.stats.agreement import Estimate, agreement_by_case, many_judges_by_case
+from core.stats.agreement import Coefficient, agreement_by_case, many_judges_by_case
 from core.stats.ratios import ratio_intervals
 from core.store.database import Store
 from core.store.queries.grades_by_grader import StoredGrader, VerdictCount, flip_counts, stored_graders, verdict_counts
@@ -37,7 +37,7 @@ _CODE["refused_in_words"] = _CODE["no_diagnosis"]
 
 
 @dataclass(frozen=True)
-class Judged:
+class VerdictTable:
     """The newest verdicts of ``graders`` on the same answers; ``counts`` have the verdicts in the order of graders."""
 
     graders: tuple[str, ...]
@@ -58,20 +58,20 @@ class Judged:
     def answers(self) -> NDArray[np.int64]:
         return np.array([count.n for count in self.counts], dtype=np.int64)
 
-    def of(self, graders: Sequence[str]) -> Judged:
+    def of(self, graders: Sequence[str]) -> VerdictTable:
         """Return the verdicts of these graders only, in this order; raise ``UsageError`` if a grader is unknown."""
         places = [self.place(name) for name in graders]
         if tuple(graders) == self.graders:
             return self
         counts = [count._replace(verdicts=tuple(count.verdicts[p] for p in places)) for count in self.counts]
-        return Judged(tuple(graders), counts)
+        return VerdictTable(tuple(graders), counts)
 
-    def by_model(self) -> dict[str, Judged]:
+    def by_model(self) -> dict[str, VerdictTable]:
         """Return condition → its answers; answers of several models or data sets are never pooled."""
         counts: dict[str, list[VerdictCount]] = {}
         for count in self.counts:
             counts.setdefault(count.model, []).append(count)
-        return {model: Judged(self.graders, members) for model, members in counts.items()}
+        return {model: VerdictTable(self.graders, members) for model, members in counts.items()}
 
     def place(self, name: str) -> int:
         """Return the index of a grader; raise ``UsageError`` if it has judged nothing."""
@@ -87,12 +87,12 @@ def read_graders(store: Store, selection: Selection | None = None) -> list[Store
         return stored_graders(cursor, selection)
 
 
-def read_judged(store: Store, graders: Sequence[str] | None = None, selection: Selection | None = None) -> Judged:
+def read_judged(store: Store, graders: Sequence[str] | None = None, selection: Selection | None = None) -> VerdictTable:
     """Return the newest verdict of each grader (all by default) on every free response of a selection."""
     if graders is None:
         graders = [stored.grader for stored in read_graders(store, selection)]
     with store.read() as cursor:
-        return Judged(tuple(graders), verdict_counts(cursor, graders, selection))
+        return VerdictTable(tuple(graders), verdict_counts(cursor, graders, selection))
 
 
 Kinds = Literal["right or not", "all kinds"]
@@ -103,7 +103,7 @@ OF_MANY = {"percent_agreement": "percent agreement", "fleiss_kappa": "Fleiss' ka
 Ints = NDArray[np.int64]
 
 
-def agreement_rows(judged: Judged) -> list[Row]:
+def agreement_rows(judged: VerdictTable) -> list[Row]:
     """Return the agreement of graders on the answers of each model: of every pair with common answers, then of all."""
     rows: list[Row] = []
     for model, answers in judged.by_model().items():
@@ -111,7 +111,7 @@ def agreement_rows(judged: Judged) -> list[Row]:
     return rows
 
 
-def _pair_rows(model: str, judged: Judged) -> list[Row]:
+def _pair_rows(model: str, judged: VerdictTable) -> list[Row]:
     pairs = [
         pair for places in combinations(range(len(judged.graders)), 2) if (pair := _common_answers(judged, places)).n
     ]
@@ -130,7 +130,7 @@ def _pair_rows(model: str, judged: Judged) -> list[Row]:
     return [row for pair in pairs for row in rows[pair.graders]]
 
 
-def _common_rows(model: str, judged: Judged) -> list[Row]:
+def _common_rows(model: str, judged: VerdictTable) -> list[Row]:
     """Return the agreement of all graders on the answers that all have judged; empty for fewer than three graders."""
     common = _common_answers(judged, range(len(judged.graders)))
     rows: list[Row] = []
@@ -148,7 +148,7 @@ def graders_in_words(graders: Iterable[str]) -> str:
     return ", ".join(graders)
 
 
-def cross_table(judged: Judged, first: str, second: str) -> Ints:
+def cross_table(judged: VerdictTable, first: str, second: str) -> Ints:
     """Return numbers of answers by the first grader's verdict × the second's, in the order of ``KINDS_OF_VERDICT``."""
     codes, answers = judged.codes[:, [judged.place(first), judged.place(second)]], judged.answers
     by_both = (codes != NOT_JUDGED).all(axis=1)
@@ -184,7 +184,7 @@ class _CommonAnswers:
         return self.codes if kinds == "all kinds" else (self.codes != _RIGHT).astype(np.int64)
 
     def rows(
-        self, model: str, kinds: Kinds, estimates: Mapping[str, Estimate], names: Mapping[str, str]
+        self, model: str, kinds: Kinds, estimates: Mapping[str, Coefficient], names: Mapping[str, str]
     ) -> Iterator[Row]:
         for name, words in names.items():
             value, (low, high) = estimates[name]
@@ -204,7 +204,7 @@ _RIGHT = _CODE["correct"]
 _SIZE: dict[Kinds, int] = {"right or not": 2, "all kinds": len(KINDS_OF_VERDICT)}
 
 
-def _common_answers(judged: Judged, places: Sequence[int]) -> _CommonAnswers:
+def _common_answers(judged: VerdictTable, places: Sequence[int]) -> _CommonAnswers:
     codes = judged.codes[:, list(places)]
     has_judged = codes != NOT_JUDGED
     every, some = has_judged.all(axis=1), has_judged.any(axis=1)

@@ -18,7 +18,7 @@ from core.events import COUNTED, Verdict
 from core.measures.accuracy import accuracy_of
 from core.measures.base import Row
 from core.measures.experts.adjudication import JudgedAnswer, against_grader, corrected, decisions_of, means_by_model
-from core.measures.graders.agreement import Judged, read_judged
+from core.measures.graders.agreement import VerdictTable, read_judged
 from core.reviews.reviewing import ReviewState, states
 from core.store.conditions import SEPARATOR
 from core.store.database import Store
@@ -39,7 +39,7 @@ def majority(verdicts: Iterable[Verdict | None]) -> Verdict | None:
     return None if 2 * right == n else ("correct" if 2 * right > n else "incorrect")
 
 
-def accuracy_by_judge(judged: Judged, panel: Sequence[str] = (), *, common: bool = False) -> list[Row]:
+def accuracy_by_judge(judged: VerdictTable, panel: Sequence[str] = (), *, common: bool = False) -> list[Row]:
     """Return the accuracy of every model and arm by each grader, then by the panel, if there is one.
 
     ``ties`` counts answers that split the panel evenly; they are excluded as ungraded. ``common``: only answers that
@@ -85,7 +85,7 @@ def _base(grader: str) -> str:
     return grader.partition(SEPARATOR)[0]
 
 
-def judge_scores(judged: Judged, verdict_of: Callable[[Verdicts], Verdict | None]) -> list[CaseScore]:
+def judge_scores(judged: VerdictTable, verdict_of: Callable[[Verdicts], Verdict | None]) -> list[CaseScore]:
     """Return the scores of cases if ``verdict_of`` decides each answer from the graders' verdicts."""
     decided: dict[tuple[Verdict | None, ...], Verdict | None] = {}  # a cache: there are few different combinations
     scores: dict[tuple[str, str, str, str], CaseScore] = {}

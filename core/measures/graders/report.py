@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from core.errors import AnamnesisError, UsageError
 from core.measures.base import Listed, MetricRequest, Row, Section, metric
-from core.measures.graders.agreement import Judged, agreement_rows, flip_rates, read_graders, read_judged
+from core.measures.graders.agreement import VerdictTable, agreement_rows, flip_rates, read_graders, read_judged
 from core.measures.graders.panels import accuracy_by_judge, arm_of, corrected_by_judge, members
 from core.store.queries.grades_by_grader import DifferenceFilter, differences
 from core.store.selection import conditions
@@ -88,7 +88,7 @@ def _set_conditions(request: MetricRequest) -> None:
         request.conditions = [condition.name for condition in behind if not runs.isdisjoint(condition.runs)]
 
 
-def _read(request: MetricRequest, required: Sequence[str] = (), only: Sequence[str] = ()) -> Judged:
+def _read(request: MetricRequest, required: Sequence[str] = (), only: Sequence[str] = ()) -> VerdictTable:
     """Return the verdicts of the ``required`` graders and of those in ``only`` (all graders if both are empty).
 
     Raises ``UsageError`` if a required grader has judged nothing, or if none in ``only`` has.
@@ -103,7 +103,7 @@ def _read(request: MetricRequest, required: Sequence[str] = (), only: Sequence[s
     return judged.of(list(dict.fromkeys([*(some or only), *required]))) if only or required else judged
 
 
-def _agreement(judged: Judged) -> list[Row]:
+def _agreement(judged: VerdictTable) -> list[Row]:
     rows = agreement_rows(judged)
     if not rows:
         raise AnamnesisError(

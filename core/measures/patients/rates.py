@@ -35,10 +35,10 @@ from core.stats.smoothed import ratio_interval
 from core.store.database import Store
 from core.store.queries.cases import cases_of
 from core.store.queries.patient_judgements import judgements
-from core.store.queries.scores_of_patients import KINDS, Hit, Kind, Mark, hits, talks
+from core.store.queries.scores_of_patients import KINDS, Hit, ReplyMark, ReplyMarkKind, hits, talks
 from core.store.queries.trials import stored_trial
 from core.store.queries.utterances import dialogues
-from core.store.review_records import Judgement
+from core.store.review_records import ExpertAnswer
 from core.store.selection import Selection, select
 
 By = Literal["patient", "run", "doctor", "specialty", "dataset"]
@@ -49,7 +49,7 @@ def patient_rates(
     store: Store,
     by: By = "patient",
     selection: Selection | None = None,
-    kinds: Sequence[Kind] = KINDS,
+    kinds: Sequence[ReplyMarkKind] = KINDS,
     *,
     pooled: bool = False,
 ) -> list[Row]:
@@ -84,7 +84,12 @@ def patient_rates(
 
 
 def patient_hits(
-    store: Store, kind: Kind, selection: Selection | None = None, *, words: str | None = None, limit: int | None = 50
+    store: Store,
+    kind: ReplyMarkKind,
+    selection: Selection | None = None,
+    *,
+    words: str | None = None,
+    limit: int | None = 50,
 ) -> tuple[int, list[Hit]]:
     """Return the number of stored hits of a kind, and the first ``limit`` by run, case, trial and turn.
 
@@ -94,7 +99,7 @@ def patient_hits(
         return hits(cursor, PATIENT_MARKS, [kind], selection, words=words, limit=limit)
 
 
-def trial_marks(store: Store, trial_id: str) -> tuple[Mark, ...]:
+def trial_marks(store: Store, trial_id: str) -> tuple[ReplyMark, ...]:
     """Return the marks of one conversation, computed by the present rules.
 
     For a transcript: ``start`` and ``end`` are places in the text of message ``turn``. Raises ``UsageError`` if no such
@@ -111,14 +116,14 @@ def trial_marks(store: Store, trial_id: str) -> tuple[Mark, ...]:
 
 
 def hit_sample(
-    store: Store, kind: Kind, number: int = 20, seed: int = 20, selection: Selection | None = None
+    store: Store, kind: ReplyMarkKind, number: int = 20, seed: int = 20, selection: Selection | None = None
 ) -> list[Hit]:
     """Return ``number`` stored hits of a kind, drawn at random without replacement (all if there are fewer)."""
     stored = patient_hits(store, kind, selection, limit=None)[1]
     return random.Random(seed).sample(stored, min(number, len(stored)))
 
 
-def _rates(label: Mapping[str, str], marked: pd.DataFrame, kinds: Sequence[Kind]) -> Iterator[Row]:
+def _rates(label: Mapping[str, str], marked: pd.DataFrame, kinds: Sequence[ReplyMarkKind]) -> Iterator[Row]:
     row_of, cases = pd.factorize(marked["case_key"], sort=True)
     by_talk = marked[list(kinds)].to_numpy(dtype=np.float64)
     numbers = np.column_stack([by_talk > 0, by_talk, np.ones(len(marked)), marked["replies"].to_numpy()])
@@ -220,7 +225,7 @@ def terms_against_experts(store: Store) -> list[Row]:
             words.setdefault((row.model, row.case), row.conversation)
     terms = {key: bool(terms_in(dialogue_of(talk))) for key, talk in words.items()}
     judgements_of_terms = [
-        Judgement(row.model, row.case, "medical_terms", row.annotator, answer)
+        ExpertAnswer(row.model, row.case, "medical_terms", row.annotator, answer)
         for row in rows
         if (answer := row.answers.get("medical_terms"))
     ]
@@ -286,7 +291,7 @@ def report(
         PatientPart, "Rates, the hits, a random sample of them, or the rule compared with experts or a model."
     ] = "rates",
     by: Annotated[By, "Group rates by this; plain patients and personas are always separate."] = "patient",
-    kind: Annotated[Kind | None, "Only this kind of hit."] = None,
+    kind: Annotated[ReplyMarkKind | None, "Only this kind of hit."] = None,
     words: Annotated[str | None, "Only hits whose words contain this."] = None,
     limit: Annotated[int, "How many hits to print, of each kind."] = 20,
     seed: Annotated[int, "Of the random sample."] = 20,
@@ -304,7 +309,7 @@ def report(
     if not marked_only:
         with request.progress("conversations") as show:
             measure_missing(store, PATIENT_MARKS, selection, progress=show)
-    kinds: list[Kind] = [kind] if kind else list(KINDS)
+    kinds: list[ReplyMarkKind] = [kind] if kind else list(KINDS)
     if part == "judge":
         by_judge = judge_against_rule(store, selection)
         if not by_judge:

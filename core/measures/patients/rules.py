@@ -41,7 +41,7 @@ from core.case import Case
 from core.knowledge.base import knowledge, words_of_name
 from core.measures.base import Evidence, Measure, Record, Score
 from core.store.queries.scores import Trials
-from core.store.queries.scores_of_patients import KINDS, Kind, Mark
+from core.store.queries.scores_of_patients import KINDS, ReplyMark, ReplyMarkKind
 from core.text.patient_terms import lexicon, lexicon_hash
 from core.text.sections import sentences
 from core.text.vocabulary import relatives
@@ -86,7 +86,7 @@ class About:
         return bool(number) and right >= PRECISE * number
 
 
-ABOUT: dict[Kind, About] = {
+ABOUT: dict[ReplyMarkKind, About] = {
     "medical_term": About(
         "Medical terms",
         "A term of the lexicon that the doctor has not said in any form before; its first use counts.",
@@ -141,7 +141,7 @@ _BETWEEN = r"(?:['’]s)?[\W_]+"
 _RELATIVE = re.compile(rf"\b(?:family|(?:{relatives()})s?)\b", re.IGNORECASE)
 
 
-class Name(NamedTuple):
+class RevealingName(NamedTuple):
     """A name that gives the diagnosis away: ``how`` it names it, its longest word as a ``clue``, and its pattern."""
 
     how: str
@@ -150,7 +150,7 @@ class Name(NamedTuple):
 
 
 @functools.lru_cache(maxsize=4_096)
-def hidden_names(case: Case) -> tuple[Name, ...]:
+def hidden_names(case: Case) -> tuple[RevealingName, ...]:
     """Return the names of a case's diagnosis that its vignette does not contain, the answer first."""
     disease = knowledge().disease(case.answer)
     groups = {
@@ -158,7 +158,7 @@ def hidden_names(case: Case) -> tuple[Name, ...]:
         "a synonym": (*case.synonyms, *(disease.names if disease else ())),
         "a broader name": (*case.supertypes, *(disease.supertypes if disease else ())),
     }
-    by_spelling: dict[str, Name] = {}
+    by_spelling: dict[str, RevealingName] = {}
     for how, names in groups.items():
         for name in names:
             words = words_of_name(name)
@@ -167,11 +167,11 @@ def hidden_names(case: Case) -> tuple[Name, ...]:
                 continue
             pattern = re.compile(rf"\b{_BETWEEN.join(map(re.escape, words))}(?:e?s)?\b", re.IGNORECASE)
             if not pattern.search(case.vignette):
-                by_spelling[spelt] = Name(how, max(words, key=len), pattern)
+                by_spelling[spelt] = RevealingName(how, max(words, key=len), pattern)
     return tuple(by_spelling.values())
 
 
-def _leak_in(text: str, names: Sequence[Name]) -> Broken | None:
+def _leak_in(text: str, names: Sequence[RevealingName]) -> Broken | None:
     """Return the first of these names in a reply that is not in a sentence about a relative."""
     lower = text.lower()
     for name in names:
@@ -197,22 +197,25 @@ _AS_A_CHART = "speaks of the patient as a chart does"
 
 
 class Broken(NamedTuple):
-    """A hit of a rule: kind, place in the reply, and ``detail``, the rule within its kind (of a leak: ``Name.how``)."""
+    """A hit of a rule: its kind, its place in the reply, and ``detail``, the rule within its kind.
 
-    kind: Kind
+    ``detail`` of a leak is ``RevealingName.how``.
+    """
+
+    kind: ReplyMarkKind
     start: int
     end: int
     detail: str
 
 
 class _Rule(NamedTuple):
-    kind: Kind
+    kind: ReplyMarkKind
     detail: str
     clues: tuple[str, ...]
     pattern: re.Pattern[str]
 
 
-def _rule(kind: Kind, detail: str, clues: str, pattern: str) -> _Rule:
+def _rule(kind: ReplyMarkKind, detail: str, clues: str, pattern: str) -> _Rule:
     return _Rule(kind, detail, tuple(clues.split("|")), re.compile(pattern, re.IGNORECASE))
 
 
@@ -332,13 +335,13 @@ _RULES = (
     ),
     _rule("stage_direction", "describes what it does", "(|[", rf"[(\[](?:\w+ly )?{_ACTS}[^)\]\n]{{0,80}}[)\]]"),
 )
-_REASONS: frozenset[Kind] = frozenset({"mentions_text", "not_mentioned"})
+_REASONS: frozenset[ReplyMarkKind] = frozenset({"mentions_text", "not_mentioned"})
 
 
 @functools.lru_cache(maxsize=50_000)
 def broken_in(text: str, question: str = "") -> tuple[Broken, ...]:
     """Return the hits in a reply, one for each kind; ``question`` is the doctor's previous message."""
-    hits: dict[Kind, Broken] = {}
+    hits: dict[ReplyMarkKind, Broken] = {}
     lower = text.lower()
     for rule in _RULES:
         # searching for a word that the pattern needs is much faster than matching the pattern
@@ -362,17 +365,17 @@ def replies_of(dialogue: Sequence[Turn]) -> list[int]:
     return [number for number, turn in enumerate(dialogue) if turn.role == "patient" and number > first]
 
 
-def marks_in(case: Case, dialogue: Sequence[Turn]) -> list[Mark]:
+def marks_in(case: Case, dialogue: Sequence[Turn]) -> list[ReplyMark]:
     """Return the marks of a conversation in the order of their places."""
     return sorted(_marks(hidden_names(case), dialogue), key=lambda mark: (mark.turn, mark.start, mark.end))
 
 
-def terms_in(dialogue: Sequence[Turn]) -> list[Mark]:
+def terms_in(dialogue: Sequence[Turn]) -> list[ReplyMark]:
     """Return only the marks of medical terms, for a conversation without a stored case."""
     return [mark for mark in _marks((), dialogue) if mark.kind == "medical_term"]
 
 
-def _marks(names: Sequence[Name], dialogue: Sequence[Turn]) -> Iterator[Mark]:
+def _marks(names: Sequence[RevealingName], dialogue: Sequence[Turn]) -> Iterator[ReplyMark]:
     said_terms: set[str] = set()
     open_names, replies, question = list(names), set(replies_of(dialogue)), ""
     for number, turn in enumerate(dialogue):
@@ -386,18 +389,18 @@ def _marks(names: Sequence[Name], dialogue: Sequence[Turn]) -> Iterator[Mark]:
 
 
 def _marks_of_reply(
-    number: int, question: str, text: str, said_terms: set[str], names: Sequence[Name]
-) -> Iterator[Mark]:
+    number: int, question: str, text: str, said_terms: set[str], names: Sequence[RevealingName]
+) -> Iterator[ReplyMark]:
     """Yield the marks of one reply, and add its terms to ``said_terms``."""
     leak = _leak_in(text, names)
     for kind, start, end, detail in (*broken_in(text, question), *([leak] if leak else [])):
-        yield Mark(number, kind, text[start:end], start, end, detail)
+        yield ReplyMark(number, kind, text[start:end], start, end, detail)
     if not lexicon().named_in(text):
         return
     for term, start, end in lexicon().find(text):
         inside = leak is not None and leak.start <= start and end <= leak.end
         if term.name not in said_terms and not inside:
-            yield Mark(number, "medical_term", text[start:end], start, end, term.plain)
+            yield ReplyMark(number, "medical_term", text[start:end], start, end, term.plain)
         said_terms.add(term.name)
 
 

@@ -73,20 +73,20 @@ def lacks_family(size: int, why: str) -> str:
 
 Status = Literal["match", "misprint", "differs", "not_attempted"]
 STATUSES: tuple[Status, ...] = ("match", "misprint", "differs", "not_attempted")
-Quantity = Literal["mean", "ci_low", "ci_high", "p_value", "p_adjusted"]
-DIGITS: dict[Quantity, int] = {"mean": 3, "ci_low": 3, "ci_high": 3, "p_value": 4, "p_adjusted": 4}
+PrintedQuantity = Literal["mean", "ci_low", "ci_high", "p_value", "p_adjusted"]
+DIGITS: dict[PrintedQuantity, int] = {"mean": 3, "ci_low": 3, "ci_high": 3, "p_value": 4, "p_adjusted": 4}
 """Decimals in the printed tables."""
 
 
 @dataclass(frozen=True)
-class Cell:
+class PrintedNumber:
     """One printed number and the recomputed one, both rounded as printed; labels as in data/published.
 
     ``recomputed`` is ``None`` if it was not attempted. ``reason`` says why not, or what is wrong with the printed one.
     """
 
     table: int
-    quantity: Quantity
+    quantity: PrintedQuantity
     model: str | None
     question_type: str | None
     format: str | None
@@ -100,14 +100,14 @@ class Cell:
     status: Status = "not_attempted"
     reason: str | None = None
 
-    def with_value(self, value: float, misprint: str | None = None) -> Cell:
+    def with_value(self, value: float, misprint: str | None = None) -> PrintedNumber:
         """Return the cell with its recomputed value; ``misprint`` is a known error of the printed number."""
         rounded = as_printed(value, self.quantity)
         status: Status = "misprint" if misprint else ("match" if self.agrees(rounded) else "differs")
         agree = "; here the two agree nevertheless" if misprint and self.agrees(rounded) else ""
         return replace(self, recomputed=rounded, status=status, reason=misprint and misprint + agree)
 
-    def left_out(self, reason: str) -> Cell:
+    def left_out(self, reason: str) -> PrintedNumber:
         return replace(self, recomputed=None, status="not_attempted", reason=reason)
 
     def agrees(self, value: float) -> bool:
@@ -116,7 +116,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Remark:
+class ReleaseRemark:
     """A remark on a table: a ``misprint``, something ``unclear``, or a ``note``.
 
     The sentences of ``evidence`` are computed from the printed tables and the release.
@@ -142,8 +142,8 @@ class Reproduction:
     """Every cell of every table, the remarks, and the models in the import."""
 
     models: dict[str, ModelData]
-    cells: tuple[Cell, ...]
-    remarks: tuple[Remark, ...]
+    cells: tuple[PrintedNumber, ...]
+    remarks: tuple[ReleaseRemark, ...]
     titles: dict[int, str] = field(default_factory=dict)
 
     @property
@@ -157,12 +157,12 @@ class Reproduction:
         return counts["differs"] == 0 and counts["match"] > 0
 
 
-def as_printed(value: float, quantity: Quantity) -> float:
+def as_printed(value: float, quantity: PrintedQuantity) -> float:
     """Return a value rounded as in the tables: by numpy, which rounds 0.00045 to 0.0004 (table 11)."""
     return float(np.round(value, DIGITS[quantity]))
 
 
-def count(cells: tuple[Cell, ...] | list[Cell]) -> dict[Status, int]:
+def count(cells: tuple[PrintedNumber, ...] | list[PrintedNumber]) -> dict[Status, int]:
     """Return the number of cells of each status, in the order of ``STATUSES``."""
     return {status: sum(cell.status == status for cell in cells) for status in STATUSES}
 
@@ -181,7 +181,7 @@ class MissingData(Exception):
         self.models = tuple(models)
 
 
-class Group(NamedTuple):
+class TableGroup(NamedTuple):
     """The cases of a row of a table, by the labels of data/published."""
 
     specialty: str | None = None
@@ -198,7 +198,7 @@ class ModelScores:
     cases: tuple[ReleasedCase, ...]
     scores: dict[Arm, Floats]
 
-    def of(self, arm: Arm, group: Group) -> Floats:
+    def of(self, arm: Arm, group: TableGroup) -> Floats:
         """Return the scores of a group of cases; raises ``MissingData`` if they are missing or cannot be identified."""
         mask = self._mask(group)
         if not mask.any():
@@ -215,7 +215,7 @@ class ModelScores:
     def _datasets(self) -> NDArray[np.str_]:
         return np.array([case.dataset for case in self.cases])
 
-    def _mask(self, group: Group) -> Mask:
+    def _mask(self, group: TableGroup) -> Mask:
         mask = np.ones(len(self.cases), dtype=bool)
         if group.specialty:
             name = SPECIALTY_NAMES[group.specialty]

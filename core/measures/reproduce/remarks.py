@@ -15,12 +15,12 @@ from core.errors import AnamnesisError
 from core.measures.reproduce.release import (
     PAPER,
     TITLES,
-    Group,
     MissingData,
     ModelData,
     ModelScores,
-    Remark,
+    ReleaseRemark,
     Reproduction,
+    TableGroup,
     as_printed,
     missing_cases,
     read_release,
@@ -43,10 +43,10 @@ from core.stats.corrections import Correction, adjusted
 from core.store.database import Store
 from core.store.queries.releases import Overlooked, overlooked_answers
 
-Release = Mapping[str, ModelScores]
+ReleaseScores = Mapping[str, ModelScores]
 
 
-def remarks(release: Release, recomputed: Recomputed, overlooked: Overlooked) -> tuple[Remark, ...]:
+def remarks(release: ReleaseScores, recomputed: Recomputed, overlooked: Overlooked) -> tuple[ReleaseRemark, ...]:
     figures = [f for f in accuracy_figures(PAPER) if (f.table, f.question_type) in UNIDENTIFIED]
     sentences = []
     for figure in figures:
@@ -71,15 +71,15 @@ def remarks(release: Release, recomputed: Recomputed, overlooked: Overlooked) ->
     result = [
         *_wrong_intervals(release),
         *_copied(recomputed),
-        *[Remark(table, "unclear", title, tuple(evidence)) for table in sorted({t for t, _ in UNIDENTIFIED})],
-        *([Remark(1, "note", "Spaces that cost points", (spaces,))] if overlooked.answers else []),
+        *[ReleaseRemark(table, "unclear", title, tuple(evidence)) for table in sorted({t for t, _ in UNIDENTIFIED})],
+        *([ReleaseRemark(1, "note", "Spaces that cost points", (spaces,))] if overlooked.answers else []),
         *_below_zero(),
         *_corrections(),
     ]
     return tuple(sorted(result, key=lambda remark: remark.table))
 
 
-def _wrong_intervals(release: Release) -> list[Remark]:
+def _wrong_intervals(release: ReleaseScores) -> list[ReleaseRemark]:
     result = []
     for table in dict.fromkeys(f.table for f in accuracy_figures(PAPER)):
         rows = [f for f in accuracy_figures(PAPER) if f.table == table]
@@ -101,11 +101,11 @@ def _wrong_intervals(release: Release) -> list[Remark]:
                 f"For example {wrong[0].model} {wrong[0].format}: {interval_misprint(wrong[0])}.",
                 *sentences,
             )
-            result.append(Remark(table, "misprint", f"Table {table} has another table's intervals", evidence))
+            result.append(ReleaseRemark(table, "misprint", f"Table {table} has another table's intervals", evidence))
     return result
 
 
-def _copied(recomputed: Recomputed) -> list[Remark]:
+def _copied(recomputed: Recomputed) -> list[ReleaseRemark]:
     if copied_table(recomputed) is None:
         return []
     rows = [t for t in published_tests(PAPER) if t.table == COPIED_TABLE]
@@ -124,16 +124,16 @@ def _copied(recomputed: Recomputed) -> list[Remark]:
             for t in differing
         ),
     )
-    return [Remark(COPIED_TABLE, "misprint", f"Table {COPIED_TABLE} repeats table {SOURCE_TABLE}", evidence)]
+    return [ReleaseRemark(COPIED_TABLE, "misprint", f"Table {COPIED_TABLE} repeats table {SOURCE_TABLE}", evidence)]
 
 
-def _sizes(figures: list[AccuracyFigure], release: Release) -> list[str]:
+def _sizes(figures: list[AccuracyFigure], release: ReleaseScores) -> list[str]:
     """Return the number of cases that fits the printed intervals, given the spread of all cases."""
     sizes = []
     for figure in figures:
         if figure.model in release:
             try:
-                scores = release[figure.model].of((figure.format, figure.question_type), Group())
+                scores = release[figure.model].of((figure.format, figure.question_type), TableGroup())
             except MissingData:
                 continue
             half = (figure.ci_high - figure.ci_low) / 2
@@ -144,7 +144,7 @@ def _sizes(figures: list[AccuracyFigure], release: Release) -> list[str]:
     return [f"The widths of the printed intervals fit {low:.0f} to {high:.0f} cases, not all of them."]
 
 
-def _leaderboard(figures: list[AccuracyFigure], release: Release) -> list[str]:
+def _leaderboard(figures: list[AccuracyFigure], release: ReleaseScores) -> list[str]:
     """Compare the means over all cases with the authors' leaderboard; its rows are matched by number, not by name."""
     sentences = []
     for model in dict.fromkeys(f.model for f in figures if f.model in release):
@@ -160,17 +160,17 @@ def _leaderboard(figures: list[AccuracyFigure], release: Release) -> list[str]:
     return sentences
 
 
-def _below_zero() -> list[Remark]:
+def _below_zero() -> list[ReleaseRemark]:
     result = []
     for table in dict.fromkeys(f.table for f in accuracy_figures(PAPER)):
         below = [f for f in accuracy_figures(PAPER) if f.table == table and f.ci_low < 0]
         if below:
             sentence = f"{len(below)} lower bounds are below 0: an interval of the normal theory has no limits."
-            result.append(Remark(table, "note", "Bounds below 0", (sentence,)))
+            result.append(ReleaseRemark(table, "note", "Bounds below 0", (sentence,)))
     return result
 
 
-def _corrections() -> list[Remark]:
+def _corrections() -> list[ReleaseRemark]:
     result = []
     for table in dict.fromkeys(t.table for t in published_tests(PAPER) if t.p_adjusted is not None):
         rows = [t for t in published_tests(PAPER) if t.table == table]
@@ -179,7 +179,7 @@ def _corrections() -> list[Remark]:
             f"Of {len(rows)} printed adjusted p-values, Benjamini–Hochberg over the printed p-values gives {by_bh} to "
             f"the last digit, Holm–Bonferroni, which the paper names, {by_holm}."
         )
-        result.append(Remark(table, "note", "Which correction the table uses", (sentence,)))
+        result.append(ReleaseRemark(table, "note", "Which correction the table uses", (sentence,)))
     return result
 
 

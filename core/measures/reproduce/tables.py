@@ -25,12 +25,12 @@ from core.measures.reproduce.release import (
     PAPER,
     SINGLE_DIAGNOSIS_TABLES,
     UNIDENTIFIED_SUBSET,
-    Cell,
     Floats,
-    Group,
     MissingData,
     ModelScores,
-    Quantity,
+    PrintedNumber,
+    PrintedQuantity,
+    TableGroup,
     lacks_family,
     lacks_models,
 )
@@ -81,7 +81,7 @@ def pair_of(test: PublishedTest, release: Mapping[str, ModelScores]) -> tuple[Fl
     absent = [model for model in models_of(test) if model not in release]
     if absent or test.model is None:
         raise MissingData(models=absent)
-    group = Group(test.specialty, test.dataset, test.table in SINGLE_DIAGNOSIS_TABLES)
+    group = TableGroup(test.specialty, test.dataset, test.table in SINGLE_DIAGNOSIS_TABLES)
     first, second = (release[test.model].of(_arm(test, name), group) for name in (test.arm_a, test.arm_b))
     return first, second
 
@@ -109,14 +109,14 @@ def _arm(test: PublishedTest, name: str) -> Arm:
     return cast(Format, format_), cast(QuestionType, question_type)
 
 
-QUANTITIES: tuple[Quantity, ...] = ("mean", "ci_low", "ci_high")
+QUANTITIES: tuple[PrintedQuantity, ...] = ("mean", "ci_low", "ci_high")
 UNIDENTIFIED = frozenset(PART_OF_CASES)
 """(table, question type) of figures on cases that the paper does not name."""
 
 
-def accuracy_cells(release: Mapping[str, ModelScores]) -> list[Cell]:
+def accuracy_cells(release: Mapping[str, ModelScores]) -> list[PrintedNumber]:
     """Return the cells of all tables of accuracy, in printed order."""
-    cells: list[Cell] = []
+    cells: list[PrintedNumber] = []
     for figure in accuracy_figures(PAPER):
         blank = [_blank(figure, quantity) for quantity in QUANTITIES]
         try:
@@ -152,14 +152,14 @@ def values_of(figure: AccuracyFigure, release: Mapping[str, ModelScores]) -> tup
     """Return mean and bounds of a figure; raises ``MissingData`` if the release lacks the data."""
     if figure.model not in release:
         raise MissingData(models=[figure.model])
-    group = Group(figure.specialty, figure.dataset, figure.table in SINGLE_DIAGNOSIS_TABLES)
+    group = TableGroup(figure.specialty, figure.dataset, figure.table in SINGLE_DIAGNOSIS_TABLES)
     scores = release[figure.model].of((figure.format, figure.question_type), group)
     return (float(scores.mean()), *t_interval(scores))
 
 
-def _blank(figure: AccuracyFigure, quantity: Quantity) -> Cell:
+def _blank(figure: AccuracyFigure, quantity: PrintedQuantity) -> PrintedNumber:
     printed: float = getattr(figure, quantity)
-    return Cell(
+    return PrintedNumber(
         table=figure.table,
         quantity=quantity,
         model=figure.model,
@@ -231,18 +231,20 @@ def adjusted_p(recomputed: Recomputed) -> dict[PublishedTest, float | MissingDat
     return result
 
 
-def p_cells(recomputed: Recomputed) -> list[Cell]:
+def p_cells(recomputed: Recomputed) -> list[PrintedNumber]:
     """Return the cells of all tables of tests, in printed order: p-value, then adjusted p-value if there is one."""
     adjusted, copied = adjusted_p(recomputed), copied_table(recomputed)
     cells = []
     for test in published_tests(PAPER):
-        values: dict[Quantity, float | MissingData] = {"p_value": recomputed.missing.get(test) or recomputed.p[test]}
+        values: dict[PrintedQuantity, float | MissingData] = {
+            "p_value": recomputed.missing.get(test) or recomputed.p[test]
+        }
         if test.p_adjusted is not None:
             values["p_adjusted"] = recomputed.missing.get(test) or adjusted[test]
         for quantity, p in values.items():
             raw = quantity == "p_value"
             published = test.p_value if raw else test.p_adjusted
-            blank = Cell(
+            blank = PrintedNumber(
                 table=test.table,
                 quantity=quantity,
                 model=test.model,

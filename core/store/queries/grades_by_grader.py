@@ -234,7 +234,7 @@ class DifferenceFilter:
 
 
 @dataclass(frozen=True)
-class Difference:
+class VerdictDifference:
     """One answer with two different verdicts. Without graders in the filter the first is the older verdict."""
 
     trial_id: str
@@ -266,20 +266,20 @@ def count_differences(cursor: duckdb.DuckDBPyConnection, filter_: DifferenceFilt
 
 def differences(
     cursor: duckdb.DuckDBPyConnection, filter_: DifferenceFilter, limit: int | None = None, offset: int = 0
-) -> list[Difference]:
+) -> list[VerdictDifference]:
     """Return differences in the order of case, model, arm and trial."""
     sql = f"{_PAIRED[filter_.graders is None]} {_READ}"
     rows = records(cursor.execute(sql, {**_parameters(cursor, filter_), "limit": limit, "offset": offset}))
-    return [Difference(**row) for row in rows]
+    return [VerdictDifference(**row) for row in rows]
 
 
 def difference_at(
     cursor: duckdb.DuckDBPyConnection, filter_: DifferenceFilter, trial_id: str, format_: str, question_type: str
-) -> Difference | None:
+) -> VerdictDifference | None:
     sql = f"""{_PAIRED[filter_.graders is None].replace("/* one answer */", _ONE)} {_READ}"""
     more = {"trial_id": trial_id, "format": format_, "question_type": question_type, "limit": 1, "offset": 0}
     rows = records(cursor.execute(sql, {**_parameters(cursor, filter_), **more}))
-    return Difference(**rows[0]) if rows else None
+    return VerdictDifference(**rows[0]) if rows else None
 
 
 def _parameters(cursor: duckdb.DuckDBPyConnection, filter_: DifferenceFilter) -> dict[str, Any]:

@@ -34,7 +34,7 @@ class ToJudge(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Judgement:
+class PatientJudgement:
     """A model's current judgement of one conversation.
 
     ``terms`` is ``None`` if it failed, with the message in ``failure``; ``dropped`` is the number of terms that are not
@@ -73,14 +73,14 @@ def patient_judgement_row(
     return {"model": model, "prompt_hash": prompt_hash, "terms": encoded, **outcome}
 
 
-def judgements(cursor: duckdb.DuckDBPyConnection, selection: Selection) -> list[Judgement]:
+def judgements(cursor: duckdb.DuckDBPyConnection, selection: Selection) -> list[PatientJudgement]:
     """Return the current judgement of each selected conversation, by model and prompt."""
     choose(cursor, selection.counted)
     rows = records(cursor.execute(_JUDGEMENTS))
     for row in rows:
         if row["terms"] is not None:
             row["terms"] = tuple(JudgedTerm(**term) for term in orjson.loads(row["terms"]))
-    return [Judgement(**row) for row in rows]
+    return [PatientJudgement(**row) for row in rows]
 
 
 _TO_JUDGE = f"""

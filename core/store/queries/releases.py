@@ -20,7 +20,7 @@ from core.frameworks.base import Arm
 from core.journal import RunHeader
 from core.store.queries.cases import add_cases
 from core.store.rows import run_row
-from core.store.tables import OF_A_TRIAL, Row, adding, insert
+from core.store.tables import OF_A_TRIAL, TableRow, adding, insert
 
 FROM_TABLES = "[]"
 """Stored as the events of a trial that are rebuilt from the tables, so that nothing is stored twice."""
@@ -109,7 +109,7 @@ def _remove_replaced(connection: duckdb.DuckDBPyConnection, batch: ReleaseBatch)
     """Delete the rows of the files of a batch, and the trials of the files that it replaces."""
     if not connection.execute("SELECT 1 FROM release_files LIMIT 1").fetchall():
         return
-    rows: list[Row] = [(f.run_id, f.path, f.case_key, f.digest, [], f.fault, 0.0) for f in batch.files]
+    rows: list[TableRow] = [(f.run_id, f.path, f.case_key, f.digest, [], f.fault, 0.0) for f in batch.files]
     if not rows:
         return
     connection.execute(

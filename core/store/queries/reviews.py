@@ -12,7 +12,16 @@ from pydantic import ValidationError
 from core.errors import AnamnesisError
 from core.frameworks.base import framework
 from core.store.queries.runs import CAMPAIGNS
-from core.store.review_records import Candidate, Item, ItemKind, Review, ReviewItem, ReviewPlan, Unblinding, stored_plan
+from core.store.review_records import (
+    AnnotatedItem,
+    Candidate,
+    ItemKind,
+    Review,
+    ReviewItem,
+    ReviewPlan,
+    Unblinding,
+    stored_plan,
+)
 from core.store.selection import TRIALS, Selection
 from core.store.tables import records
 from core.store.written import withdraw, write
@@ -44,7 +53,9 @@ def candidates(cursor: duckdb.DuckDBPyConnection, plan: ReviewPlan) -> list[Cand
             AND {"true" if plan.runs else _NOT_OF_A_STUDY}"""
     kind: ItemKind = "talk" if plan.kind == "conversations" else "answer"
     return [
-        Candidate(str(Item(kind, trial_id, plan.format)), model, case, dataset or "", specialty or "", bool(both))
+        Candidate(
+            str(AnnotatedItem(kind, trial_id, plan.format)), model, case, dataset or "", specialty or "", bool(both)
+        )
         for trial_id, model, case, dataset, specialty, both in cursor.execute(sql, chosen.parameters(sql)).fetchall()
     ]
 

@@ -26,7 +26,7 @@ A whole consultation did not end by an error or a refusal. Trials whose case is 
 """
 
 
-Part = Literal["answers", "calls"]
+TrialPart = Literal["answers", "calls"]
 """Parts of a trial, in addition to its conversation, that a measure may need."""
 
 
@@ -204,7 +204,9 @@ def evidence(
     ]
 
 
-def parts_of(cursor: duckdb.DuckDBPyConnection, part: Part, trials: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
+def parts_of(
+    cursor: duckdb.DuckDBPyConnection, part: TrialPart, trials: Sequence[str]
+) -> dict[str, list[dict[str, Any]]]:
     """Return trial → its answers (format, question_type, response, ``verdicts`` by rule), or its calls in order."""
     parts: dict[str, list[dict[str, Any]]] = {}
     for row in records(cursor.execute(_PARTS[part], {"trials": list(trials)})):
@@ -230,7 +232,7 @@ _READ: Mapping[Trials, str] = {
 """The condition on a row of ``selected_trials``. Rules for two speakers do not support clinical staff."""
 
 
-_PARTS: Mapping[Part, str] = {
+_PARTS: Mapping[TrialPart, str] = {
     "answers": """
     SELECT answers.trial_id, answers.format, answers.question_type, any_value(response) AS response,
         map_from_entries(list((rule, verdict) ORDER BY rule)) AS verdicts

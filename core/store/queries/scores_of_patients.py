@@ -16,23 +16,23 @@ from core.store.queries.scores import Reader, current_scores, key
 from core.store.selection import Selection, choose, select
 from core.store.tables import records
 
-Kind = Literal[
+ReplyMarkKind = Literal[
     "medical_term", "leak", "refusal", "mentions_text", "not_mentioned", "plays_doctor", "both_sides", "stage_direction"
 ]
 """Kinds of marks that the rules of ``core.measures.patients`` find; invented facts are judged by a model instead."""
 
 
-KINDS: tuple[Kind, ...] = get_args(Kind)
+KINDS: tuple[ReplyMarkKind, ...] = get_args(ReplyMarkKind)
 
 
-class Mark(NamedTuple):
+class ReplyMark(NamedTuple):
     """One hit in a reply: its message (from 0), its kind, the words with their start and end, and a remark.
 
     ``detail`` is the plain word for a medical term, how a leak names the diagnosis, or a subkind.
     """
 
     turn: int
-    kind: Kind
+    kind: ReplyMarkKind
     words: str
     start: int
     end: int
@@ -53,7 +53,7 @@ class Hit:
     dataset: str | None
     specialty: str | None
     trial: int
-    mark: Mark
+    mark: ReplyMark
     question: str
     text: str
 
@@ -88,7 +88,7 @@ def talks(cursor: duckdb.DuckDBPyConnection, measure: Reader, selection: Selecti
 def hits(
     cursor: duckdb.DuckDBPyConnection,
     measure: Reader,
-    kinds: Sequence[Kind] = KINDS,
+    kinds: Sequence[ReplyMarkKind] = KINDS,
     selection: Selection | None = None,
     *,
     words: str | None = None,
@@ -103,7 +103,7 @@ def hits(
     values = {**key(measure), "kinds": list(kinds), "words": words, "limit": limit, "offset": offset}
     rows = records(cursor.execute(_HITS.format(current_scores=current_scores(measure)), values))
     total = max([0, *(row.pop("total") for row in rows)])
-    return total, [Hit(mark=Mark(*(row.pop(name) for name in Mark._fields)), **row) for row in rows]
+    return total, [Hit(mark=ReplyMark(*(row.pop(name) for name in ReplyMark._fields)), **row) for row in rows]
 
 
 def offer(cursor: duckdb.DuckDBPyConnection) -> PatientOffer:

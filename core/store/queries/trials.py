@@ -58,7 +58,7 @@ class Conversation:
 
 
 @dataclass(frozen=True)
-class Offer:
+class ConversationFilters:
     """The options of each filter of conversations. ``runs`` is run id → its doctor, newest first."""
 
     conversations: int
@@ -109,12 +109,14 @@ def conversation_ids(cursor: duckdb.DuckDBPyConnection, selection: Selection | N
     return [trial_id for (trial_id,) in cursor.execute(sql, chosen.parameters(sql)).fetchall()]
 
 
-def offer(cursor: duckdb.DuckDBPyConnection) -> Offer:
+def offer(cursor: duckdb.DuckDBPyConnection) -> ConversationFilters:
     runs = cursor.execute("""
         SELECT run_id, doctor, count(*) FROM runs JOIN trials USING (run_id)
         GROUP BY run_id, doctor, created_at ORDER BY created_at DESC, run_id""").fetchall()
     lists = (tuple(names or ()) for names in cursor.execute(_OFFER).fetchall()[0])
-    return Offer(sum(count for _, _, count in runs), {run_id: doctor for run_id, doctor, _ in runs}, *lists)
+    return ConversationFilters(
+        sum(count for _, _, count in runs), {run_id: doctor for run_id, doctor, _ in runs}, *lists
+    )
 
 
 def _outcomes(
@@ -190,7 +192,7 @@ _COURSES = """
 
 
 @dataclass(frozen=True)
-class Subject:
+class TrialOrigin:
     """The condition, run and case of a stored trial."""
 
     trial_id: str
@@ -203,13 +205,13 @@ class Subject:
     trial: int
 
 
-def subjects(cursor: duckdb.DuckDBPyConnection, trial_ids: Sequence[str]) -> dict[str, Subject]:
+def trial_origins(cursor: duckdb.DuckDBPyConnection, trial_ids: Sequence[str]) -> dict[str, TrialOrigin]:
     """Return trial → its subject, for stored trials; ``model`` is the condition among the runs of these trials."""
     select(cursor, Selection(trials=trial_ids))
     rows = cursor.execute("""
         SELECT trials.trial_id, run_id, model, chosen.case_key, trials.content_hash, dataset, specialty, trials.trial
         FROM chosen JOIN seated USING (run_id) JOIN trials USING (trial_id)""")
-    return {row["trial_id"]: Subject(**row) for row in records(rows)}
+    return {row["trial_id"]: TrialOrigin(**row) for row in records(rows)}
 
 
 def done_trial_ids(cursor: duckdb.DuckDBPyConnection, run_id: str) -> set[str]:

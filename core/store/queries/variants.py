@@ -13,7 +13,7 @@ import duckdb
 import orjson
 
 from core import access
-from core.asking.parts import Part
+from core.asking.parts import PromptPart
 from core.events import CallRecord, Rule, Verdict
 from core.images import Image
 from core.journal import RowLine
@@ -33,7 +33,7 @@ class Variant:
 
     trial_id: str
     step_key: str
-    messages: tuple[Part, ...]
+    messages: tuple[PromptPart, ...]
     model: str
     response: str | None = None
     extracted: str | None = None
@@ -93,9 +93,9 @@ def variants_of(cursor: duckdb.DuckDBPyConnection, trial_id: str, step_key: str 
     return variants
 
 
-def _part(stored: Mapping[str, Any]) -> Part:
+def _part(stored: Mapping[str, Any]) -> PromptPart:
     images = tuple(Image(**image) for image in stored.get("images", ()))
     # older variants name a message of the dialogue as their source
     match = re.fullmatch(r"message (\d+)", stored.get("source") or "")
     place = {"source": None, "turn": int(match[1])} if match else {}
-    return Part(**{**stored, **place, "images": images})
+    return PromptPart(**{**stored, **place, "images": images})

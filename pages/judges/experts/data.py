@@ -10,16 +10,16 @@ from core.events import Answered, Event
 from core.reviews.reviewing import ReviewState, blinded_dialogue, hidden, states
 from core.store.database import Store
 from core.store.queries.trials import offer
-from core.store.review_records import Kind, Sampling, parse_item
+from core.store.review_records import ReviewKind, ReviewSampling, parse_item
 from pages.kit.cached import ask, cached_query
 from pages.kit.stored import reading
 
-KIND: dict[Kind, str] = {
+KIND: dict[ReviewKind, str] = {
     "conversations": "Conversations",
     "answers": "Free responses",
     "baseline": "Vignettes, answered by experts",
 }
-SAMPLING: dict[Sampling, str] = {
+SAMPLING: dict[ReviewSampling, str] = {
     "random": "At random", "specialty": "By model and specialty", "dataset": "By model and data set",
     "disagreement": "Where graders or rules disagree",
 }  # fmt: skip

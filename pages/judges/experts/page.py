@@ -10,7 +10,7 @@ from core.events import FORMATS, QuestionType
 from core.reviews.reviewing import plan_review
 from core.store.database import Store
 from core.store.queries.trials import offer
-from core.store.review_records import ASKED_OF, SAMPLINGS, THIRD, WORDING, Order, Sampling, planned
+from core.store.review_records import ASKED_OF, SAMPLINGS, THIRD, WORDING, ReviewOrder, ReviewSampling, planned
 from pages.judges.experts.data import ANNOTATOR, KIND, REVIEW, SAMPLING, SAMPLING_HELP
 from pages.judges.experts.results import draw_flips, draw_release, draw_results
 from pages.judges.experts.review import draw_review
@@ -25,7 +25,7 @@ from pages.kit.view import in_order
 from pages.kit.visitor import only
 
 _BOTH: tuple[QuestionType, ...] = ("frq", "mcq")
-_ORDERS: dict[tuple[Order, tuple[QuestionType, ...]], str] = {
+_ORDERS: dict[tuple[ReviewOrder, tuple[QuestionType, ...]], str] = {
     ("own words first", _BOTH): "In own words, then choices",
     ("different people", _BOTH): "Own words and choices by different people",
     ("own words first", ("frq",)): "In own words only",
@@ -153,7 +153,7 @@ def _ask_vignettes() -> dict[str, Any]:
     }
 
 
-def _ask_sampling(options: list[Sampling]) -> Sampling:
+def _ask_sampling(options: list[ReviewSampling]) -> ReviewSampling:
     chosen = st.segmented_control(
         "Drawn",
         options,

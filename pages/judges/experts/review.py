@@ -25,7 +25,7 @@ from core.reviews.reviewing import (
 )
 from core.store.database import Store
 from core.store.queries.annotations import Span
-from core.store.review_records import ASKED, EQUIVALENCE_RULE, GUIDANCE, WORDING, Question, ReviewItem
+from core.store.review_records import ASKED, EQUIVALENCE_RULE, GUIDANCE, WORDING, ReviewItem, ReviewQuestion
 from pages.judges.experts.data import ITEM, BlindedItem, blinded_item, review_at
 from pages.judges.experts.reviews import leave
 from pages.kit.case.pictures import draw_pictures
@@ -53,7 +53,7 @@ def _draw_error() -> None:
 
 def draw_questions(state: ReviewState, item: ReviewItem, annotator: str) -> None:
     """Draw every question with its answer; the question in focus has the buttons."""
-    questions = [cast(Question, question) for question in state.questions_for(item, annotator)]
+    questions = [cast(ReviewQuestion, question) for question in state.questions_for(item, annotator)]
     key = f"experts_focus_{state.review.review_id}_{annotator}_{item.number}"
     first_open = next((q for q in questions if state.value(item.item, annotator, q) is None), None)
     focus = st.session_state.get(key, first_open)
@@ -85,7 +85,7 @@ def draw_questions(state: ReviewState, item: ReviewItem, annotator: str) -> None
 
 
 def _draw_choice(
-    state: ReviewState, item: ReviewItem, annotator: str, question: Question, answer: str | None, key: str
+    state: ReviewState, item: ReviewItem, annotator: str, question: ReviewQuestion, answer: str | None, key: str
 ) -> None:
     reason_key = f"{key}_{question}_why"
     st.markdown(f"**{WORDING[question]}**")
@@ -106,12 +106,12 @@ def _draw_choice(
             )
 
 
-def _focus(key: str, question: Question) -> None:
+def _focus(key: str, question: ReviewQuestion) -> None:
     st.session_state[key] = question
 
 
 def _record_answer(
-    review_id: str, number: int, annotator: str, question: Question, value: str, key: str, reason_key: str
+    review_id: str, number: int, annotator: str, question: ReviewQuestion, value: str, key: str, reason_key: str
 ) -> None:
     _store(record, review_id, number, annotator, question, value, st.session_state.get(reason_key, ""))
     if ERROR_KEY not in st.session_state:

@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from core.figures.heat import AGREEMENT as SHADES
-from core.figures.heat import Cell, heat
+from core.figures.heat import HeatCell, heat
 from core.figures.marks import Mark, bars
 from core.figures.style import Axis
 from core.measures.base import Result, Row
@@ -148,14 +148,14 @@ def agreement_chart(
 ) -> go.Figure:
     """Return a matrix of agreement of every pair; pairs without a common answer stay empty."""
     graders = [grader for grader in names if any(grader in pair for pair in rows)]
-    cells = [[Cell(None, "" if row == column else "–") for column in graders] for row in graders]
+    cells = [[HeatCell(None, "" if row == column else "–") for column in graders] for row in graders]
     for pair, row in rows.items():
         value = row.estimate
         if value is not None and value == value:
             bounds = f" ({row.low:.3f} – {row.high:.3f})" if row.low is not None else ""
             words = f"{measure.capitalize()}: {value:.3f}{bounds}<br>{row.n:,} answers"
             first, second = (graders.index(grader) for grader in pair)
-            cells[first][second] = cells[second][first] = Cell(value, f"{value:.3f}", words)
+            cells[first][second] = cells[second][first] = HeatCell(value, f"{value:.3f}", words)
     labels = [_broken(names[grader], _BREAK_AT) for grader in graders]
     return heat(cells, labels, labels, SHADES, row=62, dark=dark)
 
@@ -197,7 +197,9 @@ def cross_chart(
     """Return the first grader's verdicts (rows) against the second's, coloured by the share of the row."""
     cells = [
         [
-            Cell(n / sum(row) if sum(row) else None, f"{n:,}", f"{n:,} answers, {n / (sum(row) or 1):.1%} of the row")
+            HeatCell(
+                n / sum(row) if sum(row) else None, f"{n:,}", f"{n:,} answers, {n / (sum(row) or 1):.1%} of the row"
+            )
             for n in row
         ]
         for row in table

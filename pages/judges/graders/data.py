@@ -6,7 +6,7 @@ from core.store.database import Store
 from core.store.queries.grades_by_grader import StoredGrader
 from core.store.selection import Selection, case_sets_played
 from pages.kit.cached import ask, cached_query, read
-from pages.kit.view import Offer
+from pages.kit.view import CaseSetOptions
 
 Graders = tuple[str, ...]
 
@@ -18,7 +18,7 @@ def graders() -> list[StoredGrader]:
 
 
 @cached_query("Reading the verdicts…", 2)
-def offers() -> dict[str, tuple[Offer, Graders]]:
+def offers() -> dict[str, tuple[CaseSetOptions, Graders]]:
     """Return case set → the filters for its free responses, and their graders; most answers first.
 
     Models are named by conditions without the grader, because graders are what is compared.
@@ -29,7 +29,7 @@ def offers() -> dict[str, tuple[Offer, Graders]]:
         if not judged.counts:
             continue
         formats, types = {count.format for count in judged.counts}, {count.question_type for count in judged.counts}
-        offer = Offer(
+        offer = CaseSetOptions(
             tuple(dict.fromkeys(count.model for count in judged.counts)),
             tuple(option for option in FORMATS if option in formats),
             tuple(option for option in QUESTION_TYPES if option in types),

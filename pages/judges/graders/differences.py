@@ -7,9 +7,9 @@ import streamlit as st
 
 from core.store.database import Store
 from core.store.queries.grades_by_grader import (
-    Difference,
     DifferenceFilter,
     Direction,
+    VerdictDifference,
     count_differences,
     difference_at,
     differences,
@@ -43,7 +43,7 @@ def _numbers(selection: Selection, pair: tuple[str, str] | None) -> dict[Directi
 @cached_query(entries=32)
 def _differences(
     selection: Selection, pair: tuple[str, str] | None, directions: tuple[Direction, ...], page: int
-) -> list[Difference]:
+) -> list[VerdictDifference]:
     with Store().read() as cursor:
         return differences(cursor, DifferenceFilter(pair, selection, directions), _ON_PAGE, page * _ON_PAGE)
 
@@ -151,7 +151,7 @@ def _draw_list(
     offer_csv(all_differences, "grader_differences", "Download all as CSV", key="graders_csv")
 
 
-def differences_table(listed: Sequence[Difference], names: Mapping[str, str]) -> pd.DataFrame:
+def differences_table(listed: Sequence[VerdictDifference], names: Mapping[str, str]) -> pd.DataFrame:
     """Return one row for each difference; if all have the same two graders, these are the column names."""
     models = unique_names(dict.fromkeys(difference.model for difference in listed))
     pairs = {(difference.first_grader, difference.second_grader) for difference in listed}
@@ -178,7 +178,7 @@ def differences_table(listed: Sequence[Difference], names: Mapping[str, str]) ->
     return pd.DataFrame(lines)
 
 
-def _draw_difference(difference: Difference, names: Mapping[str, str]) -> None:
+def _draw_difference(difference: VerdictDifference, names: Mapping[str, str]) -> None:
     st.subheader(
         f"{plain(difference.case_key.partition('/')[2] or difference.case_key)} · "
         f"{arm(difference.format, difference.question_type)} · trial {difference.trial + 1}",

@@ -11,7 +11,7 @@ from core.events import COUNTED, Answered, Ended, Event, Graded, Probed, Started
 from core.figures.curves import Point, curves
 from core.figures.style import INK, Axis
 from core.frameworks.base import Arm
-from core.measures.attribution import AFTER_TALK, APPLIES, Attribution, Cause, Evidence, attribute
+from core.measures.attribution import AFTER_TALK, APPLIES, AnswerEvidence, Attribution, Cause, attribute
 from core.measures.belief import RIGHT, Trajectory, is_right, trajectory
 from core.store.queries.answers import FAILED, WrongAnswer
 from pages.kit.case.facts import draw_patient, judgements_of, trial_of
@@ -90,7 +90,7 @@ def attribution_of(case: Case, events: Sequence[Event], answer: WrongAnswer) -> 
     beliefs = trajectory(case, probes, answer.end_reason) if probes else None
     last = max((event.turn for event in events if isinstance(event, Utterance)), default=None)
     judged = next(iter(judgements_of(trial_of(events))), None)
-    return attribute(Evidence(answer, case, judged, beliefs, last_turn=last))
+    return attribute(AnswerEvidence(answer, case, judged, beliefs, last_turn=last))
 
 
 def wrong_in(events: Sequence[Event]) -> list[WrongAnswer]:

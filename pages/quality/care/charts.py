@@ -6,7 +6,7 @@ import plotly.graph_objects as go
 
 from core.figures.marks import Mark
 from core.figures.radar import radar
-from core.figures.scatter import Line, Spot, scatter
+from core.figures.scatter import Spot, StraightLine, scatter
 from core.figures.shares import Segment, stacked
 from core.figures.style import Axis
 from core.frameworks.automedic.measures.profile import PARTS
@@ -103,14 +103,16 @@ def scatter_chart(
         )
         for row in rows
     ]
-    lines = [Line("No drop", 1.0, dotted=True)]
+    lines = [StraightLine("No drop", 1.0, dotted=True)]
     for row in fits:
         if row["slope"] is not None:
             group = row.label["group"]
             r = "" if row.estimate is None else f", r = {row.estimate:.2f}"
             name = "All models" if group == "all" else group
             lines.append(
-                Line(f"{name}: fitted line{r}", row["slope"], row["intercept"], colours.get(group, ""), series=group)
+                StraightLine(
+                    f"{name}: fitted line{r}", row["slope"], row["intercept"], colours.get(group, ""), series=group
+                )
             )
     along = Axis("Static accuracy: the whole question at once", (0, 1.02), ".1f", 0.2)
     up = Axis("Conversational accuracy", (0, 1.02), ".1f", 0.2)

@@ -40,7 +40,7 @@ from pages.kit.names import dataset_name
 from pages.kit.page import draw_sections, say_how_to_begin
 from pages.kit.section import draw_section, section_result, words_of
 from pages.kit.stored import conditions, run_casts
-from pages.kit.view import Offer, ask_selection, in_order
+from pages.kit.view import CaseSetOptions, ask_selection, in_order
 from pages.quality.care.charts import Look, radar_chart, scatter_chart, shares_chart
 from pages.quality.care.conversations import draw_cases, draw_failed, draw_ratings
 
@@ -285,7 +285,7 @@ def draw_care() -> None:
     draw_sections(_TABS, "care_tab", CareView(selection, options, _rests(trials, selection, question)))
 
 
-def _offer(question: CareQuestion) -> Offer:
+def _offer(question: CareQuestion) -> CaseSetOptions:
     """Return the filters for the conversations of runs with this question."""
     arms = {f"{form}:{question}" for form in ("vignette", "multi_turn")}
     asking_runs = {run.run_id for run in run_casts() if arms & {":".join(arm) for arm in run.arms}}
@@ -298,7 +298,7 @@ def _offer(question: CareQuestion) -> Offer:
         for data_set in {condition.newest.data_set for condition in asking_conditions}
         if data_set in groups
     ]
-    return Offer(
+    return CaseSetOptions(
         tuple(condition.name for condition in asking_conditions),
         datasets=tuple(sorted({dataset for datasets, _ in played for dataset in datasets})),
         specialties=in_order(specialty for _, specialties in played for specialty in specialties),

@@ -35,7 +35,7 @@ from pages.kit.notes import basis, draw_notes, notes_on
 from pages.kit.page import draw_sections as draw_tabs
 from pages.kit.page import say_how_to_begin
 from pages.kit.stored import case_conversations, reading, runs_behind
-from pages.kit.view import Offer, ask_selection, names_on, offer_in
+from pages.kit.view import CaseSetOptions, ask_selection, names_on, offer_in
 from pages.quality.history.figures import ask_published, draw_comparison, draw_course, draw_overview, draw_patients
 from pages.quality.history.tables import decimal, draw_doctors
 
@@ -134,7 +134,7 @@ class StoredHistories(NamedTuple):
     ``lost`` conversations have no stored case; ``missing`` conversations can still be measured.
     """
 
-    offers: dict[str, Offer]
+    offers: dict[str, CaseSetOptions]
     lost: int
     missing: int
 

@@ -10,7 +10,7 @@ import streamlit as st
 from core.frameworks.casting import CastNames, is_model
 from core.frameworks.consultation.measures.prefixes import ASKED_AT, read_prefixes
 from core.frameworks.consultation.measures.sections import ACCURACY
-from core.frameworks.consultation.queries import Solver
+from core.frameworks.consultation.queries import SolverAndGrader
 from core.jobs.solving import SOLVED, Solving, solving_framework
 from core.measures.base import Row
 from core.store.selection import Selection
@@ -56,11 +56,11 @@ def _choose_point(row: Row) -> None:
     st.query_params[_MODEL], st.query_params[_SHARE] = row.label["model"], str(row.label["per_cent"])
 
 
-def _ask_solver(selection: Selection) -> Solver | None:
+def _ask_solver(selection: Selection) -> SolverAndGrader | None:
     """Ask which solver is shown, by default that with the most answers; ``None`` if there is none."""
     answers, _ = read(read_prefixes, selection)
-    counts = answers.groupby(list(Solver._fields))["right"].count()
-    solvers = [Solver(*key) for key in counts.sort_values(ascending=False, kind="stable").index]
+    counts = answers.groupby(list(SolverAndGrader._fields))["right"].count()
+    solvers = [SolverAndGrader(*key) for key in counts.sort_values(ascending=False, kind="stable").index]
     if len(solvers) < 2:
         return next(iter(solvers), None)
     return choose(
@@ -68,7 +68,7 @@ def _ask_solver(selection: Selection) -> Solver | None:
     )
 
 
-def _solver_names(solvers: Sequence[Solver]) -> dict[Solver, str]:
+def _solver_names(solvers: Sequence[SolverAndGrader]) -> dict[SolverAndGrader, str]:
     """Return solver → name, with prompt hashes only if two names are the same."""
     names = {
         solver: f"{model_name(solver.solver)}, {QUESTION_TYPE[solver.question_type].lower()}"
@@ -84,12 +84,12 @@ def _solver_names(solvers: Sequence[Solver]) -> dict[Solver, str]:
     }
 
 
-def _draw_answers(selection: Selection, solver: Solver) -> None:
+def _draw_answers(selection: Selection, solver: SolverAndGrader) -> None:
     """Draw the answers behind the clicked point, and links to the chosen answer’s conversation."""
     model, share = st.query_params.get(_MODEL, ""), st.query_params.get(_SHARE, "")
     answers, _ = read(read_prefixes, selection)
     answers = answers[(answers["model"] == model) & (answers["share"].astype(str) == share)]
-    answers = answers[(answers[list(Solver._fields)] == list(solver)).all(axis=1)]
+    answers = answers[(answers[list(SolverAndGrader._fields)] == list(solver)).all(axis=1)]
     if answers.empty:
         return
     name = names_on(selection).get(model) or model_name(model)

@@ -7,13 +7,13 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from core.agents.base import Grader, Judgement, patient_knowledge
+from core.agents.base import Grader, GraderResult, patient_knowledge
 from core.asking.calls import Voice
 from core.asking.scene import Dialogue, FinalMessage, PatientKnowledge, Scene, Turn
 from core.case import Case, Fact, Profile
 from core.errors import ProviderError
 from core.events import Called
-from core.models.base import Completion, Message, Piece, Sampling, StreamItem, Usage
+from core.models.base import Completion, Message, Sampling, StreamItem, TextPiece, Usage
 
 GREETING = Turn("doctor", "Hello, what symptoms bring you in today?")
 SCENE = Scene("Dermatology", seed=20)
@@ -72,7 +72,7 @@ class Script:
             text = self.replies(list(messages))
         else:
             text = self.replies[min(len(self.sent), len(self.replies)) - 1]
-        yield Piece(text)
+        yield TextPiece(text)
         yield Completion(
             text,
             "length" if isinstance(text, Cut) else "stop",
@@ -105,13 +105,13 @@ def hear(speaking: AsyncIterator[Any]) -> str:
     return asyncio.run(listen())
 
 
-def judge(grader: Grader, case: Case, response: str, top3: bool = False) -> Judgement:
+def judge(grader: Grader, case: Case, response: str, top3: bool = False) -> GraderResult:
     """Return a grader's judgement, and check that it names every call it made."""
 
-    async def listen() -> Judgement:
+    async def listen() -> GraderResult:
         items = [item async for item in (grader.grade_top3 if top3 else grader.grade)(case, response)]
         last = items[-1]
-        assert isinstance(last, Judgement)
+        assert isinstance(last, GraderResult)
         # a verdict that is taken over names earlier calls as well
         assert {item.call.call_id for item in items if isinstance(item, Called)} <= set(last.call_ids)
         return last

@@ -15,7 +15,7 @@ from core.errors import ProviderError, UsageError
 from core.events import Called, Event, Failed, Probed
 from core.frameworks.base import default_pack, full_names
 from core.frameworks.casting import Casting, CastNames
-from core.frameworks.craftmd import FRAMEWORK, Settings
+from core.frameworks.craftmd import FRAMEWORK, CraftMdSettings
 from core.models.base import Message, Sampling
 from core.models.registry import load_registry
 from tests.core.agents.acting import GREETING, SCENE, Cut, Script, Turn, hear
@@ -137,7 +137,7 @@ def test_only_a_model_that_is_wanted_to_be_probed_is(monkeypatch: pytest.MonkeyP
 
     def probe_of(doctor: str, probing: bool) -> object:
         names = full_names(FRAMEWORK, CastNames(doctor), registry)
-        cast = FRAMEWORK.open(Casting(registry, PACK, Sampling(temperature=1.5)), names, Settings(probe=probing))
+        cast = FRAMEWORK.open(Casting(registry, PACK, Sampling(temperature=1.5)), names, CraftMdSettings(probe=probing))
         return cast.probe
 
     assert probe_of("openai/gpt-4o", False) is None

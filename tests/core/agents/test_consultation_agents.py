@@ -22,7 +22,7 @@ from core.frameworks.consultation.roles import (
     named_item,
 )
 from core.prompts import load_pack
-from core.text.case_items import Item, ItemSet, Order, itemized
+from core.text.case_items import HistoryItem, ItemSet, Order, itemized
 from tests.core.agents.acting import SCENE, Script, case_with, hear
 
 OPENING = Turn("patient", "Hello doctor. My skin flakes. Can you help me?")
@@ -70,7 +70,7 @@ def test_what_the_case_does_not_hold_is_not_told() -> None:
 
 
 def test_items_of_a_model_are_told_in_the_first_person() -> None:
-    stored = ItemSet((Item(key="drugs", value="He takes lithium", topic="medication"),), "openai/profiler")
+    stored = ItemSet((HistoryItem(key="drugs", value="He takes lithium", topic="medication"),), "openai/profiler")
     assert reply("What about drugs?", briefing(stored=stored)) == "I take lithium."
 
 

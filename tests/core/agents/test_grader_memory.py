@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
-from core.agents.base import Judgement
+from core.agents.base import GraderResult
 from core.agents.grader import LLMGrader
 from core.asking.ask import MAX_ASKS
 from core.asking.scene import CallFailed
@@ -40,10 +40,10 @@ class Judges(Script):
             yield item
 
 
-async def judged(grader: LLMGrader, response: str = "It is a verruca.") -> Judgement | None:
+async def judged(grader: LLMGrader, response: str = "It is a verruca.") -> GraderResult | None:
     """What a grader says in the end; ``None`` where its provider failed."""
     try:
-        found = [item async for item in grader.grade(CASE, response) if isinstance(item, Judgement)]
+        found = [item async for item in grader.grade(CASE, response) if isinstance(item, GraderResult)]
     except CallFailed:
         return None
     return found[-1]
@@ -53,7 +53,7 @@ def test_three_at_once_ask_once_and_are_told_the_same() -> None:
     script = Judges("Yes", "No", "Yes")
     grader = LLMGrader(script.voice(), PACK)
 
-    async def three() -> list[Judgement | None]:
+    async def three() -> list[GraderResult | None]:
         return list(await asyncio.gather(*(judged(grader, f"Verruca, I think ({n}).") for n in range(3))))
 
     found = asyncio.run(three())
@@ -69,7 +69,7 @@ def test_three_at_once_ask_once_and_are_told_the_same() -> None:
 def test_a_later_copy_names_the_call_that_judged() -> None:
     grader = LLMGrader(Judges("Yes").voice(), PACK)
 
-    async def one_by_one() -> list[Judgement | None]:
+    async def one_by_one() -> list[GraderResult | None]:
         return [await judged(grader, words) for words in ("It is a verruca.", "A verruca.", "It is a verruca.")]
 
     first, second, third = asyncio.run(one_by_one())
@@ -85,10 +85,10 @@ def test_what_another_question_asks_for_is_read_anew() -> None:
     script = Judges("Yes")
     grader = LLMGrader(script.voice(), PACK)
 
-    async def both() -> list[Judgement]:
+    async def both() -> list[GraderResult]:
         asked = (CASE, case_with("Wart virus", asks_for="organism"))
         return [
-            [item async for item in grader.grade(case, "It is a verruca.") if isinstance(item, Judgement)][-1]
+            [item async for item in grader.grade(case, "It is a verruca.") if isinstance(item, GraderResult)][-1]
             for case in asked
         ]
 
@@ -100,7 +100,7 @@ def test_where_the_asker_fails_the_next_one_asks() -> None:
     script = Judges(ProviderError("server", "down"), "No")
     grader = LLMGrader(script.voice(), PACK)
 
-    async def three() -> list[Judgement | None]:
+    async def three() -> list[GraderResult | None]:
         return list(await asyncio.wait_for(asyncio.gather(*(judged(grader) for _ in range(3))), 5))
 
     assert [one and one.verdict for one in asyncio.run(three())] == [None, "incorrect", "incorrect"]
@@ -111,7 +111,7 @@ def test_where_nothing_can_be_read_nobody_is_stuck() -> None:
     script = Judges("Perhaps")
     grader = LLMGrader(script.voice(), PACK)
 
-    async def two() -> list[Judgement | None]:
+    async def two() -> list[GraderResult | None]:
         return list(await asyncio.wait_for(asyncio.gather(judged(grader), judged(grader)), 10))
 
     assert [one and one.verdict for one in asyncio.run(two())] == ["ungradable"] * 2
@@ -122,7 +122,7 @@ def test_at_temperature_zero_what_cannot_be_read_is_not_asked_again() -> None:
     script = Judges("Perhaps")
     grader = LLMGrader(replace(script.voice(), sampling=Sampling(temperature=0)), PACK)
 
-    async def two() -> list[Judgement | None]:
+    async def two() -> list[GraderResult | None]:
         return [await judged(grader), await judged(grader, "A verruca.")]
 
     assert [one and one.verdict for one in asyncio.run(two())] == ["ungradable"] * 2
@@ -133,7 +133,7 @@ def test_a_cancelled_asker_and_a_cancelled_waiter_leave_the_others_alone() -> No
     script = Judges("No", "Yes")
     grader = LLMGrader(script.voice(), PACK)
 
-    async def play() -> list[Judgement | None]:
+    async def play() -> list[GraderResult | None]:
         script.gate = asyncio.Event()  # the first asker never hears back
         tasks = [asyncio.create_task(judged(grader)) for _ in range(4)]
         await asyncio.sleep(0.05)

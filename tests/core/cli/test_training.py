@@ -13,7 +13,7 @@ from core.datasets import imported
 from core.datasets.library import library
 from core.datasets.select import select
 from core.store.database import Store
-from core.text.case_items import Item
+from core.text.case_items import HistoryItem
 from tests.core.frameworks.consultation.measures.dialogues import save_items
 from tests.core.training.golden_cases import RETOLD, a_case
 from tests.core.training.learning import make_tiny_model, make_training_set
@@ -63,7 +63,7 @@ def test_imported_cases_keep_their_licence_and_near_duplicates_are_named(
 
 def test_items_in_the_database_are_asked_about(tmp_path: Path) -> None:
     case = library()[0]
-    save_items(Store(), case, [Item(key="shoe size", value="large", topic="other")])
+    save_items(Store(), case, [HistoryItem(key="shoe size", value="large", topic="other")])
     assert main(["export", "training", "--out", str(tmp_path), "--cases", "library:Cardiology"]) == 0
     rows = [json.loads(x) for side in ("train", "test") for x in (tmp_path / f"{side}.jsonl").open()]
     assert [row["keys"] for row in rows if row["case_key"] == case.case_key] == [["shoe size"]]

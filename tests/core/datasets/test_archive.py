@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.datasets import archive
-from core.datasets.archive import Limits, opened, safe_name
+from core.datasets.archive import ArchiveLimits, opened, safe_name
 from core.errors import AnamnesisError, UsageError
 
 MEMBERS = {"top/data/cases.csv": b"a,b\n", "top/results/m/case_0.json": b"{}" * 5000, "top/readme": b"hello"}
@@ -61,7 +61,7 @@ def held(folder: Path) -> dict[str, bytes]:
     return {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
-def refusal(path: Path, limits: Limits | None = None) -> str:
+def refusal(path: Path, limits: ArchiveLimits | None = None) -> str:
     with pytest.raises(AnamnesisError) as caught, opened(path, everything, limits):
         pytest.fail("it was opened")
     return str(caught.value)
@@ -141,17 +141,17 @@ def test_what_packs_far_better_than_texts_do_is_refused(tmp_path: Path, monkeypa
     monkeypatch.setattr(archive, "_SMALL", 1_000)
     bomb = write(tmp_path / "r.tar.gz", {"top/a": bytes(3_000_000)})
     assert "unpacks to more than 500 times its size" in refusal(bomb)
-    with opened(bomb, everything, Limits(ratio=5_000)):
+    with opened(bomb, everything, ArchiveLimits(ratio=5_000)):
         pass
 
 
 def test_the_limit_can_be_set_and_counts_everything(tmp_path: Path) -> None:
     path = write(tmp_path / "r.tar", MEMBERS)
     size = sum(map(len, MEMBERS.values()))
-    with opened(path, everything, Limits(total_bytes=size)) as folder:
+    with opened(path, everything, ArchiveLimits(total_bytes=size)) as folder:
         assert held(folder) == MEMBERS
-    assert "declares more than" in refusal(path, Limits(total_bytes=size - 1))
-    assert "2 files" in refusal(path, Limits(members=2))
+    assert "declares more than" in refusal(path, ArchiveLimits(total_bytes=size - 1))
+    assert "2 files" in refusal(path, ArchiveLimits(members=2))
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -11,7 +11,7 @@ from core.case import FINAL_QUESTION, Case
 from core.datasets import imported
 from core.datasets.library import library, read_library
 from core.datasets.readers import read_cases
-from core.datasets.reading import Reading
+from core.datasets.reading import ReadCases
 from core.datasets.select import datasets, select
 from core.errors import AnamnesisError, UsageError
 
@@ -29,7 +29,7 @@ def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "store" / "test.duckdb"))
 
 
-def read(path: Path, dataset: str) -> Reading:
+def read(path: Path, dataset: str) -> ReadCases:
     return read_cases(path, dataset, "anamnesis")
 
 

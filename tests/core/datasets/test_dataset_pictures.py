@@ -14,7 +14,7 @@ import pytest
 from core import images
 from core.case import Case
 from core.datasets import imported, importing
-from core.datasets.archive import Limits
+from core.datasets.archive import ArchiveLimits
 from core.datasets.importing import import_file
 from core.datasets.lint import lint
 from core.datasets.readers import read_cases
@@ -235,7 +235,7 @@ def test_a_zip_that_is_not_safe_or_not_clear_is_refused(folder: Path) -> None:
 
 
 def test_a_zip_that_unpacks_to_too_much_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importing, "_LIMITS", Limits(10_000, 100, way_out="Unpack it yourself."))
+    monkeypatch.setattr(importing, "_LIMITS", ArchiveLimits(10_000, 100, way_out="Unpack it yourself."))
     file = a_zip(folder / "bomb.zip", {"list.csv": as_csv([a_row(1, "a.png")]), "a.png": b"\0" * 1_000_000})
     with pytest.raises(AnamnesisError, match=r"bomb\.zip declares more than .* nothing was imported\. Unpack it yours"):
         import_file(file)

@@ -23,7 +23,7 @@ from core.datasets import imported, importing
 from core.datasets.importing import import_file, name_of
 from core.datasets.library import library
 from core.datasets.lint import nearest_earlier
-from core.datasets.readers.files import Rows
+from core.datasets.readers.files import FileRows
 from core.errors import AnamnesisError, UsageError
 
 FILES = Path(__file__).parent / "files"
@@ -71,8 +71,8 @@ def workbook(path: Path, sheets: Mapping[str, Sequence[Sequence[object]]]) -> Pa
 
 def test_a_spreadsheet_is_read_by_its_one_filled_sheet(tmp_path: Path) -> None:
     path = workbook(tmp_path / "Mine 1.xlsx", {"Empty": [], "Cases": [HEADER, *ROWS], "Notes": [["", " "]]})
-    assert Rows(path).columns == tuple(HEADER)
-    assert [number for number, _ in Rows(path)] == [2, 4], "the rows as a spreadsheet numbers them"
+    assert FileRows(path).columns == tuple(HEADER)
+    assert [number for number, _ in FileRows(path)] == [2, 4], "the rows as a spreadsheet numbers them"
     done = import_file(path, columns=TOLD)
     assert (done.dataset, done.reading.unit) == ("mine-1", "row")
     first, second = done.reading.cases

@@ -14,15 +14,15 @@ import pytest
 
 from core.case import FINAL_QUESTION
 from core.datasets.readers import read_cases
-from core.datasets.readers.files import Damaged, Rows
-from core.datasets.reading import Reading
+from core.datasets.readers.files import DamagedRow, FileRows
+from core.datasets.reading import ReadCases
 from core.errors import AnamnesisError, UsageError
 
 FILES = Path(__file__).parent / "files"
 ONE = {"question": "A man is ill. What is it?", "options": {"A": "Gout", "B": "Croup"}, "answer_idx": "A"}
 
 
-def read(tmp_path: Path, content: bytes | str, name: str = "some.jsonl", **more: Any) -> Reading:
+def read(tmp_path: Path, content: bytes | str, name: str = "some.jsonl", **more: Any) -> ReadCases:
     path = tmp_path / name
     path.write_bytes(content.encode() if isinstance(content, str) else content)
     return read_cases(path, "d", **more)
@@ -195,12 +195,12 @@ def test_odd_parquet(tmp_path: Path) -> None:
 def test_rows_can_be_read_again(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text('a,b\n"x\ny",1\n2\n3,4,,\n')
-    rows = Rows(path)
+    rows = FileRows(path)
 
     assert (
         list(rows)
         == list(rows)
-        == [(2, {"a": "x\ny", "b": "1"}), (4, Damaged("1 fields instead of 2")), (5, {"a": "3", "b": "4"})]
+        == [(2, {"a": "x\ny", "b": "1"}), (4, DamagedRow("1 fields instead of 2")), (5, {"a": "3", "b": "4"})]
     )
     assert rows.columns == ("a", "b")
 

@@ -17,7 +17,7 @@ from core.case import FINAL_QUESTION, SPECIALTIES
 from core.datasets.lint import lint
 from core.datasets.readers import FORMATS, read_cases
 from core.datasets.readers.item import known_specialty, split_item
-from core.datasets.reading import Reading
+from core.datasets.reading import ReadCases
 from core.errors import AnamnesisError, UsageError
 
 FILES = Path(__file__).parent / "files"
@@ -28,7 +28,7 @@ BURNING = (
 )
 
 
-def read(name: str, **more: Any) -> Reading:
+def read(name: str, **more: Any) -> ReadCases:
     return read_cases(FILES / name, "d", **more)
 
 

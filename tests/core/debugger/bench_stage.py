@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from core import paths
-from core.asking.parts import Part
+from core.asking.parts import PromptPart
 from core.debugger.question import outcome_of
 from core.debugger.run import BenchRun, start_bench
 from core.debugger.steps import Step, TrialRecord, steps_of_trial
@@ -16,7 +16,7 @@ from core.debugger.variants import Variant, start_rerun
 from core.errors import UsageError
 from core.frameworks.base import Arm, Campaign
 from core.frameworks.casting import CastNames
-from core.frameworks.craftmd import Settings
+from core.frameworks.craftmd import CraftMdSettings
 from core.frameworks.craftmd.release import RELEASE
 from core.jobs.release.importing import import_release
 from core.models.registry import load_registry
@@ -39,14 +39,14 @@ def campaign(**changes: Any) -> Campaign:
 
 def bench(base_url: str | None = None, *, settings: dict[str, Any] | None = None, **changes: Any) -> BenchRun:
     """Run to the end, with every model at ``base_url``."""
-    fields = {"settings": Settings(base_url=base_url, **(settings or {})), **changes}
+    fields = {"settings": CraftMdSettings(base_url=base_url, **(settings or {})), **changes}
     run = start_bench(campaign(**fields), load_registry(retry=QUICK))
     run.join(60)
     assert not run.running, "the run did not end"
     return run
 
 
-def run_again(step: Step, messages: Sequence[Part], trial: TrialRecord, **options: Any) -> Variant:
+def run_again(step: Step, messages: Sequence[PromptPart], trial: TrialRecord, **options: Any) -> Variant:
     """Run a step again to the end; raise ``UsageError`` with the sentence where nothing could be sent."""
     started = start_rerun(step, messages, trial, **options)
     started.join(60)

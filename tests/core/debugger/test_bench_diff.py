@@ -7,8 +7,8 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.asking.parts import Part
-from core.debugger.diff import Piece, message_diff, word_diff
+from core.asking.parts import PromptPart
+from core.debugger.diff import DiffPiece, message_diff, word_diff
 
 TEXTS = st.one_of(st.text(), st.lists(st.sampled_from(["a", "b ", " ", "\n", "über", "{{ x }}", "."])).map("".join))
 
@@ -23,15 +23,15 @@ def test_the_pieces_spell_both_texts(before: str, after: str) -> None:
 
 def test_what_changed_is_shown_word_by_word() -> None:
     assert word_diff("Ask one question at a time.", "Ask two questions at a time.") == (
-        Piece("equal", "Ask "),
-        Piece("delete", "one"),
-        Piece("insert", "two"),
-        Piece("equal", " "),
-        Piece("delete", "question"),
-        Piece("insert", "questions"),
-        Piece("equal", " at a time."),
+        DiffPiece("equal", "Ask "),
+        DiffPiece("delete", "one"),
+        DiffPiece("insert", "two"),
+        DiffPiece("equal", " "),
+        DiffPiece("delete", "question"),
+        DiffPiece("insert", "questions"),
+        DiffPiece("equal", " at a time."),
     )
-    assert word_diff("same", "same") == (Piece("equal", "same"),)
+    assert word_diff("same", "same") == (DiffPiece("equal", "same"),)
     assert word_diff("", "") == ()
 
 
@@ -44,9 +44,9 @@ def test_long_texts_take_no_time() -> None:
 
 
 def test_messages_are_compared_in_their_order_and_a_missing_one_is_named() -> None:
-    system, question = Part("system", "Be brief.", "system"), Part("user", "Why?", "question")
+    system, question = PromptPart("system", "Be brief.", "system"), PromptPart("user", "Why?", "question")
     same, longer = message_diff([system], [system, question])
     assert not same.changed
     assert (longer.before, longer.after, longer.changed) == (None, question, True)
-    (role,) = message_diff([system], [Part("user", "Be brief.", "system")])
+    (role,) = message_diff([system], [PromptPart("user", "Be brief.", "system")])
     assert role.changed

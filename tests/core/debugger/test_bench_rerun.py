@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from core.asking.parts import Part
+from core.asking.parts import PromptPart
 from core.datasets.select import cases_of
 from core.debugger.question import outcome_of
 from core.debugger.steps import TrialRecord
@@ -64,13 +64,13 @@ def trial(staged: Staged, provider: FakeProvider, db: Path) -> TrialRecord:
     return staged.trial
 
 
-def edited(trial: TrialRecord, key: str, part: str, text: str) -> tuple[Part, ...]:
+def edited(trial: TrialRecord, key: str, part: str, text: str) -> tuple[PromptPart, ...]:
     messages = steps(trial)[key].messages
     assert any(m.part == part for m in messages)
     return tuple(replace(m, content=text) if m.part == part else m for m in messages)
 
 
-def again(trial: TrialRecord, key: str, messages: tuple[Part, ...], **options: Any) -> Variant:
+def again(trial: TrialRecord, key: str, messages: tuple[PromptPart, ...], **options: Any) -> Variant:
     """Run a step again in its thread, and return the variant."""
     return run_again(steps(trial)[key], messages, trial, **options)
 

@@ -15,7 +15,7 @@ from core.debugger.stored import load_bench, load_record, sessions
 from core.errors import UsageError
 from core.events import Answered, Event, Finished, Utterance
 from core.frameworks.casting import CastNames
-from core.frameworks.craftmd import Settings
+from core.frameworks.craftmd import CraftMdSettings
 from core.journal import journal_path
 from core.models.registry import load_registry
 from core.store.database import Store
@@ -92,7 +92,7 @@ def test_the_matrix_fills_while_the_run_is_under_way(fake_provider_thread: FakeP
             return super().__call__(body)
 
     fake_provider_thread.script = Held()
-    run = start_bench(campaign(settings=Settings(base_url=fake_provider_thread.base_url)), load_registry())
+    run = start_bench(campaign(settings=CraftMdSettings(base_url=fake_provider_thread.base_url)), load_registry())
     until(lambda: sum(row.cells[0].state == "graded" for row in run.matrix()) == 4)
     partial = run.matrix()
     assert [row.cells[0].state for row in partial] == ["graded"] * 3 + ["waiting", "graded"]
@@ -108,7 +108,7 @@ def test_a_stopped_run_keeps_what_was_finished_and_one_without_anything_leaves_n
     fake_provider_thread: FakeProvider,
 ) -> None:
     fake_provider_thread.script = lambda body: Reply("Since when?", delay_s=60)
-    run = start_bench(campaign(settings=Settings(base_url=fake_provider_thread.base_url)))
+    run = start_bench(campaign(settings=CraftMdSettings(base_url=fake_provider_thread.base_url)))
     until(lambda: fake_provider_thread.requests)
     run.stop()
     run.join(30)
@@ -217,7 +217,7 @@ def test_a_run_that_was_stopped_goes_on_and_pays_for_nothing_twice(fake_provider
         return actors(body) if next(left, None) is not None else Reply("…", delay_s=60)
 
     fake_provider_thread.script = hanging
-    run = start_bench(campaign(settings=Settings(base_url=fake_provider_thread.base_url), trials=2))
+    run = start_bench(campaign(settings=CraftMdSettings(base_url=fake_provider_thread.base_url), trials=2))
     # all other replies have come, and one call hangs
     until(lambda: len(fake_provider_thread.requests) > unbroken - 3 and run.progress.calls >= unbroken - 3)
     run.stop()

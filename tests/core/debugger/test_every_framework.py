@@ -13,7 +13,7 @@ import orjson
 import pytest
 
 from core.agents.ledger_models import FactSplitter, SplitFacts
-from core.asking.parts import Part, placed, sent_messages
+from core.asking.parts import PromptPart, placed, sent_messages
 from core.debugger.question import ask_model, outcome_of
 from core.debugger.run import start_bench
 from core.debugger.steps import Step, TrialRecord, steps_of_trial
@@ -246,7 +246,11 @@ def test_an_edited_part_is_sent_word_for_word_and_the_rest_as_it_was(played: Pla
 
 
 def test_parts_that_are_not_just_what_was_sent_are_not_recorded_at_all() -> None:
-    parts = [Part("system", "One", "system"), Part("user", "Two", "dialogue"), Part("user", "", "dialogue")]
+    parts = [
+        PromptPart("system", "One", "system"),
+        PromptPart("user", "Two", "dialogue"),
+        PromptPart("user", "", "dialogue"),
+    ]
     folded = [{"role": "user", "content": "One\n\nTwo\n\n"}]
     assert [(kept.start, kept.end) for kept in placed(parts, folded)] == [(0, 3), (5, 8), (10, 10)]
     assert placed(parts, [{"role": "user", "content": "One\n\nTwo"}]) == ()

@@ -8,8 +8,8 @@ from typing import Any
 
 from core.case import Case
 from core.events import EVENTS, Event, Graded, Parent
-from core.export.document import Document, Talk, document_of_events
-from core.journal import Line
+from core.export.document import Document, ExportedConversation, document_of_events
+from core.journal import JournalLine
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.runs import Run
@@ -90,7 +90,7 @@ def read_back(data: bytes) -> Document:
     talks = []
     for given in whole["conversations"]:
         case, cast, parent, grades = (given.pop(part) for part in ("case", "cast", "parent", "grades_that_count"))
-        talk = Talk(**{**given, "events": tuple(EVENTS.validate_python(given["events"]))})
+        talk = ExportedConversation(**{**given, "events": tuple(EVENTS.validate_python(given["events"]))})
         arms = {"arms": tuple(map(tuple, cast["arms"]))} if cast else {}
         talks.append(
             replace(
@@ -114,7 +114,7 @@ def a_fork(said: str = "It began on Monday.") -> list[Event]:
     return [Started(trial_id="run/1/1", case_key="ours/1", trial=1, seed=8, parent=parent, at=2.0), *stream[1:]]
 
 
-def fill(store: Store, *more: Line, case: Case | None = None, **header: Any) -> Store:
+def fill(store: Store, *more: JournalLine, case: Case | None = None, **header: Any) -> Store:
     """Store a run with one conversation and a fork of it."""
     trials = [a_trial(), a_trial(a_fork(), trial_id="run/1/1", trial=1, seed=8)]
     write_journal(store.journals, "run", a_header(cases=[case or a_case(1)], **header), *trials, *more)

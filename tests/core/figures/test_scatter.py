@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.figures.scatter import Line, Spot, scatter
+from core.figures.scatter import Spot, StraightLine, scatter
 from core.figures.style import Axis
 
 ROWS, COLUMNS = {"a": "Model A", "b": "Model B"}, {"x": "First", "y": "Second"}
@@ -37,7 +37,7 @@ def test_published_points_are_open_and_those_without_an_x_are_lines() -> None:
 
 def test_kinds_have_symbols_that_the_legend_explains_and_lines_are_named() -> None:
     spots = [Spot("a", 0.5, 0.5, kind="x"), Spot("a", 0.6, 0.6, kind="y")]
-    same = Line("No drop", 1, dotted=True)
+    same = StraightLine("No drop", 1, dotted=True)
     line, points, *legend = scatter(spots, ROWS, COLOURS, SHARE, SHARE, kinds=COLUMNS, lines=[same]).data
     assert (line.name, list(line.x), list(line.y), line.line.dash) == ("No drop", [0, 1], [0, 1], "dot")
     assert list(points.marker.symbol) == ["circle", "diamond"]

@@ -13,7 +13,7 @@ from core.asking.scene import Turn
 from core.case import Case, Fact
 from core.datasets.library import library
 from core.events import Answered, Assessed, Ended, Event, Failed, Graded, Probed, Utterance
-from core.frameworks.automedic import ARMS, FRAMEWORK, MAX_TURNS, AutoMedicCast, Settings
+from core.frameworks.automedic import ARMS, FRAMEWORK, MAX_TURNS, AutoMedicCast, AutoMedicSettings
 from core.frameworks.automedic.reference import ReferenceAutoMedicPatient, ReferenceStaff, ReferenceTagDoctor, reported
 from core.frameworks.automedic.roles import NOT_AVAILABLE, Facts
 from core.frameworks.automedic.tags import queries_of
@@ -41,7 +41,7 @@ def play(cases: tuple[Case, ...] = library(), *, staff: ReferenceStaff = STAFF, 
 
     async def everything() -> Played:
         trials = [Trial("t", case, 0, seed_of(seed, case.case_key, 0), ARMS[:2]) for case in cases]
-        return {t.case.case_key: [e async for e in FRAMEWORK.play(t, cast, Settings())] for t in trials}
+        return {t.case.case_key: [e async for e in FRAMEWORK.play(t, cast, AutoMedicSettings())] for t in trials}
 
     return asyncio.run(everything())
 

@@ -13,7 +13,7 @@ from core.case import Case
 from core.datasets.library import library
 from core.events import ASKED_TYPES, FORMATS, Speaker, Utterance
 from core.frameworks.casting import CastNames
-from core.frameworks.conversation import Talk, scene_of
+from core.frameworks.conversation import TrialDialogue, scene_of
 from core.frameworks.craftmd import PAPER_ARMS, converse
 from core.models.base import Sampling
 from tests.core.frameworks.stage import (
@@ -239,7 +239,7 @@ async def test_without_a_cap_an_endless_doctor_is_stopped_all_the_same() -> None
 
     people = Human("doctor", never_sure), Human("patient", never_sure)
     cast = Cast(*people, ReferenceGrader(), ReferenceSummariser(), greeting=GREETING)
-    talk = Talk((), lambda dialogue: sum(turn.role == "doctor" for turn in dialogue) - 1)
+    talk = TrialDialogue((), lambda dialogue: sum(turn.role == "doctor" for turn in dialogue) - 1)
     events = [event async for event in converse(talk, CASE, scene_of(CASE, SEED), cast, None)]
     assert 1 + len(said(events)) == 400
     assert (ended(events).reason, ended(events).doctor_turns) == ("turn_cap", 199)

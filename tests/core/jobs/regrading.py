@@ -8,7 +8,7 @@ from typing import Any
 
 from core.events import Answered, Event, Finished, Graded, Started
 from core.frameworks.base import Arm, Trial
-from core.jobs.ask_job import Outcome, run_job
+from core.jobs.ask_job import AskOutcome, run_job
 from core.jobs.engine import Options
 from core.jobs.plan import trials_of
 from core.jobs.regrade import Regrading
@@ -85,13 +85,13 @@ _WRONG: dict[str, list[tuple[str, Any, Any]]] = {
 }
 
 
-def again(header: RunHeader, provider: FakeProvider, grader: str, *own: Path, **changes: Any) -> Outcome:
+def again(header: RunHeader, provider: FakeProvider, grader: str, *own: Path, **changes: Any) -> AskOutcome:
     options = Options(changes.pop("concurrency", 4), changes.pop("budget_usd", None))
     wanted = Regrading((header.run_id,), grader, **{"base_url": provider.base_url, **changes})
     return run_job(wanted, Store(), registry(*own), options)
 
 
-def judged_before(outcome: Outcome) -> tuple[str, int]:
+def judged_before(outcome: AskOutcome) -> tuple[str, int]:
     """Return the grader and how many answers it has judged; nothing was graded now."""
     assert (outcome.done, outcome.failed, outcome.stopped) == (0, 0, None)
     return outcome.by, outcome.kept

@@ -11,7 +11,7 @@ import pytest
 from core.case import Case, Fact, Profile
 from core.errors import UsageError
 from core.events import Answered, Assessed, Ended, Utterance
-from core.frameworks.automedic import ARMS, Settings
+from core.frameworks.automedic import ARMS, AutoMedicSettings
 from core.frameworks.base import Campaign, framework, read_settings
 from core.frameworks.casting import CastNames
 from core.jobs.engine import Options
@@ -61,7 +61,7 @@ def automedic(count: int = 3, **changes: Any) -> Campaign:
         "protocol": "automedic",
         "prompts": "automedic",
         "arms": ARMS[:2],
-        "settings": Settings(),
+        "settings": AutoMedicSettings(),
     }
     cases = changes.pop("cases", with_profiles(count))
     return replace(plan(count, **{**fields, **changes}), cases=cases)
@@ -78,7 +78,7 @@ def one_changed(cases: tuple[Case, ...]) -> tuple[Case, ...]:
 
 CHANGES: dict[str, dict[str, Any]] = {
     "as it is": {},
-    "cap": {"settings": Settings(max_turns=9)},
+    "cap": {"settings": AutoMedicSettings(max_turns=9)},
     "staff": {"names": STAFF},
     "free response": {"arms": ARMS},
     "judged": {"names": CastNames("reference/bayes", grader="openai/g"), "arms": ARMS},
@@ -92,7 +92,7 @@ def test_what_changes_results_changes_the_fingerprint() -> None:
 
 def test_what_is_the_default_anyhow_does_not() -> None:
     assert fingerprint() == fingerprint(
-        names=CastNames("reference/bayes", staff="reference"), settings=Settings(max_turns=20)
+        names=CastNames("reference/bayes", staff="reference"), settings=AutoMedicSettings(max_turns=20)
     )
 
 
@@ -236,7 +236,7 @@ def test_a_campaign_of_models_counts_what_was_answered(fake_provider_thread: Fak
     cases = list(with_profiles(3))
     odd = PROFILE.model_copy(update={"optional": (Fact(key="uric acid", value="41 mg/dL", lay=""),)})
     cases[1] = cases[1].model_copy(update={"profile": odd})
-    settings = Settings(base_url=fake_provider_thread.base_url)
+    settings = AutoMedicSettings(base_url=fake_provider_thread.base_url)
     names = MODELS.but(staff="openai/staff")
     outcome = go(begun(automedic(3, cases=tuple(cases), names=names, settings=settings)))
     assert outcome.progress.verdicts == {"correct": 10, "provider_error": 1}
@@ -265,7 +265,7 @@ def test_a_campaign_of_models_counts_what_was_answered(fake_provider_thread: Fak
 def test_an_estimate_by_hand(tmp_path: Path) -> None:
     """Six trials of 5 turns: 3 queries to the patient and 2 to the staff, one rating, two answers of the doctor."""
     names = CastNames("openai/gpt-4o", "openai/gpt-4o", "openai/gpt-4o")
-    names, settings = names.but(staff="openai/gpt-4o"), Settings(max_turns=5)
+    names, settings = names.but(staff="openai/gpt-4o"), AutoMedicSettings(max_turns=5)
     arms = (*ARMS[:2], ("multi_turn", "frq"))
     campaign = in_full(automedic(3, trials=2, names=names, settings=settings, arms=arms), registry())
     size = estimate(campaign, registry(), 2)

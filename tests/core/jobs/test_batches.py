@@ -16,7 +16,7 @@ import pytest
 
 from core.errors import AnamnesisError, UsageError
 from core.jobs import engine
-from core.jobs.ask_job import Outcome, estimate_job, run_job
+from core.jobs.ask_job import AskOutcome, estimate_job, run_job
 from core.jobs.engine import Options
 from core.jobs.estimate import estimate as estimate_run
 from core.jobs.judging import TermsJudging
@@ -71,7 +71,7 @@ def talks(db: Path) -> int:
     return 6
 
 
-def judged(provider: BatchProvider, own: Path, stop: Stop | None = None, **options: Any) -> Outcome:
+def judged(provider: BatchProvider, own: Path, stop: Stop | None = None, **options: Any) -> AskOutcome:
     wanted = TermsJudging("openai/judge", base_url=provider.base_url)
     return run_job(wanted, Store(), batched(own), Options(**{"concurrency": 2, **options}), stop)
 

@@ -19,7 +19,7 @@ from core.errors import AnamnesisError, UsageError
 from core.events import Event
 from core.frameworks.base import Trial, default_pack, framework
 from core.frameworks.casting import Casting, CastNames
-from core.frameworks.craftmd import Settings
+from core.frameworks.craftmd import CraftMdSettings
 from core.jobs import engine as engine_module
 from core.jobs.engine import Options, run_trials
 from core.jobs.plan import campaign_of, header_of, trials_of
@@ -390,7 +390,7 @@ async def test_a_journal_that_cannot_be_written_ends_the_run_in_one_sentence(
 
 
 def test_settings_reach_the_wire_and_the_journal(provider: FakeProvider) -> None:
-    settings = Settings(temperature=0.3, max_tokens=50, model_seed=9, base_url=provider.base_url)
+    settings = CraftMdSettings(temperature=0.3, max_tokens=50, model_seed=9, base_url=provider.base_url)
     header = begun(plan(1, settings=settings))
     go(header)
     (body,) = provider.bodies

@@ -19,7 +19,7 @@ from core.errors import UsageError
 from core.events import Answered
 from core.frameworks.base import Campaign
 from core.frameworks.casting import CastNames
-from core.frameworks.craftmd import Settings
+from core.frameworks.craftmd import CraftMdSettings
 from core.images import Image
 from core.jobs.engine import Options
 from core.jobs.estimate import estimate
@@ -44,7 +44,7 @@ from tests.support.fake_provider import FakeProvider, running
 from tests.support.pictures import a_picture
 from tests.support.sent_pictures import kept_picture, pictures_in, urls_in
 
-WITH = Settings(images="with")
+WITH = CraftMdSettings(images="with")
 RIGHT = "**Final Diagnosis:** Gout"
 
 
@@ -63,7 +63,7 @@ def startable(campaign: Campaign, **options: Any) -> None:
 
 def test_with_and_without_pictures_are_two_campaigns_of_the_same_cases() -> None:
     with_them = shown(2)
-    without = replace(with_them, settings=Settings())
+    without = replace(with_them, settings=CraftMdSettings())
     first, second = header_of(with_them, registry()), header_of(without, registry())
     assert first.fingerprint != second.fingerprint
     assert first.case_set_hash == second.case_set_hash
@@ -94,7 +94,7 @@ def test_a_model_known_to_take_no_pictures_is_not_started(doctor: str, monkeypat
     monkeypatch.setenv("OPENAI_API_KEY", "nothing")
     with pytest.raises(UsageError, match=r"takes no pictures.*run without\s+pictures\.$"):
         startable(shown(1, names=CastNames(doctor)))
-    startable(shown(1, names=CastNames(doctor), settings=Settings()))
+    startable(shown(1, names=CastNames(doctor), settings=CraftMdSettings()))
 
 
 def test_a_model_that_takes_pictures_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,7 +124,7 @@ def test_a_lost_picture_is_found_before_a_run_starts_and_before_it_is_resumed(
     harm: Callable[[Image], None], words: str, fake_provider_thread: FakeProvider
 ) -> None:
     image = kept_picture()
-    settings = Settings(base_url=fake_provider_thread.base_url, images="with")
+    settings = CraftMdSettings(base_url=fake_provider_thread.base_url, images="with")
     campaign = shown(2, pictures={1: (image,)}, settings=settings)
     startable(campaign)
     header = begun(campaign)
@@ -148,7 +148,7 @@ def test_a_picture_lost_during_a_run_costs_its_own_case_only(fake_provider_threa
         return RIGHT
 
     fake_provider_thread.script = script
-    settings = Settings(base_url=fake_provider_thread.base_url, images="with")
+    settings = CraftMdSettings(base_url=fake_provider_thread.base_url, images="with")
     outcome = go(begun(shown(3, pictures={0: (first,), 1: (second,), 2: (first,)}, settings=settings)))
     assert (outcome.stopped, outcome.progress.done) == (None, 3)
     assert outcome.progress.verdicts == {"correct": 4, "provider_error": 1}  # both rules judge two answers
@@ -177,7 +177,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
         pictures = {0: (kept_picture(),), 1: (kept_picture("JPEG", 1),)}
         runs = []
         for images in ("with", ""):
-            settings = Settings(base_url=provider.base_url, images=images)
+            settings = CraftMdSettings(base_url=provider.base_url, images=images)
             runs.append(go(begun(shown(2, pictures=pictures, settings=settings))).header.run_id)
         fold(Store())
         yield Told(place, *runs, provider.bodies)
@@ -254,7 +254,7 @@ def test_an_estimate_takes_765_tokens_for_each_picture_and_call_of_the_doctor(pr
     cases: tuple[Case, ...] = (first, *plain.cases[1:])  # two pictures for four cases: half a one on average
     sizes = []
     for images in ("", "with"):
-        campaign = in_full(replace(plain, cases=cases, settings=Settings(images=images)), registry())
+        campaign = in_full(replace(plain, cases=cases, settings=CraftMdSettings(images=images)), registry())
         sizes.append({role.role: role for role in estimate(campaign, registry(), 1).roles})
     bare, full = sizes
     added = full["doctor"].prompt_tokens - bare["doctor"].prompt_tokens
@@ -292,7 +292,7 @@ def test_a_watched_consultation_and_its_branch_show_the_picture(fake_provider_th
     fake_provider_thread.script = lambda body: (
         RIGHT if "Choose exactly one" in str(body["messages"][-1]) or len(body["messages"]) > 5 else "Since when?"
     )
-    settings = Settings(base_url=fake_provider_thread.base_url, images="with")
+    settings = CraftMdSettings(base_url=fake_provider_thread.base_url, images="with")
     session = start_consultation(shown(1, settings=settings, arms=(("multi_turn", "mcq"),)))
     session.speed = 1000.0
     session.join(60)

@@ -18,10 +18,10 @@ from core.errors import AnamnesisError, UsageError
 from core.events import ASKED_TYPES, FORMATS
 from core.frameworks.base import Campaign, framework, read_settings
 from core.frameworks.casting import CastNames
-from core.frameworks.craftmd import Settings
+from core.frameworks.craftmd import CraftMdSettings
 from core.frameworks.settings import FrameworkSettings
 from core.jobs.engine import Options
-from core.jobs.estimate import Estimate, estimate
+from core.jobs.estimate import JobEstimate, estimate
 from core.jobs.plan import (
     campaign_of,
     find_header,
@@ -64,13 +64,13 @@ CHANGES: dict[str, Callable[[], dict[str, Any]]] = {
     "more arms": lambda: {"arms": (*BASE.arms, ("vignette", "frq"))},
     "trials": lambda: {"trials": 4},
     "seed": lambda: {"seed": 21},
-    "temperature": lambda: {"settings": Settings(temperature=0.0)},
-    "max_tokens": lambda: {"settings": Settings(max_tokens=100)},
-    "model_seed": lambda: {"settings": Settings(model_seed=1)},
-    "max_messages": lambda: {"settings": Settings(max_messages=None)},
-    "reasoning_effort": lambda: {"settings": Settings(reasoning_effort="low")},
-    "more effort": lambda: {"settings": Settings(reasoning_effort="high")},
-    "base_url": lambda: {"settings": Settings(base_url="http://127.0.0.1:9/v1")},
+    "temperature": lambda: {"settings": CraftMdSettings(temperature=0.0)},
+    "max_tokens": lambda: {"settings": CraftMdSettings(max_tokens=100)},
+    "model_seed": lambda: {"settings": CraftMdSettings(model_seed=1)},
+    "max_messages": lambda: {"settings": CraftMdSettings(max_messages=None)},
+    "reasoning_effort": lambda: {"settings": CraftMdSettings(reasoning_effort="low")},
+    "more effort": lambda: {"settings": CraftMdSettings(reasoning_effort="high")},
+    "base_url": lambda: {"settings": CraftMdSettings(base_url="http://127.0.0.1:9/v1")},
 }
 
 
@@ -94,7 +94,7 @@ def test_the_fingerprint_does_not_change_with_what_changes_no_result() -> None:
 
 def test_an_effort_that_nobody_asked_for_is_no_part_of_a_campaign() -> None:
     assert "reasoning_effort" not in header_of(BASE, registry()).settings
-    asked = header_of(dataclasses.replace(BASE, settings=Settings(reasoning_effort="low")), registry())
+    asked = header_of(dataclasses.replace(BASE, settings=CraftMdSettings(reasoning_effort="low")), registry())
     assert asked.settings["reasoning_effort"] == "low"
     assert campaign_of(asked).settings.sampling.effort == "low"
 
@@ -134,7 +134,7 @@ def test_a_campaign_can_be_read_back_from_its_journal() -> None:
     campaign = dataclasses.replace(
         BASE,
         arms=(("vignette", "mcq_many"), ("single_turn", "frq")),
-        settings=Settings(temperature=0.5, max_tokens=64, model_seed=3, max_messages=None),
+        settings=CraftMdSettings(temperature=0.5, max_tokens=64, model_seed=3, max_messages=None),
     )
     stored = RunHeader.model_validate_json(header_of(campaign, registry()).model_dump_json())
     again = campaign_of(stored)
@@ -334,7 +334,7 @@ def test_an_estimate_knows_where_each_seat_is_reached(tmp_path: Path) -> None:
     known, names = registry(own), beside_rules("openai/mine", patient="openai/doctor")
     talk = (("multi_turn", "mcq"),)
 
-    def asked(address: str | None, away: str = "") -> Estimate:
+    def asked(address: str | None, away: str = "") -> JobEstimate:
         settings = FrameworkSettings(base_url=address, own_address=away)
         return estimate(plan(1, names=names, arms=talk, settings=settings), known, 1)
 

@@ -15,7 +15,7 @@ from core.errors import UsageError
 from core.events import Called
 from core.frameworks.base import Arm, Campaign, framework, paper_arms
 from core.frameworks.casting import CastNames
-from core.frameworks.craftmd import Settings
+from core.frameworks.craftmd import CraftMdSettings
 from core.frameworks.seats import remarks
 from core.frameworks.settings import FrameworkSettings
 from core.jobs.engine import Options
@@ -146,7 +146,7 @@ def test_the_line_says_who_and_why_and_where(tmp_path: Path) -> None:
         "patient, grader, summariser: openai/gpt-4o (the doctor's own model). "
         "Name others with --patient, --grader, --summariser."
     )
-    there = replace(campaign, names=CastNames("openai/x", grader="openai/y"), settings=Settings(base_url=HERE))
+    there = replace(campaign, names=CastNames("openai/x", grader="openai/y"), settings=CraftMdSettings(base_url=HERE))
     assert line(there, own(tmp_path)) == (
         "patient: openai/patient (from [defaults], at https://api.openai.com/v1); "
         f"summariser: openai/x (the doctor's own model, at {HERE}). Name others with --patient, --summariser."

@@ -16,11 +16,11 @@ from core.jobs.cluster import Driver, Mailbox, Worker, _RemoteLimiter, _RemoteRe
 from core.jobs.engine import Options
 from core.jobs.plan import header_of
 from core.jobs.progress import Progress
-from core.jobs.run import Outcome, carry_out
+from core.jobs.run import RunOutcome, carry_out
 from core.journal import RunHeader
 from core.models import limits
 from core.models.failures import AttemptFailed, Failure
-from core.models.limits import Concurrency, Limits, shared_limiter
+from core.models.limits import Concurrency, RateLimits, shared_limiter
 from tests.core.jobs.test_paid_once import a_campaign, all_seats, everybody, replies, verdicts  # noqa: F401
 from tests.core.jobs.workshop import PRICED, begun, go, plan, raw_trials, registry
 from tests.support.actors import FAKE_RAY, Actor, on_actors
@@ -30,7 +30,7 @@ from tests.support.replies import Reply, failing
 IN_FLIGHT = 4
 
 
-def in_two(header: RunHeader, *own: Path, actors: list[Actor] | None = None, **options: Any) -> Outcome:
+def in_two(header: RunHeader, *own: Path, actors: list[Actor] | None = None, **options: Any) -> RunOutcome:
     return carry_out(header, registry(*own), Options(**{"concurrency": IN_FLIGHT, **options}), on_actors(2, actors))
 
 
@@ -136,7 +136,7 @@ def test_without_a_set_concurrency_all_workers_learn_together(all_seats: FakePro
     assert [learnt.limit for learnt in outcome.progress.learnt] == [limits.START], "one provider, met by both"
 
 
-async def two_limiters(scope: str, allowed: Limits) -> tuple[Driver, list[_RemoteLimiter]]:
+async def two_limiters(scope: str, allowed: RateLimits) -> tuple[Driver, list[_RemoteLimiter]]:
     """Return a driver, and one limiter of it as two workers see it."""
     mailbox, actors = Actor(Mailbox), [Actor(Opened), Actor(Opened)]
     driver = Driver(FAKE_RAY, header_of(plan(1), registry()), registry(), mailbox, actors)
@@ -155,7 +155,7 @@ class Opened(Worker):
 
 async def test_workers_share_what_a_provider_allows_in_a_minute(db: Path) -> None:
     """Three requests or a hundred tokens a minute: the workers wait for each other."""
-    allowed = Limits(requests_per_minute=3, tokens_per_minute=100)
+    allowed = RateLimits(requests_per_minute=3, tokens_per_minute=100)
     driver, (one, other) = await two_limiters("a minute's scope", allowed)
     fingerprint = one._key[2]
     assert fingerprint is not None
@@ -177,7 +177,7 @@ async def test_workers_share_the_places_of_a_provider(db: Path, monkeypatch: pyt
     """Two requests in flight: a third waits until one of them ends, or is lost with its worker."""
     monkeypatch.setattr(limits, "START", 2)
     monkeypatch.setattr(limits, "LEAST", 1)
-    driver, (one, other) = await two_limiters("a scope of places", Limits())
+    driver, (one, other) = await two_limiters("a scope of places", RateLimits())
     driver._learnt = set[Concurrency]()
     entered = asyncio.Event()
 

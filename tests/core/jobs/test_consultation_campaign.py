@@ -16,7 +16,7 @@ from core.errors import UsageError
 from core.events import Answered, Ended, Utterance
 from core.frameworks.base import ALL_ARMS, Campaign, default_pack, framework, read_settings
 from core.frameworks.casting import CastNames
-from core.frameworks.consultation import Settings
+from core.frameworks.consultation import ConsultationSettings
 from core.jobs.engine import Options
 from core.jobs.estimate import estimate
 from core.jobs.plan import campaign_of, header_of, in_full, parse_arms
@@ -35,7 +35,7 @@ MODELS = beside_rules("openai/doctor", patient="openai/patient")
 
 def consultation(cases: int = 3, **changes: Any) -> Campaign:
     fields: dict[str, Any] = {"names": ORACLE, "protocol": "consultation", "prompts": "consultation", "arms": MCQ}
-    return plan(cases, **{**fields, "settings": Settings(), **changes})
+    return plan(cases, **{**fields, "settings": ConsultationSettings(), **changes})
 
 
 def fingerprint(**changes: Any) -> str:
@@ -77,10 +77,10 @@ CHANGES: dict[str, dict[str, Any]] = {
     "as it is": {},
     "order": {"names": CastNames("reference/oracle-direct")},
     "bound": {"names": CastNames("reference/upper-bound")},
-    "cap": {"names": MODELS, "settings": Settings(max_questions=9)},
+    "cap": {"names": MODELS, "settings": ConsultationSettings(max_questions=9)},
     "solver": {"names": ORACLE.but(solver="openai/solver")},
     "long prompt": {"names": MODELS},
-    "short prompt": {"names": MODELS, "settings": Settings(doctor_prompt="short")},
+    "short prompt": {"names": MODELS, "settings": ConsultationSettings(doctor_prompt="short")},
     "free response": {"arms": (*MCQ, ("multi_turn", "frq"))},
     "judged": {"names": CastNames("reference/oracle-random", grader="openai/g"), "arms": (*MCQ, ("multi_turn", "frq"))},
 }
@@ -91,11 +91,15 @@ def test_what_changes_results_changes_the_fingerprint() -> None:
 
 
 def test_what_is_the_default_anyhow_does_not() -> None:
-    assert fingerprint() == fingerprint(names=ORACLE.but(solver="reference"), settings=Settings(max_questions=10))
-    assert fingerprint() == fingerprint(settings=Settings(max_questions=3))  # no cap binds the oracle
-    assert fingerprint(names=MODELS) == fingerprint(names=MODELS, settings=Settings(max_questions=10))
-    assert fingerprint() == fingerprint(settings=Settings(doctor_prompt="short"))  # the oracle is given no prompt
-    assert fingerprint(names=MODELS) == fingerprint(names=MODELS, settings=Settings(doctor_prompt="long"))
+    assert fingerprint() == fingerprint(
+        names=ORACLE.but(solver="reference"), settings=ConsultationSettings(max_questions=10)
+    )
+    assert fingerprint() == fingerprint(settings=ConsultationSettings(max_questions=3))  # no cap binds the oracle
+    assert fingerprint(names=MODELS) == fingerprint(names=MODELS, settings=ConsultationSettings(max_questions=10))
+    assert fingerprint() == fingerprint(
+        settings=ConsultationSettings(doctor_prompt="short")
+    )  # the oracle is given no prompt
+    assert fingerprint(names=MODELS) == fingerprint(names=MODELS, settings=ConsultationSettings(doctor_prompt="long"))
 
 
 def test_a_header_says_what_was_played_and_can_be_taken_up() -> None:
@@ -197,7 +201,7 @@ def script(body: dict[str, Any]) -> Reply | str:
 def test_a_campaign_of_models_counts_what_was_answered(fake_provider_thread: FakeProvider, tmp_path: Path) -> None:
     """Three cases, of which one cannot be solved: two are right, one is excluded, nobody is wrong."""
     fake_provider_thread.script = script
-    settings = Settings(base_url=fake_provider_thread.base_url, doctor_prompt="short")
+    settings = ConsultationSettings(base_url=fake_provider_thread.base_url, doctor_prompt="short")
     outcome = go(begun(consultation(3, names=MODELS.but(solver="openai/solver"), settings=settings)))
     assert outcome.progress.verdicts == {"correct": 4, "provider_error": 1}
     lines = trial_lines(outcome.header.run_id)
@@ -212,7 +216,7 @@ def test_a_budget_stops_it(fake_provider_thread: FakeProvider, tmp_path: Path) -
     fake_provider_thread.script = ["Gout"]
     own = tmp_path / "models.toml"
     own.write_text(PRICED)
-    settings = Settings(base_url=fake_provider_thread.base_url)
+    settings = ConsultationSettings(base_url=fake_provider_thread.base_url)
     header = begun(
         consultation(5, names=CastNames("reference/upper-bound", solver="openai/doctor"), settings=settings), own
     )
@@ -223,7 +227,7 @@ def test_a_budget_stops_it(fake_provider_thread: FakeProvider, tmp_path: Path) -
 
 def test_an_estimate_by_hand() -> None:
     """Six trials of three questions: doctor and patient are called 3 times, the solver once; 1 + 3 + 5 messages."""
-    settings = Settings(max_questions=3)
+    settings = ConsultationSettings(max_questions=3)
     names = beside_rules("openai/gpt-4o", patient="openai/gpt-4o", solver="openai/gpt-4o")
     campaign = in_full(consultation(3, trials=2, names=names, settings=settings), registry())
     roles = {role.role: role for role in estimate(campaign, registry(), 2).roles}
@@ -238,7 +242,7 @@ def test_an_estimate_by_hand() -> None:
 def test_an_estimate_of_the_oracle_counts_the_items() -> None:
     """Whatever the cap: the patient tells each item of each case, and the oracle itself costs nothing."""
     names = CastNames("reference/oracle-random", "openai/gpt-4o")
-    campaign = in_full(consultation(3, names=names, settings=Settings(max_questions=1)), registry())
+    campaign = in_full(consultation(3, names=names, settings=ConsultationSettings(max_questions=1)), registry())
     size = estimate(campaign, registry(), 4)
     assert [len(itemized(case).items) for case in small_cases(3)] == [2, 2, 2]
     assert {role.role: role.calls for role in size.roles}["patient"] == 6

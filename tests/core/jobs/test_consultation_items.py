@@ -10,27 +10,27 @@ import pytest
 from core.asking.scene import Turn
 from core.events import Utterance
 from core.frameworks.base import Campaign, framework
-from core.frameworks.consultation import Settings
+from core.frameworks.consultation import ConsultationSettings
 from core.frameworks.consultation.measures.history_taking import make_items, measure, stored_items, yardstick
 from core.frameworks.consultation.queries import StoredItems, add_items
 from core.jobs.plan import campaign_of, header_of, prepared_cases
 from core.journal import journal_path, read_header
 from core.store.database import Store
 from core.store.fold import fold
-from core.text.case_items import Item, itemized, items_by_rule, items_to_json
+from core.text.case_items import HistoryItem, itemized, items_by_rule, items_to_json
 from tests.core.jobs.workshop import begun, go, registry, small_cases, trial_lines
 from tests.support.campaigns import beside_rules
 
 DIRECT = "reference/oracle-direct"
 THREE = tuple(
-    Item(key=key, value=value, topic="associated symptoms")
+    HistoryItem(key=key, value=value, topic="associated symptoms")
     for key, value in (("rash", "red rash"), ("cough", "dry cough"), ("thirst", "great thirst"))
 )
-TWELVE = (*THREE, *(Item(key=f"point {n}", value=f"value {n}", topic="negatives") for n in range(9)))
+TWELVE = (*THREE, *(HistoryItem(key=f"point {n}", value=f"value {n}", topic="negatives") for n in range(9)))
 """More than the ten questions of the cap."""
 
 
-def store_items(items: tuple[Item, ...], made_by: str = "mediq") -> None:
+def store_items(items: tuple[HistoryItem, ...], made_by: str = "mediq") -> None:
     """Store the items of the case, as an import or an edit does."""
     (case,) = small_cases(1)
     with Store().write() as connection:
@@ -45,7 +45,7 @@ def campaign(doctor: str = DIRECT, patient: str = "reference/profile") -> Campai
         protocol="consultation",
         prompts="consultation",
         arms=(("multi_turn", "mcq"),),
-        settings=Settings(),
+        settings=ConsultationSettings(),
         cases=prepared_cases(small_cases(1), framework("consultation")).cases,
         case_set="small",
         trials=1,
@@ -67,7 +67,7 @@ def questions(turns: list[Turn]) -> list[str]:
     return [turn.text for turn in turns if turn.role == "doctor" and "?" in turn.text]
 
 
-def of(items: tuple[Item, ...]) -> list[str]:
+def of(items: tuple[HistoryItem, ...]) -> list[str]:
     return [f"Can you tell me about {item.key}?" for item in items]
 
 

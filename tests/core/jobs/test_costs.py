@@ -22,10 +22,10 @@ from core.datasets.select import select
 from core.events import CallRecord
 from core.frameworks.base import Arm, Campaign, framework, read_settings
 from core.frameworks.casting import CastNames
-from core.jobs.estimate import Estimate, estimate
+from core.jobs.estimate import JobEstimate, estimate
 from core.jobs.plan import prepared_cases
 from core.jobs.progress import Progress, status
-from core.journal import Journal, Line, ReplyLine, RunHeader, journal_path, read_lines
+from core.journal import Journal, JournalLine, ReplyLine, RunHeader, journal_path, read_lines
 from core.models.base import Sampling, message
 from tests.core.jobs.workshop import begun, core, go, plan, registry
 from tests.support.campaigns import beside_rules
@@ -55,7 +55,7 @@ def spoken(tmp_path: Path) -> Path:
 
 def talking(
     protocol: str, provider: FakeProvider, cases: int, *own: Path, arms: Any = None
-) -> tuple[RunHeader, Estimate]:
+) -> tuple[RunHeader, JobEstimate]:
     """Begin a run with a model in every seat; and what it is thought to take."""
     known = framework(protocol)
     names = CastNames(**{seat.role: SEATS.get(seat.role, "reference/quotes") for seat in known.seats})
@@ -141,7 +141,7 @@ def test_half_a_budget_stops_resumes_and_stops_again(
 
 
 class _NoDisk(Journal):
-    async def append(self, *lines: Line) -> None:
+    async def append(self, *lines: JournalLine) -> None:
         await asyncio.sleep(0)
 
 

@@ -18,9 +18,9 @@ import pytest
 
 from core.errors import AnamnesisError
 from core.events import Answered, Graded
-from core.frameworks.automedic import Settings as AutomedicSettings
+from core.frameworks.automedic import AutoMedicSettings
 from core.frameworks.base import Arm, Campaign
-from core.frameworks.consultation import Settings as ConsultationSettings
+from core.frameworks.consultation import ConsultationSettings
 from core.frameworks.settings import FrameworkSettings
 from core.jobs.ask_job import run_job
 from core.jobs.engine import Options
@@ -82,7 +82,7 @@ def names_of(framework: str) -> dict[str, Any]:
         cases = tuple(case.model_copy(update={"profile": PROFILE}) for case in small_cases(1))
         return {
             "names": beside_rules("openai/doctor"), "protocol": framework, "prompts": framework, "arms": ARMS,
-            "cases": cases, "settings": AutomedicSettings,
+            "cases": cases, "settings": AutoMedicSettings,
         }  # fmt: skip
     return {"arms": ARMS, "settings": FrameworkSettings}
 

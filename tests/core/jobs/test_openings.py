@@ -16,7 +16,7 @@ from core.frameworks.base import Campaign, framework, paper_arms
 from core.frameworks.casting import CastNames
 from core.frameworks.consultation.measures.history_taking import save_items_of_facts, stored_items
 from core.frameworks.consultation.measures.summary import openings_note
-from core.jobs.ask_job import Outcome, run_job
+from core.jobs.ask_job import AskOutcome, run_job
 from core.jobs.engine import Options
 from core.jobs.openings import Openings, maker, openings_pack, read_opening
 from core.jobs.plan import header_of, in_full, prepared_cases, trials_of, with_openings
@@ -61,7 +61,7 @@ def provider() -> Iterator[FakeProvider]:
         yield fake
 
 
-def make(store: Store, provider: FakeProvider, cases: Sequence[Case] = CASES, **options: Any) -> Outcome:
+def make(store: Store, provider: FakeProvider, cases: Sequence[Case] = CASES, **options: Any) -> AskOutcome:
     job = Openings(tuple(cases), MODEL, base_url=provider.base_url, **options)
     return run_job(job, store, load_registry(), Options(1))
 
@@ -156,7 +156,7 @@ async def test_consultation_opens_with_it_and_the_run_says_who_made_it(store: St
     assert said[0] == SAID
 
 
-def make_in_thread(store: Store, provider: FakeProvider) -> Outcome:
+def make_in_thread(store: Store, provider: FakeProvider) -> AskOutcome:
     """A job has an event loop of its own."""
     from concurrent.futures import ThreadPoolExecutor
 

@@ -11,7 +11,7 @@ import pytest
 
 from core.case import Case, Fact, Profile
 from core.errors import AnamnesisError, UsageError
-from core.jobs.ask_job import Outcome, begin_job, estimate_job, job_of, run_job
+from core.jobs.ask_job import AskOutcome, begin_job, estimate_job, job_of, run_job
 from core.jobs.engine import GIVE_UP, Options
 from core.jobs.profiling import Profiling, reasons_of
 from core.jobs.progress import Progress, Stop
@@ -79,7 +79,7 @@ def make(
     concurrency: int | None = None,
     stop: Stop | None = None,
     on_progress: Callable[[Progress], None] = lambda progress: None,
-) -> Outcome:
+) -> AskOutcome:
     job = Profiling(tuple(cases), model, again, pack, base_url=base_url)
     return run_job(job, store, load_registry(), Options(concurrency, on_progress=on_progress), stop)
 

@@ -12,7 +12,7 @@ from core.debugger.stored import load_record
 from core.errors import UsageError
 from core.events import Graded
 from core.frameworks.craftmd.release import RELEASE
-from core.jobs.ask_job import Outcome, run_job
+from core.jobs.ask_job import AskOutcome, run_job
 from core.jobs.plan import campaign_of, find_header, unfinished_twin
 from core.jobs.regrade import Regrading
 from core.jobs.release.importing import import_release
@@ -58,7 +58,7 @@ def described(run_id: str = RUN) -> RunHeader:
     return found
 
 
-def by_names(run_id: str = RUN, **changes: object) -> Outcome:
+def by_names(run_id: str = RUN, **changes: object) -> AskOutcome:
     return run_job(Regrading((run_id,), "reference/names", **changes), Store(), registry())  # type: ignore[arg-type]
 
 

@@ -15,7 +15,7 @@ from core.errors import UsageError
 from core.events import Answered, Event, Finished, Graded, Started
 from core.frameworks.base import Arm
 from core.frameworks.craftmd.release import RELEASE
-from core.jobs.ask_job import Outcome, run_job
+from core.jobs.ask_job import AskOutcome, run_job
 from core.jobs.plan import trials_of
 from core.jobs.release.importing import import_release
 from core.jobs.reread import Rereading, count_outdated
@@ -73,7 +73,7 @@ def a_run(arms: tuple[Arm, ...] = CHOICE, version: int = 1) -> RunHeader:
     return header
 
 
-def reread(*run_ids: str) -> Outcome:
+def reread(*run_ids: str) -> AskOutcome:
     return run_job(Rereading(run_ids), Store(), load_registry())
 
 

@@ -13,7 +13,7 @@ from core.asking.scene import Turn
 from core.errors import AnamnesisError, UsageError
 from core.events import Event
 from core.frameworks.consultation.measures.prefixes import ASKED_AT, beginnings, prefix_rows, read_prefixes
-from core.jobs.ask_job import Outcome, estimate_job, run_job
+from core.jobs.ask_job import AskOutcome, estimate_job, run_job
 from core.jobs.engine import Options
 from core.jobs.progress import Stop
 from core.jobs.solving import Solving
@@ -94,7 +94,7 @@ def solved(
     own: tuple[Path, ...] = (),
     budget_usd: float | None = None,
     **given: Any,
-) -> Outcome:
+) -> AskOutcome:
     """Ask ``openai/solver`` for choices, one conversation after the other, unless others are ``given``."""
     asked = {"solver": "openai/solver", "question": "mcq", "base_url": provider.base_url, **given}
     return run_job(Solving(**asked), store, registry(*own), Options(1, budget_usd), stop)

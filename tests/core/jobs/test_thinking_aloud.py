@@ -13,7 +13,7 @@ import pytest
 from core.events import Answered, Assessed, Called, Ended, Event, Graded, Probed, Summarised, Token, Utterance
 from core.frameworks.base import Campaign
 from core.frameworks.casting import CastNames
-from core.frameworks.craftmd import Settings
+from core.frameworks.craftmd import CraftMdSettings
 from core.frameworks.settings import FrameworkSettings
 from core.live.session import Session
 from core.live.start import one_case, start_consultation
@@ -88,7 +88,7 @@ def in_turns(ways: Sequence[str]) -> Script:
 
 def campaign(protocol: str, base_url: str, seed: int = 0) -> Campaign:
     settings = {
-        "craftmd": Settings(base_url=base_url, probe=True),
+        "craftmd": CraftMdSettings(base_url=base_url, probe=True),
         "consultation": FrameworkSettings(base_url=base_url),
         "automedic": FrameworkSettings(base_url=base_url),
     }[protocol]

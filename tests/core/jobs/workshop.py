@@ -21,7 +21,7 @@ from core.frameworks.base import Arm, Campaign
 from core.frameworks.settings import FrameworkSettings
 from core.jobs.engine import Options
 from core.jobs.plan import header_of
-from core.jobs.run import Outcome, begin, carry_out
+from core.jobs.run import RunOutcome, begin, carry_out
 from core.journal import RunHeader, TrialLine, journal_path, read_lines
 from core.models.failures import RetryPolicy
 from core.models.registry import Registry, load_registry
@@ -90,7 +90,7 @@ def begun(campaign: Campaign, *own: Path) -> RunHeader:
     return header
 
 
-def go(header: RunHeader, *own: Path, **options: Any) -> Outcome:
+def go(header: RunHeader, *own: Path, **options: Any) -> RunOutcome:
     """Carry out what a run still misses, in this process."""
     return carry_out(header, registry(*own), Options(**{"concurrency": 1, **options}))
 

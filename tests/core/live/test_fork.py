@@ -16,7 +16,7 @@ from core.errors import UsageError
 from core.events import Answered, Ended, Started, Utterance
 from core.frameworks.base import Campaign
 from core.frameworks.casting import CastNames
-from core.frameworks.craftmd import Settings
+from core.frameworks.craftmd import CraftMdSettings
 from core.jobs.engine import Options
 from core.jobs.plan import header_of, trials_of, unfinished_twin
 from core.jobs.run import begin, carry_out
@@ -151,8 +151,8 @@ def test_at_the_last_message_only_the_questions_are_asked_again(parent: Session)
 
 def test_a_branch_of_a_branch_tells_what_it_changed_itself(parent: Session) -> None:
     address = "http://me:secret@127.0.0.1:9/v1?key=secret"
-    first = fork(parent.key, 3, OTHER_REPLY, settings=Settings(max_messages=24, base_url=address))
-    second = fork(first.key, 5, "No, it does not.", settings=Settings(max_messages=20), seed=7)
+    first = fork(parent.key, 3, OTHER_REPLY, settings=CraftMdSettings(max_messages=24, base_url=address))
+    second = fork(first.key, 5, "No, it does not.", settings=CraftMdSettings(max_messages=20), seed=7)
     assert second.dialogue[:5] == first.dialogue[:5]
     noted = [started(branch).parent for branch in (first, second)]
     assert noted[0] is not None
@@ -175,7 +175,7 @@ def test_a_branch_of_a_branch_tells_what_it_changed_itself(parent: Session) -> N
 def test_a_persona_that_the_patient_is_given_is_told_in_words(parent: Session) -> None:
     names = CastNames("reference/bayes", "openai/mine", "reference/names", "reference/quotes")
     with running(lambda body: "It hurts.") as provider:
-        settings = Settings(persona="anxious,A", base_url=provider.base_url)
+        settings = CraftMdSettings(persona="anxious,A", base_url=provider.base_url)
         branch = fork(parent.key, 3, OTHER_REPLY, names=names, settings=settings)
     noted = started(branch).parent
     assert noted is not None
@@ -184,7 +184,7 @@ def test_a_persona_that_the_patient_is_given_is_told_in_words(parent: Session) -
 
 def test_a_model_goes_on_from_exactly_what_was_said(parent: Session) -> None:
     with running(lambda body: "Final Diagnosis: Gout") as provider:
-        settings = Settings(base_url=provider.base_url)
+        settings = CraftMdSettings(base_url=provider.base_url)
         branch = fork(parent.key, 3, OTHER_REPLY, names=beside_rules("openai/mine"), settings=settings)
     noted = started(branch).parent
     assert noted is not None

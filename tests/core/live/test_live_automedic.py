@@ -14,7 +14,7 @@ from core.debugger.steps import steps_of_trial
 from core.debugger.stored import load_record
 from core.errors import UsageError
 from core.events import Answered, Assessed, Ended, Finished, Graded, Token, Utterance
-from core.frameworks.automedic import ARMS, Settings
+from core.frameworks.automedic import ARMS, AutoMedicSettings
 from core.frameworks.base import Campaign
 from core.frameworks.casting import CastNames
 from core.live.fork import ForkPlan, start_fork, stored_origin
@@ -40,7 +40,7 @@ def begin(case: Case, beside: Session | None = None, turns: int = 20, **names: s
         arms=ARMS[:2],
         prompts="automedic",
         protocol="automedic",
-        settings=Settings(max_turns=turns),
+        settings=AutoMedicSettings(max_turns=turns),
     )
     session = start_consultation(one_case(campaign, case), partner=beside)
     session.speed = 1000.0

@@ -14,7 +14,7 @@ from core.errors import UsageError
 from core.events import Ended, Event, Started, Utterance
 from core.frameworks.base import Campaign
 from core.frameworks.casting import CastNames
-from core.frameworks.craftmd import Settings
+from core.frameworks.craftmd import CraftMdSettings
 from core.live.session import Session
 from core.live.start import load_trial, one_case, start_consultation
 from tests.support.fake_provider import running
@@ -82,7 +82,7 @@ def test_two_personas_on_one_case_share_the_seed_and_are_both_stored() -> None:
     case = cases_of("library")[0]
     names = CastNames("reference/bayes", "openai/mine", "reference/names", "reference/quotes")
     with running(lambda body: "It hurts." if TERSE in str(body) else "It hurts, and I worry.") as provider:
-        plain = Settings(base_url=provider.base_url)
+        plain = CraftMdSettings(base_url=provider.base_url)
         campaign = one_case(Campaign(names=names, cases=(case,), arms=(("multi_turn", "frq"),), settings=plain), case)
         left = start_consultation(campaign)
         right = start_consultation(replace(campaign, settings=plain.but(persona="terse,A")), partner=left)
@@ -101,7 +101,7 @@ def test_two_personas_on_one_case_share_the_seed_and_are_both_stored() -> None:
 
 def test_a_persona_with_the_reference_patient_is_refused_before_anything_starts() -> None:
     case = cases_of("library")[0]
-    campaign = Campaign(names=CastNames("reference/bayes"), cases=(case,), settings=Settings(persona="terse,A"))
+    campaign = Campaign(names=CastNames("reference/bayes"), cases=(case,), settings=CraftMdSettings(persona="terse,A"))
 
     with pytest.raises(UsageError, match="reference patient plays no persona: choose a model"):
         start_consultation(one_case(campaign, case))

@@ -9,7 +9,7 @@ import pytest
 from core.agents.ledger_models import JudgedPatient, PatientVerdict
 from core.case import Case
 from core.events import Probed
-from core.measures.attribution import Evidence, OnVignette, attribute
+from core.measures.attribution import AnswerEvidence, OnVignette, attribute
 from core.measures.belief import trajectory
 from core.store.queries.answers import WrongAnswer
 from tests.core.store.builders import a_case
@@ -60,7 +60,7 @@ def believing(*leaders: str) -> Any:
 def cause(
     answer: WrongAnswer, patient: JudgedPatient | None = MISSING, case: Case | None = CASE, **more: Any
 ) -> tuple[str, int | None]:
-    found = attribute(Evidence(answer, case, patient, last_turn=LAST, **more))
+    found = attribute(AnswerEvidence(answer, case, patient, last_turn=LAST, **more))
     assert found.rule.endswith(".")
     return found.cause, found.turn
 
@@ -69,12 +69,12 @@ def cause(
 def test_a_providers_failure_comes_first_and_never_counts(verdict: str) -> None:
     answer = wrong(verdict=verdict, response=None, extracted=None)
     assert cause(answer, judged(INVENTED), LEAKY) == ("provider", None)
-    assert not attribute(Evidence(answer, CASE)).counted
+    assert not attribute(AnswerEvidence(answer, CASE)).counted
 
 
 def test_a_leaking_case_is_at_fault_whatever_else_happened() -> None:
     assert cause(wrong(), judged(INVENTED), LEAKY) == ("case", None)
-    assert "Eczema" in attribute(Evidence(wrong(), LEAKY, MISSING)).rule
+    assert "Eczema" in attribute(AnswerEvidence(wrong(), LEAKY, MISSING)).rule
 
 
 def test_faults_of_the_choices_count_only_where_they_are_shown() -> None:
@@ -100,7 +100,7 @@ def test_nobody_right_on_the_vignette_is_the_case_only_of_many_answers_by_many(
 def test_a_verdict_is_disputed_when_anybody_called_the_answer_correct() -> None:
     assert cause(wrong(called_correct=(("frq", "reference/names"),)), patient=judged(INVENTED)) == ("grader", None)
     other_rule = wrong(question_type="mcq", rule="mcq_loose", called_correct=(("mcq_strict", "rule"),))
-    assert "mcq_strict" in attribute(Evidence(other_rule, CASE)).rule
+    assert "mcq_strict" in attribute(AnswerEvidence(other_rule, CASE)).rule
 
 
 @pytest.mark.parametrize(
@@ -125,13 +125,13 @@ def test_a_name_that_counts_by_the_reference_grader_is_a_dispute(changes: dict[s
 
 def test_a_refusal_in_words_is_the_doctors_whatever_the_patient_did() -> None:
     answer = wrong(verdict="refused_in_words", response="I won't say.", extracted="Refused: “I won't say”")
-    found = attribute(Evidence(answer, CASE, judged(INVENTED)))
+    found = attribute(AnswerEvidence(answer, CASE, judged(INVENTED)))
     assert (found.cause, found.rule) == ("doctor_refused", "The doctor declined to answer: “I won't say”.")
     assert found.counted
 
 
 def test_an_unreadable_verdict_is_the_graders_and_does_not_count() -> None:
-    found = attribute(Evidence(wrong(verdict="ungradable"), CASE, MISSING))
+    found = attribute(AnswerEvidence(wrong(verdict="ungradable"), CASE, MISSING))
     assert (found.cause, found.counted) == ("grader", False)
 
 
@@ -142,8 +142,8 @@ def test_what_a_model_judged_invented_or_withheld_is_the_cause_with_its_words(on
     assert cause(answer, judged(INVENTED, never=0)) == ("patient", 5)
     assert cause(answer, judged(WITHHELD)) == ("patient", 3)
     assert cause(answer, judged(WITHHELD, INVENTED)) == ("patient", 5), "an invention is heard first"
-    invented = attribute(Evidence(answer, CASE, judged(INVENTED)))
-    withheld = attribute(Evidence(answer, CASE, judged(WITHHELD)))
+    invented = attribute(AnswerEvidence(answer, CASE, judged(INVENTED)))
+    withheld = attribute(AnswerEvidence(answer, CASE, judged(WITHHELD)))
     assert ("“my knee hurts”" in invented.rule, "openai/j" in invented.rule) == (True, True)
     assert ("“Any fever?”" in withheld.rule, "“fever”" in withheld.rule) == (True, True)
     assert invented.judged
@@ -158,7 +158,7 @@ def test_what_the_patient_did_decides_nothing_where_the_doctor_fails_for_reasons
 def test_the_patient_has_no_part_in_the_answer_to_the_vignette() -> None:
     answer = wrong(format="vignette", on_vignette="incorrect")
     assert cause(answer, judged(INVENTED)) == ("doctor_concluded_wrongly", None)
-    assert not attribute(Evidence(answer, CASE, judged(INVENTED))).judged
+    assert not attribute(AnswerEvidence(answer, CASE, judged(INVENTED))).judged
 
 
 OF_BEFORE = JudgedPatient("openai/j", "old")
@@ -187,7 +187,7 @@ def test_a_fault_that_an_earlier_version_judged_is_still_the_patients() -> None:
     ("patient", "expected"), [(MISSING, "doctor_never_asked"), (ALL_TOLD, "doctor_concluded_wrongly")]
 )
 def test_a_judge_who_finds_nothing_leaves_the_doctor(patient: JudgedPatient, expected: str) -> None:
-    found = attribute(Evidence(wrong(), CASE, patient))
+    found = attribute(AnswerEvidence(wrong(), CASE, patient))
     assert (found.cause, found.judged) == (expected, True)
 
 
@@ -225,4 +225,4 @@ def test_without_a_case_nothing_can_be_judged() -> None:
 @pytest.mark.parametrize("format_", ["single_turn", "exam_only", "summarized"])
 def test_formats_that_hold_facts_back_themselves_are_not_attributed(format_: str) -> None:
     with pytest.raises(ValueError, match=format_):
-        attribute(Evidence(wrong(format=format_), CASE))
+        attribute(AnswerEvidence(wrong(format=format_), CASE))

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from core.events import Probed
-from core.measures.belief import Course, belief_rows, belief_table, bin_of, calibrations, curves, trajectory
+from core.measures.belief import CaseTrajectory, belief_rows, belief_table, bin_of, calibrations, curves, trajectory
 from core.stats.ratios import ratio, ratio_intervals, resampled_sums
 from core.stats.smoothed import mean_interval
 from tests.core.store.builders import a_case
 from tests.support.intervals import beta_bounds
 
 
-def course(case: int, *probes: tuple[str, float], model: str = "m", never: int | None = 1) -> Course:
+def course(case: int, *probes: tuple[str, float], model: str = "m", never: int | None = 1) -> CaseTrajectory:
     """A conversation about a case whose answer is Eczema; each probe names its leader and its probability."""
     told = [
         Probed(turn=2 * n + 1, differential=((name, share), ("Gout", 0.01))) for n, (name, share) in enumerate(probes)

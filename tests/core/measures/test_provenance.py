@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from core.measures.provenance import Side, differing, side_by_side, side_of_run
+from core.measures.provenance import ComparedRuns, differing, side_by_side, side_of_run
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.runs import CAMPAIGNS, Run, run_records
@@ -67,7 +67,7 @@ def test_the_same_settings_are_no_difference(stored: dict[str, Run]) -> None:
 
 
 def test_runs_of_one_side_that_disagree_are_all_named(stored: dict[str, Run]) -> None:
-    settings = side_by_side([Side(list(stored.values())), Side([])])
+    settings = side_by_side([ComparedRuns(list(stored.values())), ComparedRuns([])])
     (side,) = [setting for setting in settings if setting.name == "Cap of the conversation"]
     assert side.values == ("30 messages / none", "no run")
     assert not side.same

@@ -16,7 +16,7 @@ import pytest
 
 from core.errors import ProviderError
 from core.models import local_server
-from core.models.base import Completion, Delayed, Piece, Sampling
+from core.models.base import Completion, Delayed, Sampling, TextPiece
 from core.models.local import LocalModel
 from core.models.local_server import advice, last_words, precision
 from core.models.registry import load_registry
@@ -160,7 +160,7 @@ class TestRealServer:
             completion = items[-1]
             assert isinstance(completion, Completion)
             assert [one.words for one in items if isinstance(one, Delayed)] == ["the model is being loaded", "", ""]
-            assert len([item for item in items if isinstance(item, Piece)]) > 1
+            assert len([item for item in items if isinstance(item, TextPiece)]) > 1
             assert completion.finish_reason == "length"
             assert completion.usage.completion_tokens == 8
             assert not completion.usage.estimated

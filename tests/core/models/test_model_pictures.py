@@ -10,7 +10,7 @@ import pytest
 
 from core.errors import ProviderError, UsageError
 from core.images import Image
-from core.models.base import Message, Piece, Sampling, joined, message
+from core.models.base import Message, Sampling, TextPiece, joined, message
 from core.models.classify import clean
 from core.models.local import LocalModel
 from core.models.pictures import data_urls, pictures_of, read_back, recorded, refusal, with_parts
@@ -157,7 +157,7 @@ def test_a_message_without_pictures_is_kept_and_sent_as_it_always_was() -> None:
 async def test_the_pieces_of_a_reply_about_a_picture_stream(fake_provider: FakeProvider, shown: list[Message]) -> None:
     fake_provider.script = ["It is a rash."]
     items = await hear(make_model(make_spec(fake_provider.base_url)), shown)
-    assert [item.text for item in items if isinstance(item, Piece)] == ["It", " is", " a", " rash."]
+    assert [item.text for item in items if isinstance(item, TextPiece)] == ["It", " is", " a", " rash."]
 
 
 def test_the_models_file_may_say_that_a_model_takes_them_after_all(tmp_path: Path) -> None:

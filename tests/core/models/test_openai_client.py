@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from core.errors import ProviderError
-from core.models.base import Completion, Message, Piece, Sampling, Usage
+from core.models.base import Completion, Message, Sampling, TextPiece, Usage
 from core.models.failures import RetryPolicy
 from core.models.openai_compatible import ClientPool
 from core.models.spec import Bounds, Prices, Timeouts
@@ -22,7 +22,7 @@ async def test_streams_pieces_then_one_completion(fake_provider: FakeProvider) -
     fake_provider.script = [Reply("It itches a lot.", usage=(11, 7), model="fake-0613")]
     model = make_model(make_spec(fake_provider.base_url, prices=Prices(input=2.0, output=10.0)))
     items = await hear(model)
-    assert [item.text for item in items if isinstance(item, Piece)] == ["It", " itches", " a", " lot."]
+    assert [item.text for item in items if isinstance(item, TextPiece)] == ["It", " itches", " a", " lot."]
     completion = items[-1]
     assert isinstance(completion, Completion)
     assert completion.text == "It itches a lot." == heard_text(items)
@@ -40,7 +40,7 @@ async def test_a_reply_arrives_while_it_is_spoken(fake_provider: FakeProvider) -
     model = make_model(make_spec(fake_provider.base_url))
     stream = aiter(model.stream(HELLO, Sampling()))
     async with asyncio.timeout(5):
-        assert await anext(stream) == Piece("one")
+        assert await anext(stream) == TextPiece("one")
     await stream.aclose()
     await model.aclose()
 

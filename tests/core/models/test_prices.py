@@ -11,7 +11,7 @@ from core.models.prices import cost, source
 from core.models.registry import Registry
 from core.models.settings import with_base_url
 from core.models.spec import ModelSpec, Prices
-from core.models.wire import Reply
+from core.models.wire import StreamedReply
 
 IN_2026 = datetime(2026, 11, 1, tzinfo=UTC)
 USAGE = Usage(1_000_000, 100_000, reasoning_tokens=60_000, cached_tokens=400_000)
@@ -142,7 +142,7 @@ def test_what_nobody_lists_is_unknown(registry: Registry) -> None:
 def test_cached_and_reasoning_tokens_are_read_from_the_usage(
     sent: dict[str, object], counted: tuple[int | None, ...]
 ) -> None:
-    reply = Reply()
+    reply = StreamedReply()
     assert list(reply.take({"choices": [], "usage": sent})) == []
     usage = reply.usage
     assert usage is not None
@@ -159,7 +159,7 @@ def test_cached_and_reasoning_tokens_are_read_from_the_usage(
     ],
 )
 def test_what_is_kept_in_a_cache_is_read_from_the_usage(sent: dict[str, object], kept: int | None) -> None:
-    reply = Reply()
+    reply = StreamedReply()
     assert list(reply.take({"choices": [], "usage": {"prompt_tokens": 100, "completion_tokens": 5, **sent}})) == []
     assert reply.usage is not None
     assert reply.usage.cache_write_tokens == kept

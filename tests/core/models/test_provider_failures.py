@@ -19,7 +19,7 @@ from core.errors import ProviderError
 from core.models.base import Completion, Delayed, Restart
 from core.models.classify import classify, clean
 from core.models.failures import RetryPolicy, retry_after
-from core.models.limits import Limits, RateLimiter
+from core.models.limits import RateLimiter, RateLimits
 from tests.support.fake_provider import FakeProvider
 from tests.support.replies import Reply, content_filtered, failing, rate_limited
 from tests.support.talking import Clock, Naps, ask, hear, heard_text, make_model, make_spec
@@ -157,7 +157,7 @@ async def test_whatever_rest_is_asked_for_it_is_asked_again_after_a_minute(
 ) -> None:
     fake_provider.script = [rate_limited(rest), GOOD]
     naps, clock = Naps(), Clock()
-    limiter = RateLimiter(Limits(), clock=clock, sleep=clock.sleep)
+    limiter = RateLimiter(RateLimits(), clock=clock, sleep=clock.sleep)
     model = make_model(make_spec(fake_provider.base_url), naps=naps, limiter=limiter)
     items = await hear(model)
     assert items[-1].text
@@ -180,7 +180,7 @@ async def test_a_rest_that_is_no_time_ends_nothing(fake_provider: FakeProvider, 
 async def test_a_rate_limit_holds_back_every_call_of_the_provider(fake_provider: FakeProvider) -> None:
     fake_provider.script = [rate_limited("30"), GOOD]
     clock = Clock()
-    limiter = RateLimiter(Limits(), clock=clock, sleep=clock.sleep)
+    limiter = RateLimiter(RateLimits(), clock=clock, sleep=clock.sleep)
     spec = make_spec(fake_provider.base_url)
     await ask(make_model(spec, limiter=limiter))
     assert clock.now == 1030, "the retry itself waits in its own sleep, and in the limiter until the rest is over"

@@ -9,14 +9,16 @@ import pytest
 from pydantic import SecretStr
 
 from core.models.base import Sampling
-from core.models.limits import LEARNT, Concurrency, Limits, RateLimiter, shared_limiter
+from core.models.limits import LEARNT, Concurrency, RateLimiter, RateLimits, shared_limiter
 from tests.support.fake_provider import FakeProvider
 from tests.support.replies import Reply, rate_limited
 from tests.support.talking import Clock, ask, make_model, make_spec
 
 
 def limiter(clock: Clock, requests: int | None = None, tokens: int | None = None) -> RateLimiter:
-    return RateLimiter(Limits(requests_per_minute=requests, tokens_per_minute=tokens), clock=clock, sleep=clock.sleep)
+    return RateLimiter(
+        RateLimits(requests_per_minute=requests, tokens_per_minute=tokens), clock=clock, sleep=clock.sleep
+    )
 
 
 async def moments(limit: RateLimiter, clock: Clock, sizes: list[int]) -> list[float]:
@@ -82,7 +84,7 @@ async def test_a_place_given_up_is_free_again() -> None:
 
 
 async def test_a_caller_cancelled_while_waiting_leaves_no_trace() -> None:
-    limit = RateLimiter(Limits(requests_per_minute=1))
+    limit = RateLimiter(RateLimits(requests_per_minute=1))
     await limit.acquire(5)
     waiting = asyncio.create_task(limit.acquire(5))
     await asyncio.sleep(0)
@@ -96,7 +98,7 @@ async def test_first_come_first_served() -> None:
     async def forever(seconds: float) -> None:
         await asyncio.Event().wait()
 
-    limit = RateLimiter(Limits(tokens_per_minute=100), clock=lambda: 1000.0, sleep=forever)
+    limit = RateLimiter(RateLimits(tokens_per_minute=100), clock=lambda: 1000.0, sleep=forever)
     waiting = [asyncio.create_task(limit.acquire(size)) for size in (50, 90, 5, 5)]
     await asyncio.sleep(0)
     assert [call.done() for call in waiting] == [True, False, False, False], "small calls do not overtake a large one"
@@ -114,7 +116,7 @@ async def test_pause_holds_back() -> None:
 
 
 def test_one_limiter_a_provider_and_address() -> None:
-    limits = Limits(requests_per_minute=5)
+    limits = RateLimits(requests_per_minute=5)
     assert shared_limiter("openai http://a", limits) is shared_limiter("openai http://a", limits)
     assert shared_limiter("openai http://a", limits) is not shared_limiter("openai http://b", limits)
     assert shared_limiter("openai http://a", limits) is not shared_limiter("openai http://a", limits, SecretStr("b"))
@@ -227,7 +229,7 @@ async def test_a_request_tells_what_came_of_it_only_within_a_job_that_learns(fak
     fake_provider.script = [rate_limited(), Reply("ok")]
     clock = Clock()
     learnt = Concurrency("lab", clock=clock)
-    model = make_model(make_spec(fake_provider.base_url), limiter=RateLimiter(Limits(), learnt, clock=clock))
+    model = make_model(make_spec(fake_provider.base_url), limiter=RateLimiter(RateLimits(), learnt, clock=clock))
     await ask(model)
     assert learnt.limit == 20
     met: set[Concurrency] = set()

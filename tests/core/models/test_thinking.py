@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from core.errors import ProviderError
-from core.models.base import Completion, OnlyThought, Piece, Restart, Sampling, Thought
+from core.models.base import Completion, OnlyThought, Restart, Sampling, TextPiece, Thought
 from core.models.thinking import Thinking, looks_like_thought
 from tests.support.fake_provider import FakeProvider
 from tests.support.replies import Reply, failing
@@ -36,12 +36,12 @@ def test_tags_are_found_wherever_the_stream_is_cut(reply: str, said: str, though
     assert (thinking.text, thinking.reasoning.split()) == (said, thought.split())
     heard = ""
     for item in shown:
-        if isinstance(item, Piece):
+        if isinstance(item, TextPiece):
             heard += item.text
         elif item.void:
             heard = ""
     assert heard.strip() == said.strip()
-    spoken = [item.text for item in shown if isinstance(item, Piece)]
+    spoken = [item.text for item in shown if isinstance(item, TextPiece)]
     assert thinking.closed_alone == (reply[0] == "I" and bool(thought)), "only then is a thought known too late"
     assert thinking.closed_alone or "B" not in "".join(spoken)
 
@@ -50,7 +50,7 @@ def test_what_the_template_began_is_thought_from_its_first_word() -> None:
     thinking = Thinking(opened=True)
     shown = [item for bit in ("It is", " B.</th", "ink>Any fever?") for item in thinking.take(bit)]
     shown += thinking.end(cut_off=False)
-    assert shown == [Thought("It is"), Thought(" B."), Piece("Any fever?")]
+    assert shown == [Thought("It is"), Thought(" B."), TextPiece("Any fever?")]
     assert (thinking.text, thinking.reasoning) == ("Any fever?", "It is B.")
 
 
@@ -67,7 +67,7 @@ def test_a_thought_of_the_template_that_never_ends_was_none_unless_it_was_cut_of
 def test_a_server_that_parts_thought_and_speech_itself_is_believed() -> None:
     thinking = Thinking(opened=True)
     shown = [*thinking.think("It is B."), *thinking.take("\nAny "), *thinking.take("fever?")]
-    assert shown == [Thought("It is B."), Piece("Any "), Piece("fever?")]
+    assert shown == [Thought("It is B."), TextPiece("Any "), TextPiece("fever?")]
     list(thinking.end(cut_off=True))
     assert (thinking.text, thinking.reasoning) == ("Any fever?", "It is B.")
 
@@ -100,7 +100,7 @@ async def test_reasoning_beside_the_text_is_kept_beside_it(
     assert isinstance(done, Completion)
     assert (done.text, done.reasoning, done.usage.reasoning_tokens) == ("Any fever?", "It is B.", 6)
     assert "".join(item.text for item in items if isinstance(item, Thought)) == "It is B."
-    assert "".join(item.text for item in items if isinstance(item, Piece)) == "Any fever?"
+    assert "".join(item.text for item in items if isinstance(item, TextPiece)) == "Any fever?"
     await model.aclose()
 
 
@@ -148,7 +148,7 @@ async def test_a_model_whose_template_opens_the_thought_is_known_from_its_first_
     voids = [item for item in first if isinstance(item, Thought) and item.void]
     assert [item.text for item in voids] == ["It is B. "], "what was shown is taken back"
     second = await hear(model)
-    assert "".join(item.text for item in second if isinstance(item, Piece)) == "Any fever?"
+    assert "".join(item.text for item in second if isinstance(item, TextPiece)) == "Any fever?"
     for items in (first, second):
         assert isinstance(items[-1], Completion)
         assert (items[-1].text, items[-1].reasoning, items[-1].attempts) == ("Any fever?", "It is B.", 1)
@@ -290,7 +290,7 @@ def test_the_markers_of_every_family_are_read_wherever_the_stream_is_cut(family:
     shown += thinking.end(cut_off=False)
     assert (thinking.text, thinking.unclosed) == ("Any fever?", False)
     assert "It is B." in thinking.reasoning
-    assert "".join(item.text for item in shown if isinstance(item, Piece)).strip() == "Any fever?"
+    assert "".join(item.text for item in shown if isinstance(item, TextPiece)).strip() == "Any fever?"
 
 
 @pytest.mark.parametrize("size", [1, 4, 1000])

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from statsmodels.stats.inter_rater import cohens_kappa, fleiss_kappa
 
-from core.stats.agreement import Estimate, agreement_by_case, many_judges_by_case
+from core.stats.agreement import Coefficient, agreement_by_case, many_judges_by_case
 from core.stats.differences import PairedCounts
 
 YES_NO = ("y", "n")
@@ -19,7 +19,7 @@ def pairs(both: int, first: int, second: int, neither: int) -> list[list[str]]:
     return [["y", "y"]] * both + [["y", "n"]] * first + [["n", "y"]] * second + [["n", "n"]] * neither
 
 
-def by_case(said: list[list[str]], cases: list[int] | None = None) -> dict[str, Estimate]:
+def by_case(said: list[list[str]], cases: list[int] | None = None) -> dict[str, Coefficient]:
     """Return the coefficients of items with their intervals; ``cases`` says of which case each is, else of its own."""
     cases = list(range(len(said))) if cases is None else cases
     table = np.zeros((max(cases, default=0) + 1, 2, 2))

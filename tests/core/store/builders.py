@@ -24,7 +24,7 @@ from core.events import (
     Utterance,
     Verdict,
 )
-from core.journal import GradesLine, Line, RunHeader, TrialLine
+from core.journal import GradesLine, JournalLine, RunHeader, TrialLine
 from core.store.conditions import Condition, condition_of, judged_runs, named_conditions, with_missing_parts
 from core.store.database import Store
 from core.store.fold import fold
@@ -146,7 +146,7 @@ def grades(trial_id: str, *new: Graded, run_id: str = "run") -> GradesLine:
     return GradesLine(run_id=run_id, trial_id=trial_id, grades=list(new))
 
 
-def write_journal(folder: Path, run_id: str, *lines: Line) -> Path:
+def write_journal(folder: Path, run_id: str, *lines: JournalLine) -> Path:
     """Append lines to the journal of a run, made as needed."""
     path = folder / run_id / "journal.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -163,5 +163,5 @@ def as_released(store: Store, run_id: str) -> None:
         connection.execute("UPDATE runs SET source = 'release' WHERE run_id = ?", [run_id])
 
 
-def as_bytes(line: Line) -> bytes:
+def as_bytes(line: JournalLine) -> bytes:
     return orjson.dumps(line.model_dump(mode="json")) + b"\n"

@@ -8,7 +8,14 @@ import pytest
 
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.queries.trials import Offer, conversation_ids, conversations, count_conversations, counted_page, offer
+from core.store.queries.trials import (
+    ConversationFilters,
+    conversation_ids,
+    conversations,
+    count_conversations,
+    counted_page,
+    offer,
+)
 from core.store.queries.utterances import first_matches
 from core.store.selection import Selection
 from tests.core.store.builders import (
@@ -155,7 +162,7 @@ def test_filters_offer_what_is_stored(filled: Store, tmp_path) -> None:
     fold(filled)
     with filled.read() as cursor:
         held = offer(cursor)
-    assert held == Offer(4, {"run": "openai/a"}, ("ours",), ("Dermatology",), ("no_question",), (MCQ,))
+    assert held == ConversationFilters(4, {"run": "openai/a"}, ("ours",), ("Dermatology",), ("no_question",), (MCQ,))
     assert held.models == ["openai/a"]
     with Store(tmp_path / "empty.duckdb").read() as cursor:
-        assert offer(cursor) == Offer(0, {}, (), (), (), ())
+        assert offer(cursor) == ConversationFilters(0, {}, (), (), (), ())

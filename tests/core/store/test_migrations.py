@@ -9,7 +9,7 @@ import duckdb
 import pytest
 
 from core import __version__
-from core.asking.parts import Part
+from core.asking.parts import PromptPart
 from core.errors import AnamnesisError
 from core.events import Assessed, Started
 from core.frameworks.consultation.queries import newest_items
@@ -207,7 +207,7 @@ def test_a_column_more_in_every_table_disturbs_no_reader_and_no_writer(
     monkeypatch.setattr(migrations, "MIGRATIONS", {**migrations.MIGRATIONS, "0099_colour": script})
     write_journal(store.journals, "run", a_header(cases=[a_case(1)]), a_trial())
     assert fold(store).trials == 1
-    step = Part("user", "Hello", "doctor")
+    step = PromptPart("user", "Hello", "doctor")
     done = StoredCompletion("ours/1", "h", "m", "p", "a", "b", "c", "", 0.5, "{}", 3, None, 1.0)
     review = Review("First", ReviewPlan(kind="baseline", number=1, annotators=("Ada",)))
     with store.write() as connection:

@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 from core.events import Failed, Finished
-from core.journal import DeletedLine, Line, RunDeletedLine
+from core.journal import DeletedLine, JournalLine, RunDeletedLine
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.tallies import recount
@@ -29,7 +29,7 @@ def graders(store: Store) -> Counter[str]:
 
 
 def test_every_write_is_counted_once(store: Store) -> None:
-    def take(*lines: Line) -> None:
+    def take(*lines: JournalLine) -> None:
         write_journal(store.journals, "run", *lines)
         fold(store)
 

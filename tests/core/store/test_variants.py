@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from core.asking.parts import Part
+from core.asking.parts import PromptPart
 from core.events import CallRecord
 from core.journal import DeletedLine
 from core.store.database import Store
@@ -13,8 +13,8 @@ from core.store.queries.variants import JOURNAL, Variant, line_of, variants_of
 from tests.core.store.builders import a_header, a_trial, write_journal
 
 MESSAGES = (
-    Part("system", "Be “brief”.\n", "system", "prompts/craftmd/doctor.md", "0a", "doctor", {"specialty": "x"}),
-    Part("user", "A. Gout", "question", prompt="answer_mcq", values={"choices": [["A", "Gout"]]}, joined=True),
+    PromptPart("system", "Be “brief”.\n", "system", "prompts/craftmd/doctor.md", "0a", "doctor", {"specialty": "x"}),
+    PromptPart("user", "A. Gout", "question", prompt="answer_mcq", values={"choices": [["A", "Gout"]]}, joined=True),
 )
 
 

@@ -55,7 +55,7 @@ from core.store.queries.run_labels import Label, delete_run, label_run, labels
 from core.store.review_records import ASKED, Review, ReviewItem
 from core.store.tables import SCHEMAS, schema_of
 from core.store.upkeep import backup, repair, replace_differing, restore, verify
-from core.store.written import KINDS, Kind, journal_of, write
+from core.store.written import KINDS, EntryKind, journal_of, write
 from core.text.facts import AtomicFact
 from core.text.profiles import Generated
 from tests.core.measures.experts.reviews import MODELS, a_plan, answer_all, store_talks
@@ -355,7 +355,7 @@ def test_a_new_kind_needs_its_table_and_an_entry(store: Store, monkeypatch: pyte
         CREATE TABLE scenes (dream_id VARCHAR, place VARCHAR, line_id VARCHAR)"""
     monkeypatch.setitem(SCHEMAS, "dreams", schema_of("dream_id:text dreamer:text dreamt_at:real"))
     monkeypatch.setitem(SCHEMAS, "scenes", schema_of("dream_id:text place:text"))
-    monkeypatch.setitem(KINDS, "dream", Kind("dreams", "dreamt_at", "dreamer", {"scenes": "scenes"}))
+    monkeypatch.setitem(KINDS, "dream", EntryKind("dreams", "dreamt_at", "dreamer", {"scenes": "scenes"}))
     with store.write() as connection:
         connection.execute(tables)
         row = {"dream_id": "d", "dreamer": "Ada", "dreamt_at": 5.0, "scenes": [{"place": "sea"}, {"place": "sky"}]}

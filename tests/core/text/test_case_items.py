@@ -13,7 +13,7 @@ from core.text.case_items import (
     OPENINGS_BY_RULE,
     PLEA,
     UNWELL,
-    Item,
+    HistoryItem,
     is_vague,
     itemized,
     items_by_rule,
@@ -181,5 +181,5 @@ def test_no_opening_tells_how_long_or_names_the_answer() -> None:
 
 
 def test_items_are_stored_and_read_back() -> None:
-    items = (Item(key="Grüße", value='"a"; b', topic="onset"), Item(key="k", value="v", topic="other"))
+    items = (HistoryItem(key="Grüße", value='"a"; b', topic="onset"), HistoryItem(key="k", value="v", topic="other"))
     assert items_from_json(items_to_json(items)) == items

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.case import Case, Fact, Profile, Section
+from core.case import Case, Fact, FactSection, Profile
 from core.errors import UsageError
 from core.text.profile_check import check_profile, edited, has_complaint, remarks
 
@@ -27,7 +27,7 @@ def told(key: str, value: str, lay: str = "So it is.", *, imputed: bool = False)
     return Fact(key=key, value=value, lay=lay, imputed=imputed)
 
 
-def shown(value: str, section: Section | None = "examination") -> Fact:
+def shown(value: str, section: FactSection | None = "examination") -> Fact:
     return Fact(key="finding", value=value, lay=value, section=section)
 
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from core.training.export import Settings as ExportSettings
-from core.training.export import build, write
-from core.training.finetune import Settings
+from core.training.export import ExportSettings, build, write
+from core.training.finetune import FineTuneSettings
 from tests.core.training.golden_cases import PROFILE, a_case
 from tests.support.tiny_model import _write
 
-QUICK = Settings(epochs=2, lr=3e-3, batch_size=2, generate=1)
+QUICK = FineTuneSettings(epochs=2, lr=3e-3, batch_size=2, generate=1)
 
 
 def make_tiny_model(folder: Path) -> Path:

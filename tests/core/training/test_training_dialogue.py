@@ -8,7 +8,7 @@ from core.case import Case
 from core.datasets.library import library
 from core.frameworks.consultation.measures.history_taking import closes, measure, yardstick
 from core.frameworks.consultation.roles import named_item
-from core.text.case_items import Item, ItemSet, itemized
+from core.text.case_items import HistoryItem, ItemSet, itemized
 from core.training.dialogue import QUESTIONS, golden_dialogue
 from tests.core.training.golden_cases import PROFILE, a_case
 
@@ -40,7 +40,7 @@ def test_the_doctor_closes_with_what_it_was_told_and_the_diagnosis() -> None:
 
 
 def test_items_of_a_model_are_told_in_the_first_person() -> None:
-    items = (Item(key="smoking", value="She smokes a pack a day", topic="social history"),)
+    items = (HistoryItem(key="smoking", value="She smokes a pack a day", topic="social history"),)
     about = itemized(a_case(sex="female"), ItemSet(items, "openai/x"))
     assert golden_dialogue(about)[2].text == "I smoke a pack a day."
 

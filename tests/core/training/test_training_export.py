@@ -12,9 +12,9 @@ import pytest
 
 from core.datasets.library import library
 from core.errors import AnamnesisError, UsageError
-from core.text.case_items import Item, ItemSet
+from core.text.case_items import HistoryItem, ItemSet
 from core.training.chat import ChatLine, check_apart, read_side
-from core.training.export import Settings, build, write
+from core.training.export import ExportSettings, build, write
 from tests.core.training.golden_cases import PROFILE, RETOLD, a_case
 
 CASES = [
@@ -31,7 +31,7 @@ def rows(path: Path) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    write(tmp_path / "set", build(CASES, Settings(order="random", dialogues=2, test_share=0.3)))
+    write(tmp_path / "set", build(CASES, ExportSettings(order="random", dialogues=2, test_share=0.3)))
     return tmp_path / "set"
 
 
@@ -73,16 +73,16 @@ def test_the_manifest_says_what_there_is_and_whose(folder: Path) -> None:
 
 
 def test_the_same_seed_gives_the_same_bytes(folder: Path, tmp_path: Path) -> None:
-    write(tmp_path / "again", build(CASES, Settings(order="random", dialogues=2, test_share=0.3)))
-    write(tmp_path / "other", build(CASES, Settings(order="random", dialogues=2, test_share=0.3, seed=1)))
+    write(tmp_path / "again", build(CASES, ExportSettings(order="random", dialogues=2, test_share=0.3)))
+    write(tmp_path / "other", build(CASES, ExportSettings(order="random", dialogues=2, test_share=0.3, seed=1)))
     for name in ("train.jsonl", "test.jsonl", "manifest.json"):
         assert (tmp_path / "again" / name).read_bytes() == (folder / name).read_bytes()
         assert (tmp_path / "other" / name).read_bytes() != (folder / name).read_bytes()
 
 
 def test_stored_items_are_asked_about() -> None:
-    stored = ItemSet((Item(key="shoe size", value="large", topic="other"),), "openai/x")
-    training = build(CASES[:8], Settings(), lambda case: stored if case.case_key == "ours/3" else None)
+    stored = ItemSet((HistoryItem(key="shoe size", value="large", topic="other"),), "openai/x")
+    training = build(CASES[:8], ExportSettings(), lambda case: stored if case.case_key == "ours/3" else None)
     line = next(x for side in ("train", "test") for x in training.lines[side] if x.case_key == "ours/3")
     assert line.keys == ("shoe size",)
     assert "shoe size" in line.messages[2].content
@@ -92,7 +92,7 @@ def test_stored_items_are_asked_about() -> None:
 def test_a_training_set_is_only_replaced_when_asked_for(folder: Path) -> None:
     (folder / "notes.txt").write_text("mine")
     before = (folder / "train.jsonl").read_bytes()
-    other = build(CASES, Settings(seed=5))
+    other = build(CASES, ExportSettings(seed=5))
     with pytest.raises(UsageError, match=r"holds train.jsonl already: .* --force"):
         write(folder, other)
     assert (folder / "train.jsonl").read_bytes() == before
@@ -136,7 +136,7 @@ def test_a_case_on_both_sides_is_refused(folder: Path) -> None:
 
 def test_the_library_exports_and_loads_with_datasets(tmp_path: Path) -> None:
     datasets = import_module("datasets")
-    write(tmp_path, build(library(), Settings()))
+    write(tmp_path, build(library(), ExportSettings()))
     files = {side: str(tmp_path / f"{side}.jsonl") for side in ("train", "test")}
     loaded = datasets.load_dataset("json", data_files=files, cache_dir=str(tmp_path / "cache"))
     assert (len(loaded["train"]), len(loaded["test"])) == (36, 24)

@@ -20,7 +20,7 @@ from core.errors import AnamnesisError, UsageError
 from core.models.unpacking import from_adapters
 from core.training import finetune
 from core.training.chat import ChatLine, read_side
-from core.training.finetune import Metrics, Settings, estimate, fine_tune, key_recall, questions
+from core.training.finetune import FineTuneSettings, Metrics, estimate, fine_tune, key_recall, questions
 from core.training.learner import Learner
 from tests.core.training.learning import QUICK, make_tiny_model, make_training_set
 
@@ -80,7 +80,7 @@ def test_the_first_step_has_the_mean_cross_entropy_of_the_doctors_messages(
     tiny: Path, data: Path, tmp_path: Path
 ) -> None:
     """A batch of all four dialogues, of different lengths: every token of the doctor counts once, and nothing else."""
-    whole = Settings(epochs=1, batch_size=4, generate=0)
+    whole = FineTuneSettings(epochs=1, batch_size=4, generate=0)
     for lora in (False, True):
         metrics = fine_tune(str(tiny), data, tmp_path / f"{lora}", whole.model_copy(update={"lora": lora}))
         total, count = cross_entropy(Learner.load(str(tiny)), read_side(data, "train"))
@@ -148,7 +148,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from core.training import finetune
-from core.training.finetune import Settings, fine_tune
+from core.training.finetune import FineTuneSettings, fine_tune
 
 finetune.QUESTION_TOKENS = 4
 
@@ -157,7 +157,7 @@ def kill(what, done, planned, loss):
         os.kill(os.getpid(), signal.SIGKILL)
 
 tiny, data, out, settings, every = sys.argv[1:]
-fine_tune(tiny, Path(data), Path(out), Settings.model_validate_json(settings), kill, save_every=int(every))
+fine_tune(tiny, Path(data), Path(out), FineTuneSettings.model_validate_json(settings), kill, save_every=int(every))
 """
 
 
@@ -273,7 +273,7 @@ def test_what_cannot_be_loaded_or_read_is_one_sentence(tiny: Path, data: Path, t
     with pytest.raises(AnamnesisError, match=r"stands in train\.jsonl and in test\.jsonl"):
         fine_tune(str(tiny), leaked, out, QUICK)
     with pytest.raises(UsageError, match=r"train\.jsonl has a word of the doctor within 16 tokens"):
-        fine_tune(str(tiny), data, out, Settings(max_length=16))
+        fine_tune(str(tiny), data, out, FineTuneSettings(max_length=16))
     with pytest.raises(UsageError, match="exists already"):
         fine_tune(str(tiny), data, data, QUICK)
     assert not out.exists()

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from core.case import FINAL_QUESTION, Fact, Profile, Section, Sex
+from core.case import FINAL_QUESTION, Fact, FactSection, Profile, Sex
 from core.datasets.readers.files import Record
 from core.datasets.readers.format import CaseFields, Format, RowError, each
 from core.datasets.readers.item import speaker_of
@@ -43,9 +43,9 @@ def _fields(record: Record) -> CaseFields:
     teller = _Teller(sex, caregiver=speaker == "caregiver")
     history = [leaf for name, value in patient.items() if name != "Demographics" for leaf in _leaves(value, (name,))]
     # results of examination and tests, in the record's order
-    findings: list[tuple[_Leaf, Section]] = []
+    findings: list[tuple[_Leaf, FactSection]] = []
     for name, value in _part(case, "Physical_Examination_Findings").items():
-        section: Section = "vital_signs" if name == "Vital_Signs" else "examination"
+        section: FactSection = "vital_signs" if name == "Vital_Signs" else "examination"
         findings += [(leaf, section) for leaf in _leaves(value, (name,))]
     for name, value in _part(case, "Test_Results").items():
         findings += [(leaf, _section_of_test(leaf)) for leaf in _leaves(value, (name,))]
@@ -84,7 +84,7 @@ def _statements(leaf: _Leaf, teller: _Teller) -> list[Fact]:
     return [Fact(key=key, value=value, lay=teller.lay(value)) for value in sentences(leaf.value) if _known(value)]
 
 
-def _measured(leaf: _Leaf, section: Section) -> Fact:
+def _measured(leaf: _Leaf, section: FactSection) -> Fact:
     path = leaf.path[1:] if section == "vital_signs" and len(leaf.path) > 1 else leaf.path
     return Fact(key=_words_of(path).lower(), value=leaf.value, lay=leaf.value, section=section)
 
@@ -151,7 +151,7 @@ def _words_of(path: tuple[str, ...]) -> str:
     return ", ".join(name.replace("_", " ") for name in labels)
 
 
-def _section_of_test(leaf: _Leaf) -> Section:
+def _section_of_test(leaf: _Leaf) -> FactSection:
     """Return the section of a test by its labels, the innermost label first."""
     names = [name.replace("_", " ") for name in reversed(leaf.path)]
     if any("vital signs" in name.lower() for name in names):

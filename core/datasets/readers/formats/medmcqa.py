@@ -8,7 +8,7 @@ from __future__ import annotations
 from contextlib import suppress
 from functools import partial
 
-from core.datasets.readers.files import Damaged, Record
+from core.datasets.readers.files import DamagedRow, Record
 from core.datasets.readers.format import CaseFields, Format, LeftOutError, RowError, Work
 from core.datasets.readers.item import item_fields, known_specialty, split_item
 from core.datasets.readers.values import checked_options, integer, optional, text
@@ -27,7 +27,7 @@ def _first_number(work: Work) -> int:
         return int(column)
     name, values = work.rows.path.name, set[int]()
     for _, record in work.rows:
-        if not isinstance(record, Damaged):
+        if not isinstance(record, DamagedRow):
             with suppress(RowError):  # the row is rejected with this reason later
                 values.add(integer(record, "cop"))
     if 0 in values and 4 in values:

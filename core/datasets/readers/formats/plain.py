@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 import orjson
 
 from core.case import FINAL_QUESTION, SPECIALTIES
-from core.datasets.readers.files import Damaged, Record
+from core.datasets.readers.files import DamagedRow, Record
 from core.datasets.readers.format import CaseFields, Format, RowError, Work
 from core.datasets.readers.item import item_fields, split_item
 from core.datasets.readers.pictures import pictures_of
@@ -99,7 +99,7 @@ def _first_number(column_of: Mapping[str, str], work: Work) -> int:
     """Return the number of the first option, if answers are positions, from the values of the complete file."""
     fewest_options: dict[int, int] = {}  # position → fewest options of a record with it
     for _, record in work.rows if "options" in column_of else ():
-        if isinstance(record, Damaged):
+        if isinstance(record, DamagedRow):
             continue
         try:
             choices, answer = _options(record, _parts(column_of["options"])), optional(record, column_of["answer"])

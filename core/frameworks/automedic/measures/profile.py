@@ -81,8 +81,8 @@ def item_rows(trials: pd.DataFrame) -> pd.DataFrame:
 
 
 Floats = NDArray[np.float64]
-Part = Literal["accuracy", "efficiency", "empathy", "robustness"]
-PARTS: tuple[Part, ...] = get_args(Part)
+CareDimension = Literal["accuracy", "efficiency", "empathy", "robustness"]
+PARTS: tuple[CareDimension, ...] = get_args(CareDimension)
 PAIRED = ("acc_conv", "acc_static")
 """Accuracy after the conversation and on the whole question, on the items in which both answers count."""
 UNPAIRED = ("acc_conv_all", "acc_static_all")

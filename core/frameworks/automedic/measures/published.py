@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import Any, Final
 
 from core.datasets import published
-from core.frameworks.automedic.measures.profile import PARTS, VALUE, Part
+from core.frameworks.automedic.measures.profile import PARTS, VALUE, CareDimension
 from core.frameworks.base import publisher
 from core.measures.base import Columns, Row
 
 PAPER: Final = "Oh, Park, Kim, arXiv 2512.10195"
-_PARTS: Final[dict[str, Part]] = {
+_PARTS: Final[dict[str, CareDimension]] = {
     "care_metric:accuracy": "accuracy", "care_metric:conversational_efficiency_strategy": "efficiency",
     "care_metric:empathy": "empathy", "care_metric:robustness": "robustness",
 }  # fmt: skip

@@ -14,7 +14,7 @@ from core.frameworks.automedic.measures.profile import (
     PAIRED,
     PARTS,
     UNPAIRED,
-    Part,
+    CareDimension,
     by_verdict,
     failure_shares,
     habits,
@@ -29,7 +29,15 @@ from core.frameworks.automedic.measures.profile import (
 from core.frameworks.automedic.measures.published import DATASET as PUBLISHED_SET
 from core.frameworks.automedic.measures.published import PAPER, published_parts, published_r, published_summaries
 from core.frameworks.automedic.measures.published import WORDS as PUBLISHED_WORDS
-from core.frameworks.automedic.queries import CAUSES, FAILURE_NAMES, CareQuestion, Cause, FailureKind, failures, ratings
+from core.frameworks.automedic.queries import (
+    CAUSES,
+    FAILURE_NAMES,
+    CareFailureCause,
+    CareFailureKind,
+    CareQuestion,
+    failures,
+    ratings,
+)
 from core.frameworks.automedic.tags import TagMisuse
 from core.frameworks.base import publisher
 from core.measures.base import Listed, MetricRequest, Note, Row, Section, counts_in_words, metric
@@ -148,7 +156,7 @@ def _note_what_counts(request: MetricRequest, trials: pd.DataFrame, question_typ
         request.notes.append(Note("excluded", f"Answers to the whole question. {words}"))
 
 
-PART_WORDS: Final[dict[Part, tuple[str, str]]] = {
+PART_WORDS: Final[dict[CareDimension, tuple[str, str]]] = {
     "accuracy": (
         "Accuracy", "Share of right answers after the conversation, times the penalty for the drop from the same "
         "model’s accuracy on the whole question at once: conversational ÷ static accuracy, at most 1."
@@ -166,12 +174,12 @@ PART_WORDS: Final[dict[Part, tuple[str, str]]] = {
     ),
 }  # fmt: skip
 """Part of CARE → its name and how it is computed."""
-FAILURE_WORDS: Final[dict[FailureKind, str]] = {
+FAILURE_WORDS: Final[dict[CareFailureKind, str]] = {
     "role_breaking": "The doctor wrote a reply of the patient or the staff.",
     "abrupt_termination": "The conversation ended after at most three turns, without a tag or by an end tag.",
     "invalid_answer": "The answer after the conversation named nothing, named several, refused, or was blank.",
 }
-CAUSE_WORDS: Final[dict[Cause, str]] = {
+CAUSE_WORDS: Final[dict[CareFailureCause, str]] = {
     "speaks_for_others": "Speaks for others",
     "no_tag": "No tag",
     "misplaced_end": "End tag next to a query",

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import ClassVar, NamedTuple
 
 from core.asking.scene import Turn
-from core.callbacks import Stop
+from core.callbacks import StopCallback
 from core.case import Case
 from core.errors import UsageError
 from core.events import FINAL_DIAGNOSIS
@@ -34,7 +34,7 @@ from core.store.queries.scores import Lists, Trials
 from core.store.selection import Selection
 from core.text.case_items import (
     BY_RULE,
-    Item,
+    HistoryItem,
     ItemSet,
     items_by_rule,
     items_from_json,
@@ -43,8 +43,7 @@ from core.text.case_items import (
     read_mediq,
 )
 from core.text.patient_terms import is_technical, telling, words
-from core.text.rouge import Score as Rouge
-from core.text.rouge import repetition, score, tokens
+from core.text.rouge import RougeScore, repetition, score, tokens
 from core.text.sections import sentences
 from core.text.topics import Topic, is_open
 
@@ -118,7 +117,7 @@ _BARE = re.compile(r"^\W*(?:yes|yeah|no|nope|i do|i have|i don['â€™]t|i haven['â
 class Telltale:
     """An item with the telling words of its value (``told_by``) and of key and value (``asked_by``)."""
 
-    item: Item
+    item: HistoryItem
     told_by: frozenset[str]
     asked_by: frozenset[str]
 
@@ -127,7 +126,7 @@ class Telltale:
         return common > 0 and (common >= ENOUGH or common >= TOLD * len(self.told_by))
 
 
-def telltales(items: Sequence[Item]) -> tuple[Telltale, ...]:
+def telltales(items: Sequence[HistoryItem]) -> tuple[Telltale, ...]:
     """Return the items with their words, without items that have no telling word and so can never be told."""
     all_items = (Telltale(i, telling(i.value), telling(i.key) | telling(i.value)) for i in items)
     return tuple(t for t in all_items if t.told_by)
@@ -238,7 +237,7 @@ class Measures:
     order: dict[Topic, float | None]
 
 
-def yardstick(information: str, items: Sequence[Item]) -> Yardstick:
+def yardstick(information: str, items: Sequence[HistoryItem]) -> Yardstick:
     return Yardstick(
         Counter(tokens(" ".join(item.value for item in items))),
         Counter(tokens(" ".join(item.key for item in items))),
@@ -311,7 +310,7 @@ def _curves(
 ) -> dict[str, tuple[float | None, ...]]:
     exchanges = len(running) - 1
     points = [running[exchanges * share // 100] for share in SHARES]
-    scores: list[Rouge | None] = [score(*counts) if target else None for counts in points]
+    scores: list[RougeScore | None] = [score(*counts) if target else None for counts in points]
     return {
         f"{role}_recall": tuple(s and s.recall for s in scores),
         f"{role}_precision": tuple(s and (s.precision if c[2] else None) for s, c in zip(scores, points, strict=True)),
@@ -333,7 +332,7 @@ class HistoryTaking(Measure):
     parcel = 500
     seconds_each = 0.002
 
-    def prepare(self, store: Store, selection: Selection | None, stop: Stop) -> bool:
+    def prepare(self, store: Store, selection: Selection | None, stop: StopCallback) -> bool:
         return make_items(store, selection, stop)
 
     def scores(self, record: Record) -> Iterator[Score]:
@@ -387,7 +386,7 @@ def stored_items(store: Store, case: Case) -> ItemSet | None:
     return ItemSet(items_from_json(newest[0].items), newest[0].made_by) if newest else None
 
 
-def make_items(store: Store, selection: Selection | None = None, stop: Stop = lambda: False) -> bool:
+def make_items(store: Store, selection: Selection | None = None, stop: StopCallback = lambda: False) -> bool:
     """Make items by rule for the cases of selected trials that have none; return whether all cases have items now."""
     with store.read() as cursor:
         cases = cases_without_items(cursor, selection, tuple(BY_RULE.values()))

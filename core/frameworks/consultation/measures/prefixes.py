@@ -25,7 +25,7 @@ from core.asking.scene import Dialogue
 from core.events import COUNTED, QuestionType, Verdict
 from core.frameworks.consultation.measures.history_taking import closes
 from core.frameworks.consultation.measures.summary import case_sets_of, figures_of
-from core.frameworks.consultation.queries import Solver, prefix_answers, solvable
+from core.frameworks.consultation.queries import SolverAndGrader, prefix_answers, solvable
 from core.measures.base import Columns, MetricRequest, Note, Row, counts_in_words, metric
 from core.measures.paired import CaseBy
 from core.store.database import Store
@@ -84,8 +84,8 @@ def prefix_rows(answers: pd.DataFrame, talks: pd.DataFrame) -> list[Row]:
     was not asked.
     """
     rows = []
-    for key, members in answers.groupby(list(Solver._fields), sort=True):
-        solver = Solver(*key)  # type: ignore[arg-type]
+    for key, members in answers.groupby(list(SolverAndGrader._fields), sort=True):
+        solver = SolverAndGrader(*key)  # type: ignore[arg-type]
         by_case = members.groupby(["model", "case_key", "share"])["right"].mean()
         means = by_case.unstack("share").reindex(columns=ASKED_AT)
         figures = figures_of(means.rename(columns=str).reset_index(), list(map(str, ASKED_AT)))
@@ -153,9 +153,9 @@ def report(
 
 def _notes_on(rows: Sequence[Row]) -> Iterator[Note]:
     """Yield a note for each solver on its excluded answers and the conversations that it was not asked about."""
-    by_solver: dict[Solver, list[Row]] = {}
+    by_solver: dict[SolverAndGrader, list[Row]] = {}
     for row in rows:
-        by_solver.setdefault(Solver(*(row.label[name] for name in Solver._fields)), []).append(row)
+        by_solver.setdefault(SolverAndGrader(*(row.label[name] for name in SolverAndGrader._fields)), []).append(row)
     for solver, solver_rows in by_solver.items():
         excluded = counts_in_words(sum((Counter(row.excluded) for row in solver_rows), Counter()))
         missing = sum(row.more["n_missing"] for row in solver_rows if row.label["per_cent"] == ASKED_AT[-1])

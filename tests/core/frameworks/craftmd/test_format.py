@@ -12,7 +12,7 @@ import pytest
 
 from core.case import RELEASE_SPECIALTIES, SPECIALTIES
 from core.datasets.readers import FORMATS, read_cases
-from core.datasets.reading import Reading
+from core.datasets.reading import ReadCases
 from core.errors import AnamnesisError
 
 COLUMNS = FORMATS["craftmd"].needs
@@ -41,7 +41,7 @@ def write(path: Path, *rows: dict[str, str], columns: tuple[str, ...] = COLUMNS)
     return path
 
 
-def read(path: Path) -> Reading:
+def read(path: Path) -> ReadCases:
     return read_cases(path, "craftmd", "craftmd")
 
 

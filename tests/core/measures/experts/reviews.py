@@ -6,7 +6,7 @@ from core.reviews.reviewing import plan_review, state_of
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.annotations import Annotation, add_annotations
-from core.store.review_records import Question, Review, ReviewPlan, planned
+from core.store.review_records import Review, ReviewPlan, ReviewQuestion, planned
 from tests.core.store.builders import (
     Ended,
     Finished,
@@ -23,7 +23,7 @@ from tests.core.store.builders import (
 
 MODELS = ("openai/secret-one", "openai/secret-two")
 SPECIALTIES = ("Dermatology", "Cardiology")
-FIVE: tuple[Question, ...] = (
+FIVE: tuple[ReviewQuestion, ...] = (
     "single_diagnosis", "complete_history", "medical_terms", "in_vignette", "complete_answers"
 )  # fmt: skip
 

@@ -14,7 +14,7 @@ from core.datasets.published import rows
 from core.errors import AnamnesisError
 from core.measures.experts.adjudication import Decision, agreement, decide, pairs, shares
 from core.measures.experts.workbooks import FILES, judgements, read_rows
-from core.store.review_records import ASKED, Answer, Judgement
+from core.store.review_records import ASKED, ExpertAnswer, YesNo
 from tests.support.intervals import beta_bounds
 
 RELEASE = os.environ.get("ANAMNESIS_CRAFTMD_RELEASE")
@@ -32,8 +32,8 @@ def workbook(rows: list[list[Any]], title: str = "GPT-4") -> bytes:
     return content.getvalue()
 
 
-def judged(model: str, case: str, **said: Answer) -> list[Judgement]:
-    return [Judgement(model, case, "single_diagnosis", annotator, answer) for annotator, answer in said.items()]
+def judged(model: str, case: str, **said: YesNo) -> list[ExpertAnswer]:
+    return [ExpertAnswer(model, case, "single_diagnosis", annotator, answer) for annotator, answer in said.items()]
 
 
 def test_a_workbook_gives_one_judgement_for_each_cell_that_is_filled() -> None:
@@ -110,9 +110,9 @@ def test_agreement_is_that_of_the_two_who_did_not_know_of_the_tie() -> None:
 
 
 def test_intervals_of_shares_and_agreement_resample_cases() -> None:
-    def said(case: int, trial: int, **answers: Answer) -> list[Judgement]:
+    def said(case: int, trial: int, **answers: YesNo) -> list[ExpertAnswer]:
         item = f"{case}:{trial}"
-        return [Judgement("a", str(case), "medical_terms", who, answer, item) for who, answer in answers.items()]
+        return [ExpertAnswer("a", str(case), "medical_terms", who, answer, item) for who, answer in answers.items()]
 
     # 20 cases of five conversations: yes in every second case; the two annotators differ on all of every fourth
     judgements = [

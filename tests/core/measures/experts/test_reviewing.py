@@ -22,7 +22,7 @@ from core.store.fold import fold
 from core.store.queries.annotations import annotation_history
 from core.store.queries.reviews import candidates
 from core.store.queries.trials import trial_events
-from core.store.review_records import ASKED, Item, parse_item
+from core.store.review_records import ASKED, AnnotatedItem, parse_item
 from tests.core.measures.experts.reviews import FIVE, MODELS, a_plan, a_review, answer_all
 from tests.core.store.builders import (
     Finished,
@@ -210,13 +210,13 @@ def test_reviews_narrow_what_they_draw_from(store: Store) -> None:
 @pytest.mark.parametrize(
     "item",
     [
-        Item("talk", trial_id="run/1/0"),
-        Item("answer", trial_id="a:b", format="vignette"),
-        Item("case", case_key="ours/1"),
-        Item("release", model="openai/llama3:8b", case_key="craftmd/case_7"),
+        AnnotatedItem("talk", trial_id="run/1/0"),
+        AnnotatedItem("answer", trial_id="a:b", format="vignette"),
+        AnnotatedItem("case", case_key="ours/1"),
+        AnnotatedItem("release", model="openai/llama3:8b", case_key="craftmd/case_7"),
     ],
 )
-def test_items_are_read_as_they_are_written(item: Item) -> None:
+def test_items_are_read_as_they_are_written(item: AnnotatedItem) -> None:
     assert parse_item(str(item)) == item
 
 

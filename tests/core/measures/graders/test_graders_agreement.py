@@ -7,12 +7,12 @@ import pytest
 from core.errors import UsageError
 from core.events import COUNTED
 from core.measures.base import Row
-from core.measures.graders.agreement import Judged, agreement_rows, cross_table, read_judged
+from core.measures.graders.agreement import VerdictTable, agreement_rows, cross_table, read_judged
 from core.store.database import Store
 from tests.core.measures.graders.graded import DOCTORS, OTHER, OWN, THIRD, judge_again
 
 
-def of_graders(judged: Judged, *graders: str, verdicts: str = "right or not") -> dict[str, Row]:
+def of_graders(judged: VerdictTable, *graders: str, verdicts: str = "right or not") -> dict[str, Row]:
     """Return measure → row, of some graders on the first doctor's answers."""
     label = {"graders": ", ".join(graders), "model": DOCTORS[0], "verdicts": verdicts}
     return {row["measure"]: row for row in agreement_rows(judged) if label.items() <= row.label.items()}

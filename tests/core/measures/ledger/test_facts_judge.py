@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from core.agents.ledger_models import PatientVerdict
-from core.asking.parts import Part
+from core.asking.parts import PromptPart
 from core.asking.scene import Turn
 from core.case import Case
 from core.jobs.judges import facts_in, facts_pack, facts_request
@@ -57,7 +57,7 @@ def made_up(turn: Any = 5, words: str = "my left knee has hurt for years", contr
 
 def test_it_is_shown_the_case_facts_with_ids_and_numbered_messages_and_never_the_diagnosis() -> None:
     (part,) = facts_request(facts_pack(), CASE, FACTS, TALK).messages
-    assert isinstance(part, Part)
+    assert isinstance(part, PromptPart)
     prompt = part.content
     assert CASE.vignette in prompt
     assert f"\n{METFORMIN}: takes metformin\n" in prompt
@@ -177,5 +177,5 @@ def test_what_has_not_the_form_is_unreadable_and_not_nothing_found(text: str, fa
 
 def test_words_are_asked_for_before_the_mark() -> None:
     (part,) = facts_request(facts_pack(), CASE, FACTS, TALK).messages
-    assert isinstance(part, Part)
+    assert isinstance(part, PromptPart)
     assert part.content.index('"words"') < part.content.index('"mark": "asked"')

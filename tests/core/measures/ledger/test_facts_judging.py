@@ -10,7 +10,7 @@ import pytest
 
 from core.agents.ledger_models import PatientVerdict
 from core.errors import AnamnesisError, UsageError
-from core.jobs.ask_job import Outcome, estimate_job, run_job
+from core.jobs.ask_job import AskOutcome, estimate_job, run_job
 from core.jobs.engine import Options
 from core.jobs.judging import FactsJudging
 from core.jobs.progress import Stop
@@ -89,7 +89,7 @@ def registry() -> Registry:
 
 def judged(
     store: Store, script: Script, *, stop: Stop | None = None, concurrency: int = 1, **wanted: Any
-) -> tuple[Outcome, int]:
+) -> tuple[AskOutcome, int]:
     with running(script) as provider:
         chosen = FactsJudging("openai/fake", base_url=provider.base_url, **wanted)
         outcome = run_job(chosen, store, registry(), Options(concurrency), stop)

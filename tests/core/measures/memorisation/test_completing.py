@@ -13,7 +13,7 @@ import pytest
 from core import paths
 from core.case import Case
 from core.errors import AnamnesisError
-from core.jobs.ask_job import Outcome, run_job
+from core.jobs.ask_job import AskOutcome, run_job
 from core.jobs.completing import Completing
 from core.jobs.engine import Options
 from core.jobs.progress import Stop
@@ -47,7 +47,7 @@ def recalls(body: dict[str, Any]) -> str:
     return known.second if known.first in asked else "I cannot recall this text."
 
 
-def ask(provider_url: str, store: Store, concurrency: int | None = None, **more: Any) -> Outcome:
+def ask(provider_url: str, store: Store, concurrency: int | None = None, **more: Any) -> AskOutcome:
     registry = load_registry(retry=RetryPolicy(attempts=1))
     job = Completing(tuple(CASES), "openai/fake", base_url=provider_url, **more)
     return run_job(job, store, registry, Options(concurrency))
@@ -58,7 +58,7 @@ def store(tmp_path: Path) -> Store:
     return Store(tmp_path / "db.duckdb")
 
 
-def counts_of(outcome: Outcome) -> tuple[int, int, int]:
+def counts_of(outcome: AskOutcome) -> tuple[int, int, int]:
     return outcome.done, outcome.failed, outcome.kept
 
 

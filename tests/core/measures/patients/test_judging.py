@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from core.errors import AnamnesisError, UsageError
-from core.jobs.ask_job import Outcome, estimate_job, run_job
+from core.jobs.ask_job import AskOutcome, estimate_job, run_job
 from core.jobs.engine import Options
 from core.jobs.judges import terms_pack
 from core.jobs.judging import TermsJudging
@@ -20,7 +20,7 @@ from core.models.failures import RetryPolicy
 from core.models.registry import Registry, load_registry
 from core.models.settings import default_paths
 from core.store.database import Store
-from core.store.queries.patient_judgements import JudgedTerm, Judgement, judgements
+from core.store.queries.patient_judgements import JudgedTerm, PatientJudgement, judgements
 from core.store.selection import Selection
 from tests.core.measures.patients.patient_talks import stored
 from tests.support.fake_provider import running
@@ -45,14 +45,14 @@ def registry(prices: Path | None = None) -> Registry:
 
 def judged(
     store: Store, script: Script, *, limit: int | None = None, stop: Stop | None = None, **options: Any
-) -> tuple[Outcome, list[dict[str, Any]]]:
+) -> tuple[AskOutcome, list[dict[str, Any]]]:
     with running(script) as provider:
         wanted = TermsJudging("openai/fake", limit=limit, base_url=provider.base_url)
         outcome = run_job(wanted, store, registry(), Options(**{"concurrency": 1, **options}), stop)
         return outcome, provider.bodies
 
 
-def kept(store: Store) -> dict[str, Judgement]:
+def kept(store: Store) -> dict[str, PatientJudgement]:
     with store.read() as cursor:
         return {one.trial_id: one for one in judgements(cursor, Selection())}
 

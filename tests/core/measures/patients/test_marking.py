@@ -11,11 +11,11 @@ import pytest
 from core import processes
 from core.errors import AnamnesisError, UsageError
 from core.measures.base import Record, Row
-from core.measures.missing import Measured, Parcel, count_missing, measure_missing
+from core.measures.missing import Measured, TrialParcel, count_missing, measure_missing
 from core.measures.patients.rates import hit_sample, patient_hits, patient_rates, trial_marks
 from core.measures.patients.rules import PATIENT_MARKS, PatientMarks
 from core.store.database import Store
-from core.store.queries.scores_of_patients import KINDS, Kind, hits, offer
+from core.store.queries.scores_of_patients import KINDS, ReplyMarkKind, hits, offer
 from core.store.selection import Selection
 from tests.core.measures.patients.patient_talks import stored
 from tests.core.store.builders import a_case
@@ -32,7 +32,7 @@ def store(tmp_path: Path) -> Store:
     return copy_of(fill, tmp_path)
 
 
-def rates(store: Store, kind: Kind) -> dict[str, Row]:
+def rates(store: Store, kind: ReplyMarkKind) -> dict[str, Row]:
     return {row["doctor"]: row for row in patient_rates(store, "doctor", Selection(), [kind])}
 
 
@@ -79,7 +79,7 @@ def test_a_process_that_dies_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
         processes, "_start", lambda begin: subprocess.Popen(["true"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     )
     with pytest.raises(AnamnesisError, match="ended early"):
-        list(processes.read_by(1, [Parcel(PATIENT_MARKS, (Record("t", a_case()),))]))
+        list(processes.read_by(1, [TrialParcel(PATIENT_MARKS, (Record("t", a_case()),))]))
 
 
 def test_other_rules_mark_anew(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

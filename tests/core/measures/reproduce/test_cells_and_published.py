@@ -11,11 +11,11 @@ import pytest
 from core.case import SPECIALTIES
 from core.datasets import published
 from core.measures.accuracy import published_rows
-from core.measures.reproduce.release import Cell, ModelData, Reproduction, as_printed
+from core.measures.reproduce.release import ModelData, PrintedNumber, Reproduction, as_printed
 from core.measures.reproduce.tables import interval_misprint
 
 
-def a_cell(**changes: Any) -> Cell:
+def a_cell(**changes: Any) -> PrintedNumber:
     given: dict[str, Any] = {
         "table": 1,
         "quantity": "mean",
@@ -29,7 +29,7 @@ def a_cell(**changes: Any) -> Cell:
         "published": 0.82,
         "printed": "0.820",
     }
-    return Cell(**{**given, **changes})
+    return PrintedNumber(**{**given, **changes})
 
 
 @pytest.mark.parametrize(

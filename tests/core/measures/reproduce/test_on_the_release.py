@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from core.cli.app import main
-from core.measures.reproduce.release import Cell, Reproduction
+from core.measures.reproduce.release import PrintedNumber, Reproduction
 from core.measures.reproduce.remarks import reproduce
 from core.store.database import Store
 from tests.core.measures.reproduce.small_release import import_folder
@@ -49,7 +49,7 @@ def result(whole: Store) -> Reproduction:
     return reproduce(whole)
 
 
-def of_models(result: Reproduction) -> list[Cell]:
+def of_models(result: Reproduction) -> list[PrintedNumber]:
     return [cell for cell in result.cells if cell.model in MODELS]
 
 

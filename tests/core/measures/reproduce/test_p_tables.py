@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from core.datasets.published import PublishedTest, published_tests
-from core.measures.reproduce.release import Cell, ModelScores, as_printed
+from core.measures.reproduce.release import ModelScores, PrintedNumber, as_printed
 from core.measures.reproduce.tables import copied_table, family_of, p_cells, pair_of, recompute, tie_band
 from core.stats.paper import RESAMPLES
 from tests.core.measures.reproduce.small_release import literal, random_model
@@ -24,11 +24,11 @@ def release() -> dict[str, ModelScores]:
 
 
 @pytest.fixture(scope="module")
-def cells(release: dict[str, ModelScores]) -> list[Cell]:
+def cells(release: dict[str, ModelScores]) -> list[PrintedNumber]:
     return p_cells(recompute(release))
 
 
-def value(cells: list[Cell], test: PublishedTest, quantity: str) -> Cell:
+def value(cells: list[PrintedNumber], test: PublishedTest, quantity: str) -> PrintedNumber:
     place = (test.table, test.model, test.question_type, test.specialty, test.dataset, test.arm_a, test.arm_b)
     return next(
         c
@@ -47,7 +47,7 @@ def test_table_3_compares_question_types_and_the_others_formats(release: dict[st
 
 
 def test_a_p_value_is_the_papers_loop_on_the_cases_of_its_row(
-    release: dict[str, ModelScores], cells: list[Cell]
+    release: dict[str, ModelScores], cells: list[PrintedNumber]
 ) -> None:
     model = release["llama_2_7b"]
     test = next(t for t in rows(13) if t.model == "llama_2_7b" and t.dataset == "derm_private")
@@ -70,7 +70,7 @@ def test_families_are_tables_or_the_part_of_one_question_type(table: int, questi
         assert {t.model for t in family} == {"mistral_v1_7b", "mistral_v2_7b"}
 
 
-def test_adjusted_p_values_are_benjamini_hochberg_over_the_table(cells: list[Cell]) -> None:
+def test_adjusted_p_values_are_benjamini_hochberg_over_the_table(cells: list[PrintedNumber]) -> None:
     tests = rows(5)
     raw = np.array([value(cells, t, "p_value").recomputed for t in tests], dtype=float)
     order = np.argsort(raw)

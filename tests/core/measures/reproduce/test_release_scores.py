@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from core.measures.reproduce.release import Group, MissingData, ModelScores, missing_cases, read_release
+from core.measures.reproduce.release import MissingData, ModelScores, TableGroup, missing_cases, read_release
 from core.store.database import Store
 from core.store.queries.releases import Overlooked, overlooked_answers
 from tests.core.measures.reproduce.small_release import a_trial, case_row, import_folder, random_model, write_release
@@ -44,9 +44,9 @@ def test_a_score_is_the_mean_of_the_trials_that_are_not_missing(store: Store, tm
     scores = scores_of(store, folder)
 
     assert [case.case_key for case in scores.cases] == [f"craftmd/{case_id}" for case_id in trials]  # the file's order
-    assert scores.of(("vignette", "mcq"), Group()).tolist() == [2 / 5, 1 / 4, 1 / 3, 0]
-    assert scores.of(("vignette", "frq"), Group()).tolist() == [2 / 5, 1 / 4, 2 / 4, 0]
-    assert scores.of(("summarized", "mcq"), Group()).tolist() == [0, 0, 0, 0]
+    assert scores.of(("vignette", "mcq"), TableGroup()).tolist() == [2 / 5, 1 / 4, 1 / 3, 0]
+    assert scores.of(("vignette", "frq"), TableGroup()).tolist() == [2 / 5, 1 / 4, 2 / 4, 0]
+    assert scores.of(("summarized", "mcq"), TableGroup()).tolist() == [0, 0, 0, 0]
 
 
 def test_a_space_around_the_stored_answer_is_looked_for_too(store: Store, tmp_path: Path) -> None:
@@ -56,7 +56,7 @@ def test_a_space_around_the_stored_answer_is_looked_for_too(store: Store, tmp_pa
 
     scores = scores_of(store, folder)
 
-    assert scores.of(("vignette", "mcq"), Group()).tolist() == [0]
+    assert scores.of(("vignette", "mcq"), TableGroup()).tolist() == [0]
     with store.read() as cursor:
         assert overlooked_answers(cursor, "craftmd") == Overlooked(answers=2, cases=1)
 
@@ -77,22 +77,22 @@ def test_groups_are_dermatology_by_data_set_with_the_annotators_labels(store: St
     scores = scores_of(store, write_release(tmp_path / "release", [*derm, *others], trials, qc))
 
     arm = ("vignette", "mcq")
-    assert scores.of(arm, Group(dataset="derm_public")).tolist() == [0, 0, 1]
-    assert scores.of(arm, Group(dataset="derm_public", single_diagnosis=True)).tolist() == [0, 1]
-    assert scores.of(arm, Group(dataset="medqa_usmle")).size == 2
-    assert scores.of(arm, Group(dataset="medqa_usmle", single_diagnosis=True)).size == 1
-    assert scores.of(arm, Group(specialty="urology_and_nephrology")).size == 1
+    assert scores.of(arm, TableGroup(dataset="derm_public")).tolist() == [0, 0, 1]
+    assert scores.of(arm, TableGroup(dataset="derm_public", single_diagnosis=True)).tolist() == [0, 1]
+    assert scores.of(arm, TableGroup(dataset="medqa_usmle")).size == 2
+    assert scores.of(arm, TableGroup(dataset="medqa_usmle", single_diagnosis=True)).size == 1
+    assert scores.of(arm, TableGroup(specialty="urology_and_nephrology")).size == 1
     with pytest.raises(MissingData, match="no case of this group"):
-        scores.of(arm, Group(specialty="neurology"))
+        scores.of(arm, TableGroup(specialty="neurology"))
 
 
 def test_without_the_annotators_file_single_diagnoses_are_not_known(store: Store, tmp_path: Path) -> None:
     rows = [case_row("case_0", category="Dermatology", dataset="dermatology_public")]
     scores = scores_of(store, write_release(tmp_path / "release", rows, {"case_0": [WRONG] * 5}))
 
-    assert scores.of(("vignette", "mcq"), Group(dataset="derm_public")).tolist() == [0]
+    assert scores.of(("vignette", "mcq"), TableGroup(dataset="derm_public")).tolist() == [0]
     with pytest.raises(MissingData, match=r"case_vignette_qc\.csv"):
-        scores.of(("vignette", "mcq"), Group(dataset="derm_public", single_diagnosis=True))
+        scores.of(("vignette", "mcq"), TableGroup(dataset="derm_public", single_diagnosis=True))
 
 
 def test_a_later_grading_does_not_change_what_came_with_the_release(store: Store, tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_a_later_grading_does_not_change_what_came_with_the_release(store: Store
             FROM grades WHERE rule = 'frq'""")
     with store.read() as cursor:
         scores = read_release(cursor, "craftmd")["gpt_3_5"]
-    assert scores.of(("vignette", "frq"), Group()).tolist() == [0]
+    assert scores.of(("vignette", "frq"), TableGroup()).tolist() == [0]
 
 
 def test_missing_cases_are_those_that_another_model_has() -> None:

@@ -22,7 +22,7 @@ from core.events import (
 from core.frameworks.automedic.measures.profile import read_care
 from core.frameworks.automedic.queries import CareQuestion
 from core.frameworks.automedic.tags import EMPATHY, MISUSE, read_tags
-from core.journal import Line, RunHeader, TrialLine
+from core.journal import JournalLine, RunHeader, TrialLine
 from core.store.database import Store
 from core.store.fold import fold
 from tests.core.store.builders import a_case, a_header, a_trial, write_journal
@@ -144,7 +144,7 @@ BROKEN = a_consultation(7, ["<patient>Since when?</patient>"], conv="provider_er
 """A seventh item: the provider failed during the conversation; the answer to the whole question is right."""
 
 
-def trials_of(store: Store, *lines: Line, question_type: CareQuestion = "mcq") -> pd.DataFrame:
+def trials_of(store: Store, *lines: JournalLine, question_type: CareQuestion = "mcq") -> pd.DataFrame:
     """Fold the lines of journals and return the trials of all their seats."""
     for line in lines:
         write_journal(store.journals, line.run_id, line)

@@ -9,7 +9,7 @@ from core.asking.scene import Turn
 from core.case import Case
 from core.frameworks.consultation.queries import StoredItems, add_items
 from core.store.database import Store
-from core.text.case_items import Item, items_to_json
+from core.text.case_items import HistoryItem, items_to_json
 
 
 def dialogue(*lines: str) -> tuple[Turn, ...]:
@@ -17,11 +17,11 @@ def dialogue(*lines: str) -> tuple[Turn, ...]:
     return tuple(Turn("doctor" if line[0] == "D" else "patient", line[3:]) for line in lines)
 
 
-def an_item(key: str, value: str, topic: str = "other") -> Item:
-    return Item.model_validate({"key": key, "value": value, "topic": topic})
+def an_item(key: str, value: str, topic: str = "other") -> HistoryItem:
+    return HistoryItem.model_validate({"key": key, "value": value, "topic": topic})
 
 
-def save_items(store: Store, case: Case, items: Sequence[Item], made_by: str = "openai/p") -> None:
+def save_items(store: Store, case: Case, items: Sequence[HistoryItem], made_by: str = "openai/p") -> None:
     with store.write() as connection:
         add_items(
             connection, [StoredItems(case.case_key, case.content_hash, items_to_json(items), made_by, time.time())]

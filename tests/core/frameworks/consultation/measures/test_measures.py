@@ -15,12 +15,12 @@ from core.frameworks.consultation.measures.history_taking import (
     yardstick,
 )
 from core.measures.base import Record
-from core.text.case_items import Item, items_to_json
+from core.text.case_items import HistoryItem, items_to_json
 from tests.core.frameworks.consultation.measures import dialogues as d
 from tests.core.store.builders import a_case
 
 
-def measured(said: tuple[Turn, ...], items: tuple[Item, ...]) -> Measures:
+def measured(said: tuple[Turn, ...], items: tuple[HistoryItem, ...]) -> Measures:
     return measure(said, yardstick("", items))
 
 
