@@ -249,7 +249,7 @@ def draw_pair(first: WatchedSession, second: WatchedSession) -> None:
     redrawn(sessions, draw)
     if not any(session.running for session in sessions):
         with st.container(horizontal=True, vertical_alignment="center"):
-            st.subheader("Both at a glance", anchor=False)
+            st.header("Both at a glance", anchor=False)
             draw_export_menu_watched([first, second], key="pair")
         st.dataframe(outcomes_table(first, second), hide_index=True)
         st.caption("One consultation each gives only an impression. Compare runs over many cases on the page Compare.")
@@ -270,7 +270,7 @@ def side_name(watched: WatchedSession, other: WatchedSession) -> str:
 
 def _draw_side(watched: WatchedSession, other: WatchedSession) -> None:
     session, events = watched.session, watched.session.snapshot()
-    st.subheader(plain(side_name(watched, other)), anchor=False)
+    st.header(plain(side_name(watched, other)), anchor=False)
     draw_watched_chat(watched, events, height=460)
     if session.error:
         st.error(plain(session.error))
@@ -344,7 +344,7 @@ def recent_table(talks: list[Conversation]) -> pd.DataFrame:
 def draw_recent() -> None:
     """Draw a list of the newest consultations, which a click opens again."""
     if talks := ask(conversations, Selection(sources=["live"]), limit=_RECENT):
-        st.subheader("Recent consultations", anchor=False)
+        st.header("Recent consultations", anchor=False)
         draw_table(
             recent_table(talks),
             "live_recent",
@@ -359,7 +359,7 @@ def draw_unfinished() -> None:
     stopped = [(run, trial_id) for run, trial_id in all_unfinished() if trial_id not in running][:_RECENT]
     if not running and not stopped:
         return
-    st.subheader("Unfinished", anchor=False)
+    st.header("Unfinished", anchor=False)
     for trial_id, watched in running.items():
         state = "paused" if watched.session.paused else "running"
         count = counted(watched.session.messages, "message")

@@ -85,7 +85,7 @@ def draw_cells() -> None:
     else:
         st.caption("No cell of this table has such a result; add “not attempted” to see why.")
     _draw_remarks(result, number)
-    st.subheader("What is wrong or unclear in print", anchor=False)
+    st.header("What is wrong or unclear in print", anchor=False)
     _draw_remarks(result)
 
 

@@ -112,7 +112,8 @@ def draw_outcomes(first: str, second: str, result: Comparison, correction: Corre
     rows.append([sum(column) for column in zip(*rows, strict=True)])
     heads = [f"{second}: right", f"{second}: wrong", "All"]
     table, words = st.columns([3, 2], vertical_alignment="center")
-    table.table(pd.DataFrame(rows, [f"{first}: right", f"{first}: wrong", "All"], heads))
+    index = pd.Index([f"{first}: right", f"{first}: wrong", "All"], name="Cases")
+    table.table(pd.DataFrame(rows, index, heads))
     p = format_p(mcnemar(c).p)
     words.markdown(
         f"Here a case is right if at least half of its counted trials are right. "
@@ -128,7 +129,7 @@ def draw_outcomes(first: str, second: str, result: Comparison, correction: Corre
 
 def draw_differences(sides: Sequence[Subject], labels: Sequence[str]) -> None:
     """Draw what else differs between the sides, and what is the same."""
-    st.subheader("What else differs", anchor=False)
+    st.header("What else differs", anchor=False)
     if len(set(sides)) == 1:
         st.markdown("Nothing: both arms belong to the same trials.")
         return

@@ -202,7 +202,7 @@ def draw_versions() -> None:
             }
             for version, course in course_of.items()
         )
-        st.subheader("How the conversations went", anchor=False)
+        st.header("How the conversations went", anchor=False)
         links = [in_transcripts(runs_behind(conditions(case_set), version)) for version in course_of]
         draw_table(
             table,
@@ -239,7 +239,7 @@ def _draw_groups(
     arms = list(dict.fromkeys(_arm(step) for step in changes))
     if not arms:
         return
-    st.subheader("By specialty", anchor=False)
+    st.header("By specialty", anchor=False)
     chosen_arm = choose("Arm", arms, "monitoring_arm", names=lambda key: arm(*key))
     pairs = dict.fromkeys((step.label["first"], step.label["second"]) for step in changes)
     for number, (before, after) in enumerate(pairs):

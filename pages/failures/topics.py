@@ -67,7 +67,7 @@ def topics_chart(rows: Sequence[Row], names: Mapping[str, str], dark: bool) -> g
 
 def _draw_faults(selection: Selection, options: Mapping[str, str | None], judge: Judge | None) -> None:
     result = section_result(FAULTS_SECTION, selection, {**FAULTS_SECTION.options, **options})
-    st.subheader(FAULTS_SECTION.title, anchor=False)
+    st.header(FAULTS_SECTION.title, anchor=False)
     section = replace(FAULTS_SECTION, caption=f"{in_words(selection)}. {FAULTS_SECTION.caption}")
     draw_result(section, replace(result, notes=()), words_of(result, selection), name="faults", titled=False)
     st.caption(FAULTS_SECTION.caption)

@@ -46,7 +46,7 @@ def draw_offers() -> None:
     if not offered:
         return
     with st.container(border=True):
-        st.markdown("**A language model with no key and no server to set up**")
+        st.markdown("**A language model without key or server**")
         for column, name in zip(st.columns(len(offered), gap="large"), offered, strict=True):
             offer, work = OFFERS[name], fetching(name)
             with column:

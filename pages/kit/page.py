@@ -13,6 +13,7 @@ from core.store.queries.runs import runs
 from pages.kit.cached import ask
 from pages.kit.campaigns import run_title
 from pages.kit.controls import choose
+from pages.kit.figures import is_dark
 from pages.kit.look import draw_refused, duration, plain, show_errors
 from pages.kit.names import IMPORT_COMMAND
 from pages.kit.navigation import follow, link, require_app
@@ -20,12 +21,16 @@ from pages.kit.notes import forget_notes
 from pages.kit.sessions import running_sessions
 
 _LOOKS_EVERY_S = 2.0
+# Streamlit draws captions at 60 % opacity (4.06:1), and white on the primary colour of the dark theme (3.9:1).
+_CAPTIONS = '.stApp [data-testid="stCaptionContainer"] { opacity: 0.8; }'
+_DARK_BUTTONS = '.stApp [data-testid^="stBaseButton-primary"]:not(:disabled) { color: #0E1718; }'
 
 
 def show(title: str, draw: Callable[[], None], caption: str = "") -> None:
     """Draw a page under its title from the current journals; an ``AnamnesisError`` is shown by its message."""
     require_app()
     follow()
+    st.html(f"<style>{_CAPTIONS} {_DARK_BUTTONS if is_dark() else ''}</style>")
     forget_notes()
     draw_running()
     st.title(title, anchor=False)

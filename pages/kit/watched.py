@@ -47,7 +47,8 @@ _STAGE = """<style>
 .stMainBlockContainer { max-width: 100%; padding: 0.8rem 2.5rem; }
 .st-key-stage p, .st-key-stage li, .st-key-stage button, .st-key-stage [data-testid="stCaptionContainer"],
 .st-key-stage label, .st-key-stage textarea { font-size: 26px !important; line-height: 1.35; }
-.st-key-stage h2 { font-size: 38px !important; padding: 0; }
+.st-key-stage > :first-child h2 { font-size: 38px !important; }
+.st-key-stage h2 { font-size: 30px !important; padding: 0; }
 .st-key-stage h3 { font-size: 30px !important; padding: 0; }
 .st-key-stage [class*="stMarkdownBadge"], .st-key-stage [class*="stMarkdownBadge"] * { font-size: 26px !important; }
 .st-key-stage [data-testid="stIconMaterial"] { font-size: 28px !important; }
@@ -304,7 +305,7 @@ def cost_of(calls: Iterable[CallRecord]) -> str:
 def draw_differential(events: Sequence[Event]) -> None:
     """Draw the doctor's differential after the last turn; only the reference doctor has one."""
     probes = [event for event in events if isinstance(event, Probed)]
-    st.subheader("Differential", anchor=False, help="What the reference doctor finds most likely after each reply.")
+    st.header("Differential", anchor=False, help="What the reference doctor finds most likely after each reply.")
     if not probes:
         st.caption("Available for the reference doctor, after the first reply.")
         return
@@ -333,7 +334,7 @@ def _draw_facts(case: Case, watched: WatchedSession) -> None:
         patient_facts, staff_facts = (
             sum(fact.turn is not None for fact in facts) for facts in (by_role.patient, by_role.staff)
         )
-        st.subheader("Facts gathered", anchor=False, help=_GATHERED_HELP)
+        st.header("Facts gathered", anchor=False, help=_GATHERED_HELP)
         words = (
             f"{patient_facts} of the patient’s {len(by_role.patient)} facts, "
             f"{staff_facts} of the staff’s {len(by_role.staff)}"
@@ -358,7 +359,7 @@ def _draw_facts(case: Case, watched: WatchedSession) -> None:
     facts_of_case = uncovered(case, dialogue)
     tellable = [fact for fact in facts_of_case if fact.told]
     uncovered_facts = sum(fact.turn is not None for fact in tellable)
-    st.subheader(
+    st.header(
         "Facts uncovered",
         anchor=False,
         help="A fact counts as uncovered when one reply of the patient has most of its key words: shared words, not a "

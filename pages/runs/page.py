@@ -168,7 +168,7 @@ def draw_run(run: RunProgress) -> None:
     """Draw one run: its progress, actions, cast, settings, accuracy and conversations."""
     state = state_of(run)
     progress = status(run.run_id) if state == "running" else None
-    st.subheader(f"{STATE_ICON[state]} {plain(run_title(run))}", anchor=False)
+    st.header(f"{STATE_ICON[state]} {plain(run_title(run))}", anchor=False)
     words = [f"{state.capitalize()}: {run.done:,} of {run.planned:,} trials"]
     if progress:
         if progress.get("batch"):
@@ -443,7 +443,7 @@ def tagged_failures(run_id: str) -> dict[str, str]:
 
 
 def _draw_conversations(run: RunProgress) -> None:
-    st.subheader("Conversations", anchor=False)
+    st.header("Conversations", anchor=False)
     page = st.pagination(max(1, -(-run.done // _PAGE)), key=f"page_{run.run_id}") if run.done > _PAGE else 1
     talks = run_conversations(run.run_id, (page or 1) - 1)
     if not talks:

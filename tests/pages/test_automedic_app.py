@@ -141,7 +141,7 @@ def test_a_consultation_is_watched_with_the_facts_of_patient_and_staff(open_page
     assert "Clinical staff only" in text
     assert r":green[:material/check_circle:] Age: 31\-year\-old" in text
     assert "of the patient’s 12 facts" in text
-    assert {arm.value for arm in app.subheader} >= {"Facts gathered", "Differential", "Diagnosis"}
+    assert {arm.value for arm in app.header} >= {"Facts gathered", "Differential", "Diagnosis"}
 
 
 def test_two_doctors_end_side_by_side_under_the_strict_rule(open_page: Open) -> None:

@@ -179,7 +179,7 @@ def differences_table(listed: Sequence[VerdictDifference], names: Mapping[str, s
 
 
 def _draw_difference(difference: VerdictDifference, names: Mapping[str, str]) -> None:
-    st.subheader(
+    st.header(
         f"{plain(difference.case_key.partition('/')[2] or difference.case_key)} · "
         f"{arm(difference.format, difference.question_type)} · trial {difference.trial + 1}",
         anchor=False,

@@ -72,7 +72,7 @@ def draw_cases(selection: Selection) -> None:
     case_key = choose_case(listed, "history-cases", "history_case", columns)
     if case_key is None:
         return
-    st.subheader(plain(f"{names[doctor]} · {case_key}"), anchor=False)
+    st.header(plain(f"{names[doctor]} · {case_key}"), anchor=False)
     conversations = case_conversations(runs_behind(basis(selection).conditions, doctor), case_key)
     if not conversations:
         st.caption("No trial of this case is stored.")
