@@ -79,7 +79,7 @@ def draw_home() -> None:
 def draw_ways_in() -> None:
     for column, (page, (title, icon, about)) in zip(st.columns(3), _WAYS.items(), strict=True):
         with column, st.container(border=True, height="stretch"):
-            st.markdown(f"##### :material/{icon}: {title}")
+            st.markdown(f"**:material/{icon}: {title}**")
             st.caption(about)
             link(page, title, "arrow_forward")
 

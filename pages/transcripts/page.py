@@ -9,7 +9,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from core.case import Case
-from core.events import FORMATS, QUESTION_TYPES, Event, Summarised, reasoning_of
+from core.events import FORMATS, QUESTION_TYPES, Event, Speaker, Summarised, reasoning_of
 from core.export.reading import was_shown
 from core.frameworks.base import framework, framework_of, frameworks, tested_seat, title_of
 from core.store.database import Store
@@ -23,7 +23,7 @@ from core.store.queries.trials import (
     offer,
 )
 from core.store.queries.utterances import first_matches
-from core.store.selection import McqRule, Selection, Speaker
+from core.store.selection import McqRule, Selection
 from pages.kit.cached import ask, cached_query
 from pages.kit.campaigns import names_in
 from pages.kit.case.facts import draw_facts_ledger
