@@ -174,7 +174,7 @@ def rules() -> AccessRules:
         stamp = path.stat()
     except OSError:
         return AccessRules()
-    return _read(path, stamp.st_mtime_ns, stamp.st_size)
+    return _read_access_file(path, stamp.st_mtime_ns, stamp.st_size)
 
 
 def rules_file() -> Path:
@@ -183,7 +183,7 @@ def rules_file() -> Path:
 
 
 @functools.lru_cache(maxsize=4)
-def _read(path: Path, _changed_ns: int, _size: int) -> AccessRules:
+def _read_access_file(path: Path, _changed_ns: int, _size: int) -> AccessRules:
     try:
         return AccessRules.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
     except ValidationError as error:

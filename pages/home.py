@@ -9,7 +9,7 @@ from core.callbacks import ProgressCallback, StopCallback
 from core.figures.report import chart_of
 from core.frameworks.base import title_of
 from core.jobs.background import Job, begin, begin_all, job_at, measuring_all
-from core.jobs.progress import ask_to_stop
+from core.jobs.progress import ask_to_stop, run_state
 from core.measures.accuracy import printed_twice, published_rows
 from core.measures.missing import count_missing, seconds_for
 from core.measures.registry import measures
@@ -27,7 +27,6 @@ from pages.kit.campaigns import (
     cost_in_words,
     in_transcripts,
     run_title,
-    state_of,
 )
 from pages.kit.figures import draw_figure
 from pages.kit.get_model import draw_offers
@@ -135,7 +134,7 @@ def draw_field() -> None:
 
 def draw_study(runs: list[RunProgress]) -> None:
     """Draw the running work, the latest result, the runs, the missing measures, and the next steps."""
-    if any(state_of(run) == "running" for run in runs) or running_work():
+    if any(run_state(run) == "running" for run in runs) or running_work():
         draw_running_work()
     done = [run for run in runs if run.answers]
     main, side = st.columns([3, 2], gap="large")
@@ -145,7 +144,7 @@ def draw_study(runs: list[RunProgress]) -> None:
     with side:
         st.header("Runs", anchor=False)
         for run in runs[:_LISTED]:
-            icon = STATE_ICON[state_of(run)].split("/")[1].rstrip(":")
+            icon = STATE_ICON[run_state(run)].split("/")[1].rstrip(":")
             link("runs", plain(run_title(run)), icon, run=run.run_id)
             trials = f"{run.done:,} of {run.planned or run.done:,} trials"
             cost = cost_in_words(run).replace("unknown", "cost unknown")

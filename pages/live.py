@@ -24,7 +24,7 @@ from core.frameworks.base import (
 )
 from core.frameworks.casting import CastNames
 from core.live.session import Session
-from core.live.start import all_unfinished, first_model, one_case, side_by_side, start_consultation
+from core.live.start import all_unfinished, campaigns_of_doctors, first_model, one_case, start_consultation
 from core.models.register import own_names
 from core.store.queries.trials import Conversation, conversations
 from core.store.selection import Selection
@@ -34,7 +34,7 @@ from pages.kit.case.pictures import draw_pictures_folded
 from pages.kit.chat import draw_answers, draw_case
 from pages.kit.controls import choose
 from pages.kit.get_model import draw_offers
-from pages.kit.look import VERDICT, arm, arm_in_words, counted, plain, reason_words, show_errors, tokens_of, when
+from pages.kit.look import VERDICT, arm, arm_in_words, counted, plain, reason_words, show_errors, total_tokens, when
 from pages.kit.names import model_name
 from pages.kit.navigation import link
 from pages.kit.page import show
@@ -211,7 +211,7 @@ def _ask_campaigns(fw: Framework, case: Case | None, mode: str) -> tuple[list[Ca
         protocol=fw.name,
         settings=settings,
     )
-    campaigns = side_by_side(shared, doctors, registry())
+    campaigns = campaigns_of_doctors(shared, doctors, registry())
     if personas:
         campaigns = [
             replace(campaign, settings=campaign.settings.but(persona=persona))
@@ -304,7 +304,7 @@ def _outcome(watched: WatchedSession) -> dict[str, str]:
     rows = {
         "Questions": str(fw.speech.questions(events)),
         "Facts uncovered, by words in common": f"{uncovered_facts} of {askable}",
-        "Tokens": f"{tokens_of(calls):,}",
+        "Tokens": f"{total_tokens(calls):,}",
         "Cost": cost_of(calls),
     }
     other_rule = "mcq_loose" if fw.usual.mcq_rule == "mcq_strict" else "mcq_strict"

@@ -38,7 +38,7 @@ def draw_models() -> None:
     draw_form()
     if (connection := st.session_state.get("models_tested")) is not None:
         draw_connection(connection)
-    draw_list()
+    draw_model_list()
 
 
 def draw_servers() -> None:
@@ -193,7 +193,7 @@ def _key_in_words(model: ListedModel) -> str:
     return "set" if model.spec.api_key_env and find_key(model.spec.api_key_env) else "none needed"
 
 
-def draw_list() -> None:
+def draw_model_list() -> None:
     """Draw all models, and buttons that test the chosen one, set its key, or remove it."""
     st.header("All models", anchor=False)
     models = list(listed(registry()))

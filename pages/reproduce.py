@@ -157,7 +157,7 @@ def draw_counterparts() -> None:
     draw_result(
         replace(COUNTERPARTS, caption=f"{_PUBLICATIONS[publication]}; {own_data}. {COUNTERPARTS.caption}"),
         result,
-        _words(result.figures, names_on(selection)),
+        _label_names(result.figures, names_on(selection)),
         name="published_beside_ours",
         charts={"counterparts": counterparts_chart},
     )
@@ -175,7 +175,7 @@ def _histories(selection: Selection, dataset: HistorySet) -> Result:
     return Result(COUNTERPARTS.title, tuple(rows), notes)
 
 
-def _words(rows: Sequence[Row], names: Mapping[str, str]) -> dict[str, str]:
+def _label_names(rows: Sequence[Row], names: Mapping[str, str]) -> dict[str, str]:
     """Return the names of conditions, published models and measures of history taking."""
     words = dict(names)
     for row in rows:

@@ -58,7 +58,7 @@ def named_choices(response: str, choices: Sequence[str], *, lettered: bool = Tru
         head, colon, tail = bare.partition(":")
         if colon and head.rstrip("*_ ") in _HEADS:
             at = patterns.exact.get(tail.strip(_TRIM))
-    return [choices[at]] if at is not None else [choices[n] for n in _read(response, patterns)]
+    return [choices[at]] if at is not None else [choices[n] for n in _chosen_positions(response, patterns)]
 
 
 # --------------------------------------------------------------------------------------------- choices and their names
@@ -172,7 +172,7 @@ _MAX_GROUPS = 200
 """Mentions that are read from the beginning of a response, and from its end."""
 
 
-def _read(response: str, choices: _Choices) -> list[int]:
+def _chosen_positions(response: str, choices: _Choices) -> list[int]:
     text = _plain(response)
     marked, mentioned = _mark_names(text, choices)
     # a quick test that may be wrongly true, never wrongly false

@@ -98,7 +98,7 @@ class _Number(float):
     per_cent: bool = False
 
 
-def _number(value: object) -> object:
+def _as_number(value: object) -> object:
     """Convert numbers and texts such as ``"0.4"`` and ``"40 %"``; raise ``ValueError`` for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise ValueError("a probability must be a number")
@@ -111,7 +111,7 @@ def _number(value: object) -> object:
 
 
 _Name = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
-_Share = Annotated[Any, BeforeValidator(_number)]
+_Share = Annotated[Any, BeforeValidator(_as_number)]
 
 
 class _Entry(BaseModel):

@@ -174,7 +174,7 @@ def quotation(words: str, text: str) -> str | None:
             break
         end = at + len(needle)
         if not (_is_word(spaced[at - 1 : at]) or _is_word(spaced[end : end + 1])):
-            return text[_place(at, starts, tokens) : _place(end - 1, starts, tokens) + 1]
+            return text[_original_position(at, starts, tokens) : _original_position(end - 1, starts, tokens) + 1]
     return None
 
 
@@ -185,7 +185,7 @@ def _spaced(tokens: Sequence[str]) -> tuple[str, list[int]]:
     return " ".join(small), list(accumulate((len(token) + 1 for token in small), initial=0))
 
 
-def _place(at: int, starts: Sequence[int], tokens: Sequence[re.Match[str]]) -> int:
+def _original_position(at: int, starts: Sequence[int], tokens: Sequence[re.Match[str]]) -> int:
     """Return the position in the original text of a character of the spaced text."""
     number = bisect_right(starts, at) - 1
     return tokens[number].start() + at - starts[number]

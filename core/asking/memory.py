@@ -166,7 +166,7 @@ class ReplyCache:
             cost and those of the calls in flight fit into the rest, or if no other call is in flight: a budget is
             overrun by one call at most. The default is what a visitor may still spend today; if that is nothing, no
             call is sent.
-        at_once: Calls in flight at most, for a job whose units make several calls at once (``side_by_side``).
+        at_once: Calls in flight at most, for a job whose units make several calls at once (``calls_run_concurrently``).
         watched: Whether somebody watches replies arrive; otherwise a reply is passed on complete.
     """
 
@@ -407,7 +407,7 @@ def current_unit() -> Unit | None:
     return _UNIT.get()
 
 
-def side_by_side() -> bool:
+def calls_run_concurrently() -> bool:
     """Say whether a unit of the current job makes several calls at once."""
     unit = _UNIT.get()
     return unit is not None and unit.replies.slots is not None

@@ -39,7 +39,7 @@ def check(context: typer.Context) -> int:
     """Check the set-up: versions, database, prompts, keys (never shown), servers on this machine."""
     if context.invoked_subcommand is not None:
         return 0
-    lines = [*_parts(), *_providers(load_registry())]
+    lines = [*_check_lines(), *_providers(load_registry())]
     for name, good, words in lines:
         print(f"{'ok' if good else '--'}  {name:<14} {words}")
     # a provider without a key is not a fault: the reference cast needs none
@@ -67,7 +67,7 @@ def check_cases(
     return 1 if severe else 0
 
 
-def _parts() -> Iterator[CheckLine]:
+def _check_lines() -> Iterator[CheckLine]:
     yield "anamnesis", True, __version__
     yield "python", sys.version_info >= (3, 11), ".".join(str(part) for part in sys.version_info[:3])
     for package in _PACKAGES:

@@ -165,7 +165,7 @@ def print_rows(rows: Sequence[OutputRow], format_: OutputFormat, decimals: str =
             writer.writerow({k: format(v, decimals) if isinstance(v, float) else inert(v) for k, v in row.items()})
     else:
         heads = [name.replace("_", " ") for name in printable[0]]
-        lines = [[_cell(name, value) for name, value in row.items()] for row in printable]
+        lines = [[_formatted_value(name, value) for name, value in row.items()] for row in printable]
         # columns are fitted only to a terminal; a pipe gets every column in full
         fitted = sys.stdout.isatty()
         if not fitted and (text := _as_piped([heads, *lines])):
@@ -200,7 +200,7 @@ def _as_piped(lines: Sequence[Sequence[str]]) -> str | None:
     return "\n".join("  ".join(line) for line in padded)
 
 
-def _cell(name: str, value: Any) -> str:
+def _formatted_value(name: str, value: Any) -> str:
     if name in ("p", "p_adjusted") and isinstance(value, float):
         return f"{format_p(value)} {stars(value)}" if name == "p_adjusted" else format_p(value)
     return f"{value:.3f}" if isinstance(value, float) else str(value)

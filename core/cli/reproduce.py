@@ -61,7 +61,7 @@ def reproduce(
         if differing:
             console.print(f"\n{len(differing):,} cells differ:")
         for cell in differing[:_SHOWN_CELLS]:
-            console.print(f"  {_place(cell)}: printed {cell.printed}, recomputed {cell.recomputed}")
+            console.print(f"  {_place_in_table(cell)}: printed {cell.printed}, recomputed {cell.recomputed}")
         if len(differing) > _SHOWN_CELLS:
             console.print(f"  {len(differing) - _SHOWN_CELLS:,} more: --format json")
         reasons = Counter((c.table, c.reason) for c in result.cells if c.status == "not_attempted")
@@ -79,7 +79,7 @@ def _tables(result: Reproduction) -> list[tuple[int, str, dict[str, int]]]:
     return [(n, result.titles.get(n, ""), {str(k): v for k, v in count(c).items()}) for n, c in by_table.items()]
 
 
-def _place(cell: PrintedNumber) -> str:
+def _place_in_table(cell: PrintedNumber) -> str:
     arms = f"{cell.arm_a} against {cell.arm_b}" if cell.arm_a else cell.format
     parts = (cell.model, cell.question_type, arms, cell.specialty, cell.dataset, cell.quantity)
     return f"table {cell.table} " + " ".join(part for part in parts if part)

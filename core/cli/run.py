@@ -52,14 +52,14 @@ from core.jobs.plan import (
     who_sits,
     without_words,
 )
-from core.jobs.progress import is_running
+from core.jobs.progress import is_running, run_state
 from core.jobs.run import Players, already_running, begin, carry_out, check_prompts, check_startable, in_this_process
 from core.journal import RunHeader
 from core.models.registry import Registry, load_registry
 from core.store.database import Store
 from core.store.queries.run_labels import Label, delete_run, label_run, labels, run_contents
-from core.store.queries.runs import RunProgress, run_records
 from core.store.queries.runs import header_of as header_of_run
+from core.store.queries.runs import run_records
 from core.store.queries.runs import runs as stored_runs
 
 EngineName = Annotated[str, typer.Option("--engine", help="Where trials are played: local, or ray.")]
@@ -243,7 +243,7 @@ def runs(format_: Annotated[str, typer.Option("--format", help="table or json.")
             "run_id": row.run_id,
             "name": labels_by_run.get(row.run_id, Label()).name,
             "tags": list(labels_by_run.get(row.run_id, Label()).tags),
-            "state": state_of(row),
+            "state": run_state(row),
             "doctor": row.doctor,
             "patient": row.patient,
             "grader": row.grader,
@@ -306,12 +306,6 @@ def delete(
     delete_run(store, run_id)
     print("Deleted.")
     return 0
-
-
-def state_of(row: RunProgress) -> str:
-    if is_running(row.run_id):
-        return "running"
-    return "complete" if row.state == "complete" else "stopped"
 
 
 def _players(engine: str, ray_address: str | None) -> Players:

@@ -145,9 +145,9 @@ def published_tests(paper: str = "") -> tuple[PublishedTest, ...]:
             dataset=row["dataset"] or None,
             arm_a=row["arm_a"],
             arm_b=row["arm_b"],
-            p_value=_number(row["p_value"]),
+            p_value=_float_or_none(row["p_value"]),
             p_text=row["p_value"],
-            p_adjusted=_number(row["p_adjusted"]),
+            p_adjusted=_float_or_none(row["p_adjusted"]),
         )
         for row in _printed("pvalues", paper)
     )
@@ -176,14 +176,14 @@ def inferred_single_diagnosis() -> dict[str, bool]:
 
     These labels are not published: they are the only ones that fit the means and intervals of tables 14 and 16.
     """
-    rows = _read("derived_usmle_dermatology_single_dx")
+    rows = _read_rows("derived_usmle_dermatology_single_dx")
     return {row["case_id"]: row["single_most_likely_diagnosis_inferred"] == "1" for row in rows}
 
 
 @lru_cache
 def rows(name: str) -> tuple[dict[str, str], ...]:
     """Return the rows of another file of data/published: column → text, which may be empty."""
-    return tuple(_read(name))
+    return tuple(_read_rows(name))
 
 
 @lru_cache
@@ -194,10 +194,10 @@ def printed_sets() -> tuple[str, ...]:
 def _printed(kind: str, paper: str) -> Iterator[dict[str, str]]:
     for path in sorted(FOLDER.glob(f"*_{kind}.csv")):
         if paper in ("", path.stem.removesuffix(f"_{kind}")):
-            yield from _read(path.stem)
+            yield from _read_rows(path.stem)
 
 
-def _read(name: str) -> Iterator[dict[str, str]]:
+def _read_rows(name: str) -> Iterator[dict[str, str]]:
     path = FOLDER / f"{name}.csv"
     try:
         with path.open(encoding="utf-8", newline="") as file:
@@ -208,5 +208,5 @@ def _read(name: str) -> Iterator[dict[str, str]]:
         ) from error
 
 
-def _number(text: str) -> float | None:
+def _float_or_none(text: str) -> float | None:
     return float(text) if text and not text.startswith("<") else None

@@ -14,7 +14,7 @@ from core.events import Event
 from core.journal import RunHeader, journal_path, read_header
 from core.store.database import Store
 from core.store.fold import fold_if_free
-from core.store.queries.cases import case, contents
+from core.store.queries.cases import case, content_hashes
 from core.store.queries.releases import release_prompts
 from core.store.queries.run_cases import first_cases
 from core.store.queries.runs import RunProgress, header_of, run_records, runs
@@ -73,7 +73,7 @@ def set_apart(pasted: Case) -> Case:
     if not store.path.exists():
         return pasted
     with access.acting(access.HERE), store.read() as cursor:  # also titles of cases that other users pasted
-        while (hashes := contents(cursor, unique.case_key)) and unique.content_hash not in hashes:
+        while (hashes := content_hashes(cursor, unique.case_key)) and unique.content_hash not in hashes:
             number += 1
             unique = pasted.model_copy(update={"case_key": f"{pasted.case_key} {number}"})
     return unique

@@ -32,7 +32,7 @@ from core.events import (
 from core.export.document import Document, ExportedConversation
 from core.frameworks.base import Framework, framework_of
 from core.frameworks.speech import Speech
-from core.measures.provenance import UNKNOWN, ComparedRuns, side_by_side, side_of_run
+from core.measures.provenance import UNKNOWN, ComparedRuns, settings_side_by_side, side_of_run
 from core.models.prices import total
 from core.store.conditions import FREE_RULES
 from core.words import FORMAT, QUESTION_TYPE, ROLE, arm, how_it_ended
@@ -153,10 +153,10 @@ def of_kind(talk: ExportedConversation, kind: type[E]) -> list[E]:
 
 def rows(talks: Sequence[ExportedConversation]) -> list[MessageRow]:
     """Return the dialogues as rows: row n has the n-th message of each conversation."""
-    return [_row(n, cells) for n, cells in enumerate(zip_longest(*map(_cells, talks)), start=1)]
+    return [_message_row(n, cells) for n, cells in enumerate(zip_longest(*map(_cells, talks)), start=1)]
 
 
-def _row(number: int, cells: tuple[MessageCell | None, ...]) -> MessageRow:
+def _message_row(number: int, cells: tuple[MessageCell | None, ...]) -> MessageRow:
     """Return a row; equal messages share their reasoning, which a branch does not copy from its parent."""
     thoughts = {cell.thought for cell in cells if cell is not None and cell.thought}
     if len(cells) < 2 or None in cells or len(set(cells)) > 1 or len(thoughts) > 1:
@@ -169,7 +169,10 @@ def _cells(talk: ExportedConversation) -> list[MessageCell]:
     framework, thoughts = _framework(talk), reasoning_of(talk.events)
     remarks = {event.turn: event for event in of_kind(talk, Assessed) if event.turn is not None}
     return [
-        replace(_cell(framework, message, remarks.get(message.turn)), thought=thoughts.get(message.call_id or "", ""))
+        replace(
+            _message_cell(framework, message, remarks.get(message.turn)),
+            thought=thoughts.get(message.call_id or "", ""),
+        )
         for message in of_kind(talk, Utterance)
     ]
 
@@ -179,7 +182,7 @@ def _framework(talk: ExportedConversation) -> Framework | None:
     return framework_of(talk.events, talk.cast.protocol if talk.cast else "")
 
 
-def _cell(framework: Framework | None, utterance: Utterance, assessed: Assessed | None) -> MessageCell:
+def _message_cell(framework: Framework | None, utterance: Utterance, assessed: Assessed | None) -> MessageCell:
     if framework is None or not framework.speech.addresses:
         return MessageCell(utterance.role, utterance.text)
     (message,) = framework.speech.shown(utterance.role, utterance.text)
@@ -316,7 +319,7 @@ def use(talk: ExportedConversation) -> list[Use]:
 def provenance(document: Document) -> list[ProvenanceLine]:
     """Return the provenance of each conversation: ids, cast, prompts, settings, case, times."""
     talks = document.talks
-    settings = side_by_side([_side(talk) for talk in talks])
+    settings = settings_side_by_side([_side(talk) for talk in talks])
     return [
         ProvenanceLine("Conversation", tuple(talk.trial_id for talk in talks), compared=False),
         ProvenanceLine("Branched off", tuple(branch(talk) or "no" for talk in talks), compared=False),

@@ -26,7 +26,7 @@ _BREAKS = re.compile(r"\r\n?|[\x85\u2028\u2029]")
 _SURROGATES = re.compile(r"[\ud800-\udfff]")
 
 
-def in_order(text: str) -> str:
+def with_visible_marks(text: str) -> str:
     """Return text with a visible mark instead of every control that changes its reading order."""
     return text.translate(_TURNING_MARKS)
 

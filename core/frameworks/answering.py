@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from core.agents.base import Grader, GraderResult, Summariser
 from core.agents.mcq import judge_loose, judge_strict
-from core.asking.memory import side_by_side
+from core.asking.memory import calls_run_concurrently
 from core.asking.scene import AgentOutput, CallFailed, Dialogue, FinalMessage, Material, Question
 from core.case import Case, Fact
 from core.errors import FailureKind
@@ -85,7 +85,7 @@ async def answered(
                     continue
                 if invalid is not None or material is None:
                     yield _invalid(arm, *(invalid or ("provider_error", "nothing to show")))
-                elif side_by_side():
+                elif calls_run_concurrently():
                     tasks.append(asyncio.create_task(_collect(_ask(trial, arm, material, answer, grader))))
                 else:
                     async for event in _ask(trial, arm, material, answer, grader):
@@ -300,7 +300,7 @@ def _graded(arm: Arm, grader: str, judgement: GraderResult) -> Graded:
     )
 
 
-def tokens_of(cases: Sequence[Case], text: Callable[[Case], str]) -> float:
+def mean_tokens(cases: Sequence[Case], text: Callable[[Case], str]) -> float:
     """Return the approximate mean number of tokens of a text of the cases."""
     return sum(len(text(case).split()) for case in cases) / len(cases) * TOKENS_A_WORD
 

@@ -314,7 +314,7 @@ class RequestJob(AskJob[Item]):
 
         def prompt_tokens(item: Item) -> float:
             parts = self.request(item, pack).messages
-            return sum(tokens_of(part.content) for part in parts if isinstance(part, PromptPart))
+            return sum(estimated_tokens(part.content) for part in parts if isinstance(part, PromptPart))
 
         prompts = sampled(self, plan, store, prompt_tokens)
         return JobSize({self.role: (plan.models[0], (n, prompts, self.replies(plan)))})
@@ -324,7 +324,7 @@ class RequestJob(AskJob[Item]):
         return len(plan.todo) * self.reply_tokens
 
 
-def tokens_of(text: str) -> float:
+def estimated_tokens(text: str) -> float:
     return len(text.split()) * TOKENS_A_WORD
 
 
@@ -444,15 +444,15 @@ def begin_job(job: AskJob[Any], *, budget_usd: float | None = None) -> Job[AskOu
         options = Options(budget_usd=budget_usd, on_progress=lambda progress: tell(progress.done, progress.planned))
         return run_job(job, Store(), load_registry(), options, stop)
 
-    return begin(_place(type(job), job.apart), do, job.title)
+    return begin(_job_key(type(job), job.apart), do, job.title)
 
 
 def job_of(kind: type[AskJob[Any]], apart: str = "") -> Job[AskOutcome] | None:
     """Return the running or last job of a kind in this process, or ``None``."""
-    return job_at(_place(kind, apart))
+    return job_at(_job_key(kind, apart))
 
 
-def _place(kind: type[AskJob[Any]], apart: str) -> tuple[str, ...]:
+def _job_key(kind: type[AskJob[Any]], apart: str) -> tuple[str, ...]:
     return ("job", kind.name, str(Store().path), apart)
 
 

@@ -103,7 +103,7 @@ def job_at(key: Hashable) -> Job[Any] | None:
     return _jobs.get(key)
 
 
-def forget(key: Hashable) -> None:
+def remove_job(key: Hashable) -> None:
     """Remove a job, so that the next job of its key starts from the beginning."""
     with _lock:
         _jobs.pop(key, None)

@@ -26,9 +26,9 @@ from core.jobs.ask_job import (
     OfCases,
     ParsedReply,
     RequestJob,
+    estimated_tokens,
     journal_of,
     reply_to,
-    tokens_of,
 )
 from core.journal import RowLine
 from core.measures.memorisation import (
@@ -123,7 +123,7 @@ class Completing(OfCases, RequestJob[Case]):
         return ItemResult([RowLine(table="completions", row=vars(row))], reply.none)
 
     def replies(self, plan: JobPlan) -> float:
-        return sum(tokens_of(case.vignette) for case in plan.todo) / 2
+        return sum(estimated_tokens(case.vignette) for case in plan.todo) / 2
 
     def findings(self, store: Store, outcome: AskOutcome) -> Iterable[str]:
         with store.read() as cursor:

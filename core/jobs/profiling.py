@@ -15,7 +15,17 @@ from core.asking.calls import Voice
 from core.case import Case
 from core.errors import ProfilingError
 from core.frameworks.base import frameworks
-from core.jobs.ask_job import AskJob, AskOutcome, ItemResult, JobPlan, JobSize, OfCases, journal_of, sampled, tokens_of
+from core.jobs.ask_job import (
+    AskJob,
+    AskOutcome,
+    ItemResult,
+    JobPlan,
+    JobSize,
+    OfCases,
+    estimated_tokens,
+    journal_of,
+    sampled,
+)
 from core.journal import RowLine
 from core.models.base import Sampling
 from core.models.registry import Registry
@@ -93,8 +103,8 @@ class Profiling(OfCases, AskJob[Case]):
     def size(self, plan: JobPlan, store: Store) -> JobSize:
         """Return two calls for each case; a profile is assumed to have 1.5 times the vignette's tokens."""
         pack, n = self.pack, len(plan.todo)
-        vignettes = sampled(self, plan, store, lambda case: tokens_of(case.vignette))
-        templates = sum(tokens_of(pack.prompts[name].source) for name in PROMPTS)
+        vignettes = sampled(self, plan, store, lambda case: estimated_tokens(case.vignette))
+        templates = sum(estimated_tokens(pack.prompts[name].source) for name in PROMPTS)
         return JobSize({"profiler": (plan.models[0], (2 * n, 2 * vignettes + n * templates, 1.5 * vignettes + 50 * n))})
 
     @classmethod

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import orjson
 from filelock import FileLock, Timeout
@@ -22,6 +22,7 @@ from core.events import GRADED_TYPES, Answered, CallRecord, Event, Failed, Grade
 from core.journal import in_use, journal_path, writable
 from core.models.limits import Concurrency
 from core.models.thinking import looks_like_thought
+from core.store.queries.runs import RunProgress
 
 UNMARKED_OF = 5
 """Replies that look like reasoning before a run reports them."""
@@ -285,6 +286,12 @@ def running(run_id: str, folder: Path | None = None) -> Iterator[Path]:
 
 def is_running(run_id: str) -> bool:
     return in_use(journal_path(run_id))
+
+
+def run_state(run: RunProgress) -> Literal["running", "complete", "stopped"]:
+    if is_running(run.run_id):
+        return "running"
+    return "complete" if run.state == "complete" else "stopped"
 
 
 def status(run_id: str) -> dict[str, Any] | None:

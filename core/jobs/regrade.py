@@ -19,7 +19,7 @@ from core.events import GRADED_TYPES, Failed, Graded, QuestionType, Verdict, gra
 from core.frameworks.answering import grade_answer
 from core.frameworks.base import default_pack, framework, grades_itself
 from core.frameworks.casting import REFERENCE, Casting, full_name, is_model
-from core.jobs.ask_job import AskJob, AskOutcome, ItemResult, JobPlan, JobSize, JournalWork, tokens_of
+from core.jobs.ask_job import AskJob, AskOutcome, ItemResult, JobPlan, JobSize, JournalWork, estimated_tokens
 from core.jobs.engine import REGRADING
 from core.jobs.plan import HUMAN
 from core.journal import GradesLine, RunHeader, journal_path
@@ -289,8 +289,11 @@ class Regrading(AskJob[ToGrade]):
                     continue
                 judged[judge.prompt_hash].add(key)
             question_type, right, response = key
-            steps, compare = 2, tokens_of(judge.pack.render("grader_judge", answer=right, extracted="")) + _NAME_TOKENS
-            tokens = tokens_of(judge.pack.render("grader_extract", response=response)) + compare
+            steps, compare = (
+                2,
+                estimated_tokens(judge.pack.render("grader_judge", answer=right, extracted="")) + _NAME_TOKENS,
+            )
+            tokens = estimated_tokens(judge.pack.render("grader_extract", response=response)) + compare
             if question_type == "frq_top3":
                 steps, tokens = _LISTED, _LISTED * compare
             requests, calls, prompt = requests + 1, calls + steps, prompt + tokens

@@ -25,7 +25,7 @@ from core.frameworks.casting import GRADER, Casting, CastNames, full_name, is_mo
 from core.frameworks.consultation.measures.prefixes import ASKED_AT, beginnings
 from core.frameworks.consultation.queries import PrefixAnswer, SolverAndGrader, TalkToSolve, answers_by, talks_to_solve
 from core.frameworks.conversation import TrialDialogue, scene_of
-from core.jobs.ask_job import AskJob, AskOutcome, ItemResult, JobPlan, JobSize, journal_of, tokens_of
+from core.jobs.ask_job import AskJob, AskOutcome, ItemResult, JobPlan, JobSize, estimated_tokens, journal_of
 from core.journal import RowLine
 from core.models.registry import Registry
 from core.prompts import grader_hash
@@ -185,7 +185,9 @@ class Solving(AskJob[SolvingItem]):
         """Return calls and tokens; each prefix that may differ from another counts as a call."""
         solver, graded = plan.models[0], Counter[str]()
         template = (
-            tokens_of(pack_of(solving_framework(), self.prompts).prompts["solver"].source) if is_model(solver) else 0
+            estimated_tokens(pack_of(solving_framework(), self.prompts).prompts["solver"].source)
+            if is_model(solver)
+            else 0
         )
         calls, prompt = 0, 0.0
         for piece in plan.todo:

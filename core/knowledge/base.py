@@ -123,7 +123,7 @@ def normalise_name(name: str) -> str:
     return " ".join(w[:-1] if is_plural else w for w, is_plural in zip(content, plural, strict=True))
 
 
-def _read(folder: Path, model: type[T]) -> list[T]:
+def _read_records(folder: Path, model: type[T]) -> list[T]:
     records: list[T] = []
     for path in sorted(folder.glob("*.jsonl")):
         for number, line in enumerate(path.read_bytes().splitlines(), start=1):
@@ -138,7 +138,7 @@ def _read(folder: Path, model: type[T]) -> list[T]:
 
 def read_knowledge(folder: Path) -> Knowledge:
     """Read a folder with diseases/ and findings/ (JSONL); an error names the file and line."""
-    return Knowledge(_read(folder / "diseases", Disease), _read(folder / "findings", Finding))
+    return Knowledge(_read_records(folder / "diseases", Disease), _read_records(folder / "findings", Finding))
 
 
 @functools.cache

@@ -51,7 +51,7 @@ def resume_consultation(header: RunHeader, spoken: Sequence[tuple[Speaker, str]]
     return watch(campaign_of(header), header, load_registry(), spoken=spoken)
 
 
-def side_by_side(campaign: Campaign, doctors: Sequence[str], registry: Registry) -> list[Campaign]:
+def campaigns_of_doctors(campaign: Campaign, doctors: Sequence[str], registry: Registry) -> list[Campaign]:
     """Return a campaign in full for each of these doctors, with the same patient, grader and so on.
 
     Unset seats are filled as for the first doctor that is a model.

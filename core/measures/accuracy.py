@@ -88,7 +88,7 @@ def accuracy_of(
     for s in scores:
         key = (place.setdefault(s.model, len(place)), *arms[s.format, s.question_type], group_of_score(s, by) or "")
         groups.setdefault(key, []).append(s)
-    return [_row(groups[key], by, interval) for key in sorted(groups)]
+    return [_accuracy_row(groups[key], by, interval) for key in sorted(groups)]
 
 
 def interval_of(values: Sequence[float], kind: IntervalKind) -> Interval:
@@ -110,7 +110,7 @@ _INTERVALS: dict[IntervalKind, Callable[[Sequence[float]], Interval | None]] = {
 }
 
 
-def _row(scores: list[CaseScore], by: Group | None, kind: IntervalKind) -> Row:
+def _accuracy_row(scores: list[CaseScore], by: Group | None, kind: IntervalKind) -> Row:
     first = scores[0]
     values = [s.score for s in scores if s.score is not None]
     reasons: Counter[str] = Counter()
@@ -197,7 +197,7 @@ def published_rows(case_set: str, split: AccuracySplit | None = None) -> list[Ro
 
 def printed_twice(rows: Iterable[Row], case_set: str, split: AccuracySplit | None = None, name: NameOf = str) -> str:
     """Return a sentence on published rows for which two tables print different numbers; empty if there are none."""
-    places = {_place(row) for row in rows if row.source}
+    places = {_row_key(row) for row in rows if row.source}
     words = []
     for printed in figures_by_cell(case_set, _SCOPES.get(split, ())):
         figure, differing = printed[0], _differing(printed)
@@ -216,7 +216,7 @@ def _group_printed(figure: AccuracyFigure) -> str | None:
     return figure.specialty_name or (RELEASE_DATASETS[figure.dataset] if figure.dataset else None)
 
 
-def _place(row: Row) -> tuple[str, str, str, str | None]:
+def _row_key(row: Row) -> tuple[str, str, str, str | None]:
     return row.label["model"], row.label["format"], row.label["question_type"], row.label.get("group")
 
 
@@ -234,8 +234,8 @@ def _published_labels() -> dict[str, str]:
 
 def with_published(computed: Sequence[Row], published: Sequence[Row]) -> list[Row]:
     """Return the computed rows, then the published rows whose model and arm have no computed row."""
-    covered = {(published_label(row.label["model"]), *_place(row)[1:]) for row in computed}
-    return [*computed, *(row for row in published if _place(row) not in covered)]
+    covered = {(published_label(row.label["model"]), *_row_key(row)[1:]) for row in computed}
+    return [*computed, *(row for row in published if _row_key(row) not in covered)]
 
 
 _COLUMNS = Columns(excluded="excluded_by_reason")
@@ -387,7 +387,7 @@ def _with_comparisons(
         (*place[:3], place[3] or ("?" if group else None)): comparison
         for place, comparison in format_pairs(scores, group, kind).items()
     }
-    return [replace(row, comparison=compared.get(_place(row))) for row in rows]
+    return [replace(row, comparison=compared.get(_row_key(row))) for row in rows]
 
 
 def _printed(row: Row) -> Row:
@@ -407,7 +407,7 @@ def _note_rules(request: MetricRequest, rows: Sequence[Row]) -> None:
     """Note large gaps between the rules for choices, and answers that an earlier version of a rule read."""
     selection = request.selection
     if any(row.label["question_type"].startswith("mcq") for row in rows):
-        places = {_place(row)[:3] for row in rows}
+        places = {_row_key(row)[:3] for row in rows}
         gaps = [
             gap
             for gap in request.read(rule_gaps, replace(selection, mcq_rule="usual"))

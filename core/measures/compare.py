@@ -27,7 +27,7 @@ from core.measures.paired import (
     paired_cases,
     read_scores,
 )
-from core.measures.provenance import differing, graders, side_by_side, side_of
+from core.measures.provenance import differing, graders, settings_side_by_side, side_of
 from core.models.registry import load_registry
 from core.stats.corrections import Correction
 from core.store.conditions import SEPARATOR, doctor_of
@@ -238,7 +238,7 @@ def _note_what_differs(request: MetricRequest, names: Sequence[str]) -> None:
     judged_by = zip(names, graders(list(sides.values())), strict=True)
     request.note(f"Graders whose verdicts count: {'; '.join(f'{name}: {grader}' for name, grader in judged_by)}.")
     for first, second in pairwise(names):
-        settings = differing(side_by_side([sides[first], sides[second]]))
+        settings = differing(settings_side_by_side([sides[first], sides[second]]))
         if settings:
             words = "; ".join(
                 f"{setting.name}: {setting.values[0]} against {setting.values[1]}" for setting in settings

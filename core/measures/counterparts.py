@@ -105,10 +105,10 @@ def counterparts(
     by_place: dict[tuple[Any, ...], list[Row]] = {}
     for row in computed:
         if row.estimate is not None:
-            by_place.setdefault(_place(row), []).append(row)
+            by_place.setdefault(_row_key(row), []).append(row)
     rows = []
     for printed in figures:
-        candidates = by_place.get(_place(printed), []) if printed.more["comparable"] else []
+        candidates = by_place.get(_row_key(printed), []) if printed.more["comparable"] else []
         same_model = [row for row in candidates if label_of(row.label["model"]) == printed.label["model"]]
         first = min(candidates, key=partial(_distance, printed), default=None)
         counterpart = max(same_model, key=lambda row: row.n or 0) if same_model else first
@@ -128,7 +128,7 @@ def counterparts(
     return rows
 
 
-def _place(row: Row) -> tuple[Any, ...]:
+def _row_key(row: Row) -> tuple[Any, ...]:
     return row.label.get("measure", "accuracy"), row.label.get("format"), row.label.get("question_type")
 
 

@@ -165,7 +165,7 @@ def notes_of(
         *_faulty_cases(extents, basis.traits, data_set_name),
         *(_mixed_questions(behind, extents, basis.traits, data_set_name) if published else ()),
         *(_other_settings(behind) if compared else ()),
-        *_parts(extents, data_set_name),
+        *_partial_case_set_notes(extents, data_set_name),
         *_addresses(behind, name),
         *_repeats(behind, name),
         *_remarks(behind, name),
@@ -359,7 +359,7 @@ def _other_settings(behind: Sequence[Condition]) -> Iterator[Note]:
             yield Note("settings", text, page="compare", models=tuple(condition.name for condition in group))
 
 
-def _parts(extents: Sequence[Extent], data_set_name: NameOf) -> Iterator[Note]:
+def _partial_case_set_notes(extents: Sequence[Extent], data_set_name: NameOf) -> Iterator[Note]:
     for data_set, members in by_data_set(extents).items():
         same = len({extent.cases for extent in members}) == 1
         if same and len(members[0].cases) < max(extent.data_set_cases or 0 for extent in members):

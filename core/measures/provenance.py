@@ -58,7 +58,7 @@ def side_of_run(run: Run, judged_by: Sequence[str] = ()) -> ComparedRuns:
     return ComparedRuns([run], run.doctor, seats, {}, addresses_of(run, judged_by or [run.grader]))
 
 
-def side_by_side(sides: Sequence[ComparedRuns]) -> list[Setting]:
+def settings_side_by_side(sides: Sequence[ComparedRuns]) -> list[Setting]:
     """Return every setting with its value on each side.
 
     The doctor is left out, since it is the subject of the comparison. A sampling setting is listed if some run set it.
@@ -69,7 +69,7 @@ def side_by_side(sides: Sequence[ComparedRuns]) -> list[Setting]:
     extra = sorted({name for run in runs for name, value in run.settings.items() if value is not None})
     read: dict[str, Callable[[Run], str]] = {
         **_SETTINGS,
-        **{_words(name): _setting(name) for name in extra if name not in _NOT_SETTINGS},
+        **{_setting_title(name): _setting(name) for name in extra if name not in _NOT_SETTINGS},
         **({"Persona": _persona} if "persona" in extra else {}),
         **({"Pictures": _pictures} if "images" in extra else {}),
     }
@@ -141,7 +141,7 @@ def _pictures(run: Run) -> str:
     return "shown to the doctor" if run.settings.get("images") else "not shown"
 
 
-def _words(name: str) -> str:
+def _setting_title(name: str) -> str:
     return name.replace("_", " ").capitalize()
 
 

@@ -149,7 +149,7 @@ def longest_wait(seconds: float) -> float:
 def retry_after(headers: Mapping[str, str], *, now: Callable[[], float] = time.time) -> float | None:
     """Read the seconds to wait from ``retry-after-ms`` or ``Retry-After`` (seconds or a date); ``None`` if missing."""
     for name, scale in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
-        seconds = _number(headers.get(name))
+        seconds = _finite_number(headers.get(name))
         if seconds is not None:
             return max(0.0, seconds * scale)
     try:
@@ -158,7 +158,7 @@ def retry_after(headers: Mapping[str, str], *, now: Callable[[], float] = time.t
         return None
 
 
-def _number(text: str | None) -> float | None:
+def _finite_number(text: str | None) -> float | None:
     try:
         value = float(text or "")
     except ValueError:

@@ -34,7 +34,7 @@ def hold(variable: str, key: SecretStr, *, for_all: bool = False) -> None:
     _keys["" if for_all else access.visitor().name, variable] = key
 
 
-def forget(variable: str) -> None:
+def remove_key(variable: str) -> None:
     for entry in [entry for entry in _keys if entry[1] == variable]:
         del _keys[entry]
 

@@ -52,10 +52,10 @@ def with_parts(body: Mapping[str, Any], urls: Mapping[str, str]) -> Mapping[str,
     """Return a stored body in the form in which it is sent: pictures and marks become content parts, pictures first."""
     if not any("images" in stored or "cache_control" in stored for stored in body["messages"]):
         return body
-    return {**body, "messages": [_parts(stored, urls) for stored in body["messages"]]}
+    return {**body, "messages": [_message_with_pictures(stored, urls) for stored in body["messages"]]}
 
 
-def _parts(stored: Mapping[str, Any], urls: Mapping[str, str]) -> Mapping[str, Any]:
+def _message_with_pictures(stored: Mapping[str, Any], urls: Mapping[str, str]) -> Mapping[str, Any]:
     pictures = [
         {"type": "image_url", "image_url": {"url": urls[image["sha256"]]}} for image in stored.get("images", ())
     ]

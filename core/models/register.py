@@ -21,7 +21,7 @@ from tomlkit.items import Comment, InlineTable, Item, Table, Whitespace
 
 from core import access
 from core.errors import UsageError
-from core.models.keys import forget, hold, looks_like_key
+from core.models.keys import hold, looks_like_key, remove_key
 from core.models.prices import source
 from core.models.registry import Registry
 from core.models.settings import (
@@ -163,7 +163,7 @@ def remove(name: str) -> str:
     variable = _own()["models"][full].get("api_key_env")
     _change(full, None)
     if variable:
-        forget(variable)
+        remove_key(variable)
     return full
 
 

@@ -211,7 +211,7 @@ def judged_runs(
     ) -> JudgedRun:
         graders = {(judge.prompts, judge.grader): judge for rule in FREE_RULES if (judge := by_rule.get(rule))}
         names = _served_by_role(run, tuple(graders.values()), served)
-        parts = _parts(run, tuple(graders.values()), by_rule.get("mcq_strict"), names)
+        parts = _condition_parts(run, tuple(graders.values()), by_rule.get("mcq_strict"), names)
         compared = {part: parts[part] for part in PARTS if part not in without and _SERVED.get(part) not in without}
         return JudgedRun(run, compared, covered, answers, tuple(graders.values()), names, partly)
 
@@ -236,7 +236,7 @@ def _served_by_role(run: Run, graders: Sequence[RunJudge], served: Served) -> di
     return {role: tuple(sorted(as_served)) for role, as_served in names.items()}
 
 
-def _parts(
+def _condition_parts(
     run: Run, graders: Sequence[RunJudge], reader: RunJudge | None, served: Mapping[str, tuple[str, ...]]
 ) -> dict[ConditionPart, tuple[str, str]]:
     def as_served(role: str, head: str) -> tuple[str, str]:

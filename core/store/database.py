@@ -25,7 +25,7 @@ from core import access, paths
 from core.errors import AnamnesisError
 from core.journal import NO_ROOM, PRIVATE
 from core.store import migrations, tallies
-from core.store.lease import NAME, DatabaseBusyError, Opened, forget, gate_of, quoted
+from core.store.lease import NAME, DatabaseBusyError, Opened, close_engines, gate_of, sql_literal
 from core.store.tables import OF_A_TRIAL
 from core.store.written import carry_over
 
@@ -113,8 +113,8 @@ class Store:
                 self._open(deadline, read_only=True).close()  # brought up to date, and free a moment ago
                 try:
                     with duckdb.connect(":memory:") as connection:
-                        connection.execute(f"ATTACH {quoted(self.path)} AS original (READ_ONLY)")
-                        connection.execute(f"ATTACH {quoted(target)} AS copy")
+                        connection.execute(f"ATTACH {sql_literal(self.path)} AS original (READ_ONLY)")
+                        connection.execute(f"ATTACH {sql_literal(target)} AS copy")
                         connection.execute("COPY FROM DATABASE original TO copy")
                     return
                 except duckdb.IOException as error:  # another process, such as a run, was faster
@@ -144,7 +144,7 @@ class Store:
                 ) from error
             if not _DAMAGED.search(str(error)):
                 raise
-            forget()
+            close_engines()
             raise AnamnesisError(
                 f"The database {self.path} is damaged ({why.rstrip('.')}): move it elsewhere, with "
                 f"{self.path.name}.wal if that is there, and {_REBUILD}"

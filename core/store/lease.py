@@ -47,7 +47,7 @@ class Opened:
         try:
             self.connection = self._attach(path, read_only=read_only)
         except duckdb.FatalException:  # an engine with a fatal error never recovers
-            forget()
+            close_engines()
             self.connection = self._attach(path, read_only=read_only)
 
     def _attach(self, path: Path, *, read_only: bool) -> duckdb.DuckDBPyConnection:
@@ -55,7 +55,7 @@ class Opened:
         connection = self.engine.cursor()
         try:
             mode = "READ_ONLY" if read_only else "READ_WRITE"
-            connection.execute(f"ATTACH {quoted(path)} AS {NAME} ({mode})")
+            connection.execute(f"ATTACH {sql_literal(path)} AS {NAME} ({mode})")
             connection.execute(f"USE {NAME}")
         except BaseException:
             connection.close()
@@ -73,20 +73,20 @@ class Opened:
             self.connection.execute(f"DETACH {NAME}")
         except (duckdb.FatalException, duckdb.IOException):
             # the disk is full, so the write-ahead log could not be merged; it keeps what was committed
-            forget()
+            close_engines()
         finally:
             self.connection.close()
 
 
-def forget() -> None:
+def close_engines() -> None:
     with _lock:
         _engines.clear()
 
 
-atexit.register(forget)
+atexit.register(close_engines)
 
 
-def quoted(path: Path) -> str:
+def sql_literal(path: Path) -> str:
     return "'" + str(path).replace("'", "''") + "'"
 
 
@@ -101,7 +101,7 @@ def _engine(path: Path) -> duckdb.DuckDBPyConnection:
         if path not in _engines:
             _engines.clear()
             engine = duckdb.connect(config={**CONFIG, "temp_directory": f"{path}.tmp"})
-            files = ", ".join(quoted(path.with_name(f"{path.name}{end}")) for end in _SUFFIXES)
+            files = ", ".join(sql_literal(path.with_name(f"{path.name}{end}")) for end in _SUFFIXES)
             engine.execute(f"SET allowed_paths = [{files}]")
             engine.execute("SET enable_external_access = false")
             engine.execute("SET lock_configuration = true")

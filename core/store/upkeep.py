@@ -129,7 +129,7 @@ def verify(store: Store, show_name: Callable[[str], object] = lambda words: None
         journaled, name = _JournalContents(), path.parent.name
         journal_names.add(name)
         try:
-            _read(path, journaled)
+            _read_journal(path, journaled)
         except (AnamnesisError, OSError) as error:
             findings.append(Problem("damaged", name, str(error)))
             continue
@@ -194,7 +194,7 @@ def _verify_written(store: Store) -> tuple[int, list[Problem]]:
     return len(journaled.counting), findings
 
 
-def _read(path: Path, contents: _JournalContents) -> None:
+def _read_journal(path: Path, contents: _JournalContents) -> None:
     for _, line in read_lines(path):
         match line:
             case RunHeader(source="release"):

@@ -191,13 +191,13 @@ def rows_of(line: WrittenLine) -> list[tuple[str, TableRow]]:
         raise AnamnesisError(
             f"A journal line is of the kind {line.kind!r}, which this version does not know: update Anamnesis."
         )
-    rows = [(kind.table, _row(kind.table, line.what))]
+    rows = [(kind.table, _table_row(kind.table, line.what))]
     for name, table in kind.parts.items():
-        rows += [(table, _row(table, {**line.what, **part})) for part in line.what.get(name, ())]
+        rows += [(table, _table_row(table, {**line.what, **part})) for part in line.what.get(name, ())]
     return rows
 
 
-def _row(table: str, what: Mapping[str, Any]) -> TableRow:
+def _table_row(table: str, what: Mapping[str, Any]) -> TableRow:
     return tuple(what.get(name) for name in SCHEMAS[table].names)
 
 
@@ -264,7 +264,7 @@ def carry_over(connection: duckdb.DuckDBPyConnection) -> int:
     journaled_ids = journal.lines.keys() | journal.of_jobs
     new: list[WrittenLine] = []
     for name, kind in KINDS.items():
-        parts = _parts(connection, kind)
+        parts = _part_groups(connection, kind)
         ids: dict[str, list[tuple[int, str]]] = {table: [] for table in kind.tables}
         twins = Counter[str]()
         for what in _rows(connection, kind.table):
@@ -299,7 +299,9 @@ def _rows(connection: duckdb.DuckDBPyConnection, table: str) -> list[dict[str, A
 _Groups = dict[tuple[Any, ...], list[dict[str, Any]]]
 
 
-def _parts(connection: duckdb.DuckDBPyConnection, kind: EntryKind) -> dict[str, tuple[str, tuple[str, ...], _Groups]]:
+def _part_groups(
+    connection: duckdb.DuckDBPyConnection, kind: EntryKind
+) -> dict[str, tuple[str, tuple[str, ...], _Groups]]:
     """Return member → the table of its parts, the shared columns, and its rows grouped by these columns."""
     parts = {}
     for member, table in kind.parts.items():
@@ -355,7 +357,7 @@ def compare(cursor: duckdb.DuckDBPyConnection, journal: JournalContents) -> Jour
             for what in _rows(cursor, table):
                 line_id = what["line_id"]
                 if line_id is not None:
-                    stored.setdefault(line_id, []).append(orjson.dumps(_row(table, what)))
+                    stored.setdefault(line_id, []).append(orjson.dumps(_table_row(table, what)))
                 elif not _is_by_rule(table, what):
                     alone[table] += 1
             for line_id, rows in expected[table].items():

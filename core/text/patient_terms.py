@@ -319,7 +319,7 @@ def _everyday() -> dict[str, Any]:
 
 
 @functools.cache
-def _words(name: str) -> frozenset[str]:
+def _everyday_words(name: str) -> frozenset[str]:
     return frozenset(_everyday()[name].split())
 
 
@@ -331,7 +331,7 @@ def _meanings() -> tuple[frozenset[str], dict[str, str]]:
         first, *others = tokens(group)
         for stem in (first, *others):
             meaning.setdefault(stem, first)
-    return frozenset(tokens(_everyday()["empty"])) | _words("empty"), meaning
+    return frozenset(tokens(_everyday()["empty"])) | _everyday_words("empty"), meaning
 
 
 @functools.lru_cache(maxsize=50_000)
@@ -344,9 +344,11 @@ def telling(text: str) -> frozenset[str]:
 @functools.lru_cache(maxsize=100_000)
 def is_technical(word: str) -> bool:
     """Say whether a lower-case word is medical: listed, or with a listed ending and not an everyday word."""
-    if word in _words("everyday"):
+    if word in _everyday_words("everyday"):
         return False
-    return word in _words("technical") or (len(word) >= _SHORTEST and word.endswith(tuple(_words("endings"))))
+    return word in _everyday_words("technical") or (
+        len(word) >= _SHORTEST and word.endswith(tuple(_everyday_words("endings")))
+    )
 
 
 def words(text: str) -> list[str]:

@@ -77,7 +77,7 @@ _PERSON = re.compile(rf"(?<!\bat )\b{AGED}|\bnewborn\b|\bis (?:a )?(?:fe)?male\b
 
 def sections_of(vignette: str) -> tuple[tuple[VignetteSection, str], ...]:
     """Return (section, sentence) for every sentence of the vignette in order, without headings."""
-    return tuple((part.section, part.sentence) for part in _parts(vignette) if part.sentence)
+    return tuple((part.section, part.sentence) for part in _section_sentences(vignette) if part.sentence)
 
 
 class _SectionSentence(NamedTuple):
@@ -98,7 +98,7 @@ _MAX_TABLE_LINE = 60
 """A shorter line (in characters) without a full stop, after a result, is a value of the same table."""
 
 
-def _parts(vignette: str) -> Iterator[_SectionSentence]:
+def _section_sentences(vignette: str) -> Iterator[_SectionSentence]:
     before: VignetteSection | None = None
     headed: VignetteSection | None = None
     for number, line in enumerate(vignette.splitlines()):
@@ -211,7 +211,7 @@ def divided(vignette: str) -> Divided:
     text: list[str] = []
     before: FactSection | None = None
     line = -1
-    for number, part in enumerate(_parts(vignette)):
+    for number, part in enumerate(_section_sentences(vignette)):
         sentence = part.sentence
         if ("?" in sentence or sentence[:2] in ("Wh", "wh") or "ost likely" in sentence) and _ASKS.search(sentence):
             continue

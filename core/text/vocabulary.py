@@ -81,7 +81,7 @@ _CUES: dict[str, dict[Cue, str]] = {}
 _BELOW: dict[str, tuple[str, ...]] = {}
 
 
-def _read(name: str, table: dict[str, Any]) -> None:
+def _register_topic(name: str, table: dict[str, Any]) -> None:
     """Register a topic and its subtopics; raise ``ValueError`` for an unknown cue."""
     _BELOW[name] = tuple(key for key, value in table.items() if isinstance(value, dict))
     if unknown := table.keys() - set(get_args(Cue)) - set(_BELOW[name]):
@@ -92,10 +92,10 @@ def _read(name: str, table: dict[str, Any]) -> None:
             lines = "|".join(table[cue].strip().splitlines())
             _CUES[name][cue] = re.sub(r"<([a-z ]+)>", lambda placeholder: _FILLED[placeholder[1]], lines)
     for below in _BELOW[name]:
-        _read(below, table[below])
+        _register_topic(below, table[below])
 
 
-_read("", tomllib.loads((paths.KNOWLEDGE / "topics.toml").read_text(encoding="utf-8")))
+_register_topic("", tomllib.loads((paths.KNOWLEDGE / "topics.toml").read_text(encoding="utf-8")))
 
 
 def _from(name: str, without: Collection[str]) -> Iterator[str]:

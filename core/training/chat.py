@@ -99,7 +99,9 @@ def read_side(folder: Path, side: SplitName) -> list[ChatLine]:
     path = folder / f"{side}.jsonl"
     if not path.is_file():
         raise UsageError(f"There is no file {path}: make it with `python -m core export training --out {folder}`.")
-    lines = [_read(row, side, f"{path}, line {n}") for n, row in enumerate(path.read_bytes().splitlines(), 1) if row]
+    lines = [
+        _parsed_line(row, side, f"{path}, line {n}") for n, row in enumerate(path.read_bytes().splitlines(), 1) if row
+    ]
     if not lines:
         raise UsageError(f"{path} holds no dialogue: export it again, with more cases.")
     return lines
@@ -118,7 +120,7 @@ def sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def _read(row: bytes, side: SplitName, place: str) -> ChatLine:
+def _parsed_line(row: bytes, side: SplitName, place: str) -> ChatLine:
     try:
         line = ChatLine.model_validate_json(row)
     except ValidationError as error:

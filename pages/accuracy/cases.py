@@ -13,13 +13,13 @@ from core.store.database import Store
 from core.store.queries.answers import CaseScore
 from core.store.selection import Selection
 from pages.kit.cached import read
-from pages.kit.cases import behind, choose_case, draw_trials, excluded_in_words, forget, open_behind
+from pages.kit.cases import behind, choose_case, clear_parameters, draw_trials, excluded_in_words, open_behind
 from pages.kit.controls import choose
 from pages.kit.look import FORMAT, QUESTION_TYPE, arm, plain
 from pages.kit.names import IMPORT_COMMAND, dataset_name, natural
 from pages.kit.section import words_of
 from pages.kit.stored import case_conversations, conditions, runs_behind
-from pages.kit.view import in_order
+from pages.kit.view import specialties_in_order
 
 _KEYS = {
     "model": "acc_bar_model",
@@ -40,11 +40,11 @@ _OUTCOMES: dict[str, Callable[[CaseScore], bool]] = {
 def choose_bar(row: Row) -> None:
     for part, key in _KEYS.items():
         st.session_state[key] = row.label.get(part)
-    forget("acc_case")
+    clear_parameters("acc_case")
     open_behind()
 
 
-def draw_cases(result: Result, selection: Selection, split: AccuracySplit | None, *, shared_cases: bool) -> None:
+def draw_cases_behind(result: Result, selection: Selection, split: AccuracySplit | None, *, shared_cases: bool) -> None:
     """Draw the cases of the chosen row, and the trials of the chosen case."""
     hint = "Click a bar or a dot, or choose one here. Then choose a case to open its transcripts."
     names = words_of(result, selection)
@@ -112,7 +112,7 @@ def _choose_row(rows: Sequence[Row], names: dict[str, str]) -> Row:
         "model": list(dict.fromkeys(row.label["model"] for row in remaining)),
         "format": FORMATS,
         "question_type": QUESTION_TYPES,
-        **({"group": in_order(groups)} if groups else {}),
+        **({"group": specialties_in_order(groups)} if groups else {}),
     }
     labels = {"model": "Model", "format": "Format", "question_type": "Question", "group": "Group"}
     words = {"model": names, "format": FORMAT, "question_type": QUESTION_TYPE, "group": names}

@@ -11,7 +11,7 @@ from core.measures.accuracy import AccuracySplit, report, report_leaderboard
 from core.measures.base import Result, Section
 from core.measures.extent import on_different_cases
 from core.store.selection import Selection
-from pages.accuracy.cases import choose_bar, draw_cases
+from pages.accuracy.cases import choose_bar, draw_cases_behind
 from pages.accuracy.endings import draw_endings
 from pages.kit.controls import choose
 from pages.kit.figures import draw_conditions_behind
@@ -176,7 +176,7 @@ def _draw_what_is_behind(
     if result is None:
         return
     draw_conditions_behind({row.label["model"] for row in stored_rows}, selection, "these models")
-    draw_cases(result, selection, split, shared_cases=bool(options.get("shared_cases")))
+    draw_cases_behind(result, selection, split, shared_cases=bool(options.get("shared_cases")))
 
 
 if __name__ == "__main__":

@@ -30,7 +30,9 @@ _GROUPS: dict[str, Callable[[PairedCase], bool]] = {
 }
 
 
-def draw_cases(sides: tuple[ComparedArm, ComparedArm], selection: Selection, labels: tuple[str, str], row: str) -> None:
+def draw_compared_cases(
+    sides: tuple[ComparedArm, ComparedArm], selection: Selection, labels: tuple[str, str], row: str
+) -> None:
     """Draw the cases behind a row of the comparison, and the chosen case."""
     hint = f"**{plain(row)}**: {plain(labels[1])} against {plain(labels[0])}. Choose a case to open both transcripts."
     with behind("The cases", hint):

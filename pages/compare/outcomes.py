@@ -9,7 +9,7 @@ import streamlit as st
 from core.measures.base import Comparison, Note, Result, Row, Section
 from core.measures.choice_rules import rules_in_words
 from core.measures.compare import report_pairs
-from core.measures.provenance import UNKNOWN, differing, graders, side_by_side, side_of
+from core.measures.provenance import UNKNOWN, differing, graders, settings_side_by_side, side_of
 from core.stats.corrections import LABELS, Correction, format_p, stars
 from core.stats.differences import PairedCounts, mcnemar
 from core.store.selection import Selection
@@ -134,7 +134,7 @@ def draw_differences(sides: Sequence[Subject], labels: Sequence[str]) -> None:
         st.markdown("Nothing: both arms belong to the same trials.")
         return
     conditions = [condition_of(subject) for subject in sides]
-    settings = side_by_side([side_of(condition, run_casts()) for condition in conditions])
+    settings = settings_side_by_side([side_of(condition, run_casts()) for condition in conditions])
     differing_settings = differing(settings)
     equal = [s.name.lower() for s in settings if s.same and s.values[0] != UNKNOWN]
     if differing_settings:

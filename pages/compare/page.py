@@ -10,7 +10,7 @@ from core.case import SPECIALTIES
 from core.measures.compare import difference_rows
 from core.measures.notes import detectable_notes
 from core.store.selection import Selection
-from pages.compare.case import draw_cases
+from pages.compare.case import draw_compared_cases
 from pages.compare.data import (
     ComparedArm,
     Subject,
@@ -124,7 +124,7 @@ def draw_comparison() -> None:
     labels = (name_of(first), name_of(second))
     draw_outcomes(*labels, by_name[row], statistics.correction)
     draw_differences((first.subject, second.subject), labels)
-    draw_cases((first, second), setup.selection, labels, row)
+    draw_compared_cases((first, second), setup.selection, labels, row)
 
 
 def _ask_two(names: Mapping[Subject, str]) -> Setup | None:

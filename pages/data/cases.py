@@ -21,7 +21,7 @@ from pages.kit.controls import choose_several
 from pages.kit.look import ASKS_FOR, fault_words, maker_words, plain, reason_words
 from pages.kit.navigation import link
 from pages.kit.tables import draw_pager, draw_steps, draw_table, offer_csv, page_asked
-from pages.kit.view import in_order
+from pages.kit.view import specialties_in_order
 
 PAGE = 50
 """Cases on one page of the list."""
@@ -53,7 +53,7 @@ class CaseFilter:
             and (not self.faults or not self.faults_of(entry).isdisjoint(self.faults))
             and (not self.pictures or pictured(entry) in self.pictures)
             and (not self.asks_for or question_kind(entry.case) in self.asks_for)
-            and (not self.words or self.words.lower() in _text(entry))
+            and (not self.words or self.words.lower() in _searchable_text(entry))
         )
 
     @staticmethod
@@ -93,7 +93,7 @@ def ask_filter(entries: Sequence[CaseEntry]) -> CaseFilter:
         help="In vignette, question, choices and id.",
         on_change=first_page,
     )
-    specialties = in_order(entry.case.specialty for entry in entries)
+    specialties = specialties_in_order(entry.case.specialty for entry in entries)
     chosen_specialties = choose_several(
         "Specialties", specialties, "data_specialties", where=columns[1], on_change=first_page
     )
@@ -142,7 +142,7 @@ def first_page() -> None:
     st.query_params.pop(PAGE_NAME, None)
 
 
-def _text(entry: CaseEntry) -> str:
+def _searchable_text(entry: CaseEntry) -> str:
     case = entry.case
     return "\n".join((case.case_key, case.vignette, case.question, *case.choices)).lower()
 

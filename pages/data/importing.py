@@ -21,7 +21,7 @@ from core.datasets.readers.formats.plain import FIRST, guess_columns, has_needed
 from core.datasets.reading import ReadCases, Remark
 from core.errors import AnamnesisError, UsageError
 from core.images import MAX_BYTES, MAX_PIXELS, local_images
-from core.jobs.background import Job, begin, forget, job_at
+from core.jobs.background import Job, begin, job_at, remove_job
 from core.text.demographics import age_and_sex
 from pages.kit.jobs import draw_work
 from pages.kit.look import counted, plain
@@ -129,9 +129,9 @@ def _result_of(key: tuple[object, ...], task: Callable[[ProgressCallback, StopCa
         )
         return None
     if work.result is not None:
-        forget(key)
+        remove_job(key)
         return work.result
-    st.button("Try again", icon=":material/refresh:", key="data_again", on_click=forget, args=(key,))
+    st.button("Try again", icon=":material/refresh:", key="data_again", on_click=remove_job, args=(key,))
     raise AnamnesisError(work.error or "")
 
 

@@ -23,7 +23,7 @@ from pages.data.importing import draw_import, remarks_table
 from pages.data.release import draw_release
 from pages.data.sets import Overview, case_entries, overviews, saved_profiles
 from pages.data.suitability import draw_suitability, published_table
-from pages.kit.cases import forget
+from pages.kit.cases import clear_parameters
 from pages.kit.figures import draw_figure
 from pages.kit.look import counted, maker_words, plain
 from pages.kit.names import dataset_name
@@ -32,7 +32,7 @@ from pages.kit.tables import draw_as_table, draw_table, percents
 from pages.kit.visitor import only
 
 
-def draw_list(data_sets: Sequence[Overview]) -> None:
+def draw_data_sets(data_sets: Sequence[Overview]) -> None:
     number = st.column_config.NumberColumn
     columns = {
         "Data set": st.column_config.TextColumn(pinned=True),
@@ -180,7 +180,7 @@ def draw_delete(data_set: Overview) -> None:
         with Store().write() as connection:
             delete_profiles(connection, keys)
         imported.delete(data_set.name)
-        forget("dataset", "case")
+        clear_parameters("dataset", "case")
         st.session_state["data_told"] = f"{dataset_name(data_set.name)} was deleted."
         st.rerun()
 
@@ -206,7 +206,7 @@ def draw_page() -> None:
             st.warning(
                 f"**{plain(dataset_name(data_set.name))}:** {plain(data_set.error)}", icon=":material/broken_image:"
             )
-    draw_list(data_sets)
+    draw_data_sets(data_sets)
     draw_import({data_set.name: data_set.cases for data_set in data_sets})
     draw_release()
     with st.expander(
@@ -220,7 +220,11 @@ def draw_data_set(data_set: Overview) -> None:
     """Draw one data set: its cases, their suitability, and its record."""
     with st.container(horizontal=True, vertical_alignment="center"):
         st.button(
-            "All data sets", icon=":material/arrow_back:", on_click=forget, args=("dataset", "case"), key="data_leave"
+            "All data sets",
+            icon=":material/arrow_back:",
+            on_click=clear_parameters,
+            args=("dataset", "case"),
+            key="data_leave",
         )
         st.header(plain(dataset_name(data_set.name)), anchor=False, width="content")
         title = format_title(data_set)

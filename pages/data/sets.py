@@ -18,7 +18,7 @@ from core.store.database import Store
 from core.store.queries.profiles import StoredProfile, newest_profiles, newest_versions
 from core.text.profiles import CaseId, Coverage, Generated, coverage, own_profile
 from pages.kit.cached import cached_query
-from pages.kit.view import in_order
+from pages.kit.view import specialties_in_order
 
 _BY_CASE = 200
 """Up to this many new profiles are read case by case; more are read in one query."""
@@ -163,7 +163,7 @@ def _overview(name: str, stamp: str) -> Overview:
         name,
         info,
         len(cases),
-        in_order(case.specialty for case, _ in cases),
+        specialties_in_order(case.specialty for case, _ in cases),
         findings,
         looked_at=len(assessed),
         suitable=sum(generated.suitable for generated in assessed),

@@ -18,7 +18,7 @@ from core.jobs.plan import trials_of
 from core.jobs.progress import is_running
 from core.journal import RunHeader, done_trials, journal_path, read_header
 from pages.kit.cached import cached_query
-from pages.kit.cases import forget
+from pages.kit.cases import clear_parameters
 from pages.kit.controls import choose, choose_by_name
 from pages.kit.figures import is_dark
 from pages.kit.look import FORMAT, QUESTION_TYPE, RULE, VERDICT, arm, counted, in_callback, money
@@ -79,7 +79,7 @@ def adopt(bench: BenchRun) -> None:
 
 
 def leave() -> None:
-    forget("run", "trial", "cell", "step", "left", "right", "view")
+    clear_parameters("run", "trial", "cell", "step", "left", "right", "view")
 
 
 def draw_resume(run_id: str) -> None:
@@ -264,7 +264,7 @@ def _redraw() -> None:
 
 def _go(cell: MatrixCell) -> None:
     st.query_params["cell"] = address_of(cell)
-    forget("step", "left", "right")
+    clear_parameters("step", "left", "right")
     _redraw()
 
 

@@ -34,7 +34,7 @@ from pages.debugger.matrix import BenchView, adopt, before_after_frame, chosen_r
 from pages.debugger.step import badges, label_of
 from pages.kit.chat import draw_reasoning
 from pages.kit.controls import choose, choose_by_name
-from pages.kit.look import VERDICT, counted, in_callback, plain, price, show_errors, tokens_of
+from pages.kit.look import VERDICT, counted, in_callback, plain, price, show_errors, total_tokens
 from pages.kit.names import model_name
 from pages.kit.navigation import link
 from pages.kit.seats import ask_address, ask_seat, packs, registry, seat_problem
@@ -114,7 +114,7 @@ def _draw_pair(first: Step | Variant, second: Step | Variant) -> None:
         figures = "no model was called"
         if calls:
             cost = price([call for call in calls if call.error is None])
-            figures = f"{tokens_of(calls):,} tokens · {sum(call.latency_s for call in calls):.2f} s · {cost}"
+            figures = f"{total_tokens(calls):,} tokens · {sum(call.latency_s for call in calls):.2f} s · {cost}"
         verdicts = badges(side.reason, side.verdicts) or ":gray-badge[No verdict: a message of the dialogue]"
         if side.reason is not None:
             verdicts += f" {plain(side.detail)}"

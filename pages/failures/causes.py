@@ -20,7 +20,7 @@ from core.store.selection import Selection
 from pages.failures.data import GROUPS, answers_behind, attributing, causes
 from pages.kit.case.facts import ask_judge, draw_form, judge_words, people_words
 from pages.kit.case.why import CAUSE, cause_words, draw_messages
-from pages.kit.cases import behind, draw_ways_on, forget, open_behind
+from pages.kit.cases import behind, clear_parameters, draw_ways_on, open_behind
 from pages.kit.controls import choose
 from pages.kit.figures import draw_conditions_behind
 from pages.kit.jobs import draw_work
@@ -126,7 +126,7 @@ def draw_causes(selection: Selection) -> None:
 
     def list_answers(row: Row) -> None:
         st.session_state["failures_model"], st.session_state["failures_cause"] = row["model"], row["cause"]
-        forget(_ANSWER)
+        clear_parameters(_ANSWER)
         open_behind()
 
     scope = f"{in_words(selection)}. {_GROUP[group]}."
@@ -229,7 +229,7 @@ def _draw_cause(answers: pd.DataFrame, extract: Causes, selection: Selection) ->
     )
     draw_table(table, "wrong_answers", on_row=choose_answer, height=290, alt="Wrong answers with their causes")
     if (chosen := st.query_params.get(_ANSWER, "")) not in places:
-        forget(_ANSWER)
+        clear_parameters(_ANSWER)
         return
     answer = fitting.iloc[places.index(chosen)]
     case, events = stored_case(answer["case_key"]), events_of(answer["trial_id"])

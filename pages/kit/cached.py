@@ -77,11 +77,11 @@ def ask(
     """Return the cached result of a query whose first argument is a cursor."""
     store = Store()
     name = f"{query.__module__}.{query.__qualname__}"
-    result: _Result = _read(str(store.path), _state(store), name, args, kwargs, query)
+    result: _Result = _query_result(str(store.path), _state(store), name, args, kwargs, query)
     return result
 
 
 @st.cache_resource(max_entries=256, show_spinner="Reading…")
-def _read(path: str, version: str, name: str, args: Any, kwargs: Any, _query: Callable[..., Any]) -> Any:
+def _query_result(path: str, version: str, name: str, args: Any, kwargs: Any, _query: Callable[..., Any]) -> Any:
     with Store().read() as cursor:
         return _query(cursor, *args, **kwargs)

@@ -9,7 +9,6 @@ import streamlit as st
 from core.figures.report import chart_of
 from core.frameworks.casting import is_model
 from core.jobs.plan import HUMAN
-from core.jobs.progress import is_running
 from core.measures.accuracy import accuracy
 from core.measures.base import Row
 from core.measures.choice_rules import rules_in_words
@@ -32,13 +31,7 @@ def campaigns() -> list[RunProgress]:
     return [run for run in ask(runs) if run.source not in WATCHED]
 
 
-def state_of(run: RunProgress) -> str:
-    if is_running(run.run_id):
-        return "running"
-    return "complete" if run.state == "complete" else "stopped"
-
-
-def cases_of(run: RunProgress) -> str:
+def case_set_name(run: RunProgress) -> str:
     """Return the name of a run's cases: the data set, and which part of it."""
     return run.case_set.replace(run.data_set, dataset_name(run.data_set), 1)
 
@@ -70,7 +63,7 @@ def in_transcripts(run_ids: Iterable[str]) -> dict[str, Any]:
 
 
 def run_title(run: RunProgress) -> str:
-    name = label_of_run(run.run_id).name or f"{model_name(run.doctor)} on {cases_of(run)}"
+    name = label_of_run(run.run_id).name or f"{model_name(run.doctor)} on {case_set_name(run)}"
     return f"{name}{SEPARATOR}{run.study}" if run.study else name
 
 

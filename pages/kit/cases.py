@@ -65,7 +65,9 @@ def behind(title: str, hint: str) -> Iterator[None]:
         with st.container(horizontal=True, wrap=False, vertical_alignment="center"):
             st.header(title, anchor=False, width="stretch")
             if is_open:
-                st.button("Close", icon=":material/close:", key="behind_close", on_click=forget, args=(_BEHIND,))
+                st.button(
+                    "Close", icon=":material/close:", key="behind_close", on_click=clear_parameters, args=(_BEHIND,)
+                )
         st.caption(hint)
         yield
 
@@ -98,7 +100,7 @@ def choose_case(
     return chosen if chosen in row_ids else None
 
 
-def forget(*keys: str) -> None:
+def clear_parameters(*keys: str) -> None:
     for key in keys:
         st.query_params.pop(key, None)
 

@@ -18,7 +18,7 @@ from core.errors import AnamnesisError
 from core.figures.narrow import in_one_column
 from core.figures.picture import COLUMN_MM, WIDTH_MM, no_browser, picture_of, without_links
 from core.figures.report import with_caption
-from core.measures.provenance import differing, side_by_side, side_of
+from core.measures.provenance import differing, settings_side_by_side, side_of
 from core.store.conditions import PARTS, Condition, ConditionPart
 from core.store.selection import Selection
 from pages.kit.cached import cached_query
@@ -222,7 +222,7 @@ def draw_conditions(names: Mapping[str, str], conditions: Sequence[Condition]) -
     rows = [
         {
             "Name": names[condition.name],
-            **{_HEADS[part]: _words(condition, part) for part in parts},
+            **{_HEADS[part]: _part_in_words(condition, part) for part in parts},
             "Runs": ", ".join(condition.runs),
         }
         for condition in listed
@@ -237,7 +237,7 @@ def draw_setting_differences(names: Mapping[str, str], conditions: Sequence[Cond
     """Draw, folded, the settings other than the doctor in which the conditions of these names differ."""
     behind = {condition.name: condition for condition in conditions if condition.name in names}
     sides = [side_of(behind[name], run_casts()) for name in names if name in behind]
-    settings = side_by_side(sides)
+    settings = settings_side_by_side(sides)
     # for a single name: differences between its runs
     differences = differing(settings) if len(sides) > 1 else [s for s in settings if any(" / " in v for v in s.values)]
     if differences:
@@ -249,7 +249,7 @@ def draw_setting_differences(names: Mapping[str, str], conditions: Sequence[Cond
             )
 
 
-def _words(condition: Condition, part: ConditionPart) -> str:
+def _part_in_words(condition: Condition, part: ConditionPart) -> str:
     words = condition.parts.get(part, "")
     if part == "data_set":
         return dataset_name(words)

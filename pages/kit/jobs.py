@@ -21,7 +21,7 @@ from core.measures.missing import seconds_for
 from core.models.registry import load_registry
 from core.store.database import Store
 from pages.kit.cached import cached_query
-from pages.kit.look import counted, duration, in_callback, money, plain, price, show_errors, tokens_of
+from pages.kit.look import counted, duration, in_callback, money, plain, price, show_errors, total_tokens
 from pages.kit.seats import ask_address, ask_seat, seat_problem
 from pages.kit.visitor import only
 
@@ -223,7 +223,7 @@ def draw_question(key: str, label: str, ask: Ask, subject: str) -> Any | None:
     outcome = outcome_of(session)
     if outcome is not None:
         calls = [item.call for item in session.snapshot() if isinstance(item, Called)]
-        figures = f"{counted(len(calls), 'call')} · {tokens_of(calls):,} tokens · {price(calls)}"
+        figures = f"{counted(len(calls), 'call')} · {total_tokens(calls):,} tokens · {price(calls)}"
         st.caption(f"{plain(session.title)} · {figures}")
     return outcome
 

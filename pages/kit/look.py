@@ -11,7 +11,7 @@ import streamlit as st
 from core import words
 from core.errors import AnamnesisError
 from core.events import COUNTED, FORMATS, QUESTION_TYPES, CallRecord, EndReason, Verdict
-from core.export.visible import in_order
+from core.export.visible import with_visible_marks
 from core.text.profiles import FIELDS, OWN, Field, State
 from core.text.sections import VignetteSection
 from pages.kit.names import model_name
@@ -156,7 +156,7 @@ def plain(text: str) -> str:
 
     Characters that would reverse the reading order are shown as marks.
     """
-    lines = in_order(text).replace("\r\n", "\n").replace("\r", "\n").replace("\0", "")
+    lines = with_visible_marks(text).replace("\r\n", "\n").replace("\r", "\n").replace("\0", "")
     lines = _INDENT.sub(lambda match: "\u00a0" * len(match[0].expandtabs(4)), lines)
     escaped = _MARK.sub(r"\\\g<0>", _LATE.sub(_BREAK, lines).replace("&", "&amp;"))
     escaped = _MARKER.sub(r"**\1:**", escaped)
@@ -188,7 +188,7 @@ def counted(number: int, singular: str, plural: str = "") -> str:
     return f"{number:,} {singular if number == 1 else plural or f'{singular}s'}"
 
 
-def tokens_of(calls: Iterable[CallRecord]) -> int:
+def total_tokens(calls: Iterable[CallRecord]) -> int:
     return sum(call.prompt_tokens + call.completion_tokens for call in calls)
 
 

@@ -82,7 +82,7 @@ def _show(sessions: Iterable[WatchedSession]) -> None:
         st.query_params[parameter] = entry.trial_id
 
 
-def forget(trial_ids: Iterable[str]) -> None:
+def drop_sessions(trial_ids: Iterable[str]) -> None:
     sessions = _sessions()
     for key in [key for key, entry in sessions.items() if entry.trial_id in set(trial_ids)]:
         del sessions[key]

@@ -112,7 +112,7 @@ def offered(
             tuple(f for f in FORMATS if f in {format_ for format_, _ in arms}),
             tuple(q for q in QUESTION_TYPES if q in {question for _, question in arms}),
             tuple(datasets),
-            in_order(specialties or (SPECIALTIES if printed else ())),
+            specialties_in_order(specialties or (SPECIALTIES if printed else ())),
             tuple(ask(kinds_asked_for, name)),
             several_conditions=any(SEPARATOR in condition.name for condition in conditions(name)),
         )
@@ -130,7 +130,7 @@ def union(offers: Iterable[CaseSetOptions]) -> CaseSetOptions:
         tuple(f for f in FORMATS if f in every("formats")),
         tuple(q for q in QUESTION_TYPES if q in every("questions")),
         every("datasets"),
-        in_order(every("specialties")),
+        specialties_in_order(every("specialties")),
         every("asks_for"),
         any(offer.several_conditions for offer in all_offers),
     )
@@ -141,11 +141,11 @@ def offer_in(table: pd.DataFrame) -> CaseSetOptions:
     return CaseSetOptions(
         tuple(table["model"].astype(str).unique()),
         datasets=tuple(sorted(table["dataset"].dropna().unique())),
-        specialties=in_order(table["specialty"].dropna().unique()),
+        specialties=specialties_in_order(table["specialty"].dropna().unique()),
     )
 
 
-def in_order(specialties: Iterable[str]) -> tuple[str, ...]:
+def specialties_in_order(specialties: Iterable[str]) -> tuple[str, ...]:
     """Return specialties in the order of the publication, then others by name."""
     names = set(specialties)
     return (*(s for s in SPECIALTIES if s in names), *sorted(names - set(SPECIALTIES)))

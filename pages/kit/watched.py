@@ -19,7 +19,7 @@ from core.words import ROLE
 from pages.kit.chat import draw_answers, draw_case, draw_chat, hides_thoughts
 from pages.kit.export_menu import draw_export_menu, draw_export_menu_unstored
 from pages.kit.jobs import draw_reused_replies
-from pages.kit.look import PARTS, QUESTION_TYPE, badge, counted, draw_refused, in_callback, money, plain, tokens_of
+from pages.kit.look import PARTS, QUESTION_TYPE, badge, counted, draw_refused, in_callback, money, plain, total_tokens
 from pages.kit.names import model_name
 from pages.kit.navigation import link
 from pages.kit.seats import case_label
@@ -288,7 +288,7 @@ def draw_figures(session: Session, events: Sequence[Event], fw: Framework | None
             (fw or framework()).speech.questions(events),
             help="The doctor's messages after the first one, or its queries that were passed on.",
         )
-        columns[1].metric("Tokens", f"{tokens_of(calls):,}", help="Prompt and completion of all roles.")
+        columns[1].metric("Tokens", f"{total_tokens(calls):,}", help="Prompt and completion of all roles.")
         columns[2].metric("Cost", cost_of(calls), help=_COST_HELP)
         columns[3].metric("Time", f"{seconds:.0f} s" if seconds < 6000 else "—")
 

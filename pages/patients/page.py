@@ -14,7 +14,7 @@ from core.store.database import Store
 from core.store.queries.scores_of_patients import KINDS, Hit, PatientOffer, ReplyMark, ReplyMarkKind, hits, offer
 from core.store.selection import Selection
 from pages.kit.cached import ask, cached_query
-from pages.kit.cases import Passage, choose_case, draw_conversation, forget
+from pages.kit.cases import Passage, choose_case, clear_parameters, draw_conversation
 from pages.kit.controls import choose_several
 from pages.kit.jobs import draw_missing
 from pages.kit.look import plain
@@ -132,7 +132,7 @@ def ask_patients(available: PatientOffer) -> PatientView:
 
 def first_page() -> None:
     """Go back to the first page of the hits, because the list changes."""
-    forget(_PAGE_NAME)
+    clear_parameters(_PAGE_NAME)
 
 
 def draw_hits(view: PatientView) -> None:

@@ -83,7 +83,7 @@ def draw_rates(selection: Selection, kinds: Sequence[ReplyMarkKind], names: Mapp
             caption=_rests_on(rows, drawn_kinds, pooled=pooled),
         ),
         replace(result, rows=rows),
-        {**words_of(result, selection), **_words(result.figures), **names.get(by, {})},
+        {**words_of(result, selection), **_label_names(result.figures), **names.get(by, {})},
         name="patients_rates",
         charts={"rates": partial(rates_chart, kinds=drawn_kinds)},
     )
@@ -104,7 +104,7 @@ def _rests_on(rows: Sequence[Row], kinds: Sequence[ReplyMarkKind], *, pooled: bo
     return f"{conversations:,} marked conversations with {replies:,} replies{pool}. {RATES.caption}"
 
 
-def _words(rows: Sequence[Row]) -> dict[str, str]:
+def _label_names(rows: Sequence[Row]) -> dict[str, str]:
     """Return key → words for the kinds, personas, protocols and conditions of rows."""
     words: dict[str, str] = {kind: about.name for kind, about in ABOUT.items()}
     for row in rows:

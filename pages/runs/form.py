@@ -37,7 +37,7 @@ from pages.kit.seats import (
     seat_problem,
 )
 from pages.kit.stored import run_casts
-from pages.kit.view import in_order
+from pages.kit.view import specialties_in_order
 from pages.kit.visitor import only
 
 _EVERY = "every specialty"
@@ -199,7 +199,7 @@ def _ask_cases(page: str, usual: int | None) -> tuple[tuple[Case, ...], str, tup
     dataset_column, specialty_column, number_column = st.columns([2, 3, 2])
     dataset = choose("Data set", datasets(), "runs_dataset", where=dataset_column, bound=False)
     all_cases = cases_of(dataset)
-    specialties = in_order(case.specialty for case in all_cases)
+    specialties = specialties_in_order(case.specialty for case in all_cases)
     specialty = choose("Specialty", [_EVERY, *specialties], "runs_specialty", where=specialty_column, bound=False)
     total = len(all_cases)
     number = number_column.number_input(

@@ -20,7 +20,7 @@ from core.frameworks.base import frameworks, role_title, seats_at_work, tested_s
 from core.frameworks.casting import STORED_SEATS
 from core.frameworks.settings import extra_of, options_of
 from core.jobs.plan import HUMAN, names_of, remarks_of
-from core.jobs.progress import ask_to_stop, status
+from core.jobs.progress import ask_to_stop, run_state, status
 from core.jobs.regrade import FREE
 from core.jobs.run import go_on, last_words
 from core.measures.accuracy import report as accuracy
@@ -37,14 +37,13 @@ from pages.kit.campaigns import (
     accuracy_chart,
     accuracy_rows,
     campaigns,
-    cases_of,
+    case_set_name,
     choices_by,
     cost_in_words,
     draw_label,
     in_transcripts,
     label_of_run,
     run_title,
-    state_of,
     unpriced,
 )
 from pages.kit.cases import excluded_in_words
@@ -101,7 +100,7 @@ _LISTED_ARMS: Final = ["vignette:mcq", "vignette:frq", "multi_turn:mcq", "multi_
 def draw_runs() -> None:
     """Draw the form for a campaign, and the list with the chosen run, redrawn every few seconds."""
     runs_before = campaigns()
-    busy = any(state_of(run) == "running" for run in runs_before)
+    busy = any(run_state(run) == "running" for run in runs_before)
     with st.expander("A new campaign", icon=":material/add:", expanded=not runs_before or form_is_open()):
         ask_campaign()
 
@@ -112,7 +111,7 @@ def draw_runs() -> None:
         if not runs:
             st.info("No run yet. Start one above: the reference cast needs no key and takes under a minute.")
             return
-        if busy != any(state_of(run) == "running" for run in runs):
+        if busy != any(run_state(run) == "running" for run in runs):
             st.rerun()
         run_id = st.query_params.get("run")
         chosen = next((run for run in runs if run.run_id == run_id), runs[0])
@@ -120,24 +119,24 @@ def draw_runs() -> None:
             st.info(
                 "The run in this address is not stored here; the newest one is shown.", icon=":material/search_off:"
             )
-        draw_list(runs, chosen)
+        draw_run_list(runs, chosen)
         draw_run(chosen)
 
     watch()
 
 
-def draw_list(runs: list[RunProgress], chosen: RunProgress) -> None:
+def draw_run_list(runs: list[RunProgress], chosen: RunProgress) -> None:
     """Draw the list of runs; a click on a row stores that run in the URL."""
     names = unique_names(run.doctor for run in runs)
     table = pd.DataFrame(
         [
             {
-                "State": state_of(run).capitalize(),
+                "State": run_state(run).capitalize(),
                 "Name": label_of_run(run.run_id).name,
                 "Done": run.done / run.planned if run.planned else None,
                 "Framework": title_of(run.protocol),
                 "Doctor": names[run.doctor],
-                "Cases": cases_of(run),
+                "Cases": case_set_name(run),
                 "Trials": f"{run.done:,} of {format(run.planned, ',') if run.planned else '?'}",
                 "Excluded": run.excluded,
                 "Cost": cost_in_words(run),
@@ -166,7 +165,7 @@ def draw_list(runs: list[RunProgress], chosen: RunProgress) -> None:
 
 def draw_run(run: RunProgress) -> None:
     """Draw one run: its progress, actions, cast, settings, accuracy and conversations."""
-    state = state_of(run)
+    state = run_state(run)
     progress = status(run.run_id) if state == "running" else None
     st.header(f"{STATE_ICON[state]} {plain(run_title(run))}", anchor=False)
     words = [f"{state.capitalize()}: {run.done:,} of {run.planned:,} trials"]
@@ -380,7 +379,7 @@ def _draw_accuracy(run: RunProgress) -> None:
             lambda dark: accuracy_chart(rows, dark=dark),
             f"accuracy_{run.run_id}",
             "Accuracy by format",
-            f"{model_name(run.doctor)} on {cases_of(run)}, n = {cases:,} cases, 95 % "
+            f"{model_name(run.doctor)} on {case_set_name(run)}, n = {cases:,} cases, 95 % "
             f"intervals{choices_by(rows)}; run {run.run_id}.",
         )
     if reasons := sum((Counter(row.excluded) for row in rows), Counter[str]()):

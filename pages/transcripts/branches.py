@@ -13,7 +13,7 @@ from core.figures.style import GREY
 from core.store.queries.forks import Node, Tree, delete_branch, families, tree
 from pages.kit import sessions
 from pages.kit.cached import ask
-from pages.kit.cases import forget
+from pages.kit.cases import clear_parameters
 from pages.kit.chat import draw_chat
 from pages.kit.export_menu import draw_export_menu
 from pages.kit.figures import draw_figure
@@ -41,7 +41,7 @@ def draw_branches() -> None:
     if not trial:
         draw_families()
         return
-    st.button("All branched conversations", icon=":material/arrow_back:", on_click=forget, args=_ADDRESS_KEYS)
+    st.button("All branched conversations", icon=":material/arrow_back:", on_click=clear_parameters, args=_ADDRESS_KEYS)
     family = ask(tree, trial)
     node = family.node(trial) if family else None
     entry = watched(trial)
@@ -285,7 +285,7 @@ def _show(trial_id: str, chosen: Node, other: Node | None) -> None:
     if other is not None and trial_id == other.trial_id:
         st.query_params["other"] = chosen.trial_id
     st.query_params["trial"] = trial_id
-    forget("fork")
+    clear_parameters("fork")
 
 
 def _url_changed(chosen: Node) -> bool:
@@ -341,6 +341,6 @@ def _draw_deletion(tree: Tree, chosen: Node, name: str) -> None:
 def _delete(chosen: Node, deleted: Sequence[str]) -> None:
     with show_errors(partial(st.toast, duration="long"), ":material/error:"):
         delete_branch(chosen.trial_id)
-        sessions.forget(deleted)
+        sessions.drop_sessions(deleted)
         st.query_params["trial"] = chosen.parent or ""
-        forget("other", "fork")
+        clear_parameters("other", "fork")

@@ -28,7 +28,7 @@ from pages.kit.cached import ask, cached_query
 from pages.kit.campaigns import names_in
 from pages.kit.case.facts import draw_facts_ledger
 from pages.kit.case.why import draw_belief, draw_why
-from pages.kit.cases import draw_answer, forget
+from pages.kit.cases import clear_parameters, draw_answer
 from pages.kit.chat import draw_case, draw_chat, draw_reasoning
 from pages.kit.controls import choose, choose_several
 from pages.kit.export_menu import draw_export_menu
@@ -38,7 +38,7 @@ from pages.kit.navigation import link
 from pages.kit.page import draw_parts, show
 from pages.kit.stored import CARED_FOR, ConversationRecord, reading
 from pages.kit.tables import draw_pager, draw_steps, draw_table, offer_csv, page_asked
-from pages.kit.view import in_order
+from pages.kit.view import specialties_in_order
 from pages.kit.watched import link_fork
 from pages.transcripts.branches import draw_branches
 
@@ -101,7 +101,7 @@ def ask_filter(available: ConversationFilters) -> Selection:
     models = _several(top[0], "Models", "models", available.models, unique_names(available.models))
     with top[1]:
         case = _text_filter("Case or answer", "case", "case_12, psoriasis …", "Part of a case’s id or right answer.")
-    specialties = _several(top[2], "Specialties", "specialties", in_order(available.specialties))
+    specialties = _several(top[2], "Specialties", "specialties", specialties_in_order(available.specialties))
     ended = _several(top[3], "Ended by", "ends", available.end_reasons, END_SHORT) or ()
     with bottom[0]:
         text, speaker = _ask_words()
@@ -124,7 +124,7 @@ def ask_filter(available: ConversationFilters) -> Selection:
 
 
 def _first_page() -> None:
-    forget(_PAGE_NAME)
+    clear_parameters(_PAGE_NAME)
 
 
 def _several(
@@ -201,7 +201,7 @@ def _ask_answer(arms: Sequence[str]) -> tuple[str, str, tuple[str, ...] | None]:
     return answered_in, rule, tuple(verdicts) or None
 
 
-def draw_list(selection: Selection, stored: int) -> None:
+def draw_matches(selection: Selection, stored: int) -> None:
     """Draw one page of the matches; ``stored`` is the number of all conversations. A click opens a conversation."""
     page = page_asked(_PAGE_NAME)
     total, talks, matches = matching_page(selection, page - 1)
@@ -419,7 +419,7 @@ def draw_transcripts() -> None:
     if trial:
         draw_reading(trial, selection)
     else:
-        draw_list(selection, available.conversations)
+        draw_matches(selection, available.conversations)
 
 
 if __name__ == "__main__":

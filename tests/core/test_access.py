@@ -425,7 +425,7 @@ def test_the_servers_key_goes_nowhere_that_a_visitor_names(server: Store, monkey
         assert sent("https://elsewhere.example.com/v1") is None
         keys.hold("OPENAI_API_KEY", SecretStr("rita-typed"))
         assert sent("https://elsewhere.example.com/v1") == SecretStr("rita-typed")
-    keys.forget("OPENAI_API_KEY")
+    keys.remove_key("OPENAI_API_KEY")
     assert sent("https://elsewhere.example.com/v1") == SecretStr("the-servers-own")
 
 
@@ -436,7 +436,7 @@ def test_a_typed_key_is_for_who_typed_it(server: Store) -> None:
     with acting(OTHER):
         assert keys.find_setting("A_KEY_OF_RITA") is None
         assert "A_KEY_OF_RITA" not in keys.environment({})
-    keys.forget("A_KEY_OF_RITA")
+    keys.remove_key("A_KEY_OF_RITA")
 
 
 # what a viewer may, and may not

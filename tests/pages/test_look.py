@@ -11,7 +11,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from core.events import EndReason, Rule, Verdict
-from core.export.visible import in_order
+from core.export.visible import with_visible_marks
 from pages.kit import look
 
 MARKDOWN = MarkdownIt("commonmark").enable(["table", "strikethrough"])
@@ -65,7 +65,7 @@ def test_every_letter_of_a_text_is_still_there(text: str) -> None:
         stripped = words.replace("\0", "").replace("\ufffd", "").replace("*", "").replace(look._BREAK, "")
         return "".join(stripped.split())
 
-    assert bare(visible) == bare(in_order(text))
+    assert bare(visible) == bare(with_visible_marks(text))
 
 
 def test_what_turns_the_reading_order_around_is_seen() -> None:

@@ -13,7 +13,7 @@ from streamlit.testing.v1 import AppTest
 from core.callbacks import StepProgress, StopCallback
 from core.errors import AnamnesisError
 from core.models import register
-from core.models.keys import forget
+from core.models.keys import remove_key
 from tests.support.fake_provider import running
 from tests.support.pages import button, run_until, trouble, words
 
@@ -28,7 +28,7 @@ def own_models(database: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path
     monkeypatch.setenv("ANAMNESIS_MODELS", str(path))
     yield path
     for variable in ("ANAMNESIS_KEY_MINE", "OPENAI_API_KEY"):
-        forget(variable)
+        remove_key(variable)
 
 
 def add(app: AppTest, address: str, model: str, name: str = "", key: str = "") -> AppTest:

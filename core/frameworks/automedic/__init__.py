@@ -15,7 +15,7 @@ from core.agents.base import Grader
 from core.asking.scene import AgentOutput, CallFailed, Dialogue, Material, Question, Scene, Turn
 from core.case import Case, Profile
 from core.events import Assessed, Called, Event, Failed, Finished, Token, Waiting
-from core.frameworks.answering import answered, graded, profile_words, tokens_of
+from core.frameworks.answering import answered, graded, mean_tokens, profile_words
 from core.frameworks.automedic.reference import ReferenceAutoMedicPatient, ReferenceStaff, ReferenceTagDoctor
 from core.frameworks.automedic.roles import (
     AutoMedicPatient,
@@ -195,9 +195,9 @@ class AutoMedic(Framework):
         static = trials * sum(format_ == "vignette" for format_, _ in campaign.arms)
         after = trials * sum(format_ == "multi_turn" for format_, _ in campaign.arms)
         dialogue = 2 * turns * _MESSAGE_TOKENS
-        vignette = tokens_of(cases, lambda case: case.vignette)
-        patient = _PATIENT_TOKENS + tokens_of(cases, lambda case: profile_words(case, "demographics", "basic"))
-        staff = _STAFF_TOKENS + tokens_of(cases, lambda case: profile_words(case, "optional"))
+        vignette = mean_tokens(cases, lambda case: case.vignette)
+        patient = _PATIENT_TOKENS + mean_tokens(cases, lambda case: profile_words(case, "demographics", "basic"))
+        staff = _STAFF_TOKENS + mean_tokens(cases, lambda case: profile_words(case, "optional"))
         rating = patient + 2 * to_patient * _MESSAGE_TOKENS + _RATING_TOKENS
         seats = {
             "doctor": (

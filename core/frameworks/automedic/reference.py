@@ -258,14 +258,14 @@ class ReferenceStaff:
     ) -> list[Fact]:
         """Return the closest results for the findings, tests and words of a query."""
         findings = set(recogniser().read(query))
-        shared = [len(content & _content_stems(_text(fact))) for fact in results]
+        shared = [len(content & _content_stems(_fact_in_words(fact))) for fact in results]
         # one shared word of several is not enough: "joint fluid" is no request for the fluid of the belly
         least = max(1.0, _MIN_SHARE * max(len(content), *shared, 0))
         return [
             fact
             for fact, words_shared in zip(results, shared, strict=True)
             if words_shared >= least
-            or findings & set(recogniser().read(_text(fact)))
+            or findings & set(recogniser().read(_fact_in_words(fact)))
             or any(order.is_answered_by(fact) for order in ordered)
         ][:MAX_SPECIFIC]
 
@@ -282,7 +282,7 @@ def _section(fact: Fact) -> FactSection:
     return fact.section or "other_tests"
 
 
-def _text(fact: Fact) -> str:
+def _fact_in_words(fact: Fact) -> str:
     return f"{fact.key}: {fact.value}"
 
 

@@ -16,7 +16,7 @@ from core.agents.base import Grader, Inquirer
 from core.agents.player import Human
 from core.asking.scene import AgentOutput, Dialogue, Material, Question, Scene, Turn
 from core.events import Answered, Ended, EndReason, Event, Finished, Utterance
-from core.frameworks.answering import answered, graded, tokens_of
+from core.frameworks.answering import answered, graded, mean_tokens
 from core.frameworks.base import Arm, Branch, Campaign, Framework, Publication, Size, Trial
 from core.frameworks.cases import Preparation
 from core.frameworks.casting import GRADER, Casting, CastNames, Seat, is_model
@@ -211,7 +211,7 @@ class Consultation(Framework):
             n = round(sum(len(itemized(case).items) for case in sample) / len(sample))
         elif bound:
             n = 0
-        information = tokens_of(cases, lambda case: case.vignette)
+        information = mean_tokens(cases, lambda case: case.vignette)
         material = max(information if bound else 0, (2 * n + 1) * _REPLY_TOKENS)
         answers = trials * len(campaign.arms)
 

@@ -23,7 +23,7 @@ from core.asking.scene import Dialogue, Scene, Turn
 from core.case import Case
 from core.errors import UsageError
 from core.events import EndReason, Event, Finished, Utterance
-from core.frameworks.answering import FROM_CONVERSATION, answered, graded, tokens_of
+from core.frameworks.answering import FROM_CONVERSATION, answered, graded, mean_tokens
 from core.frameworks.base import ALL_ARMS, Branch, Campaign, Framework, Publication, Size, Trial, Usual
 from core.frameworks.casting import GRADER, Casting, CastNames, Seat, is_model, is_rule
 from core.frameworks.conversation import TrialDialogue, concluded, in_turns, scene_of, started
@@ -185,7 +185,7 @@ class CraftMD(Framework):
         """Return calls and tokens, assuming ``QUESTIONS_A_CONVERSATION`` questions in every conversation."""
         trials, arms, n = len(campaign.cases) * campaign.trials, campaign.arms, QUESTIONS_A_CONVERSATION
         talks = trials if {arm[0] for arm in arms} & set(FROM_CONVERSATION) else 0
-        vignette = tokens_of(campaign.cases, lambda case: case.vignette)
+        vignette = mean_tokens(campaign.cases, lambda case: case.vignette)
         history = n * (n - 1) / 2 * 2 * _REPLY_TOKENS  # every call sends all messages before it again
         answers = trials * len(arms)
         summaries = talks if any(arm[0] == "summarized" for arm in arms) else 0

@@ -189,21 +189,21 @@ class AuthorsRelease(Release):
         A picture that is broken or too large is listed in ``faults``, and the case is without it.
         """
         stored = stored_object(data, case_id)
-        empty = [name for name in _TEXTS if not _text(stored, name)]
+        empty = [name for name in _TEXTS if not _stored_text(stored, name)]
         if empty:
             raise BadFileError(f"it brings its own case, but no {' and no '.join(empty)}")
         choices = stored.get("choices")
-        age, sex = read_demographics(_text(stored, "case_vignette"))
+        age, sex = read_demographics(_stored_text(stored, "case_vignette"))
         addresses = list(dict.fromkeys(_addresses(stored)))
         pictures, faults = _store_pictures(addresses, case_id)
         case = Case(
             case_key=f"{OWN_CASES}/{case_id}",
             dataset=OWN_CASES,
             specialty="Other",
-            vignette=_text(stored, "case_vignette"),
-            question=_text(stored, "question") or FINAL_QUESTION,
+            vignette=_stored_text(stored, "case_vignette"),
+            question=_stored_text(stored, "question") or FINAL_QUESTION,
             choices=tuple(c for c in choices if isinstance(c, str)) if isinstance(choices, list) else (),
-            answer=_text(stored, "correct_ans"),
+            answer=_stored_text(stored, "correct_ans"),
             age=age,
             sex=sex,
             images=pictures,
@@ -440,7 +440,7 @@ def _addresses(stored: dict[str, Any]) -> Iterator[str]:
                     yield address if isinstance(address, str) else ""
 
 
-def _text(stored: dict[str, Any], name: str) -> str:
+def _stored_text(stored: dict[str, Any], name: str) -> str:
     value = stored.get(name)
     return value.strip() if isinstance(value, str) else ""
 

@@ -151,7 +151,7 @@ def import_release(
         files_seen, stored_documents = known_files(cursor), documents(cursor)
     now = time.time()
     indexed = {c.case_key.partition("/")[2]: (c, c.content_hash, n) for n, c in enumerate(cases.cases)}
-    readings = _read(layout, models, indexed, files_seen, now, on_file)
+    readings = _read_folders(layout, models, indexed, files_seen, now, on_file)
     faults = [f for reading in readings for f in (*reading.files, *reading.old_faults) if f.fault]
     if faults and not any(r.report.taken or r.report.unchanged for r in readings):
         raise AnamnesisError(
@@ -233,7 +233,7 @@ def _save_cases(name: str, cases: list[Case]) -> int:
     return len(cases)
 
 
-def _read(
+def _read_folders(
     layout: Layout,
     models: Sequence[ModelFolder],
     cases: Mapping[str, tuple[Case, str, int]],

@@ -130,12 +130,12 @@ def _rows(content: bytes) -> Iterator[tuple[int, tuple[str, str, str, str, str]]
     places = [heads.index(name) for name in ("review", "annotator", "number", "asked", "answer")]
     for line, row in enumerate(rows[1:], start=2):
         review, annotator, number, question_type, answer = (
-            _text(row[place]) if place < len(row) else "" for place in places
+            _cell_text(row[place]) if place < len(row) else "" for place in places
         )
         yield line, (review, annotator, number, question_type, answer)
 
 
-def _text(cell: Any) -> str:
+def _cell_text(cell: Any) -> str:
     if isinstance(cell, float) and cell.is_integer():
         cell = int(cell)  # Excel stores every number as a float
     return "" if cell is None else as_written(str(cell).strip())

@@ -64,7 +64,7 @@ class WorkbookRow:
     answers: Mapping[ReviewQuestion, YesNo]
 
 
-def judgements(rows: Iterable[WorkbookRow]) -> Iterator[ExpertAnswer]:
+def expert_answers(rows: Iterable[WorkbookRow]) -> Iterator[ExpertAnswer]:
     for row in rows:
         for question, answer in row.answers.items():
             yield ExpertAnswer(row.model, row.case, question, row.annotator, answer)
@@ -147,7 +147,7 @@ class GradedCase:
 
 def release_decisions(store: Store) -> list[Decision]:
     """Return the decisions of the release's experts; raises ``AnamnesisError`` if no workbook is imported."""
-    return decide(judgements(release_rows(store)))
+    return decide(expert_answers(release_rows(store)))
 
 
 def release_rows(store: Store) -> list[WorkbookRow]:
@@ -349,22 +349,24 @@ def import_csv(store: Store, content: bytes) -> ImportedAnnotations:
             "The CSV lacks columns: it needs item (or model and case), annotator, question and value; comment is "
             "optional."
         )
-    pairs = [(_cell(row, "model"), _cell(row, "case")) for _, row in rows if not _cell(row, "item")]
+    pairs = [
+        (_column_text(row, "model"), _column_text(row, "case")) for _, row in rows if not _column_text(row, "item")
+    ]
     with store.read() as cursor:
         talks = {pair: list(trials) for pair, trials in conversations_on(cursor, pairs).items()}
     accepted: dict[int, Annotation] = {}
     rejected: list[tuple[int, str]] = []
     for line, row in rows:
         try:
-            question, value = _cell(row, "question"), _cell(row, "value").lower()
+            question, value = _column_text(row, "question"), _column_text(row, "value").lower()
             if question not in QUESTIONS:
                 raise UsageError(f"question {question[:40]!r} is not one of {', '.join(QUESTIONS)}.")
             if value not in ANSWERS:
                 raise UsageError(f"value {value[:40]!r} is neither yes nor no.")
-            if not _cell(row, "annotator"):
+            if not _column_text(row, "annotator"):
                 raise UsageError("annotator is empty.")
             item = str(_item(row, talks))
-            cells = (_cell(row, "annotator"), question, value, _cell(row, "comment"))
+            cells = (_column_text(row, "annotator"), question, value, _column_text(row, "comment"))
             accepted[line] = Annotation(item, *cells, review_id=IMPORTED)
         except UsageError as error:
             rejected.append((line, str(error)))
@@ -377,9 +379,9 @@ def import_csv(store: Store, content: bytes) -> ImportedAnnotations:
 
 
 def _item(row: Mapping[str, str | None], talks: Mapping[tuple[str, str], Sequence[str]]) -> AnnotatedItem:
-    if _cell(row, "item"):
-        return parse_item(_cell(row, "item"))
-    model, case = _cell(row, "model"), _cell(row, "case")
+    if _column_text(row, "item"):
+        return parse_item(_column_text(row, "item"))
+    model, case = _column_text(row, "model"), _column_text(row, "case")
     if not (model and case):
         raise UsageError("item, or model and case, are empty.")
     trials = talks.get((model, case), [])
@@ -413,16 +415,16 @@ def matching_item(row: WorkbookRow, pair: tuple[str, str], talks: Mapping[str, S
 
     If several match, they differ only in the diagnosis; the one with the workbook's diagnosis is chosen.
     """
-    words = _words(_SPEAKER.sub(" ", row.conversation))
-    diagnosis = _words(row.diagnosis)
-    same = [trial for trial, texts in talks.items() if words and _words(" ".join(texts[:-1])) == words]
-    same += [trial for trial, texts in talks.items() if words and _words(" ".join(texts)) == words]
-    same_diagnosis = [trial for trial in same if diagnosis and _words(talks[trial][-1]) == diagnosis]
+    words = _lower_words(_SPEAKER.sub(" ", row.conversation))
+    diagnosis = _lower_words(row.diagnosis)
+    same = [trial for trial, texts in talks.items() if words and _lower_words(" ".join(texts[:-1])) == words]
+    same += [trial for trial, texts in talks.items() if words and _lower_words(" ".join(texts)) == words]
+    same_diagnosis = [trial for trial in same if diagnosis and _lower_words(talks[trial][-1]) == diagnosis]
     match = next(iter([*same_diagnosis, *same]), None)
     return AnnotatedItem("talk", trial_id=match) if match else AnnotatedItem("release", model=pair[0], case_key=pair[1])
 
 
-def _words(text: str) -> list[str]:
+def _lower_words(text: str) -> list[str]:
     return [word.lower() for word in _WORD.findall(text)]
 
 
@@ -440,5 +442,5 @@ def _add(store: Store, new: Sequence[Annotation], rejected: tuple[tuple[int, str
     return ImportedAnnotations(added, len(new) - added, len(items), stored, rejected)
 
 
-def _cell(row: Mapping[str, str | None], name: str) -> str:
+def _column_text(row: Mapping[str, str | None], name: str) -> str:
     return as_written((row.get(name) or "").strip())

@@ -67,7 +67,7 @@ def report(
     in_panel = members(panel) if panel else []
     only = [name.strip() for name in graders.split(",")] if graders else []
     if part == "agreement":
-        yield from _agreement(_read(request, in_panel) if in_panel else _read(request, only=only))
+        yield from _agreement(_verdict_table(request, in_panel) if in_panel else _verdict_table(request, only=only))
     elif part == "flips":
         yield from _contradictions(request, only)
     elif part == "differences":
@@ -88,7 +88,7 @@ def _set_conditions(request: MetricRequest) -> None:
         request.conditions = [condition.name for condition in behind if not runs.isdisjoint(condition.runs)]
 
 
-def _read(request: MetricRequest, required: Sequence[str] = (), only: Sequence[str] = ()) -> VerdictTable:
+def _verdict_table(request: MetricRequest, required: Sequence[str] = (), only: Sequence[str] = ()) -> VerdictTable:
     """Return the verdicts of the ``required`` graders and of those in ``only`` (all graders if both are empty).
 
     Raises ``UsageError`` if a required grader has judged nothing, or if none in ``only`` has.
@@ -140,7 +140,7 @@ def _differences(request: MetricRequest, graders: Sequence[str]) -> Iterator[Lis
     if graders and len(graders) != 2:
         raise UsageError("Differences are between two graders: --panel openai/gpt-4o,reference/names.")
     if graders:
-        _read(request, graders)  # raises an error if one is unknown
+        _verdict_table(request, graders)  # raises an error if one is unknown
     pair = (graders[0], graders[1]) if graders else None
     with request.store.read() as cursor:
         differing = differences(cursor, DifferenceFilter(pair, selection=request.selection))
@@ -167,7 +167,7 @@ def _differences(request: MetricRequest, graders: Sequence[str]) -> Iterator[Lis
 
 
 def _accuracies(request: MetricRequest, panel: Sequence[str], only: Sequence[str], *, common: bool) -> Iterator[Row]:
-    judged = _read(request, panel if only else (), only)
+    judged = _verdict_table(request, panel if only else (), only)
     rows = accuracy_by_judge(judged, panel, common=common)
     corrections = {
         (row.label["judge"], row.label["model"], row.label["format"], "frq"): row

@@ -34,7 +34,7 @@ from core.stats.ratios import ratio
 from core.stats.smoothed import ratio_interval
 from core.store.database import Store
 from core.store.queries.cases import cases_of
-from core.store.queries.patient_judgements import judgements
+from core.store.queries.patient_judgements import current_judgements
 from core.store.queries.scores_of_patients import KINDS, Hit, ReplyMark, ReplyMarkKind, hits, talks
 from core.store.queries.trials import stored_trial
 from core.store.queries.utterances import dialogues
@@ -164,7 +164,7 @@ def judge_against_rule(store: Store, selection: Selection | None = None) -> list
     """
     selection = selection or Selection()
     with store.read() as cursor:
-        judged = judgements(cursor, selection)
+        judged = current_judgements(cursor, selection)
         marked = talks(cursor, PATIENT_MARKS, selection) if judged else None
     if marked is None:
         return []

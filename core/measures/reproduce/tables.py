@@ -274,15 +274,15 @@ def copied_table(recomputed: Recomputed) -> str | None:
 
 @lru_cache
 def _printed(table: int) -> dict[tuple[object, ...], PublishedTest]:
-    return {_row(t): t for t in published_tests(PAPER) if t.table == table}
+    return {_test_key(t): t for t in published_tests(PAPER) if t.table == table}
 
 
 def twin_of(test: PublishedTest) -> PublishedTest | None:
     """Return the row of table 11 that a row of table 15 repeats: same labels, same numbers."""
-    twin = _printed(SOURCE_TABLE).get(_row(test))
+    twin = _printed(SOURCE_TABLE).get(_test_key(test))
     same = twin is not None and (twin.p_value, twin.p_adjusted) == (test.p_value, test.p_adjusted)
     return twin if same else None
 
 
-def _row(test: PublishedTest) -> tuple[object, ...]:
+def _test_key(test: PublishedTest) -> tuple[object, ...]:
     return test.model, test.question_type, test.specialty, test.dataset, test.arm_a, test.arm_b

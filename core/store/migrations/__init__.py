@@ -36,7 +36,7 @@ def missing(connection: duckdb.DuckDBPyConnection, path: Path) -> list[str]:
 
     Raises ``AnamnesisError`` for a database of a newer program, or of one before 0.4, and for any other DuckDB file.
     """
-    numbers = [_number(name) for name in MIGRATIONS]
+    numbers = [_migration_number(name) for name in MIGRATIONS]
     try:
         applied = dict(connection.execute("SELECT name, program FROM migrations ORDER BY name").fetchall())
     except duckdb.CatalogException as error:
@@ -45,15 +45,17 @@ def missing(connection: duckdb.DuckDBPyConnection, path: Path) -> list[str]:
         raise AnamnesisError(
             f"{path} is a DuckDB file, but not a database of Anamnesis: name another file in ANAMNESIS_DB."
         ) from error
-    if newer := [program for name, program in applied.items() if name[:1].isdigit() and _number(name) > numbers[-1]]:
+    if newer := [
+        program for name, program in applied.items() if name[:1].isdigit() and _migration_number(name) > numbers[-1]
+    ]:
         raise AnamnesisError(
             f"The database {path} was written by a newer Anamnesis ({newer[-1]}; this is {__version__}): "
             "update Anamnesis, or name another file in ANAMNESIS_DB."
         )
-    done = {_number(name) for name in applied}
+    done = {_migration_number(name) for name in applied}
     if numbers[0] not in done:
         raise AnamnesisError(f"The database {path} {OLDER}")
-    return [name for name in MIGRATIONS if _number(name) not in done]
+    return [name for name in MIGRATIONS if _migration_number(name) not in done]
 
 
 def migrate(connection: duckdb.DuckDBPyConnection, names: list[str]) -> None:
@@ -67,7 +69,7 @@ def migrate(connection: duckdb.DuckDBPyConnection, names: list[str]) -> None:
         connection.execute("INSERT INTO migrations VALUES (?, ?, ?)", [name, time.time(), __version__])
 
 
-def _number(name: str) -> str:
+def _migration_number(name: str) -> str:
     return name.partition("_")[0]
 
 

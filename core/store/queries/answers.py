@@ -63,7 +63,7 @@ def case_scores(
     chosen = replace(selection or Selection(), mcq_rule=mcq_rule)
     if by_served:
         return _split_by_served(cursor, chosen)
-    return _with_repeats(cursor, _read(cursor, chosen, _counts(cursor, chosen)))
+    return _with_repeats(cursor, _case_scores(cursor, chosen, _counts(cursor, chosen)))
 
 
 def _counts(cursor: duckdb.DuckDBPyConnection, selection: Selection) -> str:
@@ -86,7 +86,7 @@ def _counts_of_selected(cursor: duckdb.DuckDBPyConnection) -> str:
     return _COUNTS.format(tallies="selected_tallies", where="true")
 
 
-def _read(cursor: duckdb.DuckDBPyConnection, chosen: Selection, counts: str) -> list[CaseScore]:
+def _case_scores(cursor: duckdb.DuckDBPyConnection, chosen: Selection, counts: str) -> list[CaseScore]:
     rows = _executed(cursor, chosen, f"{counts} {_CASE_SCORES}").to_arrow_table()
     texts = (shared_texts(rows[name]) for name in CaseScore._fields[:6])
     excluded: list[dict[Any, int]] = [{}] * len(rows)
@@ -123,7 +123,7 @@ def _split_by_served(cursor: duckdb.DuckDBPyConnection, chosen: Selection) -> li
         find_served_trials(cursor, several)
         for (served,) in cursor.execute("SELECT DISTINCT served FROM served_trials ORDER BY served").fetchall():
             cursor.execute(_SELECT_SERVED, [served])
-            split = _read(cursor, chosen, _counts_of_selected(cursor))
+            split = _case_scores(cursor, chosen, _counts_of_selected(cursor))
             scores += [score._replace(served=served) for score in split if score.model in names]
     place = {condition.name: number for number, condition in enumerate(conditions)}
     return sorted(scores, key=lambda score: place[score.model])

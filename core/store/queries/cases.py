@@ -50,7 +50,7 @@ def case(cursor: duckdb.DuckDBPyConnection, case_key: str, content_hash: str | N
     return case_from(rows[0]) if rows else None
 
 
-def contents(cursor: duckdb.DuckDBPyConnection, case_key: str) -> set[str]:
+def content_hashes(cursor: duckdb.DuckDBPyConnection, case_key: str) -> set[str]:
     rows = cursor.execute("SELECT content_hash FROM cases WHERE case_key = ?", [case_key]).fetchall()
     return {content for (content,) in rows}
 

@@ -73,7 +73,7 @@ def patient_judgement_row(
     return {"model": model, "prompt_hash": prompt_hash, "terms": encoded, **outcome}
 
 
-def judgements(cursor: duckdb.DuckDBPyConnection, selection: Selection) -> list[PatientJudgement]:
+def current_judgements(cursor: duckdb.DuckDBPyConnection, selection: Selection) -> list[PatientJudgement]:
     """Return the current judgement of each selected conversation, by model and prompt."""
     choose(cursor, selection.counted)
     rows = records(cursor.execute(_JUDGEMENTS))

@@ -14,14 +14,14 @@ from core.store.review_records import ASKED_OF, SAMPLINGS, THIRD, WORDING, Revie
 from pages.judges.experts.data import ANNOTATOR, KIND, REVIEW, SAMPLING, SAMPLING_HELP
 from pages.judges.experts.results import draw_flips, draw_release, draw_results
 from pages.judges.experts.review import draw_review
-from pages.judges.experts.reviews import draw_exchange, draw_list
+from pages.judges.experts.reviews import draw_exchange, draw_reviews
 from pages.kit.cached import ask
 from pages.kit.controls import choose
 from pages.kit.look import FORMAT, plain
 from pages.kit.names import RELEASED, dataset_name, model_name, unique_names
 from pages.kit.navigation import link
 from pages.kit.page import draw_sections
-from pages.kit.view import in_order
+from pages.kit.view import specialties_in_order
 from pages.kit.visitor import only
 
 _BOTH: tuple[QuestionType, ...] = ("frq", "mcq")
@@ -129,7 +129,7 @@ def _ask_items(kind: str) -> dict[str, Any] | None:
 def _ask_vignettes() -> dict[str, Any]:
     columns = st.columns(3)
     case_set = columns[0].selectbox("Data set", datasets(), format_func=dataset_name, key="experts_case_set")
-    all_specialties = in_order(case.specialty for case in cases_of(case_set))
+    all_specialties = specialties_in_order(case.specialty for case in cases_of(case_set))
     specialties = columns[1].multiselect("Specialties", all_specialties, key="experts_case_fields", placeholder="All")
     order, question_types = columns[2].selectbox(
         "Asked",
@@ -167,7 +167,7 @@ def _ask_sampling(options: list[ReviewSampling]) -> ReviewSampling:
 
 
 _SECTIONS = {
-    "Reviews": draw_list,
+    "Reviews": draw_reviews,
     "Plan a review": draw_plan,
     "Results": draw_results,
     "Graders": draw_flips,

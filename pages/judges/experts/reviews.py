@@ -13,7 +13,7 @@ from core.reviews.reviewing import ReviewState
 from core.store.database import Store
 from core.store.review_records import QUESTIONS
 from pages.judges.experts.data import ANNOTATOR, ITEM, KIND, REVIEW, reviews
-from pages.kit.cases import forget
+from pages.kit.cases import clear_parameters
 from pages.kit.look import plain
 from pages.kit.tables import draw_table
 from pages.kit.visitor import only
@@ -21,7 +21,7 @@ from pages.kit.visitor import only
 _OTHER_PERSON = "another person…"
 
 
-def draw_list() -> None:
+def draw_reviews() -> None:
     """Draw the controls to open a review, and every review with its progress."""
     stored = reviews()
     if not stored:
@@ -105,7 +105,7 @@ def _ask_review(states: list[ReviewState]) -> None:
 
 
 def leave() -> None:
-    forget(REVIEW, ANNOTATOR, ITEM)
+    clear_parameters(REVIEW, ANNOTATOR, ITEM)
 
 
 _MAX_REJECTED = 20

@@ -17,7 +17,7 @@ from core.store.queries.grades_by_grader import (
 from core.store.selection import Selection
 from pages.judges.graders.data import Graders, offers
 from pages.kit.cached import cached_query
-from pages.kit.cases import draw_ways_on, forget
+from pages.kit.cases import clear_parameters, draw_ways_on
 from pages.kit.chat import draw_chat
 from pages.kit.controls import choose, choose_several
 from pages.kit.look import VERDICT, arm, badge, plain
@@ -75,7 +75,7 @@ def draw_differences(selection: Selection, graders: Graders, names: Mapping[str,
         [d for d in words if numbers.get(d)],
         "graders_direction",
         names=lambda d: f"{words[d]} ({numbers[d]:,})",
-        on_change=lambda: forget(_PAGE_PARAMETER),
+        on_change=lambda: clear_parameters(_PAGE_PARAMETER),
     )
     total = sum(n for d, n in numbers.items() if not directions or d in directions)
     _draw_list(selection, pair, directions, total, names)
@@ -88,7 +88,7 @@ def draw_differences(selection: Selection, graders: Graders, names: Mapping[str,
                 cursor, DifferenceFilter(pair, selection, directions), trial_id, format_, question_type
             )
     if chosen is None:
-        forget(_ANSWER_PARAMETER)
+        clear_parameters(_ANSWER_PARAMETER)
     else:
         _draw_difference(chosen, names)
 
@@ -102,7 +102,7 @@ def _ask_pair(graders: Graders, names: Mapping[str, str]) -> tuple[str, str] | N
         "graders_first",
         names=lambda g: "The newest verdict of any grader" if g == _NEWEST else names[g],
         where=first_column,
-        on_change=lambda: forget(_PAGE_PARAMETER),
+        on_change=lambda: clear_parameters(_PAGE_PARAMETER),
     )
     if first == _NEWEST:
         second_column.selectbox("against", ["The verdict before it"], disabled=True, key="graders_before")
@@ -112,7 +112,12 @@ def _ask_pair(graders: Graders, names: Mapping[str, str]) -> tuple[str, str] | N
         second_column.caption("No other grader has judged these answers.")
         return None
     return first, choose(
-        "against", others, "graders_second", names=names, where=second_column, on_change=lambda: forget(_PAGE_PARAMETER)
+        "against",
+        others,
+        "graders_second",
+        names=names,
+        where=second_column,
+        on_change=lambda: clear_parameters(_PAGE_PARAMETER),
     )
 
 

@@ -119,7 +119,7 @@ def draw_ratings(selection: Selection, options: Mapping[str, Any]) -> None:
         draw_conversation(rating["trial_id"], "care", draw_answers_of, note=note)
 
 
-def draw_cases(selection: Selection, options: Mapping[str, Any]) -> None:
+def draw_case_conversations(selection: Selection, options: Mapping[str, Any]) -> None:
     """Ask for a model, list its cases, and draw a conversation of the chosen case."""
     lines, names = _list_rows(ITEMS, selection, options)
     models = [model for model in names if any(line["model"] == model for line in lines)]

@@ -32,7 +32,7 @@ from core.measures.base import Result, Row, Section
 from core.measures.choice_rules import RULE_WORDS
 from core.store.selection import Selection, case_groups_played, staffed
 from pages.kit.cached import ask, read
-from pages.kit.cases import forget
+from pages.kit.cases import clear_parameters
 from pages.kit.controls import choose
 from pages.kit.figures import draw_conditions_behind, draw_figure
 from pages.kit.look import END_SHORT, REASON_COLOUR, counted
@@ -40,9 +40,9 @@ from pages.kit.names import dataset_name
 from pages.kit.page import draw_sections, say_how_to_begin
 from pages.kit.section import draw_section, section_result, words_of
 from pages.kit.stored import conditions, run_casts
-from pages.kit.view import CaseSetOptions, ask_selection, in_order
+from pages.kit.view import CaseSetOptions, ask_selection, specialties_in_order
 from pages.quality.care.charts import Look, radar_chart, scatter_chart, shares_chart
-from pages.quality.care.conversations import draw_cases, draw_failed, draw_ratings
+from pages.quality.care.conversations import draw_case_conversations, draw_failed, draw_ratings
 
 _QUESTION: dict[CareQuestion, str] = {"mcq": "With choices", "frq": "Free response"}
 _HOW = {"all": "Over all", "dataset": "By data set", "normalised": "Normalised"}
@@ -196,7 +196,7 @@ def draw_failures(view: CareView) -> None:
     def list_failures(row: Row) -> None:
         st.session_state["care_failed_models"] = [row.label["model"]]
         st.session_state["care_causes"] = [row.label["cause"]]
-        forget("care_failure")
+        clear_parameters("care_failure")
 
     chart = partial(shares_chart, part="cause", looks=_CAUSES, axis=KINDS.axis, count="trials", whole=False)
     view.draw(KINDS, titled=False, charts={"shares": chart}, on_row=list_failures)
@@ -235,7 +235,7 @@ _TABS = {
     "Failures": draw_failures,
     "Empathy": draw_empathy,
     "Habits": draw_habits,
-    "Cases": lambda view: draw_cases(view.selection, view.options),
+    "Cases": lambda view: draw_case_conversations(view.selection, view.options),
 }
 
 
@@ -301,7 +301,7 @@ def _offer(question: CareQuestion) -> CaseSetOptions:
     return CaseSetOptions(
         tuple(condition.name for condition in asking_conditions),
         datasets=tuple(sorted({dataset for datasets, _ in played for dataset in datasets})),
-        specialties=in_order(specialty for _, specialties in played for specialty in specialties),
+        specialties=specialties_in_order(specialty for _, specialties in played for specialty in specialties),
     )
 
 

@@ -45,7 +45,7 @@ _LISTED = ("patient_recall", "patient_precision", "doctor_recall", "doctor_turns
 _MADE_BY = {"rules": "by rule, from the vignette", "profile": "by rule, from the profile", "mediq": "MediQ’s facts"}
 
 
-def draw_cases(selection: Selection) -> None:
+def draw_case_conversations(selection: Selection) -> None:
     """Ask for a doctor, list its cases, and draw a conversation of the chosen case."""
     table = read(read_doctors, selection)
     names = {model: name for model, name in names_on(selection).items() if (table["model"] == model).any()}
@@ -155,7 +155,7 @@ _TABS = {
     "Course of the dialogue": draw_course,
     "Comparison": draw_comparison,
     "The patient": draw_patients,
-    "Cases": draw_cases,
+    "Cases": draw_case_conversations,
 }
 
 

@@ -15,7 +15,7 @@ from core.jobs.solving import SOLVED, Solving, solving_framework
 from core.measures.base import Row
 from core.store.selection import Selection
 from pages.kit.cached import read
-from pages.kit.cases import choose_case, draw_ways_on, forget
+from pages.kit.cases import choose_case, clear_parameters, draw_ways_on
 from pages.kit.controls import choose
 from pages.kit.jobs import ask_budget, draw_job, draw_start
 from pages.kit.look import QUESTION_TYPE, VERDICT, plain
@@ -52,7 +52,7 @@ def draw_solving(selection: Selection) -> None:
 
 
 def _choose_point(row: Row) -> None:
-    forget(_TRIAL)
+    clear_parameters(_TRIAL)
     st.query_params[_MODEL], st.query_params[_SHARE] = row.label["model"], str(row.label["per_cent"])
 
 

@@ -59,7 +59,7 @@ def overview_table(
     for model in order:
         measures = by_model[model]
         task = measures["accuracy"]
-        figures = {MEASURE[m][0]: _cell(measures.get(m), m, bounds=bounds) for m in TABLE_2}
+        figures = {MEASURE[m][0]: _value_with_bounds(measures.get(m), m, bounds=bounds) for m in TABLE_2}
         if task.source:
             source_columns = {"Doctor": HISTORY_DOCTORS[model], "From": f"published, {task.label['cases']}"}
             table.append({**source_columns, **figures})
@@ -83,7 +83,7 @@ def overview_table(
     return pd.DataFrame(table)
 
 
-def _cell(row: Row | None, measure: str, *, bounds: bool) -> float | str | None:
+def _value_with_bounds(row: Row | None, measure: str, *, bounds: bool) -> float | str | None:
     value = None if row is None else row.estimate
     if not bounds:
         return value

@@ -28,7 +28,7 @@ from core.jobs.run import check_startable
 from core.journal import journal_path
 from core.live.fork import ForkPlan, start_fork, stored_origin
 from core.live.start import start_consultation
-from core.measures.provenance import differing, side_by_side, side_of_run
+from core.measures.provenance import differing, settings_side_by_side, side_of_run
 from core.models.pictures import TOKENS_A_PICTURE
 from core.store.database import Store
 from core.store.fold import fold
@@ -233,7 +233,7 @@ def test_runs_with_pictures_are_never_pooled_with_others(told: Told) -> None:
         (shown, "small/1", 1, 1),
     ]
     assert [(s.case_key, s.correct, s.counted) for s in apart] == [("small/0", 1, 1), ("small/1", 1, 1)]
-    sides = side_by_side([side_of_run(runs[told.shown]), side_of_run(runs[told.bare])])
+    sides = settings_side_by_side([side_of_run(runs[told.shown]), side_of_run(runs[told.bare])])
     assert [(s.name, s.values) for s in differing(sides)] == [("Pictures", ("shown to the doctor", "not shown"))]
     assert {one.name: one.runs for one in conditions_of(list(runs.values()))} == {
         bare: (told.bare,),

@@ -22,7 +22,7 @@ from core.jobs.engine import Options
 from core.jobs.estimate import estimate
 from core.jobs.plan import campaign_of, header_of, in_full, who_sits
 from core.jobs.run import check_startable
-from core.live.start import side_by_side
+from core.live.start import campaigns_of_doctors
 from tests.core.jobs.workshop import FREE, begun, go, plan, registry, small_cases, trial_lines
 from tests.support.fake_provider import running
 
@@ -235,12 +235,14 @@ def test_two_doctors_question_the_same_patient() -> None:
     """What nobody named is the first model's on both sides, also beside rules."""
     case = tuple(select("library", 1))
     campaign = Campaign(names=CastNames("reference/bayes"), cases=case, trials=1)
-    left, right = side_by_side(campaign, ["reference/bayes", "openai/gpt-4o"], registry())
+    left, right = campaigns_of_doctors(campaign, ["reference/bayes", "openai/gpt-4o"], registry())
     assert left.names == CastNames("reference/bayes", *["openai/gpt-4o"] * 3)
     assert right.names == CastNames(*["openai/gpt-4o"] * 4)
-    ours = side_by_side(campaign, ["openai/a", "openai/b"], registry())
+    ours = campaigns_of_doctors(campaign, ["openai/a", "openai/b"], registry())
     assert [c.names.patient for c in ours] == ["openai/a", "openai/a"]
-    assert [c.names.patient for c in side_by_side(campaign, ["reference"] * 2, registry())] == ["reference/profile"] * 2
+    assert [c.names.patient for c in campaigns_of_doctors(campaign, ["reference"] * 2, registry())] == [
+        "reference/profile"
+    ] * 2
 
 
 def test_the_header_holds_the_names_and_a_resumed_run_keeps_them(tmp_path: Path) -> None:

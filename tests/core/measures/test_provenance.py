@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from core.measures.provenance import ComparedRuns, differing, side_by_side, side_of_run
+from core.measures.provenance import ComparedRuns, differing, settings_side_by_side, side_of_run
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.runs import CAMPAIGNS, Run, run_records
@@ -49,7 +49,8 @@ def test_casts_are_the_campaigns_newest_first(stored: dict[str, Run]) -> None:
 
 def test_every_difference_is_named_with_both_values(stored: dict[str, Run]) -> None:
     found = {
-        s.name: s.values for s in differing(side_by_side([side_of_run(stored["one"]), side_of_run(stored["two"])]))
+        s.name: s.values
+        for s in differing(settings_side_by_side([side_of_run(stored["one"]), side_of_run(stored["two"])]))
     }
     assert found == {
         "Prompts (name and hash)": ("default h", "default gggggggg"),
@@ -61,13 +62,13 @@ def test_every_difference_is_named_with_both_values(stored: dict[str, Run]) -> N
 
 
 def test_the_same_settings_are_no_difference(stored: dict[str, Run]) -> None:
-    found = side_by_side([side_of_run(stored["one"]), side_of_run(stored["three"])])
+    found = settings_side_by_side([side_of_run(stored["one"]), side_of_run(stored["three"])])
     assert [s.name for s in differing(found)] == ["Trials of a case"]
     assert {s.name for s in found if s.same} >= {"Patient", "Grader", "Seed", "Cap of the conversation"}
 
 
 def test_runs_of_one_side_that_disagree_are_all_named(stored: dict[str, Run]) -> None:
-    settings = side_by_side([ComparedRuns(list(stored.values())), ComparedRuns([])])
+    settings = settings_side_by_side([ComparedRuns(list(stored.values())), ComparedRuns([])])
     (side,) = [setting for setting in settings if setting.name == "Cap of the conversation"]
     assert side.values == ("30 messages / none", "no run")
     assert not side.same

@@ -207,7 +207,7 @@ async def test_a_key_for_this_process_is_used_and_written_nowhere(file: Path, fa
     assert load_registry().missing_key("server/far") is None, "a key that is held counts as there"
     remove("far")
     assert keys.find_key("ANAMNESIS_KEY_FAR") is None
-    keys.forget("ANAMNESIS_KEY_LAB")
+    keys.remove_key("ANAMNESIS_KEY_LAB")
 
 
 def test_the_list_has_the_users_own_first_and_names_what_is_missing(file: Path) -> None:

@@ -11,7 +11,7 @@ from core.events import Answered, Event, Finished, Graded, Started
 from core.journal import ReplyLine, TrialLine
 from core.measures.accuracy import accuracy
 from core.measures.notes import Basis, notes_of
-from core.measures.provenance import differing, side_by_side, side_of
+from core.measures.provenance import differing, settings_side_by_side, side_of
 from core.store.conditions import Condition
 from core.store.database import Store
 from core.store.fold import fold
@@ -200,7 +200,7 @@ def addresses(store: Store) -> list[tuple[str, tuple[str, ...]]]:
     with store.read() as cursor:
         runs = run_records(cursor)
     sides = [side_of(condition, runs) for condition in conditions(store)]
-    return [(s.name, s.values) for s in differing(side_by_side(sides)) if s.name.startswith("Address")]
+    return [(s.name, s.values) for s in differing(settings_side_by_side(sides)) if s.name.startswith("Address")]
 
 
 def test_two_servers_of_one_name_are_shown_by_their_addresses_without_keys(store: Store) -> None:

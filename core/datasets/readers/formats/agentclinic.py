@@ -34,7 +34,7 @@ _KEYS = {
 """Label of the record → key of a fact, for labels that are hard to understand."""
 
 
-def _fields(record: Record) -> CaseFields:
+def _case_fields(record: Record) -> CaseFields:
     case = _part(record, _ROOT)
     patient = _part(case, "Patient_Actor")
     described = text(patient, "Demographics")
@@ -223,6 +223,6 @@ FORMAT = Format(
     source="AgentClinic, Schmidgall et al. 2024, arXiv 2405.07960",
     licence="MIT",
     fields=frozenset({_ROOT}),
-    start=each(_fields),
+    start=each(_case_fields),
     needs=(_ROOT,),
 )

@@ -16,7 +16,7 @@ from core.datasets.readers.pictures import pictures_of
 from core.datasets.readers.values import checked_options, optional, plain, text, with_letters
 
 
-def _fields(record: Record, work: Work) -> CaseFields:
+def _case_fields(record: Record, work: Work) -> CaseFields:
     vignette, question = split_item(text(record, "question"))
     answers = record.get("answers")
     if not isinstance(answers, list) or not all(isinstance(item, Mapping) for item in answers):
@@ -36,6 +36,6 @@ FORMAT = Format(
     source="AgentClinic, Schmidgall et al. 2024, arXiv 2405.07960",
     licence=f"MIT; the images: {SEE_PAGE}",
     fields=frozenset({"question", "answers", "patient_info", "physical_exams"}),
-    start=lambda work: partial(_fields, work=work),
+    start=lambda work: partial(_case_fields, work=work),
     needs=("question", "answers"),
 )

@@ -9,7 +9,7 @@ from core.text.demographics import read_demographics
 from core.text.questions import split_question
 
 
-def _fields(record: Record) -> CaseFields:
+def _case_fields(record: Record) -> CaseFields:
     vignette, question = text(record, "vignette"), optional(record, "question")
     if not question:
         vignette, question = split_question(vignette)
@@ -38,5 +38,5 @@ FORMAT = Format(
     licence="",
     fields=frozenset({"id", "vignette", "answer", "specialty"}),
     without=frozenset({"options"}),
-    start=each(_fields),
+    start=each(_case_fields),
 )

@@ -30,7 +30,7 @@ def _unpack(root: Mapping[str, Any]) -> list[Any] | None:
     return questions
 
 
-def _fields(record: Record, work: Work) -> CaseFields:
+def _case_fields(record: Record, work: Work) -> CaseFields:
     if record.get("image"):
         work.remark("the question comes with an image, which is not read")
     vignette, question = split_item(text(record, "qtext"))
@@ -66,7 +66,7 @@ FORMAT = Format(
     source="HEAD-QA, Vilares and Gómez-Rodríguez 2019, doi 10.18653/v1/P19-1092",
     licence="MIT; the exams: see the data set's own page",
     fields=frozenset({"qtext", "answers", "ra"}),
-    start=lambda work: partial(_fields, work=work),
+    start=lambda work: partial(_case_fields, work=work),
     needs=("qtext", "answers", "ra"),
     unpack=_unpack,
 )

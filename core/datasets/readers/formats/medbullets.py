@@ -11,7 +11,7 @@ from core.datasets.readers.item import item_fields, split_item
 from core.datasets.readers.values import by_letter, checked_answer, checked_options, optional, text
 
 
-def _fields(record: Record) -> CaseFields:
+def _case_fields(record: Record) -> CaseFields:
     vignette, question = split_item(text(record, "question"))
     letters = "abcde" if optional(record, "ope") else "abcd"
     choices = checked_options([(letter.upper(), record.get(f"op{letter}")) for letter in letters])
@@ -28,6 +28,6 @@ FORMAT = Format(
     licence=SEE_PAGE,
     fields=frozenset({"question", "opa", "opb", "opc", "opd", "answer_idx"}),
     without=frozenset({"cop"}),
-    start=each(_fields),
+    start=each(_case_fields),
     needs=("question", "opa", "opb", "opc", "opd", "answer_idx"),
 )

@@ -14,7 +14,7 @@ from core.datasets.readers.item import item_fields
 from core.datasets.readers.values import by_letter, optional, options, same, text, texts
 
 
-def _fields(record: Record, work: Work) -> CaseFields:
+def _case_fields(record: Record, work: Work) -> CaseFields:
     vignette = " ".join(
         sentence if sentence.endswith((".", "!", "?", ":")) else f"{sentence}." for sentence in texts(record, "context")
     )
@@ -39,6 +39,6 @@ FORMAT = Format(
     source="MediQ, Li et al. 2024, arXiv 2406.00922",
     licence="CC BY 4.0",
     fields=frozenset({"context", "facts", "question", "options", "answer_idx"}),
-    start=lambda work: partial(_fields, work=work),
+    start=lambda work: partial(_case_fields, work=work),
     needs=("context", "question", "options", "answer_idx"),
 )

@@ -45,7 +45,7 @@ def _first_number(work: Work) -> int:
     return first
 
 
-def _fields(record: Record, first: int) -> CaseFields:
+def _case_fields(record: Record, first: int) -> CaseFields:
     if optional(record, "choice_type").lower() == "multi":
         raise LeftOutError("it is a question of several right options (choice_type multi)")
     vignette, question = split_item(text(record, "question"))
@@ -69,7 +69,7 @@ FORMAT = Format(
     source="MedMCQA, Pal et al. 2022, arXiv 2203.14371",
     licence="Apache-2.0",
     fields=frozenset({"question", "opa", "opb", "opc", "opd", "cop"}),
-    start=lambda work: partial(_fields, first=_first_number(work)),
+    start=lambda work: partial(_case_fields, first=_first_number(work)),
     needs=("question", "opa", "opb", "opc", "opd", "cop"),
     takes=frozenset({"cop"}),
 )

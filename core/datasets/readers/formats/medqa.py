@@ -11,7 +11,7 @@ from core.datasets.readers.item import item_fields, split_item
 from core.datasets.readers.values import by_letter, checked_answer, optional, options, text
 
 
-def _fields(record: Record) -> CaseFields:
+def _case_fields(record: Record) -> CaseFields:
     vignette, question = split_item(text(record, "question"))
     choices = options(record)
     option = by_letter(text(record, "answer_idx"), choices, "answer_idx")
@@ -22,7 +22,7 @@ def _fields(record: Record) -> CaseFields:
 def _start(work: Work) -> Callable[[Record], CaseFields]:
     # other lists with these fields have numbers of options, MedQA has letters
     numbered = any(optional(record, "answer_idx").isdecimal() for record in work.rows.first(1))
-    return start(work) if numbered else _fields
+    return start(work) if numbered else _case_fields
 
 
 FORMAT = Format(

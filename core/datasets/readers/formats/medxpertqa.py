@@ -18,7 +18,7 @@ from core.datasets.readers.values import by_letter, optional, options, text
 _LIST = re.compile(r"\s*Answer Choices:\s*(?=\(A\))", re.IGNORECASE)
 
 
-def _fields(record: Record, work: Work) -> CaseFields:
+def _case_fields(record: Record, work: Work) -> CaseFields:
     choices = options(record)
     vignette, question = split_item(_without_list(text(record, "question"), choices))
     answer = by_letter(text(record, "label"), choices, "label")
@@ -51,6 +51,6 @@ FORMAT = Format(
     source="MedXpertQA, Zuo et al. 2025, arXiv 2501.18362",
     licence="MIT",
     fields=frozenset({"question", "options", "label", "medical_task", "body_system"}),
-    start=lambda work: partial(_fields, work=work),
+    start=lambda work: partial(_case_fields, work=work),
     needs=("question", "options", "label"),
 )

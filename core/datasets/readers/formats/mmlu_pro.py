@@ -11,7 +11,7 @@ MEDICAL = ("health", "biology")
 """The categories that are read (Oh, Park, Kim, arXiv 2512.10195, data sets)."""
 
 
-def _fields(record: Record) -> CaseFields:
+def _case_fields(record: Record) -> CaseFields:
     category = text(record, "category").lower()
     if category not in MEDICAL:
         raise LeftOutError(f"the category {category} is not medical")
@@ -34,6 +34,6 @@ FORMAT = Format(
     source="MMLU-Pro, Wang et al. 2024, arXiv 2406.01574",
     licence="MIT",
     fields=frozenset({"question", "options", "answer_index", "category"}),
-    start=each(_fields),
+    start=each(_case_fields),
     needs=("question", "options", "answer_index", "category"),
 )

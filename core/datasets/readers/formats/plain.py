@@ -76,10 +76,10 @@ def start(work: Work) -> Callable[[Record], CaseFields]:
     columns = set(work.rows.columns)
     first, from_user = work.columns.get(FIRST, ""), {k: v for k, v in work.columns.items() if k != FIRST}
     # a column that the user has given for one field is not guessed for another
-    used = {part for column in from_user.values() for part in _parts(column)}
+    used = {part for column in from_user.values() for part in _column_names(column)}
     column_of = guess_columns(name for name in work.rows.columns if name not in used) | from_user
     for field, column in column_of.items():
-        missing = [name for name in _parts(column) if name not in columns] if columns else []
+        missing = [name for name in _column_names(column) if name not in columns] if columns else []
         if missing:
             raise AnamnesisError(
                 f"{work.rows.path.name} has no column {missing[0]!r} (given for {field}): it has {_listed(columns)}."
@@ -92,7 +92,7 @@ def start(work: Work) -> Callable[[Record], CaseFields]:
     if first and first not in ("0", "1"):
         raise UsageError(f"--columns {FIRST}={first} is not known: give {FIRST}=0 or {FIRST}=1.")
     first_number = int(first) if first else _first_number(column_of, work)
-    return lambda record: _fields(record, column_of, work, first_number)
+    return lambda record: _case_fields(record, column_of, work, first_number)
 
 
 def _first_number(column_of: Mapping[str, str], work: Work) -> int:
@@ -102,7 +102,10 @@ def _first_number(column_of: Mapping[str, str], work: Work) -> int:
         if isinstance(record, DamagedRow):
             continue
         try:
-            choices, answer = _options(record, _parts(column_of["options"])), optional(record, column_of["answer"])
+            choices, answer = (
+                _options(record, _column_names(column_of["options"])),
+                optional(record, column_of["answer"]),
+            )
         except RowError:
             continue  # the row is rejected with this reason later
         if (
@@ -132,20 +135,20 @@ def _listed(names: set[str]) -> str:
     return ", ".join([*first, "…"] if len(names) > _MAX_LISTED else first) or "none"
 
 
-def _parts(column: str) -> list[str]:
+def _column_names(column: str) -> list[str]:
     return [part.strip() for part in column.split("+")]
 
 
-def _fields(record: Record, column_of: Mapping[str, str], work: Work, first: int) -> CaseFields:
+def _case_fields(record: Record, column_of: Mapping[str, str], work: Work, first: int) -> CaseFields:
     vignette, question = _vignette_and_question(record, column_of)
-    choices = _options(record, _parts(column_of["options"])) if "options" in column_of else {}
+    choices = _options(record, _column_names(column_of["options"])) if "options" in column_of else {}
     answer = text(record, column_of["answer"])
     if choices:
         answer = right_option(answer, choices, first)
     label = " ".join(optional(record, column_of["specialty"]).split()) if "specialty" in column_of else ""
     specialty = next((name for name in SPECIALTIES if name.lower() == label.lower()), label or "Other")
     record_id = optional(record, column_of["id"]) if "id" in column_of else None
-    images = pictures_of(record, _parts(column_of["image"]), work) if "image" in column_of else ()
+    images = pictures_of(record, _column_names(column_of["image"]), work) if "image" in column_of else ()
     return item_fields(record_id, vignette, question, choices, answer, specialty=specialty, images=images)
 
 
@@ -172,11 +175,11 @@ def _options(record: Record, columns: list[str]) -> dict[str, str]:
         return checked_options(pairs) if pairs else {}
     value = record.get(columns[0])
     if isinstance(value, str) and value.strip():
-        return options({"options": _cell(value.strip())})
+        return options({"options": _parsed_options(value.strip())})
     return options(record, columns[0]) if value else {}
 
 
-def _cell(value: str) -> object:
+def _parsed_options(value: str) -> object:
     if value[0] not in "[{":
         return [part.strip() for part in value.split("|")]
     try:

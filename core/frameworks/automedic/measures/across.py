@@ -51,17 +51,17 @@ def normalised(rows: Sequence[Row], joined: Mapping[str, str]) -> list[Row]:
     rows = [row for row in rows if row.label["measure"] in PARTS]
     datasets = sorted({row.label["dataset"] for row in rows})
     joined_name = {model: joined.get(model, model) for model in (row.label["model"] for row in rows)}
-    counts = Counter((joined_name[model], dataset) for model, dataset in {_place(row) for row in rows})
+    counts = Counter((joined_name[model], dataset) for model, dataset in {_model_and_dataset(row) for row in rows})
     names = {
         (model, dataset): name if counts[name := joined_name[model], dataset] == 1 else model
-        for model, dataset in {_place(row) for row in rows}
+        for model, dataset in {_model_and_dataset(row) for row in rows}
     }
     scaled_rows = []
     for part in PARTS:
         scaled: dict[str, dict[str, float]] = {}
         for dataset in datasets:
             members = [row for row in rows if (row.label["dataset"], row.label["measure"]) == (dataset, part)]
-            scaled[dataset] = {names[_place(row)]: value for row, value in _scaled(members)}
+            scaled[dataset] = {names[_model_and_dataset(row)]: value for row, value in _scaled(members)}
         for name in sorted(set(names.values())):
             by_dataset = {dataset: scaled[dataset].get(name) for dataset in datasets}
             values = [value for value in by_dataset.values() if value is not None]
@@ -76,7 +76,7 @@ def points(rows: Sequence[Row], group_of: Callable[[str], str]) -> list[Row]:
 
     A row for each condition and data set of ``parts`` that has items with both answers; ``group_of`` takes the doctor.
     """
-    static = {_place(row): row.estimate for row in rows if row.label["measure"] == "acc_static"}
+    static = {_model_and_dataset(row): row.estimate for row in rows if row.label["measure"] == "acc_static"}
     return [
         Row(
             {name: row.label[name] for name in ("model", "dataset")}
@@ -85,7 +85,7 @@ def points(rows: Sequence[Row], group_of: Callable[[str], str]) -> list[Row]:
             row.low,
             row.high,
             row.n,
-            more={"static": static[_place(row)]},
+            more={"static": static[_model_and_dataset(row)]},
             unit="items",
             columns=Columns("conversation", n="n_items"),
         )
@@ -127,7 +127,7 @@ _NORMALISED = Columns("value", None, None, n="n_datasets")
 _FIT = Columns("r", "low", "high", n="n")
 
 
-def _place(row: Row) -> tuple[str, str]:
+def _model_and_dataset(row: Row) -> tuple[str, str]:
     return row.label["model"], row.label["dataset"]
 
 

@@ -114,7 +114,9 @@ def parts(trials: pd.DataFrame, *, by_dataset: bool = False) -> list[Row]:
     query has 0. ``empathy`` is S_E, the mean rating / 5. ``robustness`` is S_R = 1 − the share of items that failed in
     any way.
     """
-    return [row for label, members, items in _groups(trials, by_dataset) for row in _parts(label, members, items)]
+    return [
+        row for label, members, items in _groups(trials, by_dataset) for row in _profile_rows(label, members, items)
+    ]
 
 
 def summaries(trials: pd.DataFrame, *, by_dataset: bool = False) -> list[Row]:
@@ -125,7 +127,7 @@ def summaries(trials: pd.DataFrame, *, by_dataset: bool = False) -> list[Row]:
     """
     rows = []
     for label, members, items in _groups(trials, by_dataset):
-        figures = {row.label["measure"]: row for row in _parts(label, members, items)}
+        figures = {row.label["measure"]: row for row in _profile_rows(label, members, items)}
         conv, static = (figures[name].estimate for name in PAIRED)
         failures = _failures(label, members)
         accuracy = figures["accuracy"]
@@ -170,7 +172,7 @@ def habits(trials: pd.DataFrame, *, by_dataset: bool = False) -> list[Row]:
         more = {
             "conversations": len(whole),
             "queries": sums["turns"],
-            "words_per_turn": _number(items["words_per_turn"].mean()),
+            "words_per_turn": _none_if_nan(items["words_per_turn"].mean()),
             **{name: sums[name] / sums["turns"] if sums["turns"] else None for name in ("to_staff", "repeated")},
             "misuses": {kind: int(whole[f"misused_{kind}"].sum()) for kind in MISUSES},
             "endings": dict(Counter(whole["end_reason"].astype(str)).most_common()),
@@ -178,7 +180,7 @@ def habits(trials: pd.DataFrame, *, by_dataset: bool = False) -> list[Row]:
         }
         n = int(items["turns"].notna().sum())
         columns = Columns("turns", None, None, n="items")
-        rows.append(Row(label, _number(items["turns"].mean()), n=n, more=more, unit="items", columns=columns))
+        rows.append(Row(label, _none_if_nan(items["turns"].mean()), n=n, more=more, unit="items", columns=columns))
     return rows
 
 
@@ -229,7 +231,7 @@ def _groups(trials: pd.DataFrame, by_dataset: bool) -> Iterator[tuple[dict[str, 
             yield {"model": str(model), "dataset": str(dataset)}, of_model, items[model]
 
 
-def _parts(label: Mapping[str, str], trials: pd.DataFrame, items: pd.DataFrame) -> Iterator[Row]:
+def _profile_rows(label: Mapping[str, str], trials: pd.DataFrame, items: pd.DataFrame) -> Iterator[Row]:
     values = {name: items[name].to_numpy(np.float64) for name in ("conv", "static", "efficiency", "empathy", "failed")}
     conv, static = values["conv"], values["static"]
     both = ~np.isnan(conv) & ~np.isnan(static)
@@ -327,5 +329,5 @@ def _mean(values: Floats, *, high: float = 1.0) -> tuple[float | None, Interval,
     return float(present.mean()), mean_interval(present, high=high), present.size
 
 
-def _number(value: float) -> float | None:
+def _none_if_nan(value: float) -> float | None:
     return None if np.isnan(value) else float(value)

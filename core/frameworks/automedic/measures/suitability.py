@@ -17,7 +17,7 @@ from core.store.queries.profiles import newest_profiles
 from core.text.profiles import CaseId, Coverage, Generated, coverage, own_profile
 
 
-def judgements(cases: Sequence[Case], stored: Mapping[CaseId, Generated]) -> list[Generated]:
+def case_profiles(cases: Sequence[Case], stored: Mapping[CaseId, Generated]) -> list[Generated]:
     """Return the profiles of cases that have one: the stored profile, else that of the case."""
     profiles = [stored.get((case.case_key, case.content_hash)) or own_profile(case) for case in cases]
     return [profile for profile in profiles if profile is not None]
@@ -92,7 +92,7 @@ def report_suitability(
         stored = {case_id: profile.generated for case_id, profile in newest_profiles(cursor).items()}
     for name in dataset or datasets():
         cases = cases_of(name)
-        profiles = judgements(cases, stored)
+        profiles = case_profiles(cases, stored)
         if profiles and part == "reasons":
             yield suitable_row(name, len(cases), profiles)
         elif profiles:

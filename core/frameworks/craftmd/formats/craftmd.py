@@ -12,7 +12,7 @@ from core.text.questions import split_question
 COLUMNS = ("case_vignette", "choice_1", "choice_2", "choice_3", "choice_4", "answer", "category", "dataset", "case_id")
 
 
-def _fields(record: Record) -> CaseFields:
+def _case_fields(record: Record) -> CaseFields:
     empty = [name for name in ("case_id", "case_vignette", "answer", "category") if not optional(record, name)]
     if empty:
         raise RowError(f"{' and '.join(empty)} {'is' if len(empty) == 1 else 'are'} empty")
@@ -43,7 +43,7 @@ FORMAT = Format(
     source="CRAFT-MD, doi 10.1038/s41591-024-03328-5",
     licence="see the authors' repository",
     fields=frozenset({"case_vignette"}),
-    start=each(_fields),
+    start=each(_case_fields),
     needs=COLUMNS,
     files=frozenset({"usmle_and_derm_dataset.csv"}),
 )

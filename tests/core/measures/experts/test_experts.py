@@ -13,7 +13,7 @@ import pytest
 from core.datasets.published import rows
 from core.errors import AnamnesisError
 from core.measures.experts.adjudication import Decision, agreement, decide, pairs, shares
-from core.measures.experts.workbooks import FILES, judgements, read_rows
+from core.measures.experts.workbooks import FILES, expert_answers, read_rows
 from core.store.review_records import ASKED, ExpertAnswer, YesNo
 from tests.support.intervals import beta_bounds
 
@@ -38,7 +38,7 @@ def judged(model: str, case: str, **said: YesNo) -> list[ExpertAnswer]:
 
 def test_a_workbook_gives_one_judgement_for_each_cell_that_is_filled() -> None:
     content = workbook([["case_7.json", "…", "Yes", "no", None], ["case_8.json", "…", " NO ", "Yes", "Yes"]])
-    found = list(judgements(read_rows(content, "d1")))
+    found = list(expert_answers(read_rows(content, "d1")))
     assert [(j.case, j.question, j.answer) for j in found] == [
         ("case_7", "single_diagnosis", "yes"),
         ("case_7", "complete_history", "no"),
@@ -140,8 +140,9 @@ def test_intervals_of_shares_and_agreement_resample_cases() -> None:
 def of_the_release() -> list[Decision]:
     if not RELEASE:
         pytest.skip("needs the CRAFT-MD authors' release: set ANAMNESIS_CRAFTMD_RELEASE to its folder")
-    read = {who: list(judgements(read_rows((Path(RELEASE) / path).read_bytes(), who))) for who, path in FILES.items()}
-    return decide(judgement for judgements in read.values() for judgement in judgements)
+    folder = Path(RELEASE)
+    answers = [expert_answers(read_rows((folder / path).read_bytes(), name)) for name, path in FILES.items()]
+    return decide(answer for answers_of_annotator in answers for answer in answers_of_annotator)
 
 
 def test_the_release_gives_the_papers_counts(of_the_release: list[Decision]) -> None:

@@ -20,7 +20,7 @@ from core.models.failures import RetryPolicy
 from core.models.registry import Registry, load_registry
 from core.models.settings import default_paths
 from core.store.database import Store
-from core.store.queries.patient_judgements import JudgedTerm, PatientJudgement, judgements
+from core.store.queries.patient_judgements import JudgedTerm, PatientJudgement, current_judgements
 from core.store.selection import Selection
 from tests.core.measures.patients.patient_talks import stored
 from tests.support.fake_provider import running
@@ -54,7 +54,7 @@ def judged(
 
 def kept(store: Store) -> dict[str, PatientJudgement]:
     with store.read() as cursor:
-        return {one.trial_id: one for one in judgements(cursor, Selection())}
+        return {one.trial_id: one for one in current_judgements(cursor, Selection())}
 
 
 def fill(store: Store) -> None:

@@ -11,7 +11,7 @@ import pytest
 from core.case import Profile
 from core.frameworks.automedic.measures.across import fit, fits, normalised, points
 from core.frameworks.automedic.measures.profile import VALUE
-from core.frameworks.automedic.measures.suitability import judgements, suitable_row
+from core.frameworks.automedic.measures.suitability import case_profiles, suitable_row
 from core.measures.base import Row
 from core.models.registry import load_registry
 from core.store.queries.runs import Run
@@ -194,10 +194,10 @@ def test_suitability_takes_a_stored_profile_then_the_cases_own_and_judges_no_oth
     rejected = Generated(suitable=False, reason="image_dependent", made_by="openai/m")
     anew = Generated(suitable=True, profile=Profile(), made_by="openai/m")
     stored = {(bare[0].case_key, bare[0].content_hash): rejected, (own.case_key, own.content_hash): anew}
-    row = suitable_row("ours", 4, judgements([*bare, own], stored))
+    row = suitable_row("ours", 4, case_profiles([*bare, own], stored))
     assert (row["cases"], row["unjudged"], row["judged"], row["suitable"]) == (4, 2, 2, 1)
     assert (row["reasons"], row["made_by"]) == ("image_dependent=1", "openai/m=2")
 
-    judged = suitable_row("ours", 4, judgements([*bare, a_case(5)], stored))
+    judged = suitable_row("ours", 4, case_profiles([*bare, a_case(5)], stored))
     assert (judged["unjudged"], judged["made_by"]) == (2, "openai/m=1 case=1")
     assert judged.estimate == 0.5
