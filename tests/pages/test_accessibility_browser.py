@@ -14,7 +14,7 @@ from tests.support.stores import copy_of
 
 pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, expect
 
 from tests.support.browsing import visiting
 
@@ -25,6 +25,7 @@ ZOOMED = (720, 450)
 STREAMLIT = {
     ("list", '[data-testid="stSidebarNavItems"]'): "the groups of the navigation are <div> in its <ul>",
     ("listitem", '[data-testid="stSidebarNavItems"] li'): "the same",
+    ("presentation-role-conflict", '[data-testid="stFileUploaderDropzone"]'): "its area is a presentation with a name",
     ("empty-table-header", '[data-testid="stDataFrame"] canvas th[aria-colindex="1"]'): "the column that selects rows",
 }
 """Rule and selector of elements that only Streamlit can change → why they fail."""
@@ -63,15 +64,22 @@ def violations(page: Page) -> list[str]:
 _MATCHES = "(element, selector) => element.matches(selector)"
 
 
+def drawn(page: Page) -> None:
+    """Wait until the page and the widgets that load by themselves are drawn."""
+    settle(page)
+    expect(page.get_by_test_id("stSkeleton")).to_have_count(0)
+    page.wait_for_timeout(400)
+
+
 def unfold(page: Page) -> None:
     """Open every expander, then the first menu."""
     for summary in page.locator('[data-testid="stExpander"] details:not([open]) > summary').all():
         summary.click()
-    settle(page)
+    drawn(page)
     menus = page.get_by_test_id("stMain").get_by_test_id("stPopover").locator("button")
     if menus.count():
         menus.first.click()
-    settle(page)
+        drawn(page)
 
 
 @pytest.mark.soak
@@ -85,7 +93,7 @@ def test_no_page_has_a_barrier(browser: Browser, tmp_path: Path, name: str) -> N
         failed = {}
         for path in NAMES:
             page.goto(f"{visitors.dashboard.address}/{path}")
-            settle(page)
+            drawn(page)
             if setting.unfolded:
                 unfold(page)
             failed[path] = violations(page)
