@@ -1,18 +1,24 @@
-"""Home: ways to start while nothing is stored; otherwise running work, the latest result, the runs, the next steps."""
+"""Home: a consultation to watch and the published figure; with campaigns, the latest result and the runs."""
 
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import streamlit as st
 
 from core import access
 from core.callbacks import ProgressCallback, StopCallback
+from core.datasets.library import demonstration, library
 from core.figures.report import chart_of
 from core.frameworks.base import title_of
 from core.jobs.background import Job, begin, begin_all, job_at, measuring_all
 from core.jobs.progress import ask_to_stop, run_state
+from core.live.start import start_demonstration
 from core.measures.accuracy import printed_twice, published_rows
+from core.measures.base import Row
 from core.measures.missing import count_missing, seconds_for
 from core.measures.registry import measures
+from core.models.register import own_names
 from core.store.database import Store
 from core.store.queries.runs import RunProgress
 from core.store.queries.trials import conversations
@@ -28,59 +34,110 @@ from pages.kit.campaigns import (
     in_transcripts,
     run_title,
 )
+from pages.kit.cases import excluded_in_words
 from pages.kit.figures import draw_figure
 from pages.kit.get_model import draw_offers
 from pages.kit.jobs import draw_work
 from pages.kit.look import STATE_ICON, duration, in_callback, plain, when
-from pages.kit.names import RELEASED, model_colours, model_name, unique_names
+from pages.kit.names import RELEASED, case_name, model_colours, model_name, unique_names
 from pages.kit.navigation import go_to, link
-from pages.kit.page import running_work, show
+from pages.kit.page import RunningWork, running_work, show
+from pages.kit.sessions import remember, watched
 from pages.kit.visitor import only
+from pages.kit.watched import draw_outcome, draw_players, draw_watched_chat, redrawn
 
 _LISTED = 6
+_DEMONSTRATION = "home_demonstration"
+"""Session state key: the key of the consultation that plays on this page."""
 _WAYS = {
-    "live": (
-        "Watch a consultation",
-        "forum",
-        "A doctor questions a patient while you watch, or you play one of them. No key is needed.",
-    ),
+    "live": ("Live consultation", "forum", "Choose case, doctor and patient, or play one of them yourself."),
     "debugger": (
         "Debug a case",
         "bug_report",
-        "Choose or paste a case, run all its arms, and see each request, each reply and why an answer counts.",
+        "Run all arms of a case, and see each request, each reply and why an answer counts.",
     ),
-    "models": (
-        "Set up a model",
-        "memory",
-        "Enter a model and its address, test it with up to three calls, and use it in any seat.",
-    ),
+    "models": ("Set up a model", "memory", "Enter a model and its address, test it, and use it in any seat."),
 }
 """Page → title, icon and description of its link."""
 
 
 def draw_home() -> None:
-    """Draw the study if there are campaigns; otherwise the introduction and the published results."""
+    """Draw the way in while there are no campaigns of one's own, and the results or the published figure."""
     if "trial" in st.query_params:  # a URL without a page that names a trial is a consultation
         go_to("live", **st.query_params.to_dict())
-    if runs := campaigns():
+    runs = campaigns()
+    own_runs = [run for run in runs if run.study != SAMPLE]
+    if any(run_state(run) == "running" for run in runs) or _work_elsewhere():
+        draw_running_work()
+    if not own_runs:
+        st.markdown(
+            "**Anamnesis tests clinical language models as patients meet them: in conversation.** A doctor model "
+            "questions a simulated patient, a grader judges its diagnosis, and every figure links to its conversations."
+        )
+        draw_demonstration()
+    if runs:
         draw_study(runs)
-        return
-    st.markdown(
-        "**Anamnesis tests clinical language models as patients meet them: in conversation.** A doctor model questions "
-        "a simulated patient, a grader judges its diagnosis, and every figure links to its conversations."
-    )
+    else:
+        draw_field()
     draw_ways_in()
-    draw_sample()
-    draw_offers()
-    draw_field()
+    if not own_runs or len(own_runs) < len(runs):
+        draw_sample()
+    if not own_runs or not own_names():
+        draw_offers()
+
+
+def draw_demonstration() -> None:
+    """Draw the button that starts a consultation, and the consultation below it."""
+    entry = watched(st.session_state.get(_DEMONSTRATION, ""))
+    if entry is None:
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.button(
+                "Watch a consultation",
+                key="home_watch",
+                type="primary",
+                icon=":material/play_arrow:",
+                on_click=in_callback(start_next_demonstration),
+                **only("run"),
+            )
+            st.caption("It plays here. No model, key or network is needed.")
+        return
+    with st.container(border=True):
+        draw_players(entry)
+
+        def draw() -> None:
+            draw_outcome(entry)
+            draw_watched_chat(entry, entry.session.snapshot(), height=340)
+            if entry.session.error:
+                st.error(plain(entry.session.error))
+            with st.container(horizontal=True, vertical_alignment="center"):
+                if not entry.session.running:
+                    st.button(
+                        "Watch another",
+                        key="home_watch",
+                        icon=":material/play_arrow:",
+                        on_click=in_callback(start_next_demonstration),
+                        **only("run"),
+                    )
+                link("live", "Open with facts, differential and answers", "open_in_full", trial=entry.trial_id)
+
+        redrawn([entry.session], draw)
+
+
+def start_next_demonstration() -> None:
+    """Start the demonstration case after the previous one, and show it on this page."""
+    by_key = {case.case_key: case for case in library()}
+    keys = list(demonstration())
+    previous = watched(st.session_state.get(_DEMONSTRATION, ""))
+    last = previous.case.case_key if previous is not None and previous.case is not None else ""
+    case = by_key[keys[(keys.index(last) + 1) % len(keys) if last in keys else 0]]
+    st.session_state[_DEMONSTRATION] = remember(start_demonstration(case), case).trial_id
 
 
 def draw_ways_in() -> None:
-    for column, (page, (title, icon, about)) in zip(st.columns(3), _WAYS.items(), strict=True):
+    for column, (page, (title, icon, about)) in zip(st.columns(len(_WAYS)), _WAYS.items(), strict=True):
         with column, st.container(border=True, height="stretch"):
-            st.markdown(f"**:material/{icon}: {title}**")
+            link(page, f"**{title}**", icon)
             st.caption(about)
-            link(page, title, "arrow_forward")
 
 
 def draw_sample() -> None:
@@ -91,15 +148,15 @@ def draw_sample() -> None:
         if sample_runs:
             text.markdown(
                 f"**The sample study is stored:** {len(sample_runs)} runs, marked and separate from yours. Removing it "
-                "also removes what was derived from it."
+                "also removes its derived results."
             )
             if button.button("Remove it", icon=":material/delete_sweep:", width="stretch", **only("manage")):
                 remove_sample(Store())
                 st.rerun()
             return
         text.markdown(
-            "**Look at a study first.** Reference doctors and a small real model, before and after training, on the "
-            "built-in cases: figures, conversations and judges to explore at once."
+            "**A sample study.** Reference doctors and a small real model, before and after training, on the built-in "
+            "cases."
         )
         if button.button("Open the sample study", icon=":material/science:", width="stretch", **only("manage")):
             with st.spinner("Unpacking…"):
@@ -125,7 +182,7 @@ def draw_field() -> None:
         f"{RELEASED.title}: {RELEASED.publication.source}, supplementary tables; means of cases with 95 % intervals.",
     )
     twice = printed_twice(rows, RELEASED.name, name=model_name)
-    st.caption(f"{twice} Run your model on such cases to compare it with these.".strip())
+    st.caption("Run your model on such cases to compare it with these.", help=twice or None)
     with st.container(horizontal=True):
         link("accuracy", "All published figures", "bar_chart")
         link("data", "Bring in cases or a release", "upload_file")
@@ -133,9 +190,7 @@ def draw_field() -> None:
 
 
 def draw_study(runs: list[RunProgress]) -> None:
-    """Draw the running work, the latest result, the runs, the missing measures, and the next steps."""
-    if any(run_state(run) == "running" for run in runs) or running_work():
-        draw_running_work()
+    """Draw the latest result, the runs, and the missing measures."""
     done = [run for run in runs if run.answers]
     main, side = st.columns([3, 2], gap="large")
     with main:
@@ -155,19 +210,21 @@ def draw_study(runs: list[RunProgress]) -> None:
         if talks := ask(conversations, Selection(sources=["live"]), limit=3):
             st.header("Recent consultations", anchor=False)
             for talk in talks:
-                name = plain(f"{model_name(talk.doctor)} on {talk.case_key}")
+                name = plain(f"{model_name(talk.doctor)} on {case_name(talk.case_key)}")
                 link("live", name, "play_circle", trial=talk.trial_id)
     draw_waiting()
-    if any(run.study == SAMPLE for run in runs):
-        draw_sample()
-    st.header("What to do next", anchor=False)
-    draw_ways_in()
+
+
+def _work_elsewhere() -> list[RunningWork]:
+    """Return the running work without the consultation that this page plays."""
+    here = {"trial": st.session_state.get(_DEMONSTRATION, "")}
+    return [work for work in running_work() if work.query != here]
 
 
 @st.fragment(run_every=2.0)
 def draw_running_work() -> None:
     """Draw the running work with its progress, redrawn every two seconds."""
-    work = running_work()
+    work = _work_elsewhere()
     if not work:
         st.rerun()
     st.header("Running", anchor=False)
@@ -191,20 +248,30 @@ def draw_running_work() -> None:
 def draw_result(run: RunProgress) -> None:
     """Draw the accuracy of the arms of a run, with links to pages that show more."""
     st.header("Latest result", anchor=False)
-    if rows := accuracy_rows(run.run_id):
+    rows = accuracy_rows(run.run_id)
+    if any(row.estimate is not None for row in rows):
         n = max(row.n or 0 for row in rows)
+        basis = f"{n:,} cases, 95 % intervals{choices_by(rows)}. {exclusions(rows)}"
         draw_figure(
-            lambda dark: accuracy_chart(rows, dark=dark),
-            f"home_{run.run_id}",
-            run_title(run),
-            f"{run.doctor} on {run.case_set}: accuracy by format, n = {n:,} cases, 95 % "
-            f"intervals{choices_by(rows)}; run {run.run_id}.",
+            lambda dark: accuracy_chart(rows, dark=dark), f"home_{run.run_id}", run_title(run), f"Accuracy, {basis}"
         )
+        st.caption(plain(basis))
+    elif rows:
+        st.markdown(f"**{plain(run_title(run))}:** no answer counts. {plain(exclusions(rows))}")
     with st.container(horizontal=True):
         link("transcripts", "Read its conversations", "forum", **in_transcripts([run.run_id]))
         link("failures", "Why answers are wrong", "troubleshoot")
         link("accuracy", "Compare with other models", "bar_chart")
         link("compare", "Compare two", "compare_arrows")
+
+
+def exclusions(rows: Sequence[Row]) -> str:
+    """Return how many answers of a run are excluded and why, as a sentence."""
+    reasons = sum((Counter(row.excluded) for row in rows), Counter[str]())
+    if not reasons:
+        return "No answer is excluded."
+    total = reasons.total() + sum(row.more["n_trials"] for row in rows)
+    return f"{reasons.total():,} of {total:,} answers are excluded: {excluded_in_words(reasons)}."
 
 
 def counting() -> Job[dict[str, int]]:
@@ -249,14 +316,13 @@ def draw_waiting() -> None:
     with st.container(border=True, horizontal=True, vertical_alignment="center"):
         counts = ", ".join(f"{(by_name[name].title or name).lower()} of {n:,}" for name, n in waiting.items())
         st.markdown(
-            f"**Not measured yet:** {plain(counts)} conversations. It takes about {duration(max(2.0, seconds))} and is "
-            "done once, without a model; you can go on using the pages.",
+            f"**Not measured yet:** {plain(counts)} conversations. This takes about {duration(max(2.0, seconds))}, "
+            "once, and calls no model.",
             width="stretch",
         )
         st.button(
             "Measure them all",
             icon=":material/straighten:",
-            type="primary",
             on_click=in_callback(begin_waiting),
             args=(tuple(waiting),),
             **only("run"),

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pandas as pd
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from core.asking.persona import label as persona_label
 from core.asking.persona import parse_persona
@@ -12,10 +13,10 @@ from core.case import Case
 from core.datasets.library import DATASET, demonstration, library
 from core.events import Answered, Assessed, Called, Graded
 from core.frameworks.base import (
+    Arm,
     Campaign,
     Framework,
     framework,
-    paper_arms,
     role_title,
     seat_of,
     seats_at_work,
@@ -23,8 +24,9 @@ from core.frameworks.base import (
     tested_seat,
 )
 from core.frameworks.casting import CastNames
+from core.jobs.plan import campaigns_of_doctors, first_model
 from core.live.session import Session
-from core.live.start import all_unfinished, campaigns_of_doctors, first_model, one_case, start_consultation
+from core.live.start import all_unfinished, one_case, start_consultation, usual_live_arms
 from core.models.register import own_names
 from core.store.queries.trials import Conversation, conversations
 from core.store.selection import Selection
@@ -35,7 +37,7 @@ from pages.kit.chat import draw_answers, draw_case
 from pages.kit.controls import choose
 from pages.kit.get_model import draw_offers
 from pages.kit.look import VERDICT, arm, arm_in_words, counted, plain, reason_words, show_errors, total_tokens, when
-from pages.kit.names import model_name
+from pages.kit.names import case_name, case_set_in_words, model_name
 from pages.kit.navigation import link
 from pages.kit.page import show
 from pages.kit.seats import (
@@ -67,6 +69,8 @@ from pages.kit.watched import (
     draw_export_menu_watched,
     draw_figures,
     draw_fork_link,
+    draw_outcome,
+    draw_players,
     draw_presentation_switch,
     draw_session,
     draw_stage,
@@ -87,7 +91,7 @@ _HELP = (
 def ask_and_start() -> None:
     """Draw the form: framework, case, cast, settings, and the start button."""
     fw = ask_framework("live", "The framework decides who plays, in which order, and which questions follow.")
-    st.caption(f"{fw.about} Press start: nothing else is needed, no key and no network.")
+    st.caption(f"{fw.about} The defaults need no key and no network.")
     draw_demonstration()
     case = ask_case("live")
     if case is not None:
@@ -98,7 +102,7 @@ def ask_and_start() -> None:
     if problem:
         st.warning(plain(problem), icon=":material/error:")
     elif len(campaigns) > 1 and campaigns[0] == campaigns[1]:
-        st.info("Both sides are the same so far: choose another one on the right, or start both anyway.")
+        st.info("Both sides are the same. Choose another player on the right, or start both anyway.")
     label = "Start the consultation" if mode == "one" else "Start both consultations"
     pressed = st.button(label, type="primary", icon=":material/play_arrow:", **only("run", disabled=not campaigns))
     if (st.session_state.pop(_AT_ONCE, False) or pressed) and campaigns:
@@ -109,15 +113,15 @@ def draw_demonstration() -> None:
     """Draw the demonstration cases with their descriptions; a click starts one with the settings of the form."""
     by_key = {case.case_key: case for case in library()}
     with st.container(border=True, gap=None):
-        st.caption("Short, clear cases to begin with. Choose any other below.")
+        st.caption("Start with one of these cases, or choose any other below.")
         for key, why in demonstration().items():
             with st.container(horizontal=True, vertical_alignment="center", gap="xsmall"):
                 st.button(
-                    case_label(by_key[key]).rpartition(" · ")[0].removeprefix("Other · "),
+                    case_label(by_key[key]),
                     key=f"live_{key}",
                     icon=":material/play_circle:",
                     type="tertiary",
-                    **only("run", help="Start now, with the cast and settings of this form."),
+                    **only("run", help="Starts now, with the cast and settings of this form."),
                     on_click=_play,
                     args=(key,),
                 )
@@ -135,81 +139,48 @@ def _ask_campaigns(fw: Framework, case: Case | None, mode: str) -> tuple[list[Ca
     seats_row, sides_row = st.container(), st.container()
     with st.expander("More settings", icon=":material/tune:"):
         left_settings, right_settings = st.columns(2)
-    with seats_row:
-        role, title, two_doctors = tested_seat(fw).role, tested_seat(fw).title.capitalize(), mode == "doctors"
-        columns = st.columns(1 + two_doctors + len(talking_roles(fw)))
-        with columns[0]:
-            label = f"{title} on the left" if two_doctors else ""
-            doctors = [ask_player("live", fw, role, human=mode == "one", label=label)]
-        if two_doctors:
-            with columns[1]:
-                doctors.append(ask_player("live", fw, role, label=f"{title} on the right", place="_right"))
-        tested, plays_doctor = first_model(doctors), doctors[0] == "human"
+    role, talking = tested_seat(fw).role, talking_roles(fw)
+    seat_columns = seats_row.columns(len(talking) + (2 if mode == "doctors" else 1))
+    doctors = _ask_doctors(fw, seat_columns, mode)
+    tested, plays_doctor = first_model(doctors), doctors[0] == "human"
     with right_settings:
-        # The default arms are those of the publication on the vignette and after the conversation. A person would
-        # remember an earlier answer and is asked only once.
-        usual = [arm_ for arm_ in paper_arms(fw) if arm_[0] in ("vignette", "multi_turn")]
-        if plays_doctor:
-            usual = [arm_ for arm_ in usual if arm_[0] == "multi_turn"][:1]
-        arms = ask_pairs("live_person" if plays_doctor else "live", fw, single_arms(fw), usual)
-        if plays_doctor:  # vignette and choices last: they would help with later questions
-            arms = tuple(sorted(arms, key=lambda arm_: (arm_[0] == "vignette", arm_[1] == "mcq")))
+        arms = _ask_live_arms(fw, plays_doctor)
         seed = st.number_input(
             "Seed", 0, 2**31 - 1, 20, key="live_seed", persist_state="session", help="Another seed, another wording."
         )
+    at_work = seats_at_work(fw, tested, arms)
     players: dict[str, str] = {}
-    for column, talking_role in zip(columns[1 + two_doctors :], talking_roles(fw), strict=True):
-        if talking_role in seats_at_work(fw, tested, arms):
+    for column, talking_role in zip(seat_columns[len(doctors) :], talking, strict=True):
+        if talking_role in at_work:
             with column:
                 players[talking_role] = ask_player("live", fw, talking_role, human=mode == "one", doctor=tested)
     if plays_doctor:
-        questions = "\n".join(f"- {plain(arm_explained(*arm_))}" for arm_ in arms)
-        tested = tested_seat(fw).role
-        who_answers = "the solver answers" if seat_of(fw, "solver") is not None else "you answer"
-        seats_row.info(
-            f"You are the {tested_seat(fw).title}. {plain(fw.speech.invitation(tested, tested))}. "
-            f"After the conversation {who_answers}:\n\n{questions}\n\nMore formats are under More settings.",
-            icon=":material/person:",
-        )
+        tested = role
+        seats_row.info(_instructions(fw, arms), icon=":material/person:")
     doctors *= 2 if mode == "patients" else 1
-    personas: list[str] = []
     with sides_row:
         images = ask_pictures("live", doctors, [case] if case else [])
-        for column, side in zip(st.columns(2), ("left", "right"), strict=True) if mode == "patients" else ():
-            with column:
-                st.markdown(f"**The {role_title(fw, 'patient').lower()} on the {side}**")
-                personas.append(str(ask_persona(f"live_{side}")))
+        personas = _ask_personas(fw) if mode == "patients" else []
     with left_settings:
-        silent_roles = [role for role in seats_at_work(fw, tested, arms) if role not in players]
-        players |= {role: ask_player("live", fw, role, doctor=tested) for role in silent_roles}
+        silent_roles = [name for name in seats_at_work(fw, tested, arms) if name not in players]
+        players |= {name: ask_player("live", fw, name, doctor=tested) for name in silent_roles}
         prompts = ask_pack("live", fw.name)
         address = ask_address("live")
         effort = ask_effort("live", doctors)
     with right_settings:
         values = ask_options("live", fw, tested, "main", "more", *([] if personas else ["patient"]))
-    casts = [CastNames(**{tested_seat(fw).role: doctor, **players}) for doctor in doctors]
+    casts = [CastNames(**{role: doctor, **players}) for doctor in doctors]
     settings, settings_problem = read_options(
         fw, {**values, "base_url": address, "images": images, "reasoning_effort": effort}
     )
     problem = settings_problem or next(filter(None, (seat_problem(names, address, fw.name) for names in casts)), None)
     if case is None or not arms or problem:
         return [], problem
-    playable = prepared(fw.name, hash((case,)), (case,)) if fw.cases.plays_profiles else None
-    if playable is not None and not playable.cases:
-        reason = playable.left_out[0][1]
-        note = f" ({reason.note.rstrip('.')})" if reason.note else ""
-        return (
-            [],
-            f"This case cannot become a patient: {reason_words(reason.reason).lower()}{note}. Choose another one.",
-        )
+    playable, problem = _playable(fw, case)
+    if problem:
+        return [], problem
     shared = Campaign(
-        names=casts[0],
-        cases=playable.cases if playable else (case,),
-        arms=arms,
-        seed=int(seed),
-        prompts=prompts,
-        protocol=fw.name,
-        settings=settings,
+        casts[0], playable, arms=arms, seed=int(seed), prompts=prompts, protocol=fw.name, settings=settings
     )
     campaigns = campaigns_of_doctors(shared, doctors, registry())
     if personas:
@@ -217,7 +188,61 @@ def _ask_campaigns(fw: Framework, case: Case | None, mode: str) -> tuple[list[Ca
             replace(campaign, settings=campaign.settings.but(persona=persona))
             for campaign, persona in zip(campaigns, personas, strict=True)
         ]
-    return list(campaigns), None
+    return campaigns, None
+
+
+def _ask_doctors(fw: Framework, columns: Sequence[DeltaGenerator], mode: str) -> list[str]:
+    """Ask for the player of the tested seat, or for two in the mode "doctors"."""
+    role, title = tested_seat(fw).role, tested_seat(fw).title.capitalize()
+    if mode != "doctors":
+        with columns[0]:
+            return [ask_player("live", fw, role, human=mode == "one")]
+    with columns[0]:
+        left = ask_player("live", fw, role, label=f"{title} on the left")
+    with columns[1]:
+        return [left, ask_player("live", fw, role, label=f"{title} on the right", place="_right")]
+
+
+def _ask_live_arms(fw: Framework, plays_doctor: bool) -> tuple[Arm, ...]:
+    """Ask for the questions; a person is asked only one by default, because an earlier answer would be remembered."""
+    usual = usual_live_arms(fw)
+    if not plays_doctor:
+        return ask_pairs("live", fw, single_arms(fw), usual)
+    arms = ask_pairs("live_person", fw, single_arms(fw), [pair for pair in usual if pair[0] == "multi_turn"][:1])
+    # vignette and choices last: they would help with later questions
+    return tuple(sorted(arms, key=lambda pair: (pair[0] == "vignette", pair[1] == "mcq")))
+
+
+def _instructions(fw: Framework, arms: Sequence[Arm]) -> str:
+    """Return what a person in the tested seat does, as Markdown."""
+    role = tested_seat(fw).role
+    who_answers = "the solver answers" if seat_of(fw, "solver") is not None else "you answer"
+    questions = "\n".join(f"- {plain(arm_explained(*pair))}" for pair in arms)
+    return (
+        f"You are the {tested_seat(fw).title}. {plain(fw.speech.invitation(role, role))}. After the conversation "
+        f"{who_answers}:\n\n{questions}\n\nMore formats are under More settings."
+    )
+
+
+def _ask_personas(fw: Framework) -> list[str]:
+    personas = []
+    for column, side in zip(st.columns(2), ("left", "right"), strict=True):
+        with column:
+            st.markdown(f"**The {role_title(fw, 'patient').lower()} on the {side}**")
+            personas.append(str(ask_persona(f"live_{side}")))
+    return personas
+
+
+def _playable(fw: Framework, case: Case) -> tuple[tuple[Case, ...], str | None]:
+    """Return the case as the framework plays it, or why it cannot."""
+    if not fw.cases.plays_profiles:
+        return (case,), None
+    playable = prepared(fw.name, hash((case,)), (case,))
+    if playable.cases:
+        return playable.cases, None
+    reason = playable.left_out[0][1]
+    note = f" ({reason.note.rstrip('.')})" if reason.note else ""
+    return (), f"This case cannot become a patient: {reason_words(reason.reason).lower()}{note}. Choose another one."
 
 
 def _start(campaigns: Sequence[Campaign]) -> None:
@@ -240,8 +265,7 @@ def draw_pair(first: WatchedSession, second: WatchedSession) -> None:
         st.warning("These two have different cases, so their results cannot be compared.")
 
     def draw() -> None:
-        shared = cases[0] if len(cases) == 1 else None
-        draw_controls((first, second), shared)
+        draw_controls((first, second))
         for column, watched, other in zip(st.columns(2, gap="medium"), (first, second), (second, first), strict=True):
             with column:
                 _draw_side(watched, other)
@@ -271,6 +295,9 @@ def side_name(watched: WatchedSession, other: WatchedSession) -> str:
 def _draw_side(watched: WatchedSession, other: WatchedSession) -> None:
     session, events = watched.session, watched.session.snapshot()
     st.header(plain(side_name(watched, other)), anchor=False)
+    draw_players(watched)
+    if not session.running:
+        draw_outcome(watched)
     draw_watched_chat(watched, events, height=460)
     if session.error:
         st.error(plain(session.error))
@@ -327,9 +354,9 @@ def recent_table(talks: list[Conversation]) -> pd.DataFrame:
         [
             {
                 "When": when(talk.finished_at),
-                "Case": talk.case_key,
-                "Doctor": talk.doctor,
-                "Patient": talk.patient,
+                "Case": case_name(talk.case_key),
+                "Doctor": model_name(talk.doctor),
+                "Patient": model_name(talk.patient),
                 "Doctor's turns": talk.doctor_turns,
                 "Verdicts": ", ".join(
                     f"{arm_in_words(name)}: {VERDICT[verdict][0] if verdict in VERDICT else '–'}"
@@ -363,10 +390,13 @@ def draw_unfinished() -> None:
     for trial_id, watched in running.items():
         state = "paused" if watched.session.paused else "running"
         count = counted(watched.session.messages, "message")
-        words = f"{model_name(watched.doctor)} on {watched.session.title}: {state}, {count}"
+        case = case_label(watched.case) if watched.case else watched.session.title
+        words = f"{model_name(watched.doctor)} on {case}: {state}, {count}"
         link("live", plain(words), "sync", trial=trial_id)
     for run, trial_id in stopped:
-        words = f"{model_name(run.doctor)} on {run.case_set}: stopped; started {when(run.created_at)}"
+        words = (
+            f"{model_name(run.doctor)} on {case_set_in_words(run.case_set)}: stopped; started {when(run.created_at)}"
+        )
         link("live", plain(words), "pause", trial=trial_id)
 
 

@@ -58,8 +58,8 @@ class MessageCell:
     """A message in a document.
 
     If the doctor addresses its messages, ``goes`` is the addressee, ``text`` is the part that was passed on, ``whole``
-    is the original message if that is longer, and ``misuse`` says in a sentence how the message broke the tag protocol.
-    Otherwise these are empty. ``thought`` is the model's reasoning, which is not part of the message.
+    is the original message if that is longer. Otherwise these are empty. ``misuse`` says in a sentence which rule of
+    the framework the message broke. ``thought`` is the model's reasoning, which is not part of the message.
     """
 
     role: Speaker
@@ -183,10 +183,12 @@ def _framework(talk: ExportedConversation) -> Framework | None:
 
 
 def _message_cell(framework: Framework | None, utterance: Utterance, assessed: Assessed | None) -> MessageCell:
-    if framework is None or not framework.speech.addresses:
+    if framework is None:
         return MessageCell(utterance.role, utterance.text)
-    (message,) = framework.speech.shown(utterance.role, utterance.text)
     remark = framework.speech.remark(assessed) if assessed else ""
+    if not framework.speech.addresses:
+        return MessageCell(utterance.role, utterance.text, misuse=remark)
+    (message,) = framework.speech.shown(utterance.role, utterance.text)
     quoted = f"{remark} “{assessed.words}”" if assessed and assessed.words else remark
     return MessageCell(utterance.role, message.text, message.to, message.whole or "", quoted)
 

@@ -105,6 +105,8 @@ def _bars_of(marks: Sequence[Mark], name: str, colour: str, axis: Axis, dark: bo
     if published:
         pattern = {"shape": "/", "fgcolor": colour, "bgcolor": "rgba(0,0,0,0)", "size": 5, "solidity": 0.35}
         fill |= {"pattern": pattern, "line": {"color": colour, "width": 1}}
+    elif any(mark.estimate == 0 for mark in marks):  # a bar without height is visible only by its outline
+        fill["line"] = {"color": fill["color"], "width": [3 if mark.estimate == 0 else 0 for mark in marks]}
     where = {"type": "bar", "offsetgroup": marks[0].series, "x": [mark.place for mark in marks]}
     label = legend_name(name, published=published)
     bar: Trace = {

@@ -6,14 +6,32 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 
 from core.agents.base import Inquirer, Probe
+from core.agents.player import Human
 from core.agents.probe import StatedBelief
 from core.asking.persona import PLAIN, Persona
 from core.asking.scene import AgentOutput, CallFailed, Dialogue, FinalMessage, Scene, Turn
 from core.case import Case
 from core.errors import ProviderError
-from core.events import FINAL_DIAGNOSIS, Ended, EndReason, Event, Failed, Probed, Speaker, Started, Utterance
+from core.events import (
+    FINAL_DIAGNOSIS,
+    Assessed,
+    Ended,
+    EndReason,
+    Event,
+    Failed,
+    Probed,
+    Speaker,
+    Started,
+    Utterance,
+    Waiting,
+)
 from core.frameworks.base import Branch, Framework, Trial
+from core.frameworks.speech import END_RULE
 from core.images import local_images
+
+GO_ON, END_HERE = "Go on", "End here"
+"""The choices of a person whose message would end a model's conversation; any other text counts as ``GO_ON``."""
+_END_OR_GO_ON = "Your message has no question mark. A model’s conversation would end here. End here, or go on?"
 
 
 @dataclass
@@ -81,26 +99,42 @@ async def in_turns(
     scene: Scene,
     doctor: Inquirer,
     reply: Callable[[Dialogue], AsyncIterator[AgentOutput]],
-    over: Callable[[Dialogue], EndReason | None],
+    capped: Callable[[Dialogue], bool],
     probe: Probe | None = None,
 ) -> AsyncIterator[Event]:
     """Yield the rest of a conversation in which doctor and patient take turns, up to ``Ended``.
 
-    Before each message ``over`` returns the reason to end the conversation, or ``None``. The doctor's belief follows
-    each reply of the patient.
+    It ends when the doctor concludes, or before a message if ``capped`` is true of the dialogue. A person whose message
+    has no question is asked whether to end; if not, the rule's decision is stored as an assessment of the message. The
+    doctor's belief follows each reply of the patient.
     """
     while not talk.ended:
-        if reason := over(talk.dialogue):
+        dialogue = talk.dialogue
+        by_doctor = dialogue[-1].role == "doctor"
+        reason = concluded(dialogue[-1].text) if by_doctor and len(dialogue) > 1 else None
+        if reason == "no_question" and isinstance(doctor, Human):
+            decision = ""
+            async for item in doctor.wait("dialogue", _END_OR_GO_ON, (GO_ON, END_HERE)):
+                if isinstance(item, Waiting):
+                    yield item
+                elif isinstance(item, FinalMessage):
+                    decision = item.text
+            if decision != END_HERE:
+                yield Assessed(name=END_RULE, turn=len(dialogue) - 1, values=(reason,))
+                reason = None
+        if reason is None and capped(dialogue):
+            reason = "turn_cap"
+        if reason is not None:
             yield talk.over(reason)
-        elif talk.dialogue[-1].role != "doctor":
-            async for event in talk.say("doctor", "doctor", doctor.ask(scene, talk.dialogue)):
-                yield event
-        else:
-            async for event in talk.say("patient", "patient", reply(talk.dialogue)):
+        elif by_doctor:
+            async for event in talk.say("patient", "patient", reply(dialogue)):
                 yield event
             if not talk.ended:
                 async for event in talk.believe(scene, doctor.differential(scene, talk.dialogue), probe):
                     yield event
+        else:
+            async for event in talk.say("doctor", "doctor", doctor.ask(scene, dialogue)):
+                yield event
 
 
 def concluded(text: str) -> EndReason | None:

@@ -10,7 +10,13 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from core.events import Assessed, Ended, Event, Utterance
-from core.words import how_it_ended
+from core.words import END, how_it_ended
+
+END_RULE = "end_rule"
+"""Name of the assessment of a person's message after which a model's conversation would have ended.
+
+Its ``values`` are the reason of that end.
+"""
 
 
 @dataclass(frozen=True)
@@ -77,6 +83,9 @@ class Speech:
 
     def remark(self, assessment: Assessed) -> str:
         """Return an assessment in words: a sentence about a message, or a heading for its text on a conversation."""
+        if assessment.name == END_RULE:
+            reasons = " and ".join(words for reason, words in END.items() if reason in assessment.values)
+            return f"A model’s conversation would have ended here, because {reasons}. The person went on."
         words = assessment.name.replace("_", " ").capitalize()
         if assessment.values:
             words += f": {', '.join(assessment.values)}"

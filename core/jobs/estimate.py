@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from core.errors import UsageError
@@ -92,6 +93,18 @@ class JobEstimate:
         thinking = dict.fromkeys(role.model for role in self.roles if role.calls and role.thinks)
         unsaid = f" Without what {', '.join(thinking)} will think before each reply." if thinking else ""
         return f"Prices: {'; '.join(words)}.{unsaid}" if words else ""
+
+
+def combined(estimates: Sequence[JobEstimate]) -> JobEstimate:
+    """Return the estimate of jobs that run at the same time: sums, and the time of the longest."""
+    counts: Counter[str] = Counter()
+    for estimate_ in estimates:
+        counts.update(estimate_.counts)
+    roles = tuple(role for estimate_ in estimates for role in estimate_.roles)
+    seconds = max(estimate_.seconds for estimate_ in estimates)
+    return JobEstimate(
+        counts, sum(e.todo for e in estimates), roles, seconds, any(estimate_.batches for estimate_ in estimates)
+    )
 
 
 def estimated(

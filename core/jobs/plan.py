@@ -227,6 +227,23 @@ def seats_taken(run: Run | RunHeader, registry: Registry, *, idle: bool = False)
     return seats
 
 
+def campaigns_of_doctors(
+    campaign: Campaign, doctors: Sequence[str], registry: Registry, study: StudyCast | None = None
+) -> list[Campaign]:
+    """Return a campaign in full for each of these doctors, with the same patient, grader and so on.
+
+    Unset seats are filled as for the first doctor that is a model.
+    """
+    role = tested_seat(campaign.framework).role
+    shared = in_full(replace(campaign, names=campaign.names.but(**{role: first_model(doctors)})), registry, study)
+    return [in_full(replace(shared, names=shared.names.but(**{role: doctor})), registry) for doctor in doctors]
+
+
+def first_model(doctors: Sequence[str]) -> str:
+    """Return the first of the doctors that is a model, else the first."""
+    return next(filter(is_model, doctors), doctors[0])
+
+
 def who_sits(
     campaign: Campaign, full: Campaign, registry: Registry, study: StudyCast | None = None, *, flags: bool = True
 ) -> str:

@@ -105,9 +105,9 @@ def running_origin(session: Session) -> Origin:
     header = session.meta.get("header")
     started = next((event for event in session.snapshot() if isinstance(event, Started)), None)
     if not isinstance(header, RunHeader):
-        raise UsageError("This consultation is only played again here: fork the stored one.")
+        raise UsageError("This is a replay: fork the stored consultation.")
     if started is None:
-        raise UsageError("Nothing has been said in this consultation yet: fork it once it has begun.")
+        raise UsageError("This consultation has no message yet: fork it once it has begun.")
     return Origin(started.trial_id, header.cases[0], started.case_key, session.dialogue, started.seed, header)
 
 
@@ -123,7 +123,7 @@ def start_fork(plan: ForkPlan, origin: Origin) -> Session:
     conversations are reused for equal requests; without any change, the rest of the dialogue is generated again.
     """
     if not origin.dialogue:
-        raise UsageError("This conversation holds no message, so there is nothing to fork: choose another one.")
+        raise UsageError("This conversation has no message to fork at: choose another one.")
     check_forkable(origin)
     last = len(origin.dialogue) - 1
     if not 0 <= plan.turn <= last:
@@ -209,7 +209,7 @@ def _changes(plan: ForkPlan, origin: Origin, campaign: Campaign, header: RunHead
             yield f"{role} {name} instead of {before}"
     settings, parent_settings = campaign.settings, origin.settings_with()
     if settings.images != parent_settings.images:
-        yield "the case's pictures shown to the doctor" if settings.images else "the doctor shown no picture"
+        yield "the doctor with the case's pictures" if settings.images else "the doctor without pictures"
     for name, info in type(settings).model_fields.items():
         values = [getattr(parent_settings, name), getattr(settings, name)]
         if name in ("images", "own_address", "addresses") or values[0] == values[1]:

@@ -18,6 +18,7 @@ from core.asking.memory import ReplyCache, Unit
 from core.asking.scene import Turn
 from core.errors import AnamnesisError
 from core.events import Answered, Assessed, Ended, Event, Failed, Graded, Speaker, Summarised, Token, Utterance, Waiting
+from core.words import duration
 
 _log = logging.getLogger(__name__)
 
@@ -26,6 +27,8 @@ Source = Callable[["Session"], AsyncIterator[Event]]
 
 WORDS_A_SECOND = 14.0
 """Speed at which complete text (of rules and replays) is shown at speed 1."""
+LEFT_OPEN_S = 3600.0
+"""Seconds after which a session ends if a person in a seat does not answer."""
 _POLL_S = 0.02
 
 
@@ -50,6 +53,8 @@ class Session:
     events: list[Event] = field(default_factory=list)
     draft: Draft | None = None
     waiting: Waiting | None = None
+    waiting_since: float = 0.0
+    """Unix time at which the person's seat was last asked."""
     error: str | None = None
     started_at: float = field(default_factory=time.time)
     finished_at: float | None = None
@@ -200,10 +205,13 @@ class Session:
                 await close()
 
     async def _next(self, stream: AsyncIterator[Event]) -> Event | None:
-        """Wait for the next event, and check regularly whether the session was stopped."""
+        """Wait for the next event; ``None`` at the end, after ``stop``, or if a person left the seat open."""
         pending = asyncio.ensure_future(anext(stream, None))
         while not pending.done():
             await asyncio.wait({pending}, timeout=_POLL_S)
+            if self.waiting is not None and time.time() - self.waiting_since > LEFT_OPEN_S:
+                self._stopped = True
+                self.error = f"Closed: nobody answered as the {self.waiting.role} for {duration(LEFT_OPEN_S)}."
             if self._stopped and not pending.done():
                 pending.cancel()
                 await asyncio.gather(pending, return_exceptions=True)
@@ -230,7 +238,7 @@ class Session:
             return
         if isinstance(event, Waiting):
             with self._speech:
-                self.waiting = event
+                self.waiting, self.waiting_since = event, time.time()
                 if self.repeated:
                     self._ahead = (*self.repeated.pop(0), None)
                 self._match()

@@ -13,8 +13,8 @@ from core import access
 from core.asking.memory import JournaledReplies, ReplyCache, StoredReply, replies_in
 from core.case import Case
 from core.events import Event, Finished, Speaker
-from core.frameworks.base import Campaign, tested_seat
-from core.frameworks.casting import is_model
+from core.frameworks.base import Arm, Campaign, Framework, framework, paper_arms
+from core.frameworks.casting import REFERENCE, CastNames, is_model
 from core.jobs.plan import branch_of, campaign_of, check_pictures, header_of, in_full, trials_of
 from core.jobs.run import check_prompts, player_of
 from core.journal import Journal, JournalWriter, RunHeader, TrialLine, journal_path, read_header
@@ -42,6 +42,17 @@ def start_consultation(campaign: Campaign, partner: Session | None = None) -> Se
     return watch(campaign, header, registry, partner=partner)
 
 
+def usual_live_arms(framework_: Framework) -> list[Arm]:
+    """Return the publication's arms on the vignette and after the conversation, which are asked by default."""
+    return [arm for arm in paper_arms(framework_) if arm[0] in ("vignette", "multi_turn")]
+
+
+def start_demonstration(case: Case) -> Session:
+    """Start a consultation of the reference cast in the default framework; it needs no key and no network."""
+    names = CastNames(REFERENCE["doctor"])
+    return start_consultation(one_case(Campaign(names, (case,), arms=tuple(usual_live_arms(framework()))), case))
+
+
 def resume_consultation(header: RunHeader, spoken: Sequence[tuple[Speaker, str]] = ()) -> Session:
     """Resume an interrupted live consultation, which another process may have started.
 
@@ -49,21 +60,6 @@ def resume_consultation(header: RunHeader, spoken: Sequence[tuple[Speaker, str]]
     ``spoken``. Raises ``AnamnesisError`` if its prompts have changed since.
     """
     return watch(campaign_of(header), header, load_registry(), spoken=spoken)
-
-
-def campaigns_of_doctors(campaign: Campaign, doctors: Sequence[str], registry: Registry) -> list[Campaign]:
-    """Return a campaign in full for each of these doctors, with the same patient, grader and so on.
-
-    Unset seats are filled as for the first doctor that is a model.
-    """
-    role = tested_seat(campaign.framework).role
-    shared = in_full(replace(campaign, names=campaign.names.but(**{role: first_model(doctors)})), registry)
-    return [in_full(replace(shared, names=shared.names.but(**{role: doctor})), registry) for doctor in doctors]
-
-
-def first_model(doctors: Sequence[str]) -> str:
-    """Return the first of the doctors that is a model, else the first."""
-    return next(filter(is_model, doctors), doctors[0])
 
 
 def watch(

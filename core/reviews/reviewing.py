@@ -35,6 +35,7 @@ from core.events import Answered, Assessed, Ended, Event, Finished, QuestionType
 from core.frameworks.answering import grade_answer
 from core.frameworks.base import framework
 from core.frameworks.casting import REFERENCE, is_model
+from core.frameworks.speech import END_RULE
 from core.journal import JournalWriter, RunHeader, TrialLine, journal_path, seed_of, trial_id
 from core.store.database import Store
 from core.store.fold import fold
@@ -535,7 +536,7 @@ def blinded_dialogue(events: Sequence[Event], models: Sequence[str] = ()) -> lis
         match event:
             case Utterance():
                 dialogue.append(event.model_copy(update={"text": hidden(event.text, models)}))
-            case Assessed(turn=int()):
+            case Assessed(turn=int(), name=name) if name != END_RULE:  # which only people's conversations have
                 dialogue.append(event.model_copy(update={"words": ""}))
             case Ended():
                 dialogue.append(event.model_copy(update={"detail": ""}))

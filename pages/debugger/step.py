@@ -178,7 +178,7 @@ def draw_sent(step: Step, *, figures: bool = True) -> None:
 
 def label_of(message: PromptPart) -> str:
     joined = ", joined to the message before" if message.joined else ""
-    return f"{SENDER[message.role]} · {PART[message.part]}{joined} :gray[· {source_words(message)}]"
+    return f"{SENDER[message.role]} · {PART[message.part]}{joined} · {source_words(message)}"
 
 
 def source_words(message: PromptPart) -> str:

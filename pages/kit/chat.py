@@ -69,33 +69,25 @@ def draw_chat(
     fw = fw or framework_of(events)
     reasoning = reasoning_of(events) if thoughts is None else thoughts
     speech = fw.speech if fw else Speech()
-    ratings = {event.turn: event for event in events if isinstance(event, Assessed) and event.turn is not None}
+    assessments = {event.turn: event for event in events if isinstance(event, Assessed) and event.turn is not None}
     failed_call_id = ""
     for event in events:
-        if isinstance(event, Utterance):
-            with bubble(event.role):
-                for part in speech.shown(event.role, event.text):
-                    if part.to:
-                        assessed = ratings.get(event.turn)
-                        _draw_addressed(part, assessed, speech.remark(assessed) if assessed else "", words)
-                    else:
-                        _say(event.role, part.text, words)
+        match event:
+            case Utterance():
+                _draw_utterance(event, speech, assessments.get(event.turn), words, reasoning.get(event.call_id or ""))
+            case Called():
+                failed_call_id = event.call.call_id if event.call.error else ""
+            case Ended():
+                st.caption(f":material/flag: The conversation ended because {speech.ending(event)}.")
+            case Assessed(turn=None):
+                words_of_rater = f": {plain(event.words)}" if event.words else "."
+                st.caption(f":material/favorite: {plain(speech.remark(event))}{words_of_rater}")
                 draw_reasoning(reasoning.get(event.call_id or ""))
-        elif isinstance(event, Called):
-            failed_call_id = event.call.call_id if event.call.error else ""
-        elif isinstance(event, Ended):
-            st.caption(f":material/flag: The conversation ended because {speech.ending(event)}.")
-        elif isinstance(event, Assessed) and event.turn is None:
-            words_of_rater = f": {plain(event.words)}" if event.words else "."
-            st.caption(f":material/favorite: {plain(speech.remark(event))}{words_of_rater}")
-            draw_reasoning(reasoning.get(event.call_id or ""))
-        elif isinstance(event, Failed):
-            role, _, at = event.where.partition(" ")
-            format_, _, question_type = at.partition(":")
-            in_arm = format_ in FORMAT and question_type in QUESTION_TYPE
-            where = f"{role.capitalize()} ({arm_in_words(at)})" if in_arm else plain(event.where.capitalize())
-            st.warning(f"{where}: {plain(event.message)}", icon=":material/cloud_off:")
-            draw_reasoning(reasoning.get(failed_call_id))
+            case Failed():
+                _draw_failure(event)
+                draw_reasoning(reasoning.get(failed_call_id))
+            case _:
+                pass
     if draft is not None and draft.purpose == "dialogue":
         spoken = speech.spoken(draft.role, draft.text)
         with bubble(draft.role):
@@ -105,6 +97,30 @@ def draw_chat(
     kinds = {type(event) for event in events}
     if {Started, Finished} <= kinds and not kinds & {Utterance, Ended}:
         st.caption("This trial has no conversation.")
+
+
+def _draw_utterance(
+    event: Utterance, speech: Speech, assessed: Assessed | None, words: str, thought: str | None
+) -> None:
+    """Draw a message with its assessment by the framework's rules, and the model's reasoning."""
+    remark = speech.remark(assessed) if assessed else ""
+    with bubble(event.role):
+        for part in speech.shown(event.role, event.text):
+            if part.to:
+                _draw_addressed(part, assessed, remark, words)
+            else:
+                _say(event.role, part.text, words)
+                if remark:
+                    st.caption(f":material/flag: {plain(remark)}")
+        draw_reasoning(thought)
+
+
+def _draw_failure(event: Failed) -> None:
+    role, _, at = event.where.partition(" ")
+    format_, _, question_type = at.partition(":")
+    in_arm = format_ in FORMAT and question_type in QUESTION_TYPE
+    where = f"{role.capitalize()} ({arm_in_words(at)})" if in_arm else plain(event.where.capitalize())
+    st.warning(f"{where}: {plain(event.message)}", icon=":material/cloud_off:")
 
 
 def _draw_addressed(message: ShownMessage, assessment: Assessed | None, remark: str, words: str) -> None:

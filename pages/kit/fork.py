@@ -7,9 +7,10 @@ import streamlit as st
 from core.asking.persona import parse_persona
 from core.case import Case
 from core.errors import AnamnesisError
-from core.events import FINAL_DIAGNOSIS, Event, Utterance
+from core.events import Event, Utterance
 from core.frameworks.base import Framework, role_title, seats_at_work, talking_roles, tested_seat
 from core.frameworks.casting import CastNames, is_model
+from core.frameworks.conversation import concluded
 from core.live.fork import FORK_ARMS, ForkPlan, Origin, check_forkable, running_origin, start_fork, stored_origin
 from core.live.session import Session
 from pages.kit.cached import cached_query
@@ -52,7 +53,7 @@ def fork_form(
         return
     messages = [event for event in events if isinstance(event, Utterance)]
     if not messages:
-        st.info("Nothing was said in this conversation, so there is nothing to fork.", icon=":material/fork_right:")
+        st.info("This conversation has no message to fork at.", icon=":material/fork_right:")
         return
     place = f"{key}_{trial_id}"
     _preset(place, origin)
@@ -145,9 +146,14 @@ def _ask_message(place: str, messages: Sequence[Utterance], fw: Framework) -> tu
     )
     if not text.strip():
         st.caption("The message must not be empty.")
-    elif turn and message.role == "doctor" and not fw.speech.addresses and (FINAL_DIAGNOSIS in text or "?" not in text):
-        why = "gives a final diagnosis" if FINAL_DIAGNOSIS in text else "contains no question"
-        st.caption(f"This message ends the conversation, because it {why}. The question follows at once.")
+    elif turn and message.role == "doctor" and not fw.speech.addresses and (reason := concluded(text)):
+        person = st.session_state.get(f"{place}_{tested_seat(fw).role}") == "human"
+        if reason == "final_diagnosis":
+            st.caption("This message ends the conversation, because it gives a final diagnosis.")
+        elif person:
+            st.caption("This message contains no question: you will be asked whether to end the conversation.")
+        else:
+            st.caption("This message ends the conversation, because it contains no question.")
     return turn, text
 
 

@@ -27,6 +27,7 @@ _SHOWN = {
     "gpt_4v_without_image": "GPT-4V without image",
     "hf/smollm2-135m": "SmolLM2 135M",
     "hf/smollm2-135m-history": "SmolLM2 135M history",
+    "human": "A person",
     **{kind: words.partition(":")[0].partition(" (")[0] for kind, words in kinds_in_words().items()},
 }
 _SEATS = ("patient", "summariser", "solver", "staff", "grader")
@@ -45,6 +46,8 @@ _PLACE = {
 }
 """The papers' models come first, in this order."""
 _DIGITS = re.compile(r"(\d+)")
+_SIDE = re.compile(r"(train|test)@.+")
+_NUMBERED = re.compile(r"[_-](?=\d+$)")
 IMPORT_COMMAND = f"python -m core import {RELEASED.name} PATH"
 RELEASE = f"{RELEASED.title} authors’ release"
 """What the command imports, in words."""
@@ -107,3 +110,26 @@ def natural(text: str) -> tuple[tuple[int, str], ...]:
 def dataset_name(name: str | None) -> str:
     """Return a data set's name on pages, ``unknown`` if it has none."""
     return DATASET.get(name or "", name or "unknown")
+
+
+def case_name(case_key: str) -> str:
+    """Return a case's key on pages: the data set and the case, for example "Library · cardiology 1"."""
+    dataset, _, name = case_key.partition("/")
+    return f"{dataset_name(dataset)}{SEPARATOR}{short_case_name(name)}" if name else case_key
+
+
+def short_case_name(name: str) -> str:
+    """Return the part of a case's key after the data set in words: "case_5" is "case 5"."""
+    return _NUMBERED.sub(" ", name).replace("_", " ")
+
+
+def case_set_in_words(case_set: str, data_set: str = "") -> str:
+    """Return a case set in words: "library:test@golden (first 5)" is "Library, test cases (first 5)"."""
+    selection, bracket, size = case_set.partition(" (")
+    data_set = data_set or selection.partition(":")[0]
+    part = selection.removeprefix(data_set).removeprefix(":")
+    if side := _SIDE.fullmatch(part):
+        part = f"{side[1]} cases"
+    elif "," in part:
+        part = f"{len(part.split(','))} cases"
+    return ", ".join(filter(None, (dataset_name(data_set), short_case_name(part)))) + bracket + size

@@ -18,6 +18,7 @@ from pages.kit.look import draw_refused, duration, plain, show_errors
 from pages.kit.names import IMPORT_COMMAND
 from pages.kit.navigation import follow, link, require_app
 from pages.kit.notes import forget_notes
+from pages.kit.seats import case_label
 from pages.kit.sessions import running_sessions
 
 _LOOKS_EVERY_S = 2.0
@@ -120,7 +121,7 @@ def running_work() -> list[RunningWork]:
         time_left = f"about {duration(job.seconds_left)} left" if job.seconds_left else ""
         work.append(RunningWork(job.title, job.done, job.planned, time_left))
     for entry in running_sessions():
-        title = f"A consultation about {entry.session.title}"
+        title = f"Consultation on {case_label(entry.case) if entry.case else entry.session.title}"
         words = "paused" if entry.session.paused else f"message {len(entry.session.dialogue) + 1}"
         work.append(RunningWork(title, words=words, page="live", query={"trial": entry.trial_id}))
     return work
@@ -129,15 +130,21 @@ def running_work() -> list[RunningWork]:
 def draw_running() -> None:
     """Draw a line with the running work, redrawn every two seconds; nothing if nothing runs.
 
-    The container is drawn in any case, because elements below would otherwise move and briefly appear twice.
+    Work that the page itself shows is left out: Home lists all of it, the other pages their own. The container is drawn
+    in any case, because elements below would otherwise move and briefly appear twice.
     """
     place = st.container()
-    if not running_work():
+    here = st.session_state.get("_page")
+
+    def work_elsewhere() -> list[RunningWork]:
+        return [item for item in running_work() if here and (item.page != here or not item.query)]
+
+    if not work_elsewhere():
         return
 
     @st.fragment(run_every=_LOOKS_EVERY_S)
     def line() -> None:
-        work = running_work()
+        work = work_elsewhere()
         with st.container(horizontal=True, vertical_alignment="center", gap="small", key="under_way"):
             for item in work[:2]:
                 icon = "hourglass_top" if item.waits else "sync"

@@ -45,7 +45,7 @@ from core.words import arm_explained
 from pages.kit.cached import cached_query
 from pages.kit.controls import ask_secret, choose, choose_by_name, choose_several
 from pages.kit.look import FORMAT, QUESTION_TYPE, arm, show_errors
-from pages.kit.names import dataset_name
+from pages.kit.names import dataset_name, short_case_name
 from pages.kit.navigation import link
 
 OTHER = "another model…"
@@ -101,9 +101,13 @@ def case_label(case: Case) -> str:
     """Return a short label of a case that does not reveal its answer."""
     name = case.case_key.partition("/")[2]
     if case.dataset in (PASTED, EDITED):  # their names are titles
-        parts = (case.specialty.replace("Other", ""), name, "edited" if case.dataset == EDITED else "")
+        parts = [case.specialty.replace("Other", ""), name, "edited" if case.dataset == EDITED else ""]
     else:
-        parts = (case.specialty, age_and_sex(case).replace(" years old,", "-year-old"), name)
+        name, patient = short_case_name(name), age_and_sex(case).replace(" years old,", "-year-old")
+        subject, _, number = name.rpartition(" ")
+        # the library names its cases by specialty and number
+        of_specialty = subject and case.specialty.casefold().startswith(subject.casefold())
+        parts = [f"{case.specialty} {number}", patient] if of_specialty else [case.specialty, patient, name]
     return " · ".join(filter(None, parts))
 
 
@@ -383,6 +387,22 @@ def ask_player(
         doctor=doctor,
         study=(study or {}).get(role),
         **more,
+    )
+
+
+def ask_more_doctors(page: str, fw: Framework, doctor: str) -> tuple[str, ...]:
+    """Ask for further doctors of a campaign, next to the first ``doctor``."""
+    seat, own_models = tested_seat(fw), own_names()
+    models = sorted(registry().names(), key=lambda name: name not in own_models)
+    return choose_several(
+        f"More {seat.title}s",
+        [name for name in (*seat.rules, *models) if name != doctor],
+        f"{page}_more_{seat.role}s",
+        names=_seat_label,
+        placeholder="None",
+        bound=False,
+        persist=True,
+        help=f"Each {seat.title} has its own run on the same cases, with the same seeds and the same other seats.",
     )
 
 

@@ -1,7 +1,7 @@
 """The consultations in this server's memory, and the one or two that a page shows according to the URL."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import streamlit as st
 
@@ -9,7 +9,8 @@ from core import access
 from core.case import Case
 from core.errors import AnamnesisError
 from core.events import Speaker
-from core.frameworks.base import Framework, framework, framework_of, tested_seat
+from core.frameworks.base import Framework, framework, framework_of, talking_roles, tested_seat
+from core.jobs.plan import names_of
 from core.journal import RunHeader
 from core.live.session import Session
 from core.live.start import load_trial, resume_consultation, start_replay, unfinished
@@ -27,7 +28,7 @@ class WatchedSession:
     """A session with its case. In a replay ``trial_id`` is the trial that is replayed.
 
     ``doctor`` and ``persona`` (of the patient) are those of the original trial, also in a replay. ``protocol`` is the
-    name of the framework.
+    name of the framework. ``players`` is role → full name of those who talk, the tested role first.
     """
 
     session: Session
@@ -36,6 +37,7 @@ class WatchedSession:
     doctor: str = ""
     persona: str = ""
     protocol: str = ""
+    players: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def framework(self) -> Framework | None:
@@ -62,8 +64,15 @@ def adopt(sessions: Sequence[Session], case: Case | None) -> None:
 def remember(session: Session, case: Case | None) -> WatchedSession:
     header = session.meta.get("header")
     protocol = header.protocol if isinstance(header, RunHeader) else ""
-    doctor, persona = (str(session.meta.get(name, "")) for name in (tested_seat(framework(protocol)).role, "persona"))
-    return _keep(WatchedSession(session, case, session.key, doctor, persona, protocol))
+    fw, persona = framework(protocol), str(session.meta.get("persona", ""))
+    players = _talking(fw, {role: str(name) for role, name in session.meta.items()})
+    return _keep(
+        WatchedSession(session, case, session.key, players.get(tested_seat(fw).role, ""), persona, protocol, players)
+    )
+
+
+def _talking(fw: Framework, names: Mapping[str, str]) -> dict[str, str]:
+    return {role: names[role] for role in (tested_seat(fw).role, *talking_roles(fw)) if names.get(role)}
 
 
 def _keep(entry: WatchedSession) -> WatchedSession:
@@ -142,7 +151,11 @@ def _session_at(parameter: str, trial: str, missing: str) -> WatchedSession | No
     times = [event.at for event in events if hasattr(event, "at")]
     session.started_at, session.finished_at = (min(times), max(times)) if times else (0.0, 0.0)
     run = stored_trial.run
-    return WatchedSession(session, case, trial, run.doctor, str(run.settings.get("persona") or ""), run.protocol)
+    persona = str(run.settings.get("persona") or "")
+    players = {"doctor": run.doctor, "patient": run.patient}
+    if (fw := framework_of(events, run.protocol)) is not None:
+        players = _talking(fw, names_of(fw, players, run.settings))
+    return WatchedSession(session, case, trial, run.doctor, persona, run.protocol, players)
 
 
 def draw_resume(header: RunHeader, trial: str, spoken: Sequence[tuple[Speaker, str]] = ()) -> None:

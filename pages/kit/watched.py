@@ -8,10 +8,26 @@ from collections.abc import Callable, Iterable, Sequence
 
 import streamlit as st
 
+from core.asking.persona import label as persona_label
+from core.asking.persona import parse_persona
 from core.case import Case, Fact
-from core.events import Answered, Called, CallRecord, Ended, Event, Finished, Graded, Probed, Speaker, Started
+from core.events import (
+    Answered,
+    Called,
+    CallRecord,
+    Ended,
+    Event,
+    Finished,
+    Graded,
+    Probed,
+    QuestionType,
+    Speaker,
+    Started,
+    Verdict,
+)
 from core.export.reading import was_shown
-from core.frameworks.base import Framework, framework, role_title, talking_roles, tested_seat
+from core.frameworks.base import Framework, framework, role_title, talking_roles, tested_seat, title_of
+from core.frameworks.conversation import GO_ON
 from core.journal import RunHeader
 from core.live.session import Session
 from core.measures.coverage import Uncovered, gathered, uncovered
@@ -70,9 +86,10 @@ def draw_session(watched: WatchedSession, *, forks: bool = True) -> None:
             draw_export_menu_watched([watched], key="live")
 
     def draw() -> None:
-        draw_controls([watched], case, draw_links)
+        draw_controls([watched], draw_links)
+        if not session.running:
+            draw_outcome(watched)
         events, fw = session.snapshot(), watched.framework
-        human_doctor = session.meta.get(tested_seat(fw or framework()).role) == "human" and session.running
         left_column, right_column = st.columns([5, 3], gap="medium")
         with left_column:
             draw_watched_chat(watched, events, height=300 if hides_thoughts(session) else 520)
@@ -84,7 +101,7 @@ def draw_session(watched: WatchedSession, *, forks: bool = True) -> None:
             draw_answers(session, events, fw)
         with right_column:
             draw_figures(session, events, fw)
-            if human_doctor:
+            if person_is_tested(session, fw):
                 st.info("Facts and case are shown after the consultation.", icon=":material/visibility_off:")
             else:
                 draw_differential(events)
@@ -95,7 +112,31 @@ def draw_session(watched: WatchedSession, *, forks: bool = True) -> None:
         if (last_message := st.session_state.get(sending)) is not None:
             st.session_state[sending] = (*last_message[:2], last_message[2] or time.monotonic())
 
+    draw_players(watched)
     redrawn([session], draw)
+
+
+def person_is_tested(session: Session, fw: Framework | None) -> bool:
+    """Return whether a person plays the tested seat now, who must not see the case, the verdicts or any reasoning."""
+    return session.running and session.meta.get(tested_seat(fw or framework()).role) == "human"
+
+
+def draw_players(watched: WatchedSession) -> None:
+    """Draw who plays, the persona, the framework and the case; their full names are in the help."""
+    fw = watched.framework
+    names = [
+        f"{role_title(fw or framework(), role)} **{plain(model_name(name))}**" for role, name in watched.players.items()
+    ]
+    if watched.persona:
+        names.append(f"{plain(persona_label(parse_persona(watched.persona)))} patient")
+    full_names = [f"{role}: {name}" for role, name in watched.players.items()]
+    if protocol := fw.name if fw is not None else watched.protocol:
+        names.append(plain(title_of(protocol)))
+    if watched.case is not None:
+        names.append(plain(case_label(watched.case)))
+        full_names.append(f"case: {watched.case.case_key}")
+    if names:
+        st.caption(" · ".join(names), help=plain("; ".join(full_names)) or None)
 
 
 def redrawn(sessions: Sequence[Session], draw: Callable[[], None]) -> None:
@@ -111,9 +152,7 @@ def redrawn(sessions: Sequence[Session], draw: Callable[[], None]) -> None:
     draw_again()
 
 
-def draw_controls(
-    sides: Sequence[WatchedSession], case: Case | None, more: Callable[[], object] = lambda: None
-) -> None:
+def draw_controls(sides: Sequence[WatchedSession], more: Callable[[], object] = lambda: None) -> None:
     """Draw buttons that pause, step, stop and speed up sessions, or those for a new start when all have ended.
 
     ``more`` draws further buttons after them.
@@ -169,8 +208,6 @@ def draw_controls(
                 play_again(*sides)
                 st.rerun()
         more()
-        if case is not None:
-            st.caption(plain(case_label(case)))
 
 
 def draw_fork_link(watched: WatchedSession) -> None:
@@ -222,7 +259,7 @@ def pending_calls(session: Session) -> str:
     silent = [call for call in in_flight if not call.pieces]
     lines = []
     for call in silent:
-        name = str(session.meta.get(call.role) or call.role)
+        name = model_name(str(session.meta.get(call.role) or call.role))
         status = "is thinking" if call.purpose == "dialogue" else "is working"
         status = f"waits: {call.waits}" if call.waits else status
         lines.append(f"{ROLE[call.role]} ({name}) {status}… {time.time() - call.since:.0f} s")
@@ -259,14 +296,20 @@ def draw_seat(session: Session, fw: Framework, sending: str) -> None:
         repeated_run = drawn_at is None or time.monotonic() - drawn_at < _REPEATED_WITHIN_S
         if not (repeated_run and previous == [text, prompt]):
             st.session_state[sending] = (text, prompt, None)
-            session.say(speaker, text, prompt)
+            if decides and text not in choices:  # the next message instead of a decision
+                session.say(speaker, GO_ON, prompt)
+                session.say(speaker, text, "")
+            else:
+                session.say(speaker, text, prompt)
 
     choices = waiting.choices if waiting is not None else ()
+    decides = waiting is not None and waiting.purpose == "dialogue" and GO_ON in choices
     with st.container(horizontal=True, gap="small"):
         for number, choice in enumerate(choices):
             st.button(plain(choice), key=f"{key}_{number}", on_click=send, args=(choice,))
     answering = "Or answer in your own words" if choices else "Your answer"
-    placeholder = answering if prompt else fw.speech.invitation(speaker, tested_seat(fw).role)
+    invites = decides or not prompt
+    placeholder = fw.speech.invitation(speaker, tested_seat(fw).role) if invites else answering
     st.chat_input(placeholder, key=key, on_submit=lambda: send(str(st.session_state[key])))
 
 
@@ -303,12 +346,11 @@ def cost_of(calls: Iterable[CallRecord]) -> str:
 
 
 def draw_differential(events: Sequence[Event]) -> None:
-    """Draw the doctor's differential after the last turn; only the reference doctor has one."""
+    """Draw the doctor's differential after the last turn, if it has one."""
     probes = [event for event in events if isinstance(event, Probed)]
-    st.header("Differential", anchor=False, help="What the reference doctor finds most likely after each reply.")
     if not probes:
-        st.caption("Available for the reference doctor, after the first reply.")
         return
+    st.header("Differential", anchor=False, help="What the doctor finds most likely after each reply.")
     before = dict(probes[-2].differential) if len(probes) > 1 else {}
     for diagnosis, probability in probes[-1].differential:
         change = probability - before.get(diagnosis, 0.0)
@@ -414,9 +456,9 @@ def draw_stage(sides: Sequence[WatchedSession]) -> None:
                 with column:
                     if len(sides) > 1:
                         st.subheader(plain(_title(watched)), anchor=False)
-                    _draw_outcome(watched)
+                    draw_outcome(watched)
                     _draw_large(watched, single=len(sides) == 1)
-            draw_controls(sides, None, draw_presentation_switch)
+            draw_controls(sides, draw_presentation_switch)
 
     redrawn([watched.session for watched in sides], draw)
 
@@ -429,25 +471,40 @@ def _title(watched: WatchedSession) -> str:
     return f"{role}: {doctor}" + (f" · Patient: {model_name(patient)}" if patient else "")
 
 
-def _draw_outcome(watched: WatchedSession) -> None:
+def _verdicts(watched: WatchedSession) -> list[tuple[Verdict, QuestionType]]:
+    """Return the verdicts on the answers after the conversation, or on all answers if there are no such ones.
+
+    There are none while a person who is tested still answers.
+    """
+    session, fw = watched.session, watched.framework or framework()
+    if person_is_tested(session, fw):
+        return []
+    other_rule = "mcq_loose" if fw.usual.mcq_rule == "mcq_strict" else "mcq_strict"
+    verdicts: dict[tuple[str, QuestionType], Verdict] = {}
+    for event in session.snapshot():
+        if isinstance(event, Answered) and event.reason is not None:
+            verdicts[event.format, event.question_type] = event.reason
+        elif isinstance(event, Graded) and event.rule != other_rule:
+            verdicts[event.format, event.question_type] = event.verdict
+    after = {arm: verdict for arm, verdict in verdicts.items() if arm[0] != "vignette"} or verdicts
+    return [(verdict, question_type) for (_, question_type), verdict in after.items()]
+
+
+def draw_outcome(watched: WatchedSession) -> None:
     """Draw the state of a consultation, and after its end the verdicts and the right answer."""
     session, events = watched.session, watched.session.snapshot()
     fw = watched.framework or framework()
-    # Prefer the answers after the conversation; take all if there are none.
-    other = "mcq_loose" if fw.usual.mcq_rule == "mcq_strict" else "mcq_strict"
-    newest = {(e.format, e.question_type): e for e in events if isinstance(e, Graded) and e.rule != other}
-    grades = [grade for grade in newest.values() if grade.format != "vignette"] or list(newest.values())
-    if not grades:
+    verdicts = _verdicts(watched)
+    if not verdicts:
         state = "Paused" if session.paused else "Answering" if any(isinstance(e, Ended) for e in events) else "Talking"
         words = f"{state} · {counted(fw.speech.questions(events), 'question')}" if session.running else "Stopped"
         st.markdown(f":gray-badge[{words}]")
         return
-    st.markdown(
-        " · ".join(f"{badge(grade.verdict)} {QUESTION_TYPE[grade.question_type]}" for grade in grades[:_MOST_ON_STAGE])
-    )
+    parts = [f"{badge(verdict)} {QUESTION_TYPE[question_type]}" for verdict, question_type in verdicts[:_MOST_ON_STAGE]]
     # A person may still have to answer while the session runs.
     if watched.case is not None and not session.running:
-        st.markdown(f"Right answer: **{plain(watched.case.answer)}**")
+        parts.append(f"Right answer: **{plain(watched.case.answer)}**")
+    st.markdown(" · ".join(parts))
 
 
 def _draw_large(watched: WatchedSession, *, single: bool) -> None:
@@ -462,8 +519,8 @@ def _draw_large(watched: WatchedSession, *, single: bool) -> None:
             draw_seat(session, fw, f"sending_{session.key}")
         if session.error:
             st.error(plain(session.error))
-    if session.running and session.meta.get(tested_seat(fw).role) == "human":
-        return  # a person who plays the doctor must not see the facts
+    if person_is_tested(session, fw):
+        return
     with side:
         uncovered_facts, askable = count_uncovered(watched)
         if askable:

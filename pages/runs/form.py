@@ -13,19 +13,21 @@ from core.errors import AnamnesisError
 from core.frameworks.base import Campaign, Framework, paper_arms, seats_at_work, tested_seat
 from core.frameworks.casting import CastNames, StudyCast, is_model
 from core.jobs.engine import Options
-from core.jobs.estimate import estimate
-from core.jobs.plan import header_of, in_full, remarks_of, study_cast, who_sits
+from core.jobs.estimate import combined, estimate
+from core.jobs.plan import campaigns_of_doctors, first_model, header_of, remarks_of, study_cast, who_sits
 from core.jobs.run import check_prompts, check_startable, start
 from core.models.registry import load_registry
 from core.text.profiles import Prepared
 from pages.kit.controls import choose
 from pages.kit.jobs import draw_estimate
 from pages.kit.look import counted, plain, reason_words, show_errors
+from pages.kit.names import model_name
 from pages.kit.seats import (
     ask_address,
     ask_arms,
     ask_effort,
     ask_framework,
+    ask_more_doctors,
     ask_options,
     ask_pack,
     ask_pictures,
@@ -59,7 +61,7 @@ def form_is_open() -> bool:
 def ask_campaign() -> None:
     fw = ask_framework("runs", "Figures of different frameworks are never mixed.")
     st.caption(f"{fw.about} A campaign continues when you close this page.")
-    campaign, options, problem, note = ask_draft(fw)
+    campaign, doctors, options, problem, note = ask_draft(fw)
     if note:
         st.caption(f":material/filter_alt: {note}")
     if problem:
@@ -68,45 +70,55 @@ def ask_campaign() -> None:
         return
     try:
         study = _study(fw, campaign.case_set, campaign.tested)
-        requested, campaign = campaign, in_full(campaign, registry(), study)
-        check_prompts(campaign)
-        size = estimate(campaign, registry(), options.concurrency)
+        campaigns = campaigns_of_doctors(campaign, doctors, registry(), study)
+        for full in campaigns:
+            check_prompts(full)
+        sizes = [estimate(full, registry(), options.concurrency) for full in campaigns]
     except AnamnesisError as error:
         if problem is None:  # otherwise the problem is shown above already
             st.warning(plain(str(error)), icon=":material/error:")
         return
-    draw_estimate(size)
-    if study and (cast_words := who_sits(requested, campaign, registry(), study, flags=False)):
+    draw_estimate(combined(sizes))
+    if len(campaigns) > 1:
+        for full, size in zip(campaigns, sizes, strict=True):
+            st.caption(f"**{plain(model_name(full.tested))}:** {plain(size.in_words)}")
+    of_model = campaigns[doctors.index(campaign.tested)]
+    if study and (cast_words := who_sits(campaign, of_model, registry(), study, flags=False)):
         st.caption(f":material/groups: {plain(cast_words)}")
-    if remarks := remarks_of(campaign):
+    if remarks := list(dict.fromkeys(remark for full in campaigns for remark in remarks_of(full))):
         st.caption(f":material/flag: Note that {plain(' and that '.join(remarks))}.")
+    label = "Start the campaign" if len(campaigns) == 1 else f"Start {len(campaigns)} campaigns"
     if st.button(
-        "Start the campaign", type="primary", icon=":material/play_arrow:", **only("run", disabled=bool(problem))
+        label, type="primary", icon=":material/play_arrow:", key="runs_start", **only("run", disabled=bool(problem))
     ):
         own_registry = load_registry()
         with show_errors():
-            check_startable(campaign, own_registry, options)
+            for full in campaigns:
+                check_startable(full, own_registry, options)
             data_set = full_data_set(campaign.case_set)
-            header = header_of(
-                replace(campaign, data_set_hash=data_set.hash, data_set_cases=data_set.cases), own_registry
-            )
             with st.spinner("Starting…"):
-                start(header, options.concurrency, options.budget_usd)
+                for full in campaigns:
+                    header = header_of(
+                        replace(full, data_set_hash=data_set.hash, data_set_cases=data_set.cases), own_registry
+                    )
+                    start(header, options.concurrency, options.budget_usd)
             st.session_state.pop(_FORM_OPEN, None)
             st.query_params["run"] = header.run_id
             st.rerun()
 
 
-def ask_draft(fw: Framework) -> tuple[Campaign | None, Options, str | None, str]:
+def ask_draft(fw: Framework) -> tuple[Campaign | None, tuple[str, ...], Options, str | None, str]:
     """Ask for a campaign of a framework: cast, cases, arms and the framework's options.
 
     Returns:
-        The campaign (``None`` without cases or arms), its engine options, why it cannot start (or ``None``), and a note
-        on cases that are left out.
+        The campaign of the first doctor that is a model (``None`` without cases or arms), all doctors, the engine
+        options, why it cannot start (or ``None``), and a note on cases that are left out.
     """
     main_column, cast_column = st.columns(2, gap="large")
     with main_column:
-        tested = ask_player("runs", fw, tested_seat(fw).role)
+        doctor = ask_player("runs", fw, tested_seat(fw).role)
+        doctors = (doctor, *ask_more_doctors("runs", fw, doctor))
+        tested = first_model(doctors)
         # a pilot makes sense only for models, which cost money
         pilot = is_model(tested) and (
             choose(
@@ -123,8 +135,8 @@ def ask_draft(fw: Framework) -> tuple[Campaign | None, Options, str | None, str]
         # separate widget keys, because pilot and full study have different defaults
         page = "runs_pilot" if pilot else "runs"
         cases, case_set, answers, problem = _ask_cases(page, _PILOT_CASES if pilot else None)
-        images = ask_pictures("runs", [tested], cases)
-        effort = ask_effort("runs", [tested])
+        images = ask_pictures("runs", doctors, cases)
+        effort = ask_effort("runs", doctors)
         trials = st.number_input(
             "Trials of each case", 1, 50, 1 if pilot else 5, key=f"{page}_trials", persist_state="session"
         )
@@ -161,7 +173,7 @@ def ask_draft(fw: Framework) -> tuple[Campaign | None, Options, str | None, str]
                 value=None,
                 key="runs_budget",
                 placeholder="none",
-                help="The campaign stops when this amount is spent, and can be resumed.",
+                help="The campaign stops when this amount is spent, and can be resumed. Each doctor has this budget.",
             )
     options = Options(concurrency, budget)
     note = ""
@@ -170,7 +182,7 @@ def ask_draft(fw: Framework) -> tuple[Campaign | None, Options, str | None, str]
         note, cases = left_out_words(playable), playable.cases
         problem = problem if cases else "None of these cases can become a patient: choose others."
     if not cases or not arms:
-        return None, options, problem or "Choose at least one format and one question type.", note
+        return None, doctors, options, problem or "Choose at least one format and one question type.", note
     settings, settings_problem = read_options(
         fw, {**values, "base_url": address, "images": images, "reasoning_effort": effort}
     )
@@ -187,7 +199,9 @@ def ask_draft(fw: Framework) -> tuple[Campaign | None, Options, str | None, str]
         protocol=fw.name,
         settings=settings,
     )
-    return campaign, options, settings_problem or seat_problem(names, address, fw.name, study), note
+    casts = [names.but(**{tested_seat(fw).role: name}) for name in doctors]
+    seat_problems = filter(None, (seat_problem(cast, address, fw.name, study) for cast in casts))
+    return campaign, doctors, options, settings_problem or next(seat_problems, None), note
 
 
 def _ask_cases(page: str, usual: int | None) -> tuple[tuple[Case, ...], str, tuple[str, ...], str | None]:

@@ -149,7 +149,7 @@ def test_a_cell_shows_every_message_and_the_raw_reply(open_page: Open, provider:
     assert shown[0] == sent[0]["content"]
     assert "\n\n".join(shown[1:3]) == sent[1]["content"]  # two prompts that went out as one message
     labels = [expander.label for expander in app.expander]
-    assert r"System · Instructions :gray[· prompts\/craftmd\/answer\_system\.md]" in labels
+    assert r"System · Instructions · prompts\/craftmd\/answer\_system\.md" in labels
     assert "11 tokens in, 7 out" in words(app)
     app.segmented_control(key="debug_view").set_value("back").run()
     assert code(app) == ["**Final Diagnosis:** Stable angina"]
@@ -295,10 +295,7 @@ def test_an_edit_is_run_in_every_arm_beside_the_run_before_and_sessions_are_list
     button(app, "Another case").click().run()
     listed = app.dataframe[0].value
     assert list(listed["Name"].fillna("")) == ["Without the heart", ""]
-    assert list(listed["Case"]) == [
-        "Cardiology · cardiology-1 · edited",
-        "Cardiology · 31-year-old male · cardiology-1",
-    ]
+    assert list(listed["Case"]) == ["Cardiology · cardiology-1 · edited", "Cardiology 1 · 31-year-old male"]
     assert list(listed["Played by"]) == ["reference cast"] * 2
 
 
@@ -399,7 +396,7 @@ def test_a_trial_of_another_framework_is_shown_edited_and_sent_again(
     assert trouble(app) == []
     assert title_of(protocol) in words(app)
     labels = [expander.label for expander in app.expander]
-    assert rf"System · Instructions :gray[· prompts\/{protocol}\/patient\.md]" in labels
+    assert rf"System · Instructions · prompts\/{protocol}\/patient\.md" in labels
     assert ("Facts" in app.segmented_control(key="debug_view").options) == (protocol == "consultation")
 
     edit(app, "System · Instructions", "Say nothing at all.")

@@ -9,13 +9,18 @@ from urllib.parse import parse_qs
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from core.datasets.library import demonstration
 from core.jobs.background import measuring_all
+from core.measures.base import Row
 from core.measures.missing import count_missing
 from core.measures.registry import measures
+from core.models.fetch import OFFERS
 from core.store.database import Store
 from core.store.queries.run_labels import Label, label_run
 from core.store.queries.trials import count_conversations
 from core.store.selection import Selection
+from pages.home import exclusions
+from pages.kit import sessions as live_sessions
 from tests.support.campaigns import stop_all
 from tests.support.pages import button, has_button, run_until, trouble, words
 from tests.support.stores import campaign, copy_of
@@ -34,17 +39,45 @@ def links(app: AppTest) -> dict[str, str]:
     return {link.proto.label.replace("\\", ""): link.proto.page for link in app.get("page_link")}
 
 
-def test_with_nothing_stored_there_are_three_ways_in_and_the_published_field(open_page: Open) -> None:
+def test_with_nothing_stored_a_consultation_is_one_click_away_above_the_published_field(open_page: Open) -> None:
     app = open_page("home")
     assert trouble(app) == []
-    pages = links(app)
-    assert [pages[name] for name in ("Watch a consultation", "Debug a case", "Set up a model")] == [
-        "live",
-        "debugger",
-        "models",
-    ]
+    assert [b.key for b in app.button if b.proto.type == "primary"][:1] == ["home_watch"]
     assert {chart.key for chart in app.get("plotly_chart")} == {"home_field", "home_field_narrow"}
     assert not has_button(app, "Measure them all")
+    opened = list(links(app).values())
+    assert all(page in opened for page in ("live", "debugger", "models"))
+
+
+def test_a_consultation_plays_on_this_page_and_another_one_follows(open_page: Open) -> None:
+    app = app_with_session(open_page("home"))
+    (first,) = live_sessions._sessions().values()
+    first.session.speed = 1000.0
+    run_until(app, lambda a: has_button(a, "Watch another"))
+    assert trouble(app) == []
+    assert first.case is not None
+    assert f"Right answer: **{first.case.answer}**" in words(app)
+    assert [parse_qs(link.proto.query_string).get("trial") for link in app.get("page_link")].count(
+        [first.trial_id]
+    ) == 1
+    app = app_with_session(app)
+    assert [entry.case.case_key for entry in live_sessions._sessions().values() if entry.case] == list(demonstration())[
+        :2
+    ]
+
+
+def app_with_session(app: AppTest) -> AppTest:
+    """Press the button that starts a consultation, and wait until it speaks."""
+    app.button(key="home_watch").click().run()
+    return run_until(app, lambda a: len(a.chat_message) >= 2)
+
+
+def test_what_is_excluded_is_counted_by_reason() -> None:
+    rows = [
+        Row({"format": "vignette"}, 0.0, None, None, 3, {"provider_error": 2}, {"n_trials": 3}),
+        Row({"format": "multi_turn"}, 0.5, None, None, 4, {"provider_error": 1, "refused": 1}, {"n_trials": 4}),
+    ]
+    assert exclusions(rows) == "4 of 11 answers are excluded: 3 provider errors, 1 refused."
 
 
 def test_the_sample_study_is_opened_and_removed_by_one_click_each(open_page: Open) -> None:
@@ -52,10 +85,11 @@ def test_the_sample_study_is_opened_and_removed_by_one_click_each(open_page: Ope
     assert trouble(app) == []
     assert any("history taking" in name.lower() or "· sample" in name for name in links(app))
     assert "The sample study is stored" in words(app)
+    assert {f"get_{name}" for name in OFFERS} <= {b.key for b in app.button}, "the small models stay reachable"
     app = button(app, "Remove it").click().run()
     assert trouble(app) == []
     assert has_button(app, "Open the sample study")
-    assert "Watch a consultation" in links(app)
+    assert app.button(key="home_watch")
 
 
 def test_with_a_study_it_shows_the_newest_run_and_all_that_waits_is_measured_by_one_button(
@@ -90,11 +124,13 @@ def test_what_is_under_way_stands_on_every_page(open_page: Open) -> None:
     button(live, "Pause").click().run()
     for page in ("data", "home"):
         app = open_page(page)
-        assert any(name.startswith("A consultation about library/") for name in links(app)), page
+        named = [name for name in links(app) if name.startswith("Consultation on ")]
+        assert len(named) == (page == "data"), page
+        assert ("Running" in [head.value for head in app.header]) == (page == "home")
     assert "Unfinished" in words(open_page("live"))
     button(live, "Stop").click().run()
     run_until(live, lambda a: has_button(a, "New consultation"))
     app = open_page("data")
-    assert not any(name.startswith("A consultation about") for name in links(app))
+    assert not any(name.startswith("Consultation on") for name in links(app))
     listed = links(open_page("live"))
     assert any("stopped; started" in name for name in listed), "a stopped one can be gone on with"

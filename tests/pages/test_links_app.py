@@ -39,8 +39,8 @@ BEGUN: dict[str, tuple[Address, ...]] = {
 }
 """Page → addresses from which more controls are seen than from the bare one."""
 FORM = re.compile(
-    r"^branches_fork_|^(live|debug|runs)_(left|right|doctor|patient|grader|summariser|staff|solver|temperament|memory"
-    r"|language|speaker|specialty|formats|types|arms|pack|base_url)|^(models|label|debug_(again|pack_own))_|_width$"
+    r"^branches_fork_|^(live|debug|runs)_(left|right|doctor|more|patient|grader|summariser|staff|solver|temperament"
+    r"|memory|language|speaker|specialty|formats|types|arms|pack|base_url)|^(models|label|debug_(again|pack_own))_|_width$"
     r"|^(debug_probe|data_profiler|data_make_again|failures_facts_grader|graders_again_runs|graders_grader)$"
     r"|^(history_solving_(solver|question)|memorisation_(model|base_url))$"
 )

@@ -13,9 +13,11 @@ from streamlit.testing.v1 import AppTest
 from core import paths
 from core.datasets.library import demonstration
 from core.datasets.select import cases_of
-from core.events import Called, CallRecord, Utterance
+from core.events import Assessed, Called, CallRecord, Utterance
 from core.frameworks.base import Campaign
+from core.frameworks.conversation import END_HERE, GO_ON
 from core.frameworks.craftmd import CraftMdSettings
+from core.frameworks.speech import END_RULE
 from core.live.session import Session
 from core.live.start import one_case, start_consultation
 from core.models.fetch import OFFERS
@@ -75,7 +77,7 @@ def test_a_case_to_begin_with_is_played_by_one_click(open_page: Open) -> None:
     app.button(key="live_library/pediatrics-3").click().run()
     assert trouble(app) == []
     assert has_button(app, "Stop")
-    assert r"Pediatrics and Neonatology · 3\-year\-old male" in words(app)
+    assert r"Pediatrics and Neonatology 3 · 3\-year\-old male" in words(app)
     button(app, "Stop").click().run()
     finish(app)
     button(app, "New consultation").click().run()
@@ -105,7 +107,7 @@ def test_start_runs_to_the_verdict_and_is_listed_afterwards(open_page: Open) -> 
     assert has_button(app, START)
     assert "trial" not in app.query_params
     (watched,) = [frame.value for frame in app.dataframe]
-    assert list(watched["Case"]) == ["library/cardiology-1"]
+    assert list(watched["Case"]) == ["Library · cardiology 1"]
     assert "Correct" in watched["Verdicts"][0]
 
     again = open_page("live", trial=trial[0] if isinstance(trial, list) else trial)
@@ -117,10 +119,10 @@ def test_pause_and_go_on(open_page: Open) -> None:
     app = start(open_page("live"))
     button(app, "Pause").click().run()
     assert has_button(app, "Go on")
-    said = len(app.run().chat_message)
-    for _ in range(2):  # the first may only finish the message that was being said
+    count = len(app.run().chat_message)
+    for _ in range(2):  # the first may only finish the current message
         button(app, "Step").click().run()
-    run_until(app, lambda a: len(a.chat_message) > said)
+    run_until(app, lambda a: len(a.chat_message) > count)
     button(app, "Go on").click().run()
     finish(at_once(app))
     assert trouble(app) == []
@@ -177,7 +179,7 @@ def test_a_human_doctor_does_not_see_the_case(open_page: Open) -> None:
     for _ in range(3):
         run_until(app, lambda a: question(a) not in ("", *questions))
         questions.append(question(app))
-        assert "Correct" not in words(app)  # nothing is given away before the last answer
+        assert "Correct" not in words(app)  # no verdict before the last answer
         if has_button(app, "Acute pericarditis"):
             assert has_button(app, "Pulmonary embolism")
             button(app, "Acute pericarditis").click().run()
@@ -188,6 +190,33 @@ def test_a_human_doctor_does_not_see_the_case(open_page: Open) -> None:
     finish(app)
     assert words(app).count(":green-badge[:material/check_circle: Correct]") >= 3
     assert "Facts uncovered" in words(app)
+
+
+def test_a_person_without_a_question_mark_decides_whether_to_end(open_page: Open) -> None:
+    app = open_page("live")
+    app.selectbox(key="live_doctor").set_value("human").run()
+    app = start(app)
+    run_until(app, lambda a: len(a.chat_input) == 1)
+    app.chat_input[0].set_value("Tell me more about the pain.").run()
+    run_until(app, lambda a: has_button(a, GO_ON) and has_button(a, END_HERE))
+    button(app, GO_ON).click().run()
+    run_until(app, lambda a: len(a.chat_message) == 4)  # greeting, complaint, message, answer
+    assert not has_button(app, GO_ON)
+    app.chat_input[0].set_value("I see.").run()
+    run_until(app, lambda a: has_button(a, GO_ON))
+    app.chat_input[0].set_value("Since when do you have it?").run()  # goes on, and asks after the next reply
+    run_until(app, lambda a: len(a.chat_message) == 8)
+    app.chat_input[0].set_value("Thank you.").run()
+    run_until(app, lambda a: has_button(a, END_HERE))
+    button(app, END_HERE).click().run()
+    run_until(app, lambda a: question(a) != "")
+    button(app, "Acute pericarditis").click().run()
+    finish(app)
+    assert trouble(app) == []
+    (watched,) = live_sessions._sessions().values()
+    assert [e.turn for e in watched.session.snapshot() if isinstance(e, Assessed) and e.name == END_RULE] == [2, 4]
+    assert words(app).count("Right answer: **Acute pericarditis**") == 1
+    assert any("A person" in caption.value and "Reference patient" in caption.value for caption in app.caption)
 
 
 def question(app: AppTest) -> str:
@@ -260,7 +289,7 @@ def test_a_model_in_the_doctors_seat_meets_itself_as_the_patient(open_page: Open
     assert sum(prompt.startswith("Below is what a doctor wrote") for prompt in prompts) > 0
 
 
-def test_it_is_said_who_is_asked_again_and_why() -> None:
+def test_a_retry_names_the_role_and_the_reason() -> None:
     replies = iter([rate_limited(retry_after="60")])
     with running(lambda body: next(replies, "**Final Diagnosis:** Gout")) as provider:
         case = cases_of("library")[0]
@@ -270,13 +299,13 @@ def test_it_is_said_who_is_asked_again_and_why() -> None:
         while "try" not in pending_calls(session):
             session.join(0.05)
             assert session.running
-        said = pending_calls(session)
+        words_of_call = pending_calls(session)
         session.stop()
         session.join(30)
     assert re.fullmatch(
         r"Doctor \(openai/mine\) waits: asked again in \d+ s… \d+ s, second try after the provider answered HTTP 429 "
         r"\(slow down\)",
-        said,
+        words_of_call,
     )
 
 
@@ -302,7 +331,7 @@ def test_a_session_that_broke_says_why_in_plain_text(open_page: Open) -> None:
     assert [m.value for m in app.metric][2].startswith("$0.25")
 
 
-def test_a_consultation_that_broke_off_goes_on_and_says_what_was_not_paid_for_again(open_page: Open) -> None:
+def test_an_interrupted_consultation_is_resumed_with_its_paid_replies(open_page: Open) -> None:
     """The server forgets it, as when it is started again: it is taken up from its journal by its address."""
     replies = iter(["Where does it hurt?", "Since when?"])
     with running(lambda body: next(replies, None) or Reply("…", delay_s=60.0)) as provider:
@@ -330,7 +359,7 @@ def test_a_consultation_that_broke_off_goes_on_and_says_what_was_not_paid_for_ag
         stopped = start_consultation(one_case(campaign, case))
         stopped.stop()
         stopped.join(30)
-        in_the_air = len(provider.requests) - (3 + 2)
+        in_flight = len(provider.requests) - (3 + 2)
         live_sessions.remember(stopped, case)
         finish(button(open_page("live", trial=stopped.key), "Resume").click().run())
-        assert len(provider.requests) == 3 + 2 + in_the_air + 2
+        assert len(provider.requests) == 3 + 2 + in_flight + 2

@@ -28,15 +28,15 @@ Open = Callable[..., AppTest]
 def store_one(name: str, number: int = 1, **header: Any) -> None:
     """Store one finished consultation on case ``number``."""
     store = Store()
-    given = {"cases": [a_case(number)], "trials": 1, "source": "live", **header}
+    values = {"cases": [a_case(number)], "trials": 1, "source": "live", **header}
     trial = a_trial(a_stream(name), trial_id=name, run_id=f"of-{name}", case_key=f"ours/{number}")
-    write_journal(store.journals, f"of-{name}", a_header(f"of-{name}", **given), trial)
+    write_journal(store.journals, f"of-{name}", a_header(f"of-{name}", **values), trial)
     fold(store)
 
 
 @pytest.fixture
 def offered(monkeypatch: pytest.MonkeyPatch) -> dict[str, Callable[[], bytes]]:
-    """What each button that takes away would make, by the name of its file."""
+    """Name of each offered file → the function that makes it."""
     makers: dict[str, Callable[[], bytes]] = {}
     real = st.download_button
 
@@ -152,10 +152,10 @@ def test_where_the_second_cannot_start_the_first_does_not_go_on_unseen(
     started: list[Session] = []
     real = live_start.start_consultation
 
-    def only_once(*given: Any, **more: Any) -> Session:
+    def only_once(*args: Any, **more: Any) -> Session:
         if started:
             raise UsageError("The second one cannot start.")
-        started.append(real(*given, **more))
+        started.append(real(*args, **more))
         return started[0]
 
     monkeypatch.setattr(live_start, "start_consultation", only_once)

@@ -201,6 +201,23 @@ def test_a_campaign_runs_to_its_end_in_a_process_of_its_own(open_page: Open) -> 
     assert trouble(other) == []
 
 
+def test_a_campaign_of_two_doctors_is_a_run_of_each_on_the_same_cases(open_page: Open) -> None:
+    with running(lambda body: "**Final Diagnosis:** Gout") as provider:
+        app = small(open_page("runs"), 1, 1)
+        app.multiselect(key="runs_more_doctors").set_value(["openai/gpt-4o-mini"])
+        app.text_input(key="runs_base_url").set_value(provider.base_url).run()
+        assert not has_button(app, START)
+        full(app)
+        assert metrics(app)["Trials"] == "2"
+        app.button(key="runs_start").click().run(timeout=120)
+        assert trouble(app) == []
+    headers = sorted((find_header(run_id) for run_id in run_ids()), key=lambda header: header.doctor)
+    assert [header.doctor for header in headers] == ["openai/gpt-4o-mini", "reference/bayes"]
+    assert {(header.patient, header.case_set, header.seed) for header in headers} == {
+        ("openai/gpt-4o-mini", "library (sample of 1, seed 20)", 20)
+    }
+
+
 def test_the_seats_show_the_cast_of_the_study_and_a_sample_is_offered_first(open_page: Open) -> None:
     store = Store()
     first = a_header(

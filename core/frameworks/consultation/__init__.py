@@ -15,7 +15,7 @@ from typing import ClassVar, Literal
 from core.agents.base import Grader, Inquirer
 from core.agents.player import Human
 from core.asking.scene import AgentOutput, Dialogue, Material, Question, Scene, Turn
-from core.events import Answered, Ended, EndReason, Event, Finished, Utterance
+from core.events import Answered, Ended, Event, Finished, Utterance
 from core.frameworks.answering import answered, graded, mean_tokens
 from core.frameworks.base import Arm, Branch, Campaign, Framework, Publication, Size, Trial
 from core.frameworks.cases import Preparation
@@ -35,7 +35,7 @@ from core.frameworks.consultation.roles import (
     Solver,
     briefing_of,
 )
-from core.frameworks.conversation import TrialDialogue, concluded, in_turns, scene_of, started
+from core.frameworks.conversation import TrialDialogue, in_turns, scene_of, started
 from core.frameworks.settings import FrameworkSettings, option
 from core.frameworks.speech import Speech
 from core.models.base import Sampling
@@ -100,7 +100,7 @@ class ConsultationSpeech(Speech):
     def invitation(self, role: str, tested: str) -> str:
         """Return the prompt for a person in a seat; for a doctor with the way to end the conversation."""
         usual = super().invitation(role, tested)
-        return f"{usual}, or end without one" if role == tested else usual
+        return f"{usual}, or send a closing message" if role == tested else usual
 
     def cap(self, settings: Mapping[str, object], tested: str) -> str:
         """Return the cap of questions; bounds have no questions, the oracle has no cap."""
@@ -242,17 +242,15 @@ async def _conversation(
     assert not isinstance(doctor, Bound), "the upper bound has no conversation"
     patient, briefing, without_pictures = cast.patient, briefing_of(case), scene.without_pictures()
 
-    def over(dialogue: Dialogue) -> EndReason | None:
-        if dialogue[-1].role == "doctor":
-            return concluded(dialogue[-1].text)
-        return "turn_cap" if not oracle and _questions(dialogue) >= cap else None
+    def capped(dialogue: Dialogue) -> bool:
+        return dialogue[-1].role != "doctor" and not oracle and _questions(dialogue) >= cap
 
     def reply(dialogue: Dialogue) -> AsyncIterator[AgentOutput]:
         if isinstance(patient, Human):
             return patient.reply(briefing.facts, without_pictures, dialogue)
         return patient.reply(briefing, without_pictures, dialogue)
 
-    async for event in in_turns(talk, scene, doctor, reply, over):
+    async for event in in_turns(talk, scene, doctor, reply, capped):
         yield event
 
 

@@ -22,11 +22,11 @@ from core.asking.persona import PLAIN, label, parse_persona, persona_prompt
 from core.asking.scene import Dialogue, Scene, Turn
 from core.case import Case
 from core.errors import UsageError
-from core.events import EndReason, Event, Finished, Utterance
+from core.events import Event, Finished, Utterance
 from core.frameworks.answering import FROM_CONVERSATION, answered, graded, mean_tokens
 from core.frameworks.base import ALL_ARMS, Branch, Campaign, Framework, Publication, Size, Trial, Usual
 from core.frameworks.casting import GRADER, Casting, CastNames, Seat, is_model, is_rule
-from core.frameworks.conversation import TrialDialogue, concluded, in_turns, scene_of, started
+from core.frameworks.conversation import TrialDialogue, in_turns, scene_of, started
 from core.frameworks.craftmd.by_rule import ByRule
 from core.frameworks.craftmd.release import RELEASE
 from core.frameworks.settings import FrameworkSettings, option
@@ -219,15 +219,14 @@ async def converse(talk: TrialDialogue, case: Case, scene: Scene, cast: Cast, ca
         yield Utterance(turn=0, role="doctor", text=cast.greeting)
         talk.dialogue = (Turn("doctor", cast.greeting),)
 
-    def over(dialogue: Dialogue) -> EndReason | None:
+    def capped(dialogue: Dialogue) -> bool:
         if len(dialogue) == 1 or dialogue[-1].role != "doctor":
-            return None
+            return False
         messages = len(dialogue) + 1  # the doctor's prompt counts as one
-        capped = messages >= (_NEVER_ENDING if cap is None else cap) - 1
-        return concluded(dialogue[-1].text) or ("turn_cap" if capped else None)
+        return messages >= (_NEVER_ENDING if cap is None else cap) - 1
 
     reply = functools.partial(cast.patient.reply, briefing, scene.without_pictures())
-    async for event in in_turns(talk, scene, cast.doctor, reply, over, cast.probe):
+    async for event in in_turns(talk, scene, cast.doctor, reply, capped, cast.probe):
         yield event
 
 

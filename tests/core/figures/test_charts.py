@@ -43,6 +43,12 @@ def test_a_curve_runs_along_its_place_and_a_click_gives_the_row() -> None:
     assert (figure.layout.xaxis.title.text, figure.layout.yaxis.title.text) == ("Dialogue done, %", "Recall")
 
 
+def test_a_bar_of_zero_has_an_outline_and_others_have_none() -> None:
+    (bar,) = bars([Mark("Vignette", 0.0, 0.0, 0.4, "a"), Mark("Multi-turn", 0.6, 0.5, 0.8, "a")], NAMES, COLOURS).data
+    assert bar.marker.line.color == COLOURS["a"]
+    assert [width > 0 for width in bar.marker.line.width] == [True, False]
+
+
 def test_a_bar_has_its_interval_and_says_what_it_rests_on() -> None:
     marks = [
         Mark("Vignette", 0.6, 0.5, 0.8, "a", words="12 cases", data=("a", "vignette")),

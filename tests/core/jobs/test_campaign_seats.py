@@ -20,9 +20,8 @@ from core.frameworks.seats import remarks
 from core.frameworks.settings import FrameworkSettings
 from core.jobs.engine import Options
 from core.jobs.estimate import estimate
-from core.jobs.plan import campaign_of, header_of, in_full, who_sits
+from core.jobs.plan import campaign_of, campaigns_of_doctors, header_of, in_full, who_sits
 from core.jobs.run import check_startable
-from core.live.start import campaigns_of_doctors
 from tests.core.jobs.workshop import FREE, begun, go, plan, registry, small_cases, trial_lines
 from tests.support.fake_provider import running
 

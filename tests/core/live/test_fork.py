@@ -70,7 +70,7 @@ def started(session: Session) -> Started:
 
 @pytest.fixture(scope="module")
 def recorded(case: Case, tmp_path_factory: pytest.TempPathFactory) -> tuple[Session, Path]:
-    """One conversation, held once, and the folder with its database."""
+    """A finished conversation, and the folder with its database."""
     folder = tmp_path_factory.mktemp("recorded")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ANAMNESIS_DB", str(folder / "anamnesis.duckdb"))
@@ -93,8 +93,8 @@ def test_a_branch_keeps_what_came_before_says_the_other_words_and_is_a_run_of_it
     noted = started(branch).parent
     assert noted is not None
     assert (noted.trial_id, noted.turn, noted.changes) == (parent.key, 3, ("message 4 edited",))
-    asked = [(e.format, e.question_type) for e in branch.snapshot() if isinstance(e, Answered)]
-    assert sorted(asked) == sorted(FORK_ARMS)
+    arms = [(e.format, e.question_type) for e in branch.snapshot() if isinstance(e, Answered)]
+    assert sorted(arms) == sorted(FORK_ARMS)
     # it is stored as a run of its own, and its parent stays as it was
     loaded, before = load_trial(branch.key), load_trial(parent.key)
     assert loaded is not None
@@ -102,8 +102,8 @@ def test_a_branch_keeps_what_came_before_says_the_other_words_and_is_a_run_of_it
     assert before is not None
     assert before[1] == parent.snapshot()
     with Store().read() as cursor:
-        found = {run.source: (run.done, run.state) for run in runs(cursor)}
-    assert found == {"fork": (1, "complete"), "live": (1, "complete")}
+        stored = {run.source: (run.done, run.state) for run in runs(cursor)}
+    assert stored == {"fork": (1, "complete"), "live": (1, "complete")}
 
 
 def test_a_branch_that_was_killed_is_resumed_as_the_branch_it_is(parent: Session) -> None:
@@ -160,7 +160,7 @@ def test_a_branch_of_a_branch_tells_what_it_changed_itself(parent: Session) -> N
         "message 4 edited",
         "cap of messages 24 instead of 30",
         "server address http://127.0.0.1:9/v1 instead of none",
-    }, "a server is named without its password"
+    }, "the address has no password"
     assert noted[1] is not None
     assert noted[1].trial_id == first.key
     assert set(noted[1].changes) == {
@@ -195,11 +195,11 @@ def test_a_model_goes_on_from_exactly_what_was_said(parent: Session) -> None:
     )
     system, *sent = provider.bodies[0]["messages"]
     assert system["role"] == "system"
-    said = [turn.text for turn in parent.dialogue[:3]]
+    texts = [turn.text for turn in parent.dialogue[:3]]
     assert [(m["role"], m["content"]) for m in sent] == [
-        ("assistant", said[0]),
-        ("user", said[1]),
-        ("assistant", said[2]),
+        ("assistant", texts[0]),
+        ("user", texts[1]),
+        ("assistant", texts[2]),
         ("user", OTHER_REPLY),
     ]
 
@@ -230,7 +230,7 @@ def test_a_replay_is_not_what_is_forked(parent: Session, case: Case) -> None:
     again = start_replay(case, parent.snapshot(), parent.key)
     again.stop()
     again.join(30)
-    with pytest.raises(UsageError, match="fork the stored one"):
+    with pytest.raises(UsageError, match="fork the stored consultation"):
         running_origin(again)
 
 
@@ -307,5 +307,5 @@ def test_a_trial_without_a_conversation_has_nothing_to_fork() -> None:
     silent = [event for event in a_trial().events if not isinstance(event, Utterance)]
     write_journal(store.journals, "run", a_header(cases=[a_case()]), a_trial(silent))
     fold(store)
-    with pytest.raises(UsageError, match="holds no message"):
+    with pytest.raises(UsageError, match="has no message"):
         fork("run/1/0", 0)

@@ -1,4 +1,4 @@
-"""AutoMedic watched: from start to the stored trial and back, in step with another, without humans and forks."""
+"""AutoMedic watched: from start to the stored trial and back, in step with another, with people and forks."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def case() -> Case:
     return cases_of("library")[0]
 
 
-def begin(case: Case, beside: Session | None = None, turns: int = 20, **names: str) -> Session:
+def begin(case: Case, partner: Session | None = None, turns: int = 20, **names: str) -> Session:
     campaign = Campaign(
         CastNames(**{"doctor": "reference/bayes", **names}),
         (case,),
@@ -42,7 +42,7 @@ def begin(case: Case, beside: Session | None = None, turns: int = 20, **names: s
         protocol="automedic",
         settings=AutoMedicSettings(max_turns=turns),
     )
-    session = start_consultation(one_case(campaign, case), partner=beside)
+    session = start_consultation(one_case(campaign, case), partner=partner)
     session.speed = 1000.0
     return session
 
@@ -87,7 +87,7 @@ def test_a_step_also_holds_after_the_rating() -> None:
 
 def test_two_doctors_keep_step_and_the_shorter_one_does_not_hold_the_other(case: Case) -> None:
     left = begin(case, turns=2)
-    right = begin(case, beside=left)
+    right = begin(case, partner=left)
     left.join(60)
     right.join(60)
     assert [left.error, right.error] == [None, None]
@@ -117,12 +117,12 @@ def test_the_grader_is_no_seat_for_a_human(case: Case) -> None:
 def test_a_fork_keeps_the_messages_before_it_and_goes_on_with_patient_and_staff(case: Case) -> None:
     session = begin(case)
     session.join(60)
-    said = session.dialogue
+    dialogue = session.dialogue
     branch = start_fork(ForkPlan(1, "My chest has hurt since Monday."), stored_origin(session.key))
     branch.speed = 1000.0
     branch.join(60)
     assert branch.error is None
-    assert branch.dialogue[0] == said[0]
+    assert branch.dialogue[0] == dialogue[0]
     assert branch.dialogue[1].text == "My chest has hurt since Monday."
     assert {turn.role for turn in branch.dialogue} == {"doctor", "patient", "staff"}
     (end,) = [event for event in branch.snapshot() if isinstance(event, Ended)]
@@ -143,6 +143,6 @@ def test_the_debugger_shows_every_message_of_it() -> None:
     store_tagged()
     record = load_record(MISUSED)
     assert record is not None
-    said = [event for event in record.events if isinstance(event, Utterance) and event.turn > 0]
-    told = [step for step in steps_of_trial(record) if step.kind in ("ask", "reply")]
-    assert [(step.role, step.response) for step in told] == [(event.role, event.text) for event in said]
+    messages = [event for event in record.events if isinstance(event, Utterance) and event.turn > 0]
+    steps = [step for step in steps_of_trial(record) if step.kind in ("ask", "reply")]
+    assert [(step.role, step.response) for step in steps] == [(event.role, event.text) for event in messages]

@@ -24,7 +24,7 @@ TERSE = "You say as little as you can"
 
 
 class Talker:
-    """A stream of so many messages at a pace of its own, which notes how far the other one was at each."""
+    """A stream of messages at its own pace, which records the partner's number of messages at each."""
 
     def __init__(self, most: int, pace_s: float) -> None:
         self.most, self.pace_s = most, pace_s
@@ -94,8 +94,8 @@ def test_two_personas_on_one_case_share_the_seed_and_are_both_stored() -> None:
     assert None not in [load_trial(session.key) for session in (left, right)]
     started = [next(e for e in s.snapshot() if isinstance(e, Started)) for s in (left, right)]
     assert started[0].seed == started[1].seed
-    said = [[turn.text for turn in s.dialogue if turn.role == "patient"] for s in (left, right)]
-    assert said[0] != said[1]
+    texts = [[turn.text for turn in s.dialogue if turn.role == "patient"] for s in (left, right)]
+    assert texts[0] != texts[1]
     assert right.meta["persona"] == "terse,A"
 
 

@@ -1,4 +1,4 @@
-"""A watched consultation: held, stepped, stopped, spoken into, and never silent about what broke."""
+"""A watched consultation: paused, stepped, stopped, with messages of people, and with its errors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.core.store.builders import a_stream
 
 
 class Talk:
-    """A stream of ever new messages that counts how often it was asked for an event."""
+    """An endless stream of messages that counts the requests for events."""
 
     def __init__(self, *, pace_s: float = 0.005, most: int = 1000) -> None:
         self.pulled = 0
@@ -61,8 +61,8 @@ def session(talk: Talk):
     assert not session.running
 
 
-def held(session: Session, talk: Talk) -> int:
-    """Wait until nothing is asked for any more; return how often it was."""
+def pulls_at_rest(session: Session, talk: Talk) -> int:
+    """Wait until no further event is requested; return the number of requests."""
     before = -1
     while before != talk.pulled:
         before = talk.pulled
@@ -73,35 +73,35 @@ def held(session: Session, talk: Talk) -> int:
 def test_a_paused_session_asks_for_nothing(session: Session, talk: Talk) -> None:
     until(lambda: len(session.events) >= 3)
     session.pause()
-    pulled, said = held(session, talk), len(session.events)
+    pulled, count = pulls_at_rest(session, talk), len(session.events)
     time.sleep(0.15)
-    assert (talk.pulled, len(session.events)) == (pulled, said)
+    assert (talk.pulled, len(session.events)) == (pulled, count)
     assert session.paused
     assert session.running
     session.resume()
-    until(lambda: len(session.events) > said + 2)
+    until(lambda: len(session.events) > count + 2)
     assert not session.paused
 
 
 @pytest.mark.parametrize("presses", [1, 3])
 def test_a_step_is_one_message(session: Session, talk: Talk, presses: int) -> None:
     session.pause()
-    held(session, talk)
-    said = len(session.dialogue)
+    pulls_at_rest(session, talk)
+    count = len(session.dialogue)
     for _ in range(presses):
         session.step()
-    until(lambda: len(session.dialogue) == said + presses)
-    held(session, talk)
-    assert len(session.dialogue) == said + presses
+    until(lambda: len(session.dialogue) == count + presses)
+    pulls_at_rest(session, talk)
+    assert len(session.dialogue) == count + presses
     assert session.paused
 
 
 def test_a_step_while_it_runs_holds_after_the_message(session: Session, talk: Talk) -> None:
     until(lambda: session.events)
-    said = len(session.dialogue)
+    count = len(session.dialogue)
     session.step()
-    held(session, talk)
-    assert said + 1 <= len(session.dialogue) <= said + 2
+    pulls_at_rest(session, talk)
+    assert count + 1 <= len(session.dialogue) <= count + 2
 
 
 def test_stopping_keeps_what_was_said_and_closes_the_stream(session: Session, talk: Talk) -> None:
@@ -118,7 +118,7 @@ def test_stopping_keeps_what_was_said_and_closes_the_stream(session: Session, ta
 
 def test_a_paused_session_can_be_stopped(session: Session, talk: Talk) -> None:
     session.pause()
-    held(session, talk)
+    pulls_at_rest(session, talk)
     session.stop()
     session.join(5)
     assert not session.running

@@ -11,12 +11,15 @@ from core.case import Case
 from core.datasets.library import demonstration, library
 from core.datasets.select import cases_of
 from core.errors import UsageError
-from core.events import PASSING, Finished, Graded, Started, Utterance
+from core.events import PASSING, Assessed, Ended, Finished, Graded, Started, Utterance
 from core.frameworks.base import Campaign, framework
 from core.frameworks.casting import CastNames
+from core.frameworks.conversation import END_HERE, GO_ON
+from core.frameworks.speech import END_RULE
 from core.journal import RunHeader
+from core.live import session as live_session
 from core.live.session import Session
-from core.live.start import load_trial, one_case, resume_consultation, start_consultation, start_replay
+from core.live.start import all_unfinished, load_trial, one_case, resume_consultation, start_consultation, start_replay
 from core.store.database import Store
 from core.store.fold import fold
 from tests.core.store.builders import a_case, a_header, a_trial, write_journal
@@ -73,36 +76,36 @@ def test_a_stopped_consultation_is_not_stored(case: Case) -> None:
     assert load_trial(session.key) is None
 
 
-def test_the_same_seed_holds_the_same_conversation_under_another_name(case: Case) -> None:
+def test_the_same_seed_gives_the_same_conversation_in_another_run(case: Case) -> None:
     first, second = begin(case), begin(case)
     first.join(60)
     second.join(60)
     assert first.key != second.key
-    said = [[event.text for event in s.snapshot() if isinstance(event, Utterance)] for s in (first, second)]
-    assert said[0] == said[1]
+    texts = [[event.text for event in s.snapshot() if isinstance(event, Utterance)] for s in (first, second)]
+    assert texts[0] == texts[1]
     assert load_trial(first.key) is not None
     assert load_trial(second.key) is not None
 
 
-def test_the_cases_to_begin_with_are_what_is_said_of_them() -> None:
+def test_the_demonstration_cases_play_as_described() -> None:
     """Each takes five to twelve questions; four are solved by talking, and the last one only on paper."""
     by_key = {case.case_key: case for case in library()}
-    shown = [by_key[key] for key in demonstration()]
-    assert len({case.specialty for case in shown}) == len(shown) == 5
+    cases = [by_key[key] for key in demonstration()]
+    assert len({case.specialty for case in cases}) == len(cases) == 5
     verdicts = []
-    for case in shown:
+    for case in cases:
         session = begin(case)
         session.join(60)
         events = session.snapshot()
         assert 5 <= framework().speech.questions(events) <= 12
         verdicts.append({event.format: event.verdict for event in events if isinstance(event, Graded)})
-        told = demonstration()[case.case_key].lower()
-        assert not [name for name in (case.answer, *case.synonyms) if name.lower() in told]
-    assert {one["vignette"] for one in verdicts} == {"correct"}
-    assert [one["multi_turn"] for one in verdicts] == [*["correct"] * 4, "incorrect"]
+        description = demonstration()[case.case_key].lower()
+        assert not [name for name in (case.answer, *case.synonyms) if name.lower() in description]
+    assert {verdict["vignette"] for verdict in verdicts} == {"correct"}
+    assert [verdict["multi_turn"] for verdict in verdicts] == [*["correct"] * 4, "incorrect"]
 
 
-def test_humans_in_both_seats_hold_a_consultation_that_is_stored(case: Case) -> None:
+def test_people_in_both_seats_have_a_consultation_that_is_stored(case: Case) -> None:
     session = begin(case, CastNames("human", "human"))
     lines = {"patient": iter(["My chest hurts.", "Yes."]), "doctor": iter(["Is it worse lying down?"])}
     while session.running:
@@ -119,8 +122,62 @@ def test_humans_in_both_seats_hold_a_consultation_that_is_stored(case: Case) -> 
     assert loaded[1] == session.snapshot()
 
 
-def test_people_are_not_asked_again_for_what_they_said_before_it_was_stopped(case: Case) -> None:
-    def held(session: Session, messages: int) -> Session:
+def answer_as_doctor(session: Session, *lines: str) -> None:
+    """Play the doctor with these lines, the decisions included; afterwards answer with Final Diagnosis."""
+    remaining = iter(lines)
+    while session.running:
+        if (waiting := session.waiting) is not None:
+            session.say(waiting.role, next(remaining, "Final Diagnosis: none"), waiting.prompt)
+        session.join(0.02)
+
+
+@pytest.mark.parametrize("protocol", ["craftmd", "consultation"])
+def test_a_person_without_a_question_mark_is_asked_and_the_rule_is_stored(case: Case, protocol: str) -> None:
+    arms = (("multi_turn", "mcq"),)
+    campaign = Campaign(names=CastNames("human"), cases=(case,), arms=arms, protocol=protocol)
+    session = start_consultation(one_case(campaign, case))
+    session.speed = 1000.0
+    answer_as_doctor(session, "Tell me more about the pain.", GO_ON, "Thank you.", END_HERE)
+    assert session.error is None
+    events = session.snapshot()
+    number = next(e.turn for e in events if isinstance(e, Utterance) and e.text == "Tell me more about the pain.")
+    assert [e for e in events if isinstance(e, Assessed)] == [
+        Assessed(name=END_RULE, turn=number, values=("no_question",))
+    ]
+    assert [e.reason for e in events if isinstance(e, Ended)] == ["no_question"]
+    assert session.dialogue[number + 1].role == "patient", "the patient answered the message"
+    assert session.dialogue[-1].text == "Thank you."
+    loaded = load_trial(session.key)
+    assert loaded is not None
+    assert loaded[1] == events
+
+
+def test_the_cap_counts_the_messages_of_a_person_who_goes_on(case: Case) -> None:
+    settings = framework("craftmd").settings(max_messages=4)  # the doctor's prompt, greeting, reply, one message
+    campaign = Campaign(names=CastNames("human"), cases=(case,), arms=(("multi_turn", "mcq"),), settings=settings)
+    session = start_consultation(one_case(campaign, case))
+    session.speed = 1000.0
+    answer_as_doctor(session, "Tell me more.", GO_ON)
+    assert [e.reason for e in session.snapshot() if isinstance(e, Ended)] == ["turn_cap"]
+    assert len(session.dialogue) == 3
+
+
+def test_a_seat_that_a_person_left_open_is_closed_and_can_be_resumed(
+    case: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live_session, "LEFT_OPEN_S", 0.2)
+    session = begin(case, CastNames("human"))
+    session.join(30)
+    assert not session.running
+    assert session.error is not None
+    assert "nobody answered" in session.error
+    assert load_trial(session.key) is None
+    fold(Store())
+    assert session.key in [trial for _, trial in all_unfinished()]
+
+
+def test_messages_of_people_are_reused_when_a_stopped_consultation_is_resumed(case: Case) -> None:
+    def with_messages(session: Session, messages: int) -> Session:
         deadline = time.monotonic() + 60
         while session.waiting is None or len(session.dialogue) < messages:
             assert time.monotonic() < deadline
@@ -129,13 +186,13 @@ def test_people_are_not_asked_again_for_what_they_said_before_it_was_stopped(cas
 
     session = begin(case, CastNames("reference/bayes", "human"))
     session.say("patient", "My chest hurts.")
-    held(session, 3).stop()
+    with_messages(session, 3).stop()
     session.join(30)
     header = session.meta["header"]
     assert isinstance(header, RunHeader)
     again = resume_consultation(header, session.spoken)
     again.speed = 1000.0
-    assert held(again, 3).dialogue == session.dialogue
+    assert with_messages(again, 3).dialogue == session.dialogue
     assert (again.key, again.spoken) == (session.key, [("patient", "My chest hurts.")])
     again.stop()
     again.join(30)
@@ -147,20 +204,20 @@ def test_a_model_without_its_key_does_not_start(case: Case, monkeypatch: pytest.
         begin(case, CastNames("openai/gpt-4o"))
 
 
-def test_a_trial_that_is_not_there_is_none() -> None:
+def test_a_missing_trial_is_none() -> None:
     assert load_trial("0" * 20) is None
 
 
-def test_a_stored_trial_comes_with_the_case_as_its_run_held_it_and_with_its_cast() -> None:
+def test_a_stored_trial_has_the_case_and_cast_of_its_run() -> None:
     store = Store()
-    held = a_case(1, vignette="As it was then.")
-    write_journal(store.journals, "run", a_header(cases=[held], settings={"persona": "terse"}), a_trial())
+    original = a_case(1, vignette="As it was then.")
+    write_journal(store.journals, "run", a_header(cases=[original], settings={"persona": "terse"}), a_trial())
     later = a_header("later", cases=[a_case(1, vignette="It was rewritten since.")], created_at=200.0)
     fold(store)
     write_journal(store.journals, "later", later)
     fold(store)
     loaded = load_trial("run/1/0")
     assert loaded is not None
-    found, _, setup = loaded
-    assert found == held
-    assert (setup.run.doctor, setup.run.settings) == ("openai/a", {"persona": "terse"})
+    stored_case, _, trial = loaded
+    assert stored_case == original
+    assert (trial.run.doctor, trial.run.settings) == ("openai/a", {"persona": "terse"})
