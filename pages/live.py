@@ -321,7 +321,7 @@ def outcomes_table(first: WatchedSession, second: WatchedSession) -> pd.DataFram
     columns = [_outcome(watched) for watched in (first, second)]
     rows = list(dict.fromkeys([*columns[0], *columns[1]]))
     values_by_name = {name: [column.get(row, "—") for row in rows] for name, column in zip(names, columns, strict=True)}
-    return pd.DataFrame({"": rows, **values_by_name})
+    return pd.DataFrame({"Figure": rows, **values_by_name})
 
 
 def _outcome(watched: WatchedSession) -> dict[str, str]:

@@ -138,7 +138,7 @@ def draw_differences(sides: Sequence[Subject], labels: Sequence[str]) -> None:
     differing_settings = differing(settings)
     equal = [s.name.lower() for s in settings if s.same and s.values[0] != UNKNOWN]
     if differing_settings:
-        rows = [{"": s.name, **dict(zip(labels, s.values, strict=True))} for s in differing_settings]
+        rows = [{"Setting": s.name, **dict(zip(labels, s.values, strict=True))} for s in differing_settings]
         draw_table(pd.DataFrame(rows), "comparison_settings", download="")
     else:
         st.markdown("Nothing in the stored settings.")

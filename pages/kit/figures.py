@@ -249,7 +249,7 @@ def draw_setting_differences(names: Mapping[str, str], conditions: Sequence[Cond
         differ = ", ".join(setting.name.lower() for setting in differences)
         with st.expander(f"What else differs between {what}: {differ}", icon=":material/difference:"):
             st.dataframe(
-                [{"": s.name, **dict(zip(heads, s.values, strict=True))} for s in differences], hide_index=True
+                [{"Setting": s.name, **dict(zip(heads, s.values, strict=True))} for s in differences], hide_index=True
             )
 
 
