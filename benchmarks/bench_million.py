@@ -51,7 +51,7 @@ LOOKS: tuple[tuple[str, dict[str, str]], ...] = (
     ("judges", {"judges_part": "Experts", "experts_tab": "Results"}),
     ("memorisation", {}),
     ("reproduce", {}),
-    ("reproduce", {"reproduce_tab": "Beside ours"}),
+    ("reproduce", {"reproduce_tab": "Published and own"}),
     ("failures", {"failures_tab": "Never asked"}),
     ("failures", {"failures_tab": "Belief"}),
     ("failures", {"failures_tab": "Belief", "failures_when": "At the end"}),

@@ -33,7 +33,7 @@ def accuracy() -> Iterator[Change]:
 
 def compare() -> Iterator[Change]:
     """Yield pairs of models under either rule, on all cases and on some specialties."""
-    from pages.compare.data import Subject
+    from pages.kit.subjects import Subject
 
     models = [Subject(model) for model in ("gpt_3_5", "mistral_v1_7b", "mistral_v2_7b")]
     specialties: tuple[list[str], ...] = ([], ["Dermatology"], ["Neurology", "Cardiology"], ["Other"])

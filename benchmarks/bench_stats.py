@@ -114,7 +114,6 @@ class Tally:
             self.hits[name] = self.hits.get(name, 0) + bool(yes)
 
     def percent(self, name: str) -> str:
-        """Return the share of runs with the event, in per cent."""
         return f"{100 * self.hits[name] / self.runs:.1f}"
 
 

@@ -391,7 +391,7 @@ def allowed_path(path: str | Path) -> Path:
     Raises ``NotAllowedError`` if it is not in an allowed folder, with the same message whether or not it exists.
     """
     if not visitor().limited:
-        return Path(path).expanduser()
+        return Path(os.path.expanduser(path))  # with an unknown user's home as it is, where ``Path`` would raise
     require("reach")
     allowed = rules()
     try:

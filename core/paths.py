@@ -9,6 +9,7 @@ ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT / "data"
 CASES = DATA / "cases"
 KNOWLEDGE = DATA / "knowledge"
+REVIEWS = DATA / "reviews"
 PROMPTS = ROOT / "prompts"
 
 

@@ -49,7 +49,7 @@ BRANCHES = (
     ("reference/bayes", "1", "--persona", "anxious"),
     (f"hf/{TUNED}", "4", "--say", "Does anything make it better or worse?"),
 )
-"""Doctor, message, and what is said there instead, or how else the patient speaks from there on."""
+"""Doctor, message, and the words that replace it or the persona of the patient from there on."""
 
 
 def core(folder: Path, *arguments: str) -> bool:
@@ -68,10 +68,9 @@ def core(folder: Path, *arguments: str) -> bool:
 
 
 def trial_of(store: Store, doctor: str, framework: str) -> Conversation:
-    """Return the first conversation of a doctor in a framework."""
     with store.read() as cursor:
-        found = conversations(cursor, Selection(models=[doctor], frameworks=[framework], sources=["local"]))
-    return min(found, key=lambda one: (one.case_key, one.trial))
+        trials = conversations(cursor, Selection(models=[doctor], frameworks=[framework], sources=["local"]))
+    return min(trials, key=lambda trial: (trial.case_key, trial.trial))
 
 
 def newest(store: Store) -> str:
@@ -82,25 +81,24 @@ def newest(store: Store) -> str:
 
 
 def review(store: Store) -> None:
-    """Enter a review of the conversations of data/sample/review.json, with what its reader said of each."""
-    said: dict[str, dict[str, str]] = json.loads((PACKED.parent / "review.json").read_bytes())
+    """Enter the review in data/sample/review.json: its conversations, with its reader's answers on each."""
+    answers_by_talk: dict[str, dict[str, str]] = json.loads((PACKED.parent / "review.json").read_bytes())
     reader = "A reader of this project"
     with store.read() as cursor:
-        held = conversations(cursor, Selection(frameworks=["craftmd"], sources=["local"]), limit=None)
-    talks = {f"{one.doctor} {one.case_key} {one.trial}": one.trial_id for one in held}
-    items = [ReviewItem(f"talk:{talks[about]}", n, (reader,)) for n, about in enumerate(said, start=1)]
+        stored = conversations(cursor, Selection(frameworks=["craftmd"], sources=["local"]), limit=None)
+    talks = {f"{talk.doctor} {talk.case_key} {talk.trial}": talk.trial_id for talk in stored}
+    items = [ReviewItem(f"talk:{talks[about]}", n, (reader,)) for n, about in enumerate(answers_by_talk, start=1)]
     plan = ReviewPlan(kind="conversations", number=len(items), annotators=(reader,), shared=0)
     made = Review("What doctors and patients said", plan)
     with store.write() as connection:
         add_review(connection, made, items)
-    for item, answers in zip(items, said.values(), strict=True):
+    for item, answers in zip(items, answers_by_talk.values(), strict=True):
         for question in plan.questions:
             record(store, made.review_id, item.number, reader, question, answers[question])
         comment(store, made.review_id, item.number, reader, answers.get("comment", ""))
 
 
 def main(folder: Path) -> None:
-    """Run what is not there yet, and pack it."""
     folder.mkdir(parents=True, exist_ok=True)
     core(folder, "export", "training", "--cases", "library", "--out", "golden")
     core(folder, "models", "get", PLAIN)
@@ -112,8 +110,8 @@ def main(folder: Path) -> None:
     shutil.copy(folder / "tuned" / "metrics.json", adapters)
     core(folder, "models", "get", TUNED)
     store = Store(folder / "sample.duckdb")
-    for name, asked in RUNS.items():
-        if core(folder, "run", *asked):
+    for name, options in RUNS.items():
+        if core(folder, "run", *options):
             core(folder, "label", newest(store), "--name", name)
     for doctor, turn, *more in BRANCHES:
         core(folder, "fork", trial_of(store, doctor, "craftmd").trial_id, "--turn", turn, *more)

@@ -70,13 +70,12 @@ def _await(url: str, seconds: float = 60) -> None:
 
 
 def settle(page: Page) -> None:
-    """Wait until the page has finished drawing."""
     page.wait_for_selector('[data-testid="stApp"][data-test-script-state="notRunning"]', timeout=60_000)
     page.wait_for_timeout(700)
 
 
 def take(page: Page, name: str, down: int = 0) -> None:
-    """Save a picture of the page, so many pixels further down."""
+    """Save a picture of the page, scrolled ``down`` by that many pixels."""
     if down:
         page.mouse.move(WIDE["width"] / 2, WIDE["height"] / 2)
         page.mouse.wheel(0, down)
@@ -108,8 +107,8 @@ def house_doctor(page: Page, address: str, folder: Path, core: Core) -> None:
     (folder / "models").mkdir(exist_ok=True)
     (folder / "models" / "smollm2-135m").symlink_to(model)
     core("models", "get", "smollm2-135m-history")
-    asked = "live_protocol=Consultation&patient=reference&solver=reference&grader=reference"
-    page.goto(f"{address}/live?doctor=hf/smollm2-135m-history&{asked}")
+    seats = "live_protocol=Consultation&patient=reference&solver=reference&grader=reference"
+    page.goto(f"{address}/live?doctor=hf/smollm2-135m-history&{seats}")
     settle(page)
     page.get_by_role("button", name="Start the consultation").click()
     page.get_by_text("At once").first.click()
@@ -146,7 +145,7 @@ def pair(page: Page, address: str) -> None:
 
 
 def branches(page: Page, address: str, core: Core) -> None:
-    """Fork the consultation that Live shows at message 3 and take both branches beside each other."""
+    """Fork the consultation that Live shows at message 3 and take both branches side by side."""
     parent = parse_qs(urlparse(page.url).query)["trial"][0]
     forked = core("fork", parent, "--turn", "3", "--say", "I'm 68 and I'm a woman.")
     branch = re.search(r"trial=([0-9a-f]+)|\b([0-9a-f]{20})\b", forked.replace(parent, ""))
@@ -159,20 +158,24 @@ def branches(page: Page, address: str, core: Core) -> None:
 
 
 def debugger(page: Page, address: str) -> None:
-    """Run every arm of a case on the debugger and take its matrix with one cell opened."""
+    """Run every arm of a case three times on the debugger and take its matrix with one cell opened."""
     page.goto(f"{address}/debugger")
     settle(page)
-    page.get_by_role("button", name="Run every arm").click()
+    page.get_by_text("All 24", exact=True).click()
+    page.get_by_text("More settings", exact=True).click()
+    page.get_by_role("spinbutton", name="Trials").fill("3")
+    page.keyboard.press("Enter")
+    settle(page)
+    page.get_by_role("button", name="Run the case").click()
     stop = page.get_by_role("button", name="Stop").first
     stop.wait_for(timeout=60_000)
     stop.wait_for(state="detached", timeout=120_000)
-    page.get_by_text("What was sent").first.wait_for(timeout=60_000)
+    page.get_by_role("radio", name="Request").first.wait_for(timeout=60_000)
     settle(page)
     take(page, "debugger")
 
 
 def failures(page: Page, address: str) -> None:
-    """Take the causes of wrong answers."""
     page.goto(f"{address}/failures")
     settle(page)
     page.get_by_role("button", name="Stop").first.wait_for(state="detached", timeout=300_000)
@@ -188,8 +191,6 @@ def history(page: Page, address: str, core: Core) -> None:
         core("run", "--protocol", "consultation", "--doctor", f"reference/{doctor}", "--trials", "1")
     page.goto(f"{address}/quality")
     settle(page)
-    page.get_by_role("button", name="Measure them").click()
-    page.get_by_role("button", name="Measure them").first.wait_for(state="detached", timeout=300_000)
     page.get_by_role("button", name="Stop").first.wait_for(state="detached", timeout=300_000)
     settle(page)
     page.wait_for_timeout(2_000)
@@ -197,7 +198,7 @@ def history(page: Page, address: str, core: Core) -> None:
 
 
 def automedic(page: Page, address: str, core: Core) -> None:
-    """Take an AutoMedic consultation under way, a case with its profile, and CARE of a doctor under two caps."""
+    """Take a running AutoMedic consultation, a case with its profile, and CARE of a doctor under two caps."""
     page.goto(f"{address}/live?live_protocol=AutoMedic")
     settle(page)
     page.get_by_role("button", name="Start the consultation").click()
@@ -282,7 +283,6 @@ def release(browser: Browser) -> None:
 
 
 def main() -> None:
-    """Take every picture."""
     with tempfile.TemporaryDirectory() as folder, dashboard(Path(folder)) as address, sync_playwright() as playwright:
         executable = os.environ.get("CHROMIUM", "/usr/bin/chromium")
         browser = playwright.chromium.launch(executable_path=executable, args=FLAGS)

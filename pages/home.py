@@ -43,6 +43,7 @@ from pages.kit.names import RELEASED, case_name, model_colours, model_name, uniq
 from pages.kit.navigation import go_to, link
 from pages.kit.page import RunningWork, running_work, show
 from pages.kit.sessions import remember, watched
+from pages.kit.subjects import draw_comparison_link, in_results
 from pages.kit.visitor import only
 from pages.kit.watched import draw_outcome, draw_players, draw_watched_chat, redrawn
 
@@ -190,7 +191,6 @@ def draw_field() -> None:
 
 
 def draw_study(runs: list[RunProgress]) -> None:
-    """Draw the latest result, the runs, and the missing measures."""
     done = [run for run in runs if run.answers]
     main, side = st.columns([3, 2], gap="large")
     with main:
@@ -230,8 +230,7 @@ def draw_running_work() -> None:
     st.header("Running", anchor=False)
     for item in work:
         with st.container(border=True, horizontal=True, vertical_alignment="center"):
-            share = min(1.0, (item.done or 0) / item.planned) if item.planned else 0.0
-            st.progress(share, text=plain(item.in_words), width="stretch")
+            st.progress(min(1.0, item.share), text=plain(item.in_words), width="stretch")
             if item.page:
                 link(item.page, "Open", "open_in_new", **item.query)
             if run := item.query.get("run"):
@@ -260,9 +259,9 @@ def draw_result(run: RunProgress) -> None:
         st.markdown(f"**{plain(run_title(run))}:** no answer counts. {plain(exclusions(rows))}")
     with st.container(horizontal=True):
         link("transcripts", "Read its conversations", "forum", **in_transcripts([run.run_id]))
-        link("failures", "Why answers are wrong", "troubleshoot")
-        link("accuracy", "Compare with other models", "bar_chart")
-        link("compare", "Compare two", "compare_arrows")
+        link("failures", "Why answers are wrong", "troubleshoot", **in_results(run.run_id))
+        link("accuracy", "Accuracy", "bar_chart", **in_results(run.run_id))
+        draw_comparison_link(run.run_id)
 
 
 def exclusions(rows: Sequence[Row]) -> str:

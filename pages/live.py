@@ -37,7 +37,7 @@ from pages.kit.chat import draw_answers, draw_case
 from pages.kit.controls import choose
 from pages.kit.get_model import draw_offers
 from pages.kit.look import VERDICT, arm, arm_in_words, counted, plain, reason_words, show_errors, total_tokens, when
-from pages.kit.names import case_name, case_set_in_words, model_name
+from pages.kit.names import case_name, case_set_name, model_name
 from pages.kit.navigation import link
 from pages.kit.page import show
 from pages.kit.seats import (
@@ -214,7 +214,6 @@ def _ask_live_arms(fw: Framework, plays_doctor: bool) -> tuple[Arm, ...]:
 
 
 def _instructions(fw: Framework, arms: Sequence[Arm]) -> str:
-    """Return what a person in the tested seat does, as Markdown."""
     role = tested_seat(fw).role
     who_answers = "the solver answers" if seat_of(fw, "solver") is not None else "you answer"
     questions = "\n".join(f"- {plain(arm_explained(*pair))}" for pair in arms)
@@ -394,9 +393,7 @@ def draw_unfinished() -> None:
         words = f"{model_name(watched.doctor)} on {case}: {state}, {count}"
         link("live", plain(words), "sync", trial=trial_id)
     for run, trial_id in stopped:
-        words = (
-            f"{model_name(run.doctor)} on {case_set_in_words(run.case_set)}: stopped; started {when(run.created_at)}"
-        )
+        words = f"{model_name(run.doctor)} on {case_set_name(run.case_set)}: stopped; started {when(run.created_at)}"
         link("live", plain(words), "pause", trial=trial_id)
 
 

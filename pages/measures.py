@@ -11,9 +11,7 @@ from pages.kit.names import dataset_name
 from pages.kit.page import say_how_to_begin, show
 from pages.kit.section import draw_section
 from pages.kit.stored import conditions
-from pages.kit.view import SelectionPart, narrow, offered, row_of_controls, union
-
-_WIDTH = 224
+from pages.kit.view import FilterRow, SelectionPart, ask_selection, offered, union
 
 
 def draw_measures() -> None:
@@ -30,19 +28,20 @@ def draw_measures() -> None:
 def _ask_selection(section: Section) -> Selection:
     """Ask for the selection of a section, with the controls of its metric's filters."""
     filters = section.metric.filters
-    with row_of_controls():
-        sets: tuple[str, ...] = ()
-        if "cases" in filters:
-            played = list(ask(case_sets_played))
-            sets = choose_several("Cases", played, "measure_cases", names=dataset_name, width=_WIDTH)
-        offers = [offer for name, offer in offered().items() if not sets or name in sets]
-        base = Selection(case_sets=sets or None)
-        models = tuple(condition.name for condition in conditions(sets[0] if len(sets) == 1 else None))
-        return narrow(base, replace(union(offers), models=models), *(_PART[name] for name in filters if name in _PART))
+    row = FilterRow()
+    sets: tuple[str, ...] = ()
+    if "cases" in filters:
+        with row.cases:
+            sets = choose_several("Cases", list(ask(case_sets_played)), "measure_cases", names=dataset_name)
+    models = tuple(condition.name for condition in conditions(sets[0] if len(sets) == 1 else None))
+    offer = replace(union(offer for name, offer in offered().items() if not sets or name in sets), models=models)
+    parts = (_PART[name] for name in filters if name in _PART)
+    return ask_selection({"": offer}, *parts, base=Selection(case_sets=sets or None), row=row)
 
 
 _PART: dict[Filter, SelectionPart] = {
     "models": "models",
+    "source": "source",
     "formats": "formats",
     "questions": "questions",
     "datasets": "datasets",

@@ -20,7 +20,7 @@ from pages.kit.cases import choose_case
 from pages.kit.controls import choose, choose_several
 from pages.kit.jobs import draw_job, draw_start
 from pages.kit.look import plain
-from pages.kit.names import model_colours, unique_names
+from pages.kit.names import case_name, model_colours, unique_names
 from pages.kit.page import show
 from pages.kit.seats import OTHER, ask_address, registry
 from pages.kit.section import draw_result, draw_section, section_result
@@ -47,10 +47,10 @@ def draw_memorisation() -> None:
     variants = sorted(by_prompt.values(), key=[*VARIANTS, *by_prompt.values()].index)
     variant_words = {variant: VARIANT.get(variant, variant) for variant in variants}
     if len(variants) > 1:
-        variant = choose("How it was asked", variants, "memorisation_variant", names=variant_words, shape="segments")
+        variant = choose("Prompt", variants, "memorisation_variant", names=variant_words, shape="segments")
     else:
         (variant,) = variants
-        st.caption(f"How it was asked: {variant_words[variant]}.")
+        st.caption(f"Prompt: {variant_words[variant]}.")
     of_variant = [completion for completion in all_completions if by_prompt[completion.prompt_hash] == variant]
     data_sets = list(dict.fromkeys(completion.data_set for completion in of_variant))
     data_set = choose("Data set", data_sets, "memorisation_data_set")
@@ -64,7 +64,7 @@ def draw_memorisation() -> None:
     def histograms(rows: Sequence[Row], words: Mapping[str, str], dark: bool) -> go.Figure:
         by_model = {row["model"]: [each for each in chosen_completions if each.model == row["model"]] for row in rows}
         counts = {model: histogram_of(of_model) for model, of_model in by_model.items()}
-        colours, mark = model_colours(list(names)), (FLAG, "flagged from here")
+        colours, mark = model_colours(list(names)), (FLAG, "flagged")
         axis = "Similarity of the completion to the second half"
         return histogram(counts, words, colours, axis, "cases", mark=mark, dark=dark)
 
@@ -117,16 +117,16 @@ def _draw_form() -> None:
     dataset = dataset_column.selectbox("Data set", datasets(), key="memorisation_dataset")
     limit = limit_column.number_input("Max cases", 1, 100_000, 100, key="memorisation_limit")
     variant = choose(
-        "How it is asked",
+        "Prompt",
         VARIANTS,
         "memorisation_ask",
         names=VARIANT,
         shape="segments",
-        help="Continue at the usual temperature, or recall the original. Results are shown separately.",
+        help="Continue the text at the usual temperature, or recall the original. Results are shown separately.",
     )
     address = ask_address("memorisation")
     if not model:
-        st.caption("Write the name as provider/model.")
+        st.caption("Enter the name as provider/model.")
         return
     try:
         cases = select(dataset, int(limit))
@@ -134,7 +134,7 @@ def _draw_form() -> None:
         st.error(plain(str(error)))
         return
     job = Completing(tuple(cases), model, variant, base_url=address)
-    draw_start(job, "Ask for the second halves", "play_arrow", "memorisation_start")
+    draw_start(job, "Start the test", "play_arrow", "memorisation_start")
 
 
 def _draw_cases(completions_of_model: Sequence[StoredCompletion]) -> None:
@@ -156,13 +156,13 @@ def _draw_cases(completions_of_model: Sequence[StoredCompletion]) -> None:
     with st.container(border=True):
         mark = ":red-badge[likely training data]" if flagged(completion) else ""
         similarity = "no completion" if completion.similarity is None else f"similarity {completion.similarity:.3f}"
-        st.markdown(f"**{plain(completion.case_key)}** · {similarity} {mark}")
-        st.caption("The first half (given to the model)")
+        st.markdown(f"**{plain(case_name(completion.case_key))}** · {similarity} {mark}")
+        st.caption("First half, given to the model")
         st.markdown(plain(completion.first_half))
         original, written = st.columns(2)
-        original.caption("The original second half")
+        original.caption("Original second half")
         original.markdown(plain(completion.second_half))
-        written.caption("What the model wrote")
+        written.caption("Second half by the model")
         written.markdown(plain(completion.completion if completion.completion is not None else completion.failure))
 
 

@@ -8,7 +8,6 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
-from core.errors import AnamnesisError
 from core.figures.marks import Mark, dots
 from core.figures.style import GREY, RISE, Axis
 from core.frameworks.consultation.measures.history_taking import MEASURES
@@ -20,15 +19,18 @@ from core.frameworks.consultation.measures.published import (
     printed_histories,
 )
 from core.frameworks.consultation.measures.summary import measure_rows, read_doctors
+from core.jobs.background import Job
+from core.jobs.reproducing import finished_tables, reproducing
 from core.measures.base import Result, Row
 from core.measures.counterparts import COUNTERPARTS, PUBLICATIONS, counterparts
-from core.measures.reproduce.release import STATUSES, PrintedNumber, Reproduction, count
-from core.measures.reproduce.remarks import reproduce
+from core.measures.reproduce.release import PAPER, STATUSES, PrintedNumber, Reproduction, count
+from core.measures.reproduce.remarks import NO_RELEASE, read_reproduction
 from core.store.database import Store
+from core.store.queries.releases import release_digest
 from core.store.selection import Selection
-from pages.kit.cached import cached_query
+from pages.kit.cached import ask, cached_query
 from pages.kit.controls import choose, choose_several
-from pages.kit.look import FORMAT, QUESTION_TYPE, plain
+from pages.kit.look import FORMAT, QUESTION_TYPE, in_callback, plain
 from pages.kit.names import RELEASED, model_name
 from pages.kit.notes import basis, notes_on
 from pages.kit.page import draw_sections, show
@@ -43,25 +45,54 @@ _HEADS = ("Match", "Misprint", "Differ", "Not attempted")
 _QUANTITY = {
     "mean": "Mean", "ci_low": "Lower bound", "ci_high": "Upper bound", "p_value": "p", "p_adjusted": "Adjusted p"
 }  # fmt: skip
+_PUBLISHED_AND_OWN = "Published and own"
+"""Title of the second tab."""
+_WAIT_S = 1.0
+"""Seconds to wait for the computation before its progress is drawn."""
 _ICON = {"misprint": ":material/edit_note:", "unclear": ":material/help:", "note": ":material/info:"}
 
 
-@cached_query("Recomputing every table of the paper…", 2)
-def _reproduction() -> Reproduction:
-    return reproduce(Store())
+@cached_query("Reading the tables…", 2)
+def _stored() -> Reproduction | None:
+    return read_reproduction(Store())
 
 
 def draw_cells() -> None:
     """Draw the paper's tables recomputed, or how to get the release with their data."""
-    try:
-        result = _reproduction()
-    except AnamnesisError as error:
-        st.info(plain(str(error)), icon=":material/upload_file:")
+    digest = ask(release_digest, PAPER)
+    if digest is None:
+        st.info(plain(NO_RELEASE), icon=":material/upload_file:")
         st.markdown(
             "The authors' release is in their public repository. With it, this page compares each printed number with "
-            "the recomputed one, and lists the misprints with their evidence."
+            "the recomputed one, and lists misprints with their evidence."
         )
         return
+    if (stored := _stored()) is not None:
+        _draw_tables(stored)
+        return
+    work = reproducing(Store(), digest)
+    work.join(_WAIT_S)
+    if work.running:
+        tables = finished_tables(Store())
+        st.fragment(_draw_progress, run_every=0.5)(work, tables is not None)
+        if tables is not None:
+            _draw_tables(tables)
+    elif work.result is None:
+        st.error(plain(work.error or "The computation ended without a result."), icon=":material/error:")
+        st.button("Try again", on_click=in_callback(reproducing), args=(Store(), digest), kwargs={"again": True})
+    else:
+        _draw_tables(work.result)
+
+
+def _draw_progress(work: Job[Reproduction], tables_drawn: bool) -> None:
+    """Draw how many tests are computed; the page is redrawn when tables are finished."""
+    if not work.running or (not tables_drawn and finished_tables(Store()) is not None):
+        st.rerun()
+    words = f"Recomputing: {work.done:,} of {work.planned:,} tests" if work.planned else "Reading the release…"
+    st.progress(work.done / max(1, work.planned), text=words)
+
+
+def _draw_tables(result: Reproduction) -> None:
     for column, status, name in zip(st.columns(4), STATUSES, _HEADS, strict=True):
         column.metric(name, f"{result.counts[status]:,}", border=True)
     st.caption(
@@ -83,10 +114,11 @@ def draw_cells() -> None:
     if cells:
         draw_table(cells_table(cells), f"{RELEASED.name}_table_{number}")
     else:
-        st.caption("No cell of this table has such a result; add “not attempted” to see why.")
+        st.caption("No cell of this table has these results. Add “not attempted” to see why.")
     _draw_remarks(result, number)
-    st.header("What is wrong or unclear in print", anchor=False)
-    _draw_remarks(result)
+    if any(remark.kind != "note" for remark in result.remarks):
+        st.header("Misprints and unclear points", anchor=False)
+        _draw_remarks(result)
 
 
 def overview(result: Reproduction) -> pd.DataFrame:
@@ -95,7 +127,7 @@ def overview(result: Reproduction) -> pd.DataFrame:
     for number in dict.fromkeys(cell.table for cell in result.cells):
         counts = count([cell for cell in result.cells if cell.table == number])
         numbers = {name: counts[status] for name, status in zip(_HEADS, STATUSES, strict=True)}
-        rows.append({"Table": number, "What it holds": result.titles.get(number, ""), **numbers})
+        rows.append({"Table": number, "Title": result.titles.get(number, ""), **numbers})
     return pd.DataFrame(rows)
 
 
@@ -146,7 +178,7 @@ def draw_counterparts() -> None:
     )
     dataset: HistorySet = "medqa"
     if publication == "history":
-        dataset = choose("Printed of", _SETS, "reproduce_printed", names=HISTORY_SETS, where=set_column)
+        dataset = choose("Data set", _SETS, "reproduce_printed", names=HISTORY_SETS, where=set_column)
     offers = offered()
     selection = ask_selection(offers, "models", "datasets", "specialties") if offers else Selection()
     if publication == "history":
@@ -207,10 +239,17 @@ def counterparts_chart(rows: Sequence[Row], names: Mapping[str, str], dark: bool
     return dots(marks, _SERIES, _COLOURS, axis, places=places, panels=panels, legend=True, dark=dark)
 
 
+def draw_reproduce() -> None:
+    # older URLs have this value
+    if st.query_params.get("reproduce_tab") == "Beside ours":
+        st.session_state["reproduce_tab"] = _PUBLISHED_AND_OWN
+    draw_sections({"Cell by cell": draw_cells, _PUBLISHED_AND_OWN: draw_counterparts}, "reproduce_tab")
+
+
 if __name__ == "__main__":
     show(
         "Reproduce",
-        lambda: draw_sections({"Cell by cell": draw_cells, "Beside ours": draw_counterparts}, "reproduce_tab"),
-        f"Every table of {RELEASED.title} ({RELEASED.publication.source}), recomputed cell by cell from the authors' "
-        "released answers by the paper's rules; and published figures next to those of this database.",
+        draw_reproduce,
+        f"The tables of {RELEASED.title} ({RELEASED.publication.source}), recomputed by the paper's rules from the "
+        "authors' released answers; and published figures next to those of this database.",
     )

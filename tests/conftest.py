@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-# Threads that wait for one another by spinning cost more than they bring where tests run side by side. Before torch.
+# Tests run side by side, where threads that spin while they wait cost more than they bring. Set before torch loads.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import duckdb
@@ -48,7 +48,7 @@ settings.load_profile("dev")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put what drives a browser before all else, or skip it where there is none; the rest stays in its order.
+    """Put tests that drive a browser first, or skip them without a browser; the rest stays in its order.
 
     The slowest tests come first then, and each worker needs its server and its Chromium only once.
     """
@@ -135,7 +135,6 @@ def fake_provider_thread() -> Iterator[FakeProvider]:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
-    """An empty store of the test's own."""
     return Store(tmp_path / "anamnesis.duckdb")
 
 
@@ -159,7 +158,7 @@ def _engines_go_on(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineO
 
     Such an engine reaches all that tests write, where the product's reaches its file alone (``sealed``).
     """
-    ours: list[duckdb.DuckDBPyConnection] = []
+    engines: list[duckdb.DuckDBPyConnection] = []
     idle: list[duckdb.DuckDBPyConnection] = []
     alone, close = lease._engine, lease.Opened.close
 
@@ -169,12 +168,12 @@ def _engines_go_on(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineO
         started = duckdb.connect(config={**lease.CONFIG, "threads": "1"})
         started.execute(f"SET allowed_directories = ['{tmp_path_factory.getbasetemp()}', '{tempfile.gettempdir()}']")
         started.execute("SET enable_external_access = false")
-        ours.append(started)
+        engines.append(started)
         return started
 
     def closed(opened: lease.Opened) -> None:
         close(opened)
-        if any(one is opened.engine for one in ours):
+        if any(engine is opened.engine for engine in engines):
             idle.append(opened.engine)
 
     with pytest.MonkeyPatch.context() as patch:
@@ -182,7 +181,7 @@ def _engines_go_on(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineO
         patch.setattr(lease.Opened, "close", closed)
         yield alone
     idle.clear()
-    ours.clear()
+    engines.clear()
 
 
 @pytest.fixture

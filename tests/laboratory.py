@@ -54,7 +54,7 @@ from tests.support.replies import Reply, content_filtered, failing, rate_limited
 RIGHT, WRONG = "Podagra", "Bunion"
 QUICK = RetryPolicy(attempts=8, base_s=0.05, cap_s=4.0, max_wait_s=20.0)
 IN_THE_AIR = 8
-"""Trials under way in a runner that is killed, and where the model server is."""
+"""How many trials run at once in a runner that is killed, and where the model server is killed."""
 MODELS = "[providers.openai]\ntimeouts = { call_s = 60, first_piece_s = 20, stall_s = 3 }\n"
 FAULTS: dict[str, Reply] = {
     "429": rate_limited(),
@@ -76,7 +76,7 @@ FAULTS: dict[str, Reply] = {
 """What the provider does instead of answering; where it says anything, it is wrong."""
 
 
-# the provider: a process of its own (tests.support.fake_provider), which plays every seat
+# the provider: another process (tests.support.fake_provider), which plays every seat
 
 
 def right_of(number: int) -> str:
@@ -85,8 +85,8 @@ def right_of(number: int) -> str:
 
 
 def _said(body: dict[str, Any]) -> str:
-    asked, last = str(body["messages"]), str(body["messages"][-1]["content"])
-    mark = re.search(r"K(\d+)", asked)
+    texts, last = str(body["messages"]), str(body["messages"][-1]["content"])
+    mark = re.search(r"K(\d+)", texts)
     answer = f"{RIGHT if mark and int(mark[1]) % 2 else WRONG} K{mark[1] if mark else 0}"
     if body["model"] == "grader":
         return answer if "doctor wrote" in last else "No" if WRONG in last else "Yes"
@@ -124,31 +124,30 @@ class Row:
     requests: int = 0
     faults: int = 0
     excluded: int = 0
-    """Verdicts that are none, for a fault: the answer is left out, with its reason."""
+    """Answers left out because a fault took their verdict; each has its reason."""
     lost: int = 0
     """Trials that are not there, or not in the database."""
     doubled: int = 0
     """Replies that stand in a journal twice, and trials that do."""
     again: int = 0
-    """Replies that the provider gave and that no journal has: they were in the air at a kill, or had no room."""
+    """Replies that the provider sent and that no journal has: not received before a kill, or the disk was full."""
     wrong: int = 0
     """Verdicts that are not what the doctor's answer deserves."""
     findings: int = 0
     most_again: int = IN_THE_AIR
-    """Replies that may be in the air at one kill; none where only the disk is full."""
+    """Most replies that may be sent and not yet received at one kill; 0 if only the disk is full."""
     seconds: float = 0.0
     notes: list[str] = field(default_factory=list)
 
     @property
     def sound(self) -> bool:
-        """Whether nothing was lost, doubled or counted wrong."""
         return not (
             self.lost or self.doubled or self.wrong or self.findings or self.again > self.kills * self.most_again
         )
 
 
 class Bench:
-    """A folder with a database and a provider of its own."""
+    """A new folder with a database, and a provider for it alone."""
 
     def __init__(self, folder: Path, seed: int, rate: float, delay_s: float = 0.0, data: Path | None = None) -> None:
         self.folder, self.rng, self.log = folder, random.Random(seed), folder / "asked.log"
@@ -173,7 +172,6 @@ class Bench:
         assert self.provider.stdout.readline(), "the provider did not start"
 
     def child(self, module: str, *arguments: object) -> subprocess.Popen[str]:
-        """Start a module in a process of its own."""
         return subprocess.Popen(
             [sys.executable, "-m", module, *map(str, arguments)],
             cwd=paths.ROOT,
@@ -185,11 +183,10 @@ class Bench:
         )
 
     def runner(self, header: RunHeader) -> subprocess.Popen[str]:
-        """Start a process that carries a run out."""
         return self.child("tests.laboratory", "--carry-out", header.run_id)
 
     def campaign(self, first: int, trials: int) -> Campaign:
-        """Return a campaign of one trial of each of so many cases, from a number on."""
+        """Return a campaign of one trial of each of ``trials`` cases, numbered from ``first``."""
         cases = [
             Case(
                 case_key=f"laboratory/{n}",
@@ -211,15 +208,15 @@ class Bench:
         )
 
     def begun(self, first: int, trials: int) -> RunHeader:
-        """Begin such a campaign; somebody is to carry it out."""
+        """Begin such a campaign without carrying it out."""
         header = header_of(self.campaign(first, trials), registry())
         begin(header)
         return header
 
     def counted(self, row: Row, trials: int) -> Row:
-        """Count what is there by now, of so many trials."""
-        given = self.log.read_text().splitlines()
-        row.trials, row.requests, row.faults = trials, len(given), sum(map(bool, given))
+        """Fill ``row`` with the counts of journals and database, of ``trials`` planned trials."""
+        requests_seen = self.log.read_text().splitlines()
+        row.trials, row.requests, row.faults = trials, len(requests_seen), sum(map(bool, requests_seen))
         done, replies = Counter[str](), Counter[tuple[str, str, int]]()
         for path in journals():
             for _, line in read_lines(path):
@@ -232,7 +229,7 @@ class Bench:
         verified = verify(Store())
         row.lost = trials - min(len(done), verified.trials)
         row.findings = len(verified.findings)
-        row.notes += [f"{one.kind} {one.where} {one.words}" for one in verified.findings]
+        row.notes += [f"{finding.kind} {finding.where} {finding.words}" for finding in verified.findings]
         with Store().read() as cursor:
             sql = "SELECT case_key, verdict FROM grades JOIN trials USING (trial_id)"
             for case_key, verdict in cursor.execute(sql).fetchall():
@@ -265,7 +262,6 @@ def registry() -> Registry:
 
 
 def free_port() -> int:
-    """Return a port that nobody listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -278,7 +274,7 @@ def finish(header: RunHeader, concurrency: int = 32) -> None:
 
 
 def kill(child: subprocess.Popen[str]) -> bool:
-    """Kill -9 a process; say whether it still lived."""
+    """Kill a process by signal 9; return whether it was still alive."""
     lived = child.poll() is None
     child.kill()
     child.communicate()
@@ -286,7 +282,6 @@ def kill(child: subprocess.Popen[str]) -> bool:
 
 
 def faulty(seed: int, trials: int, kills: int) -> Row:
-    """A fifth of all requests fail."""
     with bench(seed, 0.2) as made:
         finish(made.begun(1, trials), 64)
         return made.counted(Row("a fifth of all requests fail", seed), trials)
@@ -312,7 +307,7 @@ def runner_killed(seed: int, trials: int, kills: int) -> Row:
 
 
 def dashboard_killed(seed: int, trials: int, kills: int) -> Row:
-    """The dashboard is killed while it plays a consultation and shows pages, beside a run on the same database."""
+    """The dashboard is killed while it plays a consultation, shows pages, and a run goes on in the same database."""
     row = Row("and the dashboard is killed", seed)
     with bench(seed, 0.2, 0.1) as made:
         header = made.begun(kills + 1, trials)
@@ -330,7 +325,6 @@ def dashboard_killed(seed: int, trials: int, kills: int) -> Row:
 
 
 def _unfinished() -> list[RunHeader]:
-    """Return the watched consultations that have no end."""
     begun = [read_header(path) for path in journals() if path.parent.name.startswith("live-")]
     return [
         header
@@ -353,9 +347,9 @@ async def _look(port: int, seconds: float, lives: Callable[[], bool]) -> None:
         while lives():
             with contextlib.suppress(aiohttp.ClientError):
                 async with session.ws_connect(f"http://127.0.0.1:{port}/_stcore/stream") as socket_:
-                    asked = BackMsg()
-                    asked.rerun_script.page_name = "runs"
-                    await socket_.send_bytes(asked.SerializeToString())
+                    message = BackMsg()
+                    message.rerun_script.page_name = "runs"
+                    await socket_.send_bytes(message.SerializeToString())
                     with contextlib.suppress(TimeoutError):
                         async with asyncio.timeout(seconds):
                             async for _ in socket_:
@@ -423,7 +417,6 @@ def disk_full(seed: int, trials: int, kills: int) -> Row:
 
 
 def crowded(seed: int, trials: int, kills: int) -> Row:
-    """Three campaigns and two dashboards use one database at once."""
     with bench(seed, 0.2) as made:
         headers = [made.begun(1 + n * trials, trials) for n in range(3)]
         runners = [made.runner(header) for header in headers]
@@ -442,7 +435,7 @@ def crowded(seed: int, trials: int, kills: int) -> Row:
         asyncio.run(look())
         time.sleep(5)  # for what is watched to end
         row = Row("three campaigns and two dashboards on one database", seed)
-        row.notes += [f"a process ended with status {one.wait()}" for one in runners if one.wait()]
+        row.notes += [f"a process ended with status {runner.wait()}" for runner in runners if runner.wait()]
         for child, _ in served:
             kill(child)
         return made.counted(row, 3 * trials + _watched_to_their_end())
@@ -466,11 +459,11 @@ HEADS = {
 
 
 def laboratory(seeds: Sequence[int], trials: int, kills: int, only: str = "") -> list[Row]:
-    """Do everything, print the table as it comes, and return its rows."""
+    """Run every experiment, print each row when it is done, and return the rows."""
     small = max(trials // 5, 1)
     experiments = [
         *((faulty, seed, trials) for seed in seeds),
-        *((one, seeds[0], small) for one in (runner_killed, dashboard_killed, server_killed, disk_full, crowded)),
+        *((kind, seeds[0], small) for kind in (runner_killed, dashboard_killed, server_killed, disk_full, crowded)),
     ]
     print("|".join(["", *HEADS, ""]), "|".join(["", *["---"] * len(HEADS), ""]), sep="\n", flush=True)
     rows = []
@@ -488,7 +481,6 @@ def laboratory(seeds: Sequence[int], trials: int, kills: int, only: str = "") ->
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the laboratory, or be one of its processes."""
     parser = argparse.ArgumentParser(prog="python -m tests.laboratory", description="Faults, kills and full disks.")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--trials", type=int, default=1000, help="with a faulty provider; a fifth of them elsewhere")
@@ -496,14 +488,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", default="", help="experiments with this in their name")
     for hidden in ("--carry-out", "--dashboard", "--port", "--provider"):
         parser.add_argument(hidden, help=argparse.SUPPRESS)
-    asked = parser.parse_args(arguments)
-    if asked.carry_out:
-        finish(find_header(asked.carry_out), IN_THE_AIR)
+    chosen = parser.parse_args(arguments)
+    if chosen.carry_out:
+        finish(find_header(chosen.carry_out), IN_THE_AIR)
         return 0
-    if asked.dashboard:
-        dashboard(int(asked.dashboard), int(asked.port), int(asked.provider))
+    if chosen.dashboard:
+        dashboard(int(chosen.dashboard), int(chosen.port), int(chosen.provider))
         return 0
-    return 0 if all(row.sound for row in laboratory(asked.seeds, asked.trials, asked.kills, asked.only)) else 1
+    return 0 if all(row.sound for row in laboratory(chosen.seeds, chosen.trials, chosen.kills, chosen.only)) else 1
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Every benchmark runs: each is tried on little, and where it needs the authors' release, on a small one of ours."""
+"""Every benchmark runs, with little data and a small artificial release."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ QUESTION = "What is the most likely diagnosis?"
 
 @pytest.fixture(scope="module")
 def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two models' answers to two cases, and vignettes of our own under the ids of all cases that were read by hand."""
+    """Answers of two models to two cases, and artificial vignettes under the ids of all cases with marks by hand."""
     halves = json.loads((FOLDER / "examination_marks.json").read_text())["halves"]
     marked = {case: marks for half in halves.values() for case, marks in half.items()}
     rows = {
         case: a_row(case) for case in ("case_0", "case_1", *json.loads((FOLDER / "question_kinds.json").read_text()))
     }
     for case, marks in marked.items():
-        shown = "The blood pressure is 120/80 mm Hg on examination."
-        said = [shown if n in marks["shown"] else "He says he is tired." for n in range(marks["sentences"])]
-        rows[case] = a_row(case, case_vignette=" ".join([*said, QUESTION]))
-    asked = (
+        finding = "The blood pressure is 120/80 mm Hg on examination."
+        sentences = [finding if n in marks["shown"] else "He says he is tired." for n in range(marks["sentences"])]
+        rows[case] = a_row(case, case_vignette=" ".join([*sentences, QUESTION]))
+    messages = (
         "Hi! What brings you in?",
         "I itch.",
         "Since when do you itch?",
@@ -38,7 +38,7 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "Where do you itch?",
         "My arms.",
     )
-    trial = a_trial(multiturn_conversation=a_conversation(*asked, "**Final Diagnosis:** Scabies"))
+    trial = a_trial(multiturn_conversation=a_conversation(*messages, "**Final Diagnosis:** Scabies"))
     files = {case: a_file(case, **{f"trial_{n}": trial for n in range(5)}) for case in ("case_0", "case_1")}
     models = {"gpt3_1106": files, "mistral-v1": files}
     return write_release(tmp_path_factory.mktemp("release"), models, list(rows.values()))

@@ -1,8 +1,8 @@
-"""What a careless or unlucky user does, and what they are told: one row a situation.
+"""Mistakes of users and bad luck, and the notes and errors that result: one row per situation.
 
-A row says what the user does (``Steps``), where they look, and which facts must hold there: names, numbers, what is not
-given. Facts in words (``says``) name what is decisive, so that they can be looked for on other surfaces too. Steps,
-looks and facts are explained in ``tests/support/careless.py``.
+A row gives the user's steps (``Steps``), the places where they look, and the facts that must be true there: names,
+numbers, no value. Facts in words (``says``) match the decisive words, so that they can be checked in other places too.
+Steps, looks and facts are explained in ``tests/support/careless.py``.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ SPOKEN = "run --cases toes --concurrency 8 --arms multi_turn:frq --trials 1 --li
 SUMMED_UP = "run --cases toes --concurrency 8 --arms summarized:frq --trials 1 --limit 5"
 CAST = "--patient openai/patient-a --grader openai/fair --summariser openai/summary"
 STAGED = "run --protocol automedic --concurrency 8 --trials 1 --limit 4"
-ASKED = "run --protocol consultation --concurrency 8 --trials 1 --limit 12 --cases library"
+HISTORIES = "run --protocol consultation --concurrency 8 --trials 1 --limit 12 --cases library"
 BY_RULE = "--patient reference --grader reference"
 
 
@@ -71,14 +71,14 @@ def not_compared(seen: Seen) -> None:
 
 
 def no_evidence(seen: Seen) -> None:
-    """There is no p-value, or it says that nothing is known; the interval is not a point."""
+    """There is no p-value or a large one; the interval is not a point."""
     (record,) = seen.rows
     assert record["p"] == "" or float(record["p"]) > 0.5, seen.text
     assert record["ci_low"] == "" or float(record["ci_low"]) < float(record["ci_high"]), seen.text
 
 
 def refused(number: int) -> Fact:
-    """So many answers are counted as refused, whether they are excluded or not."""
+    """Return a fact: ``number`` answers are counted as refused, excluded or not."""
 
     def check(seen: Seen) -> None:
         (record,) = seen.rows
@@ -90,7 +90,7 @@ def refused(number: int) -> Fact:
 
 
 def blank(number: int) -> Fact:
-    """So many answers are counted as blank, whether they are excluded or not."""
+    """Return a fact: ``number`` answers are counted as blank, excluded or not."""
 
     def check(seen: Seen) -> None:
         (record,) = seen.rows
@@ -101,7 +101,7 @@ def blank(number: int) -> Fact:
 
 
 def no_certain_icc(seen: Seen) -> None:
-    """Trials that all agree leave the correlation without an interval, or with one that is no point."""
+    """If all trials agree, the correlation has no interval, or one that is not a point."""
     (icc,) = (record for record in seen.rows if record["figure"] == "ICC")
     assert icc["ci_low"] == "" or float(icc["ci_low"]) < 1, seen.text
 
@@ -116,13 +116,13 @@ def corrected_over_twelve(seen: Seen) -> None:
 
 
 def prompts_apart(seen: Seen) -> None:
-    """What the grader said under either version of its prompts is a figure of its own."""
+    """The verdicts under each version of the grader's prompts are separate rows."""
     means = sorted(float(record["mean"]) for record in seen.rows if record["judge"].startswith("openai/strict"))
     assert means == [0, 1], seen.text
 
 
 def scaled_over_both(seen: Seen) -> None:
-    """Each doctor has one value of a part, the mean over both data sets: the best in both 1, the worst in both 0."""
+    """Each doctor has one value of a part, the mean over both data sets: 1 for the best in both, 0 for the worst."""
     values_of = {
         record["model"]: (record["value"], record["n_datasets"])
         for record in seen.rows
@@ -135,7 +135,7 @@ def scaled_over_both(seen: Seen) -> None:
 
 
 def many_of_version_0_4(store: Store) -> None:
-    """Beside the run that is there, write one as version 0.4 did: a list of the answers of all cases as choices."""
+    """Write a second run as version 0.4 did: with the answers of all cases as choices."""
     (path,) = journals()
     header = read_header(path)
     answers = sorted({case.answer for case in header.cases})
@@ -179,7 +179,7 @@ def many_of_version_0_4(store: Store) -> None:
     with journal.open("wb") as file:
         for line in (header.model_copy(update=changes), *trials):
             fields = line.model_dump(mode="json")
-            fields.pop("schema_version", None)  # lines of version 0.4 do not say one
+            fields.pop("schema_version", None)  # lines of version 0.4 have none
             file.write(orjson.dumps(fields) + b"\n")
     fold(store)
 
@@ -189,7 +189,7 @@ def many_of_version_0_4(store: Store) -> None:
 
 @dataclass(frozen=True)
 class Situation:
-    """A row. ``sees`` are places, each with its facts; ``expected`` says why they do not hold yet, if they do not."""
+    """A row. ``sees`` are places with their facts; ``expected`` is the reason if they are not true yet."""
 
     name: str
     does: tuple[Step, ...]
@@ -326,7 +326,7 @@ SITUATIONS = (
             f"{CHOICES} --limit 40 --trials 1 --doctor openai/first-20",
         ),
         "report monitor --versions openai/first-15,openai/first-20",
-        # over its 40 cases the second doctor is right in half; on the 20 that both have, in all
+        # the second doctor is right in half of its 40 cases, and in all 20 shared ones
         row(n_cases=20, first_mean=0.75, second_mean=1, difference=0.25),
     ),
     situation(
@@ -435,7 +435,7 @@ SITUATIONS = (
         says(r"toe-4.*\b2\b.*\b12\b"),
     ),
     situation(
-        "some cases ask for a treatment, and a published figure of diagnoses stands beside",
+        "some cases ask for a treatment, next to a published figure of diagnoses",
         (
             "import cases {files}/mixed.jsonl --name craftmd",
             f"{CHOICES.replace('toes', 'craftmd')} --trials 1 --doctor openai/gout",
@@ -475,7 +475,10 @@ SITUATIONS = (
     ),
     situation(
         "histories of two doctors are compared on twelve cases",
-        (f"{ASKED} --doctor reference/oracle-direct", f"{ASKED} --doctor openai/gout --solver openai/gout {BY_RULE}"),
+        (
+            f"{HISTORIES} --doctor reference/oracle-direct",
+            f"{HISTORIES} --doctor openai/gout --solver openai/gout {BY_RULE}",
+        ),
         "report history --part change --models reference/oracle-direct,openai/gout",
         # twelve differences of one sign: 2 in 4,096 by their signs, times seventeen measures at most
         row({"measure": "accuracy"}, n_cases=12, change=-1, p_holm=lambda p: p <= 17 * 2 / 4096 + 1e-6),
@@ -518,7 +521,7 @@ SITUATIONS = (
         prompts_apart,
     ),
     situation(
-        "answers to the long list of choices stand beside those of version 0.4",
+        "answers to the long list of choices are next to those of version 0.4",
         (
             IMPORT,
             f"{CHOICES.replace('mcq', 'mcq_many')} --limit 10 --trials 1 --doctor openai/gout --grader openai/fair",
@@ -580,13 +583,13 @@ SITUATIONS = (
 
 
 def _marked(case: Situation) -> object:
-    # a step that fails raises another error: it must not pass for a fact that does not hold yet
+    # a failing step raises another error, which must not count as an expected failure
     missing = pytest.mark.xfail(reason=case.expected, strict=True, raises=AssertionError)
     return pytest.param(case, id=case.name, marks=[missing] * (case.expected != HANDLED))
 
 
 @pytest.mark.parametrize("case", [_marked(case) for case in SITUATIONS])
-def test_what_the_user_is_told(case: Situation, tmp_path: Path) -> None:
+def test_the_user_is_warned(case: Situation, tmp_path: Path) -> None:
     with outside(tmp_path):
         store = done(case.does, tmp_path)
     for where, facts in case.sees:

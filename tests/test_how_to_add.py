@@ -1,4 +1,4 @@
-"""A framework, a measure and a format are files in a folder of extensions, used end to end with nothing else edited."""
+"""A framework, a measure and a format in an extensions folder, used end to end without other edits."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ QUESTIONS = ("Since when do you feel unwell?", "Does anything hurt?", "Do you ha
 
 
 class Settings(FrameworkSettings):
-    """What can be set of it."""
+    """Settings of the framework."""
 
     questions: int = option(3, "Questions before the nurse decides.", label="Questions", place="main", ge=1, le=10)
 
 
 def nurse(context: RuleInput) -> str:
-    """Ask the questions of a list; call whoever has chest pain an emergency."""
+    """Ask the questions of a list; chest pain is an emergency."""
     if context.question is None:
         return QUESTIONS[sum(turn.role == "nurse" for turn in context.dialogue) % len(QUESTIONS)]
     urgent = any("chest" in turn.text for turn in context.dialogue if turn.role == "patient")
@@ -51,8 +51,8 @@ def nurse(context: RuleInput) -> str:
 
 def patient(context: RuleInput) -> str:
     """Tell the vignette sentence by sentence."""
-    told = context.values["vignette"].split(". ")
-    return told[sum(turn.role == "patient" for turn in context.dialogue) % len(told)]
+    sentences = context.values["vignette"].split(". ")
+    return sentences[sum(turn.role == "patient" for turn in context.dialogue) % len(sentences)]
 
 
 class Triage(Framework):
@@ -63,7 +63,7 @@ class Triage(Framework):
     settings = Settings
     seats = (
         Seat("nurse", "nurse", tested=True, players={"reference/list": nurse}),
-        Seat("patient", "patient", players={"reference/told": patient}),
+        Seat("patient", "patient", players={"reference/sentences": patient}),
     )
     arms = (("multi_turn", "mcq"),)
     prompts = ("ask", "reply", "decide", "answer_mcq")
@@ -73,7 +73,7 @@ class Triage(Framework):
         """Yield the questions with their replies, and the decision."""
         yield started(self, trial, branch)
         scene = scene_of(trial.case, trial.seed, with_specialty=False)
-        talk = Talk(branch.dialogue if branch else (), lambda said: sum(turn.role == "nurse" for turn in said))
+        talk = Talk(branch.dialogue if branch else (), lambda dialogue: sum(turn.role == "nurse" for turn in dialogue))
         for event in talk.repeated():
             yield event
         while not talk.ended:
@@ -130,7 +130,7 @@ FORMAT = Format(
 )
 '''
 MEASURE = '''
-"""How many questions were asked."""
+"""The number of questions."""
 
 from core.measures.base import Evidence, Measure, Record, Score
 
@@ -141,15 +141,15 @@ class NursesQuestions(Measure):
     name = "nurses_questions"
 
     def scores(self, record: Record):
-        asked = [(n, turn.text) for n, turn in enumerate(record.dialogue) if turn.role == "nurse"]
-        yield Score("count", len(asked), (Evidence(*asked[-1]),) if asked else ())
+        questions = [(n, turn.text) for n, turn in enumerate(record.dialogue) if turn.role == "nurse"]
+        yield Score("count", len(questions), (Evidence(*questions[-1]),) if questions else ())
 '''
 CARDS = [
     {"story": "My chest hurts. It began today. I sweat. I feel sick", "urgency": "emergency"},
     {"story": "I have a runny nose. It began on Monday. Nothing hurts. I feel well", "urgency": "can wait"},
     {"story": "My ankle is swollen. I fell. I can walk. It is blue", "urgency": "urgent"},
 ]
-"""The rules call the first an emergency (right), the second and third fit to wait (right, wrong): 2 of 3."""
+"""The rules choose emergency for the first (right), can wait for the second and third (right, wrong): 2 of 3."""
 
 
 @pytest.fixture
@@ -173,12 +173,12 @@ def extended(tmp_path: Path) -> dict[str, str]:
 
 
 def core(environment: dict[str, str], *commands: tuple[str, ...]) -> list[str]:
-    """Return what each of the commands says, in a process of their own."""
-    return [one.stdout + one.stderr for one in in_turn(environment, *commands)]
+    """Return the output of each command, run one after the other in one child process."""
+    return [result.stdout + result.stderr for result in in_turn(environment, *commands)]
 
 
 def rows_of(printed: str) -> list[dict[str, Any]]:
-    """Return the rows that a report printed as JSON, before its notes."""
+    """Return the rows of a report printed as JSON, without the notes after them."""
     rows: list[dict[str, Any]] = json.JSONDecoder().raw_decode(printed)[0]
     return rows
 
@@ -191,7 +191,7 @@ def importing(folder: Path) -> tuple[str, ...]:
 def test_a_toy_framework_measure_and_format_are_used_end_to_end(extended: dict[str, str], tmp_path: Path) -> None:
     run = ("run", "--protocol", "triage", "--cases", "cards", "--trials", "1")
     models = ("--nurse", "openai/gpt-4o", "--patient", "openai/gpt-4o")
-    imported, told, estimated, ran = core(
+    imported, help_text, estimated, ran = core(
         extended,
         importing(tmp_path),
         ("run", "--protocol", "triage", "--help"),
@@ -199,9 +199,9 @@ def test_a_toy_framework_measure_and_format_are_used_end_to_end(extended: dict[s
         (*run, "--nurse", "reference/list"),
     )
     assert "3 cases" in imported
-    assert "--questions" in told
-    assert "--nurse" in told
-    assert "--persona" not in told
+    assert "--questions" in help_text
+    assert "--nurse" in help_text
+    assert "--persona" not in help_text
     assert "nurse" in estimated
     assert "21 calls" in estimated.replace(",", "")  # three trials of four calls of the nurse and three of the patient
     assert "3 trials" in ran
@@ -224,7 +224,7 @@ def test_a_toy_framework_measure_and_format_are_used_end_to_end(extended: dict[s
         ("export", "transcripts", journal.parent.name, "--out", str(out)),
     )
     assert "3 trials" in resumed
-    (row,) = [one for one in rows_of(accuracy) if one["question_type"] == "mcq"]
+    (row,) = [row for row in rows_of(accuracy) if row["question_type"] == "mcq"]
     assert row["mean"] == pytest.approx(2 / 3, abs=1e-3)
     assert rows_of(counted)[0]["mean"] == 3
     assert "Drew 1 estimates" in figure
@@ -233,15 +233,13 @@ def test_a_toy_framework_measure_and_format_are_used_end_to_end(extended: dict[s
 
 
 def answering(body: dict[str, Any]) -> Reply:
-    """Play the model of both seats: the first choice where it is asked for one, and slowly enough to be killed."""
-    asked = str(body["messages"][-1]["content"])
-    return Reply("A" if "C. can wait" in asked else "It hurts. Where?", delay_s=0.05)
+    """Play both seats: the first choice if asked for one, slowly enough that the run can be killed."""
+    prompt = str(body["messages"][-1]["content"])
+    return Reply("A" if "C. can wait" in prompt else "It hurts. Where?", delay_s=0.05)
 
 
 @pytest.mark.soak
-def test_a_toy_framework_played_by_a_model_survives_a_kill_in_mid_trial_and_pays_for_nothing_twice(
-    extended: dict[str, str], tmp_path: Path
-) -> None:
+def test_a_toy_framework_played_by_a_model_resumes_after_a_kill(extended: dict[str, str], tmp_path: Path) -> None:
     core(extended, importing(tmp_path))
     with running(answering) as provider:
         environment = {**extended, "OPENAI_API_KEY": "k", "OPENAI_BASE_URL": provider.base_url}
@@ -275,7 +273,7 @@ def test_a_toy_framework_played_by_a_model_survives_a_kill_in_mid_trial_and_pays
             ("report", "accuracy", "--format", "json", "--mcq-rule", "mcq_strict"),
         )
         assert "3 trials" in resumed
-        assert 21 <= len(provider.requests) <= 22, "only the call that was in the air is asked again"
+        assert 21 <= len(provider.requests) <= 22, "only the call in flight is repeated"
     events = [line for line in map(json.loads, journal.read_text().splitlines()) if "events" in line]
     assert len(events) == 3
     assert [row["mean"] for row in rows_of(accuracy) if row["question_type"] == "mcq"] == [
@@ -315,16 +313,14 @@ print(json.dumps({
 
 
 @pytest.mark.soak
-def test_a_toy_framework_is_watched_with_a_person_forked_and_taken_apart(
-    extended: dict[str, str], tmp_path: Path
-) -> None:
+def test_a_toy_framework_can_be_played_live_forked_and_debugged(extended: dict[str, str], tmp_path: Path) -> None:
     core(extended, importing(tmp_path))
     done = subprocess.run(
         [sys.executable, "-c", WATCH], env=extended, capture_output=True, text=True, timeout=120, check=False
     )
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout.splitlines()[-1])
-    assert found["live"] == ["What is it?", "My chest hurts", "Where?", "It began today", "Since when?", "I sweat"]
-    assert found["fork"][:3] == ["What is it?", "My toe hurts.", "Does anything hurt?"]
-    assert len(found["fork"]) == 6
-    assert ["nurse", "Does anything hurt?"] in found["steps"]
+    result = json.loads(done.stdout.splitlines()[-1])
+    assert result["live"] == ["What is it?", "My chest hurts", "Where?", "It began today", "Since when?", "I sweat"]
+    assert result["fork"][:3] == ["What is it?", "My toe hurts.", "Does anything hurt?"]
+    assert len(result["fork"]) == 6
+    assert ["nurse", "Does anything hurt?"] in result["steps"]

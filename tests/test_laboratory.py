@@ -1,4 +1,4 @@
-"""The fault laboratory finds nothing lost, doubled or counted wrong, also on little."""
+"""The fault laboratory finds nothing lost, doubled or counted wrong, with small runs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def cells(line: str) -> dict[str, str]:
 
 
 @pytest.mark.soak
-def test_no_fault_counts_as_an_answer_and_one_that_did_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_fault_counts_as_an_answer_and_the_check_would_notice(monkeypatch: pytest.MonkeyPatch) -> None:
     with laboratory.bench(4, 0.2) as made:
         laboratory.finish(made.begun(1, 6))
         row = made.counted(laboratory.Row("a fifth fails", 4), 6)
@@ -26,6 +26,6 @@ def test_no_fault_counts_as_an_answer_and_one_that_did_would_be_seen(monkeypatch
 
 @pytest.mark.soak
 @pytest.mark.parametrize("only", ["runner", "dashboard", "server", "disk", "crowded"])
-def test_killed_and_out_of_room_nothing_is_lost(only: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nothing_is_lost_by_kills_and_full_disks(only: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert laboratory.main(["--seeds", "4", "--trials", "200", "--kills", "5", "--only", only]) == 0
     assert cells(capsys.readouterr().out.splitlines()[2])["lost"] == "0"

@@ -1,4 +1,4 @@
-"""Nothing knows a framework by name but its own folder, and no text names a module that does not exist."""
+"""Only a framework's own folder contains its name, and every module named in a text exists."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_every_dotted_name_in_comments_docstrings_and_docs_exists() -> None:
 
 
 def _texts(path: Path) -> Iterator[str]:
-    """Yield a whole page, or the comments and strings of a module."""
+    """Yield the text of a page, or the comments and strings of a module."""
     source = path.read_text()
     if path.suffix == ".md":
         yield source
@@ -72,16 +72,16 @@ def _exists(name: str) -> bool:
 def test_no_file_names_a_framework_outside_of_its_folder() -> None:
     own = tuple(f"core/frameworks/{name}/" for name in frameworks())
     files = [path for room in ("core", "pages") for path in sorted((paths.ROOT / room).rglob("*.py"))]
-    named = {
+    files_with_a_name = {
         place
         for path in [paths.ROOT / "app.py", *files]
         if not (place := path.relative_to(paths.ROOT).as_posix()).startswith(own) and _names_one(path)
     }
-    assert not named
+    assert not files_with_a_name
 
 
 def _names_one(path: Path) -> bool:
-    """Say whether a file names a framework: two of them anywhere, the third, an English word, in code alone."""
+    """Return whether a file names a framework; "consultation", an English word, counts in code only."""
     # pages and jobs about a framework's own measures import these by its name
     source = re.sub(
         r"^from core\.frameworks\.\w+\.(?:measures|queries|tags)\b.*$", "", path.read_text(), flags=re.MULTILINE

@@ -1,6 +1,6 @@
-"""A severe note stands wherever its figure stands: under the table of a command, in its CSV, its picture, on pages.
+"""A severe note is shown with its figure everywhere: in the output of a command, its CSV and picture, and on pages.
 
-A row is a careless user's situation, what the note must name, and the reports and pages that show its figures. Steps:
+A row is a situation, the pattern of its note, and the reports and pages with its figures. Steps:
 ``tests/support/careless.py``.
 """
 
@@ -21,12 +21,12 @@ import streamlit as st
 
 from tests.pages.conftest import _awaited_at_rest, _scanned_once  # noqa: F401 (pages are looked at here, too)
 from tests.support.careless import Page, Step, done, look, outside, perform
-from tests.test_careless_user import ASKED, BY_RULE, CAST, CHOICES, FREE, IMPORT, SPOKEN, STAGED, SUMMED_UP, ids
+from tests.test_careless_user import BY_RULE, CAST, CHOICES, FREE, HISTORIES, IMPORT, SPOKEN, STAGED, SUMMED_UP, ids
 
 
 @dataclass(frozen=True)
 class Noted:
-    """A situation, the pattern of its note, and where that must stand."""
+    """A situation, the pattern of its note, and the places that must show it."""
 
     name: str
     does: tuple[Step, ...]
@@ -77,8 +77,8 @@ NOTED = (
     Noted(
         "different solvers",
         (
-            f"{ASKED} --doctor openai/gout-a --patient reference --solver openai/gout --grader reference",
-            f"{ASKED} --doctor openai/gout-b --patient reference --solver openai/bunion --grader reference",
+            f"{HISTORIES} --doctor openai/gout-a --patient reference --solver openai/gout --grader reference",
+            f"{HISTORIES} --doctor openai/gout-b --patient reference --solver openai/bunion --grader reference",
         ),
         "Different solvers: .*openai/",
         ("accuracy", "history"),
@@ -157,8 +157,8 @@ NOTED = (
 )
 
 
-@pytest.mark.parametrize("situation", [pytest.param(one, id=one.name) for one in NOTED])
-def test_the_note_stands_wherever_the_figure_stands(situation: Noted, tmp_path: Path) -> None:
+@pytest.mark.parametrize("situation", [pytest.param(row, id=row.name) for row in NOTED])
+def test_the_note_is_shown_wherever_the_figure_is_shown(situation: Noted, tmp_path: Path) -> None:
     with outside(tmp_path):
         store = done(situation.does, tmp_path)
         for report in situation.reports:
@@ -188,14 +188,14 @@ def test_the_note_stands_wherever_the_figure_stands(situation: Noted, tmp_path: 
 
 @contextmanager
 def files_offered() -> Iterator[list[Callable[[], bytes]]]:
-    """Yield a list that fills with what makes the CSV files that pages offer."""
+    """Yield a list that collects the functions which make the CSV files of pages."""
     offered: list[Callable[[], bytes]] = []
     button = st.download_button
 
-    def offer(label: str, data: Any, file_name: str, *given: Any, **more: Any) -> Any:
+    def offer(label: str, data: Any, file_name: str, *arguments: Any, **more: Any) -> Any:
         if str(file_name).endswith(".csv") and callable(data):
             offered.append(data)
-        return button(label, data, file_name, *given, **more)
+        return button(label, data, file_name, *arguments, **more)
 
     with mock.patch.object(st, "download_button", offer):
         yield offered

@@ -1,7 +1,7 @@
-"""A real language model in every seat: it rambles, repeats itself and misses every form that is asked of it.
+"""A real language model in every seat: it rambles, repeats itself and ignores requested formats.
 
-The model is SmolLM2-135M-Instruct as `models get` brings it, or the folder that ``ANAMNESIS_REAL_MODEL``
-names; ``make test-all`` fetches it where it is not here.
+The model is SmolLM2-135M-Instruct as fetched by `models get`, or the folder that ``ANAMNESIS_REAL_MODEL``
+names; ``make test-all`` fetches it if it is missing.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ NAME = "smollm2-135m"
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The model's name, entered in a models file of the tests' own."""
+    """The name of the model in a separate models file."""
     own = tmp_path_factory.mktemp("models")
     (own / "models.toml").touch()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ANAMNESIS_MODELS", str(own / "models.toml"))
         patch.delenv("ANAMNESIS_DB", raising=False)
-        held = Path(os.environ.get("ANAMNESIS_REAL_MODEL", paths.local_folder() / "models" / NAME))
-        if not held.is_dir():
+        stored = Path(os.environ.get("ANAMNESIS_REAL_MODEL", paths.local_folder() / "models" / NAME))
+        if not stored.is_dir():
             if not os.environ.get("ANAMNESIS_FETCH"):
                 pytest.skip(
                     f"{NAME} is not here: `python -m core models get {NAME}` brings it, as ANAMNESIS_FETCH=1 does"
@@ -59,31 +59,30 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             except AnamnesisError as error:
                 pytest.skip(f"{NAME} cannot be fetched: {error}")
         patch.setenv("HF_HUB_OFFLINE", "1")
-        name = get(str(held), NAME)
-        server = local_server.acquire(load_registry().spec(name))  # loaded once for all that follows
+        name = get(str(stored), NAME)
+        server = local_server.acquire(load_registry().spec(name))  # loaded once for all tests
         yield name
         local_server.release(server)
 
 
 def calls_of(run_id: str) -> list[dict[str, Any]]:
-    """Every call of a run, as its journal has it."""
     lines = map(orjson.loads, journal_path(run_id).read_bytes().splitlines())
     return [line["call"] for line in lines if line.get("type") == "reply"]
 
 
 @pytest.mark.parametrize("framework", sorted(frameworks()))
-def test_in_every_seat_of_a_framework(
+def test_a_real_model_plays_every_seat_of_a_framework(
     framework: str, model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "a.duckdb"))
-    known = frameworks()[framework]
-    first = next(arm for arm in known.arms if arm[0] == "multi_turn")
+    tested_framework = frameworks()[framework]
+    first = next(arm for arm in tested_framework.arms if arm[0] == "multi_turn")
     cap = "--max-messages" if framework == "craftmd" else "--cap"
     few = f"--arms {':'.join(first)} {cap} 4 --max-tokens 40 --limit 1 --trials 1"
     assert main(["run", "--protocol", framework, "--doctor", model, "--cases", "library", *few.split()]) == 0
     with Store().read() as cursor:
         ((run_id,),) = cursor.execute("SELECT run_id FROM runs").fetchall()
-        (told,) = transcripts(cursor, run_id)
+        (transcript,) = transcripts(cursor, run_id)
     calls = calls_of(run_id)
     assert calls
     assert [call["error"] for call in calls if call["error"]] == []
@@ -94,9 +93,9 @@ def test_in_every_seat_of_a_framework(
     sent = Counter(
         json.dumps(call["request"], sort_keys=True) for call in calls if not call["request"].get("temperature")
     )
-    assert max(sent.values(), default=1) == 1, "nothing is asked twice word for word at temperature 0"
-    # what was never answered, or cannot be read, is no wrong answer
-    assert {grade["verdict"] for grade in told.get("grades", [])} <= {
+    assert max(sent.values(), default=1) == 1, "no request is repeated at temperature 0"
+    # missing and unreadable answers are not wrong answers
+    assert {grade["verdict"] for grade in transcript.get("grades", [])} <= {
         "correct",
         "incorrect",
         "no_diagnosis",
@@ -106,24 +105,24 @@ def test_in_every_seat_of_a_framework(
     }
 
 
-async def test_what_was_stopped_leaves_the_server_free(model: str) -> None:
+async def test_a_stopped_call_frees_the_server(model: str) -> None:
     async with load_registry() as registry:
-        one = registry.open(model)
-        await ask(one, sampling=Sampling(temperature=0.0, max_tokens=2))  # it is loaded by now
+        opened = registry.open(model)
+        await ask(opened, sampling=Sampling(temperature=0.0, max_tokens=2))  # it is loaded by now
         began = time.monotonic()
-        await ask(one, sampling=Sampling(temperature=0.0, max_tokens=2))
+        await ask(opened, sampling=Sampling(temperature=0.0, max_tokens=2))
         alone = time.monotonic() - began
-        long = one.stream([{"role": "user", "content": "Count from one to a thousand."}], Sampling(max_tokens=2000))
+        long = opened.stream([{"role": "user", "content": "Count from one to a thousand."}], Sampling(max_tokens=2000))
         async with aclosing(long) as items:
             async for item in items:
                 if isinstance(item, TextPiece):
                     break
         began = time.monotonic()
-        await asyncio.wait_for(ask(one, sampling=Sampling(temperature=0.0, max_tokens=2)), 60)
+        await asyncio.wait_for(ask(opened, sampling=Sampling(temperature=0.0, max_tokens=2)), 60)
         assert time.monotonic() - began < alone + 2, "two thousand tokens would have taken a minute"
 
 
-async def test_what_is_longer_than_its_context_is_no_answer(model: str) -> None:
+async def test_a_prompt_beyond_the_context_is_an_error(model: str) -> None:
     folder = load_registry().spec(model).model_id
     short = add(Entry("short", "hf", model_id=folder, context=100))
     async with load_registry() as registry:
@@ -135,10 +134,10 @@ async def test_what_is_longer_than_its_context_is_no_answer(model: str) -> None:
 
 async def test_a_seed_gives_one_text_and_another_seed_another(model: str) -> None:
     async with load_registry() as registry:
-        one, other = registry.open(model), registry.open(model)
+        first_model, second_model = registry.open(model), registry.open(model)
         seeded = [Sampling(temperature=1.0, max_tokens=24, seed=seed) for seed in (1, 2)]
-        asked = [ask(who, sampling=how) for how in seeded for who in (one, other)]
-        first, again, second, once_more = [done.text for done in await asyncio.gather(*asked)]
+        calls = [ask(who, sampling=how) for how in seeded for who in (first_model, second_model)]
+        first, again, second, once_more = [done.text for done in await asyncio.gather(*calls)]
         assert (first, second) == (again, once_more)
         assert first != second
 
@@ -146,7 +145,7 @@ async def test_a_seed_gives_one_text_and_another_seed_another(model: str) -> Non
 @pytest.mark.browser
 @pytest.mark.soak
 @pytest.mark.timeout(600)
-def test_from_the_first_page_a_model_without_a_key_talks_after_three_clicks(
+def test_a_local_model_talks_after_three_clicks_from_the_home_page(
     model: str, browser: Any, dashboard: Dashboard
 ) -> None:
     models = dashboard.database.parent / "models"

@@ -1,4 +1,4 @@
-"""What `make run` and `make test` install: the locks, and a Chromium for the tests."""
+"""The installation by `make run` and `make test`: lock files, and a Chromium for the tests."""
 
 from __future__ import annotations
 
@@ -19,17 +19,16 @@ LOCKS = {"": ["requirements.lock"]}
 LOCKS["-dev"] = [*LOCKS[""], "requirements-dev.lock"]
 LOCKS["-server"] = [*LOCKS[""], "requirements-server.lock"]
 TORCH = re.compile("torch$|triton$|cuda-|nvidia-")
-"""What the locks leave to the machine."""
+"""Packages that are not in the lock files, since they depend on the machine."""
 
 
 def pins(part: str) -> list[Requirement]:
-    """The lines of a requirements file that name a package."""
     lines = (ROOT / f"requirements{part}.txt").read_text().splitlines()
     return [Requirement(line) for line in lines if line and not line.startswith(("#", "-r "))]
 
 
 def locked(part: str) -> dict[str, list[tuple[Requirement, int]]]:
-    """Package → the versions of it in the locks of a part, each with its number of hashes."""
+    """Return package → its versions in the lock files of a part, each with its number of hashes."""
     packages: dict[str, list[tuple[Requirement, int]]] = {}
     for name in LOCKS[part]:
         for block in re.split(r"\n(?=[a-z])", (ROOT / name).read_text()):
@@ -42,8 +41,8 @@ def locked(part: str) -> dict[str, list[tuple[Requirement, int]]]:
 
 
 @pytest.mark.parametrize("part", LOCKS)
-def test_each_pin_stands_in_its_lock_with_the_same_version(part: str) -> None:
-    """Where it fails, `make lock` was forgotten."""
+def test_each_pin_is_in_its_lock_with_the_same_version(part: str) -> None:
+    """Run `make lock` if this fails."""
     packages = locked(part)
     for pin in pins(part):
         name = canonicalize_name(pin.name)
@@ -68,8 +67,8 @@ def test_a_lock_names_one_version_with_hashes_and_no_place(part: str) -> None:
 
 
 @pytest.mark.parametrize("part", ["", "-dev"])
-def test_what_the_pinned_packages_need_is_locked_too(part: str) -> None:
-    """Walks from the pins through what the installed packages ask for, on this machine and this Python."""
+def test_the_dependencies_of_pinned_packages_are_locked(part: str) -> None:
+    """Follows the requirements of installed packages from the pins, on this machine and Python."""
     packages = locked(part)
     queue = [*pins(""), *pins(part)]
     walked: set[str] = set()
@@ -93,7 +92,7 @@ def test_what_the_pinned_packages_need_is_locked_too(part: str) -> None:
 
 @pytest.fixture
 def apt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A machine without a browser, on which root may call the apt-get of this path."""
+    """A machine without a browser, with root rights and a fake apt-get at this path."""
     monkeypatch.setenv("CHROMIUM", str(tmp_path / "chromium"))
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     monkeypatch.setattr(os, "geteuid", lambda: 0)
@@ -118,9 +117,7 @@ def test_root_on_debian_gets_a_browser(apt: Path, capsys: pytest.CaptureFixture[
 
 
 @posix
-def test_where_apt_fails_one_sentence_says_that_tests_are_skipped(
-    apt: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_if_apt_fails_a_sentence_says_that_tests_are_skipped(apt: Path, capsys: pytest.CaptureFixture[str]) -> None:
     program(apt, "echo E: no network", "exit 100")
     chromium.main()
     (sentence,) = [line for line in capsys.readouterr().out.splitlines() if "skipped" in line]
@@ -129,7 +126,7 @@ def test_where_apt_fails_one_sentence_says_that_tests_are_skipped(
 
 
 @posix
-def test_nobody_else_calls_apt(apt: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_root_calls_apt(apt: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     called = apt.with_name("called")
     program(apt, f"touch {called}")
     monkeypatch.setattr(os, "geteuid", lambda: 1000)

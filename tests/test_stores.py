@@ -1,4 +1,4 @@
-"""A filled store is copied for each test: what one test writes, another does not read."""
+"""A filled store is copied for each test, so that tests do not see each other's writes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from tests.support.stores import campaign, copy_of
 
 
 def correct(store: Store) -> dict[str, int]:
-    """Return model → right free responses."""
     with store.read() as cursor:
         right = "SELECT doctor FROM verdicts JOIN trials USING (trial_id) JOIN runs USING (run_id) WHERE rule = 'frq'"
         return Counter(doctor for (doctor,) in cursor.execute(f"{right} AND verdict = 'correct'").fetchall())
@@ -21,7 +20,7 @@ def test_a_store_is_empty_or_filled(store: Store) -> None:
         assert cursor.execute("SELECT count(*) FROM trials").fetchall() == [(0,)]
 
 
-def test_what_one_copy_is_written_another_does_not_hold(filled_store: Store, tmp_path: Path) -> None:
+def test_writes_to_one_copy_are_not_in_another(filled_store: Store, tmp_path: Path) -> None:
     with filled_store.write() as connection:
         connection.execute("DELETE FROM grades")
     assert correct(filled_store) == {}

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from pydantic import BaseModel
 
-from core.asking.memory import request
+from core.asking.memory import PendingCall, request
 from core.asking.parts import PromptPart, messages_of, placed, wire
 from core.asking.scene import AgentOutput, CallFailed, FinalMessage
 from core.errors import ProviderError
@@ -29,6 +29,8 @@ from core.models.base import (
     Restart,
     Sampling,
     Spent,
+    StreamItem,
+    TextPiece,
     Thought,
 )
 from core.models.pictures import recorded
@@ -70,86 +72,123 @@ async def call(
     its reply is used, and a stored reply takes its place if there is one (``core.asking.memory``).
     """
     sent = wire(messages_of(parts, said=True))
-    sampling = voice.sampling if seed is None or voice.sampling.seed is not None else replace(voice.sampling, seed=seed)
-    pending = request(role, purpose, voice.model.name, sent, sampling)
-    if pending is not None and pending.reply is not None:
-        yield Token(role=role, purpose=purpose, text=pending.reply.response or "")
-        if not pending.elsewhere:
-            yield Called(call=pending.reply)
-        yield FinalMessage(
-            pending.reply.response or "", pending.reply.call_id, cut=pending.reply.finish_reason in CUT_SHORT
-        )
-        return
-    call_id, streaming, over_budget, lost = new_id(), False, False, Spent()
-    CONVERSATION.set(f"{pending.unit.replies.run_id}/{pending.unit.trial_id}/{role}" if pending else role)
     model = voice.model
-    most = partial(model.most_usd, sent, sampling) if isinstance(model, Priced) else float
+    sampling = voice.sampling if seed is None or voice.sampling.seed is not None else replace(voice.sampling, seed=seed)
+    pending = request(role, purpose, model.name, sent, sampling)
+    if pending is not None and pending.reply is not None:
+        stored = pending.reply
+        yield Token(role=role, purpose=purpose, text=stored.response or "")
+        if not pending.elsewhere:
+            yield Called(call=stored)
+        yield FinalMessage(stored.response or "", stored.call_id, cut=stored.finish_reason in CUT_SHORT)
+        return
+    call_id, streamed = new_id(), _Streamed(role, purpose, pending)
+    CONVERSATION.set(f"{pending.unit.replies.run_id}/{pending.unit.trial_id}/{role}" if pending else role)
     CALL.set(f"{pending.unit.replies.run_id}/{pending.unit.unit_id}/{pending.key}/{pending.number}" if pending else "")
+    most = partial(model.most_usd, sent, sampling) if isinstance(model, Priced) else float
     try:
         async with pending.sending(most) if pending else nullcontext():
             async for item in model.stream(sent, sampling):
-                if isinstance(item, Completion):
-                    completion = item
-                elif isinstance(item, Delayed):
-                    if pending is not None:
-                        pending.waits = item.words
-                elif isinstance(item, Restart):
-                    if pending is not None:
-                        pending.restart(item.attempt, item.reason)
-                        lost += item.lost
-                        if pending.overruns(lost.cost_usd or 0.0):
-                            over_budget = True
-                            words = f"The budget is used up by requests that gave no reply ({item.reason})."
-                            raise NoReply("cancelled", words, attempts=item.attempt - 1, spent=lost)
-                    if streaming:
-                        yield Token(role=role, purpose=purpose, text="", restart=True)
-                    streaming = False
-                else:
-                    if pending is not None:
-                        pending.count_piece()
-                        if not pending.unit.replies.watched:
-                            continue
-                    streaming = True
-                    thought = isinstance(item, Thought)
-                    void = isinstance(item, Thought) and item.void
-                    yield Token(role=role, purpose=purpose, text=item.text, restart=void, thought=thought)
+                if token := streamed.token_of(item):
+                    yield token
     except ProviderError as error:
-        reason = f"{error.kind}: {error}"
-        messages = [recorded(message) for message in sent]
-        record = CallRecord(
-            call_id=call_id,
-            role=role,
-            purpose=purpose,
-            model=voice.model.name,
-            attempts=error.attempts,
-            request={"messages": messages},
-            parts=placed(parts, messages),
-            error=reason,
-        )
-        if isinstance(error, NoReply):
-            usage = error.spent.usage
-            spent = {
-                "prompt_tokens": usage.prompt_tokens,
-                "completion_tokens": usage.completion_tokens,
-                "tokens_estimated": usage.estimated,
-                "cost_usd": error.spent.cost_usd if usage.total_tokens else None,
-            }
-            record = record.model_copy(update=spent)
-        if isinstance(error, OnlyThought):
-            thinking = _record(call_id, role, purpose, voice.model.name, parts, error.completion)
-            record = thinking.model_copy(update={"response": None, "error": reason})
+        record = _record_of_failure(call_id, role, purpose, model.name, parts, sent, error)
         if pending is not None:
             await pending.keep(record)
-            if over_budget:  # the unit stays unfinished, and is resumed once there is more money
+            if streamed.over_budget:  # the unit stays unfinished, and is resumed once there is more money
                 pending.stop()
         raise CallFailed(Called(call=record), error) from error
-    record = _record(call_id, role, purpose, voice.model.name, parts, completion)
+    completion = streamed.completion
+    assert completion is not None, "a stream ends with its completion"
+    record = _record(call_id, role, purpose, model.name, parts, completion)
     if pending is not None:
         await pending.keep(record)
     if completion.on_journaled is not None:
         completion.on_journaled()
     yield Called(call=record)
     yield FinalMessage(completion.text, call_id, cut=completion.finish_reason in CUT_SHORT)
+
+
+class _Streamed:
+    """A reply that is streaming in: its tokens, its completion, and the cost of requests that gave no reply."""
+
+    def __init__(self, role: RoleName, purpose: Purpose, pending: PendingCall | None) -> None:
+        self._role, self._purpose, self._pending = role, purpose, pending
+        self.completion: Completion | None = None
+        self.over_budget = False
+        self._lost = Spent()
+        self._begun = False
+
+    def token_of(self, item: StreamItem) -> Token | None:
+        """Take the next item; return its token if somebody watches. Raises ``NoReply`` when the budget is used up."""
+        match item:
+            case TextPiece() | Thought():
+                return self._token_of_text(item)
+            case Restart():
+                return self._restart(item)
+            case Delayed():
+                if self._pending is not None:
+                    self._pending.waits = item.words
+            case Completion():
+                self.completion = item
+        return None
+
+    def _token_of_text(self, item: TextPiece | Thought) -> Token | None:
+        if self._pending is not None:
+            self._pending.count_piece()
+            if not self._pending.unit.replies.watched:
+                return None
+        self._begun = True
+        thought = isinstance(item, Thought)
+        void = isinstance(item, Thought) and item.void
+        return Token(role=self._role, purpose=self._purpose, text=item.text, restart=void, thought=thought)
+
+    def _restart(self, item: Restart) -> Token | None:
+        if self._pending is not None:
+            self._pending.restart(item.attempt, item.reason)
+            self._lost += item.lost
+            if self._pending.overruns(self._lost.cost_usd or 0.0):
+                self.over_budget = True
+                words = f"The budget is used up by requests that gave no reply ({item.reason})."
+                raise NoReply("cancelled", words, attempts=item.attempt - 1, spent=self._lost)
+        begun, self._begun = self._begun, False
+        return Token(role=self._role, purpose=self._purpose, text="", restart=True) if begun else None
+
+
+def _record_of_failure(
+    call_id: str,
+    role: RoleName,
+    purpose: Purpose,
+    model: str,
+    parts: Sequence[PromptPart | Message],
+    sent: Sequence[Message],
+    error: ProviderError,
+) -> CallRecord:
+    reason = f"{error.kind}: {error}"
+    if isinstance(error, OnlyThought):
+        thinking = _record(call_id, role, purpose, model, parts, error.completion)
+        return thinking.model_copy(update={"response": None, "error": reason})
+    messages = [recorded(message) for message in sent]
+    record = CallRecord(
+        call_id=call_id,
+        role=role,
+        purpose=purpose,
+        model=model,
+        attempts=error.attempts,
+        request={"messages": messages},
+        parts=placed(parts, messages),
+        error=reason,
+    )
+    if not isinstance(error, NoReply):
+        return record
+    usage = error.spent.usage
+    spent = {
+        "prompt_tokens": usage.prompt_tokens,
+        "completion_tokens": usage.completion_tokens,
+        "tokens_estimated": usage.estimated,
+        "cost_usd": error.spent.cost_usd if usage.total_tokens else None,
+    }
+    return record.model_copy(update=spent)
 
 
 def _record(

@@ -87,7 +87,7 @@ class JournaledReplies:
     ``units``: unit → key → replies of unfinished units, in the order of their requests.
     ``others``: key → replies that hold in any unit of a job that shares them (replies of graders).
     ``given``: unit → key → replies from another run that hold in this unit too.
-    ``cost_usd``: sum of the known prices.
+    ``cost_usd``: sum of the known prices; ``replies``: number of replies, failed calls not counted.
     ``totals``: totals of the finished units.
     """
 
@@ -95,6 +95,7 @@ class JournaledReplies:
     others: dict[str, list[StoredReply]] = field(default_factory=dict)
     given: Mapping[str, Mapping[str, list[StoredReply]]] = field(default_factory=dict)
     cost_usd: float = 0.0
+    replies: int = 0
     totals: WorkTotals = field(default_factory=WorkTotals)
 
     @classmethod
@@ -115,6 +116,7 @@ class JournaledReplies:
                     state.cost_usd += line.call.cost_usd or 0.0
                     unfinished.setdefault(line.unit, WorkTotals(1)).add(line.call)
                     if line.call.error is None:  # a failed call has no reply and is repeated
+                        state.replies += 1
                         reply = StoredReply(line.call)
                         state.units.setdefault(line.unit, {}).setdefault(line.key, []).append(reply)
                         if line.call.role == "grader":
@@ -127,6 +129,7 @@ class JournaledReplies:
                     totals = unfinished.pop(line.trial_id, WorkTotals(1))
                     for call in (call for call in calls if call.call_id not in line.paid):
                         state.cost_usd += call.cost_usd or 0.0
+                        state.replies += call.error is None
                         totals.add(call)
                     state.totals += totals
                 case GradesLine() | RowLine() | DoneLine() if line.unit:

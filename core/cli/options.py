@@ -24,6 +24,7 @@ from rich.progress import (
     DownloadColumn,
     MofNCompleteColumn,
     TaskID,
+    TaskProgressColumn,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
@@ -34,7 +35,7 @@ from rich.table import Table
 from core.callbacks import StepProgress
 from core.errors import AnamnesisError, UsageError
 from core.jobs.estimate import JobEstimate
-from core.jobs.progress import Progress
+from core.jobs.progress import Headway, Progress
 from core.measures.base import Positional
 from core.models.prices import LOCAL
 from core.models.registry import load_registry
@@ -45,7 +46,7 @@ from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.runs import run_ids, stored_names
 from core.store.selection import Selection
-from core.words import money
+from core.words import duration, money
 
 Runs = Annotated[list[str] | None, typer.Option(help="Only this run (repeat for several); also live conversations.")]
 Models = Annotated[str | None, typer.Option(help="Only these models, separated by commas.")]
@@ -292,11 +293,16 @@ def new_file(out: Path) -> Iterator[Path]:
 
 
 _LINE_EVERY_S = 60.0
+_LOOK_EVERY_S = 0.2
+"""A batch has tens of thousands of unfinished items, which each look counts."""
 
 
 @contextmanager
 def progress_bar(title: str, what: str = "trials") -> Iterator[Callable[[Progress], None]]:
-    """Yield a function that shows progress on stderr; ``what`` names the items that are counted."""
+    """Yield a function that shows progress on stderr; ``what`` names the items that are counted.
+
+    The bar measures calls: items are finished late, and many at a time.
+    """
     console = Console(stderr=True)
     if not console.is_terminal:
         yield _ProgressLines(title, what)
@@ -304,45 +310,58 @@ def progress_bar(title: str, what: str = "trials") -> Iterator[Callable[[Progres
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
-        MofNCompleteColumn(),
+        TaskProgressColumn(),
+        TextColumn("{task.fields[items]}"),
         TimeElapsedColumn(),
-        TimeRemainingColumn(),
         TextColumn("{task.fields[life]}"),
     )
     with Bar(*columns, console=console) as bar:
-        task, printed_at, forecast_printed = bar.add_task(title, total=None, life=""), 0.0, False
+        task, printed_at, forecast_printed = bar.add_task(title, total=None, items="", life=""), 0.0, False
 
         def show(progress: Progress) -> None:
             nonlocal printed_at, forecast_printed
+            if time.monotonic() - printed_at < _LOOK_EVERY_S and progress.replies is not None:
+                return
+            printed_at = time.monotonic()
             if not forecast_printed and (forecast_printed := bool(progress.forecast)):
                 bar.console.print(f"{title}: {progress.forecast}")
-            bar.update(task, total=progress.planned, completed=progress.done)
-            if time.monotonic() - printed_at >= 1.0 or progress.replies is None:
-                printed_at = time.monotonic()
-                bar.update(task, life=progress.in_words())
+            headway = progress.headway()
+            words = filter(None, (_left_in_words(headway), progress.in_words()))
+            items = f"{progress.done:,} of {progress.planned:,} {what}"
+            bar.update(task, total=1.0, completed=headway.share, items=items, life="; ".join(words))
 
         yield show
 
 
+def _left_in_words(headway: Headway) -> str:
+    return f"about {duration(headway.seconds_left)} left" if headway.seconds_left else ""
+
+
 class _ProgressLines:
-    """Prints a line for each tenth, for each batch that is sent, and after a minute without a line."""
+    """Prints a line for each tenth of the work, for each batch that is sent, and after a minute without a line."""
 
     def __init__(self, title: str, what: str) -> None:
         self._title, self._what, self._last_tenth, self._printed_at = title, what, -1, time.monotonic()
-        self._forecast_printed, self._batch_since = False, 0.0
+        self._forecast_printed, self._batch_since, self._looked_at = False, 0.0, -math.inf
 
     def __call__(self, progress: Progress) -> None:
+        now = time.monotonic()
+        if now - self._looked_at < _LOOK_EVERY_S and progress.replies is not None:
+            return
+        self._looked_at = now
         if not self._forecast_printed and (forecast := progress.forecast):
             self._forecast_printed = True
             print(f"{self._title}: {forecast}", file=sys.stderr, flush=True)
         if (waiting := progress.batches()) and waiting["since"] != self._batch_since:
             self._batch_since = waiting["since"]
             print(f"{self._title}: {waiting['words']}", file=sys.stderr, flush=True)
-        tenth, now = 10 * progress.done // max(1, progress.planned), time.monotonic()
+        headway = progress.headway()
+        tenth = int(10 * headway.share)
         minute = now - self._printed_at >= _LINE_EVERY_S
         if tenth <= self._last_tenth and not minute:
             return
-        self._last_tenth, self._printed_at = tenth, now
-        words = progress.in_words() if minute else ""
-        line = f"{self._title}: {progress.done} of {progress.planned} {self._what}"
-        print(f"{line}; {words}" if words else line, file=sys.stderr, flush=True)
+        self._last_tenth, self._printed_at = max(tenth, self._last_tenth), now
+        calls = headway.calls_in_words if headway.calls else ""
+        words = [progress.in_words() if minute else calls, _left_in_words(headway)]
+        line = f"{self._title}: {progress.done:,} of {progress.planned:,} {self._what}"
+        print("; ".join(filter(None, (line, *words))), file=sys.stderr, flush=True)

@@ -33,6 +33,7 @@ from core.measures.base import Filter, Metric, MetricRequest, Result
 from core.measures.notes import result_of
 from core.measures.registry import metrics
 from core.store.database import Store
+from core.store.queries.runs import ORIGINS
 from core.store.selection import McqRule, Selection
 
 app = typer.Typer(no_args_is_help=True, help="Figures of your runs.", rich_markup_mode=None)
@@ -45,6 +46,12 @@ def _several(words: str) -> Any:
 _FILTERS: dict[Filter, tuple[Any, Any]] = {
     "run": (Runs, None),
     "models": (Models, None),
+    "source": (
+        _several(
+            f"Only runs from these sources, separated by commas: {', '.join(ORIGINS)} (sample: the sample study)."
+        ),
+        None,
+    ),
     "cases": (_several("Only cases of these data sets, separated by commas."), None),
     "formats": (_several(f"Only answers in these formats, separated by commas: {', '.join(FORMATS)}."), None),
     "questions": (_several(f"Only answers to these questions, with commas: {', '.join(QUESTION_TYPES)}."), None),
@@ -60,6 +67,13 @@ _FILTERS: dict[Filter, tuple[Any, Any]] = {
             ),
         ],
         "usual",
+    ),
+    "sample": (
+        Annotated[
+            int | None,
+            typer.Option(min=1, help="At most this many trials of each condition: a random sample, always the same."),
+        ],
+        None,
     ),
 }
 """Filter → its option with the default."""
@@ -146,6 +160,7 @@ def _option(option: inspect.Parameter) -> Any:
 def _selection(store: Store, given: dict[str, Any]) -> Selection:
     return replace(
         selected(store, given.get("run"), given.get("models"), given.get("cases")),
+        origins=_named(given.get("source"), ORIGINS, "There is no source"),
         formats=_named(given.get("formats"), FORMATS, "There is no format"),
         question_types=_named(given.get("questions"), QUESTION_TYPES, "There is no question type"),
         datasets=_named(given.get("datasets")),
@@ -153,6 +168,7 @@ def _selection(store: Store, given: dict[str, Any]) -> Selection:
         asks_for=_named(given.get("asks_for"), ASKS_FOR, "No question asks for"),
         mcq_rule=given.get("mcq_rule") or "usual",
         pooled=bool(given.get("pool")),
+        sample=given.get("sample"),
     )
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import inspect
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import zip_longest
 from typing import Annotated, Any, Literal, get_origin
 
@@ -90,73 +91,89 @@ def run_command(arguments: Sequence[str]) -> Callable[..., int]:
             raise typer.BadParameter(
                 f"there is no protocol {given['protocol']!r}: choose {choices}", param_hint=_PROTOCOL
             )
-        players = _players(given["engine"], given["ray_address"])
-        registry = load_registry(programs=True, batch=given["batch"])
-        cases, concurrency, budget_usd = given["cases"], given["concurrency"], given["budget_usd"]
-        selected_cases, data_set = choose(cases, given["limit"], given["sample"], given["seed"]), full_data_set(cases)
-        settings = {name: given[name] for name in (*options_of(chosen.settings), "base_url", "reasoning_effort")}
-        prepared = prepared_cases(selected_cases.cases, chosen)
-        ready = playable_cases(prepared, chosen)
-        if prepared.left_out:
-            print(left_out_words(prepared), file=sys.stderr)
-        requested = Campaign(
-            names=CastNames(**{seat.role: given[seat.role] for seat in chosen.seats}),
-            cases=ready,
-            case_set=selected_cases.name,
-            data_set_hash=data_set.hash,
-            data_set_cases=data_set.cases,
-            arms=parse_arms(chosen.usual.arms if given["arms"] is None else given["arms"], chosen.name),
-            many_choices=choices_of(cases),
-            trials=given["trials"],
-            seed=given["seed"],
-            prompts=given["prompts"] or "",
-            protocol=chosen.name,
-            settings=read_settings(chosen, {**settings, "images": read_images(given["images"])}),
-        )
-        study: StudyCast = {}
-        if is_model(requested.tested) and Store().path.exists():  # a dry run must not create the database
-            with folded_store().read() as cursor:
-                own_runs = run_records(cursor, sources=("local",))
-            study = study_cast(own_runs, chosen.name, requested.case_set, requested.tested, registry)
-        campaign = in_full(requested, registry, study)
-        check_prompts(campaign)
-        header = header_of(campaign, registry)
-        if warning := without_words(campaign.settings.images, campaign.cases):
-            print(warning, file=sys.stderr)
-        size = estimate(campaign, registry, concurrency)
-        cast_words = who_sits(requested, campaign, registry, study)
-        if not given["dry_run"]:
-            check_startable(campaign, registry, Options(concurrency, budget_usd))
-        unfinished = None
-        if not given["fresh"] and not given["dry_run"]:
-            with folded_store().read() as cursor:
-                done = {row.run_id: row.done for row in stored_runs(cursor)}
-            unfinished = unfinished_twin(header.fingerprint, done)
-            unfinished = unfinished or begun_with_other_cast(requested, header, registry, done)
-            if unfinished is not None and is_running(unfinished.run_id):
-                raise already_running(unfinished.run_id)
-        if cast_words and (unfinished is None or unfinished.fingerprint == header.fingerprint):
-            print(cast_words, flush=True)
-        for role in filter(requested.names.__getitem__, campaign.settings.own_address.split(",")):
-            where = registry.spec(campaign.names[role]).base_url or "this machine"
-            print(f"{role}: {campaign.names[role]}, at {where} and not at --base-url.", file=sys.stderr)
-        if given["dry_run"]:
-            print_estimate(size, dry_run=True)
-            for remark in remarks_of(campaign):
-                print(f"Note that {remark}.")
-            return 0
-        if unfinished is not None:
-            cast = "" if unfinished.fingerprint == header.fingerprint else ", with its original cast"
-            print(f"Resuming the unfinished run {unfinished.run_id} of the same campaign{cast}.", file=sys.stderr)
-            header = unfinished
-        else:
-            if size.calls:
-                print_estimate(size, dry_run=False)
-            begin(header, again=given["fresh"])
-        return _carry_out(header, registry, concurrency, budget_usd, players)
+        return _run(chosen, given)
 
     words = f"Run a campaign of {chosen.title}: cases × trials × arms; an unfinished one is resumed."
     return with_options(run, _options(chosen), words)
+
+
+def _run(chosen: Framework, given: Mapping[str, Any]) -> int:
+    """Start the campaign that the options describe or resume an unfinished one; or print what it would take."""
+    players = _players(given["engine"], given["ray_address"])
+    registry = load_registry(programs=True, batch=given["batch"])
+    options = Options(given["concurrency"], given["budget_usd"])
+    requested = _requested(chosen, given)
+    study: StudyCast = {}
+    if is_model(requested.tested) and Store().path.exists():  # a dry run must not create the database
+        with folded_store().read() as cursor:
+            own_runs = run_records(cursor, sources=("local",))
+        study = study_cast(own_runs, chosen.name, requested.case_set, requested.tested, registry)
+    campaign = in_full(requested, registry, study)
+    check_prompts(campaign)
+    header = header_of(campaign, registry)
+    if warning := without_words(campaign.settings.images, campaign.cases):
+        print(warning, file=sys.stderr)
+    size = estimate(campaign, registry, options.concurrency)
+    cast_words = who_sits(requested, campaign, registry, study)
+    unfinished = None
+    if not given["dry_run"]:
+        check_startable(campaign, registry, options)
+        unfinished = None if given["fresh"] else _unfinished(requested, header, registry)
+    if cast_words and (unfinished is None or unfinished.fingerprint == header.fingerprint):
+        print(cast_words, flush=True)
+    for role in filter(requested.names.__getitem__, campaign.settings.own_address.split(",")):
+        where = registry.spec(campaign.names[role]).base_url or "this machine"
+        print(f"{role}: {campaign.names[role]}, at {where} and not at --base-url.", file=sys.stderr)
+    if given["dry_run"]:
+        print_estimate(size, dry_run=True)
+        for remark in remarks_of(campaign):
+            print(f"Note that {remark}.")
+        return 0
+    if unfinished is not None:
+        cast = "" if unfinished.fingerprint == header.fingerprint else ", with its original cast"
+        print(f"Resuming the unfinished run {unfinished.run_id} of the same campaign{cast}.", file=sys.stderr)
+        header = unfinished
+    else:
+        if size.calls:
+            print_estimate(size, dry_run=False)
+        begin(header, again=given["fresh"])
+    return _carry_out(header, registry, options, players)
+
+
+def _requested(chosen: Framework, given: Mapping[str, Any]) -> Campaign:
+    """Return the campaign as the options describe it, without the cases that the framework cannot play."""
+    cases = given["cases"]
+    selected_cases, data_set = choose(cases, given["limit"], given["sample"], given["seed"]), full_data_set(cases)
+    settings = {name: given[name] for name in (*options_of(chosen.settings), "base_url", "reasoning_effort")}
+    prepared = prepared_cases(selected_cases.cases, chosen)
+    ready = playable_cases(prepared, chosen)
+    if prepared.left_out:
+        print(left_out_words(prepared), file=sys.stderr)
+    return Campaign(
+        names=CastNames(**{seat.role: given[seat.role] for seat in chosen.seats}),
+        cases=ready,
+        case_set=selected_cases.name,
+        data_set_hash=data_set.hash,
+        data_set_cases=data_set.cases,
+        arms=parse_arms(chosen.usual.arms if given["arms"] is None else given["arms"], chosen.name),
+        many_choices=choices_of(cases),
+        trials=given["trials"],
+        seed=given["seed"],
+        prompts=given["prompts"] or "",
+        protocol=chosen.name,
+        settings=read_settings(chosen, {**settings, "images": read_images(given["images"])}),
+    )
+
+
+def _unfinished(requested: Campaign, header: RunHeader, registry: Registry) -> RunHeader | None:
+    """Return the unfinished run of the same campaign, if there is one; raise if it is running."""
+    with folded_store().read() as cursor:
+        done = {row.run_id: row.done for row in stored_runs(cursor)}
+    unfinished = unfinished_twin(header.fingerprint, done)
+    unfinished = unfinished or begun_with_other_cast(requested, header, registry, done)
+    if unfinished is not None and is_running(unfinished.run_id):
+        raise already_running(unfinished.run_id)
+    return unfinished
 
 
 def _flags_of(framework: Framework) -> set[str]:
@@ -230,7 +247,7 @@ def resume(
         if stored is None or stored.source != "release":
             raise
         header = stored
-    return _carry_out(header, load_registry(programs=True, batch=batch), concurrency, budget_usd, players)
+    return _carry_out(header, load_registry(programs=True, batch=batch), Options(concurrency, budget_usd), players)
 
 
 def runs(format_: Annotated[str, typer.Option("--format", help="table or json.")] = "table") -> int:
@@ -318,18 +335,18 @@ def _players(engine: str, ray_address: str | None) -> Players:
     return in_this_process
 
 
-def _carry_out(
-    header: RunHeader, registry: Registry, concurrency: int | None, budget_usd: float | None, players: Players
-) -> int:
+def _carry_out(header: RunHeader, registry: Registry, options: Options, players: Players) -> int:
     with progress_bar(header.run_id) as show:
-        outcome = carry_out(header, registry, Options(concurrency, budget_usd, show), players)
+        outcome = carry_out(header, registry, replace(options, on_progress=show), players)
     progress, run_id = outcome.progress, outcome.header.run_id
     if outcome.stopped is not None:
-        print(
-            f"{outcome.stopped} {progress.done} of {progress.planned} trials are stored; "
-            f"continue with: python -m core resume {run_id}",
-            file=sys.stderr,
+        trials = f"{progress.done:,} of {progress.planned:,} trials"
+        stored = (
+            f"{progress.stored_replies:,} replies and {trials} are stored, and resuming pays for none of them again"
+            if progress.stored_replies
+            else f"{trials} are stored"
         )
+        print(f"{outcome.stopped} {stored}; continue with: python -m core resume {run_id}", file=sys.stderr)
         return 1
     cost = f", ${progress.cost_usd:.2f}" if progress.cost_usd else ""
     tokens = f", {progress.tokens:,} tokens{cost}" if progress.tokens else ""

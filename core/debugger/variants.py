@@ -18,7 +18,7 @@ from core.asking.scene import AgentOutput, CallFailed, FinalMessage
 from core.debugger.question import finish, start_asking
 from core.debugger.steps import Step, StepKind, TrialRecord, by_rule_of, prompts_of
 from core.errors import UsageError
-from core.events import Called, Failed, Graded, Purpose, Rule, Token, Utterance, grader_rule
+from core.events import Called, Failed, Graded, Purpose, Rule, Token, Utterance, Verdict, grader_rule
 from core.frameworks.answering import grade_answer, reason_of
 from core.frameworks.base import default_pack, framework, grades_itself, seat_of, stored_settings
 from core.frameworks.casting import Casting, full_name, is_model
@@ -168,31 +168,34 @@ async def _again(player: _Player, messages: Sequence[PromptPart], grader: str | 
         reason = reason_of(failure.error.kind, answering=step.kind == "answer")
         yield replace(_with(variant, failure.called), reason=reason, detail=str(failure.error))
         return
-    reply = variant.response
-    rule: Rule = grader_rule(step.question_type) or "frq"
-    if reply is None:
-        variant = replace(
-            variant, reason="empty" if step.kind == "answer" else "provider_error", detail="the reply was blank"
-        )
-    elif step.kind == "extract":
-        graded_answer = step.messages[0].values.get("response") if step.messages else None
-        try:
-            extracted = read_name(reply, str(graded_answer or ""))
-            special = settled(extracted)
-            variant = replace(variant, extracted=extracted, verdicts=((rule, special),) if special else ())
-        except ValueError as error:
-            variant = replace(
-                variant, detail=f"The extraction cannot be used: {error}.", verdicts=((rule, "ungradable"),)
-            )
-    elif step.kind == "judge":
-        variant = replace(variant, extracted=step.extracted, verdicts=((rule, read_yes_no(reply) or "ungradable"),))
-    elif step.kind == "answer" and step.format and step.question_type:
+    if (reply := variant.response) is None:
+        blank: Verdict = "empty" if step.kind == "answer" else "provider_error"
+        yield replace(variant, reason=blank, detail="the reply was blank")
+        return
+    if step.kind == "answer" and step.format and step.question_type:
         arm = (step.format, step.question_type)
         async for event in grade_answer(trial.case, judge, arm, reply, trial.header.many_choices):
             variant = _with(variant, event)
             if isinstance(event, Token | Called):
                 yield event
-    yield variant
+    yield _graded(variant, step, reply)
+
+
+def _graded(variant: Variant, step: Step, reply: str) -> Variant:
+    """Return the variant of a grader's step with the verdict in its reply; other variants unchanged."""
+    rule: Rule = grader_rule(step.question_type) or "frq"
+    if step.kind == "judge":
+        return replace(variant, extracted=step.extracted, verdicts=((rule, read_yes_no(reply) or "ungradable"),))
+    if step.kind != "extract":
+        return variant
+    graded_answer = step.messages[0].values.get("response") if step.messages else None
+    try:
+        extracted = read_name(reply, str(graded_answer or ""))
+    except ValueError as error:
+        detail = f"The extraction cannot be used: {error}."
+        return replace(variant, detail=detail, verdicts=((rule, "ungradable"),))
+    special = settled(extracted)
+    return replace(variant, extracted=extracted, verdicts=((rule, special),) if special else ())
 
 
 def _with(variant: Variant, item: object) -> Variant:

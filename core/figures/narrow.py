@@ -1,24 +1,33 @@
-"""A figure of panels for a narrow screen: all panels in one column, at full width."""
+"""A figure for a narrow screen: all panels in one column at full width, and room for the lines of the legend."""
 
 import plotly.graph_objects as go
 
+from core.figures.legend import legend_height, with_legend_room
 from core.figures.style import LEGEND, MARGIN
 
-_HEAD, _AXIS, _LEGEND_LINE = 34, 64, 22
-"""Pixels above a panel for its title, below it for its labels and axis title, and of a line of the legend."""
+NARROW, WIDE = 330, 480
+"""Pixels of a figure in a narrow window, and of one of two figures next to each other in a wide window."""
+
+_HEAD, _AXIS = 34, 64
+"""Pixels above a panel for its title, and below it for its labels and axis title."""
+_LEAST_PANEL = 220
+"""Pixels below which the legend in a narrow window must not press a panel."""
 
 
 def in_one_column(figure: go.Figure) -> go.Figure | None:
-    """Return the figure with its panels in one column; ``None`` if it has fewer than two panels."""
+    """Return the figure for a narrow window: panels in one column; ``None`` if it would not differ."""
     titles = {title.text for title in figure.layout.annotations}
     axes = sorted(int(name.removeprefix("xaxis") or 1) for name in figure.layout if name.startswith("xaxis"))
     if len(axes) < 2 or len(axes) != len(titles):  # a grid with empty last places has axes without a title
-        return None
+        height = figure.layout.height or 450
+        panel = (with_legend_room(go.Figure(figure), WIDE).layout.height or height) - _AXIS
+        pressed = panel - legend_height(figure, NARROW) < min(_LEAST_PANEL, height - _AXIS)
+        return with_legend_room(go.Figure(figure), NARROW) if pressed else None
     narrow, many = go.Figure(figure), len(axes)
     downs = {tuple(figure.layout["yaxis" if n == 1 else f"yaxis{n}"].domain) for n in axes}
     panel = (figure.layout.height - _AXIS * (len(downs) - 1)) / len(downs) - _AXIS
     tall = panel + _HEAD + _AXIS
-    legend = _LEGEND_LINE * sum(trace.showlegend is not False for trace in figure.data)
+    legend = legend_height(figure, NARROW)
     by_text = {title.text: title for title in narrow.layout.annotations}
     for place, (number, title) in enumerate(zip(axes, by_text.values(), strict=True)):
         suffix = "" if number == 1 else str(number)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import plotly.graph_objects as go
 
 from core.errors import UsageError
 from core.figures.marks import Mark, hover_data, legend_name
-from core.figures.style import FAINT, LEGEND, Axis, faded
+from core.figures.style import FAINT, LEGEND, Axis, Trace, faded
 
 _SHARE = Axis("", (0, 1))
 _BANDS = 3
@@ -37,16 +38,7 @@ def radar(
     order = [place for place in spokes if any(mark.place == place for mark in drawn)]
     if len(order) < _LEAST:
         raise UsageError(f"A radar needs {_LEAST} dimensions with an estimate, not {len(order)}.")
-    scales = {place: (axes or {}).get(place, _SHARE) for place in order}
-    titles = {
-        place: spokes[place] + (f"<br>{ends[0]:g} – {ends[1]:g}" if axes and (ends := scale.range) else "")
-        for place, scale in scales.items()
-    }
-
-    def along(place: str, value: float) -> float:
-        start, end = scales[place].range or (0, 1)
-        return (value - start) / (end - start)
-
+    dimensions = [_Spoke(spokes[place], (axes or {}).get(place, _SHARE), bool(axes)) for place in order]
     lines = {
         (series, published): {m.place: m for m in drawn if (m.series, m.published) == (series, published)}
         for series in names
@@ -55,38 +47,11 @@ def radar(
     lines = {key: line for key, line in lines.items() if line}
     figure = go.Figure()
     for (series, published), line in lines.items():
-        name, colour = legend_name(names[series], published=published), colours[series]
-        present = [line[place] for place in order if place in line]
-        intervals = [(mark.low, mark.high) for mark in present if mark.low is not None and mark.high is not None]
-        around = [*order, order[0]]
-        if len(lines) <= _BANDS and len(intervals) == len(order):
-            low = [along(place, bounds[0]) for place, bounds in zip(order, intervals, strict=True)]
-            high = [along(place, bounds[1]) for place, bounds in zip(order, intervals, strict=True)]
-            figure.add_scatterpolar(
-                r=[*high, high[0], low[0], *reversed(low)],
-                theta=[titles[place] for place in (*around, order[0], *reversed(order))],
-                mode="lines",
-                line={"width": 0},
-                fill="toself",
-                fillcolor=faded(colour, 0.15),
-                name=f"{name}, interval",
-                legendgroup=name,
-                showlegend=False,
-                hoverinfo="skip",
-            )
-        points = [line.get(place) for place in around]
-        figure.add_scatterpolar(
-            r=[along(m.place, m.estimate) if m and m.estimate is not None else None for m in points],
-            theta=[titles[place] for place in around],
-            mode="lines+markers",
-            connectgaps=False,
-            name=name,
-            legendgroup=name,
-            line={"color": colour, "width": 2, "dash": "dash" if published else "solid"},
-            marker={"size": 6, "symbol": "circle-open" if published else "circle"},
-            customdata=[hover_data(m, names[series], spokes[m.place], scales[m.place]) if m else [""] for m in points],
-            hovertemplate="%{customdata[0]}<extra></extra>",
-        )
+        points = [line.get(place) for place in order]
+        name = legend_name(names[series], published=published)
+        if len(lines) <= _BANDS:
+            figure.add_traces(_band(dimensions, points, name, colours[series]))
+        figure.add_trace(_line(dimensions, points, name, names[series], colours[series]))
     return figure.update_layout(
         height=height,
         margin={"l": 84, "r": 92, "t": 44, "b": 80},
@@ -98,7 +63,7 @@ def radar(
             "angularaxis": {
                 "type": "category",
                 "categoryorder": "array",
-                "categoryarray": [titles[place] for place in order],
+                "categoryarray": [dimension.title for dimension in dimensions],
                 "rotation": 90,
                 "direction": "clockwise",
                 "gridcolor": FAINT[dark],
@@ -118,3 +83,65 @@ def radar(
             },
         },
     )
+
+
+class _Spoke(NamedTuple):
+    """A dimension: its name, its axis, and whether the title has the range of the axis."""
+
+    name: str
+    axis: Axis
+    ranged: bool
+
+    @property
+    def title(self) -> str:
+        start, end = self.axis.range or (0, 1)
+        return f"{self.name}<br>{start:g} – {end:g}" if self.ranged and self.axis.range else self.name
+
+    def along(self, value: float) -> float:
+        """Return the place of a value on the spoke, from 0 to 1."""
+        start, end = self.axis.range or (0, 1)
+        return (value - start) / (end - start)
+
+
+def _line(spokes: Sequence[_Spoke], points: Sequence[Mark | None], name: str, words: str, colour: str) -> Trace:
+    """Return the closed line through the points, in the order of the spokes."""
+    published = any(point and point.published for point in points)
+    closed = [*zip(spokes, points, strict=True), (spokes[0], points[0])]
+    return {
+        "type": "scatterpolar",
+        "r": [spoke.along(m.estimate) if m and m.estimate is not None else None for spoke, m in closed],
+        "theta": [spoke.title for spoke, _ in closed],
+        "mode": "lines+markers",
+        "connectgaps": False,
+        "name": name,
+        "legendgroup": name,
+        "line": {"color": colour, "width": 2, "dash": "dash" if published else "solid"},
+        "marker": {"size": 6, "symbol": "circle-open" if published else "circle"},
+        "customdata": [hover_data(m, words, spoke.name, spoke.axis) if m else [""] for spoke, m in closed],
+        "hovertemplate": "%{customdata[0]}<extra></extra>",
+    }
+
+
+def _band(spokes: Sequence[_Spoke], points: Sequence[Mark | None], name: str, colour: str) -> list[Trace]:
+    """Return the band of the intervals; empty unless each point has one."""
+    bounds = [(m.low, m.high) for m in points if m is not None and m.low is not None and m.high is not None]
+    if len(bounds) < len(spokes):
+        return []
+    low = [spoke.along(ends[0]) for spoke, ends in zip(spokes, bounds, strict=True)]
+    high = [spoke.along(ends[1]) for spoke, ends in zip(spokes, bounds, strict=True)]
+    titles = [spoke.title for spoke in spokes]
+    return [
+        {
+            "type": "scatterpolar",
+            "r": [*high, high[0], low[0], *reversed(low)],
+            "theta": [*titles, titles[0], titles[0], *reversed(titles)],
+            "mode": "lines",
+            "line": {"width": 0},
+            "fill": "toself",
+            "fillcolor": faded(colour, 0.15),
+            "name": f"{name}, interval",
+            "legendgroup": name,
+            "showlegend": False,
+            "hoverinfo": "skip",
+        }
+    ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import plotly.graph_objects as go
 
@@ -14,6 +14,7 @@ from core.case import SPECIALTIES
 from core.errors import UsageError
 from core.events import FORMATS, QUESTION_TYPES
 from core.figures.curves import Point, curves
+from core.figures.legend import with_legend_room
 from core.figures.marks import Mark, bars, dots
 from core.figures.style import FALL, GREY, MARGIN, PALETTE, RISE, Axis
 from core.measures.base import DIFFERENCES, Note, Row, counts_in_words
@@ -28,6 +29,8 @@ _LINE = 110
 """Characters of a line of the caption."""
 _TITLE = 96
 """Characters of a line of the title."""
+_WIDTH = 940
+"""Pixels across which the legend of a figure of two columns is set."""
 _WORDS: dict[str, Mapping[Any, str]] = {"format": words.FORMAT, "question_type": words.QUESTION_TYPE}
 _SHORT, _LONG = 24, 48
 """Most characters of a place below a bar, and of a line of a name."""
@@ -76,78 +79,110 @@ def chart_of(
 
     Raises ``UsageError`` if there is no estimate, and if the rows measure different things.
     """
-    drawn, count, series, place, between = _layout(rows, series, place, panel)
-    values = _values(drawn, place)
-    unit_of = {value: _unit_of([row for row in drawn if row.label.get(place) == value]) for value in values}
-    free = {"a share", "number"} <= set(unit_of.values()) and not between and series != place
-    if free:
-        place, between = series, [place]
-    unit = min(unit_of.values(), key=("signed", "number", "a share").index)
-    scale = Axis(
-        axis or drawn[0].columns.estimate.replace("_", " ").capitalize(),
-        (0, 1.02) if unit == "a share" else None,
-        "+.2f" if unit == "signed" else "~g",
-        None,
-        {"signed": "+.3f", "a share": ".3f", "number": ".4g"}[unit],
-        zero=unit == "signed",
-    )
-    if free:
-        scale = Axis()
+    layout = _layout(rows, series, place, panel)
+    scale = _scale_of(layout, axis)
+    if scale is None:  # each place has its own panel and axis
+        layout = layout._replace(place=layout.series, between=[layout.place])
     word = _Words(names or {})
-    series_names = {str(value): _broken(word(series, value)) for value in _values(drawn, series)}
+    series_names = {str(value): _broken(word(layout.series, value)) for value in _values(layout.rows, layout.series)}
     palette = {value: PALETTE[number % len(PALETTE)] for number, value in enumerate(series_names)}
-    inks = {value: (colours or {}).get(value, palette[value]) for value in series_names}
-    if kind == "curve":
-        points = [
-            Point(
-                str(row.label.get(series, "")),
-                float(row.label[place]),
-                row.estimate,
-                row.low,
-                row.high,
-                _basis(row),
-                (str(number),),
-            )
-            for number, row in enumerate(rows)
-            if row.estimate is not None
-        ]
-        along = Axis(word("", place).replace("_", " ").capitalize(), None, "~g", None, "g")
-        return curves(points, series_names, inks, along, scale, dark=dark)
+    inks = {value: (colours or {}).get(value, ink) for value, ink in palette.items()}
+    chart = _Chart(layout, scale, word, series_names, inks, dark)
+    return _curves(rows, chart) if kind == "curve" else _bars_or_dots(rows, chart, kind)
+
+
+class _Layout(NamedTuple):
+    """The rows to draw, the number of values of each part of their labels, and the parts for colour, place, panels."""
+
+    rows: list[Row]
+    sizes: dict[str, int]
+    series: str
+    place: str
+    between: list[str]
+
+
+class _Chart(NamedTuple):
+    """What all kinds of charts are drawn from; without a ``scale``, each panel has its own."""
+
+    layout: _Layout
+    scale: Axis | None
+    word: _Words
+    names: dict[str, str]
+    inks: dict[str, str]
+    dark: bool
+
+
+def _curves(rows: Sequence[Row], chart: _Chart) -> go.Figure:
+    series, place = chart.layout.series, chart.layout.place
+    points = [
+        Point(
+            str(row.label.get(series, "")),
+            float(row.label[place]),
+            row.estimate,
+            row.low,
+            row.high,
+            _basis(row),
+            (str(number),),
+        )
+        for number, row in enumerate(rows)
+        if row.estimate is not None
+    ]
+    along = Axis(chart.word("", place).replace("_", " ").capitalize(), None, "~g", None, "g")
+    return curves(points, chart.names, chart.inks, along, chart.scale or Axis(), dark=chart.dark)
+
+
+def _bars_or_dots(rows: Sequence[Row], chart: _Chart, kind: Literal["auto", "bars", "dots"]) -> go.Figure:
+    drawn, sizes, series, place, between = chart.layout
+    word, names, dark, free = chart.word, chart.names, chart.dark, chart.scale is None
     labels = [word(place, value) for value in _values(drawn, place)]
-    short = len(labels) <= _FEW and max(map(len, labels)) <= _SHORT and len(series_names) * len(labels) <= _MOST_BARS
+    short = len(labels) <= _FEW and max(map(len, labels)) <= _SHORT and len(names) * len(labels) <= _MOST_BARS
     as_bars = free or kind == "bars" or (kind == "auto" and short)
-    if not as_bars and len(between) == 1 and count[between[0]] > count[place]:
+    if not as_bars and len(between) == 1 and sizes[between[0]] > sizes[place]:
         place, between = between[0], [place]
+        labels = [word(place, value) for value in _values(drawn, place)]
     marks = [
         _mark(row, number, place, series, between, word) for number, row in enumerate(rows) if row.estimate is not None
     ]
     panel_names = [word(name, value) for name in between[:1] for value in _values(drawn, name)]
     panels = dict.fromkeys(panel_names) if len(between) == 1 else dict.fromkeys(mark.panel for mark in marks)
     titles = {panel: panel for panel in panels} if between else None
-    labels = [word(place, value) for value in _values(drawn, place)]
+    scale = chart.scale or Axis()
     if as_bars:
         if place == series:  # the legend has their names
             marks, labels = [replace(mark, place="") for mark in marks], [""]
-        figure = bars(marks, series_names, inks, scale, places=labels, panels=titles, free=free, dark=dark)
+        figure = bars(marks, names, chart.inks, scale, places=labels, panels=titles, free=free, dark=dark)
     else:
         places = {label: _broken(label) for label in labels}
-        figure = dots(marks, series_names, inks, scale, places=places, panels=titles, dark=dark)
-    legend = len(series_names) > 1 and (labels == [""] or place != series)
+        figure = dots(marks, names, chart.inks, scale, places=places, panels=titles, dark=dark)
+    legend = len(names) > 1 and (labels == [""] or place != series)
     legend = legend or any(mark.published for mark in marks)
-    figure.update_layout(showlegend=legend, template="plotly_dark" if dark else "plotly_white")
-    return figure
+    return figure.update_layout(showlegend=legend, template="plotly_dark" if dark else "plotly_white")
+
+
+def _scale_of(layout: _Layout, title: str) -> Axis | None:
+    """Return the axis of the estimates; ``None`` if some places have shares and others numbers."""
+    drawn, _, series, place, between = layout
+    units = {_unit_of([row for row in drawn if row.label.get(place) == value]) for value in _values(drawn, place)}
+    if {"a share", "number"} <= units and not between and series != place:
+        return None
+    unit = min(units, key=("signed", "number", "a share").index)
+    return Axis(
+        title or drawn[0].columns.estimate.replace("_", " ").capitalize(),
+        (0, 1.02) if unit == "a share" else None,
+        "+.2f" if unit == "signed" else "~g",
+        None,
+        {"signed": "+.3f", "a share": ".3f", "number": ".4g"}[unit],
+        zero=unit == "signed",
+    )
 
 
 def panels_of(rows: Sequence[Row], *, series: str = "", place: str = "", panel: str = "") -> int:
     """Return the number of panels of ``chart_of`` for these rows. Raises the same errors."""
-    drawn, _, _, _, between = _layout(rows, series, place, panel)
-    return len({tuple(row.label.get(name) for name in between) for row in drawn})
+    layout = _layout(rows, series, place, panel)
+    return len({tuple(row.label.get(name) for name in layout.between) for row in layout.rows})
 
 
-def _layout(
-    rows: Sequence[Row], series: str, place: str, panel: str
-) -> tuple[list[Row], dict[str, int], str, str, list[str]]:
-    """Return the rows to draw, the number of values of each part of labels, and the parts for colour, place, panels."""
+def _layout(rows: Sequence[Row], series: str, place: str, panel: str) -> _Layout:
     drawn = [row for row in rows if row.estimate is not None]
     if not drawn:
         raise UsageError("There is no estimate to draw: use the table instead.")
@@ -172,14 +207,27 @@ def _layout(
     if panel in between:  # a part that the panel determines (the rule of a question type) adds nothing
         pairs = {name: len({(row.label.get(panel), row.label.get(name)) for row in drawn}) for name in between}
         between = [name for name in between if name == panel or pairs[name] > count[panel]]
-    return drawn, count, series, place, between
+    return _Layout(drawn, count, series, place, between)
 
 
 def caption_of(rows: Sequence[Row]) -> str:
     """Return the caption: what all rows share, the number of cases, the intervals, and what was excluded."""
     drawn = [row for row in rows if row.estimate is not None]
-    varying = [name for name in drawn[0].label if len({row.label.get(name) for row in drawn}) > 1] if drawn else []
-    return _caption(rows, drawn, varying) if drawn else ""
+    if not drawn:
+        return ""
+    word, label = _Words({}), drawn[0].label
+    same = [word(name, value) for name, value in label.items() if all(row.label.get(name) == value for row in drawn)]
+    counts = [row.n for row in drawn if row.n is not None]
+    n = f"n = {min(counts):,}" + (f" to {max(counts):,}" if min(counts) < max(counts) else "") if counts else ""
+    interval = "95 % intervals" if any(row.low is not None for row in drawn) else "without intervals"
+    excluded: dict[str, int] = {}
+    for row in rows:
+        for reason, number in row.excluded.items():
+            excluded[reason] = excluded.get(reason, 0) + number
+    left_out = f"Excluded: {counts_in_words(excluded)}" if any(excluded.values()) else ""
+    common = " · ".join(filter(None, same))
+    first = ", ".join(filter(None, [common, f"{n} {drawn[0].unit}" if n else "", interval]))
+    return ". ".join(filter(None, [first, left_out])) + "."
 
 
 def with_caption(figure: go.Figure, title: str, caption: str, share: float = 1.0) -> go.Figure:
@@ -187,9 +235,11 @@ def with_caption(figure: go.Figure, title: str, caption: str, share: float = 1.0
 
     ``share`` (0 to 1) is the width of the figure relative to two columns; its lines are shorter accordingly.
     """
+    height = figure.layout.height or 450
+    legend = (with_legend_room(figure, _WIDTH * share).layout.height or height) - height
     lines = textwrap.wrap(caption, round(_LINE * share), break_on_hyphens=False)
     title_lines = textwrap.wrap(title, round(_TITLE * share))
-    above = 24 if figure.layout.legend.yref == "paper" else 0
+    above = 24 + legend if figure.layout.legend.yref == "paper" else 0
     top = 40 + 20 * len(title_lines) + 16 * len(lines) + (24 if figure.layout.annotations else 0) + above
     figure.update_layout(
         title={
@@ -276,19 +326,3 @@ def _unit_of(rows: Sequence[Row]) -> Literal["signed", "number", "a share"]:
 
 def _broken(name: str) -> str:
     return "<br>".join(textwrap.wrap(name, _LONG)) or name
-
-
-def _caption(rows: Sequence[Row], drawn: Sequence[Row], varying: Sequence[str]) -> str:
-    word = _Words({})
-    same = [word(name, drawn[0].label[name]) for name in drawn[0].label if name not in varying]
-    counts = [row.n for row in drawn if row.n is not None]
-    n = f"n = {min(counts):,}" + (f" to {max(counts):,}" if min(counts) < max(counts) else "") if counts else ""
-    interval = "95 % intervals" if any(row.low is not None for row in drawn) else "without intervals"
-    excluded: dict[str, int] = {}
-    for row in rows:
-        for reason, number in row.excluded.items():
-            excluded[reason] = excluded.get(reason, 0) + number
-    left_out = f"Excluded: {counts_in_words(excluded)}" if any(excluded.values()) else ""
-    label = " · ".join(filter(None, same))
-    first = ", ".join(filter(None, [label, f"{n} {drawn[0].unit}" if n else "", interval]))
-    return ". ".join(filter(None, [first, left_out])) + "."

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import plotly.graph_objects as go
 
 from core.figures.marks import legend_name
-from core.figures.style import GREY, INK, LEGEND, MARGIN, Axis, whiskers
+from core.figures.style import GREY, INK, LEGEND, MARGIN, Axis, Trace, whiskers
 
 _SYMBOLS = ("circle", "diamond", "square", "triangle-up", "cross", "star", "hexagon", "triangle-down")
 AxisBounds = tuple[float | None, float | None]
@@ -68,10 +69,10 @@ def scatter(
     """
     figure = go.Figure()
     symbols = {kind: _SYMBOLS[number % len(_SYMBOLS)] for number, kind in enumerate(kinds or ())}
-    ends = list(across.range or (0.0, 1.0))
+    ends = across.range or (0.0, 1.0)
     for line in lines:
         figure.add_scatter(
-            x=ends,
+            x=list(ends),
             y=[line.start + line.slope * x for x in ends],
             mode="lines",
             name=line.name,
@@ -86,42 +87,23 @@ def scatter(
         for published in (False, True):
             members = [spot for spot in spots if (spot.series, spot.published) == (series, published)]
             points = [spot for spot in members if spot.x is not None]
-            look = {"name": legend_name(name, published=published), "legendgroup": series}
+            look = {
+                "name": legend_name(name, published=published),
+                "legendgroup": series,
+                "hovertemplate": "%{customdata[0]}<extra></extra>",
+            }
+            data = {spot: [_hover_text(spot, name, across, up), *spot.data] for spot in members}
             if points:
-                marker = {
-                    "color": colours[series],
-                    "size": 11,
-                    "line": {"width": 2, "color": colours[series]},
-                    "symbol": [symbols.get(s.kind, "circle") + ("-open" if published else "") for s in points],
-                }
-                figure.add_scatter(
-                    x=[spot.x for spot in points],
-                    y=[spot.y for spot in points],
-                    # a whisker of length 0 is drawn as a cross
-                    error_x=whiskers(((s.x, *s.x_bounds) for s in points), colours[series])
-                    if any(s.x_bounds != _UNBOUNDED for s in points)
-                    else None,
-                    error_y=whiskers(((s.y, *s.y_bounds) for s in points), colours[series])
-                    if any(s.y_bounds != _UNBOUNDED for s in points)
-                    else None,
-                    mode="markers+text" if written else "markers",
-                    cliponaxis=False,
-                    text=[spot.label for spot in points] if written else None,
-                    textposition="top right",
-                    marker=marker,
-                    customdata=[[_hover_text(spot, name, across, up), *spot.data] for spot in points],
-                    hovertemplate="%{customdata[0]}<extra></extra>",
-                    **look,
-                )
+                customdata = [data[spot] for spot in points]
+                figure.add_scatter(**_points(points, symbols, colours[series], written), customdata=customdata, **look)
             for number, spot in enumerate(spot for spot in members if spot.x is None):
                 figure.add_scatter(
-                    x=ends,
+                    x=list(ends),
                     y=[spot.y, spot.y],
                     mode="lines",
                     line={"color": colours[series], "width": 1.5, "dash": "dash"},
                     showlegend=not points and not number,
-                    customdata=[[_hover_text(spot, name, across, up), *spot.data]] * 2,
-                    hovertemplate="%{customdata[0]}<extra></extra>",
+                    customdata=[data[spot]] * 2,
                     **look,
                 )
     used = [kind for kind in symbols if any(spot.kind == kind for spot in spots)]
@@ -137,6 +119,33 @@ def scatter(
         xaxis=across.layout(dark=dark),
         yaxis=up.layout(dark=dark),
     )
+
+
+def _points(spots: Sequence[Spot], symbols: Mapping[str, str], colour: str, written: bool) -> Trace:
+    """Return points with whiskers in the directions in which one of them has bounds."""
+
+    def bounds(value: Literal["x", "y"]) -> Trace | None:
+        ends = [getattr(spot, f"{value}_bounds") for spot in spots]
+        if all(pair == _UNBOUNDED for pair in ends):  # a whisker of length 0 is drawn as a cross
+            return None
+        return whiskers(((getattr(spot, value), *pair) for spot, pair in zip(spots, ends, strict=True)), colour)
+
+    return {
+        "x": [spot.x for spot in spots],
+        "y": [spot.y for spot in spots],
+        "error_x": bounds("x"),
+        "error_y": bounds("y"),
+        "mode": "markers+text" if written else "markers",
+        "cliponaxis": False,
+        "text": [spot.label for spot in spots] if written else None,
+        "textposition": "top right",
+        "marker": {
+            "color": colour,
+            "size": 11,
+            "line": {"width": 2, "color": colour},
+            "symbol": [symbols.get(s.kind, "circle") + ("-open" if s.published else "") for s in spots],
+        },
+    }
 
 
 def _hover_text(spot: Spot, name: str, across: Axis, up: Axis) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from core.agents.base import Grader, GraderResult, Summariser
 from core.agents.mcq import judge_loose, judge_strict
@@ -60,51 +60,76 @@ async def answered(
     tasks: list[asyncio.Task[list[Event]]] = []
     try:
         for format_ in dict.fromkeys(arm[0] for arm in trial.arms):
-            material: Material | None = None
-            invalid = _unusable(format_, talk, trial.case)
-            if invalid is None and format_ == "summarized":
-                assert summariser is not None, "a framework that asks on a summary has a summariser"
-                try:
-                    async for item in summariser.summarise([t.text for t in talk.dialogue if t.role == "patient"]):
-                        if isinstance(item, FinalMessage):
-                            yield Summarised(text=item.text, call_id=item.call_id)
-                            if item.cut:  # it lacks the patient's last messages
-                                invalid = ("cut", _CUT_SUMMARY)
-                            else:
-                                material = Material(format_, text=item.text)
-                        else:
-                            yield item
-                except CallFailed as failure:
-                    yield failure.called
-                    yield Failed(where="summariser", failure=failure.error.kind, message=str(failure.error))
-                    invalid = (reason_of(failure.error.kind, answering=False), str(failure.error))
-            elif invalid is None:
-                material = shown(format_, trial.case, talk.dialogue)
-            for arm in trial.arms:
-                if arm[0] != format_:
-                    continue
-                if invalid is not None or material is None:
-                    yield _invalid(arm, *(invalid or ("provider_error", "nothing to show")))
-                elif calls_run_concurrently():
-                    tasks.append(asyncio.create_task(_collect(_ask(trial, arm, material, answer, grader))))
+            material: Material | _Unusable = _Unusable("provider_error", "nothing to show")
+            async for item in _material_of(format_, trial.case, talk, summariser):
+                if isinstance(item, Material | _Unusable):
+                    material = item
                 else:
-                    async for event in _ask(trial, arm, material, answer, grader):
-                        yield event
-        first_error: Exception | None = None
-        for task in asyncio.as_completed(tasks):
-            try:
-                events = await task
-            except Exception as error:  # the calls of other arms are in flight and paid for: wait for them first
-                first_error = first_error or error
-                continue
-            for event in events:
-                yield event
-        if first_error is not None:
-            raise first_error
+                    yield item
+            for arm in (arm for arm in trial.arms if arm[0] == format_):
+                if isinstance(material, _Unusable):
+                    yield _invalid(arm, material.verdict, material.detail)
+                    continue
+                events = _ask(trial, arm, material, answer, grader)
+                if calls_run_concurrently():
+                    tasks.append(asyncio.create_task(_collect(events)))
+                    continue
+                async for event in events:
+                    yield event
+        async for event in _events_of(tasks):
+            yield event
     finally:
         for unfinished in tasks:
             unfinished.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _events_of(tasks: Sequence[asyncio.Task[list[Event]]]) -> AsyncIterator[Event]:
+    """Yield the events of each task when it is finished; raise the first error when all are finished."""
+    first_error: Exception | None = None
+    for task in asyncio.as_completed(tasks):
+        try:
+            events = await task
+        except Exception as error:  # the calls of other arms are in flight and paid for: wait for them first
+            first_error = first_error or error
+            continue
+        for event in events:
+            yield event
+    if first_error is not None:
+        raise first_error
+
+
+@dataclass(frozen=True)
+class _Unusable:
+    """Why no arm of a format can be asked."""
+
+    verdict: Verdict
+    detail: str
+
+
+async def _material_of(
+    format_: Format, case: Case, talk: TrialDialogue, summariser: Summariser | None
+) -> AsyncIterator[Event | Material | _Unusable]:
+    """Yield the material of a format, or why there is none, after the events of a summary."""
+    if unusable := _unusable(format_, talk, case):
+        yield unusable
+        return
+    if format_ != "summarized":
+        yield shown(format_, case, talk.dialogue)
+        return
+    assert summariser is not None, "a framework that asks on a summary has a summariser"
+    try:
+        async for item in summariser.summarise([t.text for t in talk.dialogue if t.role == "patient"]):
+            if not isinstance(item, FinalMessage):
+                yield item
+                continue
+            yield Summarised(text=item.text, call_id=item.call_id)
+            # a summary that was cut off lacks the patient's last messages
+            yield _Unusable("cut", _CUT_SUMMARY) if item.cut else Material(format_, text=item.text)
+    except CallFailed as failure:
+        yield failure.called
+        yield Failed(where="summariser", failure=failure.error.kind, message=str(failure.error))
+        yield _Unusable(reason_of(failure.error.kind, answering=False), str(failure.error))
 
 
 def by_arm(events: Sequence[Event], arms: Sequence[Arm]) -> list[Event]:
@@ -181,25 +206,37 @@ async def grade_answer(
     responses, in addition to the substring rule. If the grader's provider fails, the verdict is ``provider_error``,
     which is excluded until the answer is graded again; verdicts of rules are not affected.
     """
+    if arm[1] in ("mcq", "mcq_answers"):
+        grading = _grade_choice(case, grader, arm, response, many_choices)
+    else:
+        grading = _grade_text(case, grader, arm, response)
+    async for event in grading:
+        yield event
+
+
+async def _grade_choice(
+    case: Case, grader: Grader, arm: Arm, response: str, many_choices: Sequence[str]
+) -> AsyncIterator[Event]:
+    lettered = arm[1] == "mcq"
+    choices = case.choices if lettered else many_choices  # many choices are shown without letters
+    strict = judge_strict(response, case.answer, choices, lettered=lettered)
+    if strict.verdict == "no_diagnosis":
+        try:
+            async for item in grader.read(case, response):
+                if not isinstance(item, GraderResult):
+                    yield item
+                elif item.verdict == "refused_in_words":
+                    strict = replace(item, rule=strict.rule, rule_version=strict.rule_version)
+                else:
+                    strict = replace(strict, call_ids=item.call_ids)
+        except CallFailed as failure:
+            yield failure.called
+    for judgement in (judge_loose(response, case.answer), strict):
+        yield _graded(arm, "rule", judgement)
+
+
+async def _grade_text(case: Case, grader: Grader, arm: Arm, response: str) -> AsyncIterator[Event]:
     format_, question_type = arm
-    if question_type in ("mcq", "mcq_answers"):
-        lettered = question_type == "mcq"
-        choices = case.choices if lettered else many_choices  # many choices are shown without letters
-        strict = judge_strict(response, case.answer, choices, lettered=lettered)
-        if strict.verdict == "no_diagnosis":
-            try:
-                async for item in grader.read(case, response):
-                    if not isinstance(item, GraderResult):
-                        yield item
-                    elif item.verdict == "refused_in_words":
-                        strict = replace(item, rule=strict.rule, rule_version=strict.rule_version)
-                    else:
-                        strict = replace(strict, call_ids=item.call_ids)
-            except CallFailed as failure:
-                yield failure.called
-        for judgement in (judge_loose(response, case.answer), strict):
-            yield _graded(arm, "rule", judgement)
-        return
     rule = grader_rule(question_type)
     assert rule is not None, "a grader judges question types without rules"
     if question_type == "mcq_many":
@@ -254,14 +291,14 @@ async def _ask(
         yield event
 
 
-def _unusable(format_: Format, talk: TrialDialogue, case: Case) -> tuple[Verdict, str] | None:
+def _unusable(format_: Format, talk: TrialDialogue, case: Case) -> _Unusable | None:
     """Return why arms of a format cannot be asked: the conversation broke off, or the case has no examination."""
     if format_ in ("exam_only", "multi_turn_exam") and examination_of(case) is None:
-        return "not_applicable", "the case has no physical examination"
+        return _Unusable("not_applicable", "the case has no physical examination")
     broken = talk.broken
     if broken is None or format_ not in FROM_CONVERSATION or (format_ == "single_turn" and len(talk.dialogue) >= 2):
         return None
-    return ("refused" if broken.reason == "refusal" else "provider_error"), broken.detail
+    return _Unusable("refused" if broken.reason == "refusal" else "provider_error", broken.detail)
 
 
 def reason_of(kind: str, *, answering: bool = True) -> Verdict:

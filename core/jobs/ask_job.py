@@ -320,7 +320,6 @@ class RequestJob(AskJob[Item]):
         return JobSize({self.role: (plan.models[0], (n, prompts, self.replies(plan)))})
 
     def replies(self, plan: JobPlan) -> float:
-        """Return the expected tokens of all replies."""
         return len(plan.todo) * self.reply_tokens
 
 

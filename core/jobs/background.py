@@ -139,6 +139,19 @@ def begin_measuring(store: Store, measure: Measure, selection: Selection | None 
     return begin(_measuring(store, measure), do, f"Measuring: {measure.title or measure.name}")
 
 
+def measuring_few(store: Store, measure: Measure, selection: Selection) -> Job[Measured]:
+    """Return the job that measures a few trials for a page, started if necessary; it needs no right.
+
+    Its key includes the state of the database, so that it is not repeated if nothing has changed.
+    """
+    key = (*_measuring(store, measure), store.version, selection)
+
+    def do(tell: ProgressCallback, stop: Stop) -> Measured:
+        return measure_missing(store, measure, selection, progress=tell, stop=stop, processes=0)
+
+    return job_at(key) or begin(key, do)
+
+
 def measuring(store: Store, measure: Measure) -> Job[Measured] | None:
     """Return the running or last job for a measure and a database, or ``None``."""
     return job_at(_measuring(store, measure))

@@ -130,8 +130,10 @@ class Engine(Generic[U]):
         memory = await asyncio.to_thread(JournaledReplies.of, path, self.owns_unit)
         memory.given = self.given
         self.progress.spent_usd += memory.cost_usd if self.resumed else 0.0
+        self.progress.stored_replies += memory.replies
         if memory.totals.pieces <= self.progress.done:  # otherwise ``done`` counts this run of the job only
             self.progress.first += memory.totals
+            self.progress.finished += memory.totals
         self._check_budget()
         broken = partial(self.stop.ask, at_once=False)  # calls in flight are paid for; the disk may still take them
         async with Journal(path, self.header, broken=broken) as journal:
@@ -175,6 +177,7 @@ class Engine(Generic[U]):
                 if failures:
                     raise failures[0]
             self.progress.replies = None
+            self._write_status(stop_file)
         self.options.on_progress(self.progress)
 
     def _at_once(self) -> int:
@@ -210,12 +213,8 @@ class Engine(Generic[U]):
             await asyncio.sleep(0.2)
             if self.options.concurrency is None and self.stop.reason is None:
                 hire()
-            if stop_file is not None and tick % _STATUS_EVERY == 0:
-                # the status of other processes' commands; a failed write does not matter, it is replaced in a second
-                path = stop_file.with_name(STATUS)
-                with suppress(OSError):
-                    path.with_suffix(".new").write_bytes(orjson.dumps(self.progress.status()))
-                    path.with_suffix(".new").replace(path)
+            if tick % _STATUS_EVERY == 0:
+                self._write_status(stop_file)
             if stop_file is not None and stop_file.exists():
                 self.stop.ask("It was asked to stop.")
             if self.stop.at_once:
@@ -223,6 +222,14 @@ class Engine(Generic[U]):
                     worker.cancel()
                 return
             self.options.on_progress(self.progress)
+
+    def _write_status(self, stop_file: Path | None) -> None:
+        """Write the progress next to the stop file, for other processes; a failed write is made good in a second."""
+        if stop_file is not None:
+            path = stop_file.with_name(STATUS)
+            with suppress(OSError):
+                path.with_suffix(".new").write_bytes(orjson.dumps(self.progress.status()))
+                path.with_suffix(".new").replace(path)
 
     async def _fold_now_and_then(self) -> None:
         """Update the database regularly. If an update fails, the job continues: the journal is what counts."""

@@ -95,18 +95,6 @@ class JobEstimate:
         return f"Prices: {'; '.join(words)}.{unsaid}" if words else ""
 
 
-def combined(estimates: Sequence[JobEstimate]) -> JobEstimate:
-    """Return the estimate of jobs that run at the same time: sums, and the time of the longest."""
-    counts: Counter[str] = Counter()
-    for estimate_ in estimates:
-        counts.update(estimate_.counts)
-    roles = tuple(role for estimate_ in estimates for role in estimate_.roles)
-    seconds = max(estimate_.seconds for estimate_ in estimates)
-    return JobEstimate(
-        counts, sum(e.todo for e in estimates), roles, seconds, any(estimate_.batches for estimate_ in estimates)
-    )
-
-
 def estimated(
     counts: Mapping[str, int],
     todo: int,
@@ -162,6 +150,22 @@ def estimate(
     arm_calls = trials * len(campaign.arms) + sum(role.calls for role in sequential.roles if role.role == "grader")
     in_turn = max(0, sequential.calls - arm_calls) / trials + _CALLS_AN_ARM
     return replace(sequential, seconds=max(in_turn, sequential.calls / (concurrency or UNDER_WAY)) * _SECONDS_A_CALL)
+
+
+def together(sizes: Sequence[JobEstimate]) -> JobEstimate:
+    """Return the estimate of jobs with the same cases that run at the same time, each in its own process."""
+    if len(sizes) == 1:
+        return sizes[0]
+    sums: Counter[str] = Counter()
+    for size in sizes:
+        sums.update(size.counts)
+    return JobEstimate(
+        {"runs": len(sizes), **sums, "cases": sizes[0].counts["cases"]},
+        sum(size.todo for size in sizes),
+        tuple(role for size in sizes for role in size.roles),
+        max(size.seconds for size in sizes),
+        any(size.batches for size in sizes),
+    )
 
 
 def check_budget(budget_usd: float | None, specs: Iterable[ModelSpec]) -> None:

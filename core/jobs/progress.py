@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import orjson
 from filelock import FileLock, Timeout
@@ -57,6 +57,26 @@ class JobEnd:
     stopped: str | None = None
 
 
+class Headway(NamedTuple):
+    """How far a job is, with its calls from before a resume.
+
+    ``calls_expected`` are those of the whole job, ``None`` if it calls no model. ``share`` is that of the calls, 0 to
+    1, or of the pieces if no call is expected. ``seconds_left`` is ``None`` before the first call or piece, and after
+    the last one.
+    """
+
+    calls: int
+    tokens: int
+    calls_expected: int | None
+    share: float
+    seconds_left: float | None
+
+    @property
+    def calls_in_words(self) -> str:
+        rest = f" of about {self.calls_expected:,}" if self.calls_expected and self.share < 1 else ""
+        return f"{self.calls:,}{rest} calls"
+
+
 @dataclass
 class Progress:
     """The progress of a job. Pieces done before a resume count in ``done``, but not in calls, tokens and costs.
@@ -90,11 +110,17 @@ class Progress:
     """The calls in flight and the running pieces, while the job runs."""
     batches: Callable[[], dict[str, Any] | None] = lambda: None
     """Returns the state of open batches (``core.models.batches.Batches.waiting``)."""
-    thought: WorkTotals | None = None
+    estimate: WorkTotals | None = None
     """The estimate for all pieces from before the start."""
     first: WorkTotals = field(default_factory=WorkTotals)
     """What the first pieces took, up to the first unfinished one: counting all would favour short pieces."""
+    finished: WorkTotals = field(default_factory=WorkTotals)
+    """What all finished pieces took."""
+    stored_replies: int = 0
+    """Replies in the journal, those from before a resume included: none of them is paid for again."""
     _begun: deque[Unit] = field(default_factory=deque)
+    _finished_s: float = 0.0
+    """Seconds that the pieces finished since the start took, one after another."""
     learnt: set[Concurrency] = field(default_factory=set)
     """The adaptive limits of the providers called so far; empty if the concurrency is fixed."""
     _samples: deque[tuple[float, int]] = field(default_factory=deque)
@@ -123,13 +149,14 @@ class Progress:
             return ""
         return (
             f"The grader cannot be read: {self.read[False]} of {verdicts} verdicts are ungradable and count in no "
-            "figure. Stop here and name another grader; the answers are kept, and regrade judges them."
+            "figure. Stop, and grade the stored answers again with another grader (regrade)."
         )
 
     def note_call(self, call: CallRecord) -> None:
         self.calls += 1
         self.tokens += call.prompt_tokens + call.completion_tokens
         self.cost_usd += call.cost_usd or 0.0
+        self.stored_replies += call.error is None
         if call.purpose == "dialogue" and call.response is not None:
             self.spoken[call.model, looks_like_thought(call.response)] += 1
 
@@ -150,8 +177,48 @@ class Progress:
 
     def end(self, unit: Unit) -> None:
         unit.done = True
+        self.finished += unit.totals
+        self._finished_s += time.time() - unit.started_at
         while self._begun and self._begun[0].done:
             self.first += self._begun.popleft().totals
+
+    @property
+    def calls_a_piece(self) -> float:
+        """The expected calls of a piece; 0 if none is expected.
+
+        The estimate weighs as much as three pieces: the first pieces correct it soon, but without a jump.
+        """
+        calls, pieces = self.first.calls, self.first.pieces
+        if self.estimate and self.estimate.pieces:
+            pieces += _FORECAST_FROM
+            calls += round(_FORECAST_FROM * self.estimate.calls / self.estimate.pieces)
+        return calls / pieces if pieces else 0.0
+
+    def headway(self) -> Headway:
+        """Return how far the job is.
+
+        The pieces run side by side, at the pace since the start: the rest takes as long as its calls divided by the
+        running pieces, and at least as long as the longest piece, which nothing shortens.
+        """
+        unfinished, calls_a_piece = [unit for unit in list(self._begun) if not unit.done], self.calls_a_piece
+        calls = self.finished.calls + sum(unit.totals.calls for unit in unfinished)
+        tokens = self.finished.tokens + sum(unit.totals.tokens for unit in unfinished)
+        now, remaining = time.time(), self.planned - self.done
+        if remaining <= 0:
+            return Headway(calls, tokens, calls if calls_a_piece else None, 1.0, None)
+        if not calls_a_piece:
+            seconds_left = (now - self.started_at) / self.done_here * remaining if self.done_here else None
+            return Headway(calls, tokens, None, self.done / self.planned, seconds_left)
+        # a piece that is not done has at least one call left, however many it has made
+        left_in_piece = [max(1.0, calls_a_piece - unit.totals.calls) for unit in unfinished]
+        not_begun = max(0, remaining - len(unfinished))
+        calls_left = sum(left_in_piece) + not_begun * calls_a_piece
+        seconds_left = None
+        if self.calls and unfinished:
+            seconds_a_call = (self._finished_s + sum(now - unit.started_at for unit in unfinished)) / self.calls
+            longest = max(*left_in_piece, min(left_in_piece) + calls_a_piece if not_begun else 0.0)
+            seconds_left = seconds_a_call * max(calls_left / len(unfinished), longest)
+        return Headway(calls, tokens, round(calls + calls_left), calls / (calls + calls_left), seconds_left)
 
     @property
     def forecast(self) -> str:
@@ -159,7 +226,7 @@ class Progress:
         done = self.first.pieces
         if done < max(_FORECAST_FROM, self.planned / 20) or done >= self.planned or not self.first.calls:
             return ""
-        before = f"; at first thought {self.thought.in_words}" if self.thought else ""
+        before = f"; estimated before the start: {self.estimate.in_words}" if self.estimate else ""
         forecast = self.first.scaled(self.planned).in_words
         return f"By what the first {done:,} of {self.planned:,} took: about {forecast} in all{before}."
 
@@ -180,11 +247,16 @@ class Progress:
         return sorted((limit.limit for limit in set(self.learnt)), reverse=True)
 
     def in_words(self) -> str:
-        """Return calls, tokens, cost, speed and pending calls in one line; empty without calls."""
+        """Return the calls in all and what ``details`` returns, in one line; empty before the first call."""
+        details = self.details()
+        return f"{self.headway().calls_in_words}, {details}" if details else ""
+
+    def details(self) -> str:
+        """Return tokens, cost, speed and pending calls in one line; empty before the first call."""
         pending = list(self.replies.in_flight) if self.replies else []
         if not self.calls and not pending:
             return ""
-        words = [f"{self.calls:,} calls, {self.tokens:,} tokens"]
+        words = [f"{self.headway().tokens:,} tokens"]
         if speed := self.tokens_a_second():
             words[0] += f" ({speed:.0f} a second)"
         if self.cost_usd + self.spent_usd:
@@ -219,11 +291,15 @@ class Progress:
 
     def status(self) -> dict[str, Any]:
         """Return the progress for other processes; the function ``status`` describes the keys."""
-        now, replies = time.time(), self.replies
+        now, replies, headway = time.time(), self.replies, self.headway()
         return {
             "at": now,
             "done": self.done,
             "planned": self.planned,
+            "share": headway.share,
+            "calls_so_far": headway.calls,
+            "calls_expected": headway.calls_expected,
+            "seconds_left": headway.seconds_left,
             "done_here": self.done_here,
             "started_at": self.started_at,
             "calls": self.calls,
@@ -240,6 +316,7 @@ class Progress:
             "batch": self.batches(),
             "at_once": self.at_once,
             "words": self.in_words(),
+            "details": self.details(),
             "forecast": self.forecast,
             "trouble": " ".join(filter(None, (self.trouble, self.unmarked))),
         }
@@ -297,18 +374,24 @@ def run_state(run: RunProgress) -> Literal["running", "complete", "stopped"]:
 def status(run_id: str) -> dict[str, Any] | None:
     """Return the progress of a run of any process, about a second old; ``None`` if nothing was written lately.
 
-    Keys: ``done`` of ``planned`` pieces, ``done_here`` of them since ``started_at``; ``calls``, ``tokens``,
-    ``cost_usd`` (including earlier starts), ``tokens_a_second`` (or ``None``); ``waiting``: pending calls as [seat,
-    purpose, seconds], the longest first; ``batch`` (``core.models.batches.Batches.waiting``); ``under_way``: running
-    piece → calls so far; ``at_once`` as in ``Progress``; ``words``, ``forecast`` and ``trouble``: sentences on the
-    progress, on the expected total, and on an unreadable grader.
+    Keys: ``done`` of ``planned`` pieces, ``done_here`` of them since ``started_at``; ``share``, ``calls_so_far``,
+    ``calls_expected`` and ``seconds_left`` as in ``Headway``; ``calls``, ``tokens``, ``cost_usd`` (including earlier
+    starts), ``tokens_a_second`` (or ``None``); ``waiting``: pending calls as [seat, purpose, seconds], the longest
+    first; ``batch`` (``core.models.batches.Batches.waiting``); ``under_way``: running piece → calls so far; ``at_once``
+    as in ``Progress``; ``words`` (with the calls) and ``details`` (without), ``forecast`` and ``trouble``: sentences on
+    the progress, on the expected total, and on an unreadable grader.
     """
-    path = journal_path(run_id).with_name(STATUS)
+    progress = last_status(run_id)
+    return progress if progress and time.time() - progress["at"] < _STATUS_HOLDS_S else None
+
+
+def last_status(run_id: str) -> dict[str, Any] | None:
+    """Return the last ``status`` of a run, however old: how far a stopped run is; ``None`` if there is none."""
     try:
-        progress: dict[str, Any] = orjson.loads(path.read_bytes())
+        progress: dict[str, Any] = orjson.loads(journal_path(run_id).with_name(STATUS).read_bytes())
     except (OSError, orjson.JSONDecodeError):
         return None
-    return progress if time.time() - progress["at"] < _STATUS_HOLDS_S else None
+    return progress
 
 
 def under_way() -> dict[str, dict[str, Any]]:
@@ -325,6 +408,6 @@ def under_way() -> dict[str, dict[str, Any]]:
 
 
 def ask_to_stop(run_id: str) -> None:
-    """Ask a run of any process to stop; it stops within about a second and keeps its finished trials."""
+    """Ask a run of any process to stop; it stops within about a second, and every reply is stored."""
     access.require("run", f"stop {run_id}")
     (journal_path(run_id).parent / "stop").touch()

@@ -210,7 +210,7 @@ async def _carry_out(header: RunHeader, registry: Registry, options: Options, pl
             check_budget(options.budget_usd, _specs(campaign, registry))
             check_pictures(replace(campaign, cases=tuple(trial.case for trial in missing)), registry)
             size = estimate(campaign, registry, options.concurrency)
-            progress = Progress(len(trials), thought=WorkTotals(len(trials), size.calls, size.tokens, size.cost_usd))
+            progress = Progress(len(trials), estimate=WorkTotals(len(trials), size.calls, size.tokens, size.cost_usd))
             options = options.with_batches(registry, progress)
             async with (players if missing else in_this_process)(header, registry) as play, following(store) as follow:
                 await run_trials(header, play, missing, progress, stop, stop_file, options, fold=follow)

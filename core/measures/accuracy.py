@@ -245,6 +245,7 @@ _COLUMNS = Columns(excluded="excluded_by_reason")
     "accuracy",
     "run",
     "models",
+    "source",
     "cases",
     "formats",
     "questions",
@@ -332,6 +333,8 @@ def _count_outdated(store: Store, selection: Selection) -> int:
 def _published(selection: Selection, formats: Collection[str] | None, split: AccuracySplit | None) -> list[Row]:
     """Return the published rows of a selection; none if the selection excludes some of their cases."""
     if selection.asks_for or selection.datasets or (selection.specialties and split != "specialty"):
+        return []
+    if not selection.has_published:
         return []
     case_sets = [name for name in printed_sets() if selection.case_sets is None or name in selection.case_sets]
     filters: dict[str, Collection[str] | None] = {
@@ -454,6 +457,7 @@ _COUNTED_AS_WRONG = {
 @metric(
     "leaderboard",
     "models",
+    "source",
     "cases",
     "mcq_rule",
     decimals=".6f",

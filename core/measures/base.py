@@ -32,7 +32,18 @@ from core.store.selection import Selection
 _Arguments = ParamSpec("_Arguments")
 _Answer = TypeVar("_Answer")
 Filter = Literal[
-    "run", "models", "cases", "formats", "questions", "datasets", "specialties", "asks_for", "mcq_rule", "pool"
+    "run",
+    "models",
+    "source",
+    "cases",
+    "formats",
+    "questions",
+    "datasets",
+    "specialties",
+    "asks_for",
+    "mcq_rule",
+    "pool",
+    "sample",
 ]
 """The parts of a ``Selection`` that a metric accepts as options."""
 

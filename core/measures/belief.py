@@ -358,6 +358,7 @@ BeliefPart = Literal["models", "calibration", "reliability", "curves"]
     "belief",
     "run",
     "models",
+    "source",
     "cases",
     "datasets",
     "specialties",

@@ -142,6 +142,7 @@ def _distance(printed: Row, computed: Row) -> float:
     "counterparts",
     "run",
     "models",
+    "source",
     "cases",
     "datasets",
     "specialties",

@@ -358,6 +358,7 @@ def read_endings(store: Store, selection: Selection) -> pd.DataFrame:
     "endings",
     "run",
     "models",
+    "source",
     "cases",
     "formats",
     "questions",

@@ -249,11 +249,13 @@ FailurePart = Literal["causes", "arms", "patient", "answers", "judges"]
     "failures",
     "run",
     "models",
+    "source",
     "cases",
     "questions",
     "datasets",
     "specialties",
     "mcq_rule",
+    "sample",
     empty="There is no wrong answer to attribute: run a campaign, or choose other --formats (vignette, multi_turn, "
     "multi_turn_exam). Name runs whose patient had a persona by --run. Failures that CARE counts: `report care`.",
     page="failures",

@@ -131,6 +131,7 @@ def _means(wide: pd.DataFrame) -> dict[tuple[str, ...], _Mean]:
     "ledger",
     "run",
     "models",
+    "source",
     "cases",
     "datasets",
     "specialties",

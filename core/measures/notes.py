@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from core.events import FORMATS, GRADED_TYPES, Format, QuestionType
@@ -21,7 +21,7 @@ from core.store.conditions import DOCTOR, Condition, ConditionPart
 from core.store.database import Store
 from core.store.queries.cases import CaseTraits, case_traits
 from core.store.queries.run_cases import Extent, extents
-from core.store.selection import Selection, conditions
+from core.store.selection import Selection, conditions, sample_size
 from core.text.profiles import WITHOUT_PROFILE
 from core.words import ASKS_FOR
 
@@ -76,7 +76,29 @@ def result_of(
     notes = notes_of(
         basis, selected, arms, compared=metric.compared, published=published, name=name, data_set_name=data_set_name
     )
-    return Result(metric.title, rows, in_order([*request.notes, *notes, *detectable_notes(rows)]))
+    sampled = sample_notes(request.read, request.selection) if rows else ()
+    return Result(metric.title, rows, in_order([*sampled, *request.notes, *notes, *detectable_notes(rows)]))
+
+
+def sample_notes(read: Callable[..., Any], selection: Selection) -> tuple[Note, ...]:
+    """Return the note on figures of a sample of a selection; empty if the sample contains all trials.
+
+    ``read`` calls a query of the store with its arguments, such as ``MetricRequest.read``.
+    """
+    if selection.sample is None:
+        return ()
+    size, trials = read(read_sample_size, replace(selection, pooled=False))  # pooling merges figures, not samples
+    text = (
+        f"Random sample: {size:,} of {trials:,} trials, at most {selection.sample:,} of each condition. Intervals are "
+        "wider than those of all trials."
+    )
+    return (Note("sample", text, "high"),) if size < trials else ()
+
+
+def read_sample_size(store: Store, selection: Selection) -> tuple[int, int]:
+    """Return the number of trials in the sample of a selection, and in the whole selection."""
+    with store.read() as cursor:
+        return sample_size(cursor, selection)
 
 
 def detectable_notes(rows: Iterable[Listed]) -> Iterator[Note]:
@@ -115,7 +137,7 @@ def read_basis(read: Callable[..., Any], selection: Selection) -> Basis:
     ``read`` calls a query of the store with its arguments, such as ``MetricRequest.read``. Traits are read for whole
     data sets, so that a cache can answer for any part of a data set.
     """
-    conditions_, stored = read(_read_conditions, selection)
+    conditions_, stored = read(_read_conditions, replace(selection, sample=None))  # a sample has the same conditions
     data_sets = {extent.data_set for extent in stored if extent.cases}
     return Basis(conditions_, stored, read(_read_traits, tuple(sorted(data_sets))))
 

@@ -64,7 +64,6 @@ def is_right(score: CaseScore) -> bool:
 
 
 def by_arm(scores: Iterable[CaseScore]) -> dict[ArmOf, dict[str, CaseScore]]:
-    """Return (model, format, question type) → case key → score."""
     arms: dict[ArmOf, dict[str, CaseScore]] = {}
     for score in scores:
         arms.setdefault((score.model, score.format, score.question_type), {})[score.case_key] = score

@@ -353,6 +353,8 @@ class OpenAICompatibleModel:
             try:
                 async with aclosing(self._texts(with_parts(body, pictures), reply)) as texts:
                     async for text in texts:
+                        if reply.first_token_s is None and reply.begun:  # not of a batch, whose reply comes whole
+                            reply.first_token_s = time.monotonic() - reply.sent_s
                         yield text
                         if reason := watch.ends(text.text):
                             log.warning("%s %s: it was cut.", self.name, watch.words)
@@ -396,37 +398,33 @@ class OpenAICompatibleModel:
             return
         client = self._open_client()
         # the client sends the body unchanged; ``ServerSentEvents`` reads the response
-        response = client.post(_PATH, cast_to=object, body=body, stream=True, stream_cls=AsyncStream[object])
-        stream = await self._timed(reply, response)
+        request = client.post(_PATH, cast_to=object, body=body, stream=True, stream_cls=AsyncStream[object])
+        stream = await self._timed(reply, request)
+        response: httpx2.Response = stream.response
         reply.begun = True
         try:
-            kind = stream.response.headers.get("content-type", "")
+            kind = response.headers.get("content-type", "")
             if "html" in kind:
                 page = "a web page came back instead of JSON"
                 raise AttemptFailed(Failure("malformed", page, "check the address: most end with /v1"))
             if "application/json" in kind:  # a server without streaming
-                for text in reply.take_whole(orjson.loads(await self._timed(reply, stream.response.aread()))):
-                    reply.first_token_s = time.monotonic() - reply.sent_s
+                for text in reply.take_whole(orjson.loads(await self._timed(reply, response.aread()))):
                     yield text
                 return
             # the client's stream class would double the CPU time of a call
-            events, request = ServerSentEvents(), stream.response.request
-            async with aclosing(cast(Any, stream.response.aiter_bytes())) as blocks:
+            events = ServerSentEvents()
+            async with aclosing(cast(Any, response.aiter_bytes())) as blocks:
                 while not events.done and (block := await self._timed(reply, anext(blocks, None))) is not None:
                     for chunk in events.take(block):
-                        if isinstance(chunk, dict) and (error := chunk.get("error")):
-                            words = error.get("message") if isinstance(error, dict) else None
-                            raise APIError(str(words or "it broke off"), request, body=error)
+                        _raise_error_in(chunk, response.request)
                         for text in reply.take(chunk):
-                            if reply.first_token_s is None:
-                                reply.first_token_s = time.monotonic() - reply.sent_s
                             yield text
                 with suppress(TimeoutError):  # a connection can be reused only if the response was read to its end
                     async with asyncio.timeout(_END_S):
                         async for _ in blocks:
                             pass
         except (httpx2.RequestError, ssl.SSLError) as error:
-            raise APIConnectionError(request=stream.response.request) from error
+            raise APIConnectionError(request=response.request) from error
         finally:
             await stream.close()
 
@@ -517,3 +515,10 @@ class AzureModel(OpenAICompatibleModel):
             max_retries=0,
             timeout=_TIMEOUT,
         )
+
+
+def _raise_error_in(chunk: object, request: httpx2.Request) -> None:
+    """Raise the ``APIError`` that a server sends in the middle of a stream."""
+    if isinstance(chunk, dict) and (error := chunk.get("error")):
+        words = error.get("message") if isinstance(error, dict) else None
+        raise APIError(str(words or "it broke off"), request, body=error)

@@ -123,7 +123,6 @@ class Thinking:
         yield from self._add(text[at:end])
 
     def _next(self, text: str, at: int) -> tuple[str, int, int] | None:
-        """Return kind, start and end of the next marker."""
         match = self._pattern.search(text, at)
         marker = (str(match.lastgroup), match.start(), match.end()) if match else None
         if self._stripped and self._inside:

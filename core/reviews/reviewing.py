@@ -1,8 +1,8 @@
 """Reviews by experts: items drawn and assigned by a seed, answers, ties for a third annotator, unblinding.
 
-Every answer is a separate row, saved at once; a changed answer needs a reason. Until a review is unblinded, annotators
-do not learn which model an item is from: models' names are blacked out, also in the model's messages. After unblinding
-no answer can be changed.
+A review has a form (``core.store.review_kinds``): its questions and what they are about. Every answer is a separate
+row, saved at once; a changed choice needs a reason. Until a review is unblinded, annotators do not learn which model an
+item is from: models' names are blacked out, also in the model's messages. After unblinding no answer can be changed.
 
 In a review of kind ``baseline`` experts answer vignettes: each expert has a run whose doctor is ``human/NAME`` and
 whose arms are the vignette's; it is stored in a journal and graded like a model's run. A trial is written when all its
@@ -41,19 +41,12 @@ from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries import reviews as rows
 from core.store.queries.annotations import Annotation, Span, add_annotations, annotations_of
+from core.store.queries.profiles import StoredProfile, newest_profiles
 from core.store.queries.run_cases import run_cases
 from core.store.queries.trials import done_trial_ids
-from core.store.review_records import (
-    ANSWERS,
-    QUESTIONS,
-    AnnotatedItem,
-    Candidate,
-    Review,
-    ReviewItem,
-    ReviewPlan,
-    ReviewQuestion,
-    Unblinding,
-)
+from core.store.review_kinds import ReviewForm
+from core.store.review_records import AnnotatedItem, Candidate, Review, ReviewItem, ReviewPlan, Unblinding
+from core.text.profiles import CaseId
 
 
 def draw(pool: Sequence[Candidate], plan: ReviewPlan) -> list[ReviewItem]:
@@ -73,12 +66,12 @@ def draw(pool: Sequence[Candidate], plan: ReviewPlan) -> list[ReviewItem]:
     rng.shuffle(chosen)
     assigned: list[list[str]] = [[] for _ in chosen]
     for group in plan.groups:
-        # pairs of annotators get the shared items in turn; the annotator with the fewest items gets each of the others
-        pairs = list(combinations(group, 2))
-        shared = min(len(chosen), round(plan.shared * len(chosen))) if pairs else 0
+        # the groups of annotators get the shared items in turn; the annotator with the fewest items gets each other one
+        together = list(combinations(group, min(plan.reviewers, len(group)))) if len(group) > 1 else []
+        shared = min(len(chosen), round(plan.shared * len(chosen))) if together else 0
         load: Counter[str] = Counter()
         for number, names in enumerate(assigned):
-            new = pairs[number % len(pairs)] if number < shared else (min(group, key=load.__getitem__),)
+            new = together[number % len(together)] if number < shared else (min(group, key=load.__getitem__),)
             load.update(new)
             names.extend(new)
     items = [(candidate.item, tuple(names)) for candidate, names in zip(chosen, assigned, strict=True)]
@@ -125,15 +118,23 @@ NO_PROMPT = "none"
 """The prompt pack of a run without prompts."""
 
 
-def baseline_pool(plan: ReviewPlan) -> list[Candidate]:
-    """Return the vignettes that a plan may draw from; with ``mcq`` only vignettes with choices."""
-    return [
-        Candidate(item, "", case.case_key, case.dataset, case.specialty)
-        for item, case in _by_item(cases_of(plan.case_set)).items()
-        if (not plan.specialties or case.specialty in plan.specialties)
-        and (not plan.datasets or case.dataset in plan.datasets)
-        and (case.choices or "mcq" not in plan.question_types)
-    ]
+def case_pool(plan: ReviewPlan, profiles: Mapping[CaseId, StoredProfile] | None = None) -> list[Candidate]:
+    """Return the cases that a plan may draw from: of a baseline with ``mcq`` only those with choices.
+
+    With ``profiles`` these are the cases with a profile, and each item names the version of its profile.
+    """
+    pool = []
+    for item, case in _by_item(cases_of(plan.case_set)).items():
+        profile = profiles.get((case.case_key, case.content_hash)) if profiles is not None else None
+        if (
+            (not plan.specialties or case.specialty in plan.specialties)
+            and (not plan.datasets or case.dataset in plan.datasets)
+            and (case.choices or plan.asks.subject != "vignette" or "mcq" not in plan.question_types)
+            and (profiles is None or (profile is not None and profile.generated.suitable))
+        ):
+            about = AnnotatedItem("profile", case_key=case.case_key, version=profile.version) if profile else item
+            pool.append(Candidate(str(about), "", case.case_key, case.dataset, case.specialty))
+    return pool
 
 
 def baseline_run(review: Review, annotator: str) -> str:
@@ -259,9 +260,13 @@ class ReviewState:
         return self.review.plan.questions or self.review.plan.question_types
 
     @property
+    def form(self) -> ReviewForm:
+        return self.review.plan.asks
+
+    @property
     def blinded(self) -> bool:
-        """Whether annotators judge items of models without knowing the model."""
-        return self.review.plan.kind != "baseline" and self.review.unblinded is None
+        """Whether annotators still answer without knowing the model, or the others' answers."""
+        return self.form.subject != "vignette" and self.review.unblinded is None
 
     def value(self, item: str, annotator: str, question: str) -> str | None:
         """Return the newest answer of an annotator, ``None`` if there is none."""
@@ -287,8 +292,12 @@ class ReviewState:
         return [item for item in self.items if any(self._open(item, q) for q in self.questions)]
 
     def complete(self, item: ReviewItem, annotator: str) -> bool:
-        """Return whether an annotator has answered all questions about an item."""
-        return all(self.value(item.item, annotator, q) is not None for q in self.questions_for(item, annotator))
+        """Return whether an annotator has answered all questions about an item that are not optional."""
+        return all(self.value(item.item, annotator, q) is not None for q in self._required_for(item, annotator))
+
+    def _required_for(self, item: ReviewItem, annotator: str) -> tuple[str, ...]:
+        optional = {question.id for question in self.form.questions if question.optional}
+        return tuple(question for question in self.questions_for(item, annotator) if question not in optional)
 
     @property
     def progress(self) -> list[AnnotatorProgress]:
@@ -307,14 +316,17 @@ class ReviewState:
         missing = 0
         for item in self.items:
             for annotator in item.annotators:
-                questions = self.questions_for(item, annotator)
+                questions = self._required_for(item, annotator)
                 missing += sum(self.value(item.item, annotator, q) is None for q in questions)
             missing += sum(self._open(item, q) for q in self.questions)
         return missing
 
     def _tied(self, item: ReviewItem, question: str) -> bool:
+        asked = self.form.question(question)
+        if self.form.decision != "third" or asked is None or not asked.values:
+            return False
         values = [self.value(item.item, annotator, question) for annotator in item.annotators]
-        return self.review.plan.kind != "baseline" and None not in values and len(set(values)) > 1
+        return None not in values and len(set(values)) > 1
 
     def _open(self, item: ReviewItem, question: str) -> bool:
         return self._tied(item, question) and self._third(item, question) is None
@@ -337,7 +349,7 @@ def plan_review(store: Store, name: str, plan: ReviewPlan) -> Review:
     with store.read() as cursor:
         if any(review.name.lower() == title.lower() for review in rows.reviews(cursor)):
             raise UsageError(f"There is a review called {title!r} already: choose another name.")
-        pool = baseline_pool(plan) if plan.kind == "baseline" else rows.candidates(cursor, plan)
+        pool = _pool(cursor, plan)
     review = Review(title, plan)
     items = draw(pool, plan)
     with store.write() as connection:
@@ -345,6 +357,15 @@ def plan_review(store: Store, name: str, plan: ReviewPlan) -> Review:
     if plan.kind == "baseline":
         begin_baseline(store, review, items)
     return review
+
+
+def _pool(cursor: duckdb.DuckDBPyConnection, plan: ReviewPlan) -> list[Candidate]:
+    match plan.asks.subject:
+        case "vignette" | "case":
+            return case_pool(plan)
+        case "profile":
+            return case_pool(plan, newest_profiles(cursor))
+    return rows.candidates(cursor, plan)
 
 
 def states(store: Store) -> list[ReviewState]:
@@ -371,24 +392,40 @@ def _with_answers(cursor: duckdb.DuckDBPyConnection, review: Review) -> ReviewSt
 
 
 def record(
-    store: Store, review: str, number: int, annotator: str, question: ReviewQuestion, value: str, reason: str = ""
+    store: Store,
+    review: str,
+    number: int,
+    annotator: str,
+    question: str,
+    value: str,
+    reason: str = "",
+    seconds: float | None = None,
 ) -> None:
     """Save an answer to a question about item ``number``; raise ``UsageError`` if it is not this annotator's question.
 
-    An answer that differs from the previous one needs a reason; an equal answer changes nothing.
+    A choice that differs from the previous one needs a reason; an equal answer changes nothing. ``seconds`` is the time
+    since the annotator opened the item.
     """
     _check_annotator(annotator, review)
-    if question not in QUESTIONS:
-        raise UsageError("Vignettes are answered one by one, in the order of their review.")
-    if value not in ANSWERS:
-        raise UsageError(f"{value!r} is not an answer: enter yes or no.")
     with _open_for_answer(store, review, number, annotator, question) as (connection, state, item):
+        asked = state.form.question(question)
+        if asked is None:
+            raise UsageError("Vignettes are answered one by one, in the order of their review.")
+        answer = asked.check(value)
         before = state.value(item, annotator, question)
-        if before == value:
+        if before == answer:
             return
-        if before is not None and not reason.strip():
+        if before is not None and asked.values and not reason.strip():
             raise UsageError("This question was answered before: give a reason for the change.")
-        new = Annotation(item, annotator, question, value, review_id=state.review.review_id, reason=reason.strip())
+        new = Annotation(
+            item,
+            annotator,
+            question,
+            answer,
+            review_id=state.review.review_id,
+            reason=reason.strip(),
+            seconds=seconds if before is None else None,
+        )
         add_annotations(connection, [new])
 
 
@@ -402,11 +439,19 @@ def comment(store: Store, review: str, number: int, annotator: str, text: str) -
             add_annotations(connection, [new])
 
 
-def highlight(store: Store, review: str, number: int, annotator: str, spans: Iterable[Span]) -> None:
-    """Save an annotator's highlights in an item's conversation; they replace the previous ones."""
+def highlight(
+    store: Store, review: str, number: int, annotator: str, spans: Iterable[Span], question: str = HIGHLIGHT
+) -> None:
+    """Save the words that an annotator marked in an item's conversation; they replace the previous ones.
+
+    ``question`` is a question of the form that asks for words; without one the words are highlights.
+    """
     _check_annotator(annotator, review)
-    with _open_for_answer(store, review, number, annotator) as (connection, state, item):
-        new = Annotation(item, annotator, HIGHLIGHT, None, review_id=state.review.review_id, spans=tuple(spans))
+    asked = None if question == HIGHLIGHT else question
+    with _open_for_answer(store, review, number, annotator, asked) as (connection, state, item):
+        marked = tuple(spans)
+        words = " | ".join(span.text for span in marked) if asked and marked else None
+        new = Annotation(item, annotator, question, words, review_id=state.review.review_id, spans=marked)
         add_annotations(connection, [new])
 
 

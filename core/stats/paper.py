@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from core.callbacks import ProgressCallback
 from core.errors import UsageError
 
 Floats = NDArray[np.float64]
@@ -43,7 +44,9 @@ class Resamples(NamedTuple):
     counts: NDArray[np.uint8]
 
 
-def paper_p_values(tests: Sequence[tuple[ArrayLike, ArrayLike]]) -> list[float]:
+def paper_p_values(
+    tests: Sequence[tuple[ArrayLike, ArrayLike]], progress: ProgressCallback = lambda done, planned: None
+) -> list[float]:
     """Return the published two-sided p-value, rounded to 4 decimals, of each pair of arms on the same cases.
 
     An arm has one value per case, in the order of the data set's file: the float64 mean of its trials. The order of
@@ -55,10 +58,13 @@ def paper_p_values(tests: Sequence[tuple[ArrayLike, ArrayLike]]) -> list[float]:
     for position, pair in enumerate(pairs):
         positions[pair.first.size].append(position)
     results = [float("nan")] * len(pairs)
+    done = 0
     for n, members in positions.items():
         if n:
             for position, p in zip(members, _p_values([pairs[m] for m in members]), strict=True):
                 results[position] = p
+        done += len(members)
+        progress(done, len(pairs))
     return results
 
 

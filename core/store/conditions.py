@@ -76,6 +76,8 @@ _SERVED: Mapping[ConditionPart, ConditionPart] = {
     "grader_served": "grader",
 }
 """Part with the served model of a seat → part with the model of the seat."""
+UNDER_TEST: tuple[ConditionPart, ...] = ("doctor_prompt", "sampling", "served")
+"""The parts that belong to the tested model, and that a comparison of two models or settings is about."""
 _MAY_LACK: tuple[ConditionPart, ...] = ("patient", "summariser", "grader", "reader", "served", *_SERVED)
 """Parts that are empty if the arms of a run do not use them, or if no provider named a model."""
 _HASH = 6
@@ -96,7 +98,8 @@ class Condition:
     ``seats`` is role → model without the doctor; the grader is the one with the verdicts that count. ``served`` has the
     names under which providers served each seat's model, if they named it; several mean that a provider changed it
     between or within the runs. ``addresses`` are the configured servers of seats, without credentials. ``repeats``
-    is the number of trials that do not count, because another run has the same case with the same seed.
+    is the number of trials that do not count, because another run has the same case with the same seed. ``keys`` are
+    what ``parts`` are compared by.
     """
 
     name: str
@@ -111,6 +114,7 @@ class Condition:
     served: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     addresses: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     repeats: int = 0
+    keys: Mapping[ConditionPart, str] = field(default_factory=dict)
 
     @property
     def partial(self) -> bool:
@@ -391,6 +395,24 @@ def condition_of(name: str, members: Sequence[JudgedRun], repeats: int = 0) -> C
             )
         ),
         repeats=repeats,
+        keys={part: key for part, (key, _) in newest.parts.items()},
+    )
+
+
+def comparable(first: Condition, second: Condition) -> bool:
+    """Return whether a comparison of two conditions is about the tested model or its settings alone.
+
+    They share an arm and all parts except ``UNDER_TEST``; a seat that only one of them uses is no difference.
+    """
+    return (
+        first.name != second.name
+        and not (first.partial or second.partial)
+        and not set(first.newest.arms).isdisjoint(second.newest.arms)
+        and all(
+            key == second.keys.get(part) or (part in _MAY_LACK and not (key and second.keys.get(part)))
+            for part, key in first.keys.items()
+            if part not in UNDER_TEST
+        )
     )
 
 

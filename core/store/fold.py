@@ -261,36 +261,37 @@ def _chunks(grown: dict[Path, tuple[int, int]], damaged: list[DamagedJournal]) -
 
 
 def _add_line(chunk: _Chunk, line: JournalLine) -> None:
-    if isinstance(line, RunHeader):
-        if line.source == "release":  # the import of the release inserts the run
-            return
-        now = time.time()
-        chunk.add("runs", [rows.run_row(line)])
-        chunk.add("run_cases", [(line.run_id, c.case_key, c.content_hash, n) for n, c in enumerate(line.cases)])
-        chunk.add("cases", [rows.case_row(case, now) for case in line.cases])
-    elif isinstance(line, TrialLine):
-        if line.trial_id not in chunk.trial_ids:  # two engines may have run the same trial: the first one counts
-            chunk.trial_ids.add(line.trial_id)
-            chunk.add("trials", [rows.trial_row(line)])
-            for name, new in rows.child_rows(line).items():
-                chunk.add(name, new)
-    elif isinstance(line, DeletedLine):
-        chunk.add("deletions", [(line.trial_id,)])
-    elif isinstance(line, RunDeletedLine):
-        chunk.add("run_deletions", [(line.run_id,)])
-    elif isinstance(line, ReplyLine):
-        chunk.add("calls", [rows.reply_row(line)])
-    elif isinstance(line, GradesLine):
-        chunk.add("grades", rows.grade_rows(line))
-    elif isinstance(line, WithdrawnLine):
-        chunk.written.append(line)
-    elif isinstance(line, WrittenLine):
-        written.rows_of(line)  # raises here, where the position in the journal is known
-        chunk.written.append(line)
-    elif isinstance(line, RowLine) and (editable := written.as_written(line)):
-        chunk.written.append(editable)
-    elif isinstance(line, RowLine):
-        chunk.add(line.table, [rows.job_row(line)])
+    match line:
+        case ReplyLine():
+            chunk.add("calls", [rows.reply_row(line)])
+        case TrialLine():
+            if line.trial_id not in chunk.trial_ids:  # two engines may have run the same trial: the first one counts
+                chunk.trial_ids.add(line.trial_id)
+                chunk.add("trials", [rows.trial_row(line)])
+                for name, new in rows.child_rows(line).items():
+                    chunk.add(name, new)
+        case RunHeader():
+            if line.source != "release":  # the import of the release inserts the run
+                chunk.add("runs", [rows.run_row(line)])
+                chunk.add("run_cases", [(line.run_id, c.case_key, c.content_hash, n) for n, c in enumerate(line.cases)])
+                now = time.time()
+                chunk.add("cases", [rows.case_row(case, now) for case in line.cases])
+        case DeletedLine():
+            chunk.add("deletions", [(line.trial_id,)])
+        case RunDeletedLine():
+            chunk.add("run_deletions", [(line.run_id,)])
+        case GradesLine():
+            chunk.add("grades", rows.grade_rows(line))
+        case WithdrawnLine():
+            chunk.written.append(line)
+        case WrittenLine():
+            written.rows_of(line)  # raises here, where the position in the journal is known
+            chunk.written.append(line)
+        case RowLine():
+            if editable := written.as_written(line):
+                chunk.written.append(editable)
+            else:
+                chunk.add(line.table, [rows.job_row(line)])
 
 
 def _delete(connection: duckdb.DuckDBPyConnection, trial_ids: list[str]) -> None:

@@ -6,64 +6,23 @@ import time
 import uuid
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from core.errors import UsageError
 from core.events import FORMATS, Format, QuestionType
+from core.store.review_kinds import ReviewForm, form_named
 
-ReviewKind = Literal["conversations", "answers", "baseline"]
-"""The subject of a review: conversations, free responses, or vignettes that the experts answer themselves."""
-ReviewQuestion = Literal[
-    "single_diagnosis", "complete_history", "medical_terms", "in_vignette", "complete_answers", "equivalent"
-]
-QUESTIONS: tuple[ReviewQuestion, ...] = get_args(ReviewQuestion)
-ASKED_OF: dict[ReviewKind, tuple[ReviewQuestion, ...]] = {
-    "conversations": ("single_diagnosis", "complete_history", "medical_terms", "in_vignette", "complete_answers"),
-    "answers": ("equivalent",),
-    "baseline": (),
-}
-"""Kind of review → its questions. Of a conversation two are about the doctor, then three about the patient."""
-ASKED: dict[ReviewQuestion, str] = {
-    "single_diagnosis": "One most likely diagnosis",
-    "complete_history": "Complete medical history",
-    "medical_terms": "Patient used medical terms",
-    "in_vignette": "Answers based on the vignette",
-    "complete_answers": "Complete answers",
-    "equivalent": "Same diagnosis",
-}
-"""Question → its heading in tables."""
-WORDING: dict[ReviewQuestion, str] = {
-    "single_diagnosis": "When the doctor stopped asking, was there one single most likely diagnosis?",
-    "complete_history": "Did the doctor ask for all of the history that matters, examination and tests aside?",
-    "medical_terms": "Does the patient use medical terms?",
-    "in_vignette": "Is everything that the patient says based on the vignette?",
-    "complete_answers": "Does the patient answer every question completely?",
-    "equivalent": "Is the diagnosis given the same as the right answer?",
-}
-"""Question → its wording for annotators."""
-GUIDANCE: dict[ReviewQuestion, str] = {
-    "complete_history": (
-        "Yes if nothing that the patient could have told was left out: the complaint and its course, earlier "
-        "illnesses, medication, family and habits, as far as they matter for this case. What only an examination or a "
-        "test could show (a finding on the skin, a blood value, an image) need not have been asked for."
-    ),
-    "medical_terms": (
-        "A medical term is a word that people without medical training would not use of themselves, such as dyspnoea, "
-        "erythematous or hyperlipidaemia, or an abbreviation such as COPD. Words of everyday life are none, even where "
-        "doctors use them too: fever, rash, blood pressure, asthma, the name of a medicine that is taken."
-    ),
-}
-"""Explanations of ambiguous questions, as in the papers' instructions for annotators."""
-EQUIVALENCE_RULE = (
-    "Yes for the same disease or a synonym, for a broader name of which the right answer is a kind, and for several "
-    "diagnoses given together if any of them fits. No for a narrower kind of the right answer, for no diagnosis, and "
-    "for several that the doctor could not choose among."
-)
-"""When a diagnosis counts as the answer (the paper's rule for free responses)."""
 YesNo = Literal["yes", "no"]
 ANSWERS: tuple[YesNo, ...] = get_args(YesNo)
+
+
+def yes_no_questions() -> dict[str, str]:
+    """Return id → title of the questions on conversations and free responses that are answered yes or no, in order."""
+    asked = chain.from_iterable(form_named(name).questions for name in ("conversations", "answers"))
+    return {question.id: question.title for question in asked if question.values == ANSWERS}
 
 
 @dataclass(frozen=True)
@@ -75,22 +34,23 @@ class ExpertAnswer:
 
     model: str
     case: str
-    question: ReviewQuestion
+    question: str
     annotator: str
     answer: YesNo
     item: str = ""
     third: bool = False
 
 
-ItemKind = Literal["talk", "answer", "case", "release"]
+ItemKind = Literal["talk", "answer", "case", "profile", "pair", "release"]
 
 
 @dataclass(frozen=True)
 class AnnotatedItem:
     """The subject of an annotation.
 
-    ``talk`` and ``answer`` have a stored trial, ``answer`` also the format of its free response; ``case`` has a
-    vignette; ``release`` has a model's conversation on a case, which is not stored here.
+    ``talk`` and ``answer`` have a stored trial, ``answer`` also the format of its free response; a ``pair`` has two
+    trials on one case, in the order in which they are shown; ``case`` has a vignette; ``profile`` also the ``version``
+    of its stored profile; ``release`` has a model's conversation on a case, which is not stored here.
     """
 
     kind: ItemKind
@@ -98,13 +58,26 @@ class AnnotatedItem:
     format: Format = "multi_turn"
     model: str = ""
     case_key: str = ""
+    second_trial: str = ""
+    version: int = 0
 
     def __str__(self) -> str:
-        if self.kind == "talk":
-            return f"talk:{self.trial_id}"
-        if self.kind == "answer":
-            return f"answer:{self.trial_id}:{self.format}:frq"
-        return f"case:{self.case_key}" if self.kind == "case" else f"release:{self.model}:{self.case_key}"
+        match self.kind:
+            case "talk":
+                return f"talk:{self.trial_id}"
+            case "answer":
+                return f"answer:{self.trial_id}:{self.format}:frq"
+            case "pair":
+                return f"pair:{self.trial_id}|{self.second_trial}"
+            case "profile":
+                return f"profile:{self.version}:{self.case_key}"
+            case "case":
+                return f"case:{self.case_key}"
+        return f"release:{self.model}:{self.case_key}"
+
+    @property
+    def trials(self) -> tuple[str, ...]:
+        return tuple(trial for trial in (self.trial_id, self.second_trial) if trial)
 
 
 def parse_item(text: str) -> AnnotatedItem:
@@ -114,6 +87,14 @@ def parse_item(text: str) -> AnnotatedItem:
         return AnnotatedItem("talk", trial_id=rest)
     if kind == "case" and rest:
         return AnnotatedItem("case", case_key=rest)
+    if kind == "profile":
+        version, _, case_key = rest.partition(":")
+        if version.isdecimal() and case_key:
+            return AnnotatedItem("profile", case_key=case_key, version=int(version))
+    if kind == "pair":
+        first, _, second = rest.partition("|")
+        if first and second:
+            return AnnotatedItem("pair", trial_id=first, second_trial=second)
     if kind == "release":
         model, _, case_key = rest.rpartition(":")
         if model and case_key:
@@ -123,7 +104,8 @@ def parse_item(text: str) -> AnnotatedItem:
         if trial_id and format_ in FORMATS and question_type == "frq":
             return AnnotatedItem("answer", trial_id=trial_id, format=format_)
     raise UsageError(
-        f"{text[:80]!r} is no item: write talk:TRIAL, answer:TRIAL:FORMAT:frq, case:CASE or release:MODEL:CASE."
+        f"{text[:80]!r} is no item: write talk:TRIAL, answer:TRIAL:FORMAT:frq, pair:TRIAL|TRIAL, case:CASE, "
+        "profile:VERSION:CASE or release:MODEL:CASE."
     )
 
 
@@ -144,13 +126,15 @@ class ReviewPlan(BaseModel):
     """The plan of a review, stored with it, so that its items can be drawn again.
 
     Empty ``runs``, ``models``, ``datasets`` and ``specialties`` are no restriction. ``shared`` is the share of items
-    (0 to 1) that two annotators see. ``format`` is that of the free responses; ``question_types``, ``order`` and
-    ``case_set`` are the questions, their order and the data set of a baseline.
+    (0 to 1) that several annotators see, as many as ``reviewers`` if there are so many. ``format`` is that of the free
+    responses; ``question_types`` and ``order`` are the questions of a baseline and their order; ``case_set`` is the
+    data set of reviews of cases and vignettes. ``form`` has the questions as they were when the review was planned;
+    reviews of version 0.5 and earlier have none and use the program's form.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    kind: ReviewKind
+    kind: str
     number: int = Field(ge=1)
     annotators: tuple[str, ...]
     runs: tuple[str, ...] = ()
@@ -164,6 +148,7 @@ class ReviewPlan(BaseModel):
     sampling: ReviewSampling = "random"
     shared: float = Field(default=THIRD, ge=0, le=1)
     seed: int = Field(default=20, ge=0)
+    form: ReviewForm | None = None
 
     @field_validator("annotators")
     @classmethod
@@ -189,13 +174,22 @@ class ReviewPlan(BaseModel):
             raise ValueError("items are shared by two annotators: name a second one, or share none")
         if self.kind == "baseline" and not (self.question_types and set(self.question_types) <= {"mcq", "frq"}):
             raise ValueError("a baseline asks mcq, frq or both")
-        if self.kind == "baseline" and self.sampling == "disagreement":
-            raise ValueError("there is no disagreement on a vignette: draw at random or by specialty")
+        if self.sampling == "disagreement" and self.asks.subject not in ("conversation", "answer"):
+            raise ValueError("there is no disagreement on these items: draw at random or by specialty")
         return self
 
     @property
-    def questions(self) -> tuple[ReviewQuestion, ...]:
-        return ASKED_OF[self.kind]
+    def asks(self) -> ReviewForm:
+        """The form of this review; raises ``UsageError`` if neither the plan nor the program has it."""
+        return self.form or form_named(self.kind)
+
+    @property
+    def questions(self) -> tuple[str, ...]:
+        return tuple(question.id for question in self.asks.questions)
+
+    @property
+    def reviewers(self) -> int:
+        return min(self.asks.reviewers, len(self.annotators))
 
     def asked_of(self, annotator: str) -> tuple[str, ...]:
         """Return the questions (or question types of a baseline) of an annotator, in their order."""
@@ -251,9 +245,10 @@ def stored_plan(fields: Mapping[str, Any]) -> ReviewPlan:
 
 
 def planned(**fields: object) -> ReviewPlan:
-    """Return a plan; raises ``UsageError`` with one sentence if it is invalid."""
+    """Return a plan with the present form of its kind; raises ``UsageError`` with one sentence if it is invalid."""
+    form = form_named(str(fields.get("kind")))
     try:
-        return ReviewPlan.model_validate(fields)
+        return ReviewPlan.model_validate({"form": form, **fields})
     except ValidationError as error:
         first = error.errors()[0]
         field_name = ".".join(str(part) for part in first["loc"])

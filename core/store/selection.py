@@ -38,7 +38,7 @@ from core.store.conditions import (
     with_missing_parts,
 )
 from core.store.database import Store
-from core.store.queries.runs import CAMPAIGNS, Run, run_records
+from core.store.queries.runs import CAMPAIGNS, ORIGIN_SQL, ORIGINS, Origin, Run, run_records
 from core.store.tables import TableRow, arrow_table, schema_of
 
 McqRule = Literal["usual", "mcq_loose", "mcq_strict"]
@@ -54,9 +54,9 @@ class Selection:
     ``None`` is no restriction. ``models`` are doctors; in ``select`` a doctor's name stands for all its conditions, and
     names of conditions are allowed too; ``conditions`` are only names of conditions. ``case_sets`` are data sets, with
     which case keys begin; names of conditions omit a data set or framework that all of them share. ``sources`` are
-    campaigns and releases in figures, unless ``runs`` or ``trials`` are named. ``personas`` are in their
-    canonical form, the empty text for plain patients; ``packs`` are the prompts of a run; ``pictures`` says whether
-    doctors saw pictures.
+    campaigns and releases in figures, unless ``runs`` or ``trials`` are named. ``origins``: who made the runs; printed
+    figures count as ``published``. ``personas`` are in their canonical form, the empty text for plain patients;
+    ``packs`` are the prompts of a run; ``pictures`` says whether doctors saw pictures.
 
     ``cases`` are keys; ``case`` is the id of a case, or else a part of ids or of right answers. ``single_diagnosis``
     and ``asks_for`` (what its question asks for) are properties of the case. ``text`` is searched in the messages,
@@ -66,6 +66,10 @@ class Selection:
     these verdicts in the arm ``arm`` ("format:question_type"); ``rules_differ`` those whose answer in that arm is right
     by only one of the two multiple-choice rules. ``mcq_rule`` judges choices, by default the framework's rule.
     ``pooled`` merges a doctor's conditions on one data set, under a name that says so.
+
+    ``sample`` is the most trials of each condition: a random sample that is always the same, and part of any larger
+    sample of the same selection. It has one trial of each case before a second one, and the same cases for conditions
+    that have the same cases.
     """
 
     runs: Sequence[str] | None = None
@@ -80,6 +84,7 @@ class Selection:
     single_diagnosis: bool | None = None
     asks_for: Sequence[AsksFor] | None = None
     sources: Sequence[str] | None = None
+    origins: Sequence[Origin] | None = None
     mcq_rule: McqRule = "usual"
     pooled: bool = False
     patients: Sequence[str] | None = None
@@ -96,12 +101,18 @@ class Selection:
     verdicts: Sequence[str] | None = None
     arm: str = "multi_turn:frq"
     rules_differ: bool = False
+    sample: int | None = None
 
     @property
     def counted(self) -> Selection:
         """The same selection, restricted to campaigns and releases unless sources, runs or trials are given."""
         restricted = self.sources is not None or self.runs is not None or self.trials is not None
         return self if restricted else replace(self, sources=CAMPAIGNS)
+
+    @property
+    def has_published(self) -> bool:
+        """Whether figures that a publication prints belong to it."""
+        return self.origins is None or "published" in self.origins
 
     @property
     def of_cases(self) -> bool:
@@ -167,6 +178,7 @@ _FILTERS = {
             ("runs", "trials.run_id"),
             ("models", "runs.doctor"),
             ("sources", "runs.source"),
+            ("origins", f"({ORIGIN_SQL})"),
             ("frameworks", "runs.protocol"),
             ("patients", "runs.patient"),
             ("packs", "runs.prompt_pack"),
@@ -195,7 +207,7 @@ _FILTERS = {
     "text": f"trials.trial_id IN (SELECT trial_id FROM utterances WHERE {SAID})",
 }
 """Field of a selection → the condition on a row of ``TRIALS``."""
-_OF_TRIALS = ("trials", "statuses", "text", "verdicts", "rules_differ")
+_OF_TRIALS = ("trials", "statuses", "text", "verdicts", "rules_differ", "sample")
 """Fields that filter trials of one case, except ``end_reasons``, by which the tallies also count."""
 _OF_CASES = ("datasets", "specialties", "single_diagnosis", "asks_for", "cases", "case")
 """Fields that filter cases of one data set."""
@@ -220,7 +232,9 @@ def select(
     without: Iterable[ConditionPart] = (),
     only_shared: bool = False,
 ) -> list[Condition]:
-    """Return the conditions of a selection, by doctor, newest first, and create the temporary tables of this module.
+    """Return the conditions of a selection, and create the temporary tables of this module.
+
+    The users' own conditions come first, then those of the sample study, then releases; each by doctor, newest first.
 
     ``without`` ignores parts of conditions, for figures that compare these parts. The reader of choices is a part also
     under the paper's rule, so that a condition has the same name on every page. ``only_shared`` leaves out the trials
@@ -241,7 +255,18 @@ def select(
         f"trials.run_id IN ({runs})",
         "WHERE trial_id NOT IN (FROM repeated_talks)",
     )
+    if chosen.sample is not None:
+        cursor.execute(_SAMPLE, {"sample": chosen.sample})
     return conditions_found
+
+
+def sample_size(cursor: duckdb.DuckDBPyConnection, selection: Selection) -> tuple[int, int]:
+    """Return the number of trials in the sample of a selection, and in the selection without ``sample``."""
+    sizes = []
+    for sample in (selection.sample, None):
+        select(cursor, replace(selection, sample=sample))
+        sizes.append(int(cursor.execute("SELECT count(*) FROM chosen").fetchall()[0][0]))
+    return sizes[0], sizes[1]
 
 
 def choose(cursor: duckdb.DuckDBPyConnection, selection: Selection) -> None:
@@ -274,7 +299,7 @@ def staffed() -> list[str]:
 def conditions(
     store: Store, selection: Selection | None = None, *, without: Iterable[ConditionPart] = ()
 ) -> list[Condition]:
-    """Return the conditions of a selection, by doctor, the newest first."""
+    """Return the conditions of a selection, in the order of ``select``."""
     with store.read() as cursor:
         return _found(cursor, selection or Selection(), frozenset(without))[0]
 
@@ -314,10 +339,18 @@ def _found(
             and (chosen.packs is None or run.prompt_pack in chosen.packs)
             and (chosen.personas is None or str(run.settings.get("persona") or "") in chosen.personas)
             and (chosen.pictures is None or bool(run.settings.get("images")) == chosen.pictures)
+            and (chosen.origins is None or run.origin in chosen.origins)
         )
     }  # filtered only now: a name also depends on the conditions that are filtered out
     matching = [condition for condition in matching if not selected_runs.isdisjoint(condition.runs)]
-    matching.sort(key=lambda condition: (condition.doctor, -condition.newest.created_at, condition.name))
+    matching.sort(
+        key=lambda condition: (
+            ORIGINS.index(condition.newest.origin),
+            condition.doctor,
+            -condition.newest.created_at,
+            condition.name,
+        )
+    )
     return matching, seats_by_name, judges
 
 
@@ -485,6 +518,14 @@ _CHOOSE = f"""
     SELECT trials.trial_id, trials.run_id, trials.case_key, cases.content_hash, cases.dataset, cases.specialty,
         list_contains($staffed, runs.protocol) AS staffed
     {TRIALS} WHERE {{where}} AND {{more}}"""
+# Cases are the unit of figures and of comparisons: conditions get the same cases, and each case one trial first.
+_SAMPLE = """
+    DELETE FROM selected WHERE trial_id NOT IN (
+        SELECT trial_id FROM (
+            SELECT trial_id, case_key, place,
+                row_number() OVER (PARTITION BY place, case_key ORDER BY md5(trial_id)) AS number
+            FROM chosen LEFT JOIN seated USING (run_id)
+        ) QUALIFY row_number() OVER (PARTITION BY place ORDER BY number, md5(case_key), case_key) <= $sample)"""
 _PLAYED = """
     SELECT split_part(case_key, '/', 1) AS data_set, count(DISTINCT case_key)
     FROM trials JOIN runs USING (run_id) WHERE list_contains($sources, source)

@@ -81,7 +81,7 @@ SCHEMAS: dict[str, pa.Schema] = {
     "journal_positions": schema_of("path:text position:int size:int folded_at:real"),
     "annotations": schema_of(
         "item:text annotator:text question:text value:text comment:text annotated_at:real review_id:text reason:text "
-        "spans:text"
+        "spans:text seconds:real"
     ),
     "reviews": schema_of("review_id:text name:text kind:text plan:text created_at:real"),
     "review_items": schema_of("review_id:text item:text number:int annotators:texts"),

@@ -375,30 +375,11 @@ def restore(packed: Path, store: Store) -> int:
     if not packed.is_file():
         raise UsageError(f"There is no file {packed}.")
     store.path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=store.path.parent, prefix=".restoring-") as folder:
-        sums: dict[str, str] = {}
-        expected: set[tuple[str, str]] = set()
+    with tempfile.TemporaryDirectory(dir=store.path.parent, prefix=".restoring-") as temporary:
+        folder = Path(temporary)
         try:
-            room = min(shutil.disk_usage(folder).free, max(_SMALL_BACKUP, _RATIO * packed.stat().st_size))
-            with tarfile.open(packed, "r:gz", tarinfo=PlainMember) as archive:
-                for member in archive:
-                    name = safe_name(member.name, packed.name)
-                    source = archive.extractfile(member) if member.isfile() else None
-                    if source is None or name.parts[0] not in (_MANIFEST, *places):
-                        raise AnamnesisError(f"{packed.name} is no backup of Anamnesis: it contains {member.name!r}.")
-                    target = Path(folder).joinpath(*name.parts)
-                    target.parent.mkdir(parents=True, exist_ok=True)
-                    read = _Hashing(source)
-                    with target.open("wb") as file:
-                        while block := read.read(_BLOCK):
-                            if (room := room - len(block)) < 0:
-                                raise AnamnesisError(
-                                    f"{packed.name} unpacks to more than a backup can, or more than fits on the disk; "
-                                    "nothing was restored."
-                                )
-                            file.write(block)
-                    sums[str(name)] = read.sum.hexdigest()
-            manifest = orjson.loads((Path(folder) / _MANIFEST).read_bytes())
+            sums = _unpack(packed, folder, places)
+            manifest = orjson.loads((folder / _MANIFEST).read_bytes())
             expected = {(str(name), str(digest)) for name, digest in manifest["sha256"].items()}
         except _BROKEN_BACKUP as error:
             raise AnamnesisError(
@@ -409,8 +390,8 @@ def restore(packed: Path, store: Store) -> int:
         if wrong:
             raise AnamnesisError(f"The backup {packed} is damaged: {wrong[0]} is not as it was; nothing was restored.")
         for part, place in places.items():
-            if (Path(folder) / part).exists():
-                (Path(folder) / part).rename(place)
+            if (folder / part).exists():
+                (folder / part).rename(place)
         with store.write() as connection:  # the journals have new paths
             before = connection.execute("SELECT DISTINCT path FROM journal_positions").fetchall()
             for (path,) in before:
@@ -418,3 +399,32 @@ def restore(packed: Path, store: Store) -> int:
                 connection.execute("UPDATE journal_positions SET path = ? WHERE path = ?", [str(here), path])
     fold(store)
     return len(sums)
+
+
+def _unpack(packed: Path, folder: Path, places: Iterable[str]) -> dict[str, str]:
+    """Unpack a backup into a folder; return the SHA-256 of each file.
+
+    Raises ``AnamnesisError`` for a file outside ``places``, or for more data than a backup can have or the disk holds.
+    """
+    sums: dict[str, str] = {}
+    room = min(shutil.disk_usage(folder).free, max(_SMALL_BACKUP, _RATIO * packed.stat().st_size))
+    with tarfile.open(packed, "r:gz", tarinfo=PlainMember) as archive:
+        for member in archive:
+            name = safe_name(member.name, packed.name)
+            source = archive.extractfile(member) if member.isfile() else None
+            if source is None or name.parts[0] not in (_MANIFEST, *places):
+                raise AnamnesisError(f"{packed.name} is no backup of Anamnesis: it contains {member.name!r}.")
+            target = folder.joinpath(*name.parts)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            data = _Hashing(source)
+            with target.open("wb") as file:
+                while block := data.read(_BLOCK):
+                    room -= len(block)
+                    if room < 0:
+                        raise AnamnesisError(
+                            f"{packed.name} unpacks to more than a backup can, or more than fits on the disk; nothing "
+                            "was restored."
+                        )
+                    file.write(block)
+            sums[str(name)] = data.sum.hexdigest()
+    return sums

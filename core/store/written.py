@@ -240,13 +240,14 @@ def journal_contents(database: Path) -> JournalContents:
                 if file.read(len(_OF_A_RUN)) == _OF_A_RUN:
                     continue
             for _, line in read_lines(path, about=about):
-                if isinstance(line, WrittenLine):
-                    lines.setdefault(line.line_id, line)
-                    folders.setdefault(line.line_id, path.parent.name)
-                elif isinstance(line, WithdrawnLine):
-                    withdrawn.update(line.lines)
-                elif isinstance(line, RowLine) and (row := as_written(line)):
-                    of_jobs.add(row.line_id)
+                match line:
+                    case WrittenLine():
+                        lines.setdefault(line.line_id, line)
+                        folders.setdefault(line.line_id, path.parent.name)
+                    case WithdrawnLine():
+                        withdrawn.update(line.lines)
+                    case RowLine() if row := as_written(line):
+                        of_jobs.add(row.line_id)
         except (AnamnesisError, OSError):
             damaged.append(path)
     return JournalContents(lines, folders, frozenset(withdrawn), frozenset(of_jobs), tuple(damaged))

@@ -16,7 +16,7 @@ from pages.kit.cached import read
 from pages.kit.cases import behind, choose_case, clear_parameters, draw_trials, excluded_in_words, open_behind
 from pages.kit.controls import choose
 from pages.kit.look import FORMAT, QUESTION_TYPE, arm, plain
-from pages.kit.names import IMPORT_COMMAND, dataset_name, natural
+from pages.kit.names import IMPORT_COMMAND, case_name, dataset_name, natural
 from pages.kit.section import words_of
 from pages.kit.stored import case_conversations, conditions, runs_behind
 from pages.kit.view import specialties_in_order
@@ -100,7 +100,7 @@ def _draw_scores(row: Row, selection: Selection, split: AccuracySplit | None, *,
         if conversations and conversations[0].answer
         else ""
     )
-    st.markdown(f"**{plain(case_key)}** under {arm(format_, question_type)}.{right}")
+    st.markdown(f"**{plain(case_name(case_key))}** under {arm(format_, question_type)}.{right}", help=plain(case_key))
     draw_trials(conversations, f"{format_}:{question_type}")
 
 

@@ -20,7 +20,16 @@ from pages.kit.page import draw_sections as draw_tabs
 from pages.kit.page import say_how_to_begin, show
 from pages.kit.section import draw_section
 from pages.kit.stored import extents_on
-from pages.kit.view import Statistics, ask_selection, ask_statistics, narrow, offered, row_of_controls
+from pages.kit.view import (
+    FilterRow,
+    SelectionPart,
+    Statistics,
+    ask_selection,
+    ask_statistics,
+    is_pooled,
+    narrow,
+    offered,
+)
 
 FIGURES = Section(
     "Accuracy",
@@ -63,26 +72,28 @@ SPLIT: dict[AccuracySplit | Literal["all"], str] = {
     "single": "Dermatology, single diagnosis",
 }
 DRAWN = {"auto": "As fits", "bars": "Bars", "dots": "Dots"}
+_FEWER_CASES = frozenset({"gpt_4v", "gpt_4v_without_image"})
 _GPT_4V_HINT = "GPT-4V answered only 74 cases with images; choose it to see it."
 _NO_MATCH = "No figure matches: remove a model, format, question or specialty."
 
 
 def draw_accuracy() -> None:
     """Ask for filters and options; draw figure, notes, table and the cases behind a bar."""
-    selection, statistics = _ask()
+    row = FilterRow(acc_marks="auto", acc_shared=False)
+    selection, statistics = _ask(row, "models", "formats", "questions")
     (case_set,) = selection.case_sets or ("",)
     offer = offered(published=True, pooled=selection.pooled)[case_set]
-    with row_of_controls():
+    with row.own:
         chosen = choose("Split by", _splits(case_set, offer.datasets), "acc_split", names=SPLIT, shape="segments")
-        split: AccuracySplit | None = None if chosen == "all" else chosen
-        drawn = choose("Drawn as", list(DRAWN), "acc_marks", names=DRAWN, shape="segments")
-    with row_of_controls():
-        selection = narrow(selection, offer, "models", "formats", "questions")
+    split: AccuracySplit | None = None if chosen == "all" else chosen
+    with row.popover():
         if split == "specialty":
             selection = narrow(selection, offer, "specialties")
-    if selection.conditions is None and any(model.startswith("gpt_4v") for model in offer.models):
+        drawn = choose("Drawn as", list(DRAWN), "acc_marks", names=DRAWN, shape="segments")
+        shared_cases = _ask_shared(selection)
+    if selection.conditions is None and selection.has_published and _FEWER_CASES & set(offer.models):
         st.caption(_GPT_4V_HINT)
-    options = {**FIGURES.options, "by": split, **_computed(statistics), "shared_cases": _ask_shared(selection)}
+    options = {**FIGURES.options, "by": split, **_computed(statistics), "shared_cases": shared_cases}
     result = draw_section(
         replace(FIGURES, kind=drawn),
         selection,
@@ -97,13 +108,13 @@ def draw_accuracy() -> None:
 
 def draw_static() -> None:
     """Draw accuracy on the whole vignette next to accuracy after the conversation, by data set."""
-    selection, statistics = _ask()
+    row = FilterRow()
+    selection, statistics = _ask(row, "models")
     (case_set,) = selection.case_sets or ("",)
     offer = offered(published=True, pooled=selection.pooled)[case_set]
-    with row_of_controls():
+    with row.own:
         types = tuple(question for question in QUESTION_TYPES if question in offer.questions)
         question = choose("Question", types, "acc_static_question", names=QUESTION_TYPE, shape="segments")
-        selection = narrow(selection, offer, "models")
     selection = replace(selection, formats=("vignette", "multi_turn"), question_types=(question,))
     several = len(offer.datasets) > 1
     options = {**STATIC.options, "by": "dataset" if several else None, **_computed(statistics)}
@@ -114,7 +125,7 @@ def draw_static() -> None:
 
 
 def draw_published() -> None:
-    selection, statistics = _ask()
+    selection, statistics = _ask(FilterRow(), "source")
     draw_section(
         LEADERBOARD,
         replace(selection, pooled=False),
@@ -124,12 +135,10 @@ def draw_published() -> None:
     )
 
 
-def _ask() -> tuple[Selection, Statistics]:
-    with row_of_controls():
-        selection = ask_selection(offered(published=True), "asks_for", inside=True)
-        statistics = ask_statistics()
-        (case_set,) = selection.case_sets or ("",)
-        selection = narrow(selection, offered(published=True)[case_set], "pooled")
+def _ask(row: FilterRow, *parts: SelectionPart) -> tuple[Selection, Statistics]:
+    """Ask for the case set, ``parts``, what questions ask for, pooling, and how figures are computed."""
+    selection = ask_selection(offered(published=True, pooled=is_pooled()), *parts, "asks_for", "pooled", row=row)
+    statistics = ask_statistics(row.popover())
     return replace(selection, mcq_rule=statistics.rule), statistics
 
 
@@ -147,7 +156,7 @@ def _splits(case_set: str, datasets: tuple[str, ...]) -> list[AccuracySplit | Li
 def _ask_shared(selection: Selection) -> bool:
     """Ask whether only shared cases count, if models have different cases."""
     (case_set,) = selection.case_sets or ("",)
-    extents = extents_on(case_set, tuple(selection.asks_for or ()), pooled=selection.pooled)
+    extents = extents_on(case_set, tuple(selection.asks_for or ()), pooled=selection.pooled, origins=selection.origins)
     selected = [extent for extent in extents if selection.conditions is None or extent.model in selection.conditions]
     return bool(on_different_cases(selected)) and st.toggle(
         "Shared cases only",

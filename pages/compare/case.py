@@ -14,7 +14,7 @@ from pages.kit.cases import behind, choose_case
 from pages.kit.chat import draw_chat, message
 from pages.kit.controls import choose
 from pages.kit.look import RULE, RULE_SHORT, arm, badge, plain
-from pages.kit.names import dataset_name, natural
+from pages.kit.names import case_name, dataset_name, natural
 from pages.kit.navigation import link
 from pages.kit.stored import case_conversations, events_of, stored_case
 
@@ -66,7 +66,7 @@ def _draw_list(sides: tuple[ComparedArm, ComparedArm], selection: Selection, lab
     chosen = next(pair for pair in listed if pair.case_key == case_key)
     case = stored_case(chosen.case_key)
     right = f" The right answer is **{plain(case.answer)}**." if case else ""
-    st.markdown(f"### {plain(chosen.case_key)}\n{plain(chosen.specialty or 'No specialty')}.{right}")
+    st.markdown(f"### {plain(case_name(chosen.case_key))}\n{plain(chosen.specialty or 'No specialty')}.{right}")
     if case:
         with st.expander("The case", icon=":material/clinical_notes:"):
             choices = ", ".join(case.choices)

@@ -18,23 +18,16 @@ from core.store.queries.cases import case_traits
 from core.store.queries.run_cases import Extent
 from core.store.queries.runs import Run
 from core.store.selection import Selection, case_sets_played
-from core.store.selection import conditions as select_conditions
 from pages.kit.cached import ask, cached_query, read
-from pages.kit.names import unique_names
+from pages.kit.names import label_of
 from pages.kit.stored import conditions, run_casts, runs_behind
+from pages.kit.subjects import Subject, condition_of, counterpart
 
 Arm = tuple[Format, QuestionType]
 Arms = dict[Arm, dict[str, CaseScore]]
+_PUBLISHED = ("mistral_v1_7b", "mistral_v2_7b")
 _WITHOUT_PATIENT = ("vignette", "exam_only")
 """Formats in which the doctor sees no reply of the patient."""
-
-
-@dataclass(frozen=True)
-class Subject:
-    """A condition with all its runs, or one run of a condition."""
-
-    model: str
-    run_id: str | None = None
 
 
 @dataclass(frozen=True)
@@ -45,28 +38,50 @@ class ComparedArm:
     arm: Arm
 
 
-def subject_names() -> dict[Subject, str]:
-    """Return subject → name: all conditions, and the single runs of conditions that have several."""
-    names = unique_names(condition.name for condition in conditions())
-    subjects = {Subject(condition): name for condition, name in names.items()}
-    for condition in conditions():
-        if len(condition.runs) > 1:
-            name = names[condition.name]
-            subjects |= {Subject(condition.name, run): f"{name} · run {run}" for run in condition.runs}
-    return subjects
+def default_baseline() -> Subject:
+    """Return the counterpart of the newest run of one's own, otherwise the older of the published versions.
+
+    Without either, it is the counterpart of the newest condition, or the first condition.
+    """
+    newest = sorted(conditions(), key=lambda condition: -condition.newest.created_at)
+    own = [condition for condition in newest if condition.newest.source == "local" and not condition.newest.study]
+    pairs = (pair for condition in own if (pair := counterpart(Subject(condition.name))))
+    if pair := next(pairs, None) or _published(0):
+        return pair
+    return next(filter(None, (counterpart(Subject(each.name)) for each in newest)), Subject(conditions()[0].name))
+
+
+def default_second(first: Subject) -> Subject | None:
+    """Return the newest subject that is comparable to ``first``, otherwise one of its framework and cases.
+
+    ``None`` if there is no such subject: frameworks are never paired by default.
+    """
+    pair, own = counterpart(first), condition_of(first)
+    if first == _published(0) and (pair is None or condition_of(pair).newest.source == "release"):
+        return _published(1)
+    if pair:
+        return pair
+    alike = [
+        condition
+        for condition in conditions()
+        if (condition.newest.protocol, condition.newest.data_set) == (own.newest.protocol, own.newest.data_set)
+    ]
+    others = [condition for condition in alike if condition.name != first.model]
+    return Subject(max(others, key=lambda condition: condition.newest.created_at).name) if others else None
+
+
+def _published(number: int) -> Subject | None:
+    """Return the older (0) or newer (1) of the versions that the publication compares, if both are stored."""
+    stored = [
+        next((Subject(condition.name) for condition in conditions() if label_of(condition.name) == label), None)
+        for label in _PUBLISHED
+    ]
+    return stored[number] if all(stored) else None
 
 
 def runs_of(subject: Subject) -> list[Run]:
     of_condition = runs_behind(conditions(), subject.model)
     return [run for run in run_casts() if run.run_id in of_condition and subject.run_id in (None, run.run_id)]
-
-
-@cached_query(spinner=False)
-def condition_of(subject: Subject) -> Condition:
-    """Return the condition of a subject; of a single run, its condition without the other runs."""
-    if subject.run_id is None:
-        return next(condition for condition in conditions() if condition.name == subject.model)
-    return select_conditions(Store(), Selection(runs=[subject.run_id]))[0]
 
 
 def persona_runs() -> dict[str, dict[Subject, str]]:

@@ -13,10 +13,10 @@ from core.measures.provenance import UNKNOWN, differing, graders, settings_side_
 from core.stats.corrections import LABELS, Correction, format_p, stars
 from core.stats.differences import PairedCounts, mcnemar
 from core.store.selection import Selection
-from pages.compare.data import Subject, condition_of
 from pages.kit.look import STARS, plain
 from pages.kit.section import draw_result
 from pages.kit.stored import run_casts
+from pages.kit.subjects import Subject, condition_of
 from pages.kit.tables import draw_table
 from pages.kit.view import INTERVALS, Statistics, in_words
 
@@ -86,8 +86,9 @@ def draw_overview(
     )
     st.caption(
         f"Paired by case; p by the sign-flip test, corrected by {LABELS[statistics.correction]} over the {len(rows)} "
-        f"rows; {STARS}. Filled dots: adjusted p ≤ .05. A case improved (regressed) if its share of right trials rose "
-        "(fell); invalid answers and cases that count on one side only are excluded."
+        "rows. Filled dots: adjusted p ≤ .05.",
+        help=f"{STARS}. A case improved (regressed) if its share of right trials rose (fell). Invalid answers, and "
+        "cases that count on one side only, are excluded.",
     )
 
 

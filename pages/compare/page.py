@@ -13,23 +13,24 @@ from core.store.selection import Selection
 from pages.compare.case import draw_compared_cases
 from pages.compare.data import (
     ComparedArm,
-    Subject,
     basis_of,
     case_sets_of,
     common_arms,
     comparison,
+    default_baseline,
+    default_second,
     extent_name,
     persona_runs,
-    subject_names,
 )
 from pages.compare.outcomes import draw_differences, draw_outcomes, draw_overview, mixed_rules
 from pages.compare.versions import draw_versions
 from pages.kit.cases import open_behind
 from pages.kit.controls import choose
 from pages.kit.look import arm, plain
-from pages.kit.names import label_of, model_name
+from pages.kit.names import model_name
 from pages.kit.notes import notes_on
 from pages.kit.page import draw_parts, say_how_to_begin, show
+from pages.kit.subjects import Subject, subject_names
 from pages.kit.view import CaseSetOptions, Statistics, ask_selection, ask_statistics, offered, row_of_controls
 
 Mode = Literal["models", "arms", "personas"]
@@ -40,8 +41,6 @@ MODES: dict[Mode, str] = {
 }
 _PILLS: dict[Mode, str] = {"models": "Arm", "arms": "Second arm", "personas": "Persona"}
 _SECOND: dict[Mode, str] = {"arms": "Second arm", "personas": "Other persona"}
-# default subjects: the versions that the publication compares
-_DEFAULT = ("mistral_v1_7b", "mistral_v2_7b")
 
 
 @dataclass(frozen=True)
@@ -80,7 +79,7 @@ def draw_comparison() -> None:
     if setup is None:
         return
     if not setup.pairs:
-        st.info("The two have no arm in common.")
+        st.info("The two sides share no arm. Run both in the same formats and question types.")
         return
 
     def name_of(side: ComparedArm) -> str:
@@ -128,16 +127,27 @@ def draw_comparison() -> None:
 
 
 def _ask_two(names: Mapping[Subject, str]) -> Setup | None:
-    """Ask for two sides. The defaults depend only on the options, because a URL leaves defaults out."""
+    """Ask for two sides; the default of the second depends on the first, because a URL leaves defaults out."""
     options = list(names)
-    defaults: list[Subject] = []
-    for label in _DEFAULT:
-        unused = [subject for subject in options if subject not in defaults]
-        defaults.append(next((subject for subject in unused if label_of(subject.model) == label), unused[0]))
     first_column, swap_column, second_column = st.columns([8, 3, 8], vertical_alignment="bottom")
-    first = choose("First (the baseline)", options, "cmp_first", names=names, default=defaults[0], where=first_column)
+    first = choose("Baseline", options, "cmp_first", names=names, default=default_baseline(), where=first_column)
     swap_column.button("Swap", icon=":material/swap_horiz:", on_click=_swap, key="cmp_swap", width="stretch")
-    second = choose("Second", options, "cmp_second", names=names, default=defaults[1], where=second_column)
+    default = default_second(first)
+    second = choose(
+        "Compared with it",
+        [*([] if default else [None]), *options],
+        "cmp_second",
+        names={None: "Choose another run", **names},
+        default=default,
+        where=second_column,
+    )
+    if second is None:
+        st.info(
+            "No other run of the same framework on the same cases is stored. Choose any run to compare with, or start "
+            "one with another model.",
+            icon=":material/difference:",
+        )
+        return None
     if first == second:
         st.info("Choose two different sides.")
         return None
@@ -152,7 +162,7 @@ def _ask_two(names: Mapping[Subject, str]) -> Setup | None:
 
 def _swap() -> None:
     state = st.session_state
-    if "cmp_first" in state and "cmp_second" in state:  # a forged message may contain the button alone
+    if state.get("cmp_first") and state.get("cmp_second"):  # a forged message may contain the button alone
         state["cmp_first"], state["cmp_second"] = state["cmp_second"], state["cmp_first"]
 
 
@@ -182,7 +192,7 @@ def _ask_personas(personas: Mapping[str, Mapping[Subject, str]]) -> Setup | None
     cases = _ask_cases([first, *others])
     arms = common_arms([first, *others], cases[0], patient_first=True) if cases else []
     if cases is None or not others or not arms:
-        st.info("These runs have no case or no arm in common: run the same cases with each persona.")
+        st.info("These runs share no case or no arm. Run the same cases with each persona.")
         return None
     if unshared := [runs[other] for other in later if other not in others]:
         st.caption(f"Left out because they ran on other cases: {', '.join(map(plain, unshared))}.")
@@ -196,7 +206,7 @@ def _ask_cases(sides: Sequence[Subject]) -> tuple[Selection, Statistics] | None:
     """Ask for the cases and statistics of a comparison; ``None`` with a message if no case is shared."""
     sets = case_sets_of(sides)
     if not sets:
-        st.info("The two have no case in common: run both on the same cases.", icon=":material/difference:")
+        st.info("The two sides share no case. Run both on the same cases.", icon=":material/difference:")
         return None
     available = offered()
     offers = {name: available.get(name, CaseSetOptions(specialties=SPECIALTIES)) for name in sets}

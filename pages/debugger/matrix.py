@@ -91,7 +91,7 @@ def draw_resume(run_id: str) -> None:
         f"Resume: {counted(missing, 'trial is', 'trials are')} missing",
         icon=":material/resume:",
         key="debug_go_on",
-        **only("run", help="Stored replies are reused; only the missing ones are requested."),
+        **only("run", help="Stored replies are reused."),
     ):
         adopt(resume_bench(run_id))
 
@@ -124,13 +124,13 @@ MARK: dict[Verdict, str] = {
     "not_applicable": "– Not applicable",
 }  # fmt: skip
 """Verdict → short words with a mark, readable without colour."""
-_PENDING = {"answered": "… being judged"}
+_PENDING = {"answered": "… Grading"}
 _INK = {
     "green": ("#00694A", "#3DCB9B"), "red": ("#B03A00", "#FF8A50"), "orange": ("#8A5A00", "#EDB84A"),
     "gray": ("#667777", "#8FA3A2"),
 }  # fmt: skip
 """Colour of a verdict on a light and on a dark page."""
-_RULES = {"mcq_loose": "Paper’s rule", "mcq_strict": "Strict rule"}
+_RULES = {"mcq_loose": "Paper’s", "mcq_strict": "Strict"}
 _WRONG: tuple[Verdict, ...] = tuple(verdict for verdict in COUNTED if verdict != "correct")
 
 
@@ -139,8 +139,8 @@ def matrix_frame(rows: Sequence[MatrixRow], rule: Rule) -> pd.DataFrame:
     return pd.DataFrame(
         [
             {
-                "Doctor is shown": FORMAT[row.format],
-                "Asked": QUESTION_TYPE[row.question_type],
+                "Format": FORMAT[row.format],
+                "Question": QUESTION_TYPE[row.question_type],
                 **{
                     _trial(cell.trial): MARK[verdict]
                     if (verdict := cell.verdict(rule))
@@ -171,11 +171,11 @@ def before_after_frame(before: Sequence[MatrixRow], after: Sequence[MatrixRow], 
         texts = [f"{correct} of {counted}" if counted else "–" for correct, counted in counts]
         rows.append(
             {
-                "Doctor is shown": FORMAT[row.format],
-                "Asked": QUESTION_TYPE[row.question_type],
+                "Format": FORMAT[row.format],
+                "Question": QUESTION_TYPE[row.question_type],
                 "Correct before": texts[0],
                 "Correct after": texts[1],
-                "Verdicts that moved": "; ".join(changes) or "none",
+                "Changed verdicts": "; ".join(changes) or "none",
             }
         )
     return pd.DataFrame(rows)
@@ -212,7 +212,7 @@ def draw_matrix(view: BenchView) -> MatrixCell | None:
         if was_running and view.bench is not None:
             _draw_progress(view.bench, view.rows)
         choose_by_name(
-            "Choices are judged by",
+            "Rule for choices",
             tuple(_RULES),
             "rule",
             "debug_rule",
@@ -220,14 +220,14 @@ def draw_matrix(view: BenchView) -> MatrixCell | None:
             names=_RULES,
             shape="segments",
             on_change=_redraw,
-            help="Paper’s rule: the response contains the answer, even if it lists all choices. Strict rule: the "
-            "response names exactly one choice.",
+            help="Paper’s: the response contains the answer, even in a list of all choices. Strict: it names "
+            "exactly one choice.",
         )
         rows = view.rows
         cell = chosen_cell(rows, running=was_running)
         _draw_table(rows, cell, view.header.run_id)
         if cell is None:
-            st.caption("Choose a cell to see its details, also during the run.")
+            st.caption("Choose a cell to see its details.")
         else:
             _ask_cell(rows, cell)
         if not was_running:
@@ -284,7 +284,7 @@ def _draw_progress(bench: BenchRun, rows: Sequence[MatrixRow]) -> None:
             icon=":material/stop:",
             on_click=in_callback(bench.stop),
             key="debug_stop",
-            **only("run", help="Finished trials and all replies are stored, so the run can be resumed."),
+            **only("run", help="All replies are stored, so the run can be resumed."),
         )
 
 
@@ -322,9 +322,9 @@ def _draw_table(rows: Sequence[MatrixRow], cell: MatrixCell | None, run_id: str)
         height="content",
         alt="Verdicts by format, question type and trial",
         column_config={
-            "Doctor is shown": st.column_config.TextColumn(width=112),
-            "Asked": st.column_config.TextColumn(width=94),
-            "Correct": st.column_config.TextColumn(help="Trials answered correctly, of those that count.", width=60),
+            "Format": st.column_config.TextColumn(width=112),
+            "Question": st.column_config.TextColumn(width=94),
+            "Correct": st.column_config.TextColumn(help="Of the trials that count.", width=60),
             **{_trial(n): st.column_config.TextColumn(width=80) for n in range(len(rows[0].cells) if rows else 0)},
         },
     )
@@ -336,7 +336,7 @@ def _ask_cell(rows: Sequence[MatrixRow], cell: MatrixCell) -> None:
     trials = sorted({other.trial for row in rows for other in row.cells})
 
     def go() -> None:
-        _go(_of_trial(by_arm[st.session_state["debug_arm"]], st.session_state["debug_trial"]))
+        _go(_of_trial(by_arm[st.session_state["debug_arm"]], st.session_state.get("debug_trial", cell.trial)))
 
     arm_column, trial_column = st.columns([3, 2])
     current_arm: Arm = (cell.format, cell.question_type)
@@ -350,6 +350,8 @@ def _ask_cell(rows: Sequence[MatrixRow], cell: MatrixCell) -> None:
         bound=False,
         on_change=go,
     )
+    if len(trials) == 1:
+        return
     choose(
         "Trial",
         trials,

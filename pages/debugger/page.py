@@ -1,4 +1,4 @@
-"""Debug one case: run all arms, read the matrix of verdicts and every request and reply, edit, and run again."""
+"""Debug one case: run its arms, read the matrix of verdicts and every request and reply, edit, and run again."""
 
 import pandas as pd
 import streamlit as st
@@ -24,7 +24,7 @@ from pages.kit.cached import ask
 from pages.kit.campaigns import draw_label, label_of_run
 from pages.kit.case.pictures import draw_pictures_folded
 from pages.kit.jobs import draw_reused_replies
-from pages.kit.look import ASKS_FOR, counted, plain, when
+from pages.kit.look import ASKS_FOR, plain, when
 from pages.kit.names import model_name
 from pages.kit.page import show
 from pages.kit.seats import case_label
@@ -39,13 +39,10 @@ def draw_page() -> None:
         draw_run(view)
         return
     if "run" in st.query_params or "trial" in st.query_params:
-        st.info("The run in this URL is not stored here. Start a new one.", icon=":material/search_off:")
+        st.info("The run in this URL is not stored here.", icon=":material/search_off:")
         draw_resume(st.query_params.get("run", ""))
     else:
-        st.caption(
-            "Choose or paste a case, run it in every arm, read each request and reply, edit, and run again. The "
-            "reference cast needs no key and no network."
-        )
+        st.caption("Run one case, read every request and reply, then edit and run again.")
     ask_and_run()
     draw_earlier()
 
@@ -60,8 +57,8 @@ def draw_earlier() -> None:
             {
                 "Name": label_of_run(run.run_id).name or None,
                 "Case": case_label(session.case) + prompts,
-                "Played by": players(run),
-                "Asked": counted(len(run.arms), "arm"),
+                "Cast": players(run),
+                "Arms": len(run.arms),
                 "Trials": f"{run.done} of {run.planned}",
                 "When (UTC)": when(run.created_at),
             }
@@ -78,7 +75,7 @@ def draw_earlier() -> None:
         download="",
         alt="Earlier sessions",
     )
-    st.caption("Click a session to open it. You can name it there.")
+    st.caption("Click a session to open it.")
 
 
 def draw_run(view: BenchView) -> None:
@@ -101,8 +98,8 @@ def draw_run(view: BenchView) -> None:
         draw_edit(record, step, variants)
         draw_variants(step, variants)
     elif step is not None:
-        condition = "after the run" if view.running else "only in a finished trial; this trial was stopped"
-        st.caption(f"Messages can be edited and run again {condition}.")
+        condition = "after the run" if view.running else "in a finished trial; this one was stopped"
+        st.caption(f"A step can be edited and run again {condition}.")
     draw_edit_all(view)
 
 
@@ -121,9 +118,10 @@ def draw_head(view: BenchView) -> None:
         title_of(header.protocol),
         f"asks for: {ASKS_FOR[question_kind(case)].lower()}",
         plain(players(header)),
-        f"prompts {plain(header.prompt_pack)}",
         f"seed {header.seed}",
     ]
+    if header.prompt_pack != header.protocol:
+        settings.append(f"prompts {plain(header.prompt_pack)}")
     if persona := str(header.settings.get("persona") or ""):
         settings.append(f"persona {plain(persona)}")
     if header.settings.get("images"):
@@ -135,7 +133,7 @@ def draw_head(view: BenchView) -> None:
         if bench.error:
             st.error(plain(bench.error), icon=":material/cloud_off:")
         elif bench.stopped and not view.running:
-            st.info(f"The run was stopped: {progress.done} of {progress.planned} trials finished and are stored.")
+            st.info(f"Stopped: {progress.done} of {progress.planned} trials are stored.")
         draw_reused_replies(progress.remembered, progress.unused)
     ended = sum(any(isinstance(event, Finished) for event in events) for events in view.events.values())
     if not view.running and not view.single and ended < header.trials:

@@ -15,7 +15,7 @@ from core.debugger.run import CALLS_AT_ONCE, start_bench
 from core.debugger.stored import set_apart
 from core.errors import AnamnesisError, UsageError
 from core.frameworks.base import ALL_ARMS, Campaign, framework, paper_arms, read_settings
-from core.frameworks.casting import CastNames, is_model
+from core.frameworks.casting import CastNames
 from core.jobs.estimate import estimate
 from core.jobs.plan import in_full, remarks_of
 from core.text.sections import sections_of
@@ -38,9 +38,8 @@ from pages.kit.seats import (
 from pages.kit.visitor import only
 
 _read = st.cache_data(max_entries=16, show_spinner=False)(read_pasted)
-_DEFAULT_ARMS = tuple(arm for arm in paper_arms(framework()) if arm[0] == "multi_turn")
-"""The arms that are chosen by default if a model plays: those of the publication after a conversation."""
-_SIZES = {"few": f"Conversation: {len(_DEFAULT_ARMS)} arms", "all": f"Every arm: {len(ALL_ARMS)}"}
+_PAPER_ARMS = paper_arms(framework())
+_SIZES = {"paper": f"Paper’s {len(_PAPER_ARMS)}", "all": f"All {len(ALL_ARMS)}"}
 _SOURCES = {"choose": "Library and imports", "paste": "Paste a vignette"}
 _PLACEHOLDER = "A 54-year-old woman has had … What is the most likely diagnosis?\nA. …\nB. …\nC. …\nD. …\nAnswer: B"
 
@@ -59,20 +58,16 @@ def ask_and_run() -> None:
             with column:
                 chosen[role] = ask_seat("debug", role, doctor=chosen.get("doctor", ""))
     names = CastNames(**chosen)
-    # requests to a model cost money, so the default is a few arms
-    few = any(map(is_model, filter(None, names.values()))) and (
-        choose(
-            "Arms",
-            list(_SIZES),
-            "debug_size",
-            names=_SIZES,
-            shape="segments",
-            help="Requests to a model cost money. Change the arms under More settings.",
-        )
-        == "few"
+    size = choose(
+        "Arms",
+        list(_SIZES),
+        "debug_size",
+        names=_SIZES,
+        shape="segments",
+        help="An arm is a format with a question type. Choose single ones under More settings.",
     )
     with st.expander("More settings", icon=":material/tune:"):
-        campaign = _ask_settings(case, names, few=few)
+        campaign = _ask_settings(case, names, every_arm=size == "all")
     problem = seat_problem(names, campaign.settings.base_url)
     if problem is None and not campaign.arms:
         problem = "Choose at least one format and one question type under More settings."
@@ -80,9 +75,12 @@ def ask_and_run() -> None:
         st.warning(plain(problem), icon=":material/key:")
     ready = problem is None and case is not None
     with st.container(horizontal=True, vertical_alignment="center"):
-        label = "Run every arm" if campaign.arms == ALL_ARMS else "Run the chosen arms"
         run = st.button(
-            label, type="primary", icon=":material/play_arrow:", key="debug_run", **only("run", disabled=not ready)
+            "Run the case",
+            type="primary",
+            icon=":material/play_arrow:",
+            key="debug_run",
+            **only("run", disabled=not ready),
         )
         if ready:
             words = f"{counted(len(campaign.arms), 'arm')} × {counted(campaign.trials, 'trial')}"
@@ -96,15 +94,15 @@ def ask_and_run() -> None:
             adopt(start_bench(campaign))
 
 
-def _ask_settings(case: Case | None, names: CastNames, *, few: bool) -> Campaign:
+def _ask_settings(case: Case | None, names: CastNames, *, every_arm: bool) -> Campaign:
     """Ask for all other settings; return the campaign, without a case while none is chosen."""
     left, right = st.columns(2, gap="large")
     with left:
-        # few arms and all arms have separate controls, each with its own default
-        arms = ask_arms("debug_few" if few else "debug", framework(), _DEFAULT_ARMS if few else ())
+        # the two sizes have separate controls, each with its own default
+        arms = ask_arms("debug_all" if every_arm else "debug", framework(), ALL_ARMS if every_arm else _PAPER_ARMS)
         numbers = st.columns(3)
         trials = numbers[0].number_input(
-            "Trials", 1, 20, 3, key="debug_trials", persist_state="session", help="Repetitions, each with its own seed."
+            "Trials", 1, 20, 1, key="debug_trials", persist_state="session", help="Repetitions, each with its own seed."
         )
         seed = numbers[1].number_input(
             "Seed",
@@ -169,13 +167,13 @@ def ask_pasted() -> Case | None:
         "as JSON, or as CSV with its header.",
     )
     if not (text or "").strip():
-        st.caption("Paste a vignette and press Ctrl+Enter. The recognised parts appear below and can be corrected.")
+        st.caption("Paste a vignette and press Ctrl+Enter. Correct the recognised parts below.")
         return None
     pasted = _read(text)
     text_hash = hashlib.sha256(text.encode(errors="replace")).hexdigest()[:8]
     key = f"debug_paste_{{}}_{text_hash}".format
     with st.container(border=True):
-        st.markdown("**Recognised**", help="The run uses these texts. Correct them if needed.")
+        st.markdown("**Recognised**", help="The run uses these texts.")
         for note in pasted.notes:
             st.markdown(f":orange[:material/info:] {plain(note)}")
         vignette = st.text_area(
@@ -184,7 +182,7 @@ def ask_pasted() -> Case | None:
             key=key("vignette"),
             height=150,
             persist_state="session",
-            help="What the patient knows, without the question.",
+            help="What the patient knows.",
         )
         question = st.text_input("Question", pasted.question, key=key("question"), persist_state="session")
         left, right = st.columns(2)

@@ -9,7 +9,7 @@ from core.asking.parts import PromptPart
 from core.debugger.run import MatrixCell
 from core.debugger.steps import Step, TrialRecord
 from core.events import GRADED_TYPES, CallRecord, Rule, Verdict
-from core.frameworks.base import framework, seat_of
+from core.frameworks.base import Arm, framework, seat_of
 from core.frameworks.casting import is_model
 from core.models.base import Role
 from pages.kit.case.facts import draw_facts_ledger
@@ -23,7 +23,7 @@ from pages.kit.names import model_name
 from pages.kit.navigation import link
 
 _VIEWS = {
-    "sent": "What was sent", "back": "What came back", "grading": "Grading", "conversation": "Conversation",
+    "sent": "Request", "back": "Reply", "grading": "Grading", "conversation": "Conversation",
     "facts": "Facts", "belief": "Belief", "why": "Why",
 }  # fmt: skip
 _TWO_SEATS = ("facts", "belief", "why")
@@ -31,6 +31,7 @@ _ANSWER_CHARS = 320
 
 
 def draw_cell(cell: MatrixCell, record: TrialRecord, steps: Sequence[Step], *, stored: bool) -> Step | None:
+    """Draw an answer with its verdicts and the chosen view of the chosen step; return the step."""
     cell_arm = (cell.format, cell.question_type)
     st.header(f"{arm(*cell_arm)} · trial {cell.trial + 1}", anchor=False)
     verdicts = badges(cell.reason, cell.verdicts.items())
@@ -39,45 +40,50 @@ def draw_cell(cell: MatrixCell, record: TrialRecord, steps: Sequence[Step], *, s
         st.markdown(plain(bare_answer(cell.response, _ANSWER_CHARS)))
     elif cell.detail:
         st.markdown(f":gray[{plain(cell.detail)}]")
-    step = None
-    if steps:
-        answer_steps = [s for s in steps if (s.format, s.question_type) == cell_arm]
-        by_key = {step.key: step for step in (*answer_steps, *(s for s in steps if s.format is None))}
-        chosen = choose_by_name(
-            "Step",
-            list(by_key),
-            "step",
-            "debug_step",
-            default=next(iter(by_key)),
-            clears=("left", "right"),
-            names=lambda key: _step_label(by_key[key]),
-            help="The steps of this answer, then the messages of the conversation.",
-        )
-        step = by_key[chosen]
-    else:
-        st.caption("This trial has no steps yet.")
+    step = _ask_step(steps, cell_arm)
     views = list(_VIEWS)
     if seat_of(framework(record.header.protocol), "staff"):  # these views assume a doctor and a patient only
         views = [view for view in views if view not in _TWO_SEATS]
     view = choose_by_name(
-        "Look at", views, "view", "debug_view", default="sent", names=_VIEWS, shape="segments", hidden=True
+        "View", views, "view", "debug_view", default="sent", names=_VIEWS, shape="segments", hidden=True
     )
     key = f"debug_{record.trial_id}"
-    if view == "sent" and step is not None:
-        draw_sent(step)
-    elif view == "back" and step is not None:
-        draw_response(step)
-    elif view == "grading":
-        draw_grading(cell, steps)
-    elif view == "conversation":
-        draw_conversation(record, key, stored=stored)
-    elif view == "facts":
-        draw_facts_ledger(record.case, record.events, key)
-    elif view == "belief":
-        draw_belief(record.case, record.events, key)
-    elif view == "why":
-        draw_why(record.case, record.events, key, arm=cell_arm)
+    match view:
+        case "sent" if step is not None:
+            draw_sent(step)
+        case "back" if step is not None:
+            draw_response(step)
+        case "grading":
+            draw_grading(cell, steps)
+        case "conversation":
+            draw_conversation(record, key, stored=stored)
+        case "facts":
+            draw_facts_ledger(record.case, record.events, key)
+        case "belief":
+            draw_belief(record.case, record.events, key)
+        case "why":
+            draw_why(record.case, record.events, key, arm=cell_arm)
     return step
+
+
+def _ask_step(steps: Sequence[Step], cell_arm: Arm) -> Step | None:
+    """Ask for a step of an answer or a message of its conversation."""
+    if not steps:
+        st.caption("This trial has no steps yet.")
+        return None
+    answer_steps = [step for step in steps if (step.format, step.question_type) == cell_arm]
+    by_key = {step.key: step for step in (*answer_steps, *(step for step in steps if step.format is None))}
+    chosen = choose_by_name(
+        "Step",
+        list(by_key),
+        "step",
+        "debug_step",
+        default=next(iter(by_key)),
+        clears=("left", "right"),
+        names=lambda key: _step_label(by_key[key]),
+        help="The steps of this answer, then the messages of the conversation.",
+    )
+    return by_key[chosen]
 
 
 def _step_label(step: Step) -> str:
@@ -102,29 +108,29 @@ def draw_conversation(record: TrialRecord, key: str, *, stored: bool) -> None:
         draw_chat(record.events, None)
     if not stored:
         draw_export_menu_unstored([(record.case, record.events, None)], key)
-        st.caption("The conversation can be forked when its trial has finished.")
+        st.caption("Fork it after its trial has finished.")
         return
     with st.container(horizontal=True, vertical_alignment="center"):
         draw_export_menu([record.trial_id], key)
-        link("transcripts", "Open the transcript", "forum", trial=record.trial_id)
-        link("branches", "Its branches", "account_tree", trial=record.trial_id)
+        link("transcripts", "Transcript", "forum", trial=record.trial_id)
+        link("branches", "Branches", "account_tree", trial=record.trial_id)
     with st.expander("Fork from here", icon=":material/fork_right:"):
         fork_form(record.trial_id, record.events, record.case, key)
 
 
 def draw_grading(cell: MatrixCell, steps: Sequence[Step]) -> None:
     if not cell.verdicts and cell.reason is None:
-        st.caption("This answer has not been judged yet.")
+        st.caption("Not judged yet.")
         return
     if cell.reason is not None:
         st.markdown(f"{badge(cell.reason)} {plain(cell.detail)}")
-        st.caption("This answer is excluded from accuracy.")
+        st.caption("Excluded from accuracy.")
     for rule, verdict in cell.verdicts.items():
         st.markdown(f"{badge(verdict)} {RULE[rule]}")
     if cell.extracted:
         st.markdown(f"Read as: **{plain(cell.extracted)}**")
     if cell.question_type not in GRADED_TYPES:
-        st.caption("Answers with choices are judged by two rules, without a grader.")
+        st.caption("Choices are judged by two rules, without a grader.")
         return
     if cell.grader:
         grader = (
@@ -171,7 +177,7 @@ def draw_sent(step: Step, *, figures: bool = True) -> None:
             with st.expander(label_of(message), expanded=len(message.content) <= _OPEN_CHARS):
                 _draw_raw(message.content)
                 if message.source_hash:
-                    st.caption(f"Hash of the prompt's file: `{message.source_hash}`")
+                    st.caption(f"Prompt hash `{message.source_hash}`")
     if figures:
         draw_figures(step.call)
 
@@ -186,8 +192,8 @@ def source_words(message: PromptPart) -> str:
     if message.turn is not None:
         return f"message {message.turn + 1}"
     if message.part == "dialogue":
-        return "said in the conversation"
-    return plain(message.source) if message.source else "source not known"
+        return "from the conversation"
+    return plain(message.source) if message.source else "unknown source"
 
 
 def _draw_raw(text: str) -> None:
@@ -215,7 +221,7 @@ def draw_response(step: Step) -> None:
 def draw_figures(call: CallRecord | None) -> None:
     """Draw tokens, latency, cost and sampling settings of a step’s call."""
     if call is None:
-        st.caption("This step has no stored call, so no tokens and no cost.")
+        st.caption("No call is stored, so no tokens and no cost.")
         return
     about = "about " if call.tokens_estimated else ""
     cached = f" ({call.cached_tokens:,} of them cached)" if call.cached_tokens else ""

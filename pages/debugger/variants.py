@@ -87,7 +87,7 @@ def draw_variants(step: Step, variants: Sequence[Variant]) -> None:
             "Variant": name,
             "Made": made.get(key, "in the trial"),
             "Model": model_name(sides[key].model),
-            "Messages changed": sum(d.changed for d in message_diff(step.messages, sides[key].messages)),
+            "Changed messages": sum(d.changed for d in message_diff(step.messages, sides[key].messages)),
             "Verdict": ", ".join(dict.fromkeys(VERDICT[verdict][0] for _, verdict in sides[key].verdicts))
             or (sides[key].reason or "none").replace("_", " "),
             "Response": " ".join((sides[key].response or sides[key].detail).split())[:160],
@@ -157,8 +157,7 @@ def draw_edit(record: TrialRecord, step: Step, variants: Sequence[Variant]) -> N
     st.header(
         "Edit and run again",
         anchor=False,
-        help="Sends the step with these messages and judges the answer as in the trial. The trial itself does not "
-        "change.",
+        help="Sends these messages and judges the answer as in the trial. The trial does not change.",
     )
     trial_id, key, rerun = st.session_state.get("debug_rerun") or ("", "", None)
     if rerun is not None and (trial_id, key) == (record.trial_id, step.key):
@@ -177,7 +176,7 @@ def draw_edit(record: TrialRecord, step: Step, variants: Sequence[Variant]) -> N
     if not step.messages:
         st.caption("The request of this step is not stored, so it cannot be sent again.")
         return
-    with st.expander("The messages of this step", icon=":material/edit:", key="debug_edit_open"):
+    with st.expander("Messages of this step", icon=":material/edit:", key="debug_edit_open"):
         edited, edits = _ask_messages(record, step, variants)
         model, address, problem = _ask_player(record, step)
         if problem:
@@ -190,15 +189,15 @@ def draw_edit(record: TrialRecord, step: Step, variants: Sequence[Variant]) -> N
                 key="debug_again",
                 **only("run", disabled=bool(problem)),
             )
-            with st.popover("Save as a prompt pack", icon=":material/bookmark_add:", key="debug_pack_save"):
+            with st.popover("Save a prompt pack", icon=":material/bookmark_add:", key="debug_pack_save"):
                 _ask_pack_of_edits(edits)
-            with st.popover("Start a pack from this conversation", icon=":material/description:", key="debug_pack_own"):
+            with st.popover("Copy this conversation’s prompts", icon=":material/description:", key="debug_pack_own"):
                 st.markdown(
-                    "A copy of this conversation’s prompts, if they have not changed since. For a release: its "
-                    "doctor’s prompt in the framework’s pack."
+                    "Saves the prompts of this conversation as a pack, if they have not changed since. For a release, "
+                    "it puts its doctor’s prompt into the framework’s pack."
                 )
                 _ask_name("own", "Make the pack", partial(pack_from_trial, record.trial_id))
-            with st.popover("Run every arm with this edit", icon=":material/table:", key="debug_all_of_step"):
+            with st.popover("Run all arms with this edit", icon=":material/table:", key="debug_all_of_step"):
                 _ask_all_of_step(record, edits)
             if saved := st.session_state.pop("debug_pack_saved", None):
                 st.toast(
@@ -264,9 +263,9 @@ def _ask_messages(record: TrialRecord, step: Step, variants: Sequence[Variant]) 
     words = (
         f"{counted(changed, 'message is', 'messages are')} changed."
         if changed
-        else "No message is changed: running again draws another sample."
+        else "Nothing is changed: running again draws another sample."
     )
-    st.caption(f"{words} An empty message is left out.")
+    st.caption(f"{words} Empty messages are left out.")
     return tuple(edited), edits
 
 
@@ -343,7 +342,7 @@ def draw_edit_all(view: BenchView) -> None:
     header, case = view.header, view.case
     if header.source != "bench" or view.single or view.running:
         return
-    with st.expander("Edit the case or a prompt, and run every arm again", icon=":material/edit_note:"):
+    with st.expander("Edit the case or prompts, run all arms again", icon=":material/edit_note:"):
         prompts = prompts_of(header)
         if prompts.changed:
             st.info(f"{plain(prompts.changed)}: its arms cannot be run again with an edit.", icon=":material/info:")
@@ -386,7 +385,7 @@ def _draw_start(
             f"{plain(size.in_words)} It may be less, because unchanged requests reuse their replies."
         )
         if st.button(
-            "Run every arm again", type="primary", icon=":material/play_arrow:", key=f"{key}_go", **only("run")
+            "Run all arms again", type="primary", icon=":material/play_arrow:", key=f"{key}_go", **only("run")
         ):
             adopt(start_edited(header, case, case.vignette if vignette is None else vignette, prompts()))
 

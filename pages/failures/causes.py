@@ -7,41 +7,38 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
-from core.events import Started
 from core.figures.marks import Mark, dots
 from core.figures.shares import Segment, stacked
 from core.figures.style import Axis
-from core.jobs.background import Job
+from core.jobs.background import Job, job_at
 from core.measures.attribution import AFTER_TALK, Cause
 from core.measures.base import Result, Row
-from core.measures.failures import CAUSES_SECTION, EFFECTS_SECTION, Causes
+from core.measures.failures import CAUSES_SECTION, EFFECTS_SECTION
 from core.store.queries.fact_judgements import Judge
 from core.store.selection import Selection
-from pages.failures.data import GROUPS, answers_behind, attributing, causes
+from pages.failures.answers import ANSWER, ORDER, draw_answers
+from pages.failures.data import (
+    GROUPS,
+    answers_behind,
+    attributing,
+    begin_all_causes,
+    causes,
+    seconds_for_all,
+    unattributed,
+)
 from pages.kit.case.facts import ask_judge, draw_form, judge_words, people_words
-from pages.kit.case.why import CAUSE, cause_words, draw_messages
-from pages.kit.cases import behind, clear_parameters, draw_ways_on, open_behind
+from pages.kit.case.why import CAUSE
+from pages.kit.cases import behind, clear_parameters, open_behind
 from pages.kit.controls import choose
 from pages.kit.figures import draw_conditions_behind
 from pages.kit.jobs import draw_work
-from pages.kit.look import VERDICT, arm, in_callback, plain
+from pages.kit.look import arm, in_callback, plain
 from pages.kit.names import model_colours
 from pages.kit.notes import draw_view_notes
+from pages.kit.samples import draw_rest
 from pages.kit.section import draw_result
-from pages.kit.stored import events_of, stored_case
-from pages.kit.tables import draw_table
 from pages.kit.view import in_words, names_on, narrow, offered, row_of_controls
 
-ORDER: tuple[Cause, ...] = (
-    "doctor_never_asked",
-    "doctor_concluded_wrongly",
-    "doctor_refused",
-    "patient",
-    "not_judged",
-    "grader",
-    "case",
-)
-"""Order of the stacked causes; the provider’s failures are excluded."""
 _COLOUR: dict[Cause, tuple[str, str]] = {
     "doctor_never_asked": ("#D55E00", "white"), "doctor_concluded_wrongly": ("#0072B2", "white"),
     "doctor_refused": ("#F0E442", "#1A2B2B"),
@@ -49,12 +46,8 @@ _COLOUR: dict[Cause, tuple[str, str]] = {
     "case": ("#CC79A7", "#1A2B2B"), "provider": ("#8C8C8C", "white"),
 }  # fmt: skip
 _GROUP = {"talk": "After a conversation", "vignette": "To the whole vignette", "all": "Both"}
-_ANSWER = "failures_answer"
-"""URL parameter of the chosen answer."""
 _WAIT_S = 3.0
 """Seconds to wait for a background process before its progress is drawn."""
-_MAX_CHARS = 400
-"""Characters shown of an answer."""
 _RULES = """
 The first rule that applies decides; an answer has one cause.
 
@@ -92,7 +85,7 @@ def draw_extract(
     if work.running:
         st.fragment(draw_work, run_every=0.5)(work, doing, starting, key, of, figures=False)
     elif work.result is None:
-        st.info(plain(work.error or "It was stopped before the end."), icon=":material/pause:")
+        st.info(plain(work.error or "Stopped before the end."), icon=":material/pause:")
         st.button(label, key=f"{key}_again", on_click=in_callback(begin), args=args, kwargs={"again": True})
     return not work.running and work.result is not None
 
@@ -110,12 +103,23 @@ def draw_causes(selection: Selection) -> None:
             help="Other formats are left out because they withhold or rewrite facts.",
         )
         selection = narrow(selection, offered()[case_set], "questions", "rule")
-    selection = replace(selection, formats=GROUPS[group])
+    asked = replace(selection, formats=GROUPS[group])
     judge = ask_judge()
-    extract, work = attributing(selection, judge)
+    extract, work, selection, all_answers = attributing(asked, judge)
+    if all_answers is not None:
+        draw_rest(
+            job_at(all_answers),
+            selection,
+            seconds_for_all(asked),
+            lambda: begin_all_causes(all_answers),
+            "failures_all",
+            doing="Looking for causes",
+            label="Find all causes",
+        )
     words = ("Looking for causes", "Reading the answers…", "trials", "Find the causes")
-    if not draw_extract(work, "failures", *words, attributing, selection, judge):
+    if not draw_extract(work, "failures", *words, attributing, asked, judge):
         draw_view_notes(names_on(selection), selection.conditions or (), selection)
+        draw_answers(unattributed(selection), names_on(selection))
         return
     attributed = causes(extract, selection)
     if attributed.answers.empty:
@@ -126,7 +130,7 @@ def draw_causes(selection: Selection) -> None:
 
     def list_answers(row: Row) -> None:
         st.session_state["failures_model"], st.session_state["failures_cause"] = row["model"], row["cause"]
-        clear_parameters(_ANSWER)
+        clear_parameters(ANSWER)
         open_behind()
 
     scope = f"{in_words(selection)}. {_GROUP[group]}."
@@ -142,11 +146,15 @@ def draw_causes(selection: Selection) -> None:
     after = attributed.answers[attributed.answers["counted"] & attributed.answers["format"].isin(AFTER_TALK)]
     if not after.empty:
         _draw_judging(after, judge)
-    with st.expander("The rules", icon=":material/rule:"):
+    with st.expander("Rules for causes", icon=":material/rule:"):
         st.markdown(_RULES)
     draw_conditions_behind({row["model"] for row in attributed.shares.figures}, selection, "these models")
-    with behind("The answers behind a cause", "Choose a row to see why, and where to look."):
-        _draw_cause(attributed.answers, extract, selection)
+    with behind("Wrong answers by cause", "Choose a row to read the answer and its cause."):
+        draw_answers(
+            attributed.answers,
+            names_on(selection),
+            lambda model, cause: answers_behind(extract, selection, model, cause),
+        )
     _draw_effects(attributed.effects, selection, scope)
 
 
@@ -180,11 +188,9 @@ def _draw_judging(after: pd.DataFrame, judge: Judge | None) -> None:
     unjudged = int((after["cause"] == "not_judged").sum())
     with st.container(border=True, gap="small"):
         if judge is None or not judged:
-            heading = f"**Not judged: what became of the facts** in these {len(trials):,} conversations."
+            heading = f"**No model has judged these {len(trials):,} conversations.**"
         else:
-            heading = (
-                f"**The facts: judged by {judge_words(judge)}** in {judged:,} of {len(trials):,} conversations here."
-            )
+            heading = f"**Judged by {judge_words(judge)}:** {judged:,} of these {len(trials):,} conversations."
         if unjudged:
             heading += f" {unjudged:,} wrong answers are *not judged*."
         st.markdown(heading)
@@ -192,61 +198,6 @@ def _draw_judging(after: pd.DataFrame, judge: Judge | None) -> None:
             st.caption(people_words(judge))
         with st.expander("Have a model judge these conversations", icon=":material/gavel:"):
             draw_form("failures", trials=tuple(trials))
-
-
-def _draw_cause(answers: pd.DataFrame, extract: Causes, selection: Selection) -> None:
-    """Ask for model and cause, list the answers, and draw the chosen answer."""
-    # older URLs have this value
-    if st.query_params.get("failures_cause") == "Patient, suspected":
-        st.session_state["failures_cause"] = "patient"
-    model_column, cause_column = st.columns(2)
-    names, with_answers = names_on(selection), set(answers["model"].unique())
-    models = [model for model in names if model in with_answers]
-    model = choose("Model", models, "failures_model", names=names, where=model_column)
-    present = set(answers["cause"][answers["model"] == model].unique())
-    causes_: list[Cause] = [cause for cause in (*ORDER, "provider") if cause in present]
-    cause = choose("Cause", causes_, "failures_cause", names=lambda c: CAUSE[c][0], where=cause_column)
-    fitting = answers_behind(extract, selection, model, cause)
-    places = [f"{answer.trial_id}|{answer.format}:{answer.question_type}" for answer in fitting.itertuples()]
-    st.caption(f"{len(fitting):,} answers.")
-
-    def choose_answer(row: int) -> None:
-        st.query_params[_ANSWER] = places[row]
-
-    arms = [arm(*of) for of in zip(fitting["format"], fitting["question_type"], strict=True)]
-    table = pd.DataFrame(
-        {
-            "Case": fitting["case_key"].str.partition("/")[2].where(lambda keys: keys != "", fitting["case_key"]),
-            "Arm": arms,
-            "Verdict": [VERDICT[verdict][0] for verdict in fitting["verdict"]],
-            "Read as": fitting["extracted"],
-            "Why": fitting["rule"],
-            "Message": fitting["turn"] + 1,  # messages are counted from 1
-            "Model": fitting["model"].map(names),
-            "Cause": [CAUSE[cause][0] for cause in fitting["cause"]],
-            "Trial": fitting["trial_id"],
-        }
-    )
-    draw_table(table, "wrong_answers", on_row=choose_answer, height=290, alt="Wrong answers with their causes")
-    if (chosen := st.query_params.get(_ANSWER, "")) not in places:
-        clear_parameters(_ANSWER)
-        return
-    answer = fitting.iloc[places.index(chosen)]
-    case, events = stored_case(answer["case_key"]), events_of(answer["trial_id"])
-    with st.container(border=True):
-        answer_arm = arm(answer["format"], answer["question_type"])
-        name = f"**{plain(answer['case_key'])}** · {plain(names[model])} · {answer_arm}"
-        st.markdown(cause_words(name, cause, answer["verdict"], answer["rule"]))
-        response = next(
-            (answer[of] for of in ("extracted", "response") if pd.notna(answer[of]) and answer[of]), "nothing"
-        )
-        read = response.replace("**", "").strip(" .")[:_MAX_CHARS]
-        st.markdown(f":gray[Answered: {plain(read)}. Right answer:] **{plain(case.answer if case else 'unknown')}**")
-        if pd.notna(answer["turn"]):
-            draw_messages(events, answer["turn"])
-        started = next((event for event in events if isinstance(event, Started)), None)
-        place = f"{started.trial + 1}:{answer['format']}:{answer['question_type']}" if started else ""
-        draw_ways_on(answer["trial_id"], view="why", **({"cell": place} if place else {}))
 
 
 def _draw_effects(effects: Sequence[Row], selection: Selection, scope: str) -> None:

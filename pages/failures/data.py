@@ -1,6 +1,7 @@
 """Cached data of the Failures page."""
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -25,13 +26,16 @@ from core.measures.belief import (
 from core.measures.extracts import Extract
 from core.measures.failures import Causes, cause_shares, left_out_notes, patient_effects
 from core.measures.ledger import read_conversations
+from core.measures.notes import sample_notes
 from core.measures.paired import read_scores
 from core.store.database import Store
+from core.store.queries.answers import wrong_answers
 from core.store.queries.fact_judgements import Judge
 from core.store.selection import Selection
 from pages.kit.cached import cached_query, read
 from pages.kit.names import natural
 from pages.kit.notes import basis, notes_on
+from pages.kit.samples import sample_of
 from pages.kit.view import names_on
 
 GROUPS: dict[str, tuple[Format, ...]] = {"talk": AFTER_TALK, "vignette": ("vignette",), "all": APPLIES}
@@ -40,6 +44,8 @@ _LAST: dict[tuple[object, ...], Causes] = {}
 """Choices → the extract that was started last."""
 _IN_PROCESS = 2_000
 """Up to this many conversations are read here; starting a process would take longer."""
+_SECONDS_EACH = 0.003
+"""Approximate seconds to find the causes of a conversation’s wrong answers."""
 _COLUMNS = [
     "trial_id", "model", "case_key", "format", "question_type", "cause", "counted", "judged",
 ]  # fmt: skip
@@ -60,18 +66,29 @@ def _conversations(selection: Selection) -> int:
     return int(read_conversations(Store(), selection, None)[["whole", "broken"]].sum().sum())
 
 
-def _work_on(extract: Extract, selection: Selection, *, again: bool = False) -> Job[bool | None]:
+def _work_on(extract: Extract, few: bool, *, again: bool = False) -> Job[bool | None]:
     """Return the job of an extract, started if necessary; its result is ``None`` if it was stopped."""
     work = job_at(extract)
     reusable = work is not None and (work.running or (not again and (work.result is None or extract.whole.exists())))
     if work is not None and reusable:
         return work
-    few = _conversations(selection) <= _IN_PROCESS
     return begin(extract, lambda tell, stop: extract.make(tell, stop, few=few) or None)
 
 
-def attributing(selection: Selection, judge: Judge | None, *, again: bool = False) -> tuple[Causes, Job[bool | None]]:
-    """Return the attribution for the selection’s case sets and its job, started if necessary.
+class Attributing(NamedTuple):
+    """The extract that the page shows, its job, and the selection that it is about.
+
+    If ``selection`` is a sample, ``all_answers`` is the extract of all answers, which is not computed yet.
+    """
+
+    extract: Causes
+    work: Job[bool | None]
+    selection: Selection
+    all_answers: Causes | None = None
+
+
+def attributing(selection: Selection, judge: Judge | None, *, again: bool = False) -> Attributing:
+    """Return the attribution of a selection, started if necessary; of a large selection that of a sample.
 
     ``judge`` is the model whose judgements count. While a judging job runs, the last finished attribution is returned.
     """
@@ -81,16 +98,41 @@ def attributing(selection: Selection, judge: Judge | None, *, again: bool = Fals
     last = _LAST.get(key, extract)
     running = judging is not None and judging.running
     if not again and running and (work := job_at(last)) is not None and last.whole.exists():
-        return last, work
-    _LAST[key] = extract
-    return extract, _work_on(extract, whole, again=again)
+        return Attributing(last, work, selection)
+    few = _conversations(whole) <= _IN_PROCESS
+    if few or extract.whole.exists():
+        _LAST[key] = extract
+        return Attributing(extract, _work_on(extract, few, again=again), selection)
+    shown = sample_of(selection)
+    part = Causes(Store().path, replace(shown, question_types=None), judge)
+    return Attributing(part, _work_on(part, few=True, again=again), shown, extract)
+
+
+def seconds_for_all(selection: Selection) -> float:
+    return _SECONDS_EACH * _conversations(_whole(selection))
+
+
+def begin_all_causes(extract: Causes) -> Job[bool | None]:
+    """Start the attribution of all answers, or return the job that does so."""
+    access.require("run", "look for the causes of all wrong answers")
+    return _work_on(extract, few=False, again=True)
+
+
+@cached_query("Reading the wrong answers…", entries=4)
+def unattributed(selection: Selection) -> pd.DataFrame:
+    """Return the wrong answers of a selection before their causes are known, in columns of ``answers_behind``."""
+    with Store().read() as cursor:
+        wrong = [answer for answer in wrong_answers(cursor, selection, selection.mcq_rule) if answer.counted]
+    columns = ("trial_id", "model", "format", "question_type", "response", "verdict", "extracted")
+    rows = [(answer.case[0], *(getattr(answer, name) for name in columns)) for answer in wrong]
+    return pd.DataFrame(rows, columns=["case_key", *columns])
 
 
 def believing(selection: Selection, *, again: bool = False) -> tuple[Beliefs, Job[bool | None]]:
     """Return the extract of beliefs on a selection’s case sets and its job, started if necessary."""
     whole = replace(_whole(selection), formats=None)
     extract = Beliefs(Store().path, whole)
-    return extract, _work_on(extract, whole, again=again)
+    return extract, _work_on(extract, _conversations(whole) <= _IN_PROCESS, again=again)
 
 
 def _whole(selection: Selection) -> Selection:
@@ -107,6 +149,7 @@ def causes(extract: Causes, selection: Selection) -> AttributedAnswers:
     models = {row["model"]: names[row["model"]] for row in shares}
     notes = left_out_notes(shares, lambda model: names[model])
     scores = read(read_scores, selection, selection.mcq_rule)
+    notes = [*sample_notes(read, selection), *notes]
     result = Result("Causes", tuple(shares), notes_on(basis(selection), models, more=notes))
     return AttributedAnswers(answers, result, tuple(patient_effects(answers, scores)))
 

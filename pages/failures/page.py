@@ -24,7 +24,7 @@ from pages.kit.view import ask_selection, in_words, names_on, offered
 _FIGURES = {
     "ever_led": "Ever led", "leads_at_end": "Leads at the end", "lost": "Led and lost again",
     "premature": "Premature closure", "over_asked": "Needless questions",
-    "first_led": "First led after message, the greeting being 0",
+    "first_led": "First led after message (greeting: 0)",
 }  # fmt: skip
 _WHEN: dict[When, str] = {"at the end": "At the end", "every probe": "After every reply"}
 _CAPTION = (
@@ -32,14 +32,14 @@ _CAPTION = (
     "probe are left out."
 )
 _HELP = f"""
-- **Ever led, leads at the end, led and lost again**: shares of conversations in which the right diagnosis did.
-- **Premature closure**: the doctor concluded, or asked no more, while facts that the patient could tell were
-  left and by its belief the leading diagnosis was wrong or less likely than {CLOSURE:.0%}. Of the conversations in
-  which a model judged what became of the facts.
-- **Needless questions** (over-asking): those answered after the right diagnosis had settled at {SETTLED:.0%} or more.
-- **Brier score**: mean squared distance of the leading diagnosis’s probability from 1 where it is right and 0 where
-  not; 0 is best. **ECE**, the expected calibration error: the mean distance between what was believed and how often it
-  was right, over ten bins of probability.
+- **Ever led, leads at the end, led and lost again**: shares of conversations in which the right diagnosis did so.
+- **Premature closure**: the doctor concluded or stopped asking although facts that the patient could tell were left,
+  and its leading diagnosis was wrong or less likely than {CLOSURE:.0%}. Only conversations whose facts a model judged.
+- **Needless questions** (over-asking): questions after the right diagnosis had settled at {SETTLED:.0%} or more.
+- **Brier score**: mean squared distance of the leading diagnosis’s probability from 1 if it is right, from 0 if not.
+  0 is best.
+- **ECE**, expected calibration error: mean distance between the stated probability and the share of right diagnoses,
+  over ten bins of probability.
 """
 
 
@@ -52,8 +52,8 @@ def draw_belief(selection: Selection) -> None:
     results = beliefs(extract, selection)
     if not results[MEANS.title].rows:
         st.info(
-            "No belief is stored for these cases and models. To ask doctors for their leading diagnoses after every "
-            "reply: `python -m core run --doctor MODEL --probe`. The reference doctor always reports its belief.",
+            "No beliefs are stored for these cases and models. `python -m core run --doctor MODEL --probe` asks a "
+            "doctor for its leading diagnoses after every reply; the reference doctor always reports them.",
             icon=":material/psychology:",
         )
         return
@@ -81,7 +81,7 @@ def draw_belief(selection: Selection) -> None:
     for section, name in ((MEANS, "belief"), (CALIBRATION, "calibration")):
         st.markdown(f"**{section.title}**")
         draw_result(section, results[section.title], names, name=name)
-    with st.expander("What these mean", icon=":material/help:"):
+    with st.expander("Definitions", icon=":material/help:"):
         st.markdown(_HELP)
 
 

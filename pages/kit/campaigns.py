@@ -19,9 +19,10 @@ from core.store.queries.run_labels import Label, label_run, labels
 from core.store.queries.runs import WATCHED, RunProgress, runs
 from core.store.queries.trials import ConversationFilters, offer
 from core.store.selection import Selection
+from pages.kit import names
 from pages.kit.cached import ask, cached_query
 from pages.kit.look import QUESTION_COLOUR, QUESTION_TYPE, money, plain, store_error
-from pages.kit.names import case_set_in_words, model_name, unique_names
+from pages.kit.names import model_name, unique_names
 from pages.kit.visitor import only
 
 
@@ -33,7 +34,7 @@ def campaigns() -> list[RunProgress]:
 
 def case_set_name(run: RunProgress) -> str:
     """Return the name of a run's cases: the data set, and which part of it."""
-    return case_set_in_words(run.case_set, run.data_set)
+    return names.case_set_name(run.case_set)
 
 
 def unpriced(run: RunProgress) -> bool:
@@ -68,7 +69,7 @@ def run_title(run: RunProgress) -> str:
 
 
 def draw_label(run_id: str, default_title: str) -> None:
-    """Draw the form for a run's name, tags and note; ``default_title`` is the title of a run without a name."""
+    """Draw the form for a run's name, tags and note; ``usual`` is the title of a run without a name."""
     label = label_of_run(run_id)
     keys = {name: f"label_{name}_{run_id}" for name in ("name", "tags", "note")}
     error_key = f"label_refused_{run_id}"

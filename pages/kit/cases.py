@@ -16,6 +16,7 @@ from core.store.queries.trials import Conversation
 from pages.kit.chat import draw_answers_reasoning, draw_chat
 from pages.kit.controls import choose
 from pages.kit.look import END_SHORT, ROLE_ICON, RULE, RULE_SHORT, VERDICT, arm, badge, plain
+from pages.kit.names import case_name
 from pages.kit.navigation import link
 from pages.kit.stored import ConversationRecord, reading
 from pages.kit.tables import draw_table
@@ -203,7 +204,9 @@ def draw_conversation(
         if note:
             st.markdown(note)
         right = f" · right answer **{plain(conversation.talk.answer)}**" if conversation.talk.answer else ""
-        st.markdown(f":gray[{plain(conversation.talk.case_key)} · trial {conversation.talk.trial + 1}{right}]")
+        case_key = conversation.talk.case_key
+        title = f":gray[{plain(case_name(case_key))} · trial {conversation.talk.trial + 1}{right}]"
+        st.markdown(title, help=plain(case_key))
         chat_column, aside_column = st.columns([6, 5], gap="medium")
         with chat_column:
             if turn is None:

@@ -37,6 +37,8 @@ def choose(
     """
     place = options.index(default) if default is not None and default in options else 0
     shared = _shared(label, options, key, names, help, on_change, shape=shape, bound=bound, persist=persist)
+    if bound and (linked := _linked(options, key, names)):
+        st.session_state[key] = linked[-1]
     if st.session_state.get(key, options[place]) not in options:
         st.session_state[key] = options[place]
     elif bound and st.session_state.get(key, options[place]) != options[place] and key not in st.query_params:
@@ -109,6 +111,8 @@ def choose_several(
     """
     preselected = [option for option in default if option in options]
     shared = _shared(label, options, key, names, help, on_change, shape=shape, bound=bound, persist=persist)
+    if bound and (linked := _linked(options, key, names)):
+        st.session_state[key] = linked
     stored = st.session_state.get(key)
     if stored and any(value not in options for value in stored):
         st.session_state[key] = [value for value in stored if value in options] or preselected
@@ -130,6 +134,21 @@ def ask_secret(label: str, key: str, where: DeltaGenerator | None = None, **opti
     return typed
 
 
+def _linked(
+    options: Sequence[_Option], key: str, names: Mapping[Any, str] | Callable[[Any], str] | None
+) -> list[_Option]:
+    """Return the options in the URL if a link names one of them by its value instead of its label."""
+    if key in st.session_state or names is None:
+        return []
+    labels = {(names(option) if callable(names) else names.get(option, str(option))): option for option in options}
+    by_value = {str(option): option for option in options}
+    requested = st.query_params.get_all(key)
+    if not any(value in by_value and value not in labels for value in requested):
+        return []
+    either = {**by_value, **labels}
+    return [either[value] for value in requested if value in either]
+
+
 def _shared(
     label: str,
     options: Sequence[_Option],
@@ -145,7 +164,8 @@ def _shared(
     """Return the arguments that all control shapes share, and note URL values that are no options."""
     name = str if names is None else names if callable(names) else lambda option: names.get(option, str(option))
     requested = set(filter(None, st.query_params.get_all(key))) if bound else ()
-    if requested and (unknown := sorted(requested - set(map(name, options)))):
+    valid = {*map(name, options), *map(str, options)}
+    if requested and (unknown := sorted(requested - valid)):
         st.session_state.setdefault(UNKNOWN, {})[key] = f"{label.lower()} “{'”, “'.join(unknown)}”"
     return {
         "key": key,

@@ -15,7 +15,8 @@ import streamlit as st
 
 from core.browser import find_browser
 from core.errors import AnamnesisError
-from core.figures.narrow import in_one_column
+from core.figures.legend import with_legend_room
+from core.figures.narrow import WIDE, in_one_column
 from core.figures.picture import COLUMN_MM, WIDTH_MM, no_browser, picture_of, without_links
 from core.figures.report import with_caption
 from core.measures.provenance import differing, settings_side_by_side, side_of
@@ -24,7 +25,7 @@ from core.store.selection import Selection
 from pages.kit.cached import cached_query
 from pages.kit.controls import choose
 from pages.kit.look import plain
-from pages.kit.names import dataset_name, model_name
+from pages.kit.names import case_set_name, model_name
 from pages.kit.notes import basis, warnings_shown
 from pages.kit.stored import run_casts
 from pages.kit.view import names_on
@@ -130,9 +131,10 @@ def draw_figure(
 
 
 def _build(make: Callable[[bool], go.Figure], dark: bool) -> tuple[go.Figure, go.Figure | None]:
-    """Return a figure, and its variant for a narrow window if it has panels next to each other."""
+    """Return a figure, and its variant for a narrow window if that differs; the legend takes no height from either."""
     figure = without_links(make(dark))
-    return figure, in_one_column(figure)
+    narrow = in_one_column(figure)
+    return with_legend_room(figure, WIDE), narrow
 
 
 @cached_query(spinner=False, entries=96)
@@ -255,8 +257,8 @@ def draw_setting_differences(names: Mapping[str, str], conditions: Sequence[Cond
 
 def _part_in_words(condition: Condition, part: ConditionPart) -> str:
     words = condition.parts.get(part, "")
-    if part == "data_set":
-        return dataset_name(words)
+    if part in ("data_set", "case_set"):
+        return case_set_name(words)
     if part.endswith("served"):
         return words.partition("served as ")[2]
     head = next((head for head in _PREFIXES if words.startswith(f"{head} ")), "")

@@ -3,7 +3,7 @@
 Also single questions to a model outside any trial, such as splitting a vignette into facts.
 """
 
-from collections.abc import Callable
+from collections import Counter
 from typing import Any
 
 import streamlit as st
@@ -16,8 +16,6 @@ from core.jobs.ask_job import AskJob, begin_job, estimate_job, job_of
 from core.jobs.background import Job
 from core.jobs.estimate import JobEstimate
 from core.live.session import Session
-from core.measures.base import Measure
-from core.measures.missing import seconds_for
 from core.models.registry import load_registry
 from core.store.database import Store
 from pages.kit.cached import cached_query
@@ -30,7 +28,10 @@ _REDRAW_S = 0.5
 
 def draw_estimate(size: JobEstimate) -> None:
     """Draw a job's estimate: items, calls, tokens, time, cost, and the source of the prices."""
-    by_role = ", ".join(f"{role.role} {role.calls:,}" for role in size.roles if role.calls)
+    calls: Counter[str] = Counter()
+    for role in size.roles:
+        calls[role.role] += role.calls
+    by_role = ", ".join(f"{role} {count:,}" for role, count in calls.items() if count)
     figures = {what.capitalize(): (f"{number:,}", None) for what, number in size.counts.items()} | {
         "Model calls": (f"{size.calls:,}", f"Estimated: {by_role}." if by_role else "No model is called."),
         "Tokens": (f"{size.tokens:,}", "Estimated from the length of the texts and typical replies."),
@@ -80,7 +81,7 @@ def draw_start(
     if size.todo:
         draw_estimate(size)
     else:
-        st.markdown(f"All of these {job.items} are {job.participle}, under these prompts.")
+        st.markdown(f"All {job.items} are already {job.participle} with these prompts.")
     st.button(
         label,
         icon=f":material/{icon}:",
@@ -112,7 +113,7 @@ def draw_work(
     of: str = "conversations",
     *,
     figures: bool = True,
-    stopped: str = "Finished items are kept, and the job resumes from there.",
+    stopped: str = "Finished items are stored; the job resumes from there.",
 ) -> None:
     """Draw the progress of a background job; the page is redrawn when the job ends.
 
@@ -140,48 +141,6 @@ def draw_work(
         )
     if figures:
         st.caption("The figures below show the state when this page was last drawn.")
-
-
-def draw_missing(
-    work: Job[Any] | None,
-    missing: int,
-    measure: Measure,
-    begin: Callable[[], None],
-    key: str,
-    *,
-    explains: str,
-    verb: str = "measure",
-    icon: str = "straighten",
-) -> None:
-    """Draw how many stored conversations a measure has not read, with a start button; or the progress of reading them.
-
-    Nothing is drawn if none is missing. ``explains`` names what is measured, ``verb`` the action ("measure", "mark").
-    """
-    if work is not None and work.running:
-        doing = f"{verb.removesuffix('e').capitalize()}ing"
-        st.fragment(draw_work, run_every=1.0)(work, doing, "Starting…", key)
-        return
-    if work is not None and work.error:
-        st.error(plain(work.error))
-    if not missing:
-        return
-    done = f"{verb.removesuffix('e')}ed"
-    talks = "1 conversation is" if missing == 1 else f"{missing:,} conversations are"
-    with st.container(border=True, horizontal=True, vertical_alignment="center"):
-        st.markdown(
-            f"**{talks} not {done} yet:** {explains}. This takes about "
-            f"{duration(max(2.0, seconds_for(measure, missing)))} and is done once. Until then the figures below leave "
-            "them out.",
-            width="stretch",
-        )
-        st.button(
-            f"{verb.capitalize()} them",
-            icon=f":material/{icon}:",
-            type="primary",
-            on_click=in_callback(begin),
-            key=f"{key}_begin",
-            **only("run"),
-        )
 
 
 def draw_reused_replies(replies: int, unused: int) -> None:

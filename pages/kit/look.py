@@ -148,6 +148,8 @@ _LATE = re.compile(
 )
 _MARK = re.compile(r"[\\`*_{}\[\]<>()#+\-.!|~$:=^\"'/@]")
 _MARKER = re.compile(r"\\\*\\\*(Final (?:Diagnosis|Answer))\\:\\\*\\\*")
+_EXAMPLE = re.compile(r"https?://127\.0\.0\.1(?::\d+)?(?:/[\w/]*\w)?")
+"""An address on this machine: shown as code, without a break, so that people can copy it."""
 _INDENT = re.compile(r"^[ \t]+(?=[^ \t\n])", re.MULTILINE)
 
 
@@ -158,7 +160,9 @@ def plain(text: str) -> str:
     """
     lines = with_visible_marks(text).replace("\r\n", "\n").replace("\r", "\n").replace("\0", "")
     lines = _INDENT.sub(lambda match: "\u00a0" * len(match[0].expandtabs(4)), lines)
-    escaped = _MARK.sub(r"\\\g<0>", _LATE.sub(_BREAK, lines).replace("&", "&amp;"))
+    between, addresses = _EXAMPLE.split(lines), _EXAMPLE.findall(lines)
+    parts = [_MARK.sub(r"\\\g<0>", _LATE.sub(_BREAK, part).replace("&", "&amp;")) for part in between]
+    escaped = parts[0] + "".join(f"`{at}`{part}" for at, part in zip(addresses, parts[1:], strict=True))
     escaped = _MARKER.sub(r"**\1:**", escaped)
     return escaped.replace("\n", "  \n")
 

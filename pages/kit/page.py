@@ -23,8 +23,8 @@ from pages.kit.sessions import running_sessions
 
 _LOOKS_EVERY_S = 2.0
 # Streamlit draws captions at 60 % opacity (4.06:1), and white on the primary colour of the dark theme (3.9:1).
-_CAPTIONS = '.stApp [data-testid="stCaptionContainer"] { opacity: 0.8; }'
-_DARK_BUTTONS = '.stApp [data-testid^="stBaseButton-primary"]:not(:disabled) { color: #0E1718; }'
+_CAPTIONS = 'body [data-testid="stCaptionContainer"] { opacity: 0.8; }'
+_DARK_BUTTONS = 'body [data-testid^="stBaseButton-primary"]:not(:disabled) { color: #0E1718; }'
 
 
 def show(title: str, draw: Callable[[], None], caption: str = "") -> None:
@@ -89,7 +89,7 @@ def say_how_to_begin(
 class RunningWork:
     """A running job or consultation: its title, progress (``None`` if unknown), and the page that shows it.
 
-    ``waits`` is true if all of its calls are in a provider's batch.
+    ``share`` of the work is done, 0 to 1. ``waits`` is true if all of its calls are in a provider's batch.
     """
 
     title: str
@@ -99,6 +99,7 @@ class RunningWork:
     waits: bool = False
     page: str = ""
     query: dict[str, str] = field(default_factory=dict)
+    share: float = 0.0
 
     @property
     def in_words(self) -> str:
@@ -116,10 +117,16 @@ def running_work() -> list[RunningWork]:
         query = {"run": run_id} if run else {}
         title = run_title(run) if run else "A job of the command line"
         waits = bool(progress.get("batch"))
-        work.append(RunningWork(title, progress["done"], progress["planned"], progress["words"], waits, "runs", query))
+        done, planned, words, share = (progress[name] for name in ("done", "planned", "words", "share"))
+        work.append(RunningWork(title, done, planned, words, waits, "runs", query, share))
     for job in running_jobs():
         time_left = f"about {duration(job.seconds_left)} left" if job.seconds_left else ""
-        work.append(RunningWork(job.title, job.done, job.planned, time_left))
+        share = job.done / max(1, job.planned)
+        if job.step:  # its counts are bytes, which its own page shows
+            step = ", ".join(filter(None, (job.step.lower(), time_left)))
+            work.append(RunningWork(job.title, words=step, share=share))
+        else:
+            work.append(RunningWork(job.title, job.done, job.planned, time_left, share=share))
     for entry in running_sessions():
         title = f"Consultation on {case_label(entry.case) if entry.case else entry.session.title}"
         words = "paused" if entry.session.paused else f"message {len(entry.session.dialogue) + 1}"

@@ -45,7 +45,7 @@ from core.words import arm_explained
 from pages.kit.cached import cached_query
 from pages.kit.controls import ask_secret, choose, choose_by_name, choose_several
 from pages.kit.look import FORMAT, QUESTION_TYPE, arm, show_errors
-from pages.kit.names import dataset_name, short_case_name
+from pages.kit.names import case_name, dataset_name
 from pages.kit.navigation import link
 
 OTHER = "another model…"
@@ -103,7 +103,7 @@ def case_label(case: Case) -> str:
     if case.dataset in (PASTED, EDITED):  # their names are titles
         parts = [case.specialty.replace("Other", ""), name, "edited" if case.dataset == EDITED else ""]
     else:
-        name, patient = short_case_name(name), age_and_sex(case).replace(" years old,", "-year-old")
+        name, patient = case_name(case.case_key, short=True), age_and_sex(case).replace(" years old,", "-year-old")
         subject, _, number = name.rpartition(" ")
         # the library names its cases by specialty and number
         of_specialty = subject and case.specialty.casefold().startswith(subject.casefold())

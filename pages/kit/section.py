@@ -11,9 +11,7 @@ import streamlit as st
 
 from core.errors import AnamnesisError, UsageError
 from core.figures.report import caption_of, chart_of, panels_of
-from core.jobs.background import begin_measuring, measuring
-from core.measures.base import Measure, Metric, MetricRequest, Positional, Result, Row, Section
-from core.measures.missing import count_missing
+from core.measures.base import Metric, MetricRequest, Positional, Result, Row, Section
 from core.measures.notes import result_of
 from core.stats.corrections import LABELS, format_p, stars
 from core.store.conditions import Condition
@@ -24,13 +22,13 @@ from pages.kit.campaigns import in_transcripts
 from pages.kit.cases import excluded_in_words
 from pages.kit.controls import choose
 from pages.kit.figures import draw_figure
-from pages.kit.jobs import draw_missing
 from pages.kit.look import FORMAT, QUESTION_TYPE, RULE, STARS, plain
-from pages.kit.names import dataset_name, model_colours, model_name, unique_names
+from pages.kit.names import dataset_name, model_colours, model_name
 from pages.kit.navigation import lead_to
 from pages.kit.notes import basis, draw_notes, with_commands
+from pages.kit.samples import measured
 from pages.kit.tables import draw_as_table, draw_table
-from pages.kit.view import names_on
+from pages.kit.view import names_of, names_on
 
 Chart = Callable[[Sequence[Row], Mapping[str, str], bool], go.Figure]
 """Draws rows with the names of their values, on a dark or light background."""
@@ -38,8 +36,6 @@ _ALL = "–"
 """The choice that leaves an option out."""
 _WIDTH = 224
 _MOST_PANELS = 12
-_FEW = 500
-"""Up to this number of unread conversations are measured while the page loads; more become a job."""
 _HEADS = {
     "mean": "Mean", "ci_low": "Low", "ci_high": "High", "question_type": "Question", "difference": "Δ",
     "difference_low": "Δ low", "difference_high": "Δ high", "p_adjusted": "Adjusted p", "p": "p",
@@ -88,8 +84,11 @@ def draw_section(
     if section.help:
         st.caption(plain(section.help.partition("\n\n")[0]))
     chosen = {**section.options, **(options or {}), **_ask_options(section)}
-    if metric.measure is not None and not _is_measured(metric.measure, metric, selection):
-        return None
+    if measure := metric.measure:
+        shown = measured(measure, selection, f"section_{metric.name}", measure.title or measure.name)
+        if shown is None:
+            return None
+        selection = shown
     try:
         result = section_result(section, selection, chosen)
     except AnamnesisError as error:
@@ -169,26 +168,11 @@ def words_of(result: Result, selection: Selection) -> dict[str, str]:
     condition_names = names_on(selection)
     models = {str(label["model"]): None for label in labels if isinstance(label.get("model"), str)}
     case_set = selection.case_sets[0] if selection.case_sets and len(selection.case_sets) == 1 else None
-    words = {**unique_names([*condition_names, *(model for model in models if model not in condition_names)], case_set)}
+    words = names_of([*condition_names, *models], case_set)
     for part in ("dataset", "data_set", "cases", "group"):
         values = {label[part] for label in labels if isinstance(label.get(part), str)}
         words |= {value: dataset_name(value) for value in values}
     return words
-
-
-def _is_measured(measure: Measure, metric: Metric, selection: Selection) -> bool:
-    """Return whether the metric's measure has read enough trials; otherwise draw the button that reads the others."""
-    store = Store()
-
-    def start() -> None:
-        begin_measuring(store, measure, selection)
-
-    work = measuring(store, measure)
-    missing = count_missing(store, measure, selection)
-    if missing <= _FEW and not (work and work.running):
-        return True  # the metric reads the few that are missing itself
-    draw_missing(work, missing, measure, start, f"section_{metric.name}", explains=measure.title or measure.name)
-    return False
 
 
 def _ask_options(section: Section) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from core.store.queries.answers import CaseScore
 from core.store.queries.cases import case
 from core.store.queries.grades import latest_grades
 from core.store.queries.run_cases import Extent
-from core.store.queries.runs import CAMPAIGNS, Run, run_records
+from core.store.queries.runs import CAMPAIGNS, Origin, Run, run_records
 from core.store.queries.trials import Conversation, conversations, stored_trial, trial_events
 from core.store.selection import McqRule, Selection, case_sets_played
 from core.store.selection import conditions as select_conditions
@@ -60,15 +60,18 @@ def scores(
 def conditions(
     case_set: str | None = None, frameworks: Sequence[str] | None = None, *, pooled: bool = False
 ) -> list[Condition]:
-    """Return the conditions of figures, by doctor, the newest first."""
+    """Return the conditions of figures, in the order of ``core.store.selection.select``."""
     case_sets = None if case_set is None else (case_set,)
     return select_conditions(Store(), Selection(case_sets=case_sets, frameworks=frameworks, pooled=pooled))
 
 
 @cached_query(entries=32)
-def extents_on(case_set: str, asks_for: tuple[AsksFor, ...] = (), *, pooled: bool = False) -> list[Extent]:
+def extents_on(
+    case_set: str, asks_for: tuple[AsksFor, ...] = (), *, pooled: bool = False, origins: Sequence[Origin] | None = None
+) -> list[Extent]:
     """Return how much of its plan and of the case set each condition covers."""
-    return read_extents(Store(), Selection(case_sets=(case_set,), pooled=pooled, asks_for=asks_for or None))
+    selection = Selection(case_sets=(case_set,), pooled=pooled, asks_for=asks_for or None, origins=origins)
+    return read_extents(Store(), selection)
 
 
 def history_conditions() -> list[Condition]:

@@ -9,12 +9,15 @@ import streamlit as st
 from pandas.io.formats.style import Styler
 
 from core.spreadsheets import csv_of
+from pages.kit.names import case_name
 from pages.kit.notes import warnings_shown
 
 MOST_ROWS = 5_000
 """Maximum number of rows sent to a browser; the download has all rows."""
 _WHOLE = 20
 """Rows up to which a table is shown at full height."""
+_CASE = "Case"
+"""The column of case keys: a page shows their display names, the download has the keys."""
 _DIGITS = 9
 """A page number in the URL has fewer digits than this."""
 
@@ -71,6 +74,9 @@ def draw_table(
     ):
         mark(marked)
     choosing: Any = "ignore" if on_row is None else forward_click
+    if _CASE in shown_rows and (names := shown_rows[_CASE].map(case_name, na_action="ignore")).is_unique:
+        shown_rows = shown_rows.assign(**{_CASE: names})
+        decimals[_CASE] = st.column_config.Column(help="Links and files have the full id: data set/case.")
     st.dataframe(
         shown_rows if styled is None else styled(shown_rows),
         hide_index=True,

@@ -1,6 +1,6 @@
 """The filters of pages: a ``Selection`` stored in the URL. Each page names the parts that it asks for."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
@@ -16,6 +16,8 @@ from core.measures.comparison import DifferenceInterval
 from core.stats.corrections import LABELS, Correction
 from core.store.conditions import SEPARATOR
 from core.store.queries.cases import kinds_asked_for
+from core.store.queries.runs import ORIGINS, Origin
+from core.store.sample import SAMPLE
 from core.store.selection import McqRule, Selection, case_groups_played, case_sets_played
 from pages.kit.cached import ask, cached_query
 from pages.kit.controls import UNKNOWN, choose, choose_several
@@ -23,12 +25,20 @@ from pages.kit.look import ASKS_FOR, FORMAT, QUESTION_TYPE, RULE, plain
 from pages.kit.names import dataset_name, model_name, unique_names
 from pages.kit.stored import conditions, known_case_sets, run_casts
 
-SelectionPart = Literal["models", "formats", "questions", "datasets", "specialties", "asks_for", "rule", "pooled"]
+SelectionPart = Literal[
+    "source", "models", "formats", "questions", "datasets", "specialties", "asks_for", "rule", "pooled"
+]
 RULES: tuple[McqRule, ...] = ("usual", "mcq_loose", "mcq_strict")
 INTERVALS: dict[DifferenceInterval, str] = {
     "smoothed": "Smoothed bootstrap",
     "bootstrap": "Bootstrap",
     "normal": "Normal theory (t)",
+}
+SOURCE: dict[Origin, str] = {"mine": "Mine", "sample": "Sample study", "published": "Published"}
+_SOURCE_WORDS: dict[Origin, str] = {
+    "mine": "own runs",
+    "sample": "the sample study",
+    "published": "published figures and releases",
 }
 _RULE_HELP = (
     "Usual: each framework’s own rule, and the grader’s verdict for many choices. The paper’s rule: the answer occurs "
@@ -45,11 +55,18 @@ _SHARED_PARTS: dict[SelectionPart, tuple[str, Any]] = {
     "datasets": ("Data sets", dataset_name),
     "specialties": ("Specialties", None),
 }
-"""Part that keeps its choice across pages → label of its control, and names of its values."""
+"""SelectionPart that keeps its choice across pages → label of its control, and names of its values."""
 _EVERYTHING = Selection()
 _CHOSEN = "_chosen"
 _WIDTH = 224
 """Width in pixels of a control: four fit into a row."""
+_DEFAULTS: dict[str, Any] = {
+    **dict.fromkeys(("formats", "questions", "datasets", "specialties", "asks_for", "pooled")),
+    "rule": RULES[0],
+    "interval": next(iter(INTERVALS)),
+    "correction": next(iter(LABELS)),
+}
+"""Key of a control in the popover of filters → its default."""
 
 
 @dataclass(frozen=True)
@@ -151,20 +168,146 @@ def specialties_in_order(specialties: Iterable[str]) -> tuple[str, ...]:
     return (*(s for s in SPECIALTIES if s in names), *sorted(names - set(SPECIALTIES)))
 
 
+class FilterRow:
+    """A row of controls: the case set, the models and a page's own control; the other filters are in a popover.
+
+    The label of the popover counts the filters that are set. ``own`` are the keys of a page's filters in it, with their
+    defaults.
+    """
+
+    def __init__(self, *, inside: bool = False, **own: Any) -> None:
+        with nullcontext() if inside else row_of_controls():
+            self.cases = st.container(width=_WIDTH)
+            self.models = st.container(width=_WIDTH)
+            self.own = st.container(width="content")
+            self._place = st.container(width="content")
+        self._defaults = {**_DEFAULTS, **own}
+        self._popover: DeltaGenerator | None = None
+
+    def popover(self, source: Collection[Origin] = ()) -> DeltaGenerator:
+        """Return the popover; ``source`` is the default of its control of that name, if it has one."""
+        if self._popover is None:
+            count = sum(_is_set(key, default) for key, default in {**self._defaults, "source": source}.items())
+            label = f"Filters · {count}" if count else "Filters"
+            self._popover = self._place.popover(label, icon=":material/filter_list:", key="filters")
+        return self._popover
+
+
+def _is_set(key: str, default: Any) -> bool:
+    """Return whether a control that is not drawn yet in this run will differ from its default."""
+    if key not in st.session_state:
+        return key in st.query_params or bool(st.session_state.get(_CHOSEN, {}).get(key))
+    value = st.session_state[key]
+    several = isinstance(value, (list, tuple))
+    return bool(set(value) != set(default or ()) if several else value and value != default)
+
+
 def ask_selection(
-    offers: Mapping[str, CaseSetOptions], *parts: SelectionPart, base: Selection = _EVERYTHING, inside: bool = False
+    offers: Mapping[str, CaseSetOptions],
+    *parts: SelectionPart,
+    base: Selection = _EVERYTHING,
+    inside: bool = False,
+    row: FilterRow | None = None,
 ) -> Selection:
     """Ask for the case set and for ``parts``, in their order, and return ``base`` narrowed by the choices.
 
-    The URL stores the choices. An offer under "" covers all case sets (names of conditions then say the case set), and
-    no case set is asked for. With ``inside`` the caller has already opened a row of controls.
+    Case set and models are in the row, the rest in its popover. The models bring a choice of their source, if there are
+    several: at first the runs made here, if there are any. The URL stores the choices. An offer under "" covers all
+    case sets (names of conditions then say the case set), and no case set is asked for. With ``inside`` the caller has
+    already opened a row of controls; a page with further filters gives its ``row``.
     """
-    with nullcontext() if inside else row_of_controls():
+    controls = row or FilterRow(inside=inside)
+    source: tuple[Origin, ...] = ()
+    if "models" in parts or "source" in parts:
+        source = _ask_source(offers, base, controls)
+        offers = _from(offers, source, base) if source else offers
+    with controls.cases:
         case_set = _ask_case_set(offers)
-        selection = replace(base, case_sets=(case_set,)) if case_set else base
-        selection = narrow(selection, offers[case_set], *parts)
+    selection = replace(base, case_sets=(case_set,)) if case_set else base
+    selection = replace(selection, origins=source) if source else selection
+    if "models" in parts:
+        with controls.models:
+            selection = narrow(selection, offers[case_set], "models")
+    if others := [part for part in parts if part not in ("models", "source")]:
+        with controls.popover():
+            selection = narrow(selection, offers[case_set], *others)
     _say_unknown()
+    if source == ("mine",) and "models" in parts:
+        st.caption("Only your own runs. *Filters* adds other sources: the sample study, published figures.")
     return selection
+
+
+def _ask_source(offers: Mapping[str, CaseSetOptions], base: Selection, row: FilterRow) -> tuple[Origin, ...]:
+    """Ask who made the runs; empty if all count, or if all were made by the same."""
+    offered_by = {origin: _from(offers, (origin,), base) for origin in ORIGINS}
+    available: list[Origin] = [origin for origin in ORIGINS if offered_by[origin]]
+    if len(available) < 2:
+        return ()
+    default: list[Origin] = ["mine"] if "mine" in available else []
+    choices = st.session_state.setdefault(_CHOSEN, {})
+    here = st.session_state.get("_page")
+    if "source" not in st.query_params and (choices.get("source_page") != here or "source" not in st.session_state):
+        remembered = [origin for origin in choices.get("source", default) if origin in available]
+        start = _linked_source(offered_by) or remembered
+        st.session_state["source"] = start
+        if start != default:  # the control is in a closed popover, so that the browser does not put it into the URL
+            st.query_params["source"] = [SOURCE[origin] for origin in start]
+    choices["source_page"] = here
+    with row.popover(default):
+        chosen = choose_several(
+            "Source",
+            available,
+            "source",
+            names=SOURCE,
+            default=default,
+            shape="pills",
+            help="Mine: runs made here. Published: imported releases, and figures printed in papers.",
+        )
+    choices["source"] = chosen
+    return () if len(chosen) in (0, len(available)) else chosen
+
+
+def _linked_source(offered_by: Mapping[Origin, Mapping[str, CaseSetOptions]]) -> list[Origin]:
+    """Return the sources of the case set and the models in the URL; empty if the URL names none."""
+    case_sets, models = (set(st.query_params.get_all(key)) for key in ("cases", "models"))
+    linked: list[Origin] = []
+    for origin, offers in offered_by.items():
+        chosen = [name for name in offers if not case_sets or {name, dataset_name(name)} & case_sets]
+        names = {text for name in chosen for pair in names_of(offers[name].models, name).items() for text in pair}
+        if chosen and (models & names if models else case_sets):
+            linked.append(origin)
+    return linked
+
+
+def _from(
+    offers: Mapping[str, CaseSetOptions], source: Collection[Origin], base: Selection
+) -> dict[str, CaseSetOptions]:
+    """Return the offers with only the models of these sources, without case sets that have none of them."""
+    narrowed = {}
+    for case_set, offer in offers.items():
+        origins = _origins(case_set or _only(base.case_sets), base.frameworks)
+        models = tuple(model for model in offer.models if _origin_of(model, origins) in source)
+        if models or not offer.models:
+            narrowed[case_set] = replace(offer, models=models)
+    return narrowed
+
+
+def _origins(case_set: str | None, frameworks: Sequence[str] | None = None) -> dict[str, Origin]:
+    """Return condition → who made its runs, and doctor → who made its runs outside the sample study."""
+    stored = conditions(case_set, frameworks)
+    own_last = sorted(stored, key=lambda condition: ("sample", "published", "mine").index(condition.newest.origin))
+    return {
+        **{condition.doctor: condition.newest.origin for condition in own_last},
+        **{condition.name: condition.newest.origin for condition in stored},
+    }
+
+
+def _origin_of(model: str, origins: Mapping[str, Origin]) -> Origin:
+    """Return who made the runs of a condition, which may be named otherwise here; published if nothing is stored."""
+    doctor, *distinctions = model.split(SEPARATOR)
+    if model in origins:
+        return origins[model]
+    return "sample" if SAMPLE in distinctions else origins.get(doctor, "published")
 
 
 def row_of_controls() -> DeltaGenerator:
@@ -173,25 +316,58 @@ def row_of_controls() -> DeltaGenerator:
 
 def narrow(base: Selection, offer: CaseSetOptions, *parts: SelectionPart) -> Selection:
     """Ask for parts of an offer on the case set of ``base``, and return ``base`` narrowed by the choices."""
-    names = unique_names(offer.models, _only(base.case_sets))
+    names = names_of(offer.models, _only(base.case_sets))
     values = {_FIELDS.get(part, part): _ask_part(part, offer, names) for part in parts}
     return replace(base, **{name: value for name, value in values.items() if value})
 
 
+def names_of(models: Iterable[str], case_set: str | None = None) -> dict[str, str]:
+    """Return condition or published model → its name on pages; those made here first, then the sample study."""
+    origins = _origins(case_set or None)
+    names = unique_names(models, case_set)
+    return dict(sorted(names.items(), key=lambda item: ORIGINS.index(_origin_of(item[0], origins))))
+
+
 _FIELDS: dict[SelectionPart, str] = {"models": "conditions", "questions": "question_types", "rule": "mcq_rule"}
-"""Part → field of ``Selection``, if the names differ."""
+"""SelectionPart → field of ``Selection``, if the names differ."""
 
 
-def ask_statistics() -> Statistics:
-    """Ask for interval, correction and the rule that counts multiple choice."""
-    return Statistics(**_ask_statistics())
+def is_pooled() -> bool:
+    """Return whether conditions are pooled, before the control that asks for it is drawn."""
+    return bool(st.session_state.get("pooled", st.query_params.get("pooled") == "true"))
+
+
+def ask_statistics(where: DeltaGenerator | None = None) -> Statistics:
+    """Ask for interval, correction and the rule that counts multiple choice, in a popover of its own by default."""
+    place = where or st.popover("Statistics", icon=":material/functions:", help="Interval, correction, rule.")
+    with place:
+        return Statistics(
+            choose(
+                "95 % interval",
+                list(INTERVALS),
+                "interval",
+                names=INTERVALS,
+                shape="segments",
+                help="Smoothed bootstrap: cases are resampled with a pseudo-case at 0 and one at 1, so that it holds "
+                "near these. Bootstrap: percentiles, corrected for few cases. Normal theory: mean ± t · sd / √n.",
+            ),
+            choose(
+                "Correction of p",
+                list(LABELS),
+                "correction",
+                names=LABELS,
+                shape="segments",
+                help="Over all comparisons shown. The publication names Holm, but its tables use Benjamini–Hochberg.",
+            ),
+            choose("Right choice", RULES, "rule", names=RULE, shape="segments", help=_RULE_HELP),
+        )
 
 
 def names_on(selection: Selection) -> dict[str, str]:
     """Return condition → its name on pages, for all conditions on a selection's case sets."""
     case_set = _only(selection.case_sets)
     offered_conditions = conditions(case_set, selection.frameworks, pooled=selection.pooled)
-    return unique_names((condition.name for condition in offered_conditions), case_set)
+    return names_of((condition.name for condition in offered_conditions), case_set)
 
 
 def _only(case_sets: Sequence[str] | None) -> str | None:
@@ -203,6 +379,7 @@ def in_words(selection: Selection) -> str:
     names = names_on(selection)
     parts = (
         map(dataset_name, selection.case_sets or ()),
+        [_SOURCE_WORDS[origin] for origin in selection.origins or ()],
         [names.get(model, model_name(model)) for model in selection.conditions or ()],
         [FORMAT[format_] for format_ in selection.formats or ()],
         [QUESTION_TYPE[question] for question in selection.question_types or ()],
@@ -254,27 +431,3 @@ def _ask_shared_part(part: SelectionPart, label: str, offered: Sequence[str], na
     if chosen != remembered:
         st.session_state.setdefault(_CHOSEN, {})[part] = chosen
     return chosen
-
-
-def _ask_statistics() -> dict[str, Any]:
-    with st.popover("Statistics", icon=":material/functions:", help="Interval, correction, rule for choices."):
-        return {
-            "interval": choose(
-                "95 % interval",
-                list(INTERVALS),
-                "interval",
-                names=INTERVALS,
-                shape="segments",
-                help="Smoothed bootstrap: cases are resampled with a pseudo-case at 0 and one at 1, so that it holds "
-                "near these. Bootstrap: percentiles, corrected for few cases. Normal theory: mean ± t · sd / √n.",
-            ),
-            "correction": choose(
-                "Correction of p",
-                list(LABELS),
-                "correction",
-                names=LABELS,
-                shape="segments",
-                help="Over all comparisons shown. The publication names Holm, but its tables use Benjamini–Hochberg.",
-            ),
-            "rule": choose("Right choice", RULES, "rule", names=RULE, shape="segments", help=_RULE_HELP),
-        }

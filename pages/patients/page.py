@@ -1,13 +1,11 @@
 """Which simulated patients can be trusted: their errors, how often and where, and the rules compared with experts."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pandas as pd
 import streamlit as st
 
-from core.jobs.background import begin_measuring, measuring
-from core.measures.missing import count_missing
 from core.measures.patients.rates import AGAINST_EXPERTS, AGAINST_MODELS, By, trial_marks
 from core.measures.patients.rules import ABOUT, PATIENT_MARKS, RULES
 from core.store.database import Store
@@ -16,11 +14,11 @@ from core.store.selection import Selection
 from pages.kit.cached import ask, cached_query
 from pages.kit.cases import Passage, choose_case, clear_parameters, draw_conversation
 from pages.kit.controls import choose_several
-from pages.kit.jobs import draw_missing
 from pages.kit.look import plain
 from pages.kit.names import dataset_name, unique_names
 from pages.kit.notes import basis, draw_notes, notes_on
 from pages.kit.page import draw_sections, say_how_to_begin, show
+from pages.kit.samples import measured
 from pages.kit.section import draw_section
 from pages.kit.stored import ConversationRecord
 from pages.kit.tables import draw_pager, offer_csv, page_asked
@@ -44,12 +42,6 @@ class PatientView:
     def names(self) -> dict[By, dict[str, str]]:
         """Return the names of patients, doctors and runs, in the order of the page."""
         return {"patient": self.patients, "doctor": self.doctors, "run": self.runs}
-
-
-@cached_query(entries=8)
-def unmarked(selection: Selection) -> int:
-    """Return the number of conversations that the rules have not marked yet."""
-    return count_missing(Store(), PATIENT_MARKS, selection)
 
 
 @cached_query(entries=32)
@@ -76,21 +68,10 @@ def draw_patients() -> None:
         )
         return
     view = ask_patients(available)
-    store, whole_runs = Store(), Selection(runs=view.selection.runs)
-
-    def start() -> None:
-        begin_measuring(store, PATIENT_MARKS, whole_runs)
-
-    draw_missing(
-        measuring(store, PATIENT_MARKS),
-        unmarked(whole_runs),
-        PATIENT_MARKS,
-        start,
-        "patients",
-        explains="errors that the rules find in the patient’s replies",
-        verb="mark",
-        icon="rule",
-    )
+    shown = measured(PATIENT_MARKS, view.selection, "patients", "replies", "mark")
+    if shown is None:
+        return
+    view = replace(view, selection=shown)
     sections = {
         "Rates": lambda view: draw_rates(view.selection, view.kinds, view.names),
         "Hits": draw_hits,
@@ -123,7 +104,7 @@ def ask_patients(available: PatientOffer) -> PatientView:
         "patients_kinds",
         names=lambda kind: ABOUT[kind].name,
         on_change=first_page,
-        help="How many hits of a sample were right. The rules are under **Rules**.\n\n"
+        help="The share of right hits in a sample; the rules are under **Rules**.\n\n"
         + "\n".join(f"- {about.name}: {about.read_in_words}" for about in ABOUT.values()),
     )
     selection = Selection(**{part: values for part, values in chosen.items() if values})  # type: ignore[arg-type]
@@ -157,9 +138,7 @@ def draw_hits(view: PatientView) -> None:
         page = 1
         total, page_hits = page_of(view.selection, view.kinds, words, 0)
     if not page_hits:
-        st.info(
-            "No hit matches: remove a filter, or mark the remaining conversations.", icon=":material/filter_alt_off:"
-        )
+        st.info("No hit matches. Remove a filter.", icon=":material/filter_alt_off:")
         return
     pages = -(-total // _PAGE)
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
@@ -233,7 +212,8 @@ def hits_table(listed: Sequence[Hit], view: PatientView, *, full: bool = False) 
 def draw_experts(view: PatientView) -> None:
     """Draw the rules, the experts and judging models on the same conversations."""
     draw_section(AGAINST_EXPERTS, Selection(), name="patients_experts")
-    draw_section(AGAINST_MODELS, view.selection, name="patients_judges")
+    # judgements are few, and each counts; conversations that are not marked are excluded
+    draw_section(AGAINST_MODELS, replace(view.selection, sample=None), name="patients_judges")
 
 
 def draw_rules(_: PatientView) -> None:

@@ -64,9 +64,7 @@ def draw_rates(selection: Selection, kinds: Sequence[ReplyMarkKind], names: Mapp
     selection = replace(selection, pooled=pooled)
     result = section_result(RATES, selection, {**RATES.options, "by": by})
     if not any(row["kind"] in kinds for row in result.figures):
-        st.info(
-            "No marked conversation matches: mark conversations, or remove a filter.", icon=":material/filter_alt_off:"
-        )
+        st.info("No marked conversation matches. Remove a filter.", icon=":material/filter_alt_off:")
         return
     rows = tuple(row for row in result.figures if row["kind"] in kinds and ABOUT[row["kind"]].claimed)
     with_hit = [kind for kind in ABOUT if any(row["kind"] == kind and row["hits"] for row in rows)]

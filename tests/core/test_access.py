@@ -1,4 +1,4 @@
-"""Who may do what on a shared server: roles, limits, paths and hosts; what a viewer tries, and what it comes to."""
+"""Rights on a shared server: roles, limits, paths and hosts, and everything that a viewer is refused."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ SECRET = a_case(7, case_key="pasted/Only Rita knows", dataset="pasted", vignette
 
 
 def shared(store: Store) -> None:
-    """Talks of two models with a review of them; of Rita's a paste, a consultation begun, and a variant."""
+    """Store conversations with a review; and of Rita a pasted case, a begun consultation and a variant."""
     store_talks(store, cases=4)
     a_review(store, annotators=(VIEWER, "Ben"))
     header = a_header("bench-rita", [SECRET], source="bench", visitor=RUNNER, trials=1, case_set="pasted:1")
@@ -102,7 +102,6 @@ def shared(store: Store) -> None:
 
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
-    """A shared server's folder, with its file of roles."""
     monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "anamnesis.duckdb"))
     monkeypatch.setenv("ANAMNESIS_MODELS", str(tmp_path / "models.local.toml"))
     store = copy_of(shared, tmp_path)
@@ -127,7 +126,7 @@ def audit() -> list[dict[str, Any]]:
 # roles
 
 
-def test_whoever_is_at_the_machine_may_do_everything_and_nothing_is_written(server: Store) -> None:
+def test_local_users_may_do_everything_and_nothing_is_logged(server: Store) -> None:
     assert access.visitor() == HERE
     access.require("manage", "everything")
     access.allowed_host("http://169.254.169.254/")
@@ -136,7 +135,7 @@ def test_whoever_is_at_the_machine_may_do_everything_and_nothing_is_written(serv
     assert (access.limits(), access.left_today(), access.visible_owner(), audit()) == (None, None, None, [])
 
 
-def test_roles_are_the_files_and_whom_it_does_not_name_is_let_in_to_nothing(server: Store) -> None:
+def test_roles_come_from_the_file_and_others_have_no_rights(server: Store) -> None:
     roles = {
         name: access.person(name).role for name in (VIEWER, RUNNER, ADMIN, "new@clinic.example", "new@else.example")
     }
@@ -165,13 +164,13 @@ def test_roles_are_the_files_and_whom_it_does_not_name_is_let_in_to_nothing(serv
         ("[people", "is no readable TOML"),
     ],
 )
-def test_a_file_of_roles_that_is_not_understood_is_refused(server: Store, text: str, words: str) -> None:
+def test_an_invalid_file_of_roles_is_refused(server: Store, text: str, words: str) -> None:
     access.rules_file().write_text(text)
     with pytest.raises(UsageError, match=words.replace(".", r"\.")):
         access.person(VIEWER)
 
 
-def test_the_example_in_the_docs_is_one(server: Store) -> None:
+def test_the_example_in_the_docs_is_valid(server: Store) -> None:
     text = (paths.ROOT / "docs" / "server.md").read_text(encoding="utf-8")
     access.rules_file().write_text(text.partition("<!-- file: access.toml -->\n```toml\n")[2].partition("```")[0])
     assert [access.person(f"{name}@example.org").role for name in ("ana", "ben", "eve")] == [
@@ -183,9 +182,7 @@ def test_the_example_in_the_docs_is_one(server: Store) -> None:
         assert access.left_today() == 50.0
 
 
-def test_who_asks_reaches_the_threads_and_the_processes_that_work_for_them(
-    server: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_threads_and_child_processes_know_their_visitor(server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     with acting(RUNNER):
         work = begin("who", lambda tell, stop: access.visitor().name)
         child = access.environment()
@@ -201,7 +198,7 @@ def test_who_asks_reaches_the_threads_and_the_processes_that_work_for_them(
 # paths and hosts
 
 
-def test_a_path_is_taken_only_inside_the_folders_of_the_file(server: Store, tmp_path: Path) -> None:
+def test_only_paths_in_allowed_folders_are_accepted(server: Store, tmp_path: Path) -> None:
     inside = tmp_path / "allowed"
     (inside / "cases.csv").touch()
     (inside / "out").symlink_to("/etc")
@@ -210,7 +207,7 @@ def test_a_path_is_taken_only_inside_the_folders_of_the_file(server: Store, tmp_
         assert access.allowed_path(inside / "cases.csv") == (inside / "cases.csv").resolve()
         assert access.allowed_path(inside / "not there") == (inside / "not there").resolve()
         for path in ("/etc/passwd", inside / "out" / "passwd", inside / ".." / "access.toml", "~root", "", "a\0b",
-                     inside / "loop" / "x", f"{inside}-beside/x", tmp_path / "anamnesis.duckdb"):  # fmt: skip
+                     inside / "loop" / "x", f"{inside}-other/x", tmp_path / "anamnesis.duckdb"):  # fmt: skip
             with pytest.raises(NotAllowedError, match="is not in an allowed folder"):
                 access.allowed_path(path)
     with acting(VIEWER), pytest.raises(NotAllowedError, match="viewer"):
@@ -224,11 +221,11 @@ RESOLVED = {
 }  # fmt: skip
 
 
-def test_an_address_leads_only_where_the_file_allows(server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_allowed_hosts_are_reached(server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     def looked_up(host: str, port: int, *_: object) -> list[Any]:
         if host not in RESOLVED:
             raise socket.gaierror("no such name")
-        return [(0, 0, 0, "", (one, port)) for one in RESOLVED[host]]
+        return [(0, 0, 0, "", (address, port)) for address in RESOLVED[host]]
 
     monkeypatch.setattr(socket, "getaddrinfo", looked_up)
     file, before = access.rules_file(), access.rules_file().read_text()
@@ -253,7 +250,7 @@ def test_an_address_leads_only_where_the_file_allows(server: Store, monkeypatch:
         ) if allowed(url)] == ["https://api.example.com/v1", "http://lab.example.org:8000/v1"]  # fmt: skip
 
 
-def test_a_server_that_leads_on_is_not_followed(server: Store, fake_provider_thread: FakeProvider) -> None:
+def test_redirects_are_not_followed(server: Store, fake_provider_thread: FakeProvider) -> None:
     class LeadsOn(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             self.send_response(307)
@@ -268,22 +265,22 @@ def test_a_server_that_leads_on_is_not_followed(server: Store, fake_provider_thr
         add(Entry("led", address=f"http://127.0.0.1:{leads_on.server_port}/v1"))
         with acting(RUNNER):
             assert not try_model(load_registry(), "server/led").ok
-        # nobody is led to another place: not even whoever is at the machine, whose text and key would go along
+        # also not for a local user, since text and key would go to the other host
         assert not try_model(load_registry(), "server/led").ok
         assert fake_provider_thread.requests == []
         leads_on.shutdown()
 
 
-# what is somebody's own
+# personal data
 
 
-def test_anothers_paste_consultation_and_variant_are_not_there(server: Store) -> None:
+def test_pastes_consultations_and_variants_of_others_are_hidden(server: Store) -> None:
     def seen() -> tuple[list[str], bool, bool, list[str | None]]:
         with server.read() as cursor:
             ids, variants = run_ids(cursor), variants_of(cursor, "t01")
-            told = cursor.execute("SELECT count(*) FROM cases WHERE dataset = 'pasted'").fetchall()[0][0]
+            pasted_cases = cursor.execute("SELECT count(*) FROM cases WHERE dataset = 'pasted'").fetchall()[0][0]
         runs = sorted(set(ids) & {"bench-rita", "live-rita"})
-        return runs, load_trial("of-rita") is not None, bool(told), [one.response for one in variants]
+        return runs, load_trial("of-rita") is not None, bool(pasted_cases), [variant.response for variant in variants]
 
     everything = (["bench-rita", "live-rita"], True, True, ["Rita's own"])
     for name in (RUNNER, ADMIN):
@@ -295,7 +292,7 @@ def test_anothers_paste_consultation_and_variant_are_not_there(server: Store) ->
             assert seen() == ([], False, False, [])
             assert all_unfinished() == []
             with server.read() as cursor:
-                assert set(run_ids(cursor)) == {"run0", "run1"}  # what is everybody's
+                assert set(run_ids(cursor)) == {"run0", "run1"}  # runs without an owner
     assert seen() == everything
 
 
@@ -306,10 +303,8 @@ def usage(body: dict[str, Any]) -> Reply:
     return Reply("Eczema", usage=(100, 1))
 
 
-def test_money_of_the_day_ends_what_a_runner_does_and_says_why(
-    server: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """Each call costs $0.40 of the $1.00: the third is the last, and nothing is begun after it."""
+def test_the_daily_budget_stops_a_runner(server: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Each call costs $0.40 of the $1.00: the third is the last, and nothing can be started after it."""
     with running(usage) as provider:
         add(Entry("dear", address=provider.base_url, input_price=4_000.0, output_price=0.0))
         registry = load_registry()
@@ -353,13 +348,13 @@ def test_money_of_the_day_ends_what_a_runner_does_and_says_why(
         ("2002:7f00:1::1", False), ("2002:a00:1::1", False), ("2001:0:1:2:3:4:80ff:fffe", False), ("fd00::5", False),
     ],
 )  # fmt: skip
-def test_an_address_that_is_translated_to_an_inner_one_is_not_public(address: str, public: bool) -> None:
+def test_an_address_that_maps_to_a_private_one_is_not_public(address: str, public: bool) -> None:
     assert access._is_public(address, 80) is public
     assert is_private(f"http://[{address}]/" if ":" in address else f"http://{address}/") is not public
 
 
-def test_a_torn_line_of_the_spending_file_stops_nobody(server: Store) -> None:
-    """A kill or a full disk may cut a line; the next one must neither continue it nor be lost, now or in old files."""
+def test_a_torn_line_of_the_spending_file_is_skipped(server: Store) -> None:
+    """A kill or a full disk may cut a line; the next line must not continue it and must not be lost."""
     with acting(RUNNER):
         access.spend(0.25)
         path = access._spending()
@@ -371,7 +366,7 @@ def test_a_torn_line_of_the_spending_file_stops_nobody(server: Store) -> None:
         assert access.spent_today() == pytest.approx(0.75)
 
 
-def test_what_cannot_be_noted_whole_is_refused(server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spending_that_cannot_be_written_is_refused(server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     write = os.write
     monkeypatch.setattr(os, "write", lambda file, data: write(file, data[:5]))
     with acting(RUNNER), pytest.raises(AnamnesisError, match="cannot be written"):
@@ -381,7 +376,7 @@ def test_what_cannot_be_noted_whole_is_refused(server: Store, monkeypatch: pytes
         assert access.spent_today() == 0.0
 
 
-def test_a_model_without_a_price_is_not_asked_for_who_has_a_limit(
+def test_visitors_with_a_budget_cannot_use_models_without_a_price(
     server: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(access, "allowed_host", lambda url: None)
@@ -391,7 +386,7 @@ def test_a_model_without_a_price_is_not_asked_for_who_has_a_limit(
         load_registry().open("server/unpriced")
 
 
-def test_as_many_consultations_are_under_way_as_the_file_allows(server: Store) -> None:
+def test_the_number_of_running_consultations_is_limited(server: Store) -> None:
     names, case = CastNames("reference/bayes"), library()[0]
     campaign = one_case(Campaign(names=names, cases=(case,), arms=(("multi_turn", "frq"),)), case)
     with acting(RUNNER):
@@ -400,9 +395,9 @@ def test_as_many_consultations_are_under_way_as_the_file_allows(server: Store) -
         with pytest.raises(NotAllowedError, match="1 running consultations, and at most 1 are allowed"):
             start_consultation(campaign)
     with acting(OTHER):
-        theirs = start_consultation(campaign)
-        theirs.stop()
-        theirs.join(10)
+        of_other = start_consultation(campaign)
+        of_other.stop()
+        of_other.join(10)
     first.stop()
     first.join(10)
     with acting(RUNNER):
@@ -412,7 +407,7 @@ def test_as_many_consultations_are_under_way_as_the_file_allows(server: Store) -
         again.join(10)
 
 
-def test_the_servers_key_goes_nowhere_that_a_visitor_names(server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_servers_key_is_not_sent_to_a_visitors_address(server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "the-servers-own")
     monkeypatch.setattr(access, "allowed_host", lambda url: None)
 
@@ -429,7 +424,7 @@ def test_the_servers_key_goes_nowhere_that_a_visitor_names(server: Store, monkey
     assert sent("https://elsewhere.example.com/v1") == SecretStr("the-servers-own")
 
 
-def test_a_typed_key_is_for_who_typed_it(server: Store) -> None:
+def test_a_typed_key_is_only_used_for_its_visitor(server: Store) -> None:
     with acting(RUNNER):
         keys.hold("A_KEY_OF_RITA", SecretStr("k-1"))
         assert keys.find_setting("A_KEY_OF_RITA") == "k-1"
@@ -445,18 +440,18 @@ def test_a_typed_key_is_for_who_typed_it(server: Store) -> None:
 def test_a_viewer_answers_reviews_under_their_own_name(server: Store) -> None:
     with acting(VIEWER):
         state = state_of(server, "First")
-        mine = state.items_for(VIEWER)[0]
-        record(server, "First", mine.number, VIEWER, state.questions[0], "yes")
-        comment(server, "First", mine.number, VIEWER, "Clear.")
-        assert state_of(server, "First").value(mine.item, VIEWER, state.questions[0]) == "yes"
-        theirs = state.items_for("Ben")[0]
+        own_item = state.items_for(VIEWER)[0]
+        record(server, "First", own_item.number, VIEWER, state.questions[0], "yes")
+        comment(server, "First", own_item.number, VIEWER, "Clear.")
+        assert state_of(server, "First").value(own_item.item, VIEWER, state.questions[0]) == "yes"
+        item_of_ben = state.items_for("Ben")[0]
         with pytest.raises(NotAllowedError, match="cannot answer as Ben"):
-            record(server, "First", theirs.number, "Ben", state.questions[0], "yes")
+            record(server, "First", item_of_ben.number, "Ben", state.questions[0], "yes")
 
 
-def nothing(found: object) -> None:
-    """Be a refusal where what was asked for is not there: nobody is told that it is."""
-    if found is None:
+def refuse_if_hidden(stored: object) -> None:
+    """Raise a refusal for hidden data, which looks as if it were not stored."""
+    if stored is None:
         raise NotAllowedError("It is not stored here.")
 
 
@@ -481,8 +476,8 @@ ATTEMPTS: dict[str, Callable[[Store, Path], object]] = {
     "run a pasted case": lambda store, _: start_bench(_campaign()),
     "go on with another's paste": lambda store, _: resume_bench("bench-rita"),
     "edit a run of the debugger": lambda store, _: start_edited(a_header("run0", [a_case()]), a_case(), "Else.", {}),
-    "read another's paste": lambda store, _: nothing(load_bench("bench-rita")),
-    "read another's conversation": lambda store, _: nothing(load_trial("of-rita")),
+    "read another's paste": lambda store, _: refuse_if_hidden(load_bench("bench-rita")),
+    "read another's conversation": lambda store, _: refuse_if_hidden(load_trial("of-rita")),
     "read another's journal": lambda store, _: read_header(journal_path("bench-rita")),
     "ask a model": lambda store, _: ask_model("openai/gpt-4o", lambda voice, pack: None, "x"),  # type: ignore[arg-type,return-value]
     "have conversations judged": lambda store, _: begin_job(FactsJudging("openai/gpt-4o")),
@@ -524,7 +519,7 @@ ATTEMPTS: dict[str, Callable[[Store, Path], object]] = {
 
 
 UNSEEN = ("delete another's", "delete a branch", "run a program as a model")
-"""Fail as for something that is not there, or for everybody."""
+"""Attempts that fail like missing data, or for every visitor."""
 
 
 def _written(store: Store, write: Callable[..., object], *what: object) -> None:
@@ -532,22 +527,22 @@ def _written(store: Store, write: Callable[..., object], *what: object) -> None:
         write(connection, *what)
 
 
-def test_what_a_viewer_tries_fails_with_a_sentence_and_leaves_nothing(
+def test_every_attempt_of_a_viewer_is_refused_without_a_trace(
     server: Store, tmp_path: Path, fake_provider_thread: FakeProvider
 ) -> None:
     (tmp_path / "quiz.csv").write_text("id,question,options,answer\n1,What?,A|B,A\n")
 
-    def left() -> dict[str, bytes]:
-        ours = (access.audit_log(), server.path, server.path.with_name(f"{server.path.name}.wal"))
+    def files_left() -> dict[str, bytes]:
+        written_by_server = (access.audit_log(), server.path, server.path.with_name(f"{server.path.name}.wal"))
         files = [path for path in tmp_path.rglob("*") if path.is_file() and path.suffix != ".lock"]
-        return {str(path): path.read_bytes() for path in files if path not in ours}
+        return {str(path): path.read_bytes() for path in files if path not in written_by_server}
 
-    def held() -> list[Any]:
+    def row_counts() -> list[Any]:
         names = "runs trials variants profiles fact_sets reviews annotations unblindings scores run_labels grades"
         with server.read() as cursor:
             return [cursor.execute(f"SELECT count(*) FROM {name}").fetchall() for name in names.split()]
 
-    before, threads, succeeded = (left(), held()), threading.active_count(), list[str]()
+    before, threads, succeeded = (files_left(), row_counts()), threading.active_count(), list[str]()
     with acting(VIEWER):
         for what, attempt in ATTEMPTS.items():
             with suppress(UsageError if what in UNSEEN else NotAllowedError):
@@ -555,15 +550,15 @@ def test_what_a_viewer_tries_fails_with_a_sentence_and_leaves_nothing(
                 succeeded.append(what)
     assert succeeded == []
     assert len(ATTEMPTS) == 49
-    assert (left(), held()) == before
+    assert (files_left(), row_counts()) == before
     assert threading.active_count() == threads
-    told = [line for line in audit() if line["did"].startswith("refused")]
-    assert {line["who"] for line in told} == {VIEWER}
-    assert len(told) > 35
+    refusals = [line for line in audit() if line["did"].startswith("refused")]
+    assert {line["who"] for line in refusals} == {VIEWER}
+    assert len(refusals) > 35
     assert "k-x" not in access.audit_log().read_text()
 
 
-def test_of_a_blinded_review_everybody_takes_away_only_the_own_answers(server: Store) -> None:
+def test_exports_of_a_blinded_review_contain_own_answers_only(server: Store) -> None:
     state = state_of(server, "First")
     for name in state.review.plan.annotators:
         record(server, "First", state.items_for(name)[0].number, name, state.questions[0], "yes")
@@ -581,12 +576,12 @@ def test_of_a_blinded_review_everybody_takes_away_only_the_own_answers(server: S
     assert annotators(RUNNER) == {VIEWER, "Ben"}
 
 
-def test_somebody_whose_role_was_taken_away_sends_no_word_into_a_consultation(server: Store) -> None:
+def test_a_visitor_without_rights_cannot_control_a_consultation(server: Store) -> None:
     campaign = Campaign(names=CastNames("reference/bayes", patient="human"), cases=(library()[0],))
     with acting(RUNNER):
         session = start_consultation(one_case(campaign, library()[0]))
     try:
-        with acting(OTHER):  # runners, too, but it is Rita's
+        with acting(OTHER):  # also a runner, but not the owner
             for act in (session.pause, session.resume, session.step, session.stop, lambda: session.say("patient", "x")):
                 with pytest.raises(NotAllowedError, match="somebody else's"):
                     act()
@@ -596,7 +591,7 @@ def test_somebody_whose_role_was_taken_away_sends_no_word_into_a_consultation(se
                 with pytest.raises(NotAllowedError, match="You are a viewer here"):
                     act()
             session.pause()
-            session.stop()  # to end what one began costs nothing
+            session.stop()  # ending an own consultation costs nothing
         session.join(10)
         assert session.spoken == []
     finally:
@@ -605,7 +600,7 @@ def test_somebody_whose_role_was_taken_away_sends_no_word_into_a_consultation(se
         session.join(10)
 
 
-def test_a_runner_starts_and_an_admin_takes_away(server: Store) -> None:
+def test_runners_edit_and_admins_delete(server: Store) -> None:
     with acting(RUNNER):
         label_run(server, "run0", Label("Ours"))
         with pytest.raises(NotAllowedError, match="takes an admin"):

@@ -1,4 +1,4 @@
-"""What is read out of a case's own words: the question, the sentences, age and sex; and its hashes."""
+"""Parts read from the text of a case: question, sentences, age and sex, examination; and its hashes."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def make(**changes: object) -> Case:
     ],
 )
 def test_the_question_is_cut_from_the_vignette(text: str, vignette: str, question: str | None) -> None:
-    found = split_question(text)
+    parts = split_question(text)
 
-    assert found[0] == vignette
+    assert parts[0] == vignette
     if question is not None:
-        assert found[1] == question
+        assert parts[1] == question
 
 
-def test_nothing_of_a_vignette_is_lost_by_cutting_the_question() -> None:
+def test_splitting_off_the_question_loses_no_word() -> None:
     text = "A 5-year-old girl coughs.\n\nShe has a fever of 38.5 °C. Which of these is likeliest?"
 
     vignette, question = split_question(text)
@@ -90,13 +90,13 @@ def test_sentences(text: str, parts: list[str]) -> None:
     ],
 )
 def test_age_and_sex_are_read_from_prose(text: str, age: float | None, sex: str | None) -> None:
-    found = read_demographics(text)
+    demographics = read_demographics(text)
 
-    assert found[0] == (None if age is None else pytest.approx(age))
-    assert found[1] == sex
+    assert demographics[0] == (None if age is None else pytest.approx(age))
+    assert demographics[1] == sex
 
 
-def test_a_specialty_is_what_its_data_set_calls_it_and_never_nothing() -> None:
+def test_a_specialty_is_free_text_and_not_empty() -> None:
     assert make(specialty="Sleep medicine").specialty == "Sleep medicine"
     with pytest.raises(ValidationError, match="at least 1 character"):
         make(specialty="")
@@ -113,39 +113,39 @@ def test_a_specialty_is_what_its_data_set_calls_it_and_never_nothing() -> None:
         ({"synonyms": ("x",)}, False),
     ],
 )
-def test_the_hash_follows_what_can_change_a_result(changes: dict[str, object], same: bool) -> None:
+def test_the_hash_depends_on_fields_that_can_change_a_result(changes: dict[str, object], same: bool) -> None:
     assert (make().content_hash == make(**changes).content_hash) is same
 
 
 def test_the_hash_of_a_set_does_not_depend_on_its_order_but_on_its_members() -> None:
-    one, two = make(), make(case_key="t/2")
+    first, second = make(), make(case_key="t/2")
 
-    assert case_set_hash([one, two]) == case_set_hash([two, one])
-    assert case_set_hash([one]) != case_set_hash([one, two])
+    assert case_set_hash([first, second]) == case_set_hash([second, first])
+    assert case_set_hash([first]) != case_set_hash([first, second])
 
 
-def test_a_case_cannot_be_changed_and_takes_no_unknown_field() -> None:
+def test_a_case_is_immutable_and_refuses_unknown_fields() -> None:
     with pytest.raises(ValidationError):
         make().answer = "Eczema"
     with pytest.raises(ValidationError):
         make(colour="blue")
 
 
-def test_the_examination_of_a_profile_is_all_that_the_patient_could_not_state() -> None:
+def test_the_examination_of_a_profile_consists_of_its_optional_facts() -> None:
     facts = (
         Fact(key="pulse", value="72/min", lay="My pulse was fine.", section="vital_signs"),
         Fact(key="skin", value="red plaques.", lay="They saw patches.", section="examination"),
         Fact(key="sodium", value="121 mEq/L", lay="My salt was low.", section="laboratory"),
     )
-    told = Fact(key="cough", value="cough", lay="I cough.")
-    case = make(profile=Profile(basic=(told,), optional=facts))
+    symptom = Fact(key="cough", value="cough", lay="I cough.")
+    case = make(profile=Profile(basic=(symptom,), optional=facts))
 
     assert examination_of(case) == "Pulse: 72/min. Skin: red plaques. Sodium: 121 mEq/L."
-    assert examination_of(make(profile=Profile(basic=(told,)))) is None
+    assert examination_of(make(profile=Profile(basic=(symptom,)))) is None
 
 
 @pytest.mark.parametrize(
-    ("told", "shown"),
+    ("history", "examination"),
     [
         ("He coughs. He smokes.", "On physical examination, the spleen is felt."),
         ("He coughs at night.", "Physical exam reveals a soft belly. There is no edema."),
@@ -157,12 +157,12 @@ def test_the_examination_of_a_profile_is_all_that_the_patient_could_not_state() 
         ("He has passed blood.", "Colonoscopy reveals a polyp. A biopsy specimen shows cancer."),
         ("He fainted.", "Electrocardiography shows long pauses. Chest x-ray is clear."),
         ("Her arm itches.", "There is a 2-cm erythematous plaque with a sharp border. It does not blanch."),
-        ("He itches.", "You notice a pearly papule beside the nose."),
+        ("He itches.", "You notice a pearly papule next to the nose."),
         ("She shakes.", "Her Glasgow coma scale is 9. She appears anxious."),
     ],
 )
-def test_of_a_vignette_the_examination_is_what_an_examiner_or_a_device_states_and_whole(told: str, shown: str) -> None:
-    assert examination_of(make(vignette=f"A 40-year-old patient comes. {told} {shown}")) == shown
+def test_the_examination_of_a_vignette_are_its_findings(history: str, examination: str) -> None:
+    assert examination_of(make(vignette=f"A 40-year-old patient comes. {history} {examination}")) == examination
 
 
 @pytest.mark.parametrize(
@@ -175,11 +175,11 @@ def test_of_a_vignette_the_examination_is_what_an_examiner_or_a_device_states_an
         "There is no family history of skin cancer.",
     ],
 )
-def test_a_history_is_no_examination_though_it_names_one(history: str) -> None:
+def test_a_history_that_mentions_an_examination_is_none(history: str) -> None:
     assert examination_of(make(vignette=f"A 40-year-old patient comes. {history}")) is None
 
 
-def test_an_examination_keeps_the_lines_and_headings_of_a_table_and_what_is_told_after_it_stays_out() -> None:
+def test_an_examination_keeps_its_table_without_the_history_after_it() -> None:
     case = make(
         vignette="A man coughs.\nLaboratory tests show:\nSodium 131 mEq/L\nUrinalysis\nBlood 3+\nHe smokes a pipe."
     )
@@ -206,7 +206,7 @@ def test_letters_start_at_a() -> None:
     assert make(choices=("x", "y", "z")).letters == {"A": "x", "B": "y", "C": "z"}
 
 
-def test_a_field_that_came_later_changes_no_hash_of_an_older_case_and_is_kept_where_it_is_set() -> None:
+def test_newer_fields_change_no_hash_of_older_cases() -> None:
     fact = Fact(key="smoking", value="does not smoke", lay="I don't smoke.")
     case = Case(
         case_key="x/1", dataset="x", specialty="Other", vignette="A man.", answer="Gout", profile=Profile(basic=(fact,))
@@ -219,7 +219,7 @@ def test_a_field_that_came_later_changes_no_hash_of_an_older_case_and_is_kept_wh
     assert Case.model_validate_json(changed.model_dump_json()) == changed
 
 
-def test_what_a_question_asks_for_is_read_from_it_unless_the_case_states_it() -> None:
+def test_the_kind_of_a_question_is_read_from_it_unless_stated() -> None:
     plain = make()
     treated = make(question="Which of the following is the most appropriate treatment?")
     stated = make(question="What should be done for him now?", asks_for="test")
@@ -238,7 +238,7 @@ def test_only_a_stated_kind_of_question_changes_the_hash_of_a_case() -> None:
 
     assert make().content_hash == "0ca90adf0c86a4e3"
     assert treated.content_hash == "020890f1e6f9143a"  # as stored before cases had the field
-    assert stated_kind(treated.question, "treatment") is None, "readers and the database leave out what the rule reads"
+    assert stated_kind(treated.question, "treatment") is None, "a kind that the rule recognises is not stored"
     assert make(question=treated.question, asks_for=stated_kind(treated.question, "other")).content_hash not in (
         treated.content_hash,
         make().content_hash,

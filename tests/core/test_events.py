@@ -1,4 +1,4 @@
-"""Events of journals, those of versions before among them."""
+"""Events of journals, also those of earlier versions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MISUSED = {"kind": "misused", "turn": 4, "kinds": ["nested", "empty"], "detail":
 RATED = {"kind": "rated", "quality": "empathy", "rater": "openai/p", "rating": 4, "words": "Kind.", "call_id": "c7"}
 
 
-def test_what_a_journal_of_0_5_says_of_a_message_and_of_the_doctor_is_read_and_stored_as_before() -> None:
+def test_misuses_and_ratings_of_version_0_5_are_read() -> None:
     events = EVENTS.validate_python([MISUSED, RATED])
     assert events == [
         Assessed(name="misuse", turn=4, values=("nested", "empty"), words="<patient><clinical>"),
@@ -23,10 +23,10 @@ def test_what_a_journal_of_0_5_says_of_a_message_and_of_the_doctor_is_read_and_s
     rows = child_rows(line)
     assert rows["misuses"] == [("t", 4, ["nested", "empty"], "<patient><clinical>")]
     assert rows["ratings"] == [("t", "empathy", "openai/p", 4, "Kind.", "c7")]
-    assert EVENTS.validate_json(EVENTS.dump_json(events)) == events, "what was read is written as what it is now"
+    assert EVENTS.validate_json(EVENTS.dump_json(events)) == events, "events are written in the new form"
 
 
-def test_a_rating_of_0_5_that_could_not_be_read_has_no_value() -> None:
+def test_an_unreadable_rating_of_version_0_5_has_no_value() -> None:
     (event,) = EVENTS.validate_python([{"kind": "rated", "rater": "reference/profile", "rating": None}])
     assert event == Assessed(name="empathy", most=5, by="reference/profile")
 
@@ -41,12 +41,12 @@ def test_a_rating_of_0_5_that_could_not_be_read_has_no_value() -> None:
         {"kind": "assessed", "name": "empathy", "value": 11, "most": 10},
     ],
 )
-def test_a_damaged_one_is_refused(event: dict[str, object]) -> None:
+def test_a_damaged_event_is_refused(event: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
         EVENTS.validate_python([event])
 
 
-def test_a_beginning_that_named_a_condition_is_still_read() -> None:
+def test_a_started_event_with_a_condition_is_still_read() -> None:
     old = {"kind": "started", "trial_id": "t", "case_key": "library/1", "trial": 0, "seed": 1, "at": 1.0}
     (event,) = EVENTS.validate_python([{**old, "framework": "automedic", "framework_version": 2, "condition": "3f"}])
     assert event == Started(

@@ -1,4 +1,4 @@
-"""Pictures are kept by their hash after a look at their contents; what is none is refused in one sentence."""
+"""Pictures are stored by their hash after a check of their contents; other data is refused with one sentence."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ def own_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return tmp_path / "own" / "images"
 
 
-def sentence(found: pytest.ExceptionInfo[AnamnesisError]) -> str:
-    words = str(found.value)
+def sentence(caught: pytest.ExceptionInfo[AnamnesisError]) -> str:
+    words = str(caught.value)
     assert words.endswith(".")
     assert "\n" not in words
     return words
 
 
 def a_png(width: int, height: int) -> bytes:
-    """A black-and-white PNG, made by hand so that no library is asked whether it may be so large."""
+    """Return a black-and-white PNG, made without a library since libraries refuse large sizes."""
 
     def chunk(name: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
@@ -51,15 +51,17 @@ def a_png(width: int, height: int) -> bytes:
         ("GIF", "image/gif", ".gif"),
     ],
 )
-def test_a_picture_is_known_by_its_contents(kind: str, media_type: str, ending: str, own_folder: Path) -> None:
+def test_the_type_of_a_picture_is_recognised_by_its_contents(
+    kind: str, media_type: str, ending: str, own_folder: Path
+) -> None:
     data = a_picture("green", kind)
-    image = keep(data, "told-otherwise.bmp")
+    image = keep(data, "other-name.bmp")
     digest = hashlib.sha256(data).hexdigest()
-    assert image == Image(sha256=digest, media_type=media_type, size=len(data), name="told-otherwise.bmp")
+    assert image == Image(sha256=digest, media_type=media_type, size=len(data), name="other-name.bmp")
     assert image.local
     assert image.path == own_folder / f"{digest}{ending}"
     assert image.path.read_bytes() == data == contents(image)
-    assert [path.name for path in own_folder.iterdir()] == [image.path.name], "nothing half-written stays"
+    assert [path.name for path in own_folder.iterdir()] == [image.path.name], "no partial file stays"
     head, _, body = data_url(image).partition(",")
     assert (head, base64.b64decode(body)) == (f"data:{media_type};base64", data)
 
@@ -71,7 +73,7 @@ def test_a_photograph_with_a_second_frame_is_a_jpeg(own_folder: Path) -> None:
     assert keep(file.getvalue(), "phone.jpg").media_type == "image/jpeg"
 
 
-def test_a_file_is_kept_under_its_own_name_and_once_only(tmp_path: Path, own_folder: Path) -> None:
+def test_a_file_keeps_its_name_and_equal_files_are_stored_once(tmp_path: Path, own_folder: Path) -> None:
     (tmp_path / "rash.jpeg").write_bytes(a_picture("green", "JPEG"))
     (tmp_path / "again.jpeg").write_bytes(a_picture("green", "JPEG"))
     first, second = keep(tmp_path / "rash.jpeg"), keep(tmp_path / "again.jpeg", "other")
@@ -80,7 +82,7 @@ def test_a_file_is_kept_under_its_own_name_and_once_only(tmp_path: Path, own_fol
     assert len(list(own_folder.iterdir())) == 1
 
 
-def test_a_damaged_copy_is_put_right_by_keeping_the_picture_again() -> None:
+def test_storing_a_picture_again_repairs_a_damaged_copy() -> None:
     image = keep(a_picture())
     image.path.write_bytes(b"x" * image.size)
     keep(a_picture())
@@ -104,14 +106,14 @@ def test_a_damaged_copy_is_put_right_by_keeping_the_picture_again() -> None:
     ],
     ids=["empty", "svg", "pdf", "tiff", "png cut", "jpeg cut", "webp cut", "gif cut", "png hollow", "large", "bomb"],
 )
-def test_what_is_no_picture_is_refused_in_a_sentence(data: bytes, words: str, own_folder: Path) -> None:
-    with pytest.raises(UsageError) as found:
+def test_other_data_is_refused_with_a_sentence(data: bytes, words: str, own_folder: Path) -> None:
+    with pytest.raises(UsageError) as caught:
         keep(data, "x.png")
-    assert words in sentence(found)
+    assert words in sentence(caught)
     assert not own_folder.exists() or not list(own_folder.iterdir())
 
 
-def test_a_bomb_is_small_and_never_unpacked() -> None:
+def test_the_bomb_is_a_small_file() -> None:
     assert len(a_png(60_000, 4_000)) < 1_000_000
 
 
@@ -119,51 +121,51 @@ def test_the_limit_is_twenty_megabytes(tmp_path: Path) -> None:
     data = a_picture("green", "PNG")
     padded = data + b"\0" * (images.MAX_BYTES - len(data))
     assert keep(padded, "just.png").size == 20 * 1024**2
-    with pytest.raises(UsageError) as found:
+    with pytest.raises(UsageError) as caught:
         keep(padded + b"\0" * 300_000, "large.png")
-    assert "'large.png' has 20.3 MB, and at most 20 MB are taken" in sentence(found)
+    assert "'large.png' has 20.3 MB, and at most 20 MB are taken" in sentence(caught)
     (tmp_path / "large.png").write_bytes(padded + b"\0")
     with pytest.raises(UsageError, match=r"at most 20 MB"):
         keep(tmp_path / "large.png")
 
 
-def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UsageError) as found:
+def test_a_missing_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as caught:
         keep(tmp_path / "gone.png")
-    assert f"'gone.png' is missing: there is no file {tmp_path / 'gone.png'}" in sentence(found)
+    assert f"'gone.png' is missing: there is no file {tmp_path / 'gone.png'}" in sentence(caught)
     with pytest.raises(UsageError, match="is a folder and not a file"):
         keep(tmp_path)
     with pytest.raises(UsageError, match="cannot be read from"):
         keep(tmp_path / ("a" * 300))
 
 
-def test_where_nothing_can_be_written_it_is_said(own_folder: Path) -> None:
+def test_an_unwritable_folder_is_reported(own_folder: Path) -> None:
     own_folder.parent.mkdir(parents=True)
     own_folder.write_text("a file where the folder should be")
-    with pytest.raises(AnamnesisError) as found:
+    with pytest.raises(AnamnesisError) as caught:
         keep(a_picture(), "rash.png")
-    assert "'rash.png' cannot be stored in" in sentence(found)
+    assert "'rash.png' cannot be stored in" in sentence(caught)
 
 
-def test_a_kept_picture_that_is_gone_or_changed_is_said() -> None:
+def test_a_missing_or_changed_picture_is_reported() -> None:
     image = keep(a_picture(), "rash.png")
     image.path.write_bytes(a_picture("red"))
-    with pytest.raises(UsageError) as found:
+    with pytest.raises(UsageError) as caught:
         data_url(image)
-    assert "'rash.png' has changed" in sentence(found)
+    assert "'rash.png' has changed" in sentence(caught)
     image.path.unlink()
-    with pytest.raises(UsageError) as found:
+    with pytest.raises(UsageError) as caught:
         contents(image)
-    assert f"'rash.png' is gone: there is no {image.path}" in sentence(found)
+    assert f"'rash.png' is gone: there is no {image.path}" in sentence(caught)
 
 
 def test_an_address_is_never_fetched() -> None:
     distant = Image(url="https://example.org/rash.png")
     assert not distant.local
-    with pytest.raises(UsageError) as found:
+    with pytest.raises(UsageError) as caught:
         data_url(distant)
-    assert "https://example.org/rash.png" in sentence(found)
-    assert "never fetched" in sentence(found)
+    assert "https://example.org/rash.png" in sentence(caught)
+    assert "never fetched" in sentence(caught)
     near = keep(a_picture())
     assert local_images((distant, near)) == (near,)
     assert folder().is_dir()

@@ -1,4 +1,4 @@
-"""Whatever models write and files hold: read, or refused in the project's own words, in little time, and told apart."""
+"""Random replies of models and random files: parsed, or refused with a sentence, in little time."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ from core.text.sections import divided
 CHOICES = ("Gout", "Gout with tophi", "Cellulitis", "Bunion")
 VIGNETTE = "A 40-year-old man coughs. His temperature is 38 °C (100.4 °F)."
 ENOUGH_S = 5.0
-"""Nothing that is given to a parser here takes longer, on a machine that is busy."""
+"""Seconds of CPU time that no input takes, even on a busy machine."""
 FILES = settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 
 
 def written(*pieces: str, most: int = 30) -> st.SearchStrategy[str]:
-    """Return texts that are put together from what a parser looks for, and from anything."""
+    """Return texts made of the words that a parser looks for and of random text."""
     return st.lists(st.sampled_from(pieces) | st.text(max_size=6), max_size=most).map("".join)
 
 
@@ -90,37 +90,41 @@ REPLIES: dict[str, Callable[[str], object]] = {
 @example(text="Gout or " * 5_000)
 @example(text=" \n" * 20_000)
 @example(text="\ud800 Gout")
-def test_whatever_a_model_writes_it_is_read_or_said_to_be_unreadable(parser: str, text: str) -> None:
-    began, said = time.process_time(), "it was read"
+def test_any_reply_is_parsed_or_refused_with_a_message(parser: str, text: str) -> None:
+    began, message = time.process_time(), "parsed"
     try:
         REPLIES[parser](text)
-    except ValueError as fault:  # what is said to the model when it is asked again
-        said = str(fault)
-    assert said.strip()
+    except ValueError as fault:  # the message of the repair
+        message = str(fault)
+    assert message.strip()
     assert time.process_time() - began < ENOUGH_S
 
 
 @given(text=PROSE, first=st.permutations(CHOICES), joint=st.sampled_from([" or ", " / ", " and/or "]))
 def test_two_choices_are_never_read_as_one(text: str, first: list[str], joint: str) -> None:
     assert set(named_choices(text, CHOICES)) <= set(CHOICES)
-    one, other, *_ = [choice for choice in first if choice != "Gout"]
-    for words in (f"{one}{joint}{other}", f"The answer is {one}{joint}{other}.", f"**{one}**{joint}**{other}**"):
-        assert judge_strict(words, one, CHOICES).verdict not in ("correct", "incorrect"), words
+    first_choice, second_choice, *_ = [choice for choice in first if choice != "Gout"]
+    for words in (
+        f"{first_choice}{joint}{second_choice}",
+        f"The answer is {first_choice}{joint}{second_choice}.",
+        f"**{first_choice}**{joint}**{second_choice}**",
+    ):
+        assert judge_strict(words, first_choice, CHOICES).verdict not in ("correct", "incorrect"), words
 
 
 @given(values=st.lists(JSON, max_size=6), data=st.data())
-def test_events_are_the_same_however_the_stream_is_cut(values: list[Any], data: st.DataObject) -> None:
-    told = [orjson.loads(orjson.dumps(value)) for value in values]
+def test_events_do_not_depend_on_the_cuts_of_the_stream(values: list[Any], data: st.DataObject) -> None:
+    expected = [orjson.loads(orjson.dumps(value)) for value in values]
     stream = b"".join(b": ping\r\n\r\ndata: %b\n\n" % orjson.dumps(value) for value in values) + b"data: [DONE]\n\n"
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=8)))
     events = ServerSentEvents()
-    found = [one for a, b in pairwise([0, *cuts, len(stream)]) for one in events.take(stream[a:b])]
+    parsed = [event for a, b in pairwise([0, *cuts, len(stream)]) for event in events.take(stream[a:b])]
     assert events.done
-    assert found == told
+    assert parsed == expected
 
 
 @given(blocks=st.lists(st.binary(max_size=40) | st.sampled_from([b"data:", b"\n\n", b"data: {", b"data: [DONE]"])))
-def test_a_stream_of_anything_is_events_or_no_json(blocks: list[bytes]) -> None:
+def test_any_stream_is_events_or_invalid_json(blocks: list[bytes]) -> None:
     events = ServerSentEvents()
     for block in blocks:
         try:
@@ -156,7 +160,7 @@ CHUNKS = st.fixed_dictionaries(
 
 
 @given(chunks=st.lists(CHUNKS | JSON, max_size=4), whole=CHUNKS | JSON)
-def test_chunks_of_anything_are_a_reply_or_unreadable(chunks: list[Any], whole: Any) -> None:
+def test_any_chunks_are_a_reply_or_unreadable(chunks: list[Any], whole: Any) -> None:
     body = {"messages": [{"role": "user", "content": "Hello"}]}
     for reply, take, each in (
         (StreamedReply(), StreamedReply.take, chunks),
@@ -173,17 +177,17 @@ def test_chunks_of_anything_are_a_reply_or_unreadable(chunks: list[Any], whole: 
 
 
 @given(text=written("<think>", "</think>", "<thinking>", "</THINKING>", "<", "thi", "a b", "\n"), data=st.data())
-def test_what_is_thought_does_not_depend_on_how_the_text_comes_in(text: str, data: st.DataObject) -> None:
+def test_reasoning_does_not_depend_on_the_pieces_of_the_text(text: str, data: st.DataObject) -> None:
     cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=8)))
     at_once, bit_by_bit = Thinking(), Thinking()
-    shown = [*at_once.take(text), *at_once.end(cut_off=False)]
+    items = [*at_once.take(text), *at_once.end(cut_off=False)]
     for a, b in pairwise([0, *cuts, len(text)]):
         list(bit_by_bit.take(text[a:b]))
     list(bit_by_bit.end(cut_off=False))
     assert (bit_by_bit.text, bit_by_bit.reasoning) == (at_once.text, at_once.reasoning)
     if not re.search(r"</?think(ing)?>", text, re.IGNORECASE):
         assert (at_once.text, at_once.reasoning) == (text, "")
-        assert not any(isinstance(one, Thought) for one in shown)
+        assert not any(isinstance(item, Thought) for item in items)
 
 
 # files
@@ -196,9 +200,7 @@ def reply_line(text: str, number: int) -> ReplyLine:
 
 @FILES
 @given(texts=st.lists(st.text(), min_size=1, max_size=5), harm=st.tuples(st.floats(0, 1), st.binary(max_size=20)))
-def test_a_journal_gives_back_what_was_written_up_to_where_it_is_harmed(
-    texts: list[str], harm: tuple[float, bytes], tmp_path: Path
-) -> None:
+def test_a_journal_is_read_up_to_its_damage(texts: list[str], harm: tuple[float, bytes], tmp_path: Path) -> None:
     path = tmp_path / "r" / "journal.jsonl"
     path.unlink(missing_ok=True)
     lines: list[JournalLine] = [reply_line(text, number) for number, text in enumerate(texts)]
@@ -208,16 +210,16 @@ def test_a_journal_gives_back_what_was_written_up_to_where_it_is_harmed(
     data = path.read_bytes()
     at = int(harm[0] * len(data))
     path.write_bytes(data[:at] + harm[1] + data[at:])
-    found: list[JournalLine] = []
-    said = "is damaged in the line that ends at byte"
+    intact: list[JournalLine] = []
+    message = "is damaged in the line that ends at byte"
     try:
         for _, line in read_lines(path):
-            found.append(line)
+            intact.append(line)
     except AnamnesisError as error:
-        said = str(error)
-    assert "is damaged in the line that ends at byte" in said
+        message = str(error)
+    assert "is damaged in the line that ends at byte" in message
     untouched = data[:at].count(b"\n")
-    assert found[:untouched] == lines[:untouched]
+    assert intact[:untouched] == lines[:untouched]
 
 
 TOML = written(
@@ -230,7 +232,7 @@ TOML = written(
 @given(content=TOML.map(lambda text: text.encode("utf-8", "surrogatepass")) | st.binary(max_size=60))
 @example(content=b"a = " + b"[" * 5_000)
 @example(content=b"\xff")
-def test_a_models_file_of_anything_is_read_or_refused_by_name(content: bytes, tmp_path: Path) -> None:
+def test_any_models_file_is_read_or_refused_by_name(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "models.toml"
     path.write_bytes(content)
     refused_by_name(lambda: read_settings([SHIPPED, path]), path)
@@ -252,9 +254,7 @@ TEMPLATE = written(
 @example(head=HEADER, body="{{ " + "(" * 3_000 + "1" + ")" * 3_000 + " }}", junk=b"")
 @example(head="---\n" + "[" * 5_000 + "\n---\n", body="", junk=b"")
 @example(head=HEADER, body="", junk=b"\xff")
-def test_a_prompt_of_anything_is_read_and_filled_in_or_refused(
-    head: str, body: str, junk: bytes, tmp_path: Path
-) -> None:
+def test_any_prompt_is_rendered_or_refused(head: str, body: str, junk: bytes, tmp_path: Path) -> None:
     path = tmp_path / "opening.md"
     path.write_bytes((head + body).encode() + junk)
 
@@ -269,13 +269,13 @@ def test_a_prompt_of_anything_is_read_and_filled_in_or_refused(
 
 @functools.cache
 def workbook() -> bytes:
-    """A workbook as the experts of the release have it."""
-    book, held = openpyxl.Workbook(), io.BytesIO()
+    """Return a workbook in the layout of the release's experts."""
+    book, file = openpyxl.Workbook(), io.BytesIO()
     book.active.title = next(iter(MODELS))
     book.active.append(["case_id", "multi-turn conversation", "final diagnosis", *(f"{q}?" for q in _QUESTIONS)])
     book.active.append(["case_1", "Hello", "Gout", *["yes"] * len(_QUESTIONS)])
-    book.save(held)
-    return held.getvalue()
+    book.save(file)
+    return file.getvalue()
 
 
 HARM = st.lists(st.tuples(st.floats(0, 1), st.binary(max_size=8), st.integers(0, 30)), max_size=6)
@@ -293,12 +293,12 @@ def test_an_experts_file_with_wrong_bytes_is_read_or_refused(harm: list[tuple[fl
 
 
 def refused_by_name(read: Callable[[], object], path: Path = paths.ROOT) -> None:
-    """Read something, in little time; where it is refused, it is so in one sentence."""
-    began, said = time.process_time(), str(path)
+    """Read in little time; a refusal names the file."""
+    began, message = time.process_time(), str(path)
     try:
         read()
     except AnamnesisError as error:
-        said = str(error)
-    assert path == paths.ROOT or path.name in said or str(path.parent) in said
-    assert said.strip()
+        message = str(error)
+    assert path == paths.ROOT or path.name in message or str(path.parent) in message
+    assert message.strip()
     assert time.process_time() - began < ENOUGH_S

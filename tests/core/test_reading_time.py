@@ -1,4 +1,4 @@
-"""No reply makes its reader slow: 200 kB of anything that repeats are read in half a second of an idle machine."""
+"""Parsers are fast on every reply: 200 kB of repeated text are read in half a second on an idle machine."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.core.agents.acting import case_with
 
 SIZE = 200_000
 ENOUGH_S = 1.0
-"""Of CPU time, of the best of three: a busy machine takes twice as long as an idle one."""
+"""Seconds of CPU time, best of three; a busy machine takes twice as long as an idle one."""
 REPEATED = (
     "a", " ", "*", '"', "(", "\n", "1. ", "Option A ", "<think>", "{", "[", "Yes ", "no, ", " \n", "=>", "-", "1",
     "A) ", "a</think>", "I cannot help. ", "I am a ", "Gout or ", "<patient>", "? ", '{"a":',
@@ -39,7 +39,7 @@ DECLINES = "I'm sorry, I cannot help with that."
 
 
 def thought(text: str, *, opened: bool = False) -> None:
-    """Take a reply apart as it streams in."""
+    """Separate reasoning and reply in a stream of small pieces."""
     thinking = Thinking(opened=opened)
     for start in range(0, len(text), 20):
         list(thinking.take(text[start : start + 20]))
@@ -94,7 +94,7 @@ READERS: dict[str, Callable[[str], object]] = {
 
 def seconds(read: Callable[[str], object], text: str) -> float:
     began = time.process_time()
-    with contextlib.suppress(ValueError):  # it cannot be read, and says so
+    with contextlib.suppress(ValueError):  # unreadable replies raise
         read(text)
     return time.process_time() - began
 
@@ -103,16 +103,16 @@ SLOWEST = ("a diagnosis by rule", "a patient's slips")
 
 
 @pytest.mark.parametrize("reader", [pytest.param(n, marks=pytest.mark.soak if n in SLOWEST else ()) for n in READERS])
-def test_whatever_a_reply_repeats_it_is_read_at_once(reader: str) -> None:
+def test_repetitive_replies_are_read_quickly(reader: str) -> None:
     read = READERS[reader]
-    seconds(read, "Gout")  # what is read once for all
+    seconds(read, "Gout")  # fills the caches
     slow = {}
     for repeated in REPEATED:
         text = (repeated * (SIZE // len(repeated) + 1))[:SIZE]
-        took = 0.0
+        duration = 0.0
         for _ in range(3):
-            if (took := seconds(read, text)) <= ENOUGH_S:
+            if (duration := seconds(read, text)) <= ENOUGH_S:
                 break
         else:
-            slow[repeated] = took
+            slow[repeated] = duration
     assert not slow

@@ -1,4 +1,4 @@
-"""What is taken away as CSV: text that a spreadsheet would carry out stays text, numbers stay numbers."""
+"""Exports as CSV: formulas stay text, numbers stay numbers."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ def test_a_formula_is_written_as_text_and_read_back(cell: object, written: objec
         assert inert_table(pa.table({"cell": [cell]})).column("cell").to_pylist() == [written]
 
 
-def test_an_apostrophe_of_ones_own_stays() -> None:
+def test_an_apostrophe_of_the_text_stays() -> None:
     assert as_written("'tis gout") == "'tis gout"
 
 
-def test_nothing_that_is_taken_away_holds_a_formula_or_loses_a_word(tmp_path: Path) -> None:
+def test_exports_contain_no_formula_and_lose_no_word(tmp_path: Path) -> None:
     store = copy_of(hostile, tmp_path)
     with store.read() as cursor:
         answers = results(cursor)

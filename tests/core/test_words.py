@@ -1,4 +1,4 @@
-"""Words for endings that hold in every protocol."""
+"""Descriptions of endings, for every protocol."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from core.words import END, ROLE, how_it_ended
         ("error", 0, "the provider failed; the doctor spoke 0 times after the opening message"),
     ],
 )
-def test_why_it_ended(reason: EndReason, turns: int, words: str) -> None:
+def test_descriptions_of_endings(reason: EndReason, turns: int, words: str) -> None:
     assert how_it_ended(reason, turns) == words
 
 
-def test_every_role_and_ending_has_its_words() -> None:
-    assert {seat.role for one in frameworks().values() for seat in one.seats} <= set(ROLE)
+def test_every_role_and_ending_has_a_description() -> None:
+    assert {seat.role for framework_ in frameworks().values() for seat in framework_.seats} <= set(ROLE)
     assert set(END) == set(EndReason.__args__)

@@ -1,8 +1,8 @@
-"""What the documentation says that can be tried: its commands, the files they need, its links, and the layout.
+"""The parts of the documentation that can be checked: commands, their files, links, and the layout.
 
-As a program (``python -m tests.docs.pages_of_docs PAGE.md``) it runs the commands of a page in a process of its own.
+As a program (``python -m tests.docs.pages_of_docs PAGE.md``) it runs the commands of a page.
 
-An HTML comment above a fenced block says what the block is: ``<!-- file: NAME -->`` a file that the commands need,
+An HTML comment above a fenced block gives its kind: ``<!-- file: NAME -->`` is a file that the commands need,
 ``<!-- not run: WHY -->`` commands that are only read. In commands ``RUN`` stands for the newest run, ``TRIAL`` and
 ``OTHER`` for two of its conversations.
 """
@@ -26,7 +26,7 @@ _COMMAND = "python -m core"
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block of a page, and what the comment above it says."""
+    """A fenced block of a page, with the comment above it."""
 
     language: str
     text: str
@@ -35,26 +35,24 @@ class Block:
 
     @property
     def lines(self) -> list[str]:
-        """The lines of a block of shell, those that go on joined; a prompt is taken off."""
+        """The lines of a shell block without prompts; continued lines are joined."""
         whole = self.text.replace("\\\n", " ").splitlines() if self.language in ("sh", "console") else []
         return [line.removeprefix("$ ").strip() for line in whole]
 
     @property
     def commands(self) -> list[list[str]]:
-        """The arguments of each command of the project."""
         return [arguments(line) for line in self.lines if line.startswith(_COMMAND)]
 
 
 def blocks(page: Path) -> Iterator[Block]:
-    """Yield the fenced blocks of a page in their order."""
-    for found in _BLOCK.finditer(page.read_text(encoding="utf-8")):
-        kind, _, said = (found["mark"] or "").partition(": ")
-        marks = {"file": said} if kind == "file" else {"not_run": said} if kind == "not run" else {}
-        yield Block(found["language"], found["text"], **marks)
+    for match in _BLOCK.finditer(page.read_text(encoding="utf-8")):
+        kind, _, argument = (match["mark"] or "").partition(": ")
+        marks = {"file": argument} if kind == "file" else {"not_run": argument} if kind == "not run" else {}
+        yield Block(match["language"], match["text"], **marks)
 
 
 def arguments(line: str) -> list[str]:
-    """Return the arguments of a command line, without what a comment says behind it."""
+    """Return the arguments of a command line, without a comment at its end."""
     return shlex.split(line.removeprefix(_COMMAND), comments=True)
 
 
@@ -89,8 +87,8 @@ def _run(words: list[str]) -> int:
                 "SELECT trial_id FROM trials JOIN runs USING (run_id) WHERE source = 'local' "
                 "AND end_reason IS NOT NULL ORDER BY created_at DESC, trial_id LIMIT 2"
             ).fetchall()
-        known = {"RUN": run, **dict(zip(("TRIAL", "OTHER"), [one for (one,) in talks], strict=False))}
-        words = [known.get(word, word) for word in words]
+        values = {"RUN": run, **dict(zip(("TRIAL", "OTHER"), [trial_id for (trial_id,) in talks], strict=False))}
+        words = [values.get(word, word) for word in words]
     return main(words)
 
 

@@ -1,4 +1,4 @@
-"""What README and docs say is so: commands run, links lead somewhere, pictures and paths exist, the layout is this."""
+"""README and docs are true: commands run, links, pictures and paths exist, and the layout is that of the checkout."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ READ = [
 _LINK = re.compile(r"(!?)\[[^\]]*\]\(([^)\s]+)\)")
 _PATH = re.compile(r"`((?:core|pages|data|prompts|tests|docs|benchmarks)/[\w./-]+)`")
 _MADE = ("data/local", "data/models.local.toml")
-"""What is named and not shipped: it is made on the user's machine."""
+"""Paths that are created on the user's machine."""
 
 
 def commands(group: Any, context: Any, path: str = "python -m core") -> Iterator[tuple[str, Any, Any]]:
-    """Yield every command with its whole name and its context."""
+    """Yield every command with its full name and its context."""
     for name in group.list_commands(context):
         command = group.get_command(context, name)
         if hasattr(command, "list_commands"):
@@ -59,7 +59,7 @@ COMMANDS = list(commands(ROOT_COMMAND, typer.Context(ROOT_COMMAND, info_name="py
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder to work in, with a database of its own, no keys and no models or extensions of the user's."""
+    """An empty working folder with a separate database, without keys, models or extensions of the user."""
     for name in list(os.environ):
         if name.endswith("_API_KEY") or name.startswith(("ANAMNESIS_", "OPENAI_")):
             monkeypatch.delenv(name)
@@ -81,7 +81,7 @@ def test_the_commands_of_a_page_run_in_order(name: str, folder: Path, capsys: py
 
 
 def test_the_examples_of_how_to_add_are_used_as_an_extension(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a process of its own: extensions are looked for once, when the program starts."""
+    """In a child process, since extensions are loaded at the start of the program."""
     done = subprocess.run(
         [sys.executable, "-m", "tests.docs.pages_of_docs", str(NAMES[GUIDE])],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
@@ -99,38 +99,38 @@ def test_the_examples_of_how_to_add_are_used_as_an_extension(folder: Path, monke
 
 
 @pytest.mark.parametrize("words", READ)
-def test_a_command_that_is_not_run_is_one_that_could_be(words: list[str]) -> None:
-    """Its names, options and choices are read as the command line reads them; nothing is started."""
+def test_commands_that_are_not_run_are_valid(words: list[str]) -> None:
+    """Names, options and choices are parsed by the command line; nothing is started."""
     command: Any = ROOT_COMMAND
     context: Any = typer.Context(command, info_name="python -m core")
     while hasattr(command, "list_commands"):
         context.meta["arguments"] = words[1:]
-        found = command.get_command(context, words[0])
-        assert found is not None, f"there is no command {words[0]}"
-        command, words = found, words[1:]
+        subcommand = command.get_command(context, words[0])
+        assert subcommand is not None, f"there is no command {words[0]}"
+        command, words = subcommand, words[1:]
         if hasattr(command, "list_commands"):
             context = typer.Context(command, parent=context, info_name=words[0])
     command.make_context("python -m core", words, parent=context)
 
 
-def test_a_misspelt_option_would_be_seen() -> None:
+def test_a_misspelt_option_is_noticed() -> None:
     with pytest.raises(Exception, match="No such option"):
-        test_a_command_that_is_not_run_is_one_that_could_be(["run", "--doctor", "openai/gpt-4o", "--trails", "5"])
+        test_commands_that_are_not_run_are_valid(["run", "--doctor", "openai/gpt-4o", "--trails", "5"])
 
 
-def test_every_command_stands_on_the_page_of_the_command_line() -> None:
-    told = {" ".join(words) for block in blocks(NAMES["docs/command-line.md"]) for words in block.commands}
+def test_every_command_is_on_the_page_of_the_command_line() -> None:
+    documented = {" ".join(words) for block in blocks(NAMES["docs/command-line.md"]) for words in block.commands}
     lacking = [
         path
         for path, command, _ in COMMANDS
         if "is the old name of" not in str(command.help)
-        and not any(f"{line} ".startswith(path.removeprefix("python -m core ") + " ") for line in told)
+        and not any(f"{line} ".startswith(path.removeprefix("python -m core ") + " ") for line in documented)
     ]
     assert not lacking
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_links_and_pictures_lead_somewhere(name: str) -> None:
+def test_links_and_pictures_exist(name: str) -> None:
     page = NAMES[name]
     broken = []
     for _, target in _LINK.findall(page.read_text(encoding="utf-8")):
@@ -144,12 +144,12 @@ def test_links_and_pictures_lead_somewhere(name: str) -> None:
 
 
 def test_every_picture_is_shown_on_a_page() -> None:
-    shown = {Path(target).name for page in PAGES for _, target in _LINK.findall(page.read_text(encoding="utf-8"))}
-    assert not {picture.name for picture in (ROOT / "docs").glob("*.png")} - shown
+    linked = {Path(target).name for page in PAGES for _, target in _LINK.findall(page.read_text(encoding="utf-8"))}
+    assert not {picture.name for picture in (ROOT / "docs").glob("*.png")} - linked
 
 
 def anchors(page: Path) -> set[str]:
-    """Return the headings of a page as links name them."""
+    """Return the headings of a page as the anchors of links."""
     titles = re.findall(r"^#+ +(.+)$", page.read_text(encoding="utf-8"), re.M)
     return {re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-") for title in titles}
 
@@ -157,32 +157,32 @@ def anchors(page: Path) -> set[str]:
 @pytest.mark.parametrize("name", NAMES)
 def test_paths_that_are_named_exist(name: str) -> None:
     text = NAMES[name].read_text(encoding="utf-8")
-    named = {path.rstrip("/.") for path in _PATH.findall(text) if not re.search(r"[A-Z]{3}", path)}
-    assert not {path for path in named if not (ROOT / path).exists() and not path.startswith(_MADE)}
+    paths = {path.rstrip("/.") for path in _PATH.findall(text) if not re.search(r"[A-Z]{3}", path)}
+    assert not {path for path in paths if not (ROOT / path).exists() and not path.startswith(_MADE)}
 
 
-def test_readme_leads_to_every_page_of_docs() -> None:
+def test_readme_links_to_every_page_of_docs() -> None:
     linked = {target for _, target in _LINK.findall((ROOT / "README.md").read_text(encoding="utf-8"))}
     assert not {f"docs/{page.name}" for page in PAGES if page.parent == ROOT / "docs"} - linked
 
 
-def test_every_term_of_the_glossary_stands_once_and_in_order() -> None:
+def test_the_terms_of_the_glossary_are_unique_and_sorted() -> None:
     text = NAMES["docs/glossary.md"].read_text(encoding="utf-8")
     terms = [term.lower() for term in re.findall(r"^\*\*(.+?)\*\*", text, re.M)]
     assert len(terms) > 40
     assert terms == sorted(set(terms))
 
 
-def test_every_format_and_every_table_of_the_database_stands_on_the_page_of_data(folder: Path) -> None:
-    named = set(re.findall(r"`([\w-]+)`", NAMES["docs/data-formats.md"].read_text(encoding="utf-8")))
-    assert not set(FORMATS) - named
+def test_every_format_and_table_is_on_the_page_of_data(folder: Path) -> None:
+    documented = set(re.findall(r"`([\w-]+)`", NAMES["docs/data-formats.md"].read_text(encoding="utf-8")))
+    assert not set(FORMATS) - documented
     with Store().read() as cursor:
         tables = {name for (name,) in cursor.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
     assert tables
-    assert not tables - named
+    assert not tables - documented
 
 
-def test_the_measured_precision_of_rules_is_the_one_that_the_program_goes_by() -> None:
+def test_the_documented_precision_of_rules_is_that_of_the_program() -> None:
     lines = NAMES["docs/reliability.md"].read_text(encoding="utf-8").splitlines()
     for kind, about in ABOUT.items():
         samples = (about.first, about.second, about.third)
@@ -201,37 +201,37 @@ def test_the_examples_of_a_models_file_are_read(tmp_path: Path) -> None:
 
 
 def test_the_layout_in_readme_is_that_of_the_checkout() -> None:
-    told = {folder: set(names) for folder, names in layout().items()}
-    assert told[""] == held(ROOT), "top level"
-    assert {name.removesuffix("/") for name in told["pages/"]} == {
+    documented = {folder: set(names) for folder, names in layout().items()}
+    assert documented[""] == entries_of(ROOT), "top level"
+    assert {name.removesuffix("/") for name in documented["pages/"]} == {
         path.stem for path in (ROOT / "pages").iterdir() if path.suffix == ".py" or any(path.glob("*.py"))
     } - {"__init__"}, "pages/: a page is a file or a folder"
     packages = {f"{path.parent.name}/" for path in (ROOT / "core").glob("*/__init__.py")}
-    assert {name for name in told["core/"] if name.endswith("/")} == packages, "core/"
-    assert all((ROOT / "core" / name).exists() for name in told["core/"])
+    assert {name for name in documented["core/"] if name.endswith("/")} == packages, "core/"
+    assert all((ROOT / "core" / name).exists() for name in documented["core/"])
     for folder in ("prompts/", "data/", "tests/"):
-        assert {name for name in told[folder] if name.endswith("/")} == {
-            name for name in held(ROOT / folder) if name.endswith("/")
+        assert {name for name in documented[folder] if name.endswith("/")} == {
+            name for name in entries_of(ROOT / folder) if name.endswith("/")
         } - {"local/"}, folder
 
 
 def layout() -> dict[str, list[str]]:
-    """Return folder → what the tree in README says is in it: names, then two blanks or more, then words."""
+    """Return folder → its entries in the tree of README; a description follows after at least two blanks."""
     (tree,) = [block.text for block in blocks(ROOT / "README.md") if block.text.startswith("app.py")]
-    found: dict[str, list[str]] = {}
+    folders: dict[str, list[str]] = {}
     inside = ""
     for line in tree.splitlines():
         names = re.split(r"\s{2,}", line.strip())[0].split()
         if not line.startswith(" "):
             inside = ""
-        found.setdefault(inside, []).extend(names)
+        folders.setdefault(inside, []).extend(names)
         if not line.startswith(" ") and len(names) == 1 and names[0].endswith("/"):
             inside = names[0]
-    return found
+    return folders
 
 
-def held(folder: Path) -> set[str]:
-    """Return what lies in a folder of the checkout, folders with a slash; what git or tools keep there left out."""
+def entries_of(folder: Path) -> set[str]:
+    """Return the entries of a folder of the checkout, folders with a slash, without those of git and tools."""
     ignored = {line.strip("/\n") for line in (ROOT / ".gitignore").read_text().splitlines()}
     return {
         f"{path.name}/" if path.is_dir() else path.name

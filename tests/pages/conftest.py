@@ -72,9 +72,7 @@ def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @pytest.fixture
 def open_page(database: Path) -> Callable[..., AppTest]:
-    """Open a page of the app as a visitor of its address would."""
-
-    def open_(page: str, **query: str) -> AppTest:
+    def open_(page: str, **query: str | list[str]) -> AppTest:
         app = AppTest.from_file(str(paths.ROOT / "app.py"), default_timeout=60)
         for name, value in query.items():
             app.query_params[name] = value

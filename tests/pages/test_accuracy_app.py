@@ -21,6 +21,7 @@ from tests.support.stores import copy_of
 Open = Callable[..., AppTest]
 ARMS = [("vignette", "mcq"), ("multi_turn", "mcq")]
 CASES = 8
+BOTH = ["Mine", "Published"]
 
 
 def charts(app: AppTest) -> list[dict[str, Any]]:
@@ -28,26 +29,24 @@ def charts(app: AppTest) -> list[dict[str, Any]]:
 
 
 def traces(app: AppTest) -> dict[str, dict[str, Any]]:
-    """Every named trace of the first figure."""
     return {trace["name"]: trace for trace in charts(app)[0]["data"] if trace.get("name")}
 
 
 def frame(app: AppTest, column: str) -> Any:
-    """The one table with this column."""
-    (found,) = [d.value for d in app.dataframe if column in d.value.columns]
-    return found.round(3)
+    (table,) = [d.value for d in app.dataframe if column in d.value.columns]
+    return table.round(3)
 
 
 def compared(app: AppTest) -> Any:
-    """The lines of the table that are set against the vignettes."""
-    table = frame(app, "Adjusted p")
-    return table[table["Δ"].notna()]
+    """The table's rows that have a difference from the vignettes."""
+    rows = frame(app, "Adjusted p")
+    return rows[rows["Δ"].notna()]
 
 
 def store_answers(store: Store) -> None:
     """Eight cases, two trials: all vignettes right, in conversation case 0 alone; one answer of case 1 is refused."""
     for model, run in (("openai/a", "run-a"), ("gpt_4", "run-g")):
-        held = [
+        cases = [
             a_case(
                 n,
                 case_key=f"craftmd/case_{n}",
@@ -74,7 +73,7 @@ def store_answers(store: Store) -> None:
                 ]
                 trial_id = f"{run}/{n}/{t}"
                 lines.append(a_trial(events, trial_id=trial_id, run_id=run, case_key=f"craftmd/case_{n}", trial=t))
-        header = a_header(run, held, doctor=model, arms=ARMS, case_set="craftmd", patient=f"patient of {run}")
+        header = a_header(run, cases, doctor=model, arms=ARMS, case_set="craftmd", patient=f"patient of {run}")
         write_journal(store.journals, run, header, *lines)
     fold(store)
 
@@ -86,7 +85,7 @@ def answered_cases(database: Path) -> Path:
 
 
 def test_figures_can_be_restricted_to_what_is_asked_for(answered_cases: Path, open_page: Open) -> None:
-    """Beside some of the questions the published figures, which are about all, are not shown."""
+    """The published figures cover all questions, so they are not shown next to a part of them."""
     alike = open_page("accuracy")
     assert "asks_for" not in {m.key for m in alike.multiselect}, "all questions ask for one thing"
     treated = a_case(9, case_key="craftmd/case_9", question="What is the best treatment?")
@@ -95,13 +94,13 @@ def test_figures_can_be_restricted_to_what_is_asked_for(answered_cases: Path, op
     header = a_header("run-t", [treated], doctor="openai/a", arms=ARMS, case_set="craftmd", patient="patient of run-a")
     write_journal(Store().journals, "run-t", header, line)
     fold(Store())
-    everything = open_page("accuracy")
+    everything = open_page("accuracy", source=BOTH)
     assert trouble(everything) == []
     assert any("published" in name for name in traces(everything))
     table = frame(everything, "From")
     assert float(table[(table["Model"] == "a") | (table["Model"] == "openai/a")]["Accuracy"].iloc[0]) < 1
 
-    app = open_page("accuracy", asks_for="Diagnosis")
+    app = open_page("accuracy", asks_for="Diagnosis", source=BOTH)
     assert trouble(app) == []
     assert not any("published" in name for name in traces(app))
     assert "Only cases whose question asks for: diagnosis. Published figures cover all questions" in words(app)
@@ -200,15 +199,15 @@ def test_own_models_stand_in_the_leaderboard(open_page: Open) -> None:
 
 @pytest.mark.usefixtures("answered_cases")
 def test_our_figures_with_their_pairs_replace_published_ones_where_they_cover_them(open_page: Open) -> None:
-    app = open_page("accuracy")
+    app = open_page("accuracy", source=BOTH)
     assert trouble(app) == []
-    found = traces(app)
+    by_name = traces(app)
     # gpt_4 has our vignette and multi-turn; its other formats stay published
-    assert found["GPT-4"]["x"] == ["Vignette", "Multi-turn"]
-    assert found["GPT-4"]["y"] == [1.0, 0.125]
-    assert found["GPT-4 (published)"]["x"] == ["Single-turn", "Summarized"]
-    assert found["openai/a"]["y"] == [1.0, 0.125]
-    assert "openai/a (published)" not in found
+    assert by_name["GPT-4"]["x"] == ["Vignette", "Multi-turn"]
+    assert by_name["GPT-4"]["y"] == [1.0, 0.125]
+    assert by_name["GPT-4 (published)"]["x"] == ["Single-turn", "Summarized"]
+    assert by_name["openai/a"]["y"] == [1.0, 0.125]
+    assert "openai/a (published)" not in by_name
     assert re.search(r"Excluded.*: openai\W+a\W+1 refused", words(app))
     assert any("patient" in e.label for e in app.expander if e.label.startswith("What else differs"))
     settings = frame(app, "openai/a")
@@ -232,7 +231,7 @@ def test_a_bar_leads_to_its_cases_and_a_case_to_its_trials(open_page: Open) -> N
     app = open_page("accuracy", **address)
     assert trouble(app) == []
     cases = frame(app, "Counted")
-    assert list(cases["Case"]) == [f"craftmd/case_{n}" for n in range(CASES)]
+    assert list(cases["Case"]) == [f"CRAFT-MD case {n}" for n in range(CASES)]
     assert list(cases["Score"]) == [1.0, *[0.0] * 7]
     assert list(cases["Excluded"]) == [0, 1, *[0] * 6]
     links = [link.proto.label for link in app.get("page_link")]
@@ -241,11 +240,11 @@ def test_a_bar_leads_to_its_cases_and_a_case_to_its_trials(open_page: Open) -> N
     wrong = open_page("accuracy", **address, acc_outcome="Never right")
     assert len(frame(wrong, "Counted")) == 7
     assert not has_button(wrong, "Close")
-    beside = open_page("accuracy", **address, behind="yes")  # as a click on the bar leaves the address
-    assert list(frame(beside, "Counted")["Case"]) == list(cases["Case"])
-    button(beside, "Close").click().run()
-    assert "behind" not in beside.query_params
-    assert not has_button(beside, "Close")
+    opened = open_page("accuracy", **address, behind="yes")  # as a click on the bar leaves the address
+    assert list(frame(opened, "Counted")["Case"]) == list(cases["Case"])
+    button(opened, "Close").click().run()
+    assert "behind" not in opened.query_params
+    assert not has_button(opened, "Close")
 
 
 @pytest.mark.usefixtures("answered_cases")
@@ -253,8 +252,7 @@ def test_the_address_keeps_split_interval_and_correction(open_page: Open) -> Non
     app = open_page("accuracy", acc_split="Specialty", correction="Benjamini–Hochberg", interval="Normal theory (t)")
     assert trouble(app) == []
     assert "Benjamini–Hochberg over the 4 pairs shown" in words(app)
-    table = frame(app, "From")
-    own = table[table["From"] == "this database"]
+    own = frame(app, "Accuracy")
     assert set(own["Group"]) == {"Dermatology", "Neurology"}
     # four cases of which one is right: 0.25 ± t(3) · 0.5 / √4 reaches below zero, as only the normal theory does
     low = own[(own["Group"] == "Dermatology") & (own["Format"] == "Multi-turn") & (own["Model"] == "openai/a")]["Low"]
@@ -264,7 +262,9 @@ def test_the_address_keeps_split_interval_and_correction(open_page: Open) -> Non
 @pytest.mark.usefixtures("answered_cases")
 def test_the_boxes_of_the_drill_down_name_what_is_shown(open_page: Open) -> None:
     """Choices of a link or a click that the filters then take away give way to one that is on show."""
-    app = open_page("accuracy", acc_bar_model="GPT-4", acc_bar_format="Summarized", acc_bar_question="Free response")
+    app = open_page(
+        "accuracy", source=BOTH, acc_bar_model="GPT-4", acc_bar_format="Summarized", acc_bar_question="Free response"
+    )
     boxes = ("acc_bar_model", "acc_bar_format", "acc_bar_question")
     assert [app.selectbox(key=key).value for key in boxes] == ["gpt_4", "summarized", "frq"]
     assert "without cases" in words(app)
@@ -277,6 +277,35 @@ def test_the_boxes_of_the_drill_down_name_what_is_shown(open_page: Open) -> None
     app.multiselect(key="formats").set_value(["vignette"]).run()
     assert app.selectbox(key="acc_bar_format").value == "vignette"
     assert set(frame(app, "Accuracy")["Format"]) == {"Vignette"}
+
+
+@pytest.mark.usefixtures("answered_cases")
+def test_own_runs_come_first_and_published_figures_are_added_by_the_source(open_page: Open) -> None:
+    app = open_page("accuracy")
+    assert trouble(app) == []
+    assert [name for name in traces(app) if "stars" not in name] == ["GPT-4", "openai/a"]
+    assert "Filters" in [popover.proto.popover.label for popover in app.get("popover")]
+    assert "source" not in app.query_params
+    assert set(frame(app, "Accuracy")["Model"]) == {"GPT-4", "openai/a"}
+
+    published = open_page("accuracy", source="Published")
+    assert set(frame(published, "From")["Model"]) == {
+        "GPT-4",
+        "GPT-3.5",
+        "Mistral v1 7B",
+        "Mistral v2 7B",
+        "LLaMA-2 7B",
+    }
+    assert "Filters · 1" in [popover.proto.popover.label for popover in published.get("popover")]
+
+    together = open_page("accuracy", source=BOTH)
+    models = list(dict.fromkeys(frame(together, "From")["Model"]))
+    assert models[:2] == ["GPT-4", "openai/a"]
+    assert len(models) == 6
+
+    linked = open_page("accuracy", models="GPT-3.5")  # a link to a published figure opens it
+    assert set(frame(linked, "From")["Model"]) == {"GPT-3.5"}
+    assert linked.query_params["source"] in ("Published", ["Published"])
 
 
 @pytest.mark.usefixtures("answered_cases")

@@ -178,9 +178,9 @@ def test_the_form_counts_the_cases_that_can_be_played(open_page: Open) -> None:
     assert "58 of 60 cases can become a patient; left out 2: picture not described 2." in words(app)
     assert metrics(app)["Trials"] == "290"
     assert metrics(app)["Answers"] == "580"
-    asked = {str(widget.key) for widget in (*app.selectbox, *app.number_input)}
-    assert {"runs_doctor", "runs_patient", "runs_staff", "runs_max_turns"} <= asked
-    assert not {"runs_grader", "runs_cap", "runs_solver", "runs_temperament"} & asked
+    keys = {str(widget.key) for widget in (*app.selectbox, *app.number_input)}
+    assert {"runs_doctor", "runs_patient", "runs_staff", "runs_max_turns"} <= keys
+    assert not {"runs_grader", "runs_cap", "runs_solver", "runs_temperament"} & keys
     app.number_input(key="runs_limit_library").set_value(2).run()
     part = next(group for group in app.get("button_group") if group.key == "runs_part")
     part.set_value("limit").run()
@@ -211,8 +211,8 @@ def test_a_campaign_of_the_form_is_the_command_lines(open_page: Open, capsys: py
     text = words(app).replace("\\", "")
     assert "**Clinical staff** Reference clinical staff" in text
     assert "**Cap** 2 turns" in text
-    shown = {f"Accuracy {when}, multiple choice" for when in ("on paper", "after the conversation")}
-    assert shown <= set(metrics(app))
+    accuracies = {f"Accuracy {when}, multiple choice" for when in ("on paper", "after the conversation")}
+    assert accuracies <= set(metrics(app))
     (care,) = [link.proto for link in app.get("page_link") if link.proto.page == "quality"]
     assert care.query_string == "quality_part=CARE&datasets=Library"
     talks = app.dataframe[2].value

@@ -25,24 +25,24 @@ Open = Callable[..., AppTest]
 EVIL = "![x](http://evil.example/x.png) <script>alert(1)</script>"
 
 
-def add(store: Store, name: str, parent: str | None = None, turn: int = 1, said: str = "A rash.", **header: object):
+def add(store: Store, name: str, parent: str | None = None, turn: int = 1, reply: str = "A rash.", **header: object):
     stream: list[Event] = a_stream(name)
-    noted = Parent(trial_id=parent, turn=turn, changes=(f"message {turn + 1} edited",)) if parent else None
-    stream[0] = Started(trial_id=name, case_key="ours/1", trial=0, seed=7, at=1.0, parent=noted)
-    stream[3] = Utterance(turn=1, role="patient", text=said)
+    origin = Parent(trial_id=parent, turn=turn, changes=(f"message {turn + 1} edited",)) if parent else None
+    stream[0] = Started(trial_id=name, case_key="ours/1", trial=0, seed=7, at=1.0, parent=origin)
+    stream[3] = Utterance(turn=1, role="patient", text=reply)
     if parent is None:
         stream[-2] = graded("correct")
-    given = {"cases": [a_case()], "trials": 1, "source": "fork" if parent else "local", **header}
+    settings = {"cases": [a_case()], "trials": 1, "source": "fork" if parent else "local", **header}
     line = a_trial(stream, trial_id=name, run_id=f"of-{name}", finished_at=float(turn))
-    write_journal(store.journals, f"of-{name}", a_header(f"of-{name}", **given), line)
+    write_journal(store.journals, f"of-{name}", a_header(f"of-{name}", **settings), line)
 
 
 def store_family(store: Store) -> None:
-    """root ─ a ─ b and root ─ c; b's doctor is another one."""
-    add(store, "root", said="A lump on my neck.")
-    add(store, "a", "root", 1, said="A red lump on my neck.")
-    add(store, "b", "a", 2, said="A red lump on my neck.", doctor="openai/b")
-    add(store, "c", "root", 1, said=EVIL)
+    """Two branches: root ─ a ─ b, with another doctor in b, and root ─ c."""
+    add(store, "root", reply="A lump on my neck.")
+    add(store, "a", "root", 1, reply="A red lump on my neck.")
+    add(store, "b", "a", 2, reply="A red lump on my neck.", doctor="openai/b")
+    add(store, "c", "root", 1, reply=EVIL)
     fold(store)
 
 
@@ -53,9 +53,9 @@ def family(database: Path) -> Store:
 
 def tree_of(store: Store) -> Tree:
     with store.read() as cursor:
-        found = tree(cursor, "root")
-    assert found is not None
-    return found
+        tree_ = tree(cursor, "root")
+    assert tree_ is not None
+    return tree_
 
 
 def query(app: AppTest, name: str) -> str:
@@ -77,7 +77,7 @@ def test_families_are_listed(family: Store, open_page: Open) -> None:
 
 
 def test_an_address_that_is_not_stored_says_so(open_page: Open) -> None:
-    app = open_page("branches", trial="nobody")
+    app = open_page("branches", trial="unknown")
     assert "is not stored here" in words(app)
     assert trouble(app) == []
     button(app, "All branched conversations").click().run()
@@ -87,11 +87,11 @@ def test_an_address_that_is_not_stored_says_so(open_page: Open) -> None:
 def test_a_branch_stands_beside_its_parent_with_the_words_that_differ(family: Store, open_page: Open) -> None:
     app = open_page("branches", trial="a")
     assert trouble(app) == []
-    shown = words(app)
-    assert "Original and Branch 1" in shown
-    assert "- **Text**: message 2 edited :gray[Branch 1]" in shown
-    assert "A :blue-background[red ]lump on my neck" in shown
-    assert "Branch 1 · message 2 · edited" in shown
+    text = words(app)
+    assert "Original and Branch 1" in text
+    assert "- **Text**: message 2 edited :gray[Branch 1]" in text
+    assert "A :blue-background[red ]lump on my neck" in text
+    assert "Branch 1 · message 2 · edited" in text
     assert [e.label for e in app.expander if "same" in e.label] == ["The first message is the same"]
     assert [(s.label, s.value) for s in app.selectbox][:2] == [("Conversation", "a"), ("Compared with", "root")]
 
@@ -109,10 +109,10 @@ def test_the_address_names_both_sides_and_the_earlier_one_stands_left(family: St
 
 
 def test_what_a_model_said_stays_text(family: Store, open_page: Open) -> None:
-    shown = words(open_page("branches", trial="c"))
-    assert "http://" not in shown
-    assert "<script>" not in shown
-    assert r"\<script\>" in shown
+    text = words(open_page("branches", trial="c"))
+    assert "http://" not in text
+    assert "<script>" not in text
+    assert r"\<script\>" in text
 
 
 def test_deleting_says_how_many_go_and_leads_to_the_parent_and_the_server_forgets_too(
@@ -143,7 +143,6 @@ def test_the_transcript_leads_to_the_fork_and_to_the_branches(family: Store, ope
 
 @pytest.fixture
 def consulted(open_page: Open) -> str:
-    """A conversation of the reference cast, held on the Live page."""
     app = open_page("live")
     button(app, "Start the consultation").click().run()
     (speed,) = app.get("button_group")
@@ -168,20 +167,20 @@ def test_a_conversation_is_forked_watched_and_then_stands_in_its_tree(consulted:
     assert has_button(app, "Pause")
     app.segmented_control(key=f"speed_{branch}").set_value("At once").run()
     run_until(app, lambda a: "Original and Branch 1" in words(a))
-    shown = words(app)
+    text = words(app)
     assert trouble(app) == []
     assert "The first 3 messages are the same" in [e.label for e in app.expander]
-    assert "message 4 edited" in shown
+    assert "message 4 edited" in text
 
 
 def test_an_empty_message_cannot_be_run_on_and_a_stopped_branch_says_that_it_is_not_in_the_tree(
     consulted: str, open_page: Open
 ) -> None:
     app = open_page("branches", trial=consulted, fork="yes")
-    said = app.text_area[0].value
+    message = app.text_area[0].value
     app.text_area[0].set_value("  ").run()
     assert button(app, "Go on from here").disabled
-    app.text_area[0].set_value(said).run()
+    app.text_area[0].set_value(message).run()
     assert not button(app, "Go on from here").disabled
     button(app, "Go on from here").click().run()
     button(app, "Stop").click().run()
@@ -201,9 +200,9 @@ def test_an_imported_conversation_asks_for_another_doctor(database: Path, open_p
 
 
 def test_names_follow_the_family(family: Store) -> None:
-    found = tree_of(family)
-    assert node_names(found) == {"root": "Original", "a": "Branch 1", "b": "Branch 1.1", "c": "Branch 2"}
-    assert [changes_words(node) for node in found.nodes] == [
+    family_tree = tree_of(family)
+    assert node_names(family_tree) == {"root": "Original", "a": "Branch 1", "b": "Branch 1.1", "c": "Branch 2"}
+    assert [changes_words(node) for node in family_tree.nodes] == [
         "",
         "message 2 edited",
         "message 3 edited",
@@ -239,15 +238,15 @@ def test_the_table_says_where_each_branch_left(family: Store) -> None:
 
 
 def test_what_differs_is_found_between_any_two(family: Store) -> None:
-    found = tree_of(family)
-    root, a, b, c = found.nodes
+    family_tree = tree_of(family)
+    root, a, b, c = family_tree.nodes
     assert differences(root, a) == []
     assert differences(a, b) == [("Doctor", "openai/a", "openai/b")]
-    assert (edits(found, b, root), edits(found, b, a)) == (
+    assert (edits(family_tree, b, root), edits(family_tree, b, a)) == (
         ["message 2 edited", "message 3 edited"],
         ["message 3 edited"],
     )
-    assert (edits(found, a, b), edits(found, c, a)) == ([], ["message 2 edited"])
+    assert (edits(family_tree, a, b), edits(family_tree, c, a)) == ([], ["message 2 edited"])
     assert common_messages(["a", "b"], ["a", "c"]) == 1
     assert common_messages(["a"], ["a", "c"]) == 1
 
@@ -266,9 +265,9 @@ def test_own_words_in_a_row_are_one_stretch_and_no_ground_crosses_a_line() -> No
 def test_a_branch_that_is_over_but_not_in_the_database_yet_was_not_stopped(database: Path, open_page: Open) -> None:
     session = Session(key="late", title="a case", finished_at=9.0, events=a_stream("late"))
     live_sessions.remember(session, None)
-    shown = words(open_page("branches", trial="late"))
-    assert "is being stored" in shown
-    assert "was stopped" not in shown
+    text = words(open_page("branches", trial="late"))
+    assert "is being stored" in text
+    assert "was stopped" not in text
 
 
 def test_a_branch_that_went_with_its_server_leads_back_to_what_it_branched_off(family: Store, open_page: Open) -> None:
@@ -281,14 +280,14 @@ def test_every_setting_that_differs_is_named_and_an_address_without_its_password
     changed = {"base_url": "http://me:secret@127.0.0.1:9/v1", "max_tokens": 50}
     add(family, "d", "root", 1, summariser="openai/other", settings=changed)
     fold(family)
-    found = tree_of(family)
-    a, d = found.node("a"), found.node("d")
+    family_tree = tree_of(family)
+    a, d = family_tree.node("a"), family_tree.node("d")
     assert a is not None
     assert d is not None
-    told = {what: after for what, _, after in differences(a, d)}
-    assert told["Server address"] == "http://127.0.0.1:9/v1"
-    assert told["Max tokens of a reply"] == "50"
-    assert told["Summariser"] == "openai/other"
+    values = {what: after for what, _, after in differences(a, d)}
+    assert values["Server address"] == "http://127.0.0.1:9/v1"
+    assert values["Max tokens of a reply"] == "50"
+    assert values["Summariser"] == "openai/other"
 
 
 def test_an_original_that_still_runs_is_said_to_and_can_be_watched(database: Path, open_page: Open) -> None:

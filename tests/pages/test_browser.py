@@ -32,7 +32,6 @@ LONG = 150_000
 
 @pytest.fixture(scope="module")
 def dashboard(tmp_path_factory: pytest.TempPathFactory) -> Dashboard:
-    """One database for all tests here."""
     return shared.dashboard(tmp_path_factory.mktemp("dashboard"))
 
 
@@ -88,7 +87,7 @@ def over(page: Page) -> None:
     settle(page)
 
 
-def held(*pages: Page) -> list[str]:
+def settled_chat(*pages: Page) -> list[str]:
     """Wait until the chat stands still for a few redraws, on all pages alike; return it."""
     before: list[list[str]] = []
     deadline = time.monotonic() + SOON / 1000
@@ -145,7 +144,7 @@ def test_a_reload_and_a_second_visitor_meet_the_same_consultation(visit: Callabl
     expect(button(page, "Pause")).to_be_visible()
     press(other, "Pause")
     expect(button(page, "Go on")).to_be_visible()
-    held(page, other)
+    settled_chat(page, other)
     choose_speed(other, "4×")
     expect(other.get_by_role("radio", name="4×")).to_have_attribute("aria-checked", "true")
     page.wait_for_timeout(1000)  # redraws of the first visitor's page do not undo it
@@ -166,17 +165,17 @@ def test_pause_holds_and_step_goes_on_by_one_message(visit: Callable[..., Page])
     begin(page)
     expect(messages(page)).to_have_count(2)
     press_key(page, "p", button(page, "Go on"))
-    held(page)
+    settled_chat(page)
     page.keyboard.press("s")  # finishes the message that was being said, if one was
-    held(page)
+    settled_chat(page)
     expect(messages(page).filter(has_text="▌")).to_have_count(0)
-    said = messages(page).count()
+    count = messages(page).count()
     press(page, "Step")
-    expect(messages(page)).to_have_count(said + 1)
-    assert len(held(page)) == said + 1
+    expect(messages(page)).to_have_count(count + 1)
+    assert len(settled_chat(page)) == count + 1
     press(page, "Stop")
     over(page)
-    assert messages(page).count() == said + 1
+    assert messages(page).count() == count + 1
     no_trouble(page)
 
 
@@ -193,11 +192,11 @@ def test_a_human_patient_types_in_peace_and_is_shown_as_written(visit: Callable[
     box.press_sequentially(words, delay=30)  # longer than several redraws
     expect(box).to_have_value(words)
     box.press("Enter")
-    mine = messages(page).filter(has_text="hurts")
-    expect(mine).to_be_visible()
-    expect(mine).not_to_contain_text("▌")  # until it is said to its end
-    assert mine.inner_text().replace("\u200b", "").strip().endswith(words)
-    assert mine.locator("a, img, b, strong").count() == 0
+    message = messages(page).filter(has_text="hurts")
+    expect(message).to_be_visible()
+    expect(message).not_to_contain_text("▌")  # until it is said to its end
+    assert message.inner_text().replace("\u200b", "").strip().endswith(words)
+    assert message.locator("a, img, b, strong").count() == 0
     expect(box).to_be_visible()
     expect(box).to_have_value("")
     press(page, "Stop")
@@ -220,8 +219,8 @@ def test_a_human_doctor_asks_diagnoses_and_is_graded(visit: Callable[..., Page])
     expect(box).to_be_visible()
     box.fill("Final Diagnosis: Acute pericarditis")
     box.press("Enter")
-    asked = page.locator("[class*='st-key-asked_']")
-    expect(asked).to_contain_text("from the conversation, with one of the choices")
+    question = page.locator("[class*='st-key-asked_']")
+    expect(question).to_contain_text("from the conversation, with one of the choices")
     expect(page.get_by_placeholder("Or answer in your own words")).to_be_visible()
     press(page, "Acute pericarditis")
     over(page)
@@ -234,13 +233,13 @@ def test_a_human_doctor_asks_diagnoses_and_is_graded(visit: Callable[..., Page])
 def test_a_finished_consultation_plays_again_the_same(visit: Callable[..., Page], finished: str) -> None:
     page = visit(finished)
     over(page)
-    said = messages(page).all_inner_texts()
+    texts = messages(page).all_inner_texts()
     press(page, "Play again")
     expect(button(page, "Pause")).to_be_visible()
-    expect(messages(page)).not_to_have_count(len(said))
+    expect(messages(page)).not_to_have_count(len(texts))
     hurry(page)
     over(page)
-    assert messages(page).all_inner_texts() == said
+    assert messages(page).all_inner_texts() == texts
     no_trouble(page)
 
 
@@ -264,12 +263,12 @@ def test_a_campaign_is_started_followed_stopped_and_resumed(visit: Callable[...,
     expect(button(page, "Resume")).to_be_visible(timeout=LONG)
     stopped = page.get_by_text(re.compile(r"^Stopped: \d+ of 3,000 trials"))
     expect(stopped).to_be_visible()
-    kept = _number(stopped)
+    count = _number(stopped)
     no_trouble(page)
     press(page, "Resume")
     expect(button(page, "Stop")).to_be_visible(timeout=LONG)
     page.wait_for_function(
-        "kept => +(/Running: (\\d+) of/.exec(document.body.innerText) || [0, 0])[1] > kept", arg=kept, timeout=LONG
+        "before => +(/Running: (\\d+) of/.exec(document.body.innerText) || [0, 0])[1] > before", arg=count, timeout=LONG
     )
     no_trouble(page)
     press(page, "Stop")

@@ -31,20 +31,19 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ANAMNESIS_DB", str(tmp_path_factory.mktemp("care") / "anamnesis.duckdb"))
         store = Store()
-        known = {"prompt_hash": load_pack("automedic").hash}
-        write_journal(store.journals, "run", automedic(doctor="openai/a", **known), *SIX, BROKEN)
-        header = automedic("b", [1, 2], doctor="openai/b", **known)
+        prompts = {"prompt_hash": load_pack("automedic").hash}
+        write_journal(store.journals, "run", automedic(doctor="openai/a", **prompts), *SIX, BROKEN)
+        header = automedic("b", [1, 2], doctor="openai/b", **prompts)
         header = header.model_copy(update={"cases": [*header.cases, *THEIRS]})
-        mine = [a_consultation(n, CLEAN, rating=5, run_id="b") for n in (1, 2)]
-        mine.append(a_consultation(8, CLEAN, static="incorrect", rating=4, run_id="b"))
-        write_journal(store.journals, "b", header, *mine)
+        trials = [a_consultation(n, CLEAN, rating=5, run_id="b") for n in (1, 2)]
+        trials.append(a_consultation(8, CLEAN, static="incorrect", rating=4, run_id="b"))
+        write_journal(store.journals, "b", header, *trials)
         assert not fold(store).damaged
         yield store
 
 
 @pytest.fixture
 def open_care(stored: Store, monkeypatch: pytest.MonkeyPatch) -> Open:
-    """Open the page on the shared database."""
     monkeypatch.setenv("ANAMNESIS_DB", str(stored.path))
 
     def open_(**query: str) -> AppTest:
@@ -57,9 +56,9 @@ def open_care(stored: Store, monkeypatch: pytest.MonkeyPatch) -> Open:
 
 
 def table(app: AppTest, column: str) -> pd.DataFrame:
-    """Return the first table with a column, by its first column."""
-    found = next(frame.value for frame in app.dataframe if column in frame.value.columns)
-    return found.set_index(found.columns[0])
+    """Return the first table that has ``column``, indexed by its own first column."""
+    rows = next(frame.value for frame in app.dataframe if column in frame.value.columns)
+    return rows.set_index(rows.columns[0])
 
 
 def figures_of(app: AppTest, model: str) -> dict[str, float]:
@@ -71,9 +70,8 @@ def figures_of(app: AppTest, model: str) -> dict[str, float]:
 
 
 def charts(app: AppTest) -> dict[str, dict]:
-    """Return the charts by the title of their x axis."""
-    found = [json.loads(element.proto.spec) for element in app.get("plotly_chart")]
-    return {chart["layout"]["xaxis"]["title"]["text"]: chart for chart in found if "xaxis" in chart["layout"]}
+    drawn = [json.loads(element.proto.spec) for element in app.get("plotly_chart")]
+    return {chart["layout"]["xaxis"]["title"]["text"]: chart for chart in drawn if "xaxis" in chart["layout"]}
 
 
 def text(app: AppTest) -> str:
@@ -84,11 +82,11 @@ def test_an_empty_database_shows_the_published_figures_and_says_what_to_do(open_
     app = open_page("care")
     assert trouble(app) == []
     assert "--protocol automedic" in words(app)
-    found = table(app, "Robustness")
+    rows = table(app, "Robustness")
     # table 3 of the paper
-    assert found.loc["Claude Sonnet 4", "Accuracy"] == pytest.approx(0.4699)
-    assert found.loc["LLaMA-3 70B", "Robustness"] == 1
-    assert set(found["From"]) == {"published, table 3"}
+    assert rows.loc["Claude Sonnet 4", "Accuracy"] == pytest.approx(0.4699)
+    assert rows.loc["LLaMA-3 70B", "Robustness"] == 1
+    assert set(rows["From"]) == {"published, table 3"}
     assert len(charts(app)) == 4
     radar = json.loads(app.get("plotly_chart")[4].proto.spec)
     assert [line["name"] for line in radar["data"]] == ["Claude Sonnet 4 (published)", "LLaMA-3 70B (published)"]
@@ -119,10 +117,10 @@ def test_the_parts_stand_with_both_accuracies_and_what_is_excluded(open_care: Op
 
 def test_published_figures_are_marked_and_can_be_left_out(open_care: Open) -> None:
     app = open_care(care_bounds="true")  # an option of 0.4: intervals now always stand in the table of the parts
-    found = table(app, "Robustness")
-    assert list(found["From"]) == ["this database"] * 2 + ["published, table 3"] * 2
-    assert found.loc["Claude Sonnet 4", "Trials"] == 15
-    assert pd.isna(found.loc["Claude Sonnet 4", "Cases"])
+    rows = table(app, "Robustness")
+    assert list(rows["From"]) == ["this database"] * 2 + ["published, table 3"] * 2
+    assert rows.loc["Claude Sonnet 4", "Trials"] == 15
+    assert pd.isna(rows.loc["Claude Sonnet 4", "Cases"])
     # with intervals, of which none is published
     bounds = table(app, "Low")
     empathy = bounds[bounds["Figure"] == "Empathy"]
@@ -137,14 +135,14 @@ def test_published_figures_are_marked_and_can_be_left_out(open_care: Open) -> No
 def test_by_data_set_and_normalised(open_care: Open) -> None:
     app = open_care(care_how="By data set")
     assert trouble(app) == []
-    found = table(app, "Robustness")
-    assert list(found["Data set"])[:3] == ["ours", "ours", "theirs"]
+    rows = table(app, "Robustness")
+    assert list(rows["Data set"])[:3] == ["ours", "ours", "theirs"]
     layout = charts(app)["Accuracy"]["layout"]
     assert layout["yaxis"]["ticktext"] == ["ours", "theirs", "MedQA / MedBullets"]
     app.segmented_control(key="care_how").set_value("normalised").run()
     assert trouble(app) == []
-    rows = table(app, "Normalised")
-    accuracy = rows[rows["Figure"] == "Accuracy"]
+    normalised = table(app, "Normalised")
+    accuracy = normalised[normalised["Figure"] == "Accuracy"]
     # lowest and highest on "ours"; "theirs" has one model, so no scale
     assert list(accuracy["Normalised"]) == [0, 1]
     assert list(accuracy["Data sets"]) == [1, 1]
@@ -172,9 +170,9 @@ def test_free_responses_are_figures_of_their_own(database: Path, open_page: Open
     write_journal(store.journals, "run", automedic(), SIX[0])
     app = open_page("care", care_questions="Free response", care_published="false")
     assert trouble(app) == []
-    found = table(app, "Robustness")
-    assert list(found.index) == ["openai/f"]
-    assert (found.loc["openai/f", "Accuracy"], found.loc["openai/f", "Robustness"]) == (0, 0)
+    rows = table(app, "Robustness")
+    assert list(rows.index) == ["openai/f"]
+    assert (rows.loc["openai/f", "Accuracy"], rows.loc["openai/f", "Robustness"]) == (0, 0)
 
 
 def test_the_scatter_has_a_mark_for_each_model_and_data_set(open_care: Open) -> None:
@@ -218,9 +216,9 @@ def test_a_failure_opens_its_conversation_at_the_message_that_shows_it(open_care
     assert list(table(app, "Quote").index) == ["ours/3", "ours/5"]
     assert "Message 1, with the failure" in words(app)
     assert "Patient: On my neck, it itches." in text(app)
-    said = [element.value.replace("\\", "") for element in app.markdown]
-    assert any(value.endswith("When?") for value in said)
-    assert not any("<patient>When?" in value for value in said), "of a part of a conversation too, tags are not shown"
+    texts = [element.value.replace("\\", "") for element in app.markdown]
+    assert any(value.endswith("When?") for value in texts)
+    assert not any("<patient>When?" in value for value in texts), "of a part of a conversation too, tags are not shown"
     assert "Role-breaking" in words(app)
     app = open_care(care_tab="Failures", care_failure="run/6/0|invalid_answer")
     assert trouble(app) == []
@@ -290,8 +288,8 @@ def test_ratings_are_shown_with_the_raters_words_and_the_wording_that_was_asked(
     listed = table(app, "The rater’s words")
     assert len(listed) == 9
     assert listed["The rater’s words"].iloc[0] == "I would give 1."
-    asked = load_pack("automedic").prompts["empathy"].source.strip()
-    assert [block.value for block in app.code] == [asked]
+    prompt = load_pack("automedic").prompts["empathy"].source.strip()
+    assert [block.value for block in app.code] == [prompt]
     assert "has changed" not in words(app)
     # the rating in the address is opened
     assert "Empathy: 4 of 5" in words(app)

@@ -40,7 +40,7 @@ def test_a_radar_draws_published_lines_dashed() -> None:
     names = {value: value.title() for value in ("a", "Claude Sonnet 4", *measures)}
     own, printed = radar_chart(rows, names, False).data
     assert (own.line.dash, printed.line.dash) == ("solid", "dash")
-    assert own.r == pytest.approx((0.5, 0.5 / 0.53, 0.5, 0.5, 0.5)), "efficiency has an axis of its own"
+    assert own.r == pytest.approx((0.5, 0.5 / 0.53, 0.5, 0.5, 0.5)), "efficiency has another scale"
 
 
 def test_stacked_bars_leave_out_what_does_not_occur() -> None:
@@ -55,7 +55,7 @@ def test_stacked_bars_leave_out_what_does_not_occur() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "shown"),
+    ("name", "broken"),
     [
         ("openai/gpt-4o", "openai/gpt-4o"),
         ("hf/mistralai/Mistral-7B-Instruct-v0.2", "hf/mistralai/<br>Mistral-7B-Instruct-v0.2"),
@@ -63,23 +63,23 @@ def test_stacked_bars_leave_out_what_does_not_occur() -> None:
         ("a-name-that-is-long-and-has-no-parts", "a-name-that-is-long-and-has-no-parts"),
     ],
 )
-def test_long_names_are_broken_before_their_last_part(name: str, shown: str) -> None:
-    assert two_lines(name) == shown
+def test_long_names_are_broken_before_their_last_part(name: str, broken: str) -> None:
+    assert two_lines(name) == broken
 
 
 def test_a_conversation_is_divided_around_a_message() -> None:
-    said: list[Event] = [Started(trial_id="t", case_key="c", trial=0, seed=1, at=1.0)]
+    events: list[Event] = [Started(trial_id="t", case_key="c", trial=0, seed=1, at=1.0)]
     for turn in range(9):
-        said.append(Utterance(turn=turn, role="patient" if turn % 2 else "doctor", text=str(turn)))
+        events.append(Utterance(turn=turn, role="patient" if turn % 2 else "doctor", text=str(turn)))
         if turn == 4:
-            said.append(Assessed(name=MISUSE, turn=4, values=("text_outside",)))
-    said += [Ended(reason="end_tag", doctor_turns=4), Assessed(name=EMPATHY, most=5, by="r", value=3)]
-    before, lead, here, behind, rest = around(said, 4)
+            events.append(Assessed(name=MISUSE, turn=4, values=("text_outside",)))
+    events += [Ended(reason="end_tag", doctor_turns=4), Assessed(name=EMPATHY, most=5, by="r", value=3)]
+    before, lead, here, behind, rest = around(events, 4)
     assert [_turns(part) for part in (before, lead, here, behind, rest)] == [[0, 1], [2, 3], [4], [5, 6], [7, 8]]
     assert isinstance(here[-1], Assessed)
     assert here[-1].turn == 4
     assert isinstance(rest[-1], Assessed)
-    at_the_end = around(said, 8)
+    at_the_end = around(events, 8)
     assert _turns(at_the_end[2]) == [8]
     assert isinstance(at_the_end[2][-1], Assessed), "the ending stands under the last message"
 

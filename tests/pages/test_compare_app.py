@@ -12,7 +12,7 @@ from streamlit.testing.v1 import AppTest
 from core.events import Ended, Utterance, Verdict
 from core.store.database import Store
 from core.store.fold import fold
-from tests.core.store.builders import a_case, a_header, a_trial, answered, graded, grades, write_journal
+from tests.core.store.builders import a_case, a_header, a_trial, answered, as_released, graded, grades, write_journal
 from tests.pages.test_accuracy_app import frame
 from tests.support.pages import button, trouble, words
 from tests.support.stores import copy_of
@@ -24,7 +24,7 @@ ARMS = [("vignette", "mcq"), ("multi_turn", "frq")]
 def store_run(run: str, model: str, right: set[int], **changes: object) -> None:
     """Store six cases, two trials each; in ``multi_turn:frq`` those in ``right`` are right, all vignettes are."""
     store = Store()
-    held = [a_case(n, specialty="Neurology" if n > 4 else "Dermatology") for n in range(1, 7)]
+    cases = [a_case(n, specialty="Neurology" if n > 4 else "Dermatology") for n in range(1, 7)]
     lines = []
     for n in range(1, 7):
         for t in range(2):
@@ -40,7 +40,7 @@ def store_run(run: str, model: str, right: set[int], **changes: object) -> None:
                 graded(verdict),
             ]
             lines.append(a_trial(events, trial_id=f"{run}/{n}/{t}", run_id=run, case_key=f"ours/{n}", trial=t))
-    header = a_header(run, held, doctor=model, arms=ARMS, **changes)
+    header = a_header(run, cases, doctor=model, arms=ARMS, **changes)
     write_journal(store.journals, run, header, *lines)
     fold(store)
 
@@ -89,13 +89,13 @@ def test_two_models_are_compared_in_every_arm_in_one_and_case_by_case(open_page:
     assert "The same on both sides: patient, grader" in words(app)
     # its flipped cases, one of them side by side
     assert list(frame(app, "Change")["Case"]) == ["ours/1", "ours/3", "ours/4", "ours/5"]
-    said = [m.markdown[0].value for m in app.chat_message]
-    assert "It is case 3 of first" in "\n".join(said)
-    assert "It is case 3 of second" in "\n".join(said)
+    texts = [m.markdown[0].value for m in app.chat_message]
+    assert "It is case 3 of first" in "\n".join(texts)
+    assert "It is case 3 of second" in "\n".join(texts)
     assert "Answer of first" in words(app)
     assert "Answer of second" in words(app)
-    gone = open_page("compare", cmp_arm="Multi-turn · Free response", cmp_group="Became wrong")
-    assert list(frame(gone, "Change")["Case"]) == ["ours/1"]
+    filtered = open_page("compare", cmp_arm="Multi-turn · Free response", cmp_group="Became wrong")
+    assert list(frame(filtered, "Change")["Case"]) == ["ours/1"]
 
 
 def sides(app: AppTest) -> list[str]:
@@ -118,17 +118,40 @@ def test_swapping_turns_the_difference_round_and_its_address_leads_to_the_same(o
     assert sides(open_page("compare", **linked.query_params)) == ["openai/a", "openai/b"]
 
 
-def test_a_side_that_an_address_leaves_out_is_always_the_same(open_page: Open, database: Path) -> None:
-    """It is the version of the publication, wherever among the conditions that stands, and the other side is kept."""
+def test_the_sides_that_an_address_leaves_out(open_page: Open, database: Path) -> None:
+    """The newest run of one's own comes second, after its newest counterpart, which is comparable in all but model."""
     for number, model in enumerate(("mistral_v2_7b", "mistral_v1_7b", "openai/x")):
         store_run(f"run-{number}", model, {number}, created_at=100.0 * (number + 1))
-    assert sides(open_page("compare")) == ["mistral_v1_7b", "mistral_v2_7b"]
-    assert sides(open_page("compare", cmp_first="openai/x")) == ["openai/x", "mistral_v2_7b"]
-    assert sides(open_page("compare", cmp_second="openai/x")) == ["mistral_v1_7b", "openai/x"]
+    assert sides(open_page("compare")) == ["mistral_v1_7b", "openai/x"]
+    assert sides(open_page("compare", cmp_first="openai/x")) == ["openai/x", "mistral_v1_7b"]
+    assert sides(open_page("compare", cmp_first="Mistral v2 7B")) == ["mistral_v2_7b", "openai/x"]
     both = {"cmp_first": "Mistral v2 7B", "cmp_second": "Mistral v1 7B"}
     assert sides(open_page("compare", **both)) == ["mistral_v2_7b", "mistral_v1_7b"]
-    same = open_page("compare", cmp_first="Mistral v2 7B")
+    same = open_page("compare", cmp_second="Mistral v1 7B")
     assert "Choose two different sides." in words(same)
+
+
+def test_the_published_versions_are_compared_while_no_run_of_ones_own_is_comparable(
+    open_page: Open, database: Path
+) -> None:
+    for number, model in enumerate(("mistral_v2_7b", "mistral_v1_7b", "gpt_4")):
+        store_run(f"run-{number}", model, {number}, created_at=100.0 * (number + 1))
+        as_released(Store(database), f"run-{number}")
+    assert sides(open_page("compare")) == ["mistral_v1_7b", "mistral_v2_7b"]
+    store_run("own", "openai/x", {1}, prompt_hash="other", created_at=400.0)
+    assert sides(open_page("compare")) == ["mistral_v1_7b", "mistral_v2_7b"]
+
+
+def test_two_frameworks_are_never_paired_by_default(open_page: Open, database: Path) -> None:
+    store_run("run-0", "openai/a", {1}, created_at=100.0)
+    store_run("run-1", "openai/b", {2}, created_at=200.0, protocol="consultation")
+    app = open_page("compare")
+    assert trouble(app) == []
+    assert [app.selectbox(key="cmp_first").value.model, app.selectbox(key="cmp_second").value] == ["openai/a", None]
+    assert not app.dataframe
+    app.selectbox(key="cmp_second").select("openai/b").run()
+    assert sides(app) == ["openai/a", "openai/b"]
+    assert trouble(app) == []
 
 
 @pytest.mark.usefixtures("two_models")
@@ -211,8 +234,8 @@ def test_personas_are_named_and_one_on_other_cases_does_not_spoil_the_rest(open_
     arms = app.selectbox(key="cmp_persona_arm")
     assert arms.options == ["Multi-turn · Free response", "Vignette · Multiple choice"]
     assert arms.value == ("multi_turn", "frq")
-    shown = words(app)
-    assert r"Other persona minus Patient\: plain" in shown
+    text = words(app)
+    assert r"Other persona minus Patient\: plain" in text
     assert [m.label for m in app.metric][:2] == [r"Patient\: plain", r"Patient\: terse"]
 
 

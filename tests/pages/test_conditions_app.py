@@ -1,4 +1,4 @@
-"""Every page of figures gives each condition a name of its own, and says what stands behind it."""
+"""Every page of figures gives each condition one name, and says what differs between the conditions."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def offered(app: AppTest) -> list[str]:
 def test_two_conditions_have_two_names_the_newest_first(open_page: Open, page: str) -> None:
     app = open_page(page, **({"monitoring_versions": [CAPPED, FIRST]} if page == "monitoring" else {}))
     assert trouble(app) == []
-    named = [option for option in offered(app) if option.startswith(DOCTOR)]
-    assert FIRST in named
-    assert CAPPED in named
-    assert DOCTOR not in named, "no name stands for both"
-    assert named.index(CAPPED) < named.index(FIRST)
+    names = [option for option in offered(app) if option.startswith(DOCTOR)]
+    assert FIRST in names
+    assert CAPPED in names
+    assert DOCTOR not in names, "no name stands for both"
+    assert names.index(CAPPED) < names.index(FIRST)
 
 
 @pytest.mark.usefixtures("two_conditions")

@@ -77,8 +77,8 @@ def test_fifty_cases_are_listed_at_a_time(filled: Store, open_page: Open) -> Non
 
 
 def test_filters_stand_in_the_address(filled: Store, open_page: Open) -> None:
-    found = open_page("data", dataset="ours", data_words="gout", data_findings="Duplicate", data_profile="None yet")
-    assert listed(found) == ["case_5"]
+    filtered = open_page("data", dataset="ours", data_words="gout", data_findings="Duplicate", data_profile="None yet")
+    assert listed(filtered) == ["case_5"]
     assert listed(open_page("data", dataset="ours", data_suitability="Not: Abstract concept")) == ["case_1"]
     nothing = open_page("data", dataset="ours", data_words="Gout 12", data_specialties="Cardiology")
     assert "Remove a filter" in words(nothing)
@@ -89,8 +89,8 @@ def test_what_a_question_asks_for_is_listed_shown_and_filtered_by(database: Path
     app = open_page("data", dataset="ours")
     assert trouble(app) == []
     assert list(app.dataframe[-1].value["Asks for"]) == ["Diagnosis", "Treatment or next step in management"]
-    found = open_page("data", dataset="ours", data_asks_for="Treatment or next step in management")
-    assert listed(found) == ["2"]
+    filtered = open_page("data", dataset="ours", data_asks_for="Treatment or next step in management")
+    assert listed(filtered) == ["2"]
     case = open_page("data", dataset="ours", case="ours/2")
     assert trouble(case) == []
     assert "Asks for: treatment or next step in management" in words(case)
@@ -116,9 +116,9 @@ def test_what_the_linter_says_of_the_answer_waits_for_the_answer(database: Path,
     assert "Answer is given away" in text
     assert "'Eczema'" not in text
     assert "show the answer to read it" in text
-    shown = words(open_page("data", dataset="ours", case="ours/1", data_answer="true"))
-    assert "'Eczema' stands in the vignette" in shown.replace("\\", "")
-    assert "Right answer, but not a choice: **Eczema**" in shown
+    with_answer = words(open_page("data", dataset="ours", case="ours/1", data_answer="true"))
+    assert "'Eczema' stands in the vignette" in with_answer.replace("\\", "")
+    assert "Right answer, but not a choice: **Eczema**" in with_answer
 
 
 def test_a_profile_stands_in_columns_by_who_may_know_it(filled: Store, open_page: Open) -> None:
@@ -199,7 +199,7 @@ def test_profiles_are_made_in_the_background_and_counted(
     assert button(app, "Make profiles").disabled
     with filled.read() as cursor:
         versions = profile_versions(cursor, some_cases()[0])
-    assert [one.generated.made_by for one in versions] == ["openai/gpt-4o", "openai/a"]
+    assert [version.generated.made_by for version in versions] == ["openai/gpt-4o", "openai/a"]
 
 
 def test_a_profile_can_be_written_for_a_case_without_one(filled: Store, open_page: Open) -> None:
@@ -227,7 +227,7 @@ def test_an_earlier_version_is_seen_and_counts_again_when_it_is_wanted(filled: S
     button(app, "Use this version again").click().run()
     assert trouble(app) == []
     with filled.read() as cursor:
-        assert [one.version for one in profile_versions(cursor, case)] == [3, 2, 1]
+        assert [profile.version for profile in profile_versions(cursor, case)] == [3, 2, 1]
     assert "itchy rash" in words(app)
 
 

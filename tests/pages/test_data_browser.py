@@ -50,7 +50,7 @@ def test_an_upload_becomes_cases(page: Page, tmp_path: Path) -> None:
     expect(page.get_by_text("Imported 3 cases")).to_be_visible()
 
     page.get_by_role("tab", name="Cases").click()
-    cases = page.get_by_role("tabpanel", name="Cases")  # another tab may hold a table of its own
+    cases = page.get_by_role("tabpanel", name="Cases")  # another tab may have a table too
     cases.get_by_test_id("stDataFrame").click(position=FIRST_ROW)
     expect(page).to_have_url(re.compile("case=mine"))
     expect(page.get_by_text("This case has no profile")).to_be_visible()

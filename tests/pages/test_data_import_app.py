@@ -79,19 +79,19 @@ def test_a_file_that_cannot_be_read_is_said_in_a_sentence(database: Path, tmp_pa
     (tmp_path / "empty.json").write_text("", encoding="utf-8")
     (tmp_path / "broken.json").write_text('[{"question": "x"', encoding="utf-8")
     app = import_page(open_page, tmp_path / "gone.json")
-    for name, said in (("gone", "There is no file"), ("empty", "the file is empty"), ("broken", "not JSON")):
+    for name, sentence in (("gone", "There is no file"), ("empty", "the file is empty"), ("broken", "not JSON")):
         app.text_input(key="data_path").set_value(str(tmp_path / f"{name}.json")).run()
         assert list(app.exception) == []
         (error,) = [element.value for element in app.error]
-        assert said in error.replace("\\", "")
+        assert sentence in error.replace("\\", "")
 
 
 def test_a_file_that_takes_long_says_how_far_it_is_and_can_be_stopped(
     database: Path, tmp_path: Path, open_page: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def slow(path: Path, *rest: object) -> ReadCases:
-        told, asked_to_stop = cast(tuple[ProgressCallback, StopCallback], rest[-2:])
-        told(61, 199)
+        progress, asked_to_stop = cast(tuple[ProgressCallback, StopCallback], rest[-2:])
+        progress(61, 199)
         while not asked_to_stop():
             time.sleep(0.01)
         raise AnamnesisError(f"{path.name} was not read to its end.")
@@ -136,7 +136,7 @@ def test_a_release_comes_in_by_path_or_upload_and_says_where_to_look_at_it(
     run_until(app, lambda now: not has_button(now, "Stop"))
     assert trouble(app) == []
     assert "Imported 20 trials of GPT-3.5, Mistral v1 7B, on 2 cases." in words(app).replace("\\", "")
-    links = {one.proto.label: one.proto.page for one in app.get("page_link")}
+    links = {link.proto.label: link.proto.page for link in app.get("page_link")}
     assert {"Accuracy", "Conversations", "Runs", "Its cases"} <= links.keys()
     assert [case.case_key for case in cases_of("craftmd")] == ["craftmd/case_0", "craftmd/case_1"]
 
@@ -194,7 +194,7 @@ def test_a_damaged_data_set_hides_no_other_and_can_be_deleted(filled: Store, ope
     assert trouble(app) == []
     assert list(app.dataframe[0].value["Data set"]) == ["Library", "broken", "ours"]
     assert "**broken:**" in words(app)
-    one = open_page("data", dataset="broken")
-    assert "line 1 is damaged" in one.error[0].value
-    button(one, "Delete it").click().run()
+    damaged = open_page("data", dataset="broken")
+    assert "line 1 is damaged" in damaged.error[0].value
+    button(damaged, "Delete it").click().run()
     assert imported.names() == ["ours"]

@@ -23,7 +23,7 @@ from tests.core.store.builders import a_case
 
 AGE = Fact(key="age", value="4 years", lay="I am four")
 COUGH = Fact(key="chief complaint", value="dry cough for two weeks", lay="I keep coughing, two weeks now")
-SMOKING = Fact(key="lifestyle", value="no smokers at home", lay="nobody smokes", imputed=True)
+SMOKING = Fact(key="lifestyle", value="no smokers at home", lay="we do not smoke", imputed=True)
 PULSE = Fact(key="pulse", value="90/min", lay="", section="vital_signs")
 PROFILE = Profile(demographics=(AGE,), basic=(COUGH, SMOKING), optional=(PULSE,))
 
@@ -52,8 +52,8 @@ LINES = [
 ]
 
 
-def kept(**wanted) -> list[str]:
-    return [line.case.case_key.partition("/")[2] for line in LINES if CaseFilter(**wanted).fits(line)]
+def kept(**filters) -> list[str]:
+    return [line.case.case_key.partition("/")[2] for line in LINES if CaseFilter(**filters).fits(line)]
 
 
 def test_filters_narrow_by_what_is_known_of_a_case() -> None:
@@ -70,11 +70,11 @@ def test_filters_narrow_by_what_is_known_of_a_case() -> None:
 
 
 def test_the_list_does_not_give_answers_away_but_the_download_has_them() -> None:
-    shown = cases_table(LINES)
-    assert list(shown["Suitability"]) == ["✓ Suitable", "✗ Abstract concept", "– Not assessed", "✓ Suitable"]
-    assert list(shown["Profile"].fillna("")) == ["Rules (rules-1)", "", "", "Came with the case"]
-    assert list(shown["Findings"]) == ["", "", "Duplicate", ""]
-    assert "Eczema" not in shown.to_string()
+    listed = cases_table(LINES)
+    assert list(listed["Suitability"]) == ["✓ Suitable", "✗ Abstract concept", "– Not assessed", "✓ Suitable"]
+    assert list(listed["Profile"].fillna("")) == ["Rules (rules-1)", "", "", "Came with the case"]
+    assert list(listed["Findings"]) == ["", "", "Duplicate", ""]
+    assert "Eczema" not in listed.to_string()
     whole = cases_table(LINES, full=True)
     assert list(whole["Right answer"]) == ["Eczema"] * 4
     assert whole["Choices listed"][0] == "A. Eczema\nB. Psoriasis"
@@ -171,9 +171,11 @@ def test_new_rows_of_the_editor_count_once_they_say_something() -> None:
 
 
 def test_a_fact_is_harmless_text_with_its_mark() -> None:
-    assert fact_words(SMOKING) == ("**Lifestyle:** no smokers at home :orange-badge[imputed]  \n:gray[“nobody smokes”]")
+    assert fact_words(SMOKING) == (
+        "**Lifestyle:** no smokers at home :orange-badge[imputed]  \n:gray[“we do not smoke”]"
+    )
     assert "\\<img" in fact_words(Fact(key="x", value="<img src=y>", lay=""))
-    assert "nobody" not in fact_words(SMOKING, lay=False)
+    assert "we do not" not in fact_words(SMOKING, lay=False)
 
 
 def test_published_words_stand_beside_a_data_set_of_the_same_name() -> None:

@@ -22,14 +22,14 @@ from tests.support.pages import button, has_button, run_until, trouble, words
 from tests.support.replies import Reply, failing
 
 Open = Callable[..., AppTest]
-RUN, AGAIN = "Run every arm", "Run this step again"
+RUN, AGAIN = "Run the case", "Run this step again"
 CASE = next(case for case in library() if case.case_key == "library/cardiology-1")
 ARMS: tuple[Arm, ...] = (("vignette", "mcq"), ("vignette", "frq"), ("multi_turn", "frq"))
 MODEL = "openai/mine"
 
 
 def bench(doctor: str = "reference/bayes", base_url: str | None = None, arms: tuple[Arm, ...] = ARMS) -> BenchRun:
-    """Run a case to the end, outside the page."""
+    """Run one case in ``arms``, two trials each, without the page; return the finished run."""
     campaign = Campaign(
         beside_rules(doctor),
         (CASE,),
@@ -62,7 +62,6 @@ def code(app: AppTest) -> list[str]:
 
 
 def edit(app: AppTest, start: str, text: str) -> AppTest:
-    """Write into the message whose label begins so."""
     (box,) = [area for area in app.text_area if area.label.startswith(start)]
     return box.set_value(text).run()
 
@@ -70,38 +69,37 @@ def edit(app: AppTest, start: str, text: str) -> AppTest:
 def test_a_missing_key_is_named_and_the_seats_beside_a_model_are_its_own_and_counted(open_page: Open) -> None:
     app = open_page("debugger")
     app.selectbox(key="debug_doctor").set_value("openai/gpt-4o").run()
-    assert button(app, "Run the chosen arms").disabled
+    assert button(app, RUN).disabled
     assert any(r"OPENAI\_API\_KEY" in warning.value for warning in app.warning)
     app.selectbox(key="debug_doctor").set_value("another model…").run()
     app.text_input(key="debug_doctor_other").set_value("openai/mine")
     app.text_input(key="debug_base_url").set_value("http://127.0.0.1:9/v1").run()
     for role in ("patient", "grader", "summariser"):
         assert app.selectbox(key=f"debug_{role}").options[0] == "Default: openai/mine (the doctor’s own model)"
-    # each of 3 trials in two arms: 7 questions, 7 replies, 2 answers, of which the grader reads one in 2 steps
-    assert f"2 arms × 3 trials. About {3 * (7 + 7 + 2 + 2)} calls" in words(app)
-    assert not has_button(app, RUN)
+    # 7 questions, 7 replies, a summary and 8 answers, of which the grader reads 4 in 2 steps
+    assert f"8 arms × 1 trial. About {7 + 7 + 1 + 8 + 4 * 2} calls" in words(app)
     app.segmented_control(key="debug_size").set_value("all").run()
-    assert has_button(app, RUN)
-    # each of 3 trials: 7 questions and 24 answers, 7 replies, 6 free responses in 2 steps, 6 of three in 3, a summary
-    said = words(app).replace("\\", "")
-    assert f"About {3 * (7 + 24 + 7 + 12 * 2 + 6 * 3 + 1)} calls" in said
-    assert "openai/mine grades itself" in said
+    # 7 questions and 24 answers, 7 replies, 6 free responses in 2 steps, 6 of three in 3, a summary
+    text = words(app).replace("\\", "")
+    assert f"About {7 + 24 + 7 + 12 * 2 + 6 * 3 + 1} calls" in text
+    assert "openai/mine grades itself" in text
     app.selectbox(key="debug_patient").set_value("reference/profile").run()
     assert "rules play the patient" in words(app)
 
 
-def test_a_first_visitor_can_run_every_arm_at_once(open_page: Open) -> None:
+def test_a_first_visitor_runs_the_arms_of_the_paper_once_and_can_choose_others(open_page: Open) -> None:
     app = open_page("debugger")
     assert trouble(app) == []
     assert not button(app, RUN).disabled
-    assert "24 arms × 3 trials. No model is called" in words(app)
-    assert "debug_size" not in [one.key for one in app.segmented_control]  # rules cost nothing
+    assert "8 arms × 1 trial. No model is called" in words(app)
+    app.segmented_control(key="debug_size").set_value("all").run()
+    assert "24 arms × 1 trial. No model is called" in words(app)
+    app.segmented_control(key="debug_size").set_value("paper").run()
     assert not app.dataframe
     app.pills(key="debug_formats_craftmd").set_value(["vignette", "multi_turn"]).run()
     app.pills(key="debug_types_craftmd").set_value(["mcq", "frq"]).run()
     app.number_input(key="debug_trials").set_value(2).run()
-    assert not has_button(app, RUN)  # these are not all of them
-    button(app, "Run the chosen arms").click().run()
+    button(app, RUN).click().run()
     run_until(app, lambda a: not has_button(a, "Stop"))
     assert trouble(app) == []
     questions = ("Multiple choice", "Free response")
@@ -112,7 +110,7 @@ def test_a_first_visitor_can_run_every_arm_at_once(open_page: Open) -> None:
     assert "run" not in app.query_params
     assert app.number_input(key="debug_trials").value == 2  # what was chosen is still there
     app.pills(key="debug_types_craftmd").set_value([]).run()
-    assert button(app, "Run the chosen arms").disabled
+    assert button(app, RUN).disabled
     assert "Choose at least one format" in words(app)
 
 
@@ -145,9 +143,9 @@ def test_a_cell_shows_every_message_and_the_raw_reply(open_page: Open, provider:
     app = open_page("debugger", run=run.run_id, cell="2:vignette:frq")
     assert trouble(app) == []
     assert [s.value for s in app.header][1] == "Vignette · Free response · trial 2"
-    shown = code(app)
-    assert shown[0] == sent[0]["content"]
-    assert "\n\n".join(shown[1:3]) == sent[1]["content"]  # two prompts that went out as one message
+    blocks = code(app)
+    assert blocks[0] == sent[0]["content"]
+    assert "\n\n".join(blocks[1:3]) == sent[1]["content"]  # two prompts that went out as one message
     labels = [expander.label for expander in app.expander]
     assert r"System · Instructions · prompts\/craftmd\/answer\_system\.md" in labels
     assert "11 tokens in, 7 out" in words(app)
@@ -177,10 +175,10 @@ def test_conversation_facts_belief_and_why_of_a_trial(open_page: Open) -> None:
     app = open_page("debugger", run=run.run_id, cell="1:multi_turn:frq", step="ask:2", view="back")
     step = app.selectbox(key="debug_step")
     assert step.value == "ask:2"
-    said = [event.text for event in run.snapshot()[0] if event.kind == "utterance"]
-    assert code(app) == [said[2]]
+    texts = [event.text for event in run.snapshot()[0] if event.kind == "utterance"]
+    assert code(app) == [texts[2]]
     step.set_value("reply:1").run()
-    assert code(app) == [said[1]]
+    assert code(app) == [texts[1]]
     assert app.query_params["step"] in ("reply:1", ["reply:1"])
 
 
@@ -193,16 +191,16 @@ def test_an_edited_message_reaches_the_wire_and_what_came_of_it_is_a_variant(
     text = "You are a cardiologist.\n\n  Mind the <b>ECG</b>, {{ please }}."
     app = edit(app, "System", text)
     assert "1 message is changed." in words(app)
-    asked = len(provider.bodies)
+    calls = len(provider.bodies)
     button(app, AGAIN).click().run()
     run_until(app, lambda a: len(variants_of(run.trials[0].trial_id)) == 1 and not has_button(a, "Stop"))
-    assert provider.bodies[asked]["messages"][0] == {"role": "system", "content": text}
-    assert provider.bodies[asked]["messages"][1:] == provider.bodies[0]["messages"][1:]
+    assert provider.bodies[calls]["messages"][0] == {"role": "system", "content": text}
+    assert provider.bodies[calls]["messages"][1:] == provider.bodies[0]["messages"][1:]
     assert trouble(app) == []
     listed = app.dataframe[1].value
     assert list(listed["Variant"]) == ["Original", "Variant 1"]
     assert list(listed["Verdict"]) == ["Incorrect", "Correct"]
-    assert list(listed["Messages changed"]) == [0, 1]
+    assert list(listed["Changed messages"]) == [0, 1]
     drawn = "".join(element.proto.body for element in app.get("html"))
     assert "&lt;" in drawn
     assert "<b>" not in drawn
@@ -273,20 +271,20 @@ def test_an_edited_prompt_becomes_a_pack_that_can_be_chosen(open_page: Open) -> 
 def test_an_edit_is_run_in_every_arm_beside_the_run_before_and_sessions_are_listed_by_name(open_page: Open) -> None:
     run = bench()
     app = open_page("debugger", run=run.run_id)
-    button(app, "Run every arm again").click().run()
+    button(app, "Run all arms again").click().run()
     assert "Nothing is edited yet" in words(app)
     (box,) = [area for area in app.text_area if area.label == "Vignette"]
     box.set_value("A 30-year-old woman has had an itchy rash on both hands for two days.").run()
     assert "3 arms × 2 trials with the same seeds. No model is called" in words(app)
-    button(app, "Run every arm again").click().run()
+    button(app, "Run all arms again").click().run()
     run_until(app, lambda a: not has_button(a, "Stop"))
     assert trouble(app) == []
     assert "**Before and after the edit**" in words(app)
     table = app.dataframe[0].value
-    assert list(table["Asked"]) == ["Multiple choice", "Free response", "Free response"]
+    assert list(table["Question"]) == ["Multiple choice", "Free response", "Free response"]
     assert list(table["Correct before"]) == ["2 of 2"] * 3
     assert table["Correct after"][1] == "0 of 2"
-    assert table["Verdicts that moved"][1].startswith("Trial 1: ✓ Correct → ")
+    assert table["Changed verdicts"][1].startswith("Trial 1: ✓ Correct → ")
 
     (name,) = [box for box in app.text_input if box.label == "Name"]
     name.set_value("Without the heart").run()
@@ -296,7 +294,7 @@ def test_an_edit_is_run_in_every_arm_beside_the_run_before_and_sessions_are_list
     listed = app.dataframe[0].value
     assert list(listed["Name"].fillna("")) == ["Without the heart", ""]
     assert list(listed["Case"]) == ["Cardiology · cardiology-1 · edited", "Cardiology 1 · 31-year-old male"]
-    assert list(listed["Played by"]) == ["reference cast"] * 2
+    assert list(listed["Cast"]) == ["reference cast"] * 2
 
 
 def test_a_link_opens_a_stored_run_and_a_single_trial(open_page: Open) -> None:
@@ -342,7 +340,7 @@ def test_a_run_can_be_stopped(open_page: Open, provider: FakeProvider) -> None:
     app.text_input(key="debug_base_url").set_value(provider.base_url).run()
     app.segmented_control(key="debug_size").set_value("all").run()
     button(app, RUN).click().run()
-    assert "0 of 72 answers · 0 of 3 trials" in words(app)
+    assert "0 of 24 answers · 0 of 1 trials" in words(app)
     button(app, "Stop").click().run()
     run_until(app, lambda a: not has_button(a, "Stop"))
     assert trouble(app) == []
@@ -408,9 +406,9 @@ def test_a_trial_of_another_framework_is_shown_edited_and_sent_again(
 
 
 def test_a_run_that_was_stopped_goes_on_by_a_button(open_page: Open, provider: FakeProvider) -> None:
-    held = iter(range(3))
+    answered_at_once = iter(range(3))
     plain = provider.script
-    provider.script = lambda body: plain(body) if next(held, None) is not None else Reply("…", delay_s=60.0)  # type: ignore[operator]
+    provider.script = lambda body: plain(body) if next(answered_at_once, None) is not None else Reply("…", delay_s=60.0)  # type: ignore[operator]
     campaign = Campaign(
         beside_rules(MODEL),
         (CASE,),

@@ -1,4 +1,4 @@
-"""The Case debugger from a pasted vignette to two branches beside each other, in a real browser. Needs Chromium."""
+"""The Case debugger from a pasted vignette to two branches side by side, in a real browser. Needs Chromium."""
 
 from __future__ import annotations
 
@@ -28,7 +28,6 @@ def page(browser: Browser, dashboard: Dashboard) -> Iterator[Page]:
 
 
 def as_plain_text(case: Case) -> str:
-    """Return a case as a researcher would paste it."""
     choices = "\n".join(f"{letter}. {choice}" for letter, choice in case.letters.items())
     return f"{case.vignette} {case.question}\n{choices}\nAnswer: {case.answer}"
 
@@ -40,21 +39,20 @@ def button(page: Page, name: str) -> Locator:
 def choose(page: Page, label: str, option: str) -> None:
     """Choose what begins with ``option``. A list that is open closes when the page below it moves: it is reopened."""
     box = page.get_by_role("combobox", name=label, exact=True)
-    found = page.get_by_role("option", name=re.compile(f"^{re.escape(option)}"))
+    match = page.get_by_role("option", name=re.compile(f"^{re.escape(option)}"))
     for _ in range(10):
         box.scroll_into_view_if_needed()
         settle(page)
         box.fill(option)
         settle(page)
-        if found.count():
+        if match.count():
             break
         box.press("Escape")
-    found.first.click()
+    match.first.click()
     settle(page)
 
 
 def write(page: Page, label: str | re.Pattern[str], text: str) -> None:
-    """Write into a box and wait until the page has taken it."""
     box = page.get_by_role("textbox", name=label).first
     box.fill(text)
     box.press("Control+Enter")
@@ -79,7 +77,7 @@ def test_from_a_pasted_vignette_to_two_branches(page: Page) -> None:
     expect(page.get_by_role("textbox", name="Right answer")).to_have_value(case.answer)
     expect(page.get_by_role("textbox", name="Question", exact=True)).to_have_value(case.question)
 
-    button(page, "Run every arm").click()
+    button(page, "Run the case").click()
     expect(button(page, "Download the matrix").first).to_be_visible(timeout=LONG)  # only there when the run is over
     settle(page)
     assert "run=" in page.url
@@ -89,7 +87,7 @@ def test_from_a_pasted_vignette_to_two_branches(page: Page) -> None:
     look_at(page, "Grading")
     expect(page.get_by_text("Read as:")).to_be_visible()
 
-    page.get_by_text("The messages of this step", exact=True).click()
+    page.get_by_text("Messages of this step", exact=True).click()
     write(page, re.compile("^System · Instructions"), "You are a doctor who never forgets the bones.")
     write(page, re.compile("^User · Case"), f"A patient's case:\nA 30-year-old man. {NEW_WORDS}")
     expect(page.get_by_text("2 messages are changed.")).to_be_visible()

@@ -50,7 +50,6 @@ CASE = Case(
 
 
 def talk(*messages: str) -> list[Event]:
-    """A trial whose dialogue is this, the doctor beginning."""
     events: list[Event] = [Started(trial_id="t", case_key="ours/1", trial=0, seed=1)]
     for turn, text in enumerate(messages):
         events.append(Utterance(turn=turn, role="patient" if turn % 2 else "doctor", text=text))
@@ -74,8 +73,8 @@ def test_the_matrix_counts_what_counts_and_says_what_is_missing() -> None:
     second = [answered(), graded("incorrect"), answered("vignette", "frq")]
     rows = matrix({0: first, 1: second, 2: []}, [("vignette", "frq"), ("multi_turn", "frq")])
     frame = matrix_frame(rows, "mcq_loose")
-    assert list(frame.columns) == ["Doctor is shown", "Asked", "Trial 1", "Trial 2", "Trial 3", "Correct"]
-    assert list(frame.iloc[0]) == ["Vignette", "Free response", "– Provider failed", "… being judged", "·", "–"]
+    assert list(frame.columns) == ["Format", "Question", "Trial 1", "Trial 2", "Trial 3", "Correct"]
+    assert list(frame.iloc[0]) == ["Vignette", "Free response", "– Provider failed", "… Grading", "·", "–"]
     assert list(frame.iloc[1]) == ["Multi-turn", "Free response", "✓ Correct", "✗ Incorrect", "·", "1 of 2"]
     cells = cells_frame(rows)
     assert len(cells) == 6
@@ -182,11 +181,11 @@ def bench_id(arms: tuple[Any, ...] = (("multi_turn", "frq"),)) -> str:
 
 def test_facts_are_judged_by_a_model_and_a_saved_list_counts(open_page: Open) -> None:
     def verdicts(body: dict[str, Any]) -> str:
-        asked = str(body["messages"][0]["content"])
-        said = re.search(r"\[(\d+)\] Patient: (.+?)\.", asked)
-        assert said is not None
-        place = {"turn": int(said[1]), "words": said[2]}
-        return facts_judged(asked, {PAIN.id: {"mark": "asked", **place}}, [{**place, "contradicts": None}])
+        prompt = str(body["messages"][0]["content"])
+        reply = re.search(r"\[(\d+)\] Patient: (.+?)\.", prompt)
+        assert reply is not None
+        place = {"turn": int(reply[1]), "words": reply[2]}
+        return facts_judged(prompt, {PAIN.id: {"mark": "asked", **place}}, [{**place, "contradicts": None}])
 
     app = open_page("debugger", run=bench_id(), view="facts")
     assert r"made by its profile" in words(app)
@@ -225,7 +224,7 @@ def test_facts_are_judged_by_a_model_and_a_saved_list_counts(open_page: Open) ->
 
 def test_sections_are_sorted_by_a_model_and_inventions_are_counted(open_page: Open) -> None:
     vignette = "A 31-year-old man has had chest pain for two days. He takes ibuprofen."
-    said = [
+    sections = [
         {"section": "complaint", "sentence": "A 31-year-old man has had chest pain for two days."},
         {"section": "medication", "sentence": "He takes ibuprofen."},
         {"section": "imaging", "sentence": "A radiograph is normal."},
@@ -235,7 +234,7 @@ def test_sections_are_sorted_by_a_model_and_inventions_are_counted(open_page: Op
     app.text_area(key="debug_paste").set_value(f"{vignette} What is it?\nAnswer: Acute pericarditis").run()
     (toggle,) = [t for t in app.toggle if t.label == "Split with a model"]
     toggle.set_value(True).run()
-    with running(lambda body: json.dumps({"sections": said})) as provider:
+    with running(lambda body: json.dumps({"sections": sections})) as provider:
         app.selectbox(key="debug_sections_grader").set_value("another model…").run()
         app.text_input(key="debug_sections_grader_other").set_value("openai/sorter").run()
         app.text_input(key="debug_sections_base_url").set_value(provider.base_url).run()

@@ -60,7 +60,7 @@ def test_a_review_is_planned_on_the_page(store: Store, open_page: Open) -> None:
     assert trouble(app) == []
     assert "6 items are assigned to Ada, Ben" in words(app)
     state = state_of(store, "Skin")
-    assert sum(len(one.annotators) == 2 for one in state.items) == 2  # a third
+    assert sum(len(item.annotators) == 2 for item in state.items) == 2  # a third
     app.text_input(key="experts_name").input("Skin")
     button(app, "Plan the review").click().run()
     assert "already" in trouble(app)[0]
@@ -86,14 +86,14 @@ def test_an_annotator_answers_changes_with_a_reason_comments_and_highlights(stor
     changed = state_of(store, "First").newest[item, "Ada", "medical_terms"]
     assert (changed.value, changed.reason) == ("no", "Looked again")
     app.text_area[0].input("odd").run()
-    next(one for one in app.text_input if one.label == "Words in it").input("itch since")
+    next(box for box in app.text_input if box.label == "Words in it").input("itch since")
     app.selectbox[0].set_value(1)
     button(app, "Highlight").click().run()
     assert trouble(app) == []
     assert ":orange-background[itch since]" in words(app)
-    said = {one.question: one for (held, _, _), one in state_of(store, "First").newest.items() if held == item}
-    assert said["comment"].comment == "odd"
-    assert [span.text for span in said["highlight"].spans] == ["itch since"]
+    newest = {answer.question: answer for key, answer in state_of(store, "First").newest.items() if key[0] == item}
+    assert newest["comment"].comment == "odd"
+    assert [span.text for span in newest["highlight"].spans] == ["itch since"]
 
 
 def test_nothing_on_the_page_tells_whose_items_they_are(store: Store, open_page: Open) -> None:
@@ -119,8 +119,7 @@ def test_a_third_sees_the_tied_questions_alone(store: Store, open_page: Open) ->
     app = open_page("experts", review=review.review_id, annotator="Cyd")
     assert "Two other annotators disagree here" in words(app)
     assert "1 tie to break" in words(app)
-    asked = [one.label for one in app.button if one.label == "Complete medical history"]
-    assert asked == []
+    assert not has_button(app, "Complete medical history")
     button(app, "No").click().run()
     assert state_of(store, "First").missing == 0
     app = open_page("experts", review=review.review_id, annotator="Dan")
@@ -132,10 +131,10 @@ def judged(store: Store) -> Review:
     """All twelve responses judged: right but for one of the second model, on which the two differed."""
     review = a_review(store, "Right or wrong", kind="answers", number=12, shared=1)
     state = state_of(store, review.review_id)
-    one = next(item for item in state.items if item.item.startswith("answer:t1"))
+    item_ = next(item for item in state.items if item.item.startswith("answer:t1"))
     answer_all(store, review, "Ada")
-    answer_all(store, review, "Ben", but={one.number: "no"})
-    record(store, review.review_id, one.number, "Cyd", "equivalent", "no")
+    answer_all(store, review, "Ben", but={item_.number: "no"})
+    record(store, review.review_id, item_.number, "Cyd", "equivalent", "no")
     return review
 
 
@@ -168,8 +167,8 @@ def test_an_early_unblinding_shows_its_reason(store: Store, open_page: Open) -> 
 
 
 def test_graders_are_told_how_often_they_contradict_themselves(store: Store, open_page: Open) -> None:
-    found = table(open_page("experts", experts_tab="Graders"), "Judged both ways").set_index("Judged again")
-    responses = found.loc["the same response"]
+    rows = table(open_page("experts", experts_tab="Graders"), "Judged both ways").set_index("Judged again")
+    responses = rows.loc["the same response"]
     assert responses["Model"].is_unique, "the answers of two models are rows apart"
     assert responses[["Pairs", "Judged both ways"]].to_numpy().tolist() == [[1, 0], [1, 0]]
 
@@ -193,7 +192,7 @@ def test_an_expert_answers_a_vignette(database: Path, open_page: Open) -> None:
     case = vignette_of(store, state, state.by_number[number].item, "Ada")
 
     def choices(page: AppTest) -> list[str]:
-        return [one.label for one in page.button if one.label in case.choices]
+        return [button_.label for button_ in page.button if button_.label in case.choices]
 
     assert choices(app) == []
     app.text_input[0].input("Migraine")
@@ -204,7 +203,7 @@ def test_an_expert_answers_a_vignette(database: Path, open_page: Open) -> None:
     assert choices(app) == list(case.choices)
     assert len(app.text_input) == 0
     assert "Migraine" in words(app)
-    next(one for one in app.button if one.label in case.choices).click().run()
+    next(choice for choice in app.button if choice.label in case.choices).click().run()
     assert trouble(app) == []
     assert "1 of 2 answered" in words(app)
     app = open_page("experts", experts_tab="Results")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,13 @@ from core.case import Fact, Profile
 from core.figures.heat import ink_on
 from core.jobs import background
 from core.journal import RowLine
+from core.measures.failures import Causes
 from core.store.database import Store
 from core.store.fold import fold, keep_lines
 from core.store.queries.fact_judgements import Judge, fact_judgement_row, talks_to_judge
 from core.text.facts import facts_of
+from pages.failures import causes, data
+from pages.kit import samples
 from tests.core.store.builders import (
     Ended,
     Finished,
@@ -51,13 +55,13 @@ LATE = "My knee hurts, too."
 
 def _trial(run: str, case: int, reply: str, vignette: str, *, failed: bool = False, probes: bool = False):
     """Return a trial whose multi-turn answer is wrong, or was never given."""
-    said = ("What brings you in?", "I have a cough.", "Is there anything else?", reply, "**Final Diagnosis:** Eczema")
+    texts = ("What brings you in?", "I have a cough.", "Is there anything else?", reply, "**Final Diagnosis:** Eczema")
     believed = [
         Probed(turn=1, differential=(("Pneumonia", 0.6), ("Asthma", 0.4))),
         Probed(turn=3, differential=(("Asthma", 0.8), ("Pneumonia", 0.2))),
     ]
     stream = [
-        *(Utterance(turn=n, role="patient" if n % 2 else "doctor", text=text) for n, text in enumerate(said)),
+        *(Utterance(turn=n, role="patient" if n % 2 else "doctor", text=text) for n, text in enumerate(texts)),
         *(believed if probes else []),
         Ended(reason="final_diagnosis", doctor_turns=2),
         answered("vignette", "frq"),
@@ -92,16 +96,16 @@ def store_wrong_answers(store: Store) -> None:
             _trial("b", 2, "No, doctor.", "correct", failed=True),
         ],
     }
-    for run, held in lines.items():
-        write_journal(store.journals, run, a_header(run, cases, doctor=f"openai/{run}", arms=ARMS), *held)
+    for run, trials in lines.items():
+        write_journal(store.journals, run, a_header(run, cases, doctor=f"openai/{run}", arms=ARMS), *trials)
     fold(store)
 
 
 @pytest.fixture
 def filled(database: Path) -> Iterator[Store]:
     yield copy_of(store_wrong_answers, database.parent)
-    for known in list(background._jobs.values()):
-        known.join(20)
+    for job in list(background._jobs.values()):
+        job.join(20)
 
 
 COMPLAINT, SMOKES = facts_of(a_case(1, profile=FACTS))
@@ -127,12 +131,12 @@ def store_judged(store: Store) -> None:
 @pytest.fixture
 def judged(database: Path) -> Iterator[Store]:
     yield copy_of(store_judged, database.parent)
-    for known in list(background._jobs.values()):
-        known.join(20)
+    for job in list(background._jobs.values()):
+        job.join(20)
 
 
 def settled(app: AppTest) -> AppTest:
-    """Run the page until no work is under way."""
+    """Run the page until it shows no progress bar."""
     return run_until(app, lambda page: not page.get("progress"))
 
 
@@ -157,10 +161,50 @@ def test_without_a_judge_only_what_needs_none_has_a_cause(filled: Store, open_pa
     shares = {(r["Model"], r["Cause"]): r["Answers"] for r in table(app, "All wrong").to_dict("records")}
     assert shares["openai/a", "Not judged"] == 2
     assert shares["openai/b", "Doctor: concluded wrongly"] == 1, "it fails on the vignette too"
-    shown = words(app).replace("\\", "")
-    assert "**Not judged: what became of the facts** in these 3 conversations." in shown
-    assert "2 wrong answers are *not judged*." in shown
-    assert "2 wrong answers stay in because no model has judged their conversation." in shown
+    text = words(app).replace("\\", "")
+    assert "these 3 conversations" in text
+    assert "2 wrong answers are *not judged*." in text
+    assert "2 wrong answers stay in because no model has judged their conversation." in text
+
+
+def test_of_many_conversations_the_causes_of_a_sample_are_shown_until_all_are_found(
+    judged: Store, open_page: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(data, "_IN_PROCESS", 0)
+    for name, value in (("SAMPLE", 2), ("_LEAST", 1)):
+        monkeypatch.setattr(samples, name, value)
+    app = settled(open_page("failures"))
+    assert trouble(app) == []
+    assert "2 of 4 trials" in words(app)
+    of_model = {r["Model"]: r["All wrong"] for r in table(app, "All wrong").to_dict("records")}
+    assert of_model["openai/a"] == 1
+    app.button(key="failures_all_begin").click().run()
+    settled(app)
+    assert trouble(app) == []
+    assert "of 4 trials" not in words(app)
+    assert {r["Model"]: r["All wrong"] for r in table(app, "All wrong").to_dict("records")}["openai/a"] == 2
+
+
+def test_wrong_answers_are_listed_before_their_causes_are_known(
+    judged: Store, open_page: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    allowed = threading.Event()
+    make = Causes.make
+
+    def wait(self: Causes, *args: Any, **options: Any) -> bool:
+        return allowed.wait(60) and make(self, *args, **options)
+
+    monkeypatch.setattr(Causes, "make", wait)
+    monkeypatch.setattr(causes, "_WAIT_S", 0.0)
+    app = open_page("failures", failures_model="openai/a")
+    try:
+        assert trouble(app) == []
+        listed = table(app, "Verdict")
+        assert list(listed["Case"]) == ["1", "2"]
+        assert "Cause" not in listed
+    finally:
+        allowed.set()
+    assert "Cause" in table(settled(app), "Verdict")
 
 
 def test_each_wrong_answer_has_its_cause(judged: Store, open_page: Open) -> None:
@@ -175,11 +219,11 @@ def test_each_wrong_answer_has_its_cause(judged: Store, open_page: Open) -> None
     assert shares["openai/b", "Provider"] == (0, 1, 1)
     bars = {bar["name"]: bar["x"] for bar in charts(app)[0]["data"]}
     assert bars == {"Doctor: never asked": [0.5, 0.0], "Doctor: concluded wrongly": [0.0, 1.0], "Patient": [0.5, 0.0]}
-    shown = words(app).replace("\\", "")
-    assert "openai/b 1" in shown, "what the provider spoiled is said to be excluded"
+    text = words(app).replace("\\", "")
+    assert "openai/b 1" in text, "what the provider spoiled is said to be excluded"
     row = table(app, "Without").to_dict("records")
     assert [(r["Model"], r["Accuracy"], r["Without"], r["Answers left out"]) for r in row] == [("openai/a", 0, 0, 1)]
-    assert "**The facts: judged by openai/j (prompts p1)** in 3 of 3 conversations here." in shown
+    assert "openai/j (prompts p1):** 3 of these 3 conversations" in text
 
 
 def test_an_answer_is_shown_with_the_message_to_look_at(judged: Store, open_page: Open) -> None:
@@ -188,10 +232,10 @@ def test_an_answer_is_shown_with_the_message_to_look_at(judged: Store, open_page
     listed = table(app, "Why")
     assert list(listed["Case"]) == ["2"]
     assert list(listed["Message"]) == [4]
-    shown = words(app).replace("\\", "")
-    assert "The patient said what the case does not hold, by openai/j: “My knee hurts”." in shown
+    text = words(app).replace("\\", "")
+    assert "The patient said what the case does not hold, by openai/j: “My knee hurts”." in text
     assert [m.avatar for m in app.chat_message]
-    assert LATE in shown
+    assert LATE in text
     links = {link.proto.label: link.proto.query_string for link in app.get("page_link")}
     assert "trial=a%2F2" in links["Read the transcript"]
     assert "trial=a%2F2" in links["Open in the case debugger"]
@@ -199,9 +243,9 @@ def test_an_answer_is_shown_with_the_message_to_look_at(judged: Store, open_page
 
 def test_a_model_judges_by_a_button_with_an_estimate(filled: Store, open_page: Open) -> None:
     def script(body: dict[str, Any]) -> str:
-        asked = body["messages"][0]["content"]
-        invented = [{"turn": 3, "words": "No, doctor", "contradicts": None}] if "No, doctor" in asked else []
-        return facts_judged(asked, None, invented)
+        prompt = body["messages"][0]["content"]
+        invented = [{"turn": 3, "words": "No, doctor", "contradicts": None}] if "No, doctor" in prompt else []
+        return facts_judged(prompt, None, invented)
 
     app = settled(open_page("failures"))
     with running(script) as provider:
@@ -215,10 +259,9 @@ def test_a_model_judges_by_a_button_with_an_estimate(filled: Store, open_page: O
         app = settled(open_page("failures"))
         assert len(provider.bodies) == 3
     assert trouble(app) == []
-    shown = words(app).replace("\\", "")
-    assert "**The facts: judged by openai/judge (prompts" in shown
-    assert "3 of 3 conversations here" in shown
-    assert "no person has reviewed a conversation that it judged" in shown
+    text = words(app).replace("\\", "")
+    assert "3 of these 3 conversations" in text
+    assert "no person has reviewed a conversation that it judged" in text
     shares = {(r["Model"], r["Cause"]): r["Answers"] for r in table(app, "All wrong").to_dict("records")}
     assert (shares["openai/a", "Patient"], shares["openai/a", "Doctor: never asked"]) == (1, 1)
     assert "“No, doctor”" in str(list(table(open_answers(open_page), "Why")["Why"]))
@@ -270,26 +313,26 @@ def test_topics_that_never_came_up(judged: Store, open_page: Open) -> None:
     assert rows["chief complaint", "openai/a"]["Cases"] == 1
     heat = charts(app)[0]
     assert [note["text"] for note in heat["layout"]["annotations"]] == ["0%", "0%", "100%", "100%"]
-    told = words(app).replace("\\", "")
-    assert "openai/a 1, openai/b 1" in told
-    assert "Judged by openai/j (prompts p1)" in told
+    text = words(app).replace("\\", "")
+    assert "openai/a 1, openai/b 1" in text
+    assert "Judged by openai/j (prompts p1)" in text
     former = open_page("failures", failures_tab="Never asked", failures_facts="Withheld")  # there is none any more
     assert trouble(former) == []
     assert not table(former, "Topic").empty
-    asked = open_page("failures", failures_tab="Never asked", failures_facts="Asked")
-    assert {(r["Topic"], r["Share"]) for r in table(asked, "Topic").to_dict("records")} == {
+    filtered = open_page("failures", failures_tab="Never asked", failures_facts="Asked")
+    assert {(r["Topic"], r["Share"]) for r in table(filtered, "Topic").to_dict("records")} == {
         ("chief complaint", 1.0),
         ("social history", 0.0),
     }
 
 
 def test_without_a_judge_the_topics_are_not_judged_and_can_be(filled: Store, open_page: Open) -> None:
-    app = open_page("failures", failures_tab="Never asked")
+    app = settled(open_page("failures", failures_tab="Never asked"))
     assert trouble(app) == []
-    shown = words(app).replace("\\", "")
-    assert "Not judged: what became of the facts of 4 conversations" in shown
-    assert "core job facts --all" in shown
-    assert not app.get("plotly_chart")
+    assert "Not judged" in words(app)
+    shares = {(r["Topic"], r["Doctor"]): r["Told in"] for r in table(app, "Topic").to_dict("records")}
+    assert shares["Chief complaint", "openai/a"] == 1.0, "by words, before a model judges"
+    assert shares["Social history", "openai/a"] == 0.0
     with running(lambda body: facts_judged(body["messages"][0]["content"])) as provider:
         app.selectbox(key="failures_topics_facts_grader").set_value("another model…").run()
         app.text_input(key="failures_topics_facts_grader_other").set_value("openai/judge").run()
@@ -298,7 +341,7 @@ def test_without_a_judge_the_topics_are_not_judged_and_can_be(filled: Store, ope
         button(app, "Judge").click().run()
         run_until(app, lambda page: "4 conversations by openai/judge" in words(page).replace("\\", ""))
         app = open_page("failures", failures_tab="Never asked")
-    assert {r["Share"] for r in table(app, "Topic").to_dict("records")} == {1.0}, "nobody asked for anything"
+    assert {r["Share"] for r in table(app, "Topic").to_dict("records")} == {1.0}, "no doctor asked for anything"
 
 
 def test_belief_of_probed_conversations(filled: Store, open_page: Open) -> None:
@@ -306,14 +349,14 @@ def test_belief_of_probed_conversations(filled: Store, open_page: Open) -> None:
     assert trouble(app) == []
     rows = {r["Figure"]: r["Mean"] for r in table(app, "Figure").to_dict("records")}
     assert (rows["Ever led"], rows["Led and lost again"]) == (1.0, 1.0)
-    assert rows["First led after message, the greeting being 0"] == 1.0
+    assert rows["First led after message (greeting: 0)"] == 1.0
     scores = {r["When"]: r["Brier"] for r in table(app, "ECE").to_dict("records")}
     assert scores["At the end"] == pytest.approx(0.8**2)
     curve = next(t for t in charts(app)[0]["data"] if t["mode"] == "lines+markers")
     assert curve["y"] == pytest.approx([0.6] * 5 + [0.2] * 5)
     app.multiselect(key="models").set_value(["openai/a"]).run()
     assert trouble(app) == []
-    assert "--probe" in words(app), "where there is none it says how to get one"
+    assert "--probe" in words(app), "without probes the page names the option that makes them"
 
 
 @pytest.mark.parametrize("dark", [False, True])

@@ -12,7 +12,7 @@ from pages.kit.campaigns import accuracy_chart
 from pages.kit.look import QUESTION_COLOUR
 from pages.kit.section import table_of
 from pages.live import recent_table
-from pages.runs import page as run_view
+from pages.runs import run as run_view
 
 
 def row(format_: str, question_type: str, mean: float | None, ci: tuple | None = None, **excluded: int) -> Row:

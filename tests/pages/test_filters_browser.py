@@ -37,9 +37,9 @@ def fill(store: Store) -> None:
     ]
     for number, model in enumerate(MODELS):
         run = f"run-{number}"
-        held = [case for n, case in enumerate(cases) if n % 3 <= number or n % 2]
+        asked_cases = [case for n, case in enumerate(cases) if n % 3 <= number or n % 2]
         lines = []
-        for case in held:
+        for case in asked_cases:
             n = int(case.case_key.rpartition("_")[2])
             right = "correct" if n % (number + 2) else "incorrect"
             events = [*TALK, answered("vignette", "mcq"), graded("correct", "vignette", "mcq")]
@@ -47,15 +47,15 @@ def fill(store: Store) -> None:
             if number:
                 events[-1:-1] = [answered("multi_turn", "mcq"), graded(right, "multi_turn", "mcq")]
             lines.append(a_trial(events, trial_id=f"{run}/{n}", run_id=run, case_key=case.case_key))
-        write_journal(store.journals, run, a_header(run, held, doctor=model, arms=ARMS, case_set="ours"), *lines)
+        write_journal(store.journals, run, a_header(run, asked_cases, doctor=model, arms=ARMS, case_set="ours"), *lines)
     fold(store)
 
 
 @pytest.fixture
 def visitors(browser: Browser, dashboard: Dashboard) -> Iterator[Visitors]:
     fill(Store(dashboard.database))
-    with visiting(browser, dashboard) as found:
-        yield found
+    with visiting(browser, dashboard) as opened:
+        yield opened
 
 
 def shown(page: Page) -> dict[str, list[str]]:
@@ -91,20 +91,19 @@ def pick(page: Page, label: str, option: str) -> None:
 
 
 def options(page: Page, label: str) -> list[str]:
-    """What a control offers, without what is chosen of several."""
     box = page.get_by_test_id("stSelectbox").or_(page.get_by_test_id("stMultiSelect"))
     control = box.filter(has=page.get_by_text(re.compile(rf"^{re.escape(label)}$")))
     if not control.count():
         return []
     offered, deadline = page.get_by_role("option"), time.monotonic() + 45
-    while not offered.count():  # a page that is drawn anew in this moment closes it
+    while not offered.count():  # a page that is redrawn at this moment closes it
         assert time.monotonic() < deadline, f"{label} does not open"
         settle(page)
         control.last.locator("input").click()
         page.wait_for_timeout(300)
-    found = page.get_by_role("option").all_inner_texts()
+    labels = page.get_by_role("option").all_inner_texts()
     page.keyboard.press("Escape")
-    return [option for option in found if option != "Select all"]
+    return [option for option in labels if option != "Select all"]
 
 
 @pytest.mark.parametrize(
@@ -118,7 +117,7 @@ def options(page: Page, label: str) -> list[str]:
 def test_every_filter_under_every_open_drill_down(visitors: Visitors, path: str, boxes: tuple[str, ...]) -> None:
     page, fresh = visitors.open(path), visitors.open(path)
     for box in boxes:
-        # the causes of wrong answers are looked for beside the page
+        # another thread looks for the causes of wrong answers
         expect(page.get_by_test_id("stSelectbox").filter(has_text=re.compile(rf"^{box}")).last).to_be_visible()
         pick(page, box, options(page, box)[-1])
     same(page, fresh, "all boxes were chosen")

@@ -1,4 +1,4 @@
-"""Every framework on Runs, Live and Branches: a form of its own options only, people in its seats, and its forks."""
+"""Every framework on Runs, Live and Branches: a form with its options only, people in its seats, and its forks."""
 
 from __future__ import annotations
 
@@ -105,11 +105,11 @@ def test_a_history_is_taken_live_and_forked(open_page: Open) -> None:
     assert app.chat_message[0].name == "user", "the patient opens"
     assert "The solver answers; it saw only this dialogue and the task." in words(app)
     assert "Fork from here" in {link.proto.label for link in app.get("page_link")}
-    held = query(app, "trial")
+    trial = query(app, "trial")
 
-    fork = open_page("branches", trial=held, fork="yes")
+    fork = open_page("branches", trial=trial, fork="yes")
     assert trouble(fork) == []
-    place = f"branches_fork_{held}"
+    place = f"branches_fork_{trial}"
     assert fork.selectbox(key=f"{place}_solver").value == "reference/solver"
     assert fork.number_input(key=f"{place}_max_questions").value == 10
     fork.selectbox(key=f"{place}_turn").set_value(2).run()
@@ -128,15 +128,15 @@ def test_a_person_is_the_doctor_who_asks_patient_and_staff(open_page: Open) -> N
     app = open_page("live", live_protocol="AutoMedic")
     app.selectbox(key="live_doctor").set_value("human").run()
     button(app, START).click().run()
-    for said, shown in (
+    for message, transcribed in (
         ("How long has it hurt?", "to the patient]  \nHow long has it hurt?"),
         ("staff: Any fever?", "to the clinical staff]  \nAny fever?"),
         ("done", "ends the consultation]"),
     ):
         run_until(app, lambda a: len(a.chat_input) == 1 and a.session_state is not None)
         assert "Facts and case are shown after the consultation." in words(app)
-        app.chat_input[0].set_value(said).run()
-        run_until(app, lambda a, shown=shown: shown in words(a))
+        app.chat_input[0].set_value(message).run()
+        run_until(app, lambda a, transcribed=transcribed: transcribed in words(a))
     run_until(app, lambda a: [box.placeholder for box in a.chat_input] == ["Or answer in your own words"])
     button(app, "Acute pericarditis").click().run()
     run_until(app, lambda a: has_button(a, "New consultation"))

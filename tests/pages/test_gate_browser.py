@@ -37,7 +37,7 @@ def page_at(html: str) -> Iterator[int]:
             self.wfile.write(html.encode())
 
         def log_message(self, *arguments: object) -> None:
-            """Print nothing."""
+            """Do without the lines that the server prints for every request."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -96,7 +96,7 @@ def test_differences_with_the_transcript_beside(store: Store, open_page: Open) -
     assert list(rows["Case"]) == ["0", "1"]
     assert list(rows[OTHER]) == ["Correct", "Incorrect"]
     assert "read as] Gout" in words(app)
-    assert len(app.chat_message) == 1  # what was said, beside it
+    assert len(app.chat_message) == 1  # the conversation's only message
     assert trouble(open_page("graders", graders_tab="Differences", graders_answer="nonsense|x", graders_page="x")) == []
 
 
@@ -110,14 +110,14 @@ def test_contradictions(store: Store, open_page: Open) -> None:
 
 def test_the_matrix_has_a_number_for_every_pair_and_a_dash_for_none(store: Store) -> None:
     pairs = {f"{first}, {second}": (first, second) for first, second in combinations(NAMES, 2)}
-    found = {
+    rows = {
         pairs[row["graders"]]: row
         for row in agreement_rows(read_judged(store))
         if (row["verdicts"], row["measure"]) == ("right or not", "percent agreement") and row["graders"] in pairs
     }
-    figure = agreement_chart(found, "percent agreement", NAMES)
+    figure = agreement_chart(rows, "percent agreement", NAMES)
     assert [a.text for a in figure.layout.annotations][:3] == ["", "0.600", "0.500"]
-    alone = agreement_chart(dict(list(found.items())[:2]), "percent agreement", NAMES, dark=True)
+    alone = agreement_chart(dict(list(rows.items())[:2]), "percent agreement", NAMES, dark=True)
     assert [a.text for a in alone.layout.annotations][5] == "–"
 
 

@@ -17,6 +17,7 @@ from core.measures import missing
 from core.measures.missing import count_missing, measure_missing
 from core.store.database import Store
 from core.store.fold import fold
+from pages.kit import samples
 from tests.core.frameworks.consultation.measures.dialogues import COUGH, COUGH_ITEMS, HASTY, save_items
 from tests.core.store.builders import (
     Ended,
@@ -29,7 +30,7 @@ from tests.core.store.builders import (
     graded,
     write_journal,
 )
-from tests.support.pages import button, has_button, run_until, trouble, words
+from tests.support.pages import run_until, trouble, words
 from tests.support.stores import copy_of
 
 Open = Callable[..., AppTest]
@@ -41,12 +42,12 @@ CASES = [
 ]
 
 
-def a_talk(run: str, case: Case, said: Sequence[Turn], *, right: bool):
+def a_talk(run: str, case: Case, turns: Sequence[Turn], *, right: bool):
     """Return a trial with a dialogue, if any, and an answer to the task, right or wrong by the paper's rule."""
     number = case.case_key.rpartition("/")[2]
     stream = [
-        *(Utterance(turn=i, role=turn.role, text=turn.text) for i, turn in enumerate(said)),
-        *([Ended(reason="final_diagnosis", doctor_turns=1)] if said else []),
+        *(Utterance(turn=i, role=turn.role, text=turn.text) for i, turn in enumerate(turns)),
+        *([Ended(reason="final_diagnosis", doctor_turns=1)] if turns else []),
         answered("multi_turn", "mcq"),
         graded("correct" if right else "incorrect", "multi_turn", "mcq"),
         graded("incorrect", "multi_turn", "mcq", rule="mcq_strict"),
@@ -57,9 +58,9 @@ def a_talk(run: str, case: Case, said: Sequence[Turn], *, right: bool):
 
 def store_two_doctors(store: Store) -> None:
     """Doctor a asks one question of each patient and is right; doctor b asks nothing and is wrong."""
-    for run, doctor, said, right in (("a", "openai/a", COUGH, True), ("b", "openai/b", HASTY, False)):
+    for run, doctor, turns, right in (("a", "openai/a", COUGH, True), ("b", "openai/b", HASTY, False)):
         header = a_header(run, CASES, doctor=doctor, arms=ARMS, trials=1)
-        write_journal(store.journals, run, header, *(a_talk(run, case, said, right=right) for case in CASES))
+        write_journal(store.journals, run, header, *(a_talk(run, case, turns, right=right) for case in CASES))
     fold(store)
     for case in CASES:
         save_items(store, case, COUGH_ITEMS, "openai/profiler")
@@ -81,16 +82,18 @@ def filled(database: Path) -> Store:
 
 
 def rows_of(app: AppTest, column: str) -> pd.DataFrame:
-    """Return the first table with a column, by its first column."""
+    """Return the first table that has ``column``, indexed by its own first column."""
     table = next(frame.value for frame in app.dataframe if column in frame.value.columns)
     return table.set_index(table.columns[0])
 
 
 def chart(app: AppTest, axis: str) -> dict:
     """Return the traces of the first chart with this title at its x or y axis, by name."""
-    found = [json.loads(element.proto.spec) for element in app.get("plotly_chart")]
-    shown = next(c for c in found if axis in [c["layout"][a].get("title", {}).get("text") for a in ("xaxis", "yaxis")])
-    return {trace.get("name"): trace for trace in shown["data"]}
+    charts = [json.loads(element.proto.spec) for element in app.get("plotly_chart")]
+    chosen = next(
+        c for c in charts if axis in [c["layout"][a].get("title", {}).get("text") for a in ("xaxis", "yaxis")]
+    )
+    return {trace.get("name"): trace for trace in chosen["data"]}
 
 
 def test_another_page_opens_while_a_process_measures_and_what_it_found_is_written(
@@ -98,18 +101,18 @@ def test_another_page_opens_while_a_process_measures_and_what_it_found_is_writte
 ) -> None:
     monkeypatch.setattr(HistoryTaking, "parcel", 2)
     monkeypatch.setattr(missing, "WRITTEN", 1)
-    left: list[int] = []
+    remaining: list[int] = []
 
     def look(done: int, planned: int) -> None:
         if done < planned:
             app = open_page("accuracy", accuracy_case_set="ours")
             assert trouble(app) == []
-            models = {model for held in app.dataframe for model in held.value.get("Model", ())}
+            models = {model for frame in app.dataframe for model in frame.value.get("Model", ())}
             assert {"openai/a", "openai/b"} <= models
-            left.append(count_missing(stored, HISTORY))
+            remaining.append(count_missing(stored, HISTORY))
 
     assert measure_missing(stored, HISTORY, progress=look, processes=1).remaining == 0
-    assert left == [2], "the page saw what had been kept by then"
+    assert remaining == [2], "the page saw what had been kept by then"
 
 
 def test_an_empty_database_shows_the_published_figures_and_says_what_to_do(open_page: Open) -> None:
@@ -125,19 +128,37 @@ def test_an_empty_database_shows_the_published_figures_and_says_what_to_do(open_
     assert not app.get("plotly_chart")
 
 
-def test_conversations_are_measured_by_a_button(stored: Store, open_page: Open) -> None:
-    app = open_page("history")
-    assert trouble(app) == []
-    assert "4 conversations are not measured yet" in words(app)
-    assert pd.isna(rows_of(app, "Doctor turns").loc["openai/a", "Doctor turns"])
-    assert rows_of(app, "Not measured").loc["openai/a", "Not measured"] == 2
+def measured(app: AppTest) -> AppTest:
+    return run_until(app, lambda page: not page.get("progress"))
 
-    button(app, "Measure them").click()
-    run_until(app, lambda app: not has_button(app, "Stop") and not has_button(app, "Measure them"))
 
+def test_a_few_conversations_are_measured_without_a_click(stored: Store, open_page: Open) -> None:
+    app = measured(open_page("history"))
     assert trouble(app) == []
     assert rows_of(app, "Doctor turns").loc["openai/a", "Doctor turns"] == 2
-    assert "not measured yet" not in words(app)
+    assert rows_of(app, "Not measured").loc["openai/a", "Not measured"] == 0
+    assert count_missing(stored, HISTORY) == 0
+
+
+def test_of_many_conversations_a_sample_is_shown_until_all_are_measured(
+    stored: Store, open_page: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("SAMPLE", 1), ("_LEAST", 1), ("_QUICK_S", 0)):
+        monkeypatch.setattr(samples, name, value)
+    app = measured(open_page("history"))
+    assert trouble(app) == []
+    assert count_missing(stored, HISTORY) == 2, "one trial of each doctor is measured"
+    table = rows_of(app, "Doctor turns")
+    assert table.loc["openai/a", "Conversations"] == table.loc["openai/b", "Conversations"] == 1
+    assert "2 of 4 trials" in words(app)
+    assert "no interval" in table.loc["openai/a", "Doctor turns"], "figures of a sample have their intervals"
+
+    app.button(key="history_begin").click().run()
+    measured(app)
+    assert trouble(app) == []
+    assert count_missing(stored, HISTORY) == 0
+    assert rows_of(app, "Doctor turns").loc["openai/a", "Conversations"] == 2
+    assert "of 4 trials" not in words(app)
 
 
 def test_the_table_has_the_figures_of_the_conversations(filled: Store, open_page: Open) -> None:
@@ -185,9 +206,9 @@ def test_two_protocols_of_one_doctor_are_two_rows_and_the_upper_bound_has_no_con
     filled: Store, open_page: Open
 ) -> None:
     settings = {"solver": "reference/solver"}
-    for run, doctor, said in (("c", "openai/a", COUGH), ("u", "reference/upper-bound", ())):
+    for run, doctor, turns in (("c", "openai/a", COUGH), ("u", "reference/upper-bound", ())):
         header = a_header(run, CASES, doctor=doctor, arms=ARMS, trials=1, protocol="consultation", settings=settings)
-        trials = [a_talk(run, case, said, right=True) for case in CASES]
+        trials = [a_talk(run, case, turns, right=True) for case in CASES]
         write_journal(filled.journals, run, header, *trials)
     fold(filled)
     measure_missing(filled, HISTORY)
@@ -196,7 +217,6 @@ def test_two_protocols_of_one_doctor_are_two_rows_and_the_upper_bound_has_no_con
     assert list(table.index[:4]) == ["openai/a · CRAFT-MD", "openai/a · Consultation", "openai/b", "Upper bound"]
     assert list(table["Conversations"][:4]) == [2, 2, 2, 0]
     assert (table["Accuracy"].iloc[3], table["Broke off"].iloc[3]) == (1, 0)
-    assert "not measured yet" not in words(app)
 
 
 def test_curves_order_and_groups(filled: Store, open_page: Open) -> None:
@@ -265,8 +285,8 @@ def test_a_case_opens_its_conversation_items_and_ledger(filled: Store, open_page
     assert trouble(app) == []
     assert list(rows_of(app, "Items").index) == ["ours/1", "ours/2"]
     assert {m.label: m.value for m in app.metric}["Patient recall"] == "0.500"
-    items = rows_of(app, "What the case says")
-    assert list(items["What the case says"]) == ["40 year old man", "cough for two weeks"]
+    items = rows_of(app, "In the case")
+    assert list(items["In the case"]) == ["40 year old man", "cough for two weeks"]
     assert pd.isna(items.loc["age", "First told at"])
     assert items.loc["duration of cough", "First told at"] == 100, "in per cent of the dialogue"
     assert "by openai/profiler" in words(app).replace("\\", "")
@@ -290,6 +310,6 @@ def test_filters_that_leave_nothing_say_so(filled: Store, open_page: Open) -> No
     app = open_page("history", cases="theirs")
     assert trouble(app) == []
     assert list(rows_of(app, "Accuracy").index[:2]) == ["openai/t", "Upper bound"], "other cases are not mixed in"
-    assert "1 conversation is not measured yet" in words(app)
+    assert rows_of(measured(app), "Doctor turns").loc["openai/t", "Not measured"] == 0
     app = open_page("history", history_tab="Comparison", cases="theirs")
     assert "A comparison needs two doctors" in words(app)

@@ -35,7 +35,6 @@ def _nothing_left_running(database: Path) -> Iterator[None]:
 
 
 def links(app: AppTest) -> dict[str, str]:
-    """Return label of each link → the page it opens."""
     return {link.proto.label.replace("\\", ""): link.proto.page for link in app.get("page_link")}
 
 

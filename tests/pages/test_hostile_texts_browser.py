@@ -57,14 +57,14 @@ _FOUND = f"""() => [
 def visit_all(browser: Browser, served: Dashboard, parts: Sequence[tuple[str, dict[str, str]]]) -> None:
     """Open pages, wide and narrow: nothing runs, leads or loads from abroad, fails or is too wide."""
     wrong: list[str] = []
-    shown = 0
+    shown_pages = 0
     with visiting(browser, served) as visitors:
         page = visitors.open("")
         for name, query in parts:
             page.goto(f"{served.address}/{name}?{urlencode(query)}")
             settle(page)
-            found = page.evaluate(_FOUND)
-            shown += HOST in page.inner_text("body")
+            faults = page.evaluate(_FOUND)
+            shown_pages += HOST in page.inner_text("body")
             for width, height in (NARROW, WIDE):
                 page.set_viewport_size({"width": width, "height": height})
                 for _ in range(20):  # a resized page takes its time
@@ -72,10 +72,10 @@ def visit_all(browser: Browser, served: Dashboard, parts: Sequence[tuple[str, di
                     if not scrolls_sideways(page):
                         break
                 else:
-                    found.append(f"scrolls sideways at {width}")
-            wrong += [f"{name} {query}: {one}" for one in found]
+                    faults.append(f"scrolls sideways at {width}")
+            wrong += [f"{name} {query}: {fault}" for fault in faults]
         assert wrong == []
-    assert shown, "the texts are there to be seen"
+    assert shown_pages, "the texts are there to be seen"
 
 
 def test_no_text_is_more_than_text_where_most_is_shown(browser: Browser, tmp_path: Path) -> None:

@@ -53,8 +53,8 @@ def narrowing() -> None:
     offered = {"fruit": ["apple", "pear", "plum"], "roots": ["plum", "beet"]}
     kind = choose("Kind", list(offered), "kind")
     several = choose_several("Some", offered[kind], "some")
-    one = choose("One", offered[kind], "one", default="pear")
-    st.text(f"{kind} {several} {one}")
+    single = choose("One", offered[kind], "one", default="pear")
+    st.text(f"{kind} {several} {single}")
 
 
 def test_a_choice_that_is_gone_gives_way_to_the_default_and_what_is_left_stays() -> None:

@@ -1,4 +1,4 @@
-"""Links: whatever a page's controls are set to, whoever opens its address sees them set so.
+"""Links: the address of a page sets its controls as they were when the address was copied.
 
 The browser's part is played here: it puts what a bound control holds into the address, and leaves out a default.
 """
@@ -50,10 +50,10 @@ KINDS = ("selectbox", "multiselect", "button_group", "toggle", "checkbox", "text
 
 
 def measured(store: Store) -> None:
-    """Two runs, with all that is measured by rule."""
+    """Store two runs and all measures that need no model."""
     campaign(store)
-    for one in measures().values():
-        measure_missing(store, one)
+    for measure_ in measures().values():
+        measure_missing(store, measure_)
 
 
 def nodes(block: Block) -> Iterator[Node]:
@@ -64,9 +64,8 @@ def nodes(block: Block) -> Iterator[Node]:
 
 
 def controls(app: AppTest) -> dict[str, Widget]:
-    """Return the page's controls by key."""
-    found = [node for node in nodes(app._tree) if node.type in KINDS]
-    return {str(node.key): node for node in found if not node.proto.disabled}
+    enabled = [node for node in nodes(app._tree) if node.type in KINDS]
+    return {str(node.key): node for node in enabled if not node.proto.disabled}
 
 
 def sections(app: AppTest) -> dict[str, list[str]]:
@@ -78,8 +77,8 @@ def sections(app: AppTest) -> dict[str, list[str]]:
     }
 
 
-def held(control: Widget) -> list[str]:
-    """Return what a control holds, as the browser writes it."""
+def value_of(control: Widget) -> list[str]:
+    """Return a control's value as the strings that the browser writes."""
     state = control._widget_state
     match kind := state.WhichOneof("value"):
         case "string_array_value":
@@ -108,24 +107,23 @@ def usual(control: Widget) -> list[str]:
 
 def address(app: AppTest) -> Address:
     """Return what stands in the address of a page as the browser keeps it."""
-    found = dict(app.query_params)
+    query = dict(app.query_params)
     for control in controls(app).values():
         if name := control.proto.query_param_key:
-            found.pop(name, None)
-            if (words := held(control)) != usual(control):
-                found[name] = words or [""]
-    return found
+            query.pop(name, None)
+            if (words := value_of(control)) != usual(control):
+                query[name] = words or [""]
+    return query
 
 
 def change(control: Widget) -> bool:
-    """Set a control to another value; say whether it has one."""
     match control.type:
         case "toggle" | "checkbox":
             control.set_value(not control.value)
         case "text_input":
             control.set_value("a")
         case _:
-            others = [option for option in control.options if option not in held(control)]
+            others = [option for option in control.options if option not in value_of(control)]
             if not others:
                 return False
             if control.type == "selectbox":
@@ -175,8 +173,8 @@ def test_who_opens_the_address_of_a_page_sees_its_controls_as_they_were_set(
             again = open_page(page, **link)
             assert trouble(again) == []
             there = controls(again)
-            assert {key: held(control) for key, control in controls(app).items()} == {
-                key: held(there[key]) if key in there else "not there" for key in controls(app)
+            assert {key: value_of(control) for key, control in controls(app).items()} == {
+                key: value_of(there[key]) if key in there else "not there" for key in controls(app)
             }, f"after {key} was set on {page}"
             if set(there) - seen:
                 waiting.append(link)

@@ -259,7 +259,7 @@ def test_a_key_that_is_missing_and_a_model_that_is_not_known_disable_the_start(
     assert "sk-not-a-real-key" not in words(app)
     app.selectbox(key="live_doctor").set_value("another model…").run()
     assert button(app, START).disabled
-    app.text_input(key="live_doctor_other").set_value("nobody/knows-this").run()
+    app.text_input(key="live_doctor_other").set_value("unknown/model").run()
     assert button(app, START).disabled
     assert trouble(app) == []
     app.text_input(key="live_doctor_other").set_value("openai/mine").run()
@@ -299,13 +299,13 @@ def test_a_retry_names_the_role_and_the_reason() -> None:
         while "try" not in pending_calls(session):
             session.join(0.05)
             assert session.running
-        words_of_call = pending_calls(session)
+        text = pending_calls(session)
         session.stop()
         session.join(30)
     assert re.fullmatch(
         r"Doctor \(openai/mine\) waits: asked again in \d+ s… \d+ s, second try after the provider answered HTTP 429 "
         r"\(slow down\)",
-        words_of_call,
+        text,
     )
 
 

@@ -26,7 +26,6 @@ Open = Callable[..., AppTest]
 
 
 def store_one(name: str, number: int = 1, **header: Any) -> None:
-    """Store one finished consultation on case ``number``."""
     store = Store()
     values = {"cases": [a_case(number)], "trials": 1, "source": "live", **header}
     trial = a_trial(a_stream(name), trial_id=name, run_id=f"of-{name}", case_key=f"ours/{number}")
@@ -53,7 +52,6 @@ def heads(app: AppTest) -> list[str]:
 
 
 def trials_in_url(app: AppTest) -> tuple[str, str]:
-    """Return the trials in the URL, left and right."""
     first, second = (app.query_params[name] for name in ("trial", "beside"))
     return (first[0] if isinstance(first, list) else first, second[0] if isinstance(second, list) else second)
 
@@ -131,7 +129,7 @@ def test_nothing_stands_beside_itself_and_what_is_not_stored_is_said(database: P
     assert trouble(app) == []
     assert len(app.chat_message) == 3
     assert "Both at a glance" not in words(app)
-    app = open_page("live", trial="a", beside="nobody")
+    app = open_page("live", trial="a", beside="unknown")
     assert [info.value for info in app.info] == ["The second consultation is not stored here."]
     assert len(app.chat_message) == 3
 

@@ -22,13 +22,12 @@ pytestmark = [pytest.mark.browser, pytest.mark.soak]
 
 @pytest.fixture
 def sign_in() -> Iterator[Provider]:
-    with provider() as found:
-        yield found
+    with provider() as login:
+        yield login
 
 
 @pytest.fixture
 def address(tmp_path: Path, sign_in: Provider) -> Iterator[str]:
-    """A dashboard where people sign in."""
     (tmp_path / "access.toml").write_text(FILE)
     with serving_people(tmp_path, sign_in.address, CLIENT, SECRET) as home:
         yield home
@@ -72,10 +71,10 @@ def test_people_sign_in_and_find_what_is_theirs(
     ada.goto(f"{address}/live?trial={trial}")
     expect(ada.get_by_role("button", name=re.compile("Pause|Play again"))).to_be_visible()
 
-    nobody = entered(browser, address, sign_in, "someone@else.example")
-    expect(nobody.get_by_text("have no access yet")).to_be_visible()
-    nobody.get_by_role("button", name="Sign out").click()
-    expect(nobody.get_by_role("button", name="Sign in")).to_be_visible()
+    outsider = entered(browser, address, sign_in, "someone@else.example")
+    expect(outsider.get_by_text("have no access yet")).to_be_visible()
+    outsider.get_by_role("button", name="Sign out").click()
+    expect(outsider.get_by_role("button", name="Sign in")).to_be_visible()
     log = (tmp_path / "anamnesis.audit.jsonl").read_text()
     assert re.search(rf'"who": "{RUNNER}", "role": "runner", "did": "run", "on": "live-', log)
     assert "signed in" in log

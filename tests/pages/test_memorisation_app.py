@@ -43,7 +43,7 @@ def test_a_model_is_asked_from_the_page(open_page: Open, database: Path) -> None
         app.number_input(key="memorisation_limit").set_value(3).run()
         app.text_input(key="memorisation_base_url").set_value(provider.base_url).run()
         assert {metric.label: metric.value for metric in app.metric}["Model calls"] == "3"
-        button(app, "Ask for the second halves").click().run()
+        button(app, "Start the test").click().run()
         run_until(app, lambda a: any("Flagged" in frame.value.columns for frame in a.dataframe))
         assert len(provider.requests) == 3
     assert trouble(app) == []

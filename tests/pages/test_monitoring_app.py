@@ -52,8 +52,8 @@ def test_a_cell_that_two_tables_print_has_one_number_on_every_page(open_page: Ca
     app = open_page("monitoring")
     table = app.dataframe[0].value
     rows = table[(table["Format"] == "Vignette") & (table["Question"] == "Free response")]
-    shown = rows[["Printed in", "Mistral v1 7B", "Mistral v2 7B", "Difference"]].to_numpy().tolist()
-    by_table = {printed.partition(",")[0]: means for printed, *means in shown}
+    values = rows[["Printed in", "Mistral v1 7B", "Mistral v2 7B", "Difference"]].to_numpy().tolist()
+    by_table = {printed.partition(",")[0]: means for printed, *means in values}
     assert by_table["table 22"] == [0.165, 0.211, 0.046]
     assert by_table["table 4"][1] == 0.222
     assert pd.isna(by_table["table 4"][2]), "no difference between tables on other cases"
@@ -107,9 +107,9 @@ def test_means_that_are_not_those_of_the_bars_are_explained(database: Path, open
     assert not trouble(app)
     row = app.dataframe[0].value.round(3).iloc[0]
     assert (row["Before"], row["After"], row["Cases"]) == (0.333, 0.667, 3)
-    said = words(app).replace("\\", "")
-    assert "0.750 on its 4 cases, 0.667 on the 3 that both versions answered" in said
-    assert said.count("that both versions answered") == 1  # the old version's own cases are the common ones
+    text = words(app).replace("\\", "")
+    assert "0.750 on its 4 cases, 0.667 on the 3 that both versions answered" in text
+    assert text.count("that both versions answered") == 1  # the old version's own cases are the common ones
 
 
 def test_one_version_is_not_enough(open_page: Callable[..., AppTest]) -> None:

@@ -11,7 +11,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.measures.experts.workbooks import FILES
-from core.measures.missing import measure_missing
+from core.measures.missing import count_missing, measure_missing
 from core.measures.patients.rates import patient_rates
 from core.measures.patients.rules import ABOUT, PATIENT_MARKS
 from core.store.database import Store
@@ -20,7 +20,7 @@ from pages.patients import rates
 from pages.patients.rates import rates_chart
 from tests.core.measures.patients.patient_talks import stored
 from tests.core.measures.patients.test_patients_against_experts import ROWS, put, workbook
-from tests.support.pages import button, has_button, run_until, trouble, words
+from tests.support.pages import run_until, trouble, words
 from tests.support.stores import copy_of
 
 Open = Callable[..., AppTest]
@@ -49,15 +49,11 @@ def test_an_empty_page_says_what_to_do(open_page: Open) -> None:
     assert "No conversation with a patient is stored yet" in words(app)
 
 
-def test_what_is_unmarked_is_marked_on_demand(database: Path, open_page: Open) -> None:
+def test_a_few_conversations_are_marked_without_a_click(database: Path, open_page: Open) -> None:
     stored(database)
-    app = open_page("patients")
-    assert "**4 conversations are not marked yet:**" in words(app)
-    assert "No marked conversation matches" in words(app)
-    button(app, "Mark them").click().run()
-    run_until(app, lambda app: bool(app.dataframe))
+    app = run_until(open_page("patients"), lambda page: bool(page.dataframe))
     assert trouble(app) == []
-    assert not has_button(app, "Mark them")
+    assert count_missing(Store(), PATIENT_MARKS) == 0
 
 
 def test_rates_with_what_they_are_made_of(store: Store, open_page: Open) -> None:
@@ -78,9 +74,9 @@ def test_the_first_page_states_no_rate_of_a_doubtful_rule_and_keeps_personas_apa
     store: Store, open_page: Open
 ) -> None:
     app = open_page("patients")
-    shown = set(table(app, "Hits per 100 replies")["Kind"])
-    assert shown == {about.name for about in ABOUT.values() if about.claimed}
-    assert {ABOUT[kind].name for kind in ("plays_doctor", "both_sides", "stage_direction")}.isdisjoint(shown)
+    kinds = set(table(app, "Hits per 100 replies")["Kind"])
+    assert kinds == {about.name for about in ABOUT.values() if about.claimed}
+    assert {ABOUT[kind].name for kind in ("plays_doctor", "both_sides", "stage_direction")}.isdisjoint(kinds)
     assert "plays the doctor (10 of 13 read were right), 0 hits" in words(app).replace("\\", "")
     assert "Invented and withheld facts are not found by rules" in words(app)
     # patients with a persona are apart, and can be chosen
@@ -133,10 +129,10 @@ def test_beside_the_experts(store: Store, open_page: Open) -> None:
     app = open_page("patients", patients_tab="Against experts")
     assert trouble(app) == []
     assert "13 of 180 conversations (7.22%" in words(app).replace("\\", "")
-    shown = table(app, "Recall").set_index("Doctor")
-    assert list(shown.index) == ["all", "GPT-4"]
-    assert shown.loc["all", ["Precision", "Recall"]].tolist() == pytest.approx([2 / 3, 2 / 3])
-    assert shown.loc["all", "Cohen’s kappa"] == pytest.approx(1 / 3)
+    scores = table(app, "Recall").set_index("Doctor")
+    assert list(scores.index) == ["all", "GPT-4"]
+    assert scores.loc["all", ["Precision", "Recall"]].tolist() == pytest.approx([2 / 3, 2 / 3])
+    assert scores.loc["all", "Cohen’s kappa"] == pytest.approx(1 / 3)
 
 
 def test_every_rule_is_stated(store: Store, open_page: Open) -> None:

@@ -41,7 +41,7 @@ def skin(database: Path, tmp_path: Path) -> list[Case]:
 
 def shown(app: AppTest) -> list[tuple[str, str]]:
     """Return (address, alternative text) of every picture on the page."""
-    return [(one.url, one.alt) for element in app.get("image") for one in element.proto.imgs]
+    return [(picture.url, picture.alt) for element in app.get("image") for picture in element.proto.imgs]
 
 
 def told(app: AppTest) -> str:
@@ -123,7 +123,7 @@ def test_a_zip_without_a_list_is_said_in_a_sentence(database: Path, tmp_path: Pa
 def test_the_debugger_shows_the_picture_before_the_run(skin: list[Case], open_page: Open) -> None:
     app = open_page("debugger", debug_dataset="skin", case="skin/c1")
     assert trouble(app) == []
-    assert "The 2 pictures of the case" in [one.label for one in app.expander]
+    assert "The 2 pictures of the case" in [expander.label for expander in app.expander]
     assert len(shown(app)) == 2
 
 
@@ -169,9 +169,9 @@ def _remember(seen: list[FrameworkSettings]) -> Callable[..., None]:
 
 def test_a_transcript_says_whether_the_doctor_was_shown_them(skin: list[Case], open_page: Open) -> None:
     case = skin[0]
-    kept = {"messages": [{"role": "user", "content": "See.", "images": [case.images[0].model_dump()]}]}
+    request = {"messages": [{"role": "user", "content": "See.", "images": [case.images[0].model_dump()]}]}
     for run, events in (
-        ("with", [a_call("c9", request=kept), *a_stream("with/skin/c1/0")]),
+        ("with", [a_call("c9", request=request), *a_stream("with/skin/c1/0")]),
         ("without", a_stream("without/skin/c1/0")),
     ):
         header = a_header(run_id=run, cases=(case,))

@@ -37,7 +37,7 @@ def _read_only(
 )
 def test_a_page_shows_what_is_there(page: str, open_page: Callable[..., AppTest]) -> None:
     app = open_page(page)
-    assert [one.value for one in app.exception] == []
+    assert [error.value for error in app.exception] == []
     assert trouble(app) == []
 
 

@@ -1,4 +1,4 @@
-"""What models think, on the pages without a browser: folded beside what they said, and hidden from who plays."""
+"""What models think, on the pages without a browser: folded next to their words, and hidden from a person who plays."""
 
 from __future__ import annotations
 
@@ -46,7 +46,6 @@ def provider() -> Iterator[FakeProvider]:
 
 @pytest.fixture
 def trial(database: object, provider: FakeProvider) -> str:
-    """A stored trial of a doctor and a grader that think aloud."""
     names = CastNames("openai/doctor", REFERENCE["patient"], "openai/grader")
     arms = (("multi_turn", "frq"),)
     campaign = Campaign(
@@ -61,10 +60,10 @@ def trial(database: object, provider: FakeProvider) -> str:
 
 
 def folds(app: AppTest) -> list[str]:
-    """The labels of what is folded, and holds a thought."""
-    held = [e for e in app.expander if any(SECRET in m.value for m in e.markdown)]
-    assert not [e.label for e in held if e.proto.expanded], "a thought is folded"
-    return [e.label for e in held]
+    """Return the labels of the expanders that hold a thought; each is closed."""
+    thoughts = [e for e in app.expander if any(SECRET in m.value for m in e.markdown)]
+    assert not [e.label for e in thoughts if e.proto.expanded], "a thought is folded"
+    return [e.label for e in thoughts]
 
 
 def thoughts_outside(app: AppTest) -> list[str]:

@@ -68,9 +68,9 @@ def test_every_attempted_cell_of_the_release_matches_or_is_a_misprint(
     assert main(["import", "craftmd", os.environ["ANAMNESIS_CRAFTMD_RELEASE"]]) == 0
     app = open_page("reproduce")
     assert not trouble(app)
-    shown = {metric.label: metric.value for metric in app.metric}
-    assert shown["Differ"] == "0"
-    assert int(shown["Match"].replace(",", "")) > 1_000
+    counts = {metric.label: metric.value for metric in app.metric}
+    assert counts["Differ"] == "0"
+    assert int(counts["Match"].replace(",", "")) > 1_000
 
 
 def test_printed_figures_stand_there_on_an_empty_database_and_beside_ours(open_page: Callable[..., AppTest]) -> None:
@@ -79,7 +79,7 @@ def test_printed_figures_stand_there_on_an_empty_database_and_beside_ours(open_p
         (PUBLICATIONS["preprint"], "Format", "Exam only"),
         (PUBLICATION, "Figure", "Patient recall"),
     ):
-        app = open_page("reproduce", reproduce_tab="Beside ours", reproduce_published=publication)
+        app = open_page("reproduce", reproduce_tab="Published and own", reproduce_published=publication)
         assert not trouble(app)
         table = next(frame.value for frame in app.dataframe if "Difference" in frame.value.columns)
         assert value in set(table[column]), set(table[column])

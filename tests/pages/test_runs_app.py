@@ -46,13 +46,13 @@ def small(app: AppTest, cases: int, trials: int) -> AppTest:
 def test_a_first_visitor_finds_a_ready_campaign_whose_estimate_follows_what_is_asked_for(open_page: Open) -> None:
     app = open_page("runs")
     assert trouble(app) == []
-    assert [e.label for e in app.expander if e.proto.expanded] == ["A new campaign"]
+    assert [e.label for e in app.expander if e.proto.expanded] == ["New campaign"]
     assert not button(app, START).disabled
     assert "No run yet." in words(app)
     assert metrics(app)["Trials"] == "300"
     assert metrics(app)["Cost"] == "$0.00"
     assert not app.dataframe
-    # the estimate follows what is asked for
+    # the estimate follows the form
     small(app, 2, 1)
     assert metrics(app)["Trials"] == "2"
     assert metrics(app)["Answers"] == "48"
@@ -155,7 +155,7 @@ def test_a_model_plays_all_seats_of_the_campaign_that_the_form_starts(open_page:
 def test_a_model_that_is_not_known_is_said_once_and_cannot_start(open_page: Open) -> None:
     app = open_page("runs")
     app.selectbox(key="runs_doctor").set_value("another model…").run()
-    app.text_input(key="runs_doctor_other").set_value("nobody/knows").run()
+    app.text_input(key="runs_doctor_other").set_value("unknown/model").run()
     assert len(app.warning) == 1
     assert not has_button(app, START)
     assert trouble(app) == []
@@ -196,7 +196,7 @@ def test_a_campaign_runs_to_its_end_in_a_process_of_its_own(open_page: Open) -> 
     assert (header.case_set, header.data_set_cases) == ("library (sample of 2, seed 20)", 60)
     assert "probe" not in header.settings
     other = open_page("runs", run="no-such-run")
-    assert "The run in this address is not stored here; the newest one is shown." in words(other)
+    assert "not stored here" in words(other)
     assert run_id in words(other)
     assert trouble(other) == []
 
@@ -307,7 +307,13 @@ def test_a_run_that_waits_for_a_batch_says_since_when_and_what_it_will_take(open
     write_journal(Store().journals, "run-a", header, a_trial(trial_id="run-a/0", run_id="run-a"))
     waits = "waiting for a batch since 2026-11-23 17:34 UTC: 2 of 4 requests done"
     status = {"at": time.time() + 60, "done": 1, "planned": 3, "done_here": 0, "started_at": time.time() - 60}
-    status |= {"words": waits, "trouble": "", "batch": {"since": 0.0, "done": 2, "of": 4, "words": waits}}
+    status |= {"share": 0.6, "calls_so_far": 12, "calls_expected": 20, "seconds_left": None}
+    status |= {
+        "words": waits,
+        "details": waits,
+        "trouble": "",
+        "batch": {"since": 0.0, "done": 2, "of": 4, "words": waits},
+    }
     status |= {"forecast": "By what the first 3 of 60 took: about 80 calls, 900 tokens, $1.00 in all."}
     with progress.running("run-a") as stop_file:
         path, fresh = stop_file.with_name("status.json"), time.time() + 60
@@ -316,7 +322,8 @@ def test_a_run_that_waits_for_a_batch_says_since_when_and_what_it_will_take(open
         app = open_page("runs")
         assert trouble(app) == []
         text = words(app).replace("\\", "")
-        assert "Waiting: 1 of 3 trials;" in text
+        assert "Waiting: 1 of 3 trials, 12 of about 20 calls; 6" in text
+        assert app.get("progress")[0].proto.value == 60
         assert waits in text
         assert "By what the first 3 of 60 took: about 80 calls" in text
         elsewhere = open_page("data")

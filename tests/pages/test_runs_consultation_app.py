@@ -43,7 +43,6 @@ def asked_for(app: AppTest) -> set[str]:
 
 @pytest.fixture
 def form(open_page: Open) -> AppTest:
-    """The form for two cases, one trial each."""
     app = open_page("runs", runs_protocol="Consultation")
     app.number_input(key="runs_limit_library").set_value(2)
     return app.number_input(key="runs_trials").set_value(1).run()
@@ -72,7 +71,7 @@ def test_the_form_asks_for_what_the_protocol_needs_and_no_more(form: AppTest) ->
     assert "runs_grader" in asked_for(form)
     assert metrics(form)["Answers"] == "4"
     form.selectbox(key=DOCTOR).set_value("reference/upper-bound").run()
-    assert not {"runs_patient", "runs_max_questions"} & asked_for(form), "a bound asks nobody anything"
+    assert not {"runs_patient", "runs_max_questions"} & asked_for(form), "a bound asks no questions"
     assert trouble(form) == []
 
 
@@ -129,7 +128,6 @@ def test_a_campaign_is_the_command_lines_and_shown_as_what_it_is(
 
 def _the_history_page_opens_on_this_doctor(app: AppTest, open_page: Open) -> None:
     (link,) = [link for link in app.get("page_link") if link.proto.page == "quality"]
-    assert link.proto.label == "How well the history was taken"
     query = dict(parse_qsl(link.proto.query_string))
     assert query == {"cases": "Library", "models": "Oracle, reversed order"}
     history = open_page("history", **query)
@@ -147,13 +145,13 @@ def _the_conversation_is_said_to_be_what_it_was(run_id: str, open_page: Open) ->
         f"{spoke} times after the opening message."
     )
     for page in ("live", "transcripts"):
-        shown = open_page(page, trial=first.trial_id)
-        assert trouble(shown) == []
-        assert ended in words(shown)
-        assert "greeting" not in words(shown)
-        assert shown.chat_message[0].name == "user", "the patient opens"
+        app = open_page(page, trial=first.trial_id)
+        assert trouble(app) == []
+        assert ended in words(app)
+        assert "greeting" not in words(app)
+        assert app.chat_message[0].name == "user", "the patient opens"
         if page == "live":
-            assert "The solver answers; it saw only this dialogue and the task." in words(shown)
+            assert "The solver answers; it saw only this dialogue and the task." in words(app)
 
 
 @pytest.mark.soak

@@ -38,7 +38,7 @@ def _nothing_left_running() -> Iterator[None]:
 
 
 def of_command(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> RunHeader:
-    """Return the header that ``run`` would begin."""
+    """Return the header with which the command ``run`` begins, without beginning it."""
     headers: list[RunHeader] = []
 
     def begin(header: RunHeader, **_: Any) -> None:
@@ -52,7 +52,7 @@ def of_command(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> RunHeader:
 
 
 def of_page(monkeypatch: pytest.MonkeyPatch, app: AppTest) -> RunHeader:
-    """Return the header that the form would begin."""
+    """Return the header with which the form's button begins, without beginning it."""
     headers: list[RunHeader] = []
 
     def start(header: RunHeader, *_: Any) -> None:
@@ -70,12 +70,12 @@ def of_page(monkeypatch: pytest.MonkeyPatch, app: AppTest) -> RunHeader:
 def test_page_and_command_mean_the_same_campaign(
     protocol: str, open_page: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    known = base.frameworks()[protocol]
-    app = open_page("runs", runs_protocol=known.title)
+    framework_ = base.frameworks()[protocol]
+    app = open_page("runs", runs_protocol=framework_.title)
     app.number_input(key="runs_limit_library").set_value(3)
     app.number_input(key="runs_trials").set_value(2).run()
     page = of_page(monkeypatch, app)
-    same = (f"--{base.tested_seat(known).role}", page.doctor, "--protocol", protocol, "--sample", "3")
+    same = (f"--{base.tested_seat(framework_).role}", page.doctor, "--protocol", protocol, "--sample", "3")
     command = of_command(monkeypatch, *same, "--trials", "2")
     differing = [name for name, value in page if value != getattr(command, name)]
     assert set(differing) <= {"run_id", "created_at"}
@@ -86,7 +86,7 @@ def test_page_and_command_mean_the_same_campaign(
 
 @pytest.fixture
 def doctor(fake_provider_thread: FakeProvider) -> FakeProvider:
-    """A doctor who is at work for as long as a test looks on."""
+    """A doctor who takes three seconds for an answer, so that its run is still going when a test looks."""
     fake_provider_thread.script = lambda body: Reply("**Final Diagnosis:** Gout", delay_s=3)
     return fake_provider_thread
 
@@ -103,9 +103,9 @@ def filled_in(app: AppTest, provider: FakeProvider) -> AppTest:
 
 def arguments(provider: FakeProvider, header: RunHeader) -> list[str]:
     seats = [part for role in SEATS for part in (f"--{role}", getattr(header, role))]
-    wanted = ",".join(":".join(arm) for arm in header.arms)
+    arms = ",".join(":".join(arm) for arm in header.arms)
     return ["run", "--doctor", "openai/doctor", *seats, "--base-url", provider.base_url, "--sample", "4",
-            "--trials", "1", "--arms", wanted]  # fmt: skip
+            "--trials", "1", "--arms", arms]  # fmt: skip
 
 
 def test_a_command_is_refused_while_the_page_has_the_same_campaign_running(

@@ -155,12 +155,12 @@ def drawing_functions() -> Iterator[tuple[str, CodeType, dict[str, Any]]]:
                 continue
             make = call.args[0]
             if isinstance(make, ast.Lambda):
-                found = [code for code in codes if (code.co_name, code.co_firstlineno) == ("<lambda>", make.lineno)]
+                matches = [code for code in codes if (code.co_name, code.co_firstlineno) == ("<lambda>", make.lineno)]
             else:
                 assert isinstance(make, ast.Name), f"{file}:{call.lineno}: neither a name nor a lambda"
-                found = [code for code in codes if code.co_name == make.id and code.co_firstlineno < call.lineno][-1:]
-            assert found, f"{file}:{call.lineno}"
-            yield f"{file.relative_to(ROOT)}:{call.lineno}", found[-1], vars(module)
+                matches = [code for code in codes if code.co_name == make.id and code.co_firstlineno < call.lineno][-1:]
+            assert matches, f"{file}:{call.lineno}"
+            yield f"{file.relative_to(ROOT)}:{call.lineno}", matches[-1], vars(module)
 
 
 def section_charts() -> Iterator[tuple[str, CodeType, dict[str, Any]]]:

@@ -26,7 +26,7 @@ COURSE = {"history_tab": "Course of the dialogue"}
 
 
 def coughs(store: Store) -> None:
-    """Write a run with one conversation on each of two cases."""
+    """Store a run with one conversation on each of two cases, with a right answer."""
     talks = [
         a_trial(
             [
@@ -56,19 +56,18 @@ def keep(store: Store, solver: str, right: dict[str, int]) -> None:
             refused = trial == "run/2" and share == 0
             response = None if refused else "Eczema" if share >= since else "Psoriasis"
             case = CASES[int(trial[-1]) - 1]
-            one = PrefixAnswer(
+            answer = PrefixAnswer(
                 trial, case.content_hash, "mcq", share, 2, solver, "h", "", "", response,
                 "refused" if refused else None, None, "It would not." if refused else "", [], 1.0,
             )  # fmt: skip
-            rows.append(RowLine(table="prefix_answers", row=one._asdict()))
+            rows.append(RowLine(table="prefix_answers", row=answer._asdict()))
     keep_lines(store, "solving", rows)
 
 
 def accuracy(app: AppTest) -> dict[str, Any]:
-    """Return the traces of the accuracy's chart by name."""
-    found = [json.loads(element.proto.spec) for element in app.get("plotly_chart")]
-    shown = next(c for c in found if c["layout"]["yaxis"].get("title", {}).get("text") == "Accuracy")
-    return {trace.get("name"): trace for trace in shown["data"]}
+    charts = [json.loads(element.proto.spec) for element in app.get("plotly_chart")]
+    chosen = next(c for c in charts if c["layout"]["yaxis"].get("title", {}).get("text") == "Accuracy")
+    return {trace.get("name"): trace for trace in chosen["data"]}
 
 
 def test_a_solver_is_asked_by_a_button(stored: Store, open_page: Open) -> None:

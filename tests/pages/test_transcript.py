@@ -1,4 +1,4 @@
-"""What a transcript says of a conversation that the doctor opens, the patient opens, or nobody held."""
+"""What a transcript says of a conversation that the doctor opens or the patient opens, and where there was none."""
 
 from __future__ import annotations
 

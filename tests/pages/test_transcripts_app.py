@@ -36,10 +36,10 @@ ARMS = [("vignette", "mcq"), ("multi_turn", "frq")]
 
 def _trial(case: int, number: int):
     right = (case + number) % 2 == 0
-    said = "It ITCHES, <b>doctor</b>." if case == 7 else "A rash."
+    reply = "It ITCHES, <b>doctor</b>." if case == 7 else "A rash."
     stream = [
         Utterance(turn=0, role="doctor", text="Hello, what brings you in?"),
-        Utterance(turn=1, role="patient", text=said),
+        Utterance(turn=1, role="patient", text=reply),
         Utterance(turn=2, role="doctor", text="**Final Diagnosis:** Eczema"),
         Ended(reason="final_diagnosis", doctor_turns=1),
         Summarised(text="A person with a rash."),
@@ -53,7 +53,6 @@ def _trial(case: int, number: int):
 
 
 def store_sixty(store: Store) -> None:
-    """Thirty cases of two trials: 60 conversations, two pages."""
     cases = [
         a_case(n, case_key=f"ours/case_{n}", specialty="Cardiology" if n == 3 else "Dermatology") for n in range(CASES)
     ]
@@ -93,9 +92,9 @@ def test_fifty_are_listed_at_a_time_with_their_number(filled: Store, open_page: 
 
 
 def test_filters_stand_in_the_address_and_go_together(filled: Store, open_page: Open) -> None:
-    said = open_page("transcripts", transcripts_words="itches", transcripts_by="Patient")
-    assert listed(said) == [("case_7", 1), ("case_7", 2)]
-    assert set(said.dataframe[0].value["Said"]) == {"It ITCHES, <b>doctor</b>."}
+    filtered = open_page("transcripts", transcripts_words="itches", transcripts_by="Patient")
+    assert listed(filtered) == [("case_7", 1), ("case_7", 2)]
+    assert set(filtered.dataframe[0].value["Said"]) == {"It ITCHES, <b>doctor</b>."}
     assert open_page("transcripts", transcripts_words="itches", transcripts_by="Doctor").dataframe == []
     right = open_page("transcripts", transcripts_case="case_7", transcripts_verdicts="Correct")
     assert listed(right) == [("case_7", 2)]
@@ -105,12 +104,12 @@ def test_filters_stand_in_the_address_and_go_together(filled: Store, open_page: 
 
 
 def test_choices_are_filtered_by_the_chosen_rule(filled: Store, open_page: Open) -> None:
-    asked = {"transcripts_arm": "Vignette · Multiple choice", "transcripts_verdicts": "Correct"}
-    assert "**60** of 60" in words(open_page("transcripts", **asked))
-    strict = open_page("transcripts", **asked, transcripts_rule="Strict")
+    filters = {"transcripts_arm": "Vignette · Multiple choice", "transcripts_verdicts": "Correct"}
+    assert "**60** of 60" in words(open_page("transcripts", **filters))
+    strict = open_page("transcripts", **filters, transcripts_rule="Strict")
     assert "**0** of 60" in words(strict)
     assert "Remove a filter" in words(strict)
-    differ = open_page("transcripts", transcripts_arm=asked["transcripts_arm"], transcripts_rule="Differ")
+    differ = open_page("transcripts", transcripts_arm=filters["transcripts_arm"], transcripts_rule="Differ")
     assert "**60** of 60" in words(differ)
 
 
@@ -187,6 +186,6 @@ def test_an_excerpt_is_cut_around_the_words() -> None:
 
 def test_marked_words_stay_harmless() -> None:
     assert marked("An ITCH (bad).", "itch (") == "An :orange-background[ITCH \\(]bad\\)\\."
-    shown = marked("a ![i](http://x) itch](y)", "itch](y)")
-    assert "![i]" not in shown
-    assert "](" not in shown.replace("\\]", "").replace("\\(", "")
+    text = marked("a ![i](http://x) itch](y)", "itch](y)")
+    assert "![i]" not in text
+    assert "](" not in text.replace("\\]", "").replace("\\(", "")

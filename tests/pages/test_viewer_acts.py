@@ -79,8 +79,8 @@ def stored(database: Path) -> list[Any]:
 def at_rest(database: Path) -> list[Any]:
     """Return what is stored once the work of an earlier test has ended."""
     for _ in range(100):
-        if (held := stored(database))[3] == 0:
-            return held
+        if (content := stored(database))[3] == 0:
+            return content
         time.sleep(0.1)
     return stored(database)
 
@@ -98,7 +98,7 @@ def roles(database: Path) -> Callable[[str], object]:
 
 
 def pressed_in_turn(open_page: Callable[[], AppTest]) -> Iterator[tuple[AppTest, Any]]:
-    """Yield a page with a button of it, for every button; the page is opened anew for each."""
+    """Yield a page with a button of it, for every button; the page is opened again for each."""
     count = len(open_page().button)
     for number in range(count):
         app = open_page()
@@ -124,11 +124,11 @@ def test_a_viewer_who_forges_every_button_of_a_page_sets_nothing_going(
         assert stored(database) == before, button.label
 
 
-@pytest.mark.parametrize("left", ["viewer", None])
+@pytest.mark.parametrize("role", ["viewer", None])
 @pytest.mark.parametrize("place", places())
 def test_buttons_that_were_drawn_before_a_role_was_taken_away_do_nothing(
     place: tuple[str, dict[str, str]],
-    left: str | None,
+    role: str | None,
     open_as: Open,
     review: str,
     database: Path,
@@ -142,7 +142,7 @@ def test_buttons_that_were_drawn_before_a_role_was_taken_away_do_nothing(
 
     before = at_rest(database)
     for app, button in pressed_in_turn(open_as_admin):
-        roles(f'"{ADMIN}" = "{left}"' if left else "")
+        roles(f'"{ADMIN}" = "{role}"' if role else "")
         button.click().run()
         assert [error.message for error in app.exception] == [], button.label
         assert stored(database) == before, button.label

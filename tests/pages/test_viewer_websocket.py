@@ -1,4 +1,4 @@
-"""A program in place of a browser: a viewer, or nobody, sends what no page of theirs would send."""
+"""A program in place of a browser: a viewer, or a client without a login, sends what no page of theirs would send."""
 
 from __future__ import annotations
 
@@ -22,21 +22,20 @@ SOME = ("live", "models", "runs")
 
 @pytest.fixture
 def address(database: Path) -> Iterator[str]:
-    """A dashboard where people sign in."""
     copy_of(shared, database.parent)
     database.with_name("access.toml").write_text(FILE)
-    with serving_people(database.parent) as found:
-        yield found
+    with serving_people(database.parent) as home:
+        yield home
 
 
 def kept(database: Path) -> list[object]:
-    """Return what nobody may change, without what the server itself writes."""
+    """Return the files and rows that must not change, without the server's own log."""
     files, rows, *_ = stored(database)
     return [[(name, data) for name, data in files if not name.endswith("server.log")], rows]
 
 
 def assert_nothing_begins(address: str, database: Path, pages: list[str]) -> None:
-    """Take the ids of all widgets from what an admin is shown, and send them as a viewer and as nobody."""
+    """Take the ids of all widgets from an admin's pages, and send them as a viewer and without a login."""
     ids: dict[str, list[str]] = {}
     with tab(address, ADMIN) as admin:
         for page in pages:
@@ -51,7 +50,7 @@ def assert_nothing_begins(address: str, database: Path, pages: list[str]) -> Non
                 query = {"run": "run0"} if page == "runs" else {}
                 own = [key for key, (kind, label) in other.look(page, query).widgets.items() if kind == "button"
                        and not label.startswith("Sign")]  # fmt: skip
-                for pressed in ([one] for one in {*ids[page], *own}):
+                for pressed in ([widget] for widget in {*ids[page], *own}):
                     drawn = other.look(page, query, pressed)
                     assert drawn.exceptions == [], page
                 drawn = other.look(page, query, everything)
@@ -86,9 +85,9 @@ def test_the_script_of_a_page_is_not_reached_past_the_door(address: str) -> None
     hashes = {page.page_script_hash for session in opened for page in session.app_pages}
     hashes |= {page.page_script_hash for message in admins for page in message.navigation.app_pages}
     assert len(hashes) >= len(NAMES)
-    with tab(address) as nobody:
+    with tab(address) as client:
         for script in hashes:
-            drawn = nobody.look("", page_script_hash=script)
+            drawn = client.look("", page_script_hash=script)
             assert "This server is for people who have signed in." in drawn.words
             assert "run0" not in drawn.words
 
@@ -99,17 +98,17 @@ def test_messages_for_developers_are_not_obeyed(address: str) -> None:
         start = next(name for name, (_, label) in buttons.items() if label == "Start the consultation")
         trial = runner.look("live", {}, [start]).query.partition("trial=")[2].partition("&")[0]
         assert trial
-        with tab(address) as nobody:
-            nobody.look("home")
+        with tab(address) as client:
+            client.look("home")
             for kind in ("clear_cache", "load_git_info", "set_run_on_save", "debug_shutdown_runtime"):
                 message = BackMsg()
                 setattr(message, kind, True)
-                nobody.send(message)
+                client.send(message)
             message = BackMsg()
             message.backend_operation_request.request_id = "1"
             message.backend_operation_request.install_skills.SetInParent()
-            nobody.send(message)
-            answers = nobody.heard(1.0)
+            client.send(message)
+            answers = client.heard(1.0)
             kinds = {answer.WhichOneof("type") for answer in answers}
             assert not kinds & {"git_info_changed", "backend_operation_response"}
             assert not any(answer.session_status_changed.run_on_save for answer in answers)

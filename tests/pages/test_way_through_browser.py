@@ -31,8 +31,8 @@ SMALL_TYPE = """() => {
 
 @pytest.fixture
 def visitors(browser: Browser, dashboard: Dashboard) -> Iterator[Visitors]:
-    with visiting(browser, dashboard) as found:
-        yield found
+    with visiting(browser, dashboard) as opened:
+        yield opened
 
 
 def press(page: Page, name: str) -> None:
@@ -47,7 +47,6 @@ def type_in(page: Page, label: str, text: str) -> None:
 
 
 def add(page: Page, address: str, key: str, model: str) -> None:
-    """Enter a model on the Models page, and have it tested."""
     type_in(page, "Server address", address)
     type_in(page, "API key", key)
     type_in(page, "Model id", model)

@@ -17,7 +17,7 @@ def import_all(root: Path, models: list[str] | None = None) -> ImportReport:
 
 
 def dump() -> dict[str, list[Any]]:
-    """Return every row of the database, sorted, by table."""
+    """Return the sorted rows of every table of the database, by the table's name."""
     with Store().read() as cursor:
         names = [name for (name,) in cursor.execute("SELECT table_name FROM duckdb_tables()").fetchall()]
         return {name: sorted(cursor.execute(f"SELECT * FROM {name}").fetchall(), key=repr) for name in names}

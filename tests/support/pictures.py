@@ -64,7 +64,6 @@ def a_list(folder: Path, rows: Sequence[Mapping[str, Any]], pictures: Mapping[st
 
 
 def a_zip(path: Path, members: Mapping[str, bytes]) -> Path:
-    """Pack files by their paths in the archive."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as packed:
         for name, data in members.items():
             packed.writestr(name, data)

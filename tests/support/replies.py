@@ -47,7 +47,7 @@ class Reply:
 
     @property
     def pieces(self) -> list[str]:
-        """The pieces that are streamed: ``chunks`` or words."""
+        """The pieces in which the reply is streamed: ``chunks``, or else its words."""
         if self.chunks:
             return list(self.chunks)
         words = self.text.split(" ")

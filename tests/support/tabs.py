@@ -41,7 +41,7 @@ class Drawn:
 
     @property
     def widgets(self) -> dict[str, tuple[str, str]]:
-        """Id → type and label."""
+        """Return each widget's type and label by its id."""
         types_and_labels: dict[str, tuple[str, str]] = {}
         for message in self.messages:
             if message.WhichOneof("type") == "delta":

@@ -1,6 +1,7 @@
 """The reference patient: answers a question by its topic, or with the fact that shares most words with it.
 
-A library case has an answer to each topic of a history (data/cases/lay_answers.toml). For other cases the profile, or
+The topic is that of the nearest example (data/cases/questions.toml), otherwise that of the words of the vocabulary. A
+library case has an answer to each topic of a history (data/cases/lay_answers.toml). For other cases the profile, or
 the sentences of the vignette's history, take their place. A part of a question without a topic ("any fever?") gets the
 fact that contains most of its words. The patient puts no "yes" or "no" before a fact and denies nothing that the case
 does not deny: if the case is silent, the patient does not know.
@@ -9,15 +10,17 @@ does not deny: if the case is silent, the patient does not know.
 from __future__ import annotations
 
 import functools
+import math
 import random
 import re
+from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from core.agents.base import at_once, patient_knowledge
 from core.asking.scene import AgentOutput, Dialogue, PatientKnowledge, Scene
 from core.case import Fact
-from core.datasets.library import UNKNOWN, lay_answers, library
+from core.datasets.library import UNKNOWN, example_questions, lay_answers, library
 from core.text.demographics import read_demographics
 from core.text.negation import is_content, stem_of, words_in
 from core.text.patient_terms import in_lay_words, is_sayable
@@ -78,8 +81,10 @@ _ORDER = (
 """If several topics fit a part of a question, the first counts."""
 _COMPLAINT = ("since", "where", "character", "course", "other")
 """Topics that the patient tells one by one when the doctor asks for more."""
-_OPEN = ("opening", "more", "other")
+_OPEN = ("opening", "more", "else", "other")
 """Topics of an open question."""
+_NEAR = 0.8
+"""Similarity from which a question has the topic of an example, from 0 (no common word) to 1 (the same words)."""
 _MOST_ANSWERS = 2
 """Maximum number of answers in a reply."""
 _PART = re.compile(r"[,;?.!]|\b(?:and|or)\b", re.IGNORECASE)
@@ -140,7 +145,12 @@ def _unknown() -> Mapping[str, tuple[str, ...]]:
 def _on_topic(topic: str, question: str, possible: _Answers, spoken: str) -> str:
     """Return the next answer on a topic that the patient has not given yet; otherwise the first, or ``ALL_TOLD``."""
     if topic in _OPEN:
-        topics = ("other", "not_noticed") if topic == "other" else ("opening", *_COMPLAINT)
+        has_story = "story" in possible.by_topic
+        topics: tuple[str, ...] = ("opening", *_COMPLAINT)
+        if topic == "other" or (topic == "else" and has_story):
+            topics = ("other", "not_noticed")
+        elif has_story:
+            topics = ("opening", "story", "other", "not_noticed")
         unused = (answer for name in topics for answer in possible.by_topic.get(name, ()) if answer not in spoken)
         return next(unused, ALL_TOLD)
     if topic == "results" and (result := _nearest(question, possible.results)):
@@ -179,10 +189,37 @@ def _words_of_question() -> tuple[tuple[str, Words, re.Pattern[str]], ...]:
     )
 
 
+def _plain_words(text: str) -> frozenset[str]:
+    return frozenset(re.findall(r"[a-z]+", text.lower().replace("'s", "").replace("’s", "")))
+
+
+@functools.cache
+def _examples() -> tuple[tuple[tuple[frozenset[str], str], ...], Mapping[str, float], float]:
+    """Return the examples (words, topic), the weight of each word (rare words weigh more), and that of a new word."""
+    examples = tuple((_plain_words(text), topic) for topic, texts in example_questions().items() for text in texts)
+    counts = Counter(word for words, _ in examples for word in words)
+    return examples, {word: math.log(1 + len(examples) / n) for word, n in counts.items()}, math.log(1 + len(examples))
+
+
+def _topic_of_example(words: frozenset[str]) -> str:
+    """Return the topic of the example whose words are nearest to the words of a question; empty if none is near."""
+    examples, weights, new = _examples()
+
+    def weight(some: frozenset[str]) -> float:
+        return sum(weights.get(word, new) for word in some)
+
+    total = weight(words)
+    nearest = ((2 * weight(words & example) / (total + weight(example)), topic) for example, topic in examples)
+    similarity, topic = max(nearest)
+    return topic if similarity >= _NEAR else ""
+
+
 @functools.lru_cache(maxsize=20_000)
 def _topic(part: str) -> str:
     """Return the topic of a part of a question; empty if it has none."""
     lowered = part.lower()
+    if topic := _topic_of_example(_plain_words(lowered)):
+        return topic
     topics = (topic for topic, words, others in _words_of_question() if words.are_in(lowered) or others.search(lowered))
     return next(topics, "")
 

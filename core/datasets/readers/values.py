@@ -22,7 +22,6 @@ def text(record: Record, name: str) -> str:
 
 
 def optional(record: Record, name: str) -> str:
-    """Return an optional text, empty if it is missing."""
     return plain(record.get(name), name)
 
 

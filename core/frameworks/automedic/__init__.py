@@ -158,27 +158,8 @@ class AutoMedic(Framework):
             async for event in _conversation(talk, briefings, scene, cast, settings.max_turns):
                 yield event
             if not talk.broken:
-                # if the provider fails, the rating is missing, and the rest of the trial is not affected
-                view = view_of(talk.dialogue, "patient")
-                rating = Rating(None, "" if view else NOTHING_TO_RATE)
-                try:
-                    if view:
-                        async for item in cast.patient.rate(briefings.patient, scene.without_pictures(), view):
-                            if isinstance(item, Rating):
-                                rating = item
-                            elif isinstance(item, Token | Called | Waiting):
-                                yield item
-                except CallFailed as failure:
-                    yield failure.called
-                    yield Failed(where="rating", failure=failure.error.kind, message=str(failure.error))
-                yield Assessed(
-                    name=EMPATHY,
-                    value=rating.rating,
-                    most=BEST_RATING,
-                    by=cast.patient.name,
-                    words=rating.words,
-                    call_id=rating.call_id,
-                )
+                async for event in _rated(talk, briefings, scene, cast):
+                    yield event
 
         def answer(material: Material, question: Question) -> AsyncIterator[AgentOutput]:
             return cast.doctor.answer(scene, briefings.demographics, material, question)
@@ -220,6 +201,30 @@ class AutoMedic(Framework):
             "grader": graded(campaign),
         }
         return Size(trials if turns else 0, seats)
+
+
+async def _rated(talk: TrialDialogue, briefings: Briefings, scene: Scene, cast: AutoMedicCast) -> AsyncIterator[Event]:
+    """Yield the patient's rating; if the provider fails it is missing, and the rest of the trial is not affected."""
+    view = view_of(talk.dialogue, "patient")
+    rating = Rating(None, "" if view else NOTHING_TO_RATE)
+    try:
+        if view:
+            async for item in cast.patient.rate(briefings.patient, scene.without_pictures(), view):
+                if isinstance(item, Rating):
+                    rating = item
+                elif isinstance(item, Token | Called | Waiting):
+                    yield item
+    except CallFailed as failure:
+        yield failure.called
+        yield Failed(where="rating", failure=failure.error.kind, message=str(failure.error))
+    yield Assessed(
+        name=EMPATHY,
+        value=rating.rating,
+        most=BEST_RATING,
+        by=cast.patient.name,
+        words=rating.words,
+        call_id=rating.call_id,
+    )
 
 
 async def _conversation(

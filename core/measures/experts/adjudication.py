@@ -34,16 +34,7 @@ from core.store.queries.annotations import Annotation, annotations_of
 from core.store.queries.answers import CaseScore, case_scores
 from core.store.queries.grades import free_verdicts
 from core.store.queries.trials import trial_origins
-from core.store.review_records import (
-    ANSWERS,
-    ASKED,
-    QUESTIONS,
-    AnnotatedItem,
-    ExpertAnswer,
-    ReviewQuestion,
-    YesNo,
-    parse_item,
-)
+from core.store.review_records import ANSWERS, AnnotatedItem, ExpertAnswer, YesNo, parse_item, yes_no_questions
 from core.store.selection import Selection
 
 How = Literal["single", "agreed", "tie_broken", "open"]
@@ -57,7 +48,7 @@ class Decision:
 
     model: str
     case: str
-    question: ReviewQuestion
+    question: str
     answer: YesNo | None
     how: How
     answers: dict[str, YesNo] = field(default_factory=dict)
@@ -71,8 +62,8 @@ def decide(judgements: Iterable[ExpertAnswer], tie_breaker: str = TIE_BREAKER) -
     A third judgement, or one by the annotator ``tie_breaker``, counts only if two others differ; of several third
     judgements the first counts.
     """
-    answers_by_key: dict[tuple[str, str, str, ReviewQuestion], dict[str, YesNo]] = {}
-    third: dict[tuple[str, str, str, ReviewQuestion], YesNo] = {}
+    answers_by_key: dict[tuple[str, str, str, str], dict[str, YesNo]] = {}
+    third: dict[tuple[str, str, str, str], YesNo] = {}
     for judgement in judgements:
         key = (judgement.model, judgement.case, judgement.item, judgement.question)
         answers = answers_by_key.setdefault(key, {})
@@ -105,7 +96,7 @@ MEASURES = {
 
 def shares(decisions: Iterable[Decision]) -> list[Row]:
     """Return the share (0 to 1) of yes by question and model; ``open`` ties are not counted among the items."""
-    groups: dict[tuple[ReviewQuestion, str], list[Decision]] = {}
+    groups: dict[tuple[str, str], list[Decision]] = {}
     for decision in decisions:
         groups.setdefault((decision.question, decision.model), []).append(decision)
     rows = []
@@ -115,7 +106,7 @@ def shares(decisions: Iterable[Decision]) -> list[Row]:
         low, high = ratio_interval([yes[case] for case in n], list(n.values()))
         rows.append(
             Row(
-                {"question": ASKED[question], "model": model},
+                {"question": yes_no_questions()[question], "model": model},
                 yes.total() / n.total() if n else None,
                 low,
                 high,
@@ -128,12 +119,12 @@ def shares(decisions: Iterable[Decision]) -> list[Row]:
     return rows
 
 
-def pairs(decisions: Sequence[Decision], questions: Sequence[ReviewQuestion]) -> list[dict[str, Any]]:
+def pairs(decisions: Sequence[Decision], questions: Sequence[str]) -> list[dict[str, Any]]:
     """Return the exact two-sided McNemar test of every two models on the cases with an answer for both.
 
     If a model has several items on a case, the first decided item counts.
     """
-    answers: dict[tuple[ReviewQuestion, str], dict[str, bool]] = {}
+    answers: dict[tuple[str, str], dict[str, bool]] = {}
     for decision in decisions:
         if decision.answer is not None:
             by_case = answers.setdefault((decision.question, decision.model), {})
@@ -149,7 +140,7 @@ def pairs(decisions: Sequence[Decision], questions: Sequence[ReviewQuestion]) ->
             counts = paired_counts([first_answers[case] for case in shared], [second_answers[case] for case in shared])
             lines.append(
                 {
-                    "question": ASKED[question],
+                    "question": yes_no_questions()[question],
                     "first": first,
                     "second": second,
                     "first_only": counts.first_only,
@@ -161,14 +152,14 @@ def pairs(decisions: Sequence[Decision], questions: Sequence[ReviewQuestion]) ->
     return lines
 
 
-def agreement(decisions: Iterable[Decision], questions: Sequence[ReviewQuestion]) -> list[Row]:
-    """Return the agreement of annotators on each question, over the items that two of them judged independently.
+def agreement(decisions: Iterable[Decision], questions: Sequence[str]) -> list[Row]:
+    """Return the agreement of annotators on each yes-or-no question, over the items that two of them judged.
 
     Cohen's kappa if the same two annotators judged all items, else Fleiss'.
     """
-    listed = list(decisions)
+    listed, titles = list(decisions), yes_no_questions()
     rows: list[Row] = []
-    for question in questions:
+    for question in (question for question in questions if question in titles):
         by_two = [d for d in listed if d.question == question and len(d.answers) == 2]
         annotators = {annotator for d in by_two for annotator in d.answers}
         cases = {case: place for place, case in enumerate(dict.fromkeys(d.case for d in by_two))}
@@ -182,7 +173,7 @@ def agreement(decisions: Iterable[Decision], questions: Sequence[ReviewQuestion]
         for name, words in MEASURES.items():
             if name != other_kappa:
                 value, (low, high) = estimates[name]
-                label = {"question": ASKED[question], "measure": words}
+                label = {"question": titles[question], "measure": words}
                 rows.append(Row(label, value, low, high, len(by_two), unit="items", columns=VALUE))
     return rows
 
@@ -245,7 +236,6 @@ def _by_case(judged: Iterable[JudgedAnswer]) -> dict[str, Floats]:
 
 
 def case_counts(judged: Iterable[JudgedAnswer]) -> dict[tuple[str, str], Counts]:
-    """Return (model, case) → counts of its answers."""
     groups: dict[tuple[str, str], list[JudgedAnswer]] = {}
     for answer in judged:
         groups.setdefault((answer.model, answer.case), []).append(answer)
@@ -412,7 +402,8 @@ def means_by_model(scores: Iterable[CaseScore]) -> dict[str, dict[str, float]]:
 def _judgements(
     store: Store, annotations: Sequence[Annotation], is_third: Callable[[Annotation], bool]
 ) -> list[ExpertAnswer]:
-    answers = [a for a in annotations if a.question in QUESTIONS and a.value in ("yes", "no")]
+    questions = yes_no_questions()
+    answers = [a for a in annotations if a.question in questions and a.value in ("yes", "no")]
     items = {answer.item: parse_item(answer.item) for answer in answers}
     with store.read() as cursor:
         by_trial = trial_origins(cursor, [item.trial_id for item in items.values() if item.trial_id])

@@ -33,10 +33,10 @@ from core.reviews.reviewing import ReviewState, baseline_run, state_of, states
 from core.store.conditions import doctor_of
 from core.store.database import Store
 from core.store.queries.answers import case_scores
-from core.store.review_records import ASKED, QUESTIONS, ReviewQuestion
+from core.store.review_records import yes_no_questions
 from core.store.selection import select
 
-_PRINTED: dict[str, ReviewQuestion] = {
+_PRINTED: dict[str, str] = {
     "single_most_likely_diagnosis_reached": "single_diagnosis",
     "complete_medical_history_elicited": "complete_history",
     "stopped_when_single_most_likely_diagnosis_mcnemar_p": "single_diagnosis",
@@ -67,7 +67,7 @@ def report(
         yield from _review_grader(request, state) if state else _release_grader(request)
     else:
         decisions = request.read(read_decisions, review, imported)
-        questions = [q for q in QUESTIONS if any(decision.question == q for decision in decisions)]
+        questions = [q for q in yes_no_questions() if any(decision.question == q for decision in decisions)]
         rows: Sequence[Listed]
         if part == "shares":
             rows = shares(decisions)
@@ -96,7 +96,7 @@ def _with_printed(row: Listed) -> Listed:
     label: Mapping[str, Any] = row.label if isinstance(row, Row) else row
     models = {label[part] for part in ("model", "first", "second") if part in label}
     printed = {
-        (ASKED[_PRINTED[line["metric"]]], frozenset(line["model"].split("_vs_"))): line["value"]
+        (yes_no_questions()[_PRINTED[line["metric"]]], frozenset(line["model"].split("_vs_"))): line["value"]
         for line in publications.rows(f"{released('experts').name}_expert")
         if line["metric"] in _PRINTED
     }

@@ -36,7 +36,7 @@ from core.store.queries.annotations import Annotation, add_annotations, annotati
 from core.store.queries.releases import ReleasedRun, document, released_runs
 from core.store.queries.trials import trial_origins
 from core.store.queries.utterances import conversations_on
-from core.store.review_records import ANSWERS, QUESTIONS, AnnotatedItem, ExpertAnswer, ReviewQuestion, YesNo, parse_item
+from core.store.review_records import ANSWERS, AnnotatedItem, ExpertAnswer, YesNo, parse_item, yes_no_questions
 
 FOLDER = "results/expert_annotations"
 FILES = {
@@ -46,7 +46,7 @@ FILES = {
 }
 """Annotator → workbook inside the release; the third breaks ties."""
 MODELS = {"GPT-4": "gpt_4", "GPT-3.5": "gpt_3_5", "Mistral-v2": "mistral_v2_7b", "LLaMA2": "llama_2_7b"}
-_QUESTIONS: dict[str, ReviewQuestion] = {"Q1": "single_diagnosis", "Q2": "complete_history", "Q3": "medical_terms"}
+_QUESTIONS: dict[str, str] = {"Q1": "single_diagnosis", "Q2": "complete_history", "Q3": "medical_terms"}
 _ANSWERS: dict[str, YesNo] = {"yes": "yes", "no": "no"}
 _WORDS = _CONVERSATION, _DIAGNOSIS = "multi-turn conversation", "final diagnosis"
 SheetRow = Sequence[Any]
@@ -61,7 +61,7 @@ class WorkbookRow:
     annotator: str
     conversation: str
     diagnosis: str
-    answers: Mapping[ReviewQuestion, YesNo]
+    answers: Mapping[str, YesNo]
 
 
 def expert_answers(rows: Iterable[WorkbookRow]) -> Iterator[ExpertAnswer]:
@@ -99,7 +99,7 @@ def _of_sheet(title: str, rows: Iterator[SheetRow], annotator: str) -> Iterator[
         raise AnamnesisError(
             f"The workbook of annotator {annotator} has a sheet {title!r}; sheets are called {', '.join(MODELS)}."
         )
-    columns: Mapping[int, ReviewQuestion] = {}
+    columns: Mapping[int, str] = {}
     words: Mapping[str, int] = {}
     for number, row in enumerate(rows, start=1):
         case = row[0] if row else None
@@ -359,8 +359,8 @@ def import_csv(store: Store, content: bytes) -> ImportedAnnotations:
     for line, row in rows:
         try:
             question, value = _column_text(row, "question"), _column_text(row, "value").lower()
-            if question not in QUESTIONS:
-                raise UsageError(f"question {question[:40]!r} is not one of {', '.join(QUESTIONS)}.")
+            if question not in yes_no_questions():
+                raise UsageError(f"question {question[:40]!r} is not one of {', '.join(yes_no_questions())}.")
             if value not in ANSWERS:
                 raise UsageError(f"value {value[:40]!r} is neither yes nor no.")
             if not _column_text(row, "annotator"):

@@ -34,6 +34,7 @@ _LONG = 60
     "graders",
     "run",
     "models",
+    "source",
     "cases",
     "pool",
     "asks_for",

@@ -277,10 +277,12 @@ PatientPart = Literal["rates", "hits", "sample", "experts", "judge"]
     "patients",
     "run",
     "models",
+    "source",
     "cases",
     "datasets",
     "specialties",
     "pool",
+    "sample",
     empty="There is nothing to report: no stored conversation fits, or there is no hit of this kind. Start with "
     "`python -m core run --doctor reference/bayes`, or choose another --kind, --run or --models.",
     page="patients",

@@ -6,10 +6,14 @@ The evidence of each remark is computed from the tables and the release.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 
 import numpy as np
+from pydantic import TypeAdapter
 
+from core import __version__
+from core.callbacks import ProgressCallback
 from core.datasets.published import AccuracyFigure, PublishedTest, accuracy_figures, leaderboard, published_tests
 from core.errors import AnamnesisError
 from core.measures.reproduce.release import (
@@ -40,10 +44,19 @@ from core.measures.reproduce.tables import (
     values_of,
 )
 from core.stats.corrections import Correction, adjusted
-from core.store.database import Store
-from core.store.queries.releases import Overlooked, overlooked_answers
+from core.store.database import NotWritableError, Store
+from core.store.lease import DatabaseBusyError
+from core.store.queries.releases import (
+    Overlooked,
+    overlooked_answers,
+    release_digest,
+    store_reproduction,
+    stored_reproduction,
+)
 
 ReleaseScores = Mapping[str, ModelScores]
+NO_RELEASE = f"No release is in the database: import it with `python -m core import {PAPER} PATH`."
+_JSON = TypeAdapter(Reproduction)
 
 
 def remarks(release: ReleaseScores, recomputed: Recomputed, overlooked: Overlooked) -> tuple[ReleaseRemark, ...]:
@@ -67,7 +80,7 @@ def remarks(release: ReleaseScores, recomputed: Recomputed, overlooked: Overlook
         f"{overlooked.answers:,} answers on {overlooked.cases:,} cases contain the right choice and count as wrong: "
         "the case file has a space before or after that choice, and the paper's rule searches for the space too."
     )
-    title = "The free responses of tables 22 and 23 come from a part of the cases that is not named"
+    title = "Free responses on a part of the cases that the paper does not name"
     result = [
         *_wrong_intervals(release),
         *_copied(recomputed),
@@ -101,7 +114,7 @@ def _wrong_intervals(release: ReleaseScores) -> list[ReleaseRemark]:
                 f"For example {wrong[0].model} {wrong[0].format}: {interval_misprint(wrong[0])}.",
                 *sentences,
             )
-            result.append(ReleaseRemark(table, "misprint", f"Table {table} has another table's intervals", evidence))
+            result.append(ReleaseRemark(table, "misprint", "Intervals of another table", evidence))
     return result
 
 
@@ -124,7 +137,7 @@ def _copied(recomputed: Recomputed) -> list[ReleaseRemark]:
             for t in differing
         ),
     )
-    return [ReleaseRemark(COPIED_TABLE, "misprint", f"Table {COPIED_TABLE} repeats table {SOURCE_TABLE}", evidence)]
+    return [ReleaseRemark(COPIED_TABLE, "misprint", f"A copy of table {SOURCE_TABLE}", evidence)]
 
 
 def _sizes(figures: list[AccuracyFigure], release: ReleaseScores) -> list[str]:
@@ -194,19 +207,45 @@ def _hits(rows: list[PublishedTest], correction: Correction) -> int:
     return sum(as_printed(corrected[row], "p_adjusted") == row.p_adjusted for row in rows)
 
 
-def reproduce(store: Store) -> Reproduction:
-    """Return all cells of the paper's tables, table by table; takes a few seconds.
+def reproduce(
+    store: Store,
+    progress: ProgressCallback = lambda done, planned: None,
+    publish: Callable[[Reproduction], None] = lambda so_far: None,
+) -> Reproduction:
+    """Compute all cells of the paper's tables, table by table, and store them; takes seconds, on a busy machine longer.
 
-    Raises ``AnamnesisError`` if no release is imported.
+    ``progress`` counts tests; ``publish`` gets the tables of accuracy before any test is computed. Raises
+    ``AnamnesisError`` if no release is imported.
     """
     with store.read() as cursor:
         release, overlooked = read_release(cursor, PAPER), overlooked_answers(cursor, PAPER)
+        digest = release_digest(cursor, PAPER)
     if not release:
-        raise AnamnesisError(f"No release is in the database: import it with `python -m core import {PAPER} PATH`.")
-    recomputed = recompute(release)
-    cells = sorted([*accuracy_cells(release), *p_cells(recomputed)], key=lambda cell: cell.table)
+        raise AnamnesisError(NO_RELEASE)
     missing = missing_cases(release)
     models = {
         label: ModelData(scores.run_id, len(scores.cases), missing[label]) for label, scores in sorted(release.items())
     }
-    return Reproduction(models, tuple(cells), remarks(release, recomputed, overlooked), TITLES)
+    accuracy = accuracy_cells(release)
+    publish(Reproduction(models, tuple(accuracy), (), TITLES))
+    recomputed = recompute(release, progress)
+    cells = sorted([*accuracy, *p_cells(recomputed)], key=lambda cell: cell.table)
+    result = Reproduction(models, tuple(cells), remarks(release, recomputed, overlooked), TITLES)
+    if digest is not None:
+        # a database that cannot be written, or that is busy, is no fault of the figures
+        with suppress(NotWritableError, DatabaseBusyError), store.write() as connection:
+            store_reproduction(connection, PAPER, digest, __version__, _JSON.dump_json(result).decode())
+    return result
+
+
+def read_reproduction(store: Store) -> Reproduction | None:
+    """Return the stored result of ``reproduce`` for the imported release and this version of the program, if any.
+
+    Raises ``AnamnesisError`` if no release is imported.
+    """
+    with store.read() as cursor:
+        digest = release_digest(cursor, PAPER)
+        if digest is None:
+            raise AnamnesisError(NO_RELEASE)
+        result = stored_reproduction(cursor, PAPER, digest, __version__)
+    return None if result is None else _JSON.validate_json(result)

@@ -16,6 +16,7 @@ from typing import NamedTuple, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
+from core.callbacks import ProgressCallback
 from core.datasets.published import PART_OF_CASES, AccuracyFigure, PublishedTest, accuracy_figures, published_tests
 from core.events import Format, QuestionType
 from core.frameworks.base import Arm
@@ -192,7 +193,10 @@ class Recomputed:
     missing: dict[PublishedTest, MissingData]
 
 
-def recompute(release: Mapping[str, ModelScores]) -> Recomputed:
+def recompute(
+    release: Mapping[str, ModelScores], progress: ProgressCallback = lambda done, planned: None
+) -> Recomputed:
+    """Compute the p-values of all tests; ``progress`` counts tests."""
     pairs, missing = {}, {}
     for test in published_tests(PAPER):
         try:
@@ -202,7 +206,7 @@ def recompute(release: Mapping[str, ModelScores]) -> Recomputed:
             pairs[test] = pair
         except MissingData as reason:
             missing[test] = reason
-    p_values = dict(zip(pairs, paper_p_values(list(pairs.values())), strict=True))
+    p_values = dict(zip(pairs, paper_p_values(list(pairs.values()), progress), strict=True))
     for test in [t for t in p_values if t.table in TIES_OPEN and p_values[t] != t.p_value]:
         band = tie_band(*pairs[test])
         if test.p_value is not None and band.low <= test.p_value <= band.high:

@@ -29,7 +29,8 @@ class Annotation:
     """A person's answer to one question about one item (see ``core.store.review_records``).
 
     ``value`` is ``None`` if the question is not answered yet. ``annotated_at`` is in seconds since 1970 (UTC).
-    ``review_id`` is empty outside reviews; ``reason`` says why an earlier answer was changed.
+    ``review_id`` is empty outside reviews; ``reason`` says why an earlier answer was changed; ``seconds`` is the time
+    from opening the item to saving the answer, ``None`` if it is not known.
     """
 
     item: str
@@ -41,6 +42,7 @@ class Annotation:
     review_id: str = ""
     reason: str = ""
     spans: tuple[Span, ...] = ()
+    seconds: float | None = None
 
 
 def add_annotations(connection: duckdb.DuckDBPyConnection, new: Iterable[Annotation]) -> int:

@@ -223,7 +223,36 @@ def overlooked_answers(cursor: duckdb.DuckDBPyConnection, case_set: str) -> Over
     return Overlooked(*cursor.execute(_OVERLOOKED, {"case_set": case_set}).fetchall()[0])
 
 
+def release_digest(cursor: duckdb.DuckDBPyConnection, case_set: str) -> str | None:
+    """Return a digest of the imported files of a release; ``None`` if none is imported."""
+    (digest,) = cursor.execute(_DIGEST, {"case_set": case_set}).fetchall()[0]
+    return None if digest is None else str(digest)
+
+
+def stored_reproduction(cursor: duckdb.DuckDBPyConnection, case_set: str, digest: str, program: str) -> str | None:
+    """Return the recomputed tables as JSON, if this version of the program computed them from this release."""
+    sql = "SELECT result FROM reproductions WHERE case_set = ? AND digest = ? AND program = ?"
+    rows = cursor.execute(sql, [case_set, digest, program]).fetchall()
+    return str(rows[0][0]) if rows else None
+
+
+def store_reproduction(
+    connection: duckdb.DuckDBPyConnection, case_set: str, digest: str, program: str, result: str
+) -> None:
+    """Store recomputed tables as JSON; they replace older ones. Needs a write lease."""
+    connection.execute(
+        "INSERT OR REPLACE INTO reproductions VALUES (?, ?, ?, ?, ?)", [case_set, digest, program, result, time.time()]
+    )
+
+
 _RELEASED = "runs.source = 'release' AND runs.case_set = $case_set"
+
+_DIGEST = f"""
+    WITH files AS (
+        SELECT run_id, path, digest FROM release_files JOIN runs USING (run_id) WHERE {_RELEASED} AND fault IS NULL
+        UNION ALL SELECT '', path, digest FROM release_documents WHERE EXISTS (FROM runs WHERE {_RELEASED})
+    )
+    SELECT md5(string_agg(concat_ws(' ', run_id, path, digest), chr(10) ORDER BY run_id, path)) FROM files"""
 
 _CASES = f"""
     SELECT run_id, doctor, run_cases.case_key, position, cases.dataset, specialty, single_diagnosis

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
+from itertools import combinations
 from typing import Any
 
 import duckdb
@@ -35,29 +37,56 @@ _NOT_OF_A_STUDY = f"""(
 
 
 def candidates(cursor: duckdb.DuckDBPyConnection, plan: ReviewPlan) -> list[Candidate]:
-    """Return the conversations or free responses that a review may draw from.
+    """Return the conversations, free responses or pairs of conversations that a review may draw from.
 
-    If the plan names no runs, these are campaigns and releases of the first framework without a persona or pictures;
-    those of a study that comes with the program only if there are no others.
+    If the plan names no runs, these are campaigns and releases of the form's framework (the first if it names none)
+    without a persona or pictures; those of a study that comes with the program only if there are no others.
     """
+    form = plan.asks
     filters: dict[str, Any] = {
         name: getattr(plan, name) or None for name in ("runs", "models", "datasets", "specialties")
     }
+    if form.framework:
+        filters["frameworks"] = (form.framework,)
+    else:
+        filters["arm"] = f"{plan.format}:frq"
     if not plan.runs:
-        filters |= {"sources": CAMPAIGNS, "frameworks": (framework().name,), "personas": ("",), "pictures": False}
-    chosen = Selection(statuses=("finished",), arm=f"{plan.format}:frq", **filters)
-    differ = _DIFFER[plan.kind] if plan.sampling == "disagreement" else "false"
+        filters |= {"sources": CAMPAIGNS, "personas": ("",), "pictures": False}
+        filters.setdefault("frameworks", (framework().name,))
+    chosen = Selection(statuses=("finished",), **filters)
+    differ = _DIFFER[form.subject] if plan.sampling == "disagreement" else "false"
+    reviewed = _REVIEWED["answer" if form.subject == "answer" else "conversation"]
     sql = f"""
-        SELECT trials.trial_id, runs.doctor, trials.case_key, cases.dataset, cases.specialty, {differ}
-        {TRIALS} WHERE {chosen.where()} AND trials.trial_id IN ({_REVIEWED[plan.kind]})
+        SELECT trials.trial_id, runs.doctor, trials.case_key, cases.dataset, cases.specialty, {differ}, trials.trial
+        {TRIALS} WHERE {chosen.where()} AND trials.trial_id IN ({reviewed})
             AND {"true" if plan.runs else _NOT_OF_A_STUDY}"""
-    kind: ItemKind = "talk" if plan.kind == "conversations" else "answer"
+    rows = cursor.execute(sql, chosen.parameters(sql)).fetchall()
+    if form.subject == "pair":
+        return _pairs(rows, plan.seed)
+    kind: ItemKind = "answer" if form.subject == "answer" else "talk"
     return [
         Candidate(
-            str(AnnotatedItem(kind, trial_id, plan.format)), model, case, dataset or "", specialty or "", bool(both)
+            str(AnnotatedItem(kind, trial_id, plan.format)), model, case, dataset or "", specialty or "", bool(differs)
         )
-        for trial_id, model, case, dataset, specialty, both in cursor.execute(sql, chosen.parameters(sql)).fetchall()
+        for trial_id, model, case, dataset, specialty, differs, _ in rows
     ]
+
+
+def _pairs(rows: Sequence[tuple[Any, ...]], seed: int) -> list[Candidate]:
+    """Return every two conversations of different doctors on one case and trial, the sides swapped at random."""
+    by_case: dict[tuple[str, int], list[tuple[Any, ...]]] = {}
+    for row in sorted(rows, key=lambda row: str(row[0])):
+        by_case.setdefault((row[2], row[6]), []).append(row)
+    pairs = []
+    for (case_key, _), conversations in by_case.items():
+        for one, other in combinations(conversations, 2):
+            if one[1] != other[1]:
+                sides = [one, other]
+                random.Random(f"{seed} {one[0]} {other[0]}").shuffle(sides)
+                item = AnnotatedItem("pair", trial_id=sides[0][0], second_trial=sides[1][0])
+                models = " and ".join(sorted((one[1], other[1])))
+                pairs.append(Candidate(str(item), models, case_key, one[3] or "", one[4] or ""))
+    return pairs
 
 
 def add_review(connection: duckdb.DuckDBPyConnection, review: Review, items: Sequence[ReviewItem]) -> None:
@@ -116,8 +145,8 @@ def _review(row: dict[str, Any]) -> Review:
 
 
 _REVIEWED = {
-    "conversations": "SELECT trial_id FROM utterances WHERE role = 'patient'",
-    "answers": """
+    "conversation": "SELECT trial_id FROM utterances WHERE role = 'patient'",
+    "answer": """
         SELECT trial_id FROM answers WHERE format = $format AND question_type = 'frq' AND status = 'answered'""",
 }
 
@@ -147,8 +176,8 @@ _SAME_WORDS = """
 
 
 _DIFFER = {
-    "conversations": f"(trials.trial_id IN ({_RULES_DIFFER}) OR trials.trial_id IN ({_BOTH_WAYS.format(where='')}))",
-    "answers": f"""(trials.trial_id IN ({_SAME_WORDS}) OR trials.trial_id IN (
+    "conversation": f"(trials.trial_id IN ({_RULES_DIFFER}) OR trials.trial_id IN ({_BOTH_WAYS.format(where='')}))",
+    "answer": f"""(trials.trial_id IN ({_SAME_WORDS}) OR trials.trial_id IN (
         {_BOTH_WAYS.format(where="WHERE rule = 'frq' AND format = $format")}))""",
 }
 

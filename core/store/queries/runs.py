@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import duckdb
 import orjson
@@ -24,6 +24,12 @@ WATCHED = ("live", "bench", "fork")
 
 
 State = Literal["complete", "partial"]
+Origin = Literal["mine", "sample", "published"]
+"""Who made a run: the users of this database, this program (the sample study), or the authors of a release."""
+ORIGINS: tuple[Origin, ...] = get_args(Origin)
+ORIGIN_SQL = """CASE WHEN runs.source = 'release' THEN 'published'
+    WHEN coalesce(json_extract_string(runs.settings, '$.study'), '') <> '' THEN 'sample' ELSE 'mine' END"""
+"""The origin of a row of ``runs``."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +73,10 @@ class Run:
     def study(self) -> str:
         """The study that it came with (``core.store.sample``), the empty text for one's own."""
         return str(self.settings.get("study") or "")
+
+    @property
+    def origin(self) -> Origin:
+        return "published" if self.source == "release" else "sample" if self.study else "mine"
 
     @property
     def planned(self) -> int | None:

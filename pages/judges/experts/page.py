@@ -10,8 +10,9 @@ from core.events import FORMATS, QuestionType
 from core.reviews.reviewing import plan_review
 from core.store.database import Store
 from core.store.queries.trials import offer
-from core.store.review_records import ASKED_OF, SAMPLINGS, THIRD, WORDING, ReviewOrder, ReviewSampling, planned
-from pages.judges.experts.data import ANNOTATOR, KIND, REVIEW, SAMPLING, SAMPLING_HELP
+from core.store.review_kinds import ReviewForm, forms
+from core.store.review_records import SAMPLINGS, THIRD, ReviewOrder, ReviewSampling, planned
+from pages.judges.experts.data import ANNOTATOR, REVIEW, SAMPLING, SAMPLING_HELP
 from pages.judges.experts.results import draw_flips, draw_release, draw_results
 from pages.judges.experts.review import draw_review
 from pages.judges.experts.reviews import draw_exchange, draw_reviews
@@ -34,11 +35,17 @@ _ORDERS: dict[tuple[ReviewOrder, tuple[QuestionType, ...]], str] = {
 
 
 def draw_plan() -> None:
-    kind = choose("What is judged", list(KIND), "experts_kind", names=KIND, shape="segments")
-    questions = ASKED_OF[kind]
-    if len(questions) > 1:
-        st.caption(" · ".join(WORDING[question] for question in questions))
-    drawn = _ask_vignettes() if kind == "baseline" else _ask_items(kind)
+    available = forms()
+    first = [name for name in ("conversations", "answers", "baseline") if name in available]
+    kinds = [*first, *(name for name in available if name not in first)]
+    kind = choose("What is judged", kinds, "experts_kind", names=lambda name: available[name].title)
+    form = available[kind]
+    if len(form.questions) > 1:
+        st.caption(" · ".join(plain(question.title) for question in form.questions))
+    if form.subject == "vignette":
+        drawn: dict[str, Any] | None = _ask_vignettes()
+    else:
+        drawn = _ask_cases() if form.subject in ("case", "profile") else _ask_items(form)
     if drawn is None:
         return
     left, middle, right = st.columns(3)
@@ -50,12 +57,12 @@ def draw_plan() -> None:
     )
     number = middle.number_input("Items", 1, 5_000, 30, key="experts_number")
     share = right.number_input(
-        "Shared by two, %",
+        f"Shared by {form.reviewers}, %" if form.reviewers > 2 else "Shared by two, %",
         0,
         100,
-        round(100 * THIRD),
-        key="experts_shared",
-        help="A third in the paper. Only shared items show agreement.",
+        round(100 * THIRD) if form.decision == "third" else 100,
+        key=f"experts_shared_{form.decision}",
+        help="Only shared items show agreement. Of conversations the paper shares a third.",
     )
     left, middle, right = st.columns(3, vertical_alignment="bottom")
     name = left.text_input("Name of the review", key="experts_name", placeholder="Dermatology, first round")
@@ -81,7 +88,7 @@ def draw_plan() -> None:
         link("experts", f"Open as {plain(person)}", "rate_review", **{REVIEW: review.review_id, ANNOTATOR: person})
 
 
-def _ask_items(kind: str) -> dict[str, Any] | None:
+def _ask_items(form: ReviewForm) -> dict[str, Any] | None:
     available = ask(offer)
     if not available.conversations:
         st.info(
@@ -114,7 +121,7 @@ def _ask_items(kind: str) -> dict[str, Any] | None:
         "runs": tuple(runs),
         "sampling": _ask_sampling(list(SAMPLINGS)),
     }
-    if kind == "answers":
+    if form.subject == "answer":
         settings["format"] = st.segmented_control(
             "Free responses from",
             list(FORMATS),
@@ -124,6 +131,19 @@ def _ask_items(kind: str) -> dict[str, Any] | None:
             format_func=FORMAT.__getitem__,
         )
     return settings
+
+
+def _ask_cases() -> dict[str, Any]:
+    columns = st.columns(2)
+    case_set = columns[0].selectbox("Data set", datasets(), format_func=dataset_name, key="experts_judged_set")
+    specialties = columns[1].multiselect(
+        "Specialties",
+        specialties_in_order(case.specialty for case in cases_of(case_set)),
+        key="experts_judged_fields",
+        placeholder="All",
+    )
+    sampling = _ask_sampling([option for option in SAMPLINGS if option != "disagreement"])
+    return {"case_set": case_set, "specialties": tuple(specialties), "sampling": sampling}
 
 
 def _ask_vignettes() -> dict[str, Any]:

@@ -9,6 +9,7 @@ import streamlit as st
 from core.errors import AnamnesisError
 from core.measures.base import Result
 from core.measures.experts.adjudication import CONFUSION, IMPORTED
+from core.measures.experts.ratings import SECTIONS as RATINGS_SECTIONS
 from core.measures.experts.report import (
     AGREEMENT,
     BASELINE,
@@ -22,9 +23,9 @@ from core.measures.experts.report import (
 from core.measures.experts.workbooks import import_release_annotations
 from core.reviews.reviewing import ReviewState, unblind
 from core.store.database import Store
-from core.store.review_records import ASKED
+from core.store.review_records import yes_no_questions
 from core.store.selection import Selection
-from pages.judges.experts.data import KIND, SAMPLING, reviews
+from pages.judges.experts.data import SAMPLING, kind_of, reviews
 from pages.judges.experts.reviews import draw_progress
 from pages.kit.cached import read
 from pages.kit.controls import choose
@@ -112,7 +113,7 @@ def draw_release() -> None:
         "person (Johri et al. 2025). The paper truncates percentages."
     )
     printed = printed_figures()
-    terms = [row for row in shares.figures if row.label["question"] == ASKED["medical_terms"]]
+    terms = [row for row in shares.figures if row.label["question"] == yes_no_questions()["medical_terms"]]
     yes, n = sum(row.more["yes"] for row in terms), sum(row.n or 0 for row in terms)
     st.markdown(
         f"**The patient** used medical terms in {yes} of {n} conversations ({100 * yes / max(1, n):.2f} %; printed "
@@ -158,8 +159,8 @@ def draw_results() -> None:
     plan, unblinding = state.review.plan, state.review.unblinded
     shared = sum(len(item.annotators) > 1 for item in state.items)
     st.caption(
-        f"{KIND[plan.kind]} · {len(state.items)} items drawn {SAMPLING[plan.sampling].lower()}, seed {plan.seed} · "
-        f"{shared} shared by two · annotators: {plain(', '.join(plan.annotators))}"
+        f"{plain(kind_of(state))} · {len(state.items)} items drawn {SAMPLING[plan.sampling].lower()}, seed "
+        f"{plan.seed} · {shared} shared · annotators: {plain(', '.join(plan.annotators))}"
     )
     if plan.kind == "baseline":
         _draw_baseline(state)
@@ -174,7 +175,10 @@ def draw_results() -> None:
             )
         else:
             st.caption(f":material/visibility: Unblinded by {plain(unblinding.by)} when all items were answered.")
-        draw_figures(source, {"review": source})
+        if plan.kind in ("conversations", "answers"):
+            draw_figures(source, {"review": source})
+        for section in RATINGS_SECTIONS:
+            draw_section(section, _ALL, options={"review": source}, name=f"experts-{section.options['part']}")
         if plan.kind == "answers":
             draw_review_grader(state)
 

@@ -1,12 +1,13 @@
 """One annotator’s review: an item without its model, the questions on it, notes, and the way to the next item."""
 
+import time
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import Any
 
 import streamlit as st
 
 from core import access
-from core.case import Case
+from core.case import Case, Profile
 from core.errors import AnamnesisError
 from core.events import Event, Utterance
 from core.frameworks.answering import question_of
@@ -25,7 +26,8 @@ from core.reviews.reviewing import (
 )
 from core.store.database import Store
 from core.store.queries.annotations import Span
-from core.store.review_records import ASKED, EQUIVALENCE_RULE, GUIDANCE, WORDING, ReviewItem, ReviewQuestion
+from core.store.review_kinds import CANNOT_JUDGE, FormQuestion
+from core.store.review_records import ReviewItem
 from pages.judges.experts.data import ITEM, BlindedItem, blinded_item, review_at
 from pages.judges.experts.reviews import leave
 from pages.kit.case.pictures import draw_pictures
@@ -33,7 +35,9 @@ from pages.kit.chat import draw_case, draw_chat
 from pages.kit.look import QUESTION_TYPE, plain, show_errors
 from pages.kit.tables import step_buttons
 
-_ANSWER_BADGE = {"yes": ":green-badge[Yes]", "no": ":orange-badge[No]", None: ":gray-badge[open]"}
+_OPTION_KEYS = "abdefghilmnopqstvwz"
+"""Shortcuts of options, without those of steps (j, k, u), of Streamlit (c, r), and of "Cannot judge" (x)."""
+_SHORT_ANSWER_CHARS = 24
 ERROR_KEY = "experts_trouble"
 """Session key of an error in a callback, which the next rerun shows."""
 
@@ -51,32 +55,35 @@ def _draw_error() -> None:
         st.warning(plain(error), icon=":material/error:")
 
 
-def draw_questions(state: ReviewState, item: ReviewItem, annotator: str) -> None:
-    """Draw every question with its answer; the question in focus has the buttons."""
-    questions = [cast(ReviewQuestion, question) for question in state.questions_for(item, annotator)]
+def draw_questions(state: ReviewState, item: ReviewItem, annotator: str, dialogue: Sequence[Event]) -> None:
+    """Draw every question with its answer; the question in focus has the controls to answer it."""
+    asked = (state.form.question(question) for question in state.questions_for(item, annotator))
+    questions = [question for question in asked if question is not None]
     key = f"experts_focus_{state.review.review_id}_{annotator}_{item.number}"
-    first_open = next((q for q in questions if state.value(item.item, annotator, q) is None), None)
+    st.session_state.setdefault(f"{key}_opened", time.time())
+    answers = {question.id: state.value(item.item, annotator, question.id) for question in questions}
+    first_open = next((q.id for q in questions if not q.optional and answers[q.id] is None), None)
     focus = st.session_state.get(key, first_open)
     with st.container(border=True, gap="small"):
         if annotator not in item.annotators:
             st.caption(":material/balance: Two other annotators disagree here; their answers are hidden.")
         for number, question in enumerate(questions, start=1):
-            answer = state.value(item.item, annotator, question)
+            answer = answers[question.id]
             with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
                 st.button(
-                    ASKED[question],
-                    key=f"{key}_{question}",
-                    shortcut=str(number),
+                    plain(question.title),
+                    key=f"{key}_{question.id}",
+                    shortcut=str(number) if number < 10 else None,
                     type="tertiary",
                     width="content",
-                    icon=f":material/{'arrow_right' if question == focus else 'chevron_right'}:",
+                    icon=f":material/{'arrow_right' if question.id == focus else 'chevron_right'}:",
                     on_click=_focus,
-                    args=(key, question),
-                    help=WORDING[question],
+                    args=(key, question.id),
+                    help=plain(question.wording),
                 )
-                st.markdown(_ANSWER_BADGE[answer], width="content")
-            if question == focus:
-                _draw_choice(state, item, annotator, question, answer, key)
+                st.markdown(_badge(question, answer), width="content")
+            if question.id == focus:
+                _draw_answer(state, item, annotator, question, key, dialogue)
         if first_open is None:
             st.caption(
                 ":material/check: All answered and saved. Press j for the next item, or a number to change an answer."
@@ -84,38 +91,87 @@ def draw_questions(state: ReviewState, item: ReviewItem, annotator: str) -> None
     _draw_error()
 
 
-def _draw_choice(
-    state: ReviewState, item: ReviewItem, annotator: str, question: ReviewQuestion, answer: str | None, key: str
+def _badge(question: FormQuestion, answer: str | None) -> str:
+    if answer is None:
+        return ":gray-badge[optional]" if question.optional else ":gray-badge[open]"
+    label = next((option.label for option in question.options if option.value == answer), answer)
+    if question.form == "scale":
+        label = f"{answer} of {question.values[-1]}" if answer in question.values else answer
+    short = label if len(label) <= _SHORT_ANSWER_CHARS else f"{label[:_SHORT_ANSWER_CHARS]}…"
+    return f":{'orange' if answer == 'no' else 'green'}-badge[{plain(short)}]"
+
+
+def _draw_answer(
+    state: ReviewState, item: ReviewItem, annotator: str, question: FormQuestion, key: str, dialogue: Sequence[Event]
 ) -> None:
-    reason_key = f"{key}_{question}_why"
-    st.markdown(f"**{WORDING[question]}**")
-    if question in GUIDANCE:
-        st.caption(GUIDANCE[question])
+    st.markdown(f"**{plain(question.wording)}**")
+    if question.guidance:
+        st.caption(plain(question.guidance))
+    answer = state.value(item.item, annotator, question.id)
+    place = (state.review.review_id, item.number, annotator)
+    if question.form == "span":
+        annotation = state.newest.get((item.item, annotator, question.id))
+        messages = {event.turn: event for event in dialogue if isinstance(event, Utterance)}
+        spans = annotation.spans if annotation else ()
+        _draw_spans(place, messages, spans, f"{key}_{question.id}", framework_of(dialogue), question.id)
+    elif question.form == "text":
+        words_key = f"{key}_{question.id}_words"
+        st.text_area(
+            question.title,
+            answer or "",
+            key=words_key,
+            label_visibility="collapsed",
+            height=90,
+            on_change=_record_words,
+            args=(*place, question.id, words_key),
+            placeholder="Saved when you leave the box",
+        )
+    else:
+        _draw_options(place, question, answer, key)
+
+
+def _draw_options(place: tuple[str, int, str], question: FormQuestion, answer: str | None, key: str) -> None:
+    reason_key = f"{key}_{question.id}_why"
     if answer is not None:
         st.text_input("Why is the answer changed?", key=reason_key, placeholder="Stored with the earlier answer")
-    with st.container(horizontal=True):
-        for label, value, shortcut in (("Yes", "yes", "y"), ("No", "no", "n")):
+    yes_no = question.values == ("yes", "no")
+    options = [
+        (option.label, option.value, option.value[0] if yes_no else letter)
+        for option, letter in zip(question.options, _OPTION_KEYS, strict=False)
+    ]
+    if question.cannot_judge:
+        options.append(("Cannot judge", CANNOT_JUDGE, "x"))
+    with st.container(horizontal=yes_no):
+        for label, value, shortcut in options:
             st.button(
-                label,
+                plain(f"{value} · {label}" if question.form == "scale" and value != CANNOT_JUDGE else label),
                 key=f"{key}_{value}",
                 shortcut=shortcut,
+                width="content" if yes_no else "stretch",
                 type="primary" if answer == value else "secondary",
                 disabled=answer == value,
                 on_click=_record_answer,
-                args=(state.review.review_id, item.number, annotator, question, value, key, reason_key),
+                args=(*place, question.id, value, key, reason_key),
             )
 
 
-def _focus(key: str, question: ReviewQuestion) -> None:
+def _focus(key: str, question: str) -> None:
     st.session_state[key] = question
 
 
 def _record_answer(
-    review_id: str, number: int, annotator: str, question: ReviewQuestion, value: str, key: str, reason_key: str
+    review_id: str, number: int, annotator: str, question: str, value: str, key: str, reason_key: str
 ) -> None:
-    _store(record, review_id, number, annotator, question, value, st.session_state.get(reason_key, ""))
+    reason = st.session_state.get(reason_key, "")
+    seconds = time.time() - st.session_state.get(f"{key}_opened", time.time())
+    _store(record, review_id, number, annotator, question, value, reason, seconds)
     if ERROR_KEY not in st.session_state:
         st.session_state.pop(key, None)
+
+
+def _record_words(review_id: str, number: int, annotator: str, question: str, words_key: str) -> None:
+    if words := st.session_state[words_key].strip():
+        _store(record, review_id, number, annotator, question, words)
 
 
 _LABEL_CHARS = 70
@@ -139,15 +195,16 @@ def draw_notes(state: ReviewState, item: ReviewItem, annotator: str, dialogue: S
     if messages:
         label = f"Highlighted words ({len(spans)})" if spans else "Highlight words"
         with st.expander(label, icon=":material/ink_highlighter:"):
-            _draw_highlights(item_key, messages, spans, key, framework_of(dialogue))
+            _draw_spans(item_key, messages, spans, key, framework_of(dialogue))
 
 
-def _draw_highlights(
+def _draw_spans(
     item_key: tuple[str, int, str],
     messages: dict[int, Utterance],
     spans: tuple[Span, ...],
     key: str,
     framework: Framework | None,
+    question: str = HIGHLIGHT,
 ) -> None:
     for number, span in enumerate(spans):
         with st.container(horizontal=True, vertical_alignment="center"):
@@ -159,7 +216,7 @@ def _draw_highlights(
                 type="tertiary",
                 icon=":material/close:",
                 on_click=_store,
-                args=(highlight, *item_key, others),
+                args=(highlight, *item_key, others, question),
             )
     with st.form(f"{key}_form", border=False, clear_on_submit=False):
         turn = st.selectbox(
@@ -172,7 +229,7 @@ def _draw_highlights(
             except AnamnesisError as error:
                 st.warning(plain(str(error)))
             else:
-                _store(highlight, *item_key, tuple(dict.fromkeys([*spans, new])))
+                _store(highlight, *item_key, tuple(dict.fromkeys([*spans, new])), question)
                 st.rerun()
 
 
@@ -259,7 +316,7 @@ def _draw_state(state: ReviewState, annotator: str) -> None:
             icon=":material/done_all:",
         )
         return
-    if state.review.plan.kind == "baseline":
+    if state.form.subject == "vignette":
         draw_vignette(state, item, annotator)
     else:
         _draw_item(state, item, annotator)
@@ -284,33 +341,66 @@ def _draw_steps(state: ReviewState, order: list[ReviewItem], item: ReviewItem | 
 
 
 def _draw_item(state: ReviewState, item: ReviewItem, annotator: str) -> None:
-    blinded = blinded_item(item.item)
+    blinded = blinded_item(item.item, state.review.plan.case_set)
     if blinded is None:
-        st.warning("The conversation of this item is no longer stored. Skip it.", icon=":material/search_off:")
+        st.warning("The conversation or case of this item is no longer stored. Skip it.", icon=":material/search_off:")
         return
+    subject = state.form.subject
     dialogue_column, questions_column = st.columns([6, 5], gap="medium")
     with dialogue_column:
-        if state.review.plan.kind == "answers":
+        if subject == "answer":
             with st.container(border=True, gap="small"):
                 st.markdown(f"**Answer given**  \n{plain((blinded.response or 'none').replace('**', ''))}")
                 if blinded.case is not None:
                     st.markdown(f"**Right answer**  \n{plain(blinded.case.answer)}")
-                st.caption(EQUIVALENCE_RULE)
-        _draw_dialogue(state, item, annotator, blinded)
-    with questions_column:
-        draw_questions(state, item, annotator)
-        draw_notes(state, item, annotator, blinded.dialogue)
-        if blinded.case is not None:
+        if state.form.instruction:
+            st.caption(plain(state.form.instruction))
+        if subject == "pair":
+            for side, dialogue in zip(st.columns(2), (blinded.dialogue, blinded.second), strict=True):
+                with side:
+                    title = "First" if dialogue is blinded.dialogue else "Second"
+                    st.markdown(f"**{title}**")
+                    with st.container(height=660, border=True, gap="xxsmall", autoscroll=False):
+                        draw_chat(dialogue, None, "", fw=framework_of(dialogue))
+        elif blinded.profile is not None:
+            _draw_profile(blinded.profile)
+        elif subject not in ("case", "profile"):
+            _draw_dialogue(state, item, annotator, blinded)
+        if subject in ("case", "profile") and blinded.case is not None:
             draw_case(blinded.case, open_=True)
+    with questions_column:
+        draw_questions(state, item, annotator, blinded.dialogue)
+        draw_notes(state, item, annotator, blinded.dialogue)
+        if blinded.case is not None and subject not in ("case", "profile"):
+            draw_case(blinded.case, open_=True)
+
+
+_PROFILE_PARTS = {
+    "demographics": "Known to doctor and patient",
+    "basic": "Known to the patient",
+    "optional": "Known to the clinical staff",
+}
+
+
+def _draw_profile(profile: Profile) -> None:
+    with st.container(border=True, gap="small"):
+        for part, title in _PROFILE_PARTS.items():
+            st.markdown(f"**{title}**")
+            facts = getattr(profile, part)
+            st.markdown("  \n".join(f"{plain(fact.key)}: {plain(fact.value)}" for fact in facts) or "–")
 
 
 def _draw_dialogue(state: ReviewState, item: ReviewItem, annotator: str, blinded: BlindedItem) -> None:
     if not any(isinstance(event, Utterance) for event in blinded.dialogue):
         st.caption("This response was given without a conversation.")
         return
-    highlights = state.newest.get((item.item, annotator, HIGHLIGHT))
-    words = {span.turn: span.text for span in highlights.spans} if highlights else {}
-    height = 660 if state.review.plan.kind == "conversations" else 420
+    marked = [
+        annotation
+        for (name, person, _), annotation in state.newest.items()
+        if (name, person) == (item.item, annotator) and annotation.spans
+    ]
+    words = {span.turn: span.text for annotation in marked for span in annotation.spans}
+    height = 660 if state.form.subject == "conversation" else 420
     with st.container(height=height, border=True, gap="xxsmall", autoscroll=False, key=f"experts_chat_{item.number}"):
         for events, highlighted in _by_message(blinded.dialogue, words):
             draw_chat(events, None, highlighted, fw=framework_of(blinded.dialogue))

@@ -11,8 +11,8 @@ from core.errors import AnamnesisError
 from core.measures.experts.workbooks import COLUMNS, export_annotations, import_csv
 from core.reviews.reviewing import ReviewState
 from core.store.database import Store
-from core.store.review_records import QUESTIONS
-from pages.judges.experts.data import ANNOTATOR, ITEM, KIND, REVIEW, reviews
+from core.store.review_records import yes_no_questions
+from pages.judges.experts.data import ANNOTATOR, ITEM, REVIEW, kind_of, reviews
 from pages.kit.cases import clear_parameters
 from pages.kit.look import plain
 from pages.kit.tables import draw_table
@@ -45,7 +45,7 @@ def draw_progress(states: list[ReviewState], key: str, without: Sequence[str] = 
     table = pd.DataFrame(
         {
             "Review": state.review.name,
-            "About": KIND[state.review.plan.kind],
+            "About": kind_of(state),
             "Annotator": progress.annotator,
             "Answered": progress.done / progress.items if progress.items else None,
             "Done": f"{progress.done} of {progress.items}" if progress.items else "third only",
@@ -67,7 +67,7 @@ def draw_progress(states: list[ReviewState], key: str, without: Sequence[str] = 
 
 
 def _names(state: ReviewState) -> str:
-    if state.review.plan.kind == "baseline":
+    if state.form.subject in ("vignette", "case", "profile"):
         return "no model"
     return "shown" if state.review.unblinded else "hidden"
 
@@ -126,7 +126,7 @@ def draw_exchange() -> None:
     st.markdown("**Import**")
     st.caption(
         f"A CSV with the columns {', '.join(COLUMNS)}. Either item, or model and case, may be missing; questions: "
-        f"{', '.join(QUESTIONS)}; values: yes, no."
+        f"{', '.join(yes_no_questions())}; values: yes, no."
     )
     file = st.file_uploader("CSV with annotations", type="csv", key="experts_file")
     if file is not None and st.button(

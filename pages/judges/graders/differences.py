@@ -21,7 +21,7 @@ from pages.kit.cases import clear_parameters, draw_ways_on
 from pages.kit.chat import draw_chat
 from pages.kit.controls import choose, choose_several
 from pages.kit.look import VERDICT, arm, badge, plain
-from pages.kit.names import unique_names
+from pages.kit.names import case_name, unique_names
 from pages.kit.notes import draw_view_notes
 from pages.kit.stored import reading
 from pages.kit.tables import draw_pager, draw_table, offer_csv, page_asked
@@ -168,7 +168,7 @@ def differences_table(listed: Sequence[VerdictDifference], names: Mapping[str, s
         by = " → ".join(names.get(g, g) for g in (difference.first_grader, difference.second_grader))
         lines.append(
             {
-                "Case": difference.case_key.partition("/")[2] or difference.case_key,
+                "Case": difference.case_key,
                 "Model": models[difference.model],
                 "Arm": arm(difference.format, difference.question_type),
                 "Trial": difference.trial + 1,
@@ -185,7 +185,7 @@ def differences_table(listed: Sequence[VerdictDifference], names: Mapping[str, s
 
 def _draw_difference(difference: VerdictDifference, names: Mapping[str, str]) -> None:
     st.header(
-        f"{plain(difference.case_key.partition('/')[2] or difference.case_key)} · "
+        f"{plain(case_name(difference.case_key))} · "
         f"{arm(difference.format, difference.question_type)} · trial {difference.trial + 1}",
         anchor=False,
     )

@@ -30,7 +30,7 @@ from pages.kit.controls import choose
 from pages.kit.figures import draw_figure, is_dark
 from pages.kit.jobs import ask_budget, draw_job, draw_question, draw_start
 from pages.kit.look import plain, show_errors
-from pages.kit.names import model_name
+from pages.kit.names import case_name, model_name
 from pages.kit.seats import ask_address, ask_seat, seat_problem
 from pages.kit.tables import draw_table
 from pages.kit.visitor import only
@@ -98,8 +98,8 @@ def draw_facts_ledger(case: Case, events: Sequence[Event], key: str) -> None:
             ),
             f"{key}_coverage",
             "Share of the facts that were told by each message",
-            f"One conversation on {case.case_key}; {len(judged.facts)} facts that a patient can tell, judged by "
-            f"{judge_words(judged)}.",
+            f"One conversation on {case_name(case.case_key)}; {len(judged.facts)} facts that a patient can tell, "
+            f"judged by {judge_words(judged)}.",
         )
     _draw_facts(facts, judged, messages, key)
     draw_patient(trial_of(events), key)

@@ -11,6 +11,7 @@ from core.case import Case
 from core.errors import UsageError
 from core.images import Image, contents
 from pages.kit.look import plain
+from pages.kit.names import case_name
 
 _SMALL, _LARGE = (300, 200), (680, 620)
 """Maximum width and height of a picture in pixels, next to the text and in the popover."""
@@ -51,7 +52,7 @@ def _draw(image: Image, name: str, key: str, case: Case) -> None:
             f"{plain(image.url)}"
         )
         return
-    alt = f"{name} of the case {case.case_key}, which no words describe"
+    alt = f"{name} of the case {case_name(case.case_key)}, which no words describe"
     try:
         small, width = _fitted(image.model_dump_json(), _stamp(image), _SMALL)
         st.image(small, width=width, alt=alt)

@@ -19,7 +19,7 @@ from pages.kit.chat import message
 from pages.kit.figures import draw_figure
 from pages.kit.look import arm as arm_words
 from pages.kit.look import badge, plain
-from pages.kit.names import model_colours
+from pages.kit.names import case_name, model_colours
 from pages.kit.tables import offer_csv
 
 _MOST_CURVES = 6
@@ -150,7 +150,7 @@ def draw_belief(case: Case, events: Sequence[Event], key: str) -> None:
         lambda dark: belief_chart(case, probes, dark=dark),
         f"{key}_belief",
         "What the doctor believed after each reply",
-        f"One conversation on {case.case_key}. {words}",
+        f"One conversation on {case_name(case.case_key)}. {words}",
     )
     st.caption(words)
     offer_csv(belief_frame(probes), "belief", "Download the belief", key=f"{key}_belief_csv")

@@ -42,7 +42,10 @@ def draw_overview(selection: Selection) -> None:
     """Draw the table of doctors, and information uncovered against accuracy."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
         published = ask_published()
-        bounds = st.toggle("Intervals", key="history_bounds", bind="query-params", help="95 %, by resampling cases.")
+        # figures of a sample are never without their intervals
+        bounds = selection.sample is not None or st.toggle(
+            "Intervals", key="history_bounds", bind="query-params", help="95 %, by resampling cases."
+        )
     options = {**FIGURES.options, "published": published}
     result = section_result(FIGURES, selection, options)
     draw_notes(result.notes, FIGURES.metric.page)
@@ -134,10 +137,7 @@ def draw_comparison(selection: Selection) -> None:
 def draw_patients(selection: Selection) -> None:
     """Draw the quality of the patient in each doctor’s conversations."""
     empty = "These conversations have no reply of the patient, or are not measured yet."
-    section = replace(PATIENT, words={**PATIENT.words, **_patients(selection)})
+    patients = [condition.newest.patient for condition in basis(selection).conditions]
+    section = replace(PATIENT, words={**PATIENT.words, **{patient: model_name(patient) for patient in patients}})
     draw_section(section, selection, name="history_virtues", empty=empty)
     st.markdown(VIRTUE_RULES)
-
-
-def _patients(selection: Selection) -> dict[str, str]:
-    return {condition.newest.patient: model_name(condition.newest.patient) for condition in basis(selection).conditions}

@@ -1,4 +1,4 @@
-"""What the tests of agents share: a small case, a scripted model, and ways to hear an agent out."""
+"""Helpers of the tests of agents: a small case, a scripted model, and functions that run an agent to its last item."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ SCENE = Scene("Dermatology", seed=20)
 
 
 def case_with(answer: str = "Psoriasis", **changes: object) -> Case:
-    """Make a case with a small profile."""
     basic = (
         Fact(key="chief complaint", value="scaly plaques on the elbows", lay="I have scaly patches on my elbows."),
         Fact(key="duration", value="for 3 months", lay="It began three months ago."),
@@ -29,7 +28,7 @@ def case_with(answer: str = "Psoriasis", **changes: object) -> Case:
         Fact(key="joint pain", value="joint pain in the fingers", lay="My finger joints hurt."),
     )
     people = (Fact(key="age", value="40-year-old", lay="I'm 40."), Fact(key="sex", value="male", lay="I'm a man."))
-    shown = (
+    results = (
         Fact(key="nails", value="nail pitting", lay="They saw tiny pits in my nails.", section="examination"),
         Fact(key="biopsy", value="acanthosis", lay="They told me nothing of it.", section="other_tests"),
     )
@@ -43,7 +42,7 @@ def case_with(answer: str = "Psoriasis", **changes: object) -> Case:
         "vignette": "A 40-year-old man has scaly plaques on his elbows. He takes lithium. He denies fever.",
         "question": "What ails him?",
         "choices": (answer, "Eczema", "Tinea corporis", "Scabies"),
-        "profile": Profile(demographics=people, basic=basic, optional=shown),
+        "profile": Profile(demographics=people, basic=basic, optional=results),
     }
     return Case.model_validate({**fields, **changes})
 
@@ -54,7 +53,7 @@ class Cut(str):
 
 @dataclass
 class Script:
-    """A chat model that answers from a script, and remembers what it was sent."""
+    """A chat model that answers from a script and records its requests."""
 
     replies: Sequence[str] | Callable[[list[Message]], str] = ("",)
     name: str = "openai/scripted"
@@ -63,7 +62,7 @@ class Script:
     fail: ProviderError | None = None
 
     async def stream(self, messages: Sequence[Message], sampling: Sampling) -> AsyncIterator[StreamItem]:
-        """Say the next reply of the script, the last one again and again."""
+        """Stream the next reply of the script; after the last reply of a sequence, repeat it."""
         self.sent.append(list(messages))
         self.samplings.append(sampling)
         if self.fail is not None:
@@ -82,37 +81,36 @@ class Script:
         )
 
     async def aclose(self) -> None:
-        """Nothing to close."""
+        pass
 
     def voice(self) -> Voice:
-        """Return a voice with the model."""
         return Voice(self)
 
     @property
     def prompts(self) -> list[str]:
-        """The text of everything that was ever sent."""
+        """The contents of all messages of all requests, in order."""
         return [message["content"] for messages in self.sent for message in messages]
 
 
 def hear(speaking: AsyncIterator[Any]) -> str:
-    """Return what an agent finally says."""
+    """Return the text of an agent's final message."""
 
     async def listen() -> str:
-        said = [item async for item in speaking]
-        assert isinstance(said[-1], FinalMessage)
-        return said[-1].text
+        items = [item async for item in speaking]
+        assert isinstance(items[-1], FinalMessage)
+        return items[-1].text
 
     return asyncio.run(listen())
 
 
 def judge(grader: Grader, case: Case, response: str, top3: bool = False) -> GraderResult:
-    """Return a grader's judgement, and check that it names every call it made."""
+    """Return a grader's result, and assert that it names every call that was made."""
 
     async def listen() -> GraderResult:
         items = [item async for item in (grader.grade_top3 if top3 else grader.grade)(case, response)]
         last = items[-1]
         assert isinstance(last, GraderResult)
-        # a verdict that is taken over names earlier calls as well
+        # a verdict from the grader's memory names earlier calls as well
         assert {item.call.call_id for item in items if isinstance(item, Called)} <= set(last.call_ids)
         return last
 
@@ -120,12 +118,12 @@ def judge(grader: Grader, case: Case, response: str, top3: bool = False) -> Grad
 
 
 def consult(doctor: Any, patient: Any, case: Case, seed: int = 20, most: int = 40) -> Dialogue:
-    """Run a consultation until the doctor concludes."""
+    """Return the dialogue of a consultation, up to the doctor's diagnosis or ``most`` messages."""
     scene = Scene("" if case.specialty == "Other" else case.specialty, seed)
-    held: PatientKnowledge = patient_knowledge(case)
+    knowledge: PatientKnowledge = patient_knowledge(case)
     dialogue: Dialogue = (GREETING,)
     while len(dialogue) < most:
-        dialogue = (*dialogue, Turn("patient", hear(patient.reply(held, scene, dialogue))))
+        dialogue = (*dialogue, Turn("patient", hear(patient.reply(knowledge, scene, dialogue))))
         dialogue = (*dialogue, Turn("doctor", hear(doctor.ask(scene, dialogue))))
         if "Final Diagnosis" in dialogue[-1].text:
             break

@@ -1,4 +1,4 @@
-"""AutoMedic's language models: what each is sent, and how a rating is read and asked for again."""
+"""AutoMedic's language models: the messages of each request, and how a rating is read and requested again."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from core.prompts import load_pack
 from tests.core.agents.acting import Script, case_with, hear
 
 PACK = load_pack("automedic")
-GIVEN = briefings_of(case_with())
+BRIEFINGS = briefings_of(case_with())
 SCENE = Scene("", seed=3)
 VIEW = (Turn("doctor", "What brings you here?"), Turn("patient", "My skin flakes."))
 TALK = (
@@ -36,9 +36,12 @@ def roles(script: Script) -> list[str]:
     return [message["role"] for message in script.sent[-1]]
 
 
-def test_the_doctor_is_told_the_rules_the_demographics_and_how_many_turns() -> None:
+def test_the_doctors_prompt_has_the_rules_the_demographics_and_the_number_of_turns() -> None:
     script = Script(["<patient>Where?</patient>"])
-    assert hear(LLMTagDoctor(script.voice(), PACK, 7).ask(SCENE, GIVEN.demographics, ())) == "<patient>Where?</patient>"
+    assert (
+        hear(LLMTagDoctor(script.voice(), PACK, 7).ask(SCENE, BRIEFINGS.demographics, ()))
+        == "<patient>Where?</patient>"
+    )
     system, opening = script.prompts
     assert roles(script) == ["system", "user"]
     assert all(words in system for words in ("<patient>", "<clinical>", "</end>", "7 turns in all"))
@@ -47,9 +50,9 @@ def test_the_doctor_is_told_the_rules_the_demographics_and_how_many_turns() -> N
     assert "Dermatology" not in "".join(script.prompts)
 
 
-def test_the_doctor_sees_the_whole_dialogue() -> None:
+def test_the_doctors_request_has_the_complete_dialogue() -> None:
     script = Script(["</end>"])
-    hear(LLMTagDoctor(script.voice(), PACK, 20).ask(SCENE, GIVEN.demographics, TALK))
+    hear(LLMTagDoctor(script.voice(), PACK, 20).ask(SCENE, BRIEFINGS.demographics, TALK))
     assert roles(script) == ["system", "user", "assistant", "user", "assistant", "user"]
     assert script.prompts[2:] == [
         "<patient>What brings you here?</patient>",
@@ -63,10 +66,10 @@ def test_the_doctor_answers_after_the_dialogue_or_on_the_vignette() -> None:
     question = Question("mcq", "What ails him?", ("Psoriasis", "Eczema"))
     script = Script(["A. Psoriasis"])
     doctor = LLMTagDoctor(script.voice(), PACK, 20)
-    hear(doctor.answer(SCENE, GIVEN.demographics, Material("multi_turn", dialogue=TALK), question))
+    hear(doctor.answer(SCENE, BRIEFINGS.demographics, Material("multi_turn", dialogue=TALK), question))
     assert script.prompts[-2].startswith("Nails: nail pitting.\n\n") or script.prompts[-1].startswith("Nails")
     assert "A. Psoriasis\nB. Eczema" in script.prompts[-1]
-    hear(doctor.answer(SCENE, GIVEN.demographics, Material("vignette", text="He flakes."), question))
+    hear(doctor.answer(SCENE, BRIEFINGS.demographics, Material("vignette", text="He flakes."), question))
     assert roles(script) == ["user"]
     only = script.sent[-1][0]["content"]
     assert "He flakes." in only
@@ -74,39 +77,39 @@ def test_the_doctor_answers_after_the_dialogue_or_on_the_vignette() -> None:
     assert "<clinical>" not in only
 
 
-def test_the_staff_is_given_the_results_by_section() -> None:
+def test_the_staffs_prompt_has_the_results_by_section() -> None:
     script = Script(["Nails: nail pitting."])
-    hear(LLMStaff(script.voice(), PACK).reply(GIVEN.results, SCENE, (Turn("doctor", "Any pits?"),)))
+    hear(LLMStaff(script.voice(), PACK).reply(BRIEFINGS.results, SCENE, (Turn("doctor", "Any pits?"),)))
     assert "Physical examination\n- nails: nail pitting\nOther tests\n- biopsy: acanthosis" in script.prompts[0]
     assert roles(script) == ["system", "user"]
     hear(LLMStaff(script.voice(), PACK).reply((), SCENE, (Turn("doctor", "Any pits?"),)))
     assert "No result is there." in script.sent[-1][0]["content"]
 
 
-def test_without_a_profile_the_patient_knows_the_whole_vignette_and_the_staff_its_results() -> None:
+def test_without_a_profile_the_patient_knows_the_vignette_and_the_staff_its_results() -> None:
     vignette = (
         "A 40-year-old man has itchy elbows. Examination shows scaly plaques. Laboratory studies show a low zinc."
     )
-    given = briefings_of(case_with(vignette=vignette, profile=None))
+    briefings = briefings_of(case_with(vignette=vignette, profile=None))
     script = Script(["They itch."])
-    hear(LLMAutoMedicPatient(script.voice(), PACK).reply(given.patient, SCENE, VIEW[:1]))
+    hear(LLMAutoMedicPatient(script.voice(), PACK).reply(briefings.patient, SCENE, VIEW[:1]))
     assert vignette in script.prompts[0]
     staff = Script(["Scaly plaques."])
-    hear(LLMStaff(staff.voice(), PACK).reply(given.results, SCENE, (Turn("doctor", "Any plaques?"),)))
+    hear(LLMStaff(staff.voice(), PACK).reply(briefings.results, SCENE, (Turn("doctor", "Any plaques?"),)))
     assert "- physical examination: Examination shows scaly plaques." in staff.prompts[0]
     assert "- laboratory tests: Laboratory studies show a low zinc." in staff.prompts[0]
     assert "itchy" not in staff.prompts[0]
     doctor = Script(["<patient>Where?</patient>"])
-    hear(LLMTagDoctor(doctor.voice(), PACK, 7).ask(SCENE, given.demographics, ()))
+    hear(LLMTagDoctor(doctor.voice(), PACK, 7).ask(SCENE, briefings.demographics, ()))
     assert "- age and sex: 40 years old, male" in doctor.prompts[1]
 
 
-def test_a_caregiver_is_told_to_speak_for_the_patient() -> None:
-    held = briefings_of(case_with(speaker="caregiver")).patient
+def test_the_prompt_of_a_caregiver_speaks_of_a_patient_in_care() -> None:
+    knowledge = briefings_of(case_with(speaker="caregiver")).patient
     script = Script(["He itches."])
-    hear(LLMAutoMedicPatient(script.voice(), PACK).reply(held, SCENE, VIEW[:1]))
+    hear(LLMAutoMedicPatient(script.voice(), PACK).reply(knowledge, SCENE, VIEW[:1]))
     assert script.prompts[0].startswith("You look after a patient")
-    hear(LLMAutoMedicPatient(script.voice(), PACK).reply(GIVEN.patient, SCENE, VIEW[:1]))
+    hear(LLMAutoMedicPatient(script.voice(), PACK).reply(BRIEFINGS.patient, SCENE, VIEW[:1]))
     assert script.sent[-1][0]["content"].startswith("You are a patient")
 
 
@@ -154,12 +157,12 @@ def test_a_rating_that_cannot_be_read_is_refused(reply: str, why: str) -> None:
 
 def rate(script: Script) -> list[Any]:
     async def listen() -> list[Any]:
-        return [item async for item in LLMAutoMedicPatient(script.voice(), PACK).rate(GIVEN.patient, SCENE, VIEW)]
+        return [item async for item in LLMAutoMedicPatient(script.voice(), PACK).rate(BRIEFINGS.patient, SCENE, VIEW)]
 
     return asyncio.run(listen())
 
 
-def test_an_unreadable_rating_is_asked_for_again_with_what_was_wrong() -> None:
+def test_an_unreadable_rating_is_requested_again_with_the_reason() -> None:
     script = Script(["She was lovely.", "Rating: 9", "Rating: 4\nReason: Lovely."])
     items = rate(script)
     assert items[-1].rating == 4
@@ -170,13 +173,13 @@ def test_an_unreadable_rating_is_asked_for_again_with_what_was_wrong() -> None:
     assert not [item for item in items if isinstance(item, FinalMessage)]
     last = [messages[-1]["content"] for messages in script.sent]
     assert "could not be read" not in last[0]
-    assert "it held no line that begins with Rating" in last[1]
+    assert "no line that begins with Rating" in last[1]
     assert "'Rating: 9' is no whole number from 1 to 5" in last[2]
-    # the patient rates what it has seen: its own view comes before the question
+    # the patient rates the messages that it has seen: they precede the question
     assert [m["content"] for m in script.sent[0][1:-1]] == [turn.text for turn in VIEW]
 
 
-def test_after_three_asks_there_is_no_rating() -> None:
+def test_after_three_unreadable_replies_there_is_no_rating() -> None:
     script = Script(["Lovely."])
     items = rate(script)
     assert len(script.sent) == MAX_ASKS == 3
@@ -185,6 +188,6 @@ def test_after_three_asks_there_is_no_rating() -> None:
     assert "could not be read" in items[-1].words
 
 
-def test_a_provider_that_fails_is_no_rating_to_be_read() -> None:
+def test_a_providers_failure_is_no_unreadable_rating() -> None:
     with pytest.raises(CallFailed):
         rate(Script(fail=ProviderError("server", "it broke")))

@@ -1,4 +1,4 @@
-"""The reference patient of AutoMedic: only its own facts, also to a first query, and a rating that can be counted."""
+"""The reference patient of AutoMedic: it answers from its own facts only, and rates by counting."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from core.frameworks.automedic.reference import ReferenceAutoMedicPatient, count
 from core.frameworks.automedic.roles import Rating, briefings_of
 from tests.core.agents.acting import SCENE, case_with, hear
 
-HELD = briefings_of(case_with()).patient
+KNOWLEDGE = briefings_of(case_with()).patient
 PATIENT = ReferenceAutoMedicPatient()
 
 
-def reply(*queries: str, held: PatientKnowledge = HELD) -> str:
-    """The reply to the last of some queries."""
+def reply(*queries: str, knowledge: PatientKnowledge = KNOWLEDGE) -> str:
+    """Return the reply to the last of ``queries``, which are asked in order."""
     dialogue: tuple[Turn, ...] = ()
-    said = ""
+    text = ""
     for query in queries:
         dialogue = (*dialogue, Turn("doctor", query))
-        said = hear(PATIENT.reply(held, SCENE, dialogue))
-        dialogue = (*dialogue, Turn("patient", said))
-    return said
+        text = hear(PATIENT.reply(knowledge, SCENE, dialogue))
+        dialogue = (*dialogue, Turn("patient", text))
+    return text
 
 
-def test_the_patient_holds_no_vignette_and_no_results() -> None:
-    assert HELD.vignette == ""
-    assert HELD.findings == ()
-    assert {fact.key for fact in HELD.history} >= {"age", "chief complaint"}
-    assert "nail pitting" not in repr(HELD)
+def test_the_patient_knows_no_vignette_and_no_results() -> None:
+    assert KNOWLEDGE.vignette == ""
+    assert KNOWLEDGE.findings == ()
+    assert {fact.key for fact in KNOWLEDGE.history} >= {"age", "chief complaint"}
+    assert "nail pitting" not in repr(KNOWLEDGE)
 
 
 @pytest.mark.parametrize("query", ["What brings you here today?", "Hello, how can I help you?", "What is the matter?"])
@@ -39,32 +39,32 @@ def test_an_open_first_query_brings_the_complaint(query: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "told"),
+    ("query", "fact"),
     [
         ("Do you take any medicine?", "I take lithium for my mood."),
         ("How old are you, and are you a man or a woman?", "I'm 40. I'm a man."),
         ("Have you had a fever?", "I haven't had a fever"),
     ],
 )
-def test_a_particular_first_query_is_answered_as_any_other(query: str, told: str) -> None:
-    said = reply(query)
-    assert told in said
-    assert "scaly" not in said
+def test_a_first_query_for_one_fact_gets_that_fact(query: str, fact: str) -> None:
+    text = reply(query)
+    assert fact in text
+    assert "scaly" not in text
 
 
-def test_results_cannot_be_got_out_of_the_patient() -> None:
+def test_the_patient_never_tells_a_result() -> None:
     for query in ("What did they see on your nails?", "What did the biopsy show?", "What did the examination show?"):
         assert "pits" not in reply("What brings you here?", query)
 
 
-def test_who_knows_nothing_says_so() -> None:
-    assert reply("What brings you here?", held=PatientKnowledge("", (), (), False)) == "I don't know."
+def test_a_patient_without_facts_does_not_know() -> None:
+    assert reply("What brings you here?", knowledge=PatientKnowledge("", (), (), False)) == "I don't know."
 
 
 @pytest.mark.parametrize(
     ("queries", "rating"),
     [
-        (["Does it itch?"], 2),  # nothing to praise, nothing to blame
+        (["Does it itch?"], 2),  # neither courteous nor repeated
         (["Hello, what brings you here?"], 4),  # courteous, open
         (["Hello, what brings you here?", "I'm sorry to hear that. Does it hurt?"], 5),  # and about feelings
         (["Does it itch?", "Thank you. Does it itch?"], 2),  # courteous, but repeated
@@ -76,11 +76,11 @@ def test_the_rating_by_hand(queries: list[str], rating: int) -> None:
     assert count(queries).rating == rating
 
 
-def test_the_rating_says_what_it_counted() -> None:
+def test_the_words_of_a_rating_have_its_counts() -> None:
     view = (Turn("doctor", "Hello, what brings you here?"), Turn("patient", "It itches. I'm sorry, thank you."))
 
     async def rated() -> Rating:
-        (only,) = [item async for item in PATIENT.rate(HELD, SCENE, view)]
+        (only,) = [item async for item in PATIENT.rate(KNOWLEDGE, SCENE, view)]
         assert isinstance(only, Rating)
         return only
 

@@ -1,4 +1,4 @@
-"""The reference clinical staff: what a query names is reported word for word, and nothing else is ever said."""
+"""The reference clinical staff: it reports the results that a query names, word for word, and nothing else."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ RESULTS: Facts = (
 )
 
 
-def named(query: str, results: Facts = RESULTS) -> list[str]:
+def named_keys(query: str, results: Facts = RESULTS) -> list[str]:
     return [fact.key for fact in ReferenceStaff().named(query, results)]
 
 
-def said(query: str, results: Facts = RESULTS) -> str:
+def answer(query: str, results: Facts = RESULTS) -> str:
     return hear(ReferenceStaff().reply(results, SCENE, (Turn("doctor", query),)))
 
 
@@ -50,8 +50,8 @@ def said(query: str, results: Facts = RESULTS) -> str:
         ("Please report all results.", [fact.key for fact in RESULTS]),
     ],
 )
-def test_a_section_that_is_asked_for_is_reported_whole(query: str, keys: list[str]) -> None:
-    assert named(query) == keys
+def test_a_query_for_a_section_gets_all_its_results(query: str, keys: list[str]) -> None:
+    assert named_keys(query) == keys
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_a_section_that_is_asked_for_is_reported_whole(query: str, keys: list[st
     ],
 )
 def test_a_particular_result_is_found_by_name_order_or_finding(query: str, keys: list[str]) -> None:
-    assert named(query) == keys
+    assert named_keys(query) == keys
 
 
 @pytest.mark.parametrize(
@@ -85,19 +85,19 @@ def test_a_particular_result_is_found_by_name_order_or_finding(query: str, keys:
         "Does the imaging or a tracing show gallstones?",
     ],
 )
-def test_what_is_not_there_is_not_available(query: str) -> None:
-    assert said(query) == NOT_AVAILABLE
+def test_a_result_that_is_missing_is_not_available(query: str) -> None:
+    assert answer(query) == NOT_AVAILABLE
 
 
-def test_results_are_said_as_they_stand() -> None:
-    assert said("What are the vital signs?") == (
+def test_results_are_reported_word_for_word() -> None:
+    assert answer("What are the vital signs?") == (
         "Temperature: 38.1 °C. Pulse and blood pressure: pulse 112/min, 96/60 mm Hg."
     )
-    assert said("What does the imaging show?") == "Chest radiograph: unremarkable."
+    assert answer("What does the imaging show?") == "Chest radiograph: unremarkable."
 
 
 def test_without_results_nothing_is_available() -> None:
-    assert said("What are the vital signs?", ()) == NOT_AVAILABLE
+    assert answer("What are the vital signs?", ()) == NOT_AVAILABLE
 
 
 QUERIES = (
@@ -111,10 +111,12 @@ QUERIES = (
 def test_over_the_library_every_reply_is_made_of_results(case: Case) -> None:
     assert case.profile is not None
     results = case.profile.optional
-    told: set[str] = set()
+    reported_facts: set[str] = set()
     for query in QUERIES:
-        reply = said(query, results)
+        reply = answer(query, results)
         parts = [reported(fact) for fact in results if reported(fact) in reply]
         assert reply in (" ".join(parts), NOT_AVAILABLE)
-        told.update(parts)
-    assert told == {reported(fact) for fact in results}  # the first five queries are for all there is
+        reported_facts.update(parts)
+    assert reported_facts == {
+        reported(fact) for fact in results
+    }  # the first five queries together ask for every result

@@ -1,4 +1,4 @@
-"""The probe: what it sends, what it keeps, and that its failures stay its own."""
+"""The belief probe: its request, its memory, and its failures, which do not break the trial."""
 
 from __future__ import annotations
 
@@ -37,26 +37,26 @@ def probing(script: Script) -> BeliefProbe:
     return BeliefProbe(script.voice(), PACK)
 
 
-def test_the_question_follows_what_the_doctor_itself_is_sent() -> None:
+def test_the_probes_request_is_the_doctors_request_with_the_question() -> None:
     doctor, probe = Script(["Is it red?"]), Script([GOUT])
     hear(LLMDoctor(doctor.voice(), PACK).ask(SCENE, DIALOGUE))
     called, probed = listen(probing(probe), DIALOGUE)
 
-    (seen,), (sent,) = doctor.sent, probe.sent
-    asked = PACK.render("belief")
-    assert sent == [*seen[:-1], {"role": "user", "content": f"Last night.\n\n{asked}"}]
+    (doctors_request,), (probes_request,) = doctor.sent, probe.sent
+    question = PACK.render("belief")
+    assert probes_request == [*doctors_request[:-1], {"role": "user", "content": f"Last night.\n\n{question}"}]
     assert isinstance(called, Called)
     assert (called.call.role, called.call.purpose) == ("doctor", "probe")
     assert probed == Probed(turn=3, differential=READ)
 
 
-def test_it_asks_for_five_with_probabilities_as_json_and_not_for_a_last_word() -> None:
-    asked = PACK.render("belief")
-    assert all(words in asked for words in ("five", "JSON", "probability", "from 0 to 1"))
-    assert "Final Diagnosis" not in asked
+def test_the_question_asks_for_five_diagnoses_with_probabilities_as_json() -> None:
+    question = PACK.render("belief")
+    assert all(words in question for words in ("five", "JSON", "probability", "from 0 to 1"))
+    assert "Final Diagnosis" not in question
 
 
-def test_the_same_dialogue_is_asked_about_once() -> None:
+def test_the_same_dialogue_is_probed_once() -> None:
     script = Script([GOUT])
     probe = probing(script)
     events = listen(probe, DIALOGUE, DIALOGUE, DIALOGUE[:2])
@@ -65,19 +65,19 @@ def test_the_same_dialogue_is_asked_about_once() -> None:
     assert len(script.sent) == 2
 
 
-def test_trials_that_stand_at_the_same_dialogue_at_once_share_one_call() -> None:
+def test_trials_with_the_same_dialogue_at_the_same_time_share_one_call() -> None:
     script = Script([GOUT])
     probe = probing(script)
 
     async def together() -> list[list[Event]]:
-        async def one() -> list[Event]:
+        async def believe_once() -> list[Event]:
             return [event async for event in probe.believe(SCENE, DIALOGUE)]
 
-        return await asyncio.gather(*(one() for _ in range(5)))
+        return await asyncio.gather(*(believe_once() for _ in range(5)))
 
-    heard = asyncio.run(together())
+    events_by_trial = asyncio.run(together())
     assert len(script.sent) == 1
-    assert all(events[-1] == Probed(turn=3, differential=READ) for events in heard)
+    assert all(events[-1] == Probed(turn=3, differential=READ) for events in events_by_trial)
 
 
 def test_an_unreadable_reply_is_repaired_with_the_reason() -> None:
@@ -90,7 +90,7 @@ def test_an_unreadable_reply_is_repaired_with_the_reason() -> None:
     assert "no JSON" in second[-1]["content"]
 
 
-def test_three_unreadable_replies_are_a_gap_and_not_remembered() -> None:
+def test_three_unreadable_replies_are_a_failure_and_are_not_remembered() -> None:
     script = Script(["Gout.", "Gout!", "Gout?", GOUT])
     probe = probing(script)
     events = listen(probe, DIALOGUE)
@@ -99,7 +99,7 @@ def test_three_unreadable_replies_are_a_gap_and_not_remembered() -> None:
     assert listen(probe, DIALOGUE)[-1] == Probed(turn=3, differential=READ)
 
 
-def test_a_belief_that_was_cut_off_is_a_gap_of_that_name() -> None:
+def test_a_belief_that_was_cut_off_is_a_failure_of_that_kind() -> None:
     events = listen(probing(Script([Cut('{"diagnoses": [{"diagn')])), DIALOGUE)
     assert events[-1].failure == "cut"  # type: ignore[union-attr]
     assert "cut off at its limit" in events[-1].message  # type: ignore[union-attr]
@@ -123,7 +123,7 @@ def test_text_of_the_patient_is_never_a_template() -> None:
     assert "{{ 7 * 7 }} {% raw %}" in script.sent[0][-1]["content"]
 
 
-def test_a_pack_without_the_prompt_says_what_to_do(tmp_path: Path) -> None:
+def test_a_pack_without_the_prompt_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "old"
     shutil.copytree(paths.PROMPTS / "craftmd", folder)
     (folder / "belief.md").unlink()
@@ -131,7 +131,7 @@ def test_a_pack_without_the_prompt_says_what_to_do(tmp_path: Path) -> None:
         BeliefProbe(Script([GOUT]).voice(), default_pack(str(folder)))
 
 
-def test_only_a_model_that_is_wanted_to_be_probed_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_a_model_is_probed_and_only_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
     registry = load_registry()
 

@@ -1,4 +1,4 @@
-"""A belief is read out of whatever a model writes around it, and nothing is made up where none is stated."""
+"""A belief is read from a reply with text around it; a reply without one is refused with a reason."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ READ = (("Gout", 0.5), ("Cellulitis", 0.2), ("Bunion", 0.1), ("Fracture", 0.05),
     ],
 )
 def test_the_same_belief_in_many_wrappings(reply: str) -> None:
-    found = read_belief(reply)
-    assert dict(found) == pytest.approx(dict(READ))
-    assert [name for name, _ in found][:3] == ["Gout", "Cellulitis", "Bunion"]
+    belief = read_belief(reply)
+    assert dict(belief) == pytest.approx(dict(READ))
+    assert [name for name, _ in belief][:3] == ["Gout", "Cellulitis", "Bunion"]
 
 
-def test_only_a_sum_above_one_is_brought_down_to_one() -> None:
+def test_only_a_sum_above_one_is_scaled_to_one() -> None:
     assert read_belief('{"Gout": 0.6, "Bunion": 0.2}') == (("Gout", 0.6), ("Bunion", 0.2))
     assert read_belief('{"Gout": 0.9, "Bunion": 0.6}') == (("Gout", pytest.approx(0.6)), ("Bunion", pytest.approx(0.4)))
     assert read_belief('{"Gout": 60, "Bunion": 20}') == (("Gout", pytest.approx(0.6)), ("Bunion", pytest.approx(0.2)))
 
 
-def test_per_cent_below_one_is_told_by_its_sign() -> None:
+def test_a_percentage_below_one_is_recognised_by_its_sign() -> None:
     assert read_belief('{"Gout": "0.5%", "Bunion": 0.5}') == (("Bunion", 0.5), ("Gout", pytest.approx(0.005)))
 
 
-def test_of_more_than_five_the_likeliest_are_kept_and_the_others_stay_in_the_rest() -> None:
-    found = read_belief('{"A": 0.3, "B": 0.2, "C": 0.1, "D": 0.1, "E": 0.1, "F": 0.2}')
-    assert [name for name, _ in found] == ["A", "B", "F", "C", "D"]
-    assert sum(share for _, share in found) == pytest.approx(0.9)
+def test_of_more_than_five_diagnoses_the_five_likeliest_stay_with_their_probabilities() -> None:
+    belief = read_belief('{"A": 0.3, "B": 0.2, "C": 0.1, "D": 0.1, "E": 0.1, "F": 0.2}')
+    assert [name for name, _ in belief] == ["A", "B", "F", "C", "D"]
+    assert sum(share for _, share in belief) == pytest.approx(0.9)
 
 
 def test_a_name_counts_once_and_other_is_no_diagnosis() -> None:
@@ -62,7 +62,10 @@ def test_a_name_counts_once_and_other_is_no_diagnosis() -> None:
     [
         ("I cannot say.", "no JSON"),
         ("", "no JSON"),
-        ('{"diagnoses": [{"diagnosis": "Gout", "probability": 0.5}', "form"),  # cut off: only its inside is whole
+        (
+            '{"diagnoses": [{"diagnosis": "Gout", "probability": 0.5}',
+            "form",
+        ),  # cut off: only the inner object is complete
         ('["Gout", "Bunion"]', "form"),
         ('{"diagnoses": []}', "form"),
         ('{"Gout": "likely"}', "form"),
@@ -76,6 +79,6 @@ def test_a_name_counts_once_and_other_is_no_diagnosis() -> None:
         ("[" * 100_000, "deep"),
     ],
 )
-def test_what_states_no_belief_is_refused_with_a_reason(reply: str, why: str) -> None:
+def test_a_reply_without_a_belief_is_refused_with_a_reason(reply: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         read_belief(reply)

@@ -1,4 +1,4 @@
-"""The rule-based agents of the Consultation benchmark: which item a question names, and in which words it is told."""
+"""The rule-based agents of the Consultation benchmark: the item that a question names, and its lay wording."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ def briefing(case: Case | None = None, stored: ItemSet | None = None) -> Briefin
     return briefing_of(itemized(case or case_with(), stored))
 
 
-def reply(question: str, given: Briefing | None = None) -> str:
+def reply(question: str, patient_briefing: Briefing | None = None) -> str:
     dialogue: Dialogue = (OPENING, Turn("doctor", question))
 
     async def hear() -> str:
-        heard = [item async for item in ItemsPatient().reply(given or briefing(), SCENE, dialogue)]
-        assert isinstance(heard[-1], FinalMessage)
-        assert [item.text for item in heard if isinstance(item, Token)] == [heard[-1].text]
-        return heard[-1].text
+        items = [item async for item in ItemsPatient().reply(patient_briefing or briefing(), SCENE, dialogue)]
+        assert isinstance(items[-1], FinalMessage)
+        assert [item.text for item in items if isinstance(item, Token)] == [items[-1].text]
+        return items[-1].text
 
     return asyncio.run(hear())
 
 
 @pytest.mark.parametrize(
-    ("question", "told"),
+    ("question", "lay"),
     [
         ("What about age and sex?", "I'm 40. I'm a man."),
         ("What about medication?", "I take lithium for my mood."),
@@ -53,20 +53,20 @@ def reply(question: str, given: Briefing | None = None) -> str:
         ("What about the main complaint?", "I have scaly patches on my elbows."),
     ],
 )
-def test_an_item_that_is_asked_for_is_told_in_lay_words(question: str, told: str) -> None:
-    assert reply(question) == told
+def test_a_question_for_an_item_gets_its_lay_words(question: str, lay: str) -> None:
+    assert reply(question) == lay
 
 
 def test_a_question_that_names_more_than_a_key_is_answered_with_one_fact() -> None:
-    """ "Joint pain" is a key, but more is asked for: the reference patient answers by the words of the question."""
+    """The question says more than the key "joint pain": the reference patient answers by the words of the question."""
     items = briefing().items
     assert named_item("Do your finger joints hurt in the morning?", items) is None
     assert reply("Do your finger joints hurt in the morning?") == "My finger joints hurt."
 
 
-def test_what_the_case_does_not_hold_is_not_told() -> None:
-    told = reply("Have you travelled abroad?")
-    assert not [item for item in briefing().items if item.lay in told]
+def test_a_question_that_the_case_does_not_answer_gets_no_item() -> None:
+    text = reply("Have you travelled abroad?")
+    assert not [item for item in briefing().items if item.lay in text]
 
 
 def test_items_of_a_model_are_told_in_the_first_person() -> None:
@@ -74,7 +74,7 @@ def test_items_of_a_model_are_told_in_the_first_person() -> None:
     assert reply("What about drugs?", briefing(stored=stored)) == "I take lithium."
 
 
-def test_a_briefing_holds_nothing_of_the_task() -> None:
+def test_a_briefing_has_no_question_choices_or_answer() -> None:
     case = case_with()
     text = repr(briefing(case))
     assert case.vignette in text
@@ -91,22 +91,22 @@ def test_a_patient_has_one_name_that_fits_its_sex() -> None:
 
 
 @pytest.mark.parametrize("case", library(), ids=lambda c: c.case_key)
-def test_every_item_of_the_library_can_be_asked_for_and_says_something(case: Case) -> None:
-    given = briefing(case)
-    assert len({item.key for item in given.items}) == len(given.items)
-    for item in given.items:
+def test_every_item_of_the_library_can_be_asked_for_and_has_lay_words(case: Case) -> None:
+    items = briefing(case).items
+    assert len({item.key for item in items}) == len(items)
+    for item in items:
         assert item.lay
-        assert named_item(f"Can you tell me about {item.key}?", given.items) == item
+        assert named_item(f"Can you tell me about {item.key}?", items) == item
 
 
 @pytest.mark.parametrize(
-    ("order", "asked"), [("direct", ["one", "two", "three"]), ("reversed", ["three", "two", "one"])]
+    ("order", "keys"), [("direct", ["one", "two", "three"]), ("reversed", ["three", "two", "one"])]
 )
-def test_the_oracle_asks_in_its_order_and_then_closes(order: Order, asked: list[str]) -> None:
-    assert _questions(order, 0) == [*(f"Can you tell me about {key}?" for key in asked), CLOSING]
+def test_the_oracle_asks_in_its_order_and_then_closes(order: Order, keys: list[str]) -> None:
+    assert _questions(order, 0) == [*(f"Can you tell me about {key}?" for key in keys), CLOSING]
 
 
-def test_the_random_oracle_goes_by_the_seed() -> None:
+def test_the_order_of_the_random_oracle_depends_on_the_seed() -> None:
     orders = {tuple(_questions("random", seed)) for seed in range(60)}
     assert len(orders) == 6  # all permutations of three keys
     assert _questions("random", 7) == _questions("random", 7)
@@ -117,9 +117,9 @@ def _questions(order: Order, seed: int) -> list[str]:
     dialogue: Dialogue = (OPENING,)
 
     async def ask() -> str:
-        heard = [item async for item in doctor.ask(Scene("", seed), dialogue)]
-        assert isinstance(heard[-1], FinalMessage)
-        return heard[-1].text
+        items = [item async for item in doctor.ask(Scene("", seed), dialogue)]
+        assert isinstance(items[-1], FinalMessage)
+        return items[-1].text
 
     for _ in range(4):
         dialogue = (*dialogue, Turn("doctor", asyncio.run(ask())), Turn("patient", "Yes."))
@@ -138,7 +138,7 @@ def _questions(order: Order, seed: int) -> list[str]:
         ("other", "Write one single answer in a few words, without any explanation."),
     ],
 )
-def test_the_solver_is_asked_for_what_the_question_asks(kind: AsksFor, demand: str) -> None:
+def test_the_solvers_prompt_demands_an_answer_of_the_questions_kind(kind: AsksFor, demand: str) -> None:
     script = Script(("This.",))
     question = Question("frq", "What next?", asks_for=kind)
     material = Material("multi_turn", dialogue=(OPENING,))
@@ -150,18 +150,18 @@ def test_the_solver_is_asked_for_what_the_question_asks(kind: AsksFor, demand: s
     assert "What next?" in prompt
 
 
-def test_the_reference_solver_hears_the_opening_words() -> None:
-    """What the patient says before anybody has asked counts as evidence."""
+def test_the_reference_solver_reads_the_opening_message() -> None:
+    """The patient's first message counts as evidence, although no question precedes it."""
     question = Question("mcq", "What is it?", ("Gout", "Migraine"))
-    chosen = {}
-    for said in ("My big toe is red, hot and swollen.", "I have a throbbing headache on one side, and light hurts."):
-        material = Material("multi_turn", dialogue=(Turn("patient", said),))
-        chosen[said] = asyncio.run(_solved(material, question))
-    assert ["Gout" in answer for answer in chosen.values()] == [True, False]
-    assert ["Migraine" in answer for answer in chosen.values()] == [False, True]
+    answers = {}
+    for opening in ("My big toe is red, hot and swollen.", "I have a throbbing headache on one side, and light hurts."):
+        material = Material("multi_turn", dialogue=(Turn("patient", opening),))
+        answers[opening] = asyncio.run(_solved(material, question))
+    assert ["Gout" in answer for answer in answers.values()] == [True, False]
+    assert ["Migraine" in answer for answer in answers.values()] == [False, True]
 
 
 async def _solved(material: Material, question: Question) -> str:
-    heard = [item async for item in ReferenceSolver().solve(Scene("", 3), material, question)]
-    assert {item.role for item in heard if isinstance(item, Token)} == {"solver"}
-    return next(item.text for item in heard if isinstance(item, FinalMessage))
+    items = [item async for item in ReferenceSolver().solve(Scene("", 3), material, question)]
+    assert {item.role for item in items if isinstance(item, Token)} == {"solver"}
+    return next(item.text for item in items if isinstance(item, FinalMessage))

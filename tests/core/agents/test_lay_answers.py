@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import csv
 import re
+from pathlib import Path
 
 import pytest
 
 from core.agents.base import patient_knowledge
-from core.agents.reference.patient import ReferencePatient
+from core.agents.reference.patient import ALL_TOLD, ReferencePatient
 from core.asking.scene import Turn
 from core.case import Case
-from core.datasets.library import UNKNOWN, lay_answers, library
+from core.datasets.library import UNKNOWN, example_questions, lay_answers, library
 from core.frameworks.automedic.roles import briefings_of
 from core.knowledge.base import words_of_name
 from core.text.patient_terms import is_technical, words
@@ -19,21 +21,62 @@ from core.text.vocabulary import NUMBERS
 from tests.core.agents.acting import GREETING, SCENE, hear
 
 PATIENT = ReferencePatient()
-FIRST_QUESTIONS = (
-    ("Hello!", ("opening",)),
-    ("What brings you in today?", ("opening",)),
-    ("Since when have you had this?", ("since",)),
-    ("Where exactly is it?", ("where",)),
-    ("What makes it worse or better?", ("course",)),
-    ("Do you have any other symptoms?", ("other", "not_noticed")),
-    ("Do you take any medication?", ("medication",)),
-    ("Do you have any allergies?", ("allergies",)),
-    ("Have you had any illnesses in the past?", ("illness",)),
-    ("Are there any illnesses in your family?", ("family",)),
-    ("Do you smoke or drink alcohol?", ("smoking", "alcohol")),
-    ("Tell me more about it.", ("since", "where", "character", "course", "other")),
-)
-"""Question and the topics of which the answer is one."""
+FIRST_QUESTIONS: dict[str, tuple[str, ...]] = {
+    "greeting": ("Hello!", "Good morning, I'm Dr. Reed. How are you today?", "Hi there, please have a seat."),
+    "tell me more": (
+        "Tell me more about it.",
+        "Tell me more about the pain.",
+        "Could you describe in your own words what has been happening?",
+        "Please tell me a little more.",
+    ),
+    "what brings you": ("What brings you in today?", "What seems to be the problem?", "So how can I help you?"),
+    "since when": ("When did this start?", "How long has this been going on?", "Since when have you had this?"),
+    "where": ("Where exactly is it?", "Can you show me where it hurts?", "Which part of your body is affected?"),
+    "worse or better": (
+        "What makes it worse or better?",
+        "Does the pain come on with effort?",
+        "Does it come on with exercise?",
+        "Does anything bring it on or relieve it?",
+    ),
+    "other symptoms": (
+        "Do you have any other symptoms?",
+        "Have you noticed anything else?",
+        "Is there anything else bothering you?",
+    ),
+    "medication": (
+        "Do you take any medication?",
+        "What medicines are you on at the moment?",
+        "Are you on any tablets?",
+    ),
+    "allergies": ("Do you have any allergies?", "Are you allergic to anything?", "Any known drug allergies?"),
+    "past illness": (
+        "Have you had any illnesses in the past?",
+        "Have you ever been seriously ill before?",
+        "Do you have any other medical conditions?",
+    ),
+    "family": (
+        "Are there any illnesses in your family?",
+        "Does anything run in your family?",
+        "Are your parents healthy?",
+    ),
+    "smoking and alcohol": (
+        "Do you smoke or drink alcohol?",
+        "How much do you drink, and do you smoke?",
+        "Any tobacco or alcohol?",
+    ),
+}
+"""The questions that clinicians ask first, in several wordings."""
+TOPIC_OF_COLUMN = {
+    "allergies": "allergies",
+    "family": "family",
+    "medication": "medication",
+    "past illness": "illness",
+    "smoking and alcohol": "smoking",
+}
+"""Column of first_questions.csv → topic of the reply if the case is silent (``unknown``)."""
+with Path(__file__).with_name("first_questions.csv").open(encoding="utf-8", newline="") as table:
+    EXPECTED = {row.pop("case"): row for row in csv.DictReader(table)}
+"""Case → question → topic of the answer, read by hand; two topics with a plus sign."""
 MORE_QUESTIONS = (
     ("When did it begin?", ("since",)),
     ("How bad is it?", ("severity",)),
@@ -42,8 +85,11 @@ MORE_QUESTIONS = (
     ("Have you had any operations?", ("operations",)),
     ("What do you do for a living?", ("life",)),
     ("Have you traveled recently?", ("contacts",)),
-    ("Is there anything else?", ("since", "where", "character", "course", "other")),
+    ("Is there anything else?", ("other",)),
+    ("Please go on.", ("story",)),
+    ("What do you think it is?", ("diagnosis",)),
 )
+"""Question and the topics of which the answer is one."""
 KEYS = [case.case_key for case in library()]
 CASES = pytest.mark.parametrize("case", library(), ids=KEYS)
 
@@ -51,7 +97,7 @@ CASES = pytest.mark.parametrize("case", library(), ids=KEYS)
 def ask(case: Case, question: str) -> str:
     """Return the reply to a question after the opening words, or to a first question."""
     knowledge = patient_knowledge(case)
-    if question in ("Hello!", "What brings you in today?"):
+    if question in (*FIRST_QUESTIONS["greeting"], *FIRST_QUESTIONS["what brings you"]):
         return hear(PATIENT.reply(knowledge, SCENE, (Turn("doctor", question),)))
     opening = hear(PATIENT.reply(knowledge, SCENE, (GREETING,)))
     return hear(PATIENT.reply(knowledge, SCENE, (GREETING, Turn("patient", opening), Turn("doctor", question))))
@@ -68,23 +114,48 @@ ARTICLES = ("a", "an", "one", "half")
 
 def test_every_case_of_the_library_has_lay_answers_and_nothing_else_has() -> None:
     assert set(lay_answers()) == {UNKNOWN, *KEYS}
-    topics = set(lay_answers()[UNKNOWN])
+    topics = {*lay_answers()[UNKNOWN], "story"}
     for key in KEYS:
         assert set(lay_answers()[key]) <= topics
-        assert {"opening", "character", "other"} <= set(lay_answers()[key])
+        assert {"opening", "story", "since", "where", "character", "course", "other"} <= set(lay_answers()[key])
+
+
+def test_example_questions_are_single_and_on_a_topic_of_the_answers() -> None:
+    assert set(example_questions()) <= {*lay_answers()[UNKNOWN], "more", "else"}
+    questions = [question for questions in example_questions().values() for question in questions]
+    assert len(questions) == len(set(questions))
+    for question in questions:
+        assert not re.search(r",|\b(?:and|or)\b", question), question
+
+
+def test_the_table_has_every_case_and_question() -> None:
+    assert [f"library/{name}" for name in EXPECTED] == KEYS
+    assert all(list(row) == list(FIRST_QUESTIONS) for row in EXPECTED.values())
 
 
 @CASES
-def test_every_first_question_is_answered_on_its_topic(case: Case) -> None:
+def test_every_first_question_is_answered_on_the_topic_of_the_table(case: Case) -> None:
+    answers, unknown = lay_answers()[case.case_key], lay_answers()[UNKNOWN]
+    for column, questions in FIRST_QUESTIONS.items():
+        expected = EXPECTED[case.case_key.removeprefix("library/")][column]
+        for question in questions:
+            reply = ask(case, question)
+            if expected == "unknown":
+                assert reply == unknown[TOPIC_OF_COLUMN[column]][0], (question, reply)
+            for topic in expected.split("+") if expected != "unknown" else ():
+                assert any(answer in reply for answer in answers[topic]), (question, reply)
+
+
+@CASES
+def test_every_later_question_is_answered_on_its_topic(case: Case) -> None:
     answers = lay_answers()[case.case_key]
-    for question, topics in (*FIRST_QUESTIONS, *MORE_QUESTIONS):
+    for question, topics in MORE_QUESTIONS:
         known = [answer for topic in topics for answer in answers.get(topic, ())]
-        unknown = {lay_answers()[UNKNOWN][topic][0] for topic in topics}
         reply = ask(case, question)
         if known:
             assert any(answer in reply for answer in known), (question, reply)
         else:
-            assert reply in unknown, (question, reply)
+            assert reply in {lay_answers()[UNKNOWN][topic][0] for topic in topics}, (question, reply)
 
 
 @CASES
@@ -117,6 +188,16 @@ def test_a_topic_that_is_asked_for_again_gets_the_rest() -> None:
         dialogue = (*dialogue, Turn("patient", expected))
 
 
+def test_asked_to_go_on_the_patient_tells_the_story_then_new_things_until_all_is_told() -> None:
+    case = next(case for case in library() if case.case_key == "library/rheumatology-1")
+    answers = lay_answers()[case.case_key]
+    dialogue: tuple[Turn, ...] = (GREETING, Turn("patient", answers["opening"][0]))
+    for expected in (*answers["story"], *answers["other"], *answers["not_noticed"], ALL_TOLD):
+        dialogue = (*dialogue, Turn("doctor", "Tell me more about the pain."))
+        assert hear(PATIENT.reply(patient_knowledge(case), SCENE, dialogue)) == expected
+        dialogue = (*dialogue, Turn("patient", expected))
+
+
 def test_the_patient_of_automedic_gives_the_same_answers() -> None:
     for case in library():
         knowledge = briefings_of(case).patient
@@ -129,4 +210,6 @@ def test_a_changed_vignette_is_not_answered_from_the_old_one() -> None:
     case = library()[0].model_copy(update={"vignette": "A 50-year-old man has a rash.", "profile": None})
 
     assert "rash" in ask(case, "What brings you in today?")
-    assert "chest" not in " ".join(ask(case, question) for question, _ in FIRST_QUESTIONS)
+    assert "chest" not in " ".join(
+        ask(case, question) for questions in FIRST_QUESTIONS.values() for question in questions
+    )

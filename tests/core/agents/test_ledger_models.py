@@ -1,4 +1,4 @@
-"""Facts by a language model: what is taken of its replies, what is rejected, and when it is asked again."""
+"""Facts by a language model: accepted facts, rejected facts, and repeated requests."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def split_reply(*texts: str) -> str:
     return json.dumps([{"text": t, "lay": t, "topic": "other", "told": True} for t in texts])
 
 
-def last(speaking: Any) -> tuple[Any, list[Called]]:
+def run_to_end(speaking: Any) -> tuple[Any, list[Called]]:
     async def listen() -> list[Any]:
         return [item async for item in speaking]
 
@@ -42,11 +42,11 @@ def last(speaking: Any) -> tuple[Any, list[Called]]:
 
 def split(*replies: str) -> tuple[SplitFacts, list[Called], Script]:
     script = Script(replies)
-    found, calls = last(FactSplitter(script.voice(), PACK).split(CASE))
-    return found, calls, script
+    result, calls = run_to_end(FactSplitter(script.voice(), PACK).split(CASE))
+    return result, calls, script
 
 
-def test_the_splitter_is_shown_the_vignette_and_never_the_answer() -> None:
+def test_the_prompt_has_the_vignette_and_not_the_answer() -> None:
     _, calls, script = split(split_reply("fever"))
 
     assert CASE.vignette in script.prompts[0]
@@ -54,12 +54,12 @@ def test_the_splitter_is_shown_the_vignette_and_never_the_answer() -> None:
     assert [(c.call.role, c.call.purpose) for c in calls] == [("grader", "judge")]
 
 
-def test_facts_that_the_vignette_does_not_hold_are_rejected_and_counted() -> None:
-    found, calls, _ = split(split_reply("has fever", "takes warfarin", "50-year-old man", "no cough"))
+def test_facts_that_are_not_in_the_vignette_are_rejected_and_counted() -> None:
+    result, calls, _ = split(split_reply("has fever", "takes warfarin", "50-year-old man", "no cough"))
 
-    assert [(f.id, f.topic) for f in found.facts] == [("has-fever", "other"), ("no-cough", "other")]
-    assert found.rejected == ("takes warfarin", "50-year-old man")
-    assert found.call_ids == (calls[0].call.call_id,)
+    assert [(f.id, f.topic) for f in result.facts] == [("has-fever", "other"), ("no-cough", "other")]
+    assert result.rejected == ("takes warfarin", "50-year-old man")
+    assert result.call_ids == (calls[0].call.call_id,)
 
 
 @pytest.mark.parametrize("reply", ["```json\n[1, 2]\n```", "Here you are: [1, 2] I hope it helps."])
@@ -67,29 +67,29 @@ def test_json_is_found_among_words(reply: str) -> None:
     assert json_in(reply) == [[1, 2]]
 
 
-def test_what_cannot_be_read_is_asked_for_again() -> None:
-    found, calls, _ = split("I cannot.", split_reply("fever"))
+def test_an_unreadable_reply_is_requested_again() -> None:
+    result, calls, _ = split("I cannot.", split_reply("fever"))
 
-    assert [f.text for f in found.facts] == ["fever"]
-    assert len(found.call_ids) == len(calls) == 2
+    assert [f.text for f in result.facts] == ["fever"]
+    assert len(result.call_ids) == len(calls) == 2
 
 
 @pytest.mark.parametrize("reply", ["", "no JSON", "[{", '[{"text": "fever"}]', '{"facts": 3}', "[" * 100_000])
-def test_after_three_tries_it_says_why_and_gives_no_facts(reply: str) -> None:
-    found, calls, _ = split(reply)
+def test_after_three_unreadable_replies_there_is_a_reason_and_no_fact(reply: str) -> None:
+    result, calls, _ = split(reply)
 
-    assert (found.facts, len(calls)) == ((), MAX_ASKS)
-    assert found.unreadable is not None
-    assert "3 tries" in found.unreadable
+    assert (result.facts, len(calls)) == ((), MAX_ASKS)
+    assert result.unreadable is not None
+    assert "3 tries" in result.unreadable
 
 
 def test_a_failing_provider_is_no_list_of_facts() -> None:
     script = Script(fail=ProviderError("timeout", "It took too long."))
 
     with pytest.raises(CallFailed):
-        last(FactSplitter(script.voice(), PACK).split(CASE))
+        run_to_end(FactSplitter(script.voice(), PACK).split(CASE))
 
 
-@pytest.mark.parametrize(("text", "held"), [("fevers", True), ("", False), ("metformin 500 mg", False)])
-def test_a_fact_is_in_the_vignette_by_its_words_and_numbers(text: str, held: bool) -> None:
-    assert in_vignette(text, CASE.vignette) is held
+@pytest.mark.parametrize(("text", "expected"), [("fevers", True), ("", False), ("metformin 500 mg", False)])
+def test_a_fact_is_in_the_vignette_by_its_words_and_numbers(text: str, expected: bool) -> None:
+    assert in_vignette(text, CASE.vignette) is expected

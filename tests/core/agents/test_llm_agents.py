@@ -1,4 +1,4 @@
-"""What language models are sent in each role, and how the two-step grader deals with their replies."""
+"""The requests to language models in each role, and how the two-step grader reads their replies."""
 
 from __future__ import annotations
 
@@ -39,16 +39,19 @@ def test_the_doctor_sees_the_greeting_as_its_own_first_message() -> None:
     assert script.samplings[0].seed == SCENE.seed
 
 
-def test_the_doctor_of_a_written_case_is_shown_the_case_and_the_question_in_one_message() -> None:
+def test_the_vignette_and_the_question_are_one_message() -> None:
     script = Script(("Eczema",))
     question = Question("mcq", "What ails him?", ("Eczema", "Gout"))
 
     hear(LLMDoctor(script.voice(), PACK).answer(SCENE, Material("vignette", text="A man itches."), question))
 
     assert [m["role"] for m in script.sent[0]] == ["system", "user"]
-    shown = script.sent[0][1]["content"]
+    prompt = script.sent[0][1]["content"]
     assert (
-        shown.index("A man itches.") < shown.index("What ails him?") < shown.index("A. Eczema") < shown.index("B. Gout")
+        prompt.index("A man itches.")
+        < prompt.index("What ails him?")
+        < prompt.index("A. Eczema")
+        < prompt.index("B. Gout")
     )
 
 
@@ -64,11 +67,11 @@ def test_the_examination_follows_the_conversation_and_precedes_the_question() ->
 
 @pytest.mark.parametrize("question_type", ["frq", "frq_top3", "mcq", "mcq_many"])
 @pytest.mark.parametrize("format_", ["multi_turn", "single_turn"])
-def test_after_a_conversation_alone_the_doctor_is_told_to_ask_no_more(format_: str, question_type: str) -> None:
+def test_after_a_conversation_the_prompt_says_to_ask_nothing_more(format_: str, question_type: str) -> None:
     question = Question(question_type, "What is it?", ("Gout", "Lupus"))  # type: ignore[arg-type]
-    shown = (Material(format_, dialogue=DIALOGUE), Material("summarized", text="A man itches."))  # type: ignore[arg-type]
+    materials = (Material(format_, dialogue=DIALOGUE), Material("summarized", text="A man itches."))  # type: ignore[arg-type]
     script = Script(("Gout", "Gout"))
-    for material in shown:
+    for material in materials:
         hear(LLMDoctor(script.voice(), PACK).answer(SCENE, material, question))
 
     after, written = (sent[-1]["content"] for sent in script.sent)
@@ -87,7 +90,7 @@ def test_free_questions_name_no_choice(kind: str) -> None:
     assert ("three likeliest" in script.prompts[-1]) is (kind == "frq_top3")
 
 
-ASKED: dict[AsksFor, tuple[str, str]] = {
+QUESTIONS: dict[AsksFor, tuple[str, str]] = {
     "test": ("Which is the best next step to tell what this is?", "test or step"),
     "treatment": ("Which drug should he be given?", "treatment or step"),
     "organism": ("Which germ is to blame?", "organism"),
@@ -95,13 +98,13 @@ ASKED: dict[AsksFor, tuple[str, str]] = {
     "finding": ("What else should be looked for?", "finding"),
     "other": ("How many others will fall ill?", "answer"),
 }
-"""What is asked for → a question of that kind, and what the doctor is to write."""
+"""Kind of question → a question of that kind, and the words for the requested answer."""
 
 
 @pytest.mark.parametrize("question_type", ["frq", "frq_top3", "mcq", "mcq_many"])
-@pytest.mark.parametrize("kind", ASKED)
+@pytest.mark.parametrize("kind", QUESTIONS)
 def test_a_question_for_something_else_than_a_diagnosis_demands_none(kind: AsksFor, question_type: str) -> None:
-    wording, wanted = ASKED[kind]
+    wording, requested = QUESTIONS[kind]
     script = Script(("This.",))
     question = Question(question_type, wording, ("one", "two"), kind)  # type: ignore[arg-type]
 
@@ -112,7 +115,7 @@ def test_a_question_for_something_else_than_a_diagnosis_demands_none(kind: AsksF
     assert wording in sent
     assert "beginning with **Final Answer:**" in sent
     if question_type == "frq":
-        assert wanted in sent.partition(wording)[2]
+        assert requested in sent.partition(wording)[2]
     if question_type == "frq_top3":
         assert "numbered 1. to 3." in sent
 
@@ -136,7 +139,7 @@ def test_a_question_for_a_diagnosis_is_asked_in_the_words_of_the_framework() -> 
 # patient
 
 
-def test_the_patient_holds_the_vignette_and_never_question_choices_or_answer() -> None:
+def test_the_patients_prompt_has_the_vignette_and_no_question_choices_or_answer() -> None:
     case = case_with("Guttate psoriasis")
     script = Script(("On my arm.",))
 
@@ -148,19 +151,19 @@ def test_the_patient_holds_the_vignette_and_never_question_choices_or_answer() -
     assert [m["role"] for m in script.sent[0]] == ["system", "user", "assistant", "user"]
 
 
-def test_a_caregiver_is_told_to_speak_for_the_patient() -> None:
+def test_the_prompt_of_a_caregiver_speaks_for_the_patient() -> None:
     texts = []
     for speaker in ("patient", "caregiver"):
         script = Script(("Yes.",))
-        held = patient_knowledge(case_with(speaker=speaker))
-        hear(LLMPatient(script.voice(), PACK).reply(held, SCENE, DIALOGUE[:1]))
+        knowledge = patient_knowledge(case_with(speaker=speaker))
+        hear(LLMPatient(script.voice(), PACK).reply(knowledge, SCENE, DIALOGUE[:1]))
         texts.append(script.prompts[0])
 
     assert "speak for them" not in texts[0]
     assert "speak for them" in texts[1]
 
 
-def test_the_summariser_is_given_the_patients_lines_alone() -> None:
+def test_the_summarisers_prompt_has_the_patients_messages_only() -> None:
     script = Script(("A man itches.",))
 
     assert hear(LLMSummariser(script.voice(), PACK).summarise(["I itch.", "On my arm."])) == "A man itches."
@@ -171,7 +174,7 @@ def test_the_summariser_is_given_the_patients_lines_alone() -> None:
 # calls
 
 
-def test_neighbours_of_one_role_are_joined_and_system_stays_apart() -> None:
+def test_neighbours_of_one_role_are_joined_except_for_the_system_message() -> None:
     messages: list[Message] = [
         {"role": "system", "content": "s"},
         {"role": "user", "content": "a"},
@@ -184,7 +187,7 @@ def test_neighbours_of_one_role_are_joined_and_system_stays_apart() -> None:
     assert [m["content"] for m in messages] == ["s", "a", "b", "c", "d"]
 
 
-def test_a_failed_call_is_recorded_with_what_was_sent() -> None:
+def test_a_failed_call_is_recorded_with_its_request() -> None:
     script = Script(fail=ProviderError("rate_limit", "too many", attempts=4))
 
     async def listen() -> CallFailed:
@@ -202,14 +205,14 @@ def test_a_failed_call_is_recorded_with_what_was_sent() -> None:
 # grader
 
 
-@pytest.mark.parametrize("kind", ASKED)
-def test_another_answer_than_a_diagnosis_is_read_and_compared_as_what_it_is(kind: AsksFor) -> None:
+@pytest.mark.parametrize("kind", QUESTIONS)
+def test_an_answer_that_is_no_diagnosis_is_read_and_compared_as_an_answer(kind: AsksFor) -> None:
     script = Script(("**Final Answer:** Permethrin cream", "Yes"))
     case = case_with("Permethrin", asks_for=kind)
 
-    found = judge(grader(script), case, "I'd take permethrin cream.")
+    result = judge(grader(script), case, "I'd take permethrin cream.")
 
-    assert (found.extracted, found.verdict) == ("Permethrin cream", "correct")
+    assert (result.extracted, result.verdict) == ("Permethrin cream", "correct")
     extracting, comparing = script.prompts
     assert "Find the answer in it" in extracting
     assert "Find the diagnosis" not in extracting
@@ -218,7 +221,7 @@ def test_another_answer_than_a_diagnosis_is_read_and_compared_as_what_it_is(kind
     assert not any(disease in comparing for disease in ("same disease", "eczema", "wart"))
 
 
-def test_one_pair_of_names_is_judged_anew_where_something_else_was_asked_for() -> None:
+def test_a_pair_of_names_is_judged_again_for_another_kind_of_question() -> None:
     script = Script(("Chickenpox", "No", "Chickenpox", "Yes"))
     judging = grader(script)
 
@@ -231,9 +234,9 @@ def test_one_pair_of_names_is_judged_anew_where_something_else_was_asked_for() -
 def test_extract_then_compare() -> None:
     script = Script(("Verruca vulgaris.", "Yes"))
 
-    found = judge(grader(script), case_with("Wart"), "I think verruca vulgaris.")
+    result = judge(grader(script), case_with("Wart"), "I think verruca vulgaris.")
 
-    assert (found.extracted, found.verdict, len(found.call_ids)) == ("Verruca vulgaris", "correct", 2)
+    assert (result.extracted, result.verdict, len(result.call_ids)) == ("Verruca vulgaris", "correct", 2)
     assert "I think verruca vulgaris." in script.prompts[0]
     assert "1: Wart | 2: Verruca vulgaris" in script.prompts[1]
 
@@ -258,13 +261,13 @@ def test_multiple_myeloma_is_a_diagnosis() -> None:
 def test_an_unreadable_verdict_is_repaired_twice_and_then_given_up() -> None:
     script = Script(("Wart", "Perhaps"))
 
-    found = judge(grader(script), case_with("Wart"), "Wart")
+    result = judge(grader(script), case_with("Wart"), "Wart")
 
-    assert found.verdict == "ungradable"
+    assert result.verdict == "ungradable"
     assert len(script.sent) == 1 + MAX_ASKS == 4
-    assert len(found.call_ids) == 4
+    assert len(result.call_ids) == 4
     judging = [str(sent) for sent in script.sent[1:]]
-    assert len(set(judging)) == 3, "no request twice word for word"
+    assert len(set(judging)) == 3, "no two requests are equal"
     assert [m["role"] for m in script.sent[2]] == ["user", "assistant", "user"]
     assert script.sent[2][1]["content"] == "Perhaps"
     assert "neither Yes nor No" in script.sent[2][2]["content"]
@@ -327,7 +330,7 @@ def test_a_verdict_with_both_words_is_none(verdict: str | None, reply: str) -> N
     assert read_yes_no(reply) == verdict
 
 
-def test_a_grader_that_says_yes_and_no_is_asked_again() -> None:
+def test_a_verdict_with_yes_and_no_is_requested_again() -> None:
     script = Script(("Wart", "Yes and no.", "No"))
     assert judge(grader(script), case_with("Wart"), "Wart").verdict == "incorrect"
     assert "both" in script.sent[2][-1]["content"]
@@ -341,35 +344,38 @@ def test_the_first_readable_verdict_counts() -> None:
     assert len(script.sent) == 3
 
 
-def test_one_pair_gets_one_verdict_whatever_its_capitals() -> None:
+def test_capitals_do_not_make_another_pair() -> None:
     script = Script(("Verruca", "Yes", "VERRUCA", "No"))
-    one = grader(script)
+    judging = grader(script)
 
-    first, second = judge(one, case_with("Wart"), "A verruca."), judge(one, case_with("wart"), "VERRUCA, I think.")
+    first, second = (
+        judge(judging, case_with("Wart"), "A verruca."),
+        judge(judging, case_with("wart"), "VERRUCA, I think."),
+    )
     assert (first.verdict, second.verdict) == ("correct", "correct")
     assert len(script.sent) == 3
-    assert judge(one, case_with("Scabies"), "A verruca.").verdict == "incorrect"
+    assert judge(judging, case_with("Scabies"), "A verruca.").verdict == "incorrect"
 
 
-def test_an_ungradable_pair_is_asked_again_next_time() -> None:
+def test_an_ungradable_pair_is_judged_again() -> None:
     script = Script(("Wart", *["?"] * MAX_ASKS, "Yes"))
-    one = grader(script)
+    judging = grader(script)
 
-    assert judge(one, case_with("Wart"), "…").verdict == "ungradable"
-    assert judge(one, case_with("Wart"), "…").verdict == "correct"
+    assert judge(judging, case_with("Wart"), "…").verdict == "ungradable"
+    assert judge(judging, case_with("Wart"), "…").verdict == "correct"
 
 
 def test_top_three_stops_at_the_first_that_fits() -> None:
     script = Script(("No", "Yes"))
 
-    found = judge(grader(script), case_with("Wart"), "1. Gout\n2. Verruca\n3. Scabies", top3=True)
+    result = judge(grader(script), case_with("Wart"), "1. Gout\n2. Verruca\n3. Scabies", top3=True)
 
-    assert (found.rule, found.verdict) == ("frq_top3", "correct")
-    assert found.extracted == "Gout, Verruca, Scabies"
+    assert (result.rule, result.verdict) == ("frq_top3", "correct")
+    assert result.extracted == "Gout, Verruca, Scabies"
     assert len(script.sent) == 2
 
 
-def test_top_three_goes_on_after_an_unreadable_verdict() -> None:
+def test_top_three_continues_after_an_unreadable_verdict() -> None:
     fits = Script((*["?"] * MAX_ASKS, "Yes"))
     none_fits = Script((*["?"] * MAX_ASKS, "No"))
 
@@ -377,11 +383,11 @@ def test_top_three_goes_on_after_an_unreadable_verdict() -> None:
     assert judge(grader(none_fits), case_with("Wart"), "1. Gout\n2. Scabies", top3=True).verdict == "ungradable"
 
 
-def test_of_three_diagnoses_where_none_is_listed_it_asks_once_whether_that_is_a_refusal() -> None:
+def test_a_list_without_a_diagnosis_is_checked_once_for_a_refusal() -> None:
     script = Script(("None",))
 
-    found = judge(grader(script), case_with("Wart"), "None", top3=True)
-    assert (found.verdict, found.extracted, len(script.sent)) == ("no_diagnosis", None, 1)
+    result = judge(grader(script), case_with("Wart"), "None", top3=True)
+    assert (result.verdict, result.extracted, len(script.sent)) == ("no_diagnosis", None, 1)
     refused = judge(grader(Script(("Refused: I won’t",))), case_with("Wart"), "I won't.", top3=True)
     assert (refused.rule, refused.verdict, refused.extracted) == ("frq_top3", "refused_in_words", "Refused: “I won't”")
 
@@ -390,12 +396,12 @@ DECLINED = "I’m sorry, I can’t help with that."
 
 
 @pytest.mark.parametrize(
-    ("written", "read"),
+    ("extraction", "name"),
     [
         ("Refused: I can't help with that", "Refused: “I can’t help with that”"),
         ('**Refused:** "i can’t  help with that."', "Refused: “I can’t help with that”"),
         ("Refusal - can’t help", "Refused: “can’t help”"),
-        ("Refused: I must decline.", f"Refused: “{DECLINED}”"),  # nobody wrote that, but the reply does decline
+        ("Refused: I must decline.", f"Refused: “{DECLINED}”"),  # these words are not in the reply, which does decline
         ("Refused", f"Refused: “{DECLINED}”"),
         ("I'm sorry, but I can't assist with that.", f"Refused: “{DECLINED}”"),
         (DECLINED, f"Refused: “{DECLINED}”"),
@@ -408,42 +414,42 @@ DECLINED = "I’m sorry, I can’t help with that."
         ("gout " * 61, None),
     ],
 )
-def test_a_refusal_is_quoted_from_the_reply_and_the_graders_own_is_no_name(written: str, read: str | None) -> None:
+def test_a_refusal_is_quoted_from_the_reply_and_the_graders_own_is_no_name(extraction: str, name: str | None) -> None:
     response = f"{DECLINED} Please see a doctor."
-    if read is not None:
-        assert read_name(written, response) == read
+    if name is not None:
+        assert read_name(extraction, response) == name
         return
     with pytest.raises(ValueError, match=r"yourself|no name"):
-        read_name(written, response)
-    script = Script((written,))
-    found = judge(grader(script), case_with("Gout"), response)
-    assert (found.verdict, found.extracted, len(script.sent)) == ("ungradable", None, 3)
+        read_name(extraction, response)
+    script = Script((extraction,))
+    result = judge(grader(script), case_with("Gout"), response)
+    assert (result.verdict, result.extracted, len(script.sent)) == ("ungradable", None, 3)
 
 
-@pytest.mark.parametrize("written", ["Refused: I must decline.", "Refused", "Refused: I", "The doctor declines."])
+@pytest.mark.parametrize("extraction", ["Refused: I must decline.", "Refused", "Refused: I", "The doctor declines."])
 @pytest.mark.parametrize(
     "response", ["Gout. I cannot rule out lupus.", "I do not know.", "I can’t tell gout from lupus."]
 )
-def test_a_refusal_that_the_reply_does_not_hold_is_none(written: str, response: str) -> None:
-    assert read_name(written, response) == "None"
+def test_a_refusal_that_is_not_in_the_reply_is_none(extraction: str, response: str) -> None:
+    assert read_name(extraction, response) == "None"
 
 
 @pytest.mark.parametrize(
-    ("response", "said"),
+    ("response", "repeated"),
     [
         ("I cannot provide a medical diagnosis.", "I cannot provide a medical diagnosis."),
         ("I am not able to give medical advice.", "I'm sorry, I can't assist with that."),
         ("Unfortunately I must decline to answer this.", "I’m sorry, but I will not make a diagnosis."),
     ],
 )
-def test_a_grader_that_says_the_refusal_again_is_read_as_one(response: str, said: str) -> None:
-    found = judge(grader(Script((said,))), case_with("Gout"), response)
-    assert (found.verdict, found.extracted) == ("refused_in_words", f"Refused: “{response}”")
+def test_a_grader_that_repeats_the_refusal_is_read_as_a_refusal(response: str, repeated: str) -> None:
+    result = judge(grader(Script((repeated,))), case_with("Gout"), response)
+    assert (result.verdict, result.extracted) == ("refused_in_words", f"Refused: “{response}”")
 
 
-def test_a_grader_that_declines_by_itself_is_no_refusal_of_the_doctors() -> None:
-    found = judge(grader(Script(("I'm sorry, I can't assist with that.",))), case_with("Gout"), "Gout, I think.")
-    assert (found.verdict, found.extracted) == ("ungradable", None)
+def test_a_grader_that_declines_by_itself_makes_no_refusal_of_the_doctor() -> None:
+    result = judge(grader(Script(("I'm sorry, I can't assist with that.",))), case_with("Gout"), "Gout, I think.")
+    assert (result.verdict, result.extracted) == ("ungradable", None)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The paper's loose rule for multiple choice, and the strict one beside it."""
+"""The paper's loose rule for multiple choice, and the strict rule."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ CHOICES = ("Migraine", "Migraine with aura", "Cluster headache", "Crohn's diseas
         ("A headache of the tension type", "Migraine", "incorrect", "no_diagnosis"),
         ("C. Cluster headache", "Cluster headache", "correct", "correct"),
         ("A. Cluster headache", "Cluster headache", "correct", "multiple"),
-        # spelling that only the strict rule forgives, as the loose one is the paper's
+        # spelling that only the strict rule accepts; the loose rule is the paper's
         ("Crohn’s disease", "Crohn's disease", "incorrect", "correct"),
         ("I cannot say.", "Migraine", "incorrect", "no_diagnosis"),
         ("", "Migraine", "incorrect", "no_diagnosis"),
@@ -49,13 +49,13 @@ def test_loose_and_strict(response: str, answer: str, loose: str, strict: str) -
     assert (by_strict.rule, by_strict.verdict) == ("mcq_strict", strict)
 
 
-def test_the_strict_rule_says_what_it_read() -> None:
+def test_the_strict_rule_returns_the_choices_that_it_read() -> None:
     assert judge_strict("Migraine or cluster headache", "Migraine", CHOICES).extracted == "Migraine, Cluster headache"
     assert judge_strict("B", "Migraine", CHOICES).extracted == "Migraine with aura"
     assert judge_strict("?", "Migraine", CHOICES).extracted is None
 
 
-def test_a_choice_with_signs_of_its_own_is_found() -> None:
+def test_a_choice_with_punctuation_is_recognised() -> None:
     choices = ("ADHD (inattentive type)", "C. difficile colitis", "Stage 3+ disease")
 
     assert [named_choices(choice, choices) for choice in choices] == [[choice] for choice in choices]
@@ -67,7 +67,7 @@ _HOSTILE = [
     "**", "Gout if ", "other options such as ", "<answer>", "\\boxed{", "Gout, A or ", "most likely ",
     "é ", "i'd say so: ",
 ]  # fmt: skip
-"""Each is said five thousand times over."""
+"""Each is repeated 5,000 times."""
 
 
 @pytest.mark.parametrize("words", _HOSTILE, ids=repr)

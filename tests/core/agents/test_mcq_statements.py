@@ -1,4 +1,4 @@
-"""What the strict rule reads out of responses that argue, hedge, list, refuse, or write in a form of their own."""
+"""The strict rule on responses that argue, hedge, list, refuse, or use an unusual form."""
 
 from __future__ import annotations
 
@@ -133,12 +133,12 @@ def test_the_choice_that_is_stated_is_read(response: str, meant: str) -> None:
 
 
 @pytest.mark.parametrize("response", SEVERAL, ids=lambda text: text[:40])
-def test_what_is_left_open_is_several(response: str) -> None:
+def test_a_response_that_leaves_it_open_names_several(response: str) -> None:
     assert len(named_choices(response, HEAD)) > 1
 
 
 @pytest.mark.parametrize("response", NONE, ids=lambda text: text[:40])
-def test_what_states_no_choice_is_none(response: str) -> None:
+def test_a_response_without_a_choice_names_none(response: str) -> None:
     assert named_choices(response, HEAD) == []
 
 
@@ -157,7 +157,7 @@ def test_what_states_no_choice_is_none(response: str) -> None:
         ("Answer: I", "Sarcoidosis"),
     ],
 )
-def test_of_ten_options_i_is_a_choice_only_where_it_cannot_be_the_speaker(response: str, meant: str) -> None:
+def test_of_ten_options_i_is_a_choice_only_if_it_is_not_the_pronoun(response: str, meant: str) -> None:
     assert named_choices(response, TEN) == [meant]
 
 
@@ -169,12 +169,12 @@ def test_the_speaker_is_no_choice() -> None:
 @pytest.mark.parametrize(
     ("response", "choices", "meant"),
     [
-        # a name beside another one's letter are two choices
+        # a name with the letter of another choice counts as two choices
         ("A. Cluster headache", HEAD, [A, B]),
         ("The answer is C (migraine).", HEAD, [C, A]),
         ("Cluster headache (A)", HEAD, [B, A]),
         ("Cluster headache (B)", HEAD, [B]),
-        # names that the data set spoilt, or that are written in another way
+        # names that the data set spoilt, or another spelling
         ("Optic neuritis", ('Optic neuritis\n"', "Glaucoma"), ['Optic neuritis\n"']),
         ("Metronidazole x 14 days", ("Metronidazole × 14 days", "Laparotomy"), ["Metronidazole × 14 days"]),
         ("guillain-barre syndrome.", ("Guillain–Barré syndrome", "Typhoid"), ["Guillain–Barré syndrome"]),
@@ -200,6 +200,6 @@ def test_names_letters_and_spelling(response: str, choices: tuple[str, ...], mea
     assert named_choices(response, choices) == meant
 
 
-def test_letters_that_nobody_showed_stand_for_nothing() -> None:
+def test_letters_count_only_if_the_choices_had_letters() -> None:
     assert named_choices("A. Cluster headache", HEAD, lettered=False) == [B]
     assert named_choices("The answer is B.", HEAD, lettered=False) == []

@@ -1,4 +1,4 @@
-"""A choice's name counts where it stands as whole words, exactly as a regular expression would have it."""
+"""The name of a choice counts as whole words, exactly as a regular expression would match it."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ TEXT = st.text(alphabet="ab _-1é²'.", max_size=20)
 
 @given(TEXT, TEXT.filter(bool))
 def test_whole_words_are_those_of_a_pattern(text: str, name: str) -> None:
-    expected = [found.span() for found in re.finditer(rf"(?<!\w){re.escape(name)}(?!\w)", text)]
+    expected = [match.span() for match in re.finditer(rf"(?<!\w){re.escape(name)}(?!\w)", text)]
     assert list(_whole_words(name, text)) == expected
 
 
 def test_a_name_within_a_word_or_a_longer_name_does_not_count() -> None:
     assert named_choices("Migraines", ["Migraine"]) == []
     assert named_choices("Migraine with aura", ["Migraine", "Migraine with aura"]) == ["Migraine with aura"]
-    both = named_choices("Migraine with aura or plain migraine", ["Migraine", "Migraine with aura"])
-    assert sorted(both) == ["Migraine", "Migraine with aura"]
+    choices = named_choices("Migraine with aura or plain migraine", ["Migraine", "Migraine with aura"])
+    assert sorted(choices) == ["Migraine", "Migraine with aura"]

@@ -1,4 +1,4 @@
-"""The reference grader: which names mean the same, and which diagnosis a response names."""
+"""The reference grader: names of one disease, and the diagnosis that a response names."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NOTHING = Knowledge([], [])
 
 
 @pytest.mark.parametrize(
-    ("answer", "links", "named", "same"),
+    ("answer", "links", "diagnosis", "same"),
     [
         # the eight few-shot pairs of the framework
         ("Eczema", {}, "eczema", True),
@@ -38,12 +38,12 @@ NOTHING = Knowledge([], [])
         ("Type 1 diabetes", {}, "Type 2 diabetes", False),
         ("Gout", {}, "Pseudogout", False),
         ("Gout", {}, "", False),
-        # a name listed as narrower does not count although the knowledge would take it
+        # a name listed as a subtype does not count, although the knowledge lists it as a synonym
         ("Psoriasis", {"subtypes": ("plaque psoriasis",)}, "Plaque psoriasis", False),
     ],
 )
-def test_two_names_of_one_disease(answer: str, links: dict[str, tuple[str, ...]], named: str, same: bool) -> None:
-    assert same_diagnosis(case_with(answer, **links), named, NOTHING) is same
+def test_two_names_of_one_disease(answer: str, links: dict[str, tuple[str, ...]], diagnosis: str, same: bool) -> None:
+    assert same_diagnosis(case_with(answer, **links), diagnosis, NOTHING) is same
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_two_names_of_one_disease(answer: str, links: dict[str, tuple[str, ...]]
         ("Multiple sclerosis", "Multiple sclerosis"),
         ("**Final Diagnosis:** Diabetes mellitus, hypertension", "Diabetes mellitus, hypertension"),
         ("He has scabies? No: gout. Final Diagnosis: Gout", "Gout"),
-        # where something else than a diagnosis was asked for
+        # the question does not ask for a diagnosis
         ("**Final Answer:** Doxycycline", "Doxycycline"),
         ("**Final Answer**: **CT of the abdomen**", "CT of the abdomen"),
         ("Final answer: Treatment. **Final Answer:** Doxycycline.", "Doxycycline"),
@@ -149,9 +149,9 @@ def test_lists_are_read_in_their_order_without_reasons(response: str, names: lis
     ],
 )
 def test_free_responses_are_graded(response: str, verdict: str, extracted: str) -> None:
-    found = judge(ReferenceGrader(), case_with("Gout"), response)
+    result = judge(ReferenceGrader(), case_with("Gout"), response)
 
-    assert (found.rule, found.verdict, found.extracted) == ("frq", verdict, extracted)
+    assert (result.rule, result.verdict, result.extracted) == ("frq", verdict, extracted)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What a language model that plays the patient is sent with a persona, and without one."""
+"""The request to a language model that plays the patient, with a persona and without one."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ DIALOGUE = (GREETING, Turn("patient", "I itch."), Turn("doctor", "Where?"))
 
 def sent(persona: Persona = PLAIN, speaker: str = "patient") -> list[tuple[str, str]]:
     script = Script(("On my arm.",))
-    held = patient_knowledge(case_with(speaker=speaker))
-    hear(LLMPatient(script.voice(), PACK).reply(held, replace(SCENE, persona=persona), DIALOGUE))
+    knowledge = patient_knowledge(case_with(speaker=speaker))
+    hear(LLMPatient(script.voice(), PACK).reply(knowledge, replace(SCENE, persona=persona), DIALOGUE))
     return [(message["role"], message["content"]) for message in script.sent[0]]
 
 
 @pytest.mark.parametrize("speaker", ["patient", "caregiver"])
-def test_without_a_persona_the_wire_holds_the_packs_prompt_and_the_dialogue_alone(speaker: str) -> None:
+def test_without_a_persona_the_request_has_only_the_packs_prompt_and_the_dialogue(speaker: str) -> None:
     case = case_with()
     system = PACK.render("patient", vignette=case.vignette, caregiver=speaker == "caregiver")
 
@@ -47,7 +47,7 @@ def test_a_persona_is_appended_to_the_system_prompt_and_nothing_else_changes() -
     assert all(words in coloured[0][1] for words in ("worried", "basic words", "hardly remember"))
 
 
-def test_the_persona_decides_who_speaks_against_the_case() -> None:
+def test_the_speaker_of_the_persona_takes_precedence_over_that_of_the_case() -> None:
     assert "speak for them" in sent(Persona(speaker="caregiver"))[0][1]
     assert "speak for them" not in sent(Persona(speaker="patient"), speaker="caregiver")[0][1]
 
@@ -56,9 +56,9 @@ def test_a_pack_without_a_prompt_for_personas_still_plays_plain_patients() -> No
     bare = replace(PACK, name="bare", prompts={n: p for n, p in PACK.prompts.items() if n != "persona"})
     script = Script(("Yes.",))
     patient = LLMPatient(script.voice(), bare)
-    held = patient_knowledge(case_with())
+    knowledge = patient_knowledge(case_with())
 
-    assert hear(patient.reply(held, SCENE, DIALOGUE)) == "Yes."
+    assert hear(patient.reply(knowledge, SCENE, DIALOGUE)) == "Yes."
     with pytest.raises(UsageError, match=r"pack bare has no persona\.md"):
-        patient.reply(held, Scene("", 1, persona=Persona("terse")), DIALOGUE)
+        patient.reply(knowledge, Scene("", 1, persona=Persona("terse")), DIALOGUE)
     assert len(script.sent) == 1

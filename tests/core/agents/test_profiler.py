@@ -1,4 +1,4 @@
-"""Profiles by a model behind a loopback provider: what it is shown, what it may get wrong, and what comes of that."""
+"""Profiles by a model behind a loopback provider: its prompts, its faulty replies, and the resulting profiles."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def without(part: str) -> str:
 
 
 def generate(*replies: str | Reply) -> tuple[Profiled, list[str]]:
-    """Return the profiler's last word, and the last message of each request."""
+    """Return the profiler's result, and the last message of each request."""
     with running(list(replies)) as provider:
 
         async def listen() -> list[Any]:
@@ -70,7 +70,7 @@ def generate(*replies: str | Reply) -> tuple[Profiled, list[str]]:
         return last, [body["messages"][-1]["content"] for body in provider.bodies]
 
 
-def test_the_filter_sees_the_whole_item_and_the_profile_prompt_only_vignette_and_answer() -> None:
+def test_the_filters_prompt_has_the_complete_item_and_the_profile_prompt_vignette_and_answer() -> None:
     _, (first, second) = generate(PASSES, GOOD)
 
     assert all(part in first for part in (CASE.vignette, CASE.question, *CASE.choices))
@@ -83,25 +83,25 @@ def test_the_filter_sees_the_whole_item_and_the_profile_prompt_only_vignette_and
 
 def test_a_good_reply_becomes_a_profile_by_the_model() -> None:
     last, prompts = generate(PASSES, GOOD)
-    word = last.generated
+    generated = last.generated
 
     assert len(prompts) == 2
     assert last.dropped == ()
-    assert (word.suitable, word.made_by, word.note, word.speaker) == (
+    assert (generated.suitable, generated.made_by, generated.note, generated.speaker) == (
         True,
         "openai/test",
         "A man with a skin complaint.",
         "patient",
     )
-    assert word.profile is not None
-    assert [f.value for f in word.profile.demographics] == ["40-year-old"]
-    assert [(f.key, f.imputed) for f in word.profile.basic] == [
+    assert generated.profile is not None
+    assert [f.value for f in generated.profile.demographics] == ["40-year-old"]
+    assert [(f.key, f.imputed) for f in generated.profile.basic] == [
         ("chief complaint", False),
         ("duration", False),
         ("fever", False),
         ("family history", True),
     ]
-    assert [(f.section, f.value) for f in word.profile.optional] == [("examination", "pitted nails")]
+    assert [(f.section, f.value) for f in generated.profile.optional] == [("examination", "pitted nails")]
 
 
 @pytest.mark.parametrize("reason", REASONS)
@@ -117,7 +117,7 @@ def test_a_rejection_keeps_its_reason_and_costs_one_call(reason: str) -> None:
     [f"Sure [as asked]! Here:\n```json\n{GOOD}\n```\nAnything else?", f"{{not json}} {GOOD} {{"],
     ids=["fence and prose", "stray braces"],
 )
-def test_what_stands_around_the_json_does_no_harm(wrapped: str) -> None:
+def test_text_around_the_json_does_no_harm(wrapped: str) -> None:
     last, prompts = generate(PASSES, wrapped)
 
     assert len(prompts) == 2
@@ -125,7 +125,7 @@ def test_what_stands_around_the_json_does_no_harm(wrapped: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("bad", "told"),
+    ("bad", "complaint"),
     [
         ('{"basic": [{"key": "chief com', "basic: Field required|JSON"),
         ("I cannot do that.", "no JSON object"),
@@ -150,13 +150,13 @@ def test_what_stands_around_the_json_does_no_harm(wrapped: str) -> None:
         "another shape",
     ],
 )
-def test_what_cannot_be_used_is_asked_for_again_with_what_was_wrong(bad: str, told: str) -> None:
+def test_a_reply_that_cannot_be_used_is_requested_again_with_the_reason(bad: str, complaint: str) -> None:
     last, prompts = generate(PASSES, bad, bad, GOOD)
 
     assert last.generated.profile is not None
     assert len(prompts) == 4
     assert "cannot be used" not in prompts[1]
-    assert re.search(rf"cannot be used: .*(?:{told})", prompts[2])
+    assert re.search(rf"cannot be used: .*(?:{complaint})", prompts[2])
 
 
 def test_a_filter_reply_without_a_reason_is_asked_for_again() -> None:
@@ -174,7 +174,7 @@ def test_after_three_useless_replies_the_case_is_named_with_the_reason(replies: 
         generate(*replies)
 
 
-def test_an_invented_result_is_dropped_counted_and_noted_never_kept() -> None:
+def test_an_invented_result_is_dropped_counted_and_noted() -> None:
     invented = {"key": "biopsy", "section": "other_tests", "value": "acanthosis"}
     last, _ = generate(PASSES, json.dumps({**PROFILE, "optional": [*PROFILE["optional"], invented]}))
 

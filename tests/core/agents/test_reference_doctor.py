@@ -1,4 +1,4 @@
-"""The reference doctor: it asks for every topic of a history once, stops, and never sees a case's answer."""
+"""The reference doctor: it asks for each topic of a history once, stops, and never sees a case's answer."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ def test_a_consultation_ends_with_one_known_disease(case: Case, seed: int) -> No
 @pytest.mark.parametrize("case", SOME, ids=lambda case: case.case_key)
 def test_nothing_is_asked_twice(case: Case) -> None:
     for seed in range(5):
-        asked = [
+        topics = [
             next(q for q in (*COMPLAINT, *BACKGROUND, DEMOGRAPHICS_QUESTION) if text.endswith(q))
             for text in questions(consult(DOCTOR, PATIENT, case, seed))
         ]
-        assert len(asked) == len(set(asked))
+        assert len(topics) == len(set(topics))
 
 
 def test_every_question_is_one_line_with_a_question_mark() -> None:
@@ -54,36 +54,36 @@ def test_every_question_is_one_line_with_a_question_mark() -> None:
         assert "\n" not in text
 
 
-def test_the_same_seed_says_the_same_words_and_another_seed_others() -> None:
-    again = [consult(DOCTOR, PATIENT, SOME[0], seed=7) for _ in range(2)]
+def test_the_wording_depends_on_the_seed() -> None:
+    dialogues = [consult(DOCTOR, PATIENT, SOME[0], seed=7) for _ in range(2)]
     texts = {tuple(turn.text for turn in consult(DOCTOR, PATIENT, SOME[0], seed)) for seed in range(6)}
-    asked = {tuple(questions(consult(DOCTOR, PATIENT, SOME[0], seed))) for seed in range(6)}
+    question_lists = {tuple(questions(consult(DOCTOR, PATIENT, SOME[0], seed))) for seed in range(6)}
 
-    assert again[0] == again[1]
+    assert dialogues[0] == dialogues[1]
     assert len(texts) >= 5
-    assert len(asked) >= 3
+    assert len(question_lists) >= 3
 
 
-def test_age_and_sex_are_asked_for_where_they_are_not_known_and_only_once() -> None:
+def test_missing_age_and_sex_are_asked_for_once() -> None:
     unhelpful = (GREETING, Turn("patient", "I feel ill."))
     first = hear(DOCTOR.ask(SCENE, unhelpful))
     second = hear(DOCTOR.ask(SCENE, (*unhelpful, Turn("doctor", first), Turn("patient", "I won't say."))))
-    told = (GREETING, Turn("patient", "I'm a 30-year-old woman. I have a rash."))
+    with_age_and_sex = (GREETING, Turn("patient", "I'm a 30-year-old woman. I have a rash."))
 
     assert first.endswith(DEMOGRAPHICS_QUESTION)
     assert DEMOGRAPHICS_QUESTION not in second
-    assert DEMOGRAPHICS_QUESTION not in hear(DOCTOR.ask(SCENE, told))
+    assert DEMOGRAPHICS_QUESTION not in hear(DOCTOR.ask(SCENE, with_age_and_sex))
 
 
-def test_it_stops_when_everything_is_asked_though_it_learns_nothing() -> None:
+def test_it_stops_after_all_questions_even_without_answers() -> None:
     dialogue: tuple[Turn, ...] = (GREETING, Turn("patient", "I don't know."))
-    asked = 0
+    questions_so_far = 0
     while "Final Diagnosis" not in (text := hear(DOCTOR.ask(SCENE, dialogue))):
-        asked += 1
+        questions_so_far += 1
         dialogue = (*dialogue, Turn("doctor", text), Turn("patient", "I don't know."))
-        assert asked <= MOST_QUESTIONS
+        assert questions_so_far <= MOST_QUESTIONS
 
-    assert asked == MOST_QUESTIONS
+    assert questions_so_far == MOST_QUESTIONS
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,9 @@ def test_it_stops_when_everything_is_asked_though_it_learns_nothing() -> None:
         ("I have coughed for 3 weeks.", None, None),
     ],
 )
-def test_age_and_sex_are_those_told_when_asked_for(reply: str, age: float | None, sex: str | None) -> None:
+def test_age_and_sex_are_read_from_the_reply_to_the_question_for_them(
+    reply: str, age: float | None, sex: str | None
+) -> None:
     dialogue = (
         GREETING, Turn("patient", "My wife says she noticed a mole."), Turn("doctor", DEMOGRAPHICS_QUESTION),
         Turn("patient", reply),
@@ -130,16 +132,16 @@ PLAQUES = (
 
 def test_a_choice_is_picked_whatever_the_order_of_the_choices() -> None:
     choices = ("Plaque psoriasis", "Scabies", "Measles", "Rosacea")
-    given = {answer(PLAQUES, choices), answer(PLAQUES, choices[::-1])}
+    answers = {answer(PLAQUES, choices), answer(PLAQUES, choices[::-1])}
 
-    assert given == {"**Final Diagnosis:** Plaque psoriasis"}
+    assert answers == {"**Final Diagnosis:** Plaque psoriasis"}
 
 
-def test_choices_that_nobody_knows_are_picked_by_the_seed_among_themselves() -> None:
+def test_among_unknown_choices_the_seed_decides() -> None:
     unknown = ("Florble", "Wibble", "Zorp", "Quux")
-    given = {answer("He is ill.", unknown, seed=seed).removeprefix("**Final Diagnosis:** ") for seed in range(40)}
+    answers = {answer("He is ill.", unknown, seed=seed).removeprefix("**Final Diagnosis:** ") for seed in range(40)}
 
-    assert given == set(unknown)
+    assert answers == set(unknown)
     assert answer("He is ill.", unknown, seed=3) == answer("He is ill.", unknown, seed=3)
 
 
@@ -149,16 +151,16 @@ def test_an_unknown_choice_beats_known_ones_that_fit_badly() -> None:
 
 
 def test_free_answers_name_one_disease_or_three_different_ones() -> None:
-    one = answer(PLAQUES, (), "frq").removeprefix("**Final Diagnosis:** ")
-    three = answer(PLAQUES, (), "frq_top3").splitlines()
+    diagnosis = answer(PLAQUES, (), "frq").removeprefix("**Final Diagnosis:** ")
+    lines = answer(PLAQUES, (), "frq_top3").splitlines()
 
-    assert one == "Plaque psoriasis"
-    assert three[0] == "**Final Diagnosis:**"
-    assert three[1] == "1. Plaque psoriasis"
-    assert len(set(three[1:])) == 3
+    assert diagnosis == "Plaque psoriasis"
+    assert lines[0] == "**Final Diagnosis:**"
+    assert lines[1] == "1. Plaque psoriasis"
+    assert len(set(lines[1:])) == 3
 
 
-def test_the_examination_counts_beside_the_conversation() -> None:
+def test_the_examination_counts_in_addition_to_the_conversation() -> None:
     dialogue = (GREETING, Turn("patient", "I have a cough and fever."))
     material = Material("multi_turn_exam", dialogue=dialogue, examination="There is a barking cough with stridor.")
     plain, examined = evidence_of_dialogue(dialogue), evidence_of_dialogue(dialogue, str(material.examination))
@@ -173,17 +175,17 @@ def test_the_examination_counts_beside_the_conversation() -> None:
 
 
 def test_the_differential_falls_and_follows_the_dialogue() -> None:
-    said = DOCTOR.differential(SCENE, (GREETING, Turn("patient", PLAQUES)))
-    nothing = DOCTOR.differential(SCENE, (GREETING,))
+    differential = DOCTOR.differential(SCENE, (GREETING, Turn("patient", PLAQUES)))
+    prior = DOCTOR.differential(SCENE, (GREETING,))
 
-    assert said[0][0] == "Plaque psoriasis"
-    assert [p for _, p in said] == sorted((p for _, p in said), reverse=True)
-    assert sum(p for _, p in nothing) < 1
-    assert said != nothing
+    assert differential[0][0] == "Plaque psoriasis"
+    assert [p for _, p in differential] == sorted((p for _, p in differential), reverse=True)
+    assert sum(p for _, p in prior) < 1
+    assert differential != prior
 
 
-def test_a_case_of_its_own_is_not_known_by_heart() -> None:
-    """A case whose findings are those of another disease gets the other disease, whatever its label says."""
+def test_the_answer_follows_the_findings_and_not_the_label() -> None:
+    """A case with the findings of another disease gets the other disease, although its label differs."""
     case = case_with("Scabies", choices=("Scabies", "Plaque psoriasis"), vignette=PLAQUES)
 
     assert answer(case.vignette, case.choices) == "**Final Diagnosis:** Plaque psoriasis"

@@ -1,10 +1,9 @@
-"""The reference patient answers what it is asked, from what it may know, and nothing else."""
+"""The reference patient: it answers the question from the facts that it may know, and adds nothing."""
 
 from __future__ import annotations
 
 import json
 import os
-import re
 from pathlib import Path
 
 import pytest
@@ -21,56 +20,26 @@ from core.text.persons import first_person
 from tests.core.agents.acting import GREETING, SCENE, case_with, hear
 
 PATIENT = ReferencePatient()
-SILENT = {said for answers in lay_answers()[UNKNOWN].values() for said in answers}
-"""What is said of a topic on which a case is silent."""
-_I = re.IGNORECASE
-NOT_KNOWN = re.compile(
-    r"can only tell|(?:does|did)(?: not|n['’]t) (?:provide|specify|say)|not (?:really )?(?:sure|certain)|"
-    r"(?:don['’]?t|do not|didn['’]?t|doesn['’]?t|does not|did not|can['’]?t|cannot|couldn['’]?t) "
-    r"(?:really |"
-    r"exactly )?(?:know|remember|recall|say|tell|have (?:that|any|enough|this|the) (?:information|details))|no "
-    r"idea|unsure|"
-    r"hard to say|(?:not|n['’]t|never) (?:been |specifically |explicitly )?(?:mention|specif|stated|provided|"
-    r"told|discuss|"
-    r"said anything|aware of that|given)\w*|"
-    r"nothing (?:is |was |has been )?(?:mentioned|stated)|nothing about|"
-    r"no (?:mention|information)\b|wasn['’]?t mentioned|haven['’]?t "
-    r"(?:checked|been told)",
-    _I,
-)
-NO = re.compile(
-    r"^\W*(?:(?:well|oh|um|hmm|uh|honestly|actually)\W+)*(?:no(?=\s*[,.!;–—-]|\s*$|\s+(?:i|he|she|we|they|my|it|"
-    r"there|not|"
-    r"none|neither|nothing|the|doctor|change|other|unusual)\b)|nope|nah|not (?:really|that|at all|lately|"
-    r"recently|yet|so "
-    r"far|any|a thing|one)\b|never\b(?! mind)|none\b|nothing\b|neither\b|nobody\b|no one\b|i don['’]?t think so|"
-    r"don['’]?t "
-    r"think so|i (?:don['’]?t|do not|haven['’]?t|have not|have no|have never|never|didn['’]?t|did not)\b|i['’]ve "
-    r"(?:not|no|"
-    r"never)\b|(?:he|she) (?:hasn['’]?t|doesn['’]?t|didn['’]?t|has not|has never|does not)\b|(?:definitely|absolutely) "
-    r"not)|\bno, i (?:don['’]?t|do not)\b",
-    _I,
-)
-"""How a reply says that it does not know, and that it denies, for the replies that are held against hand-made marks."""
+SILENT = {answer for answers in lay_answers()[UNKNOWN].values() for answer in answers}
+"""The replies on a topic that the case does not mention."""
 
 
-def is_unknown(said: str) -> bool:
-    """Say whether a reply says neither yes nor no."""
-    return said in SILENT or said.startswith(NOT_SURE)
+def is_unknown(reply: str) -> bool:
+    return reply in SILENT or reply.startswith(NOT_SURE)
 
 
 def ask(
-    held: PatientKnowledge, question: str, seed: int = 20, before: str = "I have scaly patches on my elbows."
+    knowledge: PatientKnowledge, question: str, seed: int = 20, before: str = "I have scaly patches on my elbows."
 ) -> str:
     dialogue = (GREETING, Turn("patient", before), Turn("doctor", question))
-    return hear(PATIENT.reply(held, Scene("Dermatology", seed), dialogue))
+    return hear(PATIENT.reply(knowledge, Scene("Dermatology", seed), dialogue))
 
 
-HELD = patient_knowledge(case_with())
+KNOWLEDGE = patient_knowledge(case_with())
 
 
-def test_it_opens_with_the_chief_complaint_alone() -> None:
-    first = hear(PATIENT.reply(HELD, SCENE, (GREETING,)))
+def test_it_opens_with_only_the_chief_complaint() -> None:
+    first = hear(PATIENT.reply(KNOWLEDGE, SCENE, (GREETING,)))
 
     assert first.endswith("I have scaly patches on my elbows.")
     assert "three months" not in first
@@ -88,10 +57,10 @@ def test_it_opens_with_the_chief_complaint_alone() -> None:
     ],
 )
 def test_it_answers_with_the_one_fact_that_was_asked_for(question: str, telling: str) -> None:
-    reply = ask(HELD, question)
+    reply = ask(KNOWLEDGE, question)
 
     assert reply.lower().endswith(telling.lower())
-    others = {fact.lay for fact in HELD.history + HELD.findings} - {telling}
+    others = {fact.lay for fact in KNOWLEDGE.history + KNOWLEDGE.findings} - {telling}
     assert not any(other in reply for other in others if other not in telling)
 
 
@@ -107,29 +76,29 @@ def test_it_answers_with_the_one_fact_that_was_asked_for(question: str, telling:
         "Are your stools black?",
     ],
 )
-def test_what_the_case_does_not_tell_it_does_not_know(question: str) -> None:
-    assert all(is_unknown(ask(HELD, question, seed)) for seed in range(8))
+def test_it_does_not_know_what_the_case_does_not_mention(question: str) -> None:
+    assert all(is_unknown(ask(KNOWLEDGE, question, seed)) for seed in range(8))
 
 
 def test_wording_follows_the_seed_and_nothing_else() -> None:
-    replies = [ask(HELD, "Are your stools black?", seed) for seed in range(20)]
+    replies = [ask(KNOWLEDGE, "Are your stools black?", seed) for seed in range(20)]
 
     assert len(set(replies)) > 1
-    assert ask(HELD, "Are your stools black?", 3) == ask(HELD, "Are your stools black?", 3)
+    assert ask(KNOWLEDGE, "Are your stools black?", 3) == ask(KNOWLEDGE, "Are your stools black?", 3)
 
 
-def test_asked_for_more_it_tells_what_it_has_not_told_until_nothing_is_left() -> None:
+def test_it_tells_further_facts_until_all_are_told() -> None:
     dialogue: tuple[Turn, ...] = (GREETING, Turn("patient", "I have scaly patches on my elbows."))
-    told = []
+    replies = []
     for _ in range(8):
         dialogue = (*dialogue, Turn("doctor", "Is there anything else?"))
-        told.append(hear(PATIENT.reply(HELD, SCENE, dialogue)))
-        dialogue = (*dialogue, Turn("patient", told[-1]))
+        replies.append(hear(PATIENT.reply(KNOWLEDGE, SCENE, dialogue)))
+        dialogue = (*dialogue, Turn("patient", replies[-1]))
 
-    assert told[0] == "It began three months ago."
-    assert len(set(told[:4])) == 4
-    assert told[-1] == ALL_TOLD
-    assert not any("nails" in text for text in told)
+    assert replies[0] == "It began three months ago."
+    assert len(set(replies[:4])) == 4
+    assert replies[-1] == ALL_TOLD
+    assert not any("nails" in text for text in replies)
 
 
 PROBES = [
@@ -147,9 +116,9 @@ PROBES = [
 
 @pytest.mark.parametrize("case", library(), ids=lambda case: case.case_key)
 def test_it_never_says_the_answer(case: Case) -> None:
-    held = patient_knowledge(case)
+    knowledge = patient_knowledge(case)
     names = [" ".join(words_of_name(name)) for name in (case.answer, *case.synonyms)]
-    replies = [hear(PATIENT.reply(held, SCENE, (GREETING,)))] + [ask(held, probe) for probe in PROBES]
+    replies = [hear(PATIENT.reply(knowledge, SCENE, (GREETING,)))] + [ask(knowledge, probe) for probe in PROBES]
 
     for reply in replies:
         plain = f" {' '.join(words_of_name(reply))} "
@@ -158,10 +127,10 @@ def test_it_never_says_the_answer(case: Case) -> None:
 
 def test_a_caregiver_speaks_of_the_child() -> None:
     case = next(case for case in library() if case.speaker == "caregiver")
-    held = patient_knowledge(case)
-    first = hear(PATIENT.reply(held, SCENE, (GREETING,)))
+    knowledge = patient_knowledge(case)
+    first = hear(PATIENT.reply(knowledge, SCENE, (GREETING,)))
 
-    assert held.caregiver
+    assert knowledge.caregiver
     assert any(word in first.lower() for word in ("my son", "my daughter", "my baby", "my child", "he ", "she "))
 
 
@@ -178,7 +147,7 @@ IMPORTED = Case(
 
 
 @pytest.mark.parametrize(
-    ("question", "reply"),
+    ("question", "expected"),
     [
         ("How old are you, and are you a man or a woman?", "I'm 70 years old. I'm male."),
         ("Do you take any medicines?", "I take aspirin and amlodipine."),
@@ -200,19 +169,19 @@ IMPORTED = Case(
         ("Is your neck stiff?", None),
     ],
 )
-def test_without_a_profile_the_vignette_answers_in_the_first_person(question: str, reply: str | None) -> None:
-    said = ask(patient_knowledge(IMPORTED), question, before="My hands shake.")
+def test_without_a_profile_the_vignette_answers_in_the_first_person(question: str, expected: str | None) -> None:
+    reply = ask(patient_knowledge(IMPORTED), question, before="My hands shake.")
 
-    assert said == reply if reply else is_unknown(said)
+    assert reply == expected if expected else is_unknown(reply)
 
 
 def test_without_a_profile_a_denial_stays_a_denial() -> None:
-    said = ask(patient_knowledge(IMPORTED), "Have you had headaches?", before="My hands shake.")
+    reply = ask(patient_knowledge(IMPORTED), "Have you had headaches?", before="My hands shake.")
 
-    assert said == "I'm not smoking and have no headache."
+    assert reply == "I'm not smoking and have no headache."
 
 
-def test_without_a_profile_it_does_not_open_with_what_the_examination_showed() -> None:
+def test_without_a_profile_it_does_not_open_with_results_of_the_examination() -> None:
     first = hear(PATIENT.reply(patient_knowledge(IMPORTED), SCENE, (GREETING,)))
 
     assert "shaky hands" in first
@@ -220,7 +189,7 @@ def test_without_a_profile_it_does_not_open_with_what_the_examination_showed() -
 
 
 @pytest.mark.parametrize(
-    ("sentence", "sex", "own"),
+    ("sentence", "sex", "expected"),
     [
         ("He has a rash.", "male", "I have a rash."),
         ("She denies fever.", "female", "I don't have fever."),
@@ -250,8 +219,8 @@ def test_without_a_profile_it_does_not_open_with_what_the_examination_showed() -
         ("Hemoglobin is 14 g/dL.", "male", "Hemoglobin is 14 g/dL."),
     ],
 )
-def test_sentences_change_person_and_nothing_else(sentence: str, sex: str | None, own: str) -> None:
-    assert first_person(sentence, sex) == own  # type: ignore[arg-type]
+def test_sentences_change_person_and_nothing_else(sentence: str, sex: str | None, expected: str) -> None:
+    assert first_person(sentence, sex) == expected  # type: ignore[arg-type]
 
 
 def test_a_small_child_does_not_speak_for_itself() -> None:
@@ -264,12 +233,12 @@ def test_a_small_child_does_not_speak_for_itself() -> None:
 
 
 @pytest.mark.parametrize(
-    ("question", "reply"),
+    ("question", "expected"),
     [
-        # the pain of the joints is there, and nothing is told of when it is worse
+        # the joint pain is a fact, but not when it is worse
         ("Do you have joint pain?", "My finger joints hurt."),
         ("Is the pain in your hands and fingers worse than in your feet?", None),
-        # of several things what holds, and what is denied; nothing of what the case does not tell
+        # of several symptoms: those that the case affirms or denies, and no others
         ("Have you had joint pain, fever or hair loss?", "My finger joints hurt. I haven't had a fever."),
         ("Have you had fever or hair loss?", "I haven't had a fever."),
         ("Have you had hair loss or a cough?", None),
@@ -277,16 +246,16 @@ def test_a_small_child_does_not_speak_for_itself() -> None:
         ("Does anyone in your family have joint pain?", None),
     ],
 )
-def test_it_affirms_and_denies_only_what_was_asked(question: str, reply: str | None) -> None:
-    said = ask(HELD, question)
+def test_it_affirms_and_denies_only_symptoms_of_the_question(question: str, expected: str | None) -> None:
+    reply = ask(KNOWLEDGE, question)
 
-    if reply is None:
-        assert not said.startswith(("Yes", "Yeah", "No")), said
+    if expected is None:
+        assert not reply.startswith(("Yes", "Yeah", "No")), reply
     else:
-        assert said.lower().endswith(reply.lower())
+        assert reply.lower().endswith(expected.lower())
 
 
-def test_no_yes_and_no_no_stands_before_a_fact() -> None:
+def test_a_fact_is_told_without_yes_or_no_before_it() -> None:
     case = case_with(
         profile=Profile(
             basic=(Fact(key="chief complaint", value="severe chest pain", lay="I have a terrible chest pain."),)
@@ -296,15 +265,15 @@ def test_no_yes_and_no_no_stands_before_a_fact() -> None:
     assert ask(patient_knowledge(case), "I see. Have you had chest pain?") == "I have a terrible chest pain."
 
 
-def test_what_was_and_is_no_longer_so_gets_no_yes() -> None:
+def test_a_fact_of_the_past_gets_no_yes() -> None:
     fact = Fact(key="smoking", value="former smoker", lay="I gave up smoking twenty years ago.")
     case = case_with(profile=Profile(basic=(Fact(key="chief complaint", value="cough", lay="I cough."), fact)))
 
     assert ask(patient_knowledge(case), "Do you smoke or use tobacco?") == fact.lay
 
 
-def test_of_a_vignette_it_says_no_word_of_the_examiner_and_plain_words_for_the_clinicians() -> None:
-    held = patient_knowledge(IMPORTED)
+def test_of_a_vignette_it_tells_no_examination_and_uses_plain_words() -> None:
+    knowledge = patient_knowledge(IMPORTED)
     questions = (
         "Do your hands tremble?",
         "Have you had a fever?",
@@ -313,10 +282,13 @@ def test_of_a_vignette_it_says_no_word_of_the_examiner_and_plain_words_for_the_c
         "Anything else?",
         "What did they find on physical examination?",
     )
-    said = " ".join(ask(held, question, before="My hands shake.") for question in questions)
+    replies = " ".join(ask(knowledge, question, before="My hands shake.") for question in questions)
 
-    assert not any(word in said for word in ("resting", "Hemoglobin", "14", "examination", "There is no fever"))
-    assert ask(held, "Do you have any dyspnea?", before="My hands shake.") == "I have shortness of breath with effort."
+    assert not any(word in replies for word in ("resting", "Hemoglobin", "14", "examination", "There is no fever"))
+    assert (
+        ask(knowledge, "Do you have any dyspnea?", before="My hands shake.")
+        == "I have shortness of breath with effort."
+    )
 
 
 CHILD = Case(
@@ -331,9 +303,9 @@ CHILD = Case(
 
 
 @pytest.mark.parametrize(
-    ("question", "told"),
+    ("question", "part"),
     [
-        # a child's vignette is told as it stands, the whole sentence with what it affirms and denies
+        # the vignette of a child is told in complete sentences, with all that they affirm and deny
         ("Is there an itch?", "reports only a slight itch"),
         ("Is there any pruritus?", "reports only a slight itch"),
         ("Do you have any pain?", "denies any pain over the rough areas"),
@@ -341,19 +313,19 @@ CHILD = Case(
         ("Did it come on suddenly?", "rough, scaly skin"),
     ],
 )
-def test_a_childs_vignette_is_told_as_it_stands_and_silence_is_no_denial(question: str, told: str) -> None:
-    said = ask(patient_knowledge(CHILD), question, before="His skin is rough.")
+def test_a_childs_vignette_is_told_in_its_sentences_and_a_missing_fact_is_no_denial(question: str, part: str) -> None:
+    reply = ask(patient_knowledge(CHILD), question, before="His skin is rough.")
 
-    assert told in said if told else is_unknown(said)
+    assert part in reply if part else is_unknown(reply)
 
 
 QUESTIONS = json.loads(Path(__file__).with_name("patient_questions.json").read_text())
-"""Case of the authors' release → questions, with whether its vignette tells that it is so, denies it, or is silent."""
+"""Case of the authors' release → (question, mark): whether its vignette affirms it, denies it, or is silent."""
 RELEASE = os.environ.get("ANAMNESIS_CRAFTMD_RELEASE", "")
 
 
 @pytest.mark.skipif(not RELEASE, reason="needs the CRAFT-MD authors' release: set ANAMNESIS_CRAFTMD_RELEASE")
-def test_on_read_vignettes_it_says_no_bare_yes_or_no_and_knows_most_of_what_is_told() -> None:
+def test_on_marked_vignettes_it_says_no_bare_yes_or_no_and_knows_most_affirmed_facts() -> None:
     cases = read_cases(Path(RELEASE) / "data" / "usmle_and_derm_dataset.csv", "craftmd").cases
     replies = [
         (mark, ask(patient_knowledge(case), question, before="Hello."))
@@ -362,9 +334,9 @@ def test_on_read_vignettes_it_says_no_bare_yes_or_no_and_knows_most_of_what_is_t
     ]
 
     assert len(replies) == 600
-    assert [said for _, said in replies if said.startswith(("Yes", "Yeah", "No,", "No.", "Not that"))] == []
-    told = [said for mark, said in replies if mark == "told"]
-    assert sum(map(is_unknown, told)) <= 0.35 * len(told)
+    assert [reply for _, reply in replies if reply.startswith(("Yes", "Yeah", "No,", "No.", "Not that"))] == []
+    affirmed = [reply for mark, reply in replies if mark == "told"]
+    assert sum(map(is_unknown, affirmed)) <= 0.35 * len(affirmed)
 
 
 @pytest.mark.parametrize(
@@ -385,5 +357,5 @@ def test_clinical_words_become_common_ones(clinical: str, lay: str) -> None:
 @pytest.mark.parametrize(
     "text", ["My temperature was 38.6 °C.", "On exam, I have a murmur.", "Hemoglobin is 8 g/dL.", "I have hemoptysis."]
 )
-def test_what_a_device_an_examiner_or_a_clinician_would_say_is_not_said(text: str) -> None:
+def test_words_of_a_device_or_a_clinician_are_not_sayable(text: str) -> None:
     assert not is_sayable(text)

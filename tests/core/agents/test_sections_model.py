@@ -1,4 +1,4 @@
-"""A model sorts the sentences of a vignette; what it invents is rejected, what it forgets is sorted by rule."""
+"""A model sorts the sentences of a vignette: invented sentences are rejected, missing ones are sorted by rule."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SORTED = (("complaint", FIRST), ("medication", SECOND), ("vital_signs", THIRD))
 
 
 def split(*replies: str | Reply, pack: Any = None) -> tuple[SplitByModel, list[dict[str, Any]]]:
-    """Return the split that a provider with these replies leads to, and the requests it got."""
+    """Return the split that follows from the provider's replies, and the requests to the provider."""
     with running(list(replies)) as provider:
 
         async def listen() -> list[Any]:
@@ -49,23 +49,23 @@ def split(*replies: str | Reply, pack: Any = None) -> tuple[SplitByModel, list[d
         return items[-1], provider.bodies
 
 
-def test_the_model_is_shown_the_vignette_and_its_sections_are_kept() -> None:
-    done, sent = split(ALL)
+def test_the_prompt_has_the_vignette_and_the_result_has_the_sections_of_the_model() -> None:
+    result, sent = split(ALL)
 
-    assert (done.sections, done.invented, done.by_rule) == (SORTED, 0, 0)
+    assert (result.sections, result.invented, result.by_rule) == (SORTED, 0, 0)
     assert VIGNETTE in sent[0]["messages"][0]["content"]
     assert "family_history" in sent[0]["messages"][0]["content"]
 
 
 def test_prose_and_a_code_block_around_the_json_do_no_harm() -> None:
-    done, sent = split(f"Certainly! Here it is:\n```json\n{ALL}\n```\nAnything else?")
+    result, sent = split(f"Certainly! Here it is:\n```json\n{ALL}\n```\nAnything else?")
 
-    assert done.sections == SORTED
+    assert result.sections == SORTED
     assert len(sent) == 1
 
 
 def test_invented_and_changed_sentences_are_rejected_and_counted() -> None:
-    done, _ = split(
+    result, _ = split(
         reply(
             ("complaint", FIRST),
             ("family_history", "His mother had eczema."),
@@ -75,19 +75,19 @@ def test_invented_and_changed_sentences_are_rejected_and_counted() -> None:
         )
     )
 
-    assert done.sections == SORTED
-    assert (done.invented, done.by_rule) == (3, 1)
+    assert result.sections == SORTED
+    assert (result.invented, result.by_rule) == (3, 1)
 
 
-def test_parts_of_a_sentence_may_go_to_two_sections_and_the_rest_is_not_lost() -> None:
-    done, _ = split(reply(("demographics", "A 40-year-old man"), ("medication", "He  takes\nlithium.")))
+def test_parts_of_a_sentence_may_go_to_two_sections_and_no_part_is_lost() -> None:
+    result, _ = split(reply(("demographics", "A 40-year-old man"), ("medication", "He  takes\nlithium.")))
 
-    assert done.sections == (
+    assert result.sections == (
         ("demographics", "A 40-year-old man"),
         ("complaint", "comes because of an itch."),
         *SORTED[1:],
     )
-    assert (done.invented, done.by_rule) == (0, 2)
+    assert (result.invented, result.by_rule) == (0, 2)
 
 
 @pytest.mark.parametrize(
@@ -102,13 +102,13 @@ def test_parts_of_a_sentence_may_go_to_two_sections_and_the_rest_is_not_lost() -
     ids=["cut off", "no JSON", "unknown section", "nothing", "another shape"],
 )
 def test_an_unreadable_reply_is_asked_for_again(unreadable: str) -> None:
-    done, sent = split(unreadable, unreadable, ALL)
+    result, sent = split(unreadable, unreadable, ALL)
 
-    assert done.sections == SORTED
-    assert len(sent) == len(done.call_ids) == 3
+    assert result.sections == SORTED
+    assert len(sent) == len(result.call_ids) == 3
 
 
-def test_after_two_retries_it_is_given_up_in_one_sentence() -> None:
+def test_after_two_retries_it_is_given_up() -> None:
     with pytest.raises(AnamnesisError, match="openai/test gave no sections that can be read in 3 replies"):
         split("no", "no", "no", ALL)
 
@@ -118,6 +118,6 @@ def test_a_providers_failure_is_not_an_unreadable_reply() -> None:
         split(failing(401))
 
 
-def test_a_pack_without_the_prompt_says_so() -> None:
+def test_a_pack_without_the_prompt_is_refused() -> None:
     with pytest.raises(UsageError, match=r"pack bare has no sections\.md"):
         split(ALL, pack=replace(default_pack(), name="bare", prompts={}))

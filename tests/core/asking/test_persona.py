@@ -1,4 +1,4 @@
-"""Personas as people write them, as they are stored, and as they are shown."""
+"""Personas: input, stored form and label."""
 
 from __future__ import annotations
 
@@ -65,20 +65,20 @@ def test_unknown_and_contradicting_words_are_refused(text: str, message: str) ->
         parse_persona(text)
 
 
-def test_labels_are_words_for_people() -> None:
+def test_labels_are_readable() -> None:
     assert label(PLAIN) == "plain"
     assert label(Persona("terse", "A", "poor", "caregiver")) == (
         "terse, basic language (A), poor memory, caregiver speaks"
     )
 
 
-def test_who_speaks_is_up_to_the_persona_and_else_to_the_case() -> None:
-    assert [caregiver_speaks(PLAIN, said) for said in (True, False)] == [True, False]
+def test_the_persona_decides_who_speaks_and_otherwise_the_case() -> None:
+    assert [caregiver_speaks(PLAIN, of_case) for of_case in (True, False)] == [True, False]
     assert caregiver_speaks(Persona(speaker="caregiver"), False)
     assert not caregiver_speaks(Persona(speaker="patient"), True)
 
 
-def test_every_persona_has_a_prompt_of_its_own_that_keeps_to_the_facts() -> None:
+def test_every_persona_has_a_different_prompt_that_keeps_to_the_facts() -> None:
     texts = {
         persona_prompt(PACK, persona, caregiver)
         for persona in ALL

@@ -17,7 +17,7 @@ from tests.support.campaigns import BESIDE_RULES
 from tests.support.fake_provider import running
 
 RIGHT = {"library": {"a": 4, "b": 2, "c": 0}, "skin": {"a": 1, "b": 3}}
-"""Data set → doctor → to how many of its four cases it knows the answer."""
+"""Data set → doctor → number of correct answers to the four cases."""
 CARDIOLOGY = "library:Cardiology"
 
 
@@ -30,21 +30,21 @@ def _skin(tmp_path: Path) -> None:
 
 
 class Doctors:
-    """Doctors that put one question to the patient, end, and know the answers to the first of the cases only."""
+    """Doctors that ask the patient one question, and answer only the first cases of each data set correctly."""
 
     def __init__(self) -> None:
         library = [case for case in cases_of("library") if case.specialty == "Cardiology"]
-        self.known = {"library": library[:4], "skin": cases_of("skin")}
+        self.cases = {"library": library[:4], "skin": cases_of("skin")}
 
     def __call__(self, body: dict[str, Any]) -> str:
         last = str(body["messages"][-1]["content"])
         if "Choose exactly one" not in last:
-            asked = any("<patient>" in str(m["content"]) for m in body["messages"] if m["role"] == "assistant")
-            return "</end>" if asked else "<patient>Where does it hurt?</patient>"
+            has_asked = any("<patient>" in str(m["content"]) for m in body["messages"] if m["role"] == "assistant")
+            return "</end>" if has_asked else "<patient>Where does it hurt?</patient>"
         options = dict(re.findall(r"^([A-Z])\. (.+)$", last, re.MULTILINE))
         name, number, case = next(
             (name, number, case)
-            for name, cases in self.known.items()
+            for name, cases in self.cases.items()
             for number, case in enumerate(cases)
             if set(case.choices) == set(options.values())
         )
@@ -54,8 +54,8 @@ class Doctors:
 
 
 def play(base_url: str, doctor: str, *options: str) -> None:
-    given = ["--doctor", f"openai/{doctor}", "--base-url", base_url, *BESIDE_RULES[:4], "--staff", "reference"]
-    assert main(["run", "--protocol", "automedic", "--trials", "1", *options, *given]) == 0
+    cast = ["--doctor", f"openai/{doctor}", "--base-url", base_url, *BESIDE_RULES[:4], "--staff", "reference"]
+    assert main(["run", "--protocol", "automedic", "--trials", "1", *options, *cast]) == 0
 
 
 def normalised(capsys: pytest.CaptureFixture[str], part: str) -> dict[str, dict[str, str]]:
@@ -70,8 +70,8 @@ def test_a_doctors_parts_are_scaled_within_each_data_set_and_averaged_over_both(
 ) -> None:
     """Accuracy 1, .5, 0 on library is 1, .5, 0 on its scale; .25 and .75 on skin are 0 and 1: a .5, b .75, c 0.
 
-    Conversational and static answers are alike, so that there is no penalty; every query has four words, so that the
-    efficiency is 100 · share / 4, which comes to the same on a scale.
+    Conversational and static answers are equal, so that there is no penalty; every query has four words, so that the
+    efficiency is 100 · share / 4, which gives the same scaled value.
     """
     with running(Doctors()) as provider:
         for doctor in ("a", "b", "c"):
@@ -89,8 +89,8 @@ def test_a_doctors_parts_are_scaled_within_each_data_set_and_averaged_over_both(
         # b once more on other cases of the library: two conditions of one doctor on one data set are not averaged
         play(provider.base_url, "b", "--cases", CARDIOLOGY, "--limit", "2")
         rows = normalised(capsys, "accuracy")
-    apart = {name: row for name, row in rows.items() if name.startswith("openai/b")}
-    on_library = sorted(float(row["library"]) for row in apart.values() if row["library"])
+    of_b = {name: row for name, row in rows.items() if name.startswith("openai/b")}
+    on_library = sorted(float(row["library"]) for row in of_b.values() if row["library"])
     assert on_library == [0.5, 1.0], "2 of 4 and 2 of 2 right, on a scale from 0 to 1"
-    assert [row["n_datasets"] for row in apart.values()] == ["1"] * 3
+    assert [row["n_datasets"] for row in of_b.values()] == ["1"] * 3
     assert float(rows["openai/a"]["value"]) == 0.5

@@ -1,4 +1,4 @@
-"""AutoMedic from the command line: a run, what is left out, and misuse."""
+"""AutoMedic from the command line: a run, cases left out, and wrong options."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def of_cardiology() -> list[str]:
 
 def test_a_run_is_stored_with_its_staff_and_cap(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*RUN, "reference/bayes", "--cap", "12"]) == 0
-    said = capsys.readouterr()
-    run_id = said.out.split()[1]
-    assert f"report care --run {run_id}" in said.out
-    assert "left out" not in said.err
+    printed = capsys.readouterr()
+    run_id = printed.out.split()[1]
+    assert f"report care --run {run_id}" in printed.out
+    assert "left out" not in printed.err
     with Store().read() as cursor:
         (stored,) = runs(cursor)
         counted = cursor.execute("SELECT count(*) FILTER (role = 'staff'), max(turn) FROM utterances").fetchall()[0]
@@ -43,14 +43,14 @@ def test_a_run_is_stored_with_its_staff_and_cap(db: Path, capsys: pytest.Capture
     assert "5 trials" in capsys.readouterr().out
 
 
-def test_cases_that_cannot_be_played_are_left_out_and_said(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_cases_that_cannot_be_played_are_left_out_and_reported(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cases = [case for case in library() if case.case_key in of_cardiology()]
     with Store().write() as connection:
         add_profiles(connection, [(case, REFUSED) for case in cases[:2]])
     assert main([*RUN, "openai/gpt-4o", *BESIDE_RULES[:4], "--staff", "reference", "--dry-run"]) == 0
-    said = capsys.readouterr()
-    assert said.out.startswith("3 cases, 3 trials, ")
-    assert said.err == "2 of 5 cases are left out because they cannot become a patient: 2 image dependent.\n"
+    printed = capsys.readouterr()
+    assert printed.out.startswith("3 cases, 3 trials, ")
+    assert printed.err == "2 of 5 cases are left out because they cannot become a patient: 2 image dependent.\n"
     with Store().write() as connection:
         add_profiles(connection, [(case, REFUSED) for case in cases])
     assert main([*RUN, "openai/gpt-4o", "--dry-run"]) == 2
@@ -79,15 +79,17 @@ def test_a_dry_run_starts_nothing(db: Path, capsys: pytest.CaptureFixture[str]) 
         (("reference/bayes", "--arms", "single_turn:mcq"), "does not ask single_turn:mcq"),
     ],
 )
-def test_misuse(db: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], sentence: str) -> None:
+def test_wrong_options_are_refused(
+    db: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], sentence: str
+) -> None:
     assert main([*RUN, *arguments]) == 2
-    said = capsys.readouterr().err
-    assert sentence in said
-    assert said.count("\n") == 1
+    errors = capsys.readouterr().err
+    assert sentence in errors
+    assert errors.count("\n") == 1
     assert not db.exists()
 
 
 def test_the_staff_belongs_to_automedic(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    given = ["run", "--doctor", "reference/bayes", "--cases", "library:Cardiology", "--staff", "reference"]
-    assert main(given) == 2
+    arguments = ["run", "--doctor", "reference/bayes", "--cases", "library:Cardiology", "--staff", "reference"]
+    assert main(arguments) == 2
     assert "--staff belongs to the protocol automedic, not craftmd" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Cases in, a campaign, its figures and its data out: the command line from end to end, by child processes."""
+"""The command line from end to end: importing cases, a campaign, its figures and its exports."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ CASES = "\n".join([
 
 
 def says_gout(body: dict[str, Any]) -> Reply | str:
-    """A doctor that always says gout, and whose provider fails over the fifth case."""
+    """A doctor that always answers gout; its provider fails on the fifth case."""
     return failing(400, "too old") if "A 44-year-old" in str(body) else "**Final Diagnosis:** Gout"
 
 
@@ -54,8 +54,8 @@ def provider() -> Iterator[FakeProvider]:
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory, provider: FakeProvider) -> dict[str, str]:
-    """What importing and running said; five cases, two trials, two arms, ten trials in all."""
+def outputs(tmp_path_factory: pytest.TempPathFactory, provider: FakeProvider) -> dict[str, str]:
+    """The output of an import and a run of five cases, two trials and two arms."""
     folder = tmp_path_factory.mktemp("campaign")
     db, file = folder / "anamnesis.duckdb", folder / "Toes 1.csv"
     file.write_text(CASES)
@@ -84,44 +84,43 @@ def told(tmp_path_factory: pytest.TempPathFactory, provider: FakeProvider) -> di
 
 
 @pytest.fixture
-def at(told: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Go to the database of the run."""
-    monkeypatch.setenv("ANAMNESIS_DB", told["db"])
-    return Path(told["db"])
+def campaign_db(outputs: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("ANAMNESIS_DB", outputs["db"])
+    return Path(outputs["db"])
 
 
-def words(capsys: pytest.CaptureFixture[str], *arguments: str, status: int = 0) -> str:
-    """Run a command in this process and return what it printed."""
+def run_command(capsys: pytest.CaptureFixture[str], *arguments: str, status: int = 0) -> str:
+    """Return the output of a command, or its errors if ``status`` is not 0."""
     returned = main(list(arguments))
-    said = capsys.readouterr()
-    assert returned == status, said.err
-    assert "Traceback" not in said.err
-    return said.out if status == 0 else said.err
+    printed = capsys.readouterr()
+    assert returned == status, printed.err
+    assert "Traceback" not in printed.err
+    return printed.out if status == 0 else printed.err
 
 
-def test_an_import_says_what_came_in(told: dict[str, str]) -> None:
-    lines = told["import"].splitlines()
+def test_an_import_reports_its_cases_by_specialty(outputs: dict[str, str]) -> None:
+    lines = outputs["import"].splitlines()
     assert lines[0] == "Imported 5 cases as data set 'toes-1'."
     assert lines[1] == "Format: CRAFT-MD; licence: see the authors' repository."
     assert [line.split() for line in lines[2:4]] == [["Cardiology", "3"], ["Rheumatology", "2"]]
     assert lines[-1] == "Run them with: python -m core run --doctor reference/bayes --cases toes-1 --limit 20"
 
 
-def test_a_run_says_how_it_ended(told: dict[str, str]) -> None:
-    """Four cases are answered in two arms twice; over the fifth the provider fails four times."""
-    lines = told["run"].splitlines()
-    assert lines[0] == f"Run {told['id']} is complete: 10 trials, {16 * 18} tokens."
+def test_a_run_reports_its_verdicts_and_exclusions(outputs: dict[str, str]) -> None:
+    """Four cases are answered twice in two arms; on the fifth the provider fails four times."""
+    lines = outputs["run"].splitlines()
+    assert lines[0] == f"Run {outputs['id']} is complete: 10 trials, {16 * 18} tokens."
     # 6 right and 2 wrong under each of the two rules of choices, and as many free responses
     assert lines[1] == "Verdicts: 18 correct, 6 incorrect, 4 provider_error."
-    assert lines[2] == f"See: python -m core report accuracy --run {told['id']}"
-    *progress, warning = told["progress"].splitlines()
-    assert progress[-1] == f"{told['id']}: 10 of 10 trials"
+    assert lines[2] == f"See: python -m core report accuracy --run {outputs['id']}"
+    *progress, warning = outputs["progress"].splitlines()
+    assert progress[-1] == f"{outputs['id']}: 10 of 10 trials; 20 calls"
     assert warning.startswith("4 answers are excluded because a provider failed, most often: The model openai/doctor ")
     assert "HTTP 400 (too old)" in warning
 
 
-def test_a_run_of_which_nothing_came_has_failed(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The grader's provider fails over every answer: status 1, with its words."""
+def test_a_run_without_any_verdict_fails(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The grader's provider fails on every answer: status 1 and the provider's message."""
     with running(lambda body: failing(400, "no") if body["model"] == "grader" else "Gout") as provider:
         status = main(
             [
@@ -140,14 +139,14 @@ def test_a_run_of_which_nothing_came_has_failed(db: Path, capsys: pytest.Capture
                 "vignette:frq",
             ]
         )
-    said = capsys.readouterr()
+    printed = capsys.readouterr()
     assert status == 1
-    assert "2 answers are excluded because a provider failed, most often: The model openai/grader " in said.err
-    assert "Verdicts: 2 provider_error." in said.out
+    assert "2 answers are excluded because a provider failed, most often: The model openai/grader " in printed.err
+    assert "Verdicts: 2 provider_error." in printed.out
 
 
-def test_accuracy_as_csv_by_hand(told: dict[str, str], at: Path) -> None:
-    done = core(at, "report", "accuracy", "--format", "csv")
+def test_accuracy_as_csv_by_hand(outputs: dict[str, str], campaign_db: Path) -> None:
+    done = core(campaign_db, "report", "accuracy", "--format", "csv")
     assert done.returncode == 0
     assert "Note: " not in done.stderr
     rows = list(csv.DictReader(io.StringIO(done.stdout)))
@@ -169,58 +168,62 @@ def test_accuracy_as_csv_by_hand(told: dict[str, str], at: Path) -> None:
     ],
 )
 def test_accuracy_by_group(
-    at: Path, capsys: pytest.CaptureFixture[str], by: str, means: dict[str, tuple[float, int, int]]
+    campaign_db: Path, capsys: pytest.CaptureFixture[str], by: str, means: dict[str, tuple[float, int, int]]
 ) -> None:
-    rows = json.loads(words(capsys, "report", "accuracy", "--by", by, "--format", "json"))
+    rows = json.loads(run_command(capsys, "report", "accuracy", "--by", by, "--format", "json"))
     for question_type in ("mcq", "frq"):
-        found = {
+        rows_by_group = {
             r["group"]: (r["mean"], r["n_cases"], r["n_excluded"]) for r in rows if r["question_type"] == question_type
         }
-        assert found == means
-    plain = list(csv.DictReader(io.StringIO(words(capsys, "report", "accuracy", "--by", by, "--format", "csv"))))
+        assert rows_by_group == means
+    plain = list(csv.DictReader(io.StringIO(run_command(capsys, "report", "accuracy", "--by", by, "--format", "csv"))))
     assert [(r[by], float(r["mean"])) for r in plain] == [(r["group"], r["mean"]) for r in rows]
-    table = words(capsys, "report", "accuracy", "--by", by).splitlines()
+    table = run_command(capsys, "report", "accuracy", "--by", by).splitlines()
     for line, r in zip(table[1 : 1 + len(rows)], rows, strict=True):
         assert r["group"] in line
         assert f" {r['mean']:.3f} " in line
 
 
-def test_a_report_of_one_run_or_model(told: dict[str, str], at: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    whole = words(capsys, "report", "accuracy", "--format", "csv")
-    assert words(capsys, "report", "accuracy", "--format", "csv", "--run", told["id"]) == whole
-    assert words(capsys, "report", "accuracy", "--format", "csv", "--models", "openai/doctor") == whole
-    assert "there are those of openai/doctor" in words(
+def test_a_report_of_one_run_or_model(
+    outputs: dict[str, str], campaign_db: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = run_command(capsys, "report", "accuracy", "--format", "csv")
+    assert run_command(capsys, "report", "accuracy", "--format", "csv", "--run", outputs["id"]) == whole
+    assert run_command(capsys, "report", "accuracy", "--format", "csv", "--models", "openai/doctor") == whole
+    assert "there are those of openai/doctor" in run_command(
         capsys, "report", "accuracy", "--models", "reference/bayes", status=2
     )
-    assert "There is no run '1999'" in words(capsys, "report", "accuracy", "--run", "1999", status=2)
-    strict = words(capsys, "report", "accuracy", "--format", "csv", "--mcq-rule", "mcq_strict")
+    assert "There is no run '1999'" in run_command(capsys, "report", "accuracy", "--run", "1999", status=2)
+    strict = run_command(capsys, "report", "accuracy", "--format", "csv", "--mcq-rule", "mcq_strict")
     assert strict == whole.replace("mcq_loose", "mcq_strict")  # the doctor names one choice only
-    normal = words(capsys, "report", "accuracy", "--format", "csv", "--interval", "normal")
+    normal = run_command(capsys, "report", "accuracy", "--format", "csv", "--interval", "normal")
     first = next(csv.DictReader(io.StringIO(normal)))
     # 0.75 ± t(0.975, 3) · 0.5 / 2 = 0.75 ± 3.182446 · 0.25
     assert float(first["ci_low"]) == pytest.approx(0.75 - 3.182446 * 0.25, abs=1e-5)
 
 
-def test_runs_are_listed(told: dict[str, str], at: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    done = core(at, "runs")
-    assert done.stdout.split() == [told["id"], "complete", "10/10", "trials", "openai/doctor", "$0.00"]
-    (listed,) = json.loads(words(capsys, "runs", "--format", "json"))
-    assert listed["run_id"] == told["id"]
+def test_runs_are_listed(outputs: dict[str, str], campaign_db: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    done = core(campaign_db, "runs")
+    assert done.stdout.split() == [outputs["id"], "complete", "10/10", "trials", "openai/doctor", "$0.00"]
+    (listed,) = json.loads(run_command(capsys, "runs", "--format", "json"))
+    assert listed["run_id"] == outputs["id"]
     assert (listed["state"], listed["trials_done"], listed["trials_planned"]) == ("complete", 10, 10)
-    assert (listed["calls"], listed["cost_usd"]) == (20, 0.0)  # two answers a trial, from a server of one's own
+    assert (listed["calls"], listed["cost_usd"]) == (20, 0.0)  # two answers a trial, from a local server
 
 
-def test_resuming_a_complete_run_asks_nobody(told: dict[str, str], at: Path, provider: FakeProvider) -> None:
+def test_resuming_a_complete_run_sends_no_request(
+    outputs: dict[str, str], campaign_db: Path, provider: FakeProvider
+) -> None:
     before = len(provider.requests)
-    done = core(at, "resume", told["id"][:13])
+    done = core(campaign_db, "resume", outputs["id"][:13])
     assert done.returncode == 0
-    assert done.stdout.splitlines()[0] == f"Run {told['id']} is complete: 10 trials."
+    assert done.stdout.splitlines()[0] == f"Run {outputs['id']} is complete: 10 trials."
     assert len(provider.requests) == before
 
 
-def test_results_are_exported(at: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_results_are_exported(campaign_db: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "results.csv"
-    done = core(at, "export", "results", "--out", str(out))
+    done = core(campaign_db, "export", "results", "--out", str(out))
     assert (done.returncode, done.stdout) == (0, f"Wrote 30 rows to {out}.\n")  # ten answers × two rules, ten × one
     rows = list(csv.DictReader(out.open()))
     assert len(rows) == 30
@@ -229,16 +232,16 @@ def test_results_are_exported(at: Path, tmp_path: Path, capsys: pytest.CaptureFi
         (rule, f"toes-1/{n}") for rule in ("mcq_loose", "mcq_strict", "frq") for n in range(3)
     }
     assert {r["response"] for r in rows if r["case_key"] != "toes-1/4"} == {"**Final Diagnosis:** Gout"}
-    assert f"Wrote 30 rows to {tmp_path / 'r.parquet'}." in words(
+    assert f"Wrote 30 rows to {tmp_path / 'r.parquet'}." in run_command(
         capsys, "export", "results", "--out", str(tmp_path / "r.parquet")
     )
     assert pyarrow.parquet.read_table(tmp_path / "r.parquet").num_rows == 30
     assert sorted(p.name for p in tmp_path.iterdir() if p.name.startswith(".")) == []
 
 
-def test_transcripts_are_exported(told: dict[str, str], at: Path, tmp_path: Path) -> None:
+def test_transcripts_are_exported(outputs: dict[str, str], campaign_db: Path, tmp_path: Path) -> None:
     out = tmp_path / "talks.jsonl"
-    done = core(at, "export", "transcripts", told["id"], "--out", str(out), "--calls")
+    done = core(campaign_db, "export", "transcripts", outputs["id"], "--out", str(out), "--calls")
     assert (done.returncode, done.stdout) == (0, f"Wrote 10 transcripts to {out}.\n")
     trials = [json.loads(line) for line in out.read_text().splitlines()]
     assert [(t["case_key"], t["trial"]) for t in trials] == [(f"toes-1/{n}", t) for n in range(5) for t in range(2)]
@@ -247,21 +250,21 @@ def test_transcripts_are_exported(told: dict[str, str], at: Path, tmp_path: Path
     assert "A 40-year-old man" in calls[0]["request"]["messages"][-1]["content"]
 
 
-def test_the_database_is_exported(at: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_database_is_exported(campaign_db: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "copy.duckdb"
-    words(capsys, "export", "duckdb", "--out", str(out))
+    run_command(capsys, "export", "duckdb", "--out", str(out))
     with duckdb.connect(str(out), read_only=True) as copy:
         assert copy.execute("SELECT count(*) FROM trials").fetchall() == [(10,)]
 
 
-def test_a_stored_run_is_graded_again(told: dict[str, str], tmp_path: Path, provider: FakeProvider) -> None:
+def test_a_stored_run_is_graded_again(outputs: dict[str, str], tmp_path: Path, provider: FakeProvider) -> None:
     """On a copy of the journal: a grader that says no to everything."""
-    source, db = Path(told["db"]), tmp_path / "again.duckdb"
-    journal = db.parent / "again.journals" / told["id"] / "journal.jsonl"
+    source, db = Path(outputs["db"]), tmp_path / "again.duckdb"
+    journal = db.parent / "again.journals" / outputs["id"] / "journal.jsonl"
     journal.parent.mkdir(parents=True)
-    journal.write_bytes((source.parent / f"{source.stem}.journals" / told["id"] / "journal.jsonl").read_bytes())
+    journal.write_bytes((source.parent / f"{source.stem}.journals" / outputs["id"] / "journal.jsonl").read_bytes())
     with running(lambda body: "Gout" if "what a doctor wrote" in str(body) else "No") as grader:
-        done = core(db, "regrade", told["id"], "--grader", "openai/grader", "--base-url", grader.base_url)
+        done = core(db, "regrade", outputs["id"], "--grader", "openai/grader", "--base-url", grader.base_url)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[0] == "Graded 8 answers by openai/grader: 6 verdicts changed."
     rows = list(csv.DictReader(io.StringIO(core(db, "report", "accuracy", "--format", "csv").stdout)))
@@ -307,19 +310,19 @@ def test_a_dry_run_starts_nothing_and_counts_by_hand(db: Path, tmp_path: Path) -
 
 
 def test_a_dry_run_names_an_unknown_price(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    said = words(capsys, "run", "--doctor", "openai/no-price", "--limit", "2", "--dry-run")
-    assert "cost unknown" in said
-    assert "price unknown" in said
-    assert "Prices: not known." in said
+    output = run_command(capsys, "run", "--doctor", "openai/no-price", "--limit", "2", "--dry-run")
+    assert "cost unknown" in output
+    assert "price unknown" in output
+    assert "Prices: not known." in output
 
 
-def test_an_unfinished_campaign_is_taken_up_by_running_it_again(
+def test_the_same_command_resumes_an_unfinished_campaign(
     db: Path, tmp_path: Path, provider: FakeProvider, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The same campaign with another concurrency is the same campaign; with --fresh it is begun anew."""
+    """Another concurrency does not make another campaign."""
     file = tmp_path / "toes.csv"
     file.write_text(CASES)
-    words(capsys, "import", "cases", str(file))
+    run_command(capsys, "import", "cases", str(file))
     run = [
         "run",
         "--doctor",
@@ -341,16 +344,16 @@ def test_an_unfinished_campaign_is_taken_up_by_running_it_again(
     before = len(provider.requests)
     capsys.readouterr()
     assert main([*run, "--concurrency", "7"]) == 0
-    said = capsys.readouterr()
-    assert said.err.splitlines()[0] == f"Resuming the unfinished run {run_id} of the same campaign."
-    assert f"Run {run_id} is complete: 10 trials" in said.out
+    printed = capsys.readouterr()
+    assert printed.err.splitlines()[0] == f"Resuming the unfinished run {run_id} of the same campaign."
+    assert f"Run {run_id} is complete: 10 trials" in printed.out
     assert len(provider.requests) - before == 6
     assert run_ids(db) == [run_id]
 
 
 @pytest.mark.soak
 def test_readers_and_a_running_campaign_do_not_disturb_each_other(db: Path) -> None:
-    """Reports, and a thread that reads as a dashboard does, all the time that a campaign runs in another process."""
+    """Reports and a thread that reads like a dashboard, while a campaign runs in another process."""
     campaign = spawn(
         db,
         "run",
@@ -366,7 +369,7 @@ def test_readers_and_a_running_campaign_do_not_disturb_each_other(db: Path) -> N
         "4",
     )
     over = threading.Event()
-    faults: list[BaseException] = []
+    errors: list[BaseException] = []
     looks: list[int] = []
 
     def look() -> None:
@@ -374,7 +377,7 @@ def test_readers_and_a_running_campaign_do_not_disturb_each_other(db: Path) -> N
             try:
                 looks.append(len(accuracy(Store())))
             except BaseException as error:
-                faults.append(error)
+                errors.append(error)
             over.wait(0.2)
 
     watching = threading.Thread(target=look)
@@ -390,7 +393,7 @@ def test_readers_and_a_running_campaign_do_not_disturb_each_other(db: Path) -> N
     out, err = campaign.communicate()
     assert campaign.returncode == 0, err
     assert "is complete: 24 trials" in out
-    assert faults == []
+    assert errors == []
     assert len(looks) > 5
     assert reports
     for report in reports:

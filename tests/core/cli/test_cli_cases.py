@@ -35,16 +35,16 @@ def table(*changes: tuple[int, str, str]) -> str:
     return "\n".join(rows) + "\n"
 
 
-def bring_in(tmp_path: Path, text: str, capsys: pytest.CaptureFixture[str], *more: str) -> tuple[int, str, str]:
+def import_cases(tmp_path: Path, text: str, capsys: pytest.CaptureFixture[str], *more: str) -> tuple[int, str, str]:
     path = tmp_path / "mine.csv"
     path.write_text(text)
     status = main(["import", "cases", str(path), *more])
-    said = capsys.readouterr()
-    return status, said.out, said.err
+    printed = capsys.readouterr()
+    return status, printed.out, printed.err
 
 
-def test_good_cases_come_in_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    status, out, err = bring_in(tmp_path, table(), capsys)
+def test_valid_cases_are_imported_completely(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, err = import_cases(tmp_path, table(), capsys)
     assert (status, err) == (0, "")
     assert out.splitlines()[0] == "Imported 3 cases as data set 'mine'."
     gout, _, croup = load("mine")
@@ -66,10 +66,10 @@ def test_good_cases_come_in_whole(tmp_path: Path, capsys: pytest.CaptureFixture[
         ((1, VIGNETTES[0], '"' + VIGNETTES[0]), 2, "the row that begins here cannot be read"),
     ],
 )
-def test_a_broken_file_is_named_by_line_and_nothing_comes_in(
+def test_an_invalid_file_is_refused_with_the_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], change: tuple[int, str, str], line: int, reason: str
 ) -> None:
-    status, out, err = bring_in(tmp_path, table(change), capsys)
+    status, out, err = import_cases(tmp_path, table(change), capsys)
     assert (status, out) == (1, "")
     assert err.startswith(f"mine.csv, line {line}: ")
     assert reason in err
@@ -77,12 +77,12 @@ def test_a_broken_file_is_named_by_line_and_nothing_comes_in(
     assert names() == []
 
 
-def test_bad_rows_are_left_out_when_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_skip_bad_leaves_invalid_rows_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     broken = table((2, "Scabies,Cystitis", "Scabies,"), (3, "Other", "Alchemy"))
-    status, _, err = bring_in(tmp_path, broken, capsys)
+    status, _, err = import_cases(tmp_path, broken, capsys)
     assert status == 1
     assert "(1 more row cannot be used). Nothing was imported; correct the file, or leave such rows out" in err
-    status, out, err = bring_in(tmp_path, broken, capsys, "--skip-bad", "--name", "some")
+    status, out, err = import_cases(tmp_path, broken, capsys, "--skip-bad", "--name", "some")
     assert (status, err) == (0, "")
     assert "Imported 1 cases as data set 'some'." in out
     assert "Left out line 3: answer is empty." in out
@@ -90,22 +90,22 @@ def test_bad_rows_are_left_out_when_asked_for(tmp_path: Path, capsys: pytest.Cap
     assert [case.answer for case in load("some")] == ["Gout"]
 
 
-def test_a_bad_import_leaves_the_earlier_one_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    bring_in(tmp_path, table(), capsys)
+def test_a_failed_import_keeps_the_earlier_data_set(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    import_cases(tmp_path, table(), capsys)
     before = load("mine")
-    assert bring_in(tmp_path, table((2, "Scabies,Cystitis", "Scabies,")), capsys)[0] == 1
+    assert import_cases(tmp_path, table((2, "Scabies,Cystitis", "Scabies,")), capsys)[0] == 1
     assert load("mine") == before
 
 
 @pytest.mark.parametrize("text", ["", HEADER + "\n", "\n\n"])
 def test_an_empty_file_is_no_data_set(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str) -> None:
-    status, out, err = bring_in(tmp_path, text, capsys)
+    status, out, err = import_cases(tmp_path, text, capsys)
     assert (status, out) == (1, "")
     assert err.startswith("mine.csv")
     assert names() == []
 
 
-def test_our_own_format_comes_in_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_format_of_this_project_can_be_imported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     fields = {"id": "a", "specialty": "Other", "vignette": VIGNETTES[0], "answer": "Gout"}
     path = tmp_path / "own.jsonl"
     path.write_text(json.dumps(fields) + "\n" + '{"id": "b"}\n')
@@ -117,16 +117,16 @@ def test_our_own_format_comes_in_too(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 @pytest.mark.parametrize("name", ["library", "Mine!", "../up"])
 def test_a_data_set_needs_a_plain_name(tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
-    status, _, err = bring_in(tmp_path, table(), capsys, "--name", name)
+    status, _, err = import_cases(tmp_path, table(), capsys, "--name", name)
     assert status == 2
     other = "as this project's own cases are" if name == "library" else "use lower-case letters, digits, - and _"
     assert err.startswith(f"A data set cannot be called {name!r}")
     assert other in err
 
 
-def test_check_cases_finds_faults(tmp_path: Path, db: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_cases_reports_faults(tmp_path: Path, db: Path, capsys: pytest.CaptureFixture[str]) -> None:
     faulty = table((1, "Scabies,Gout", "Scabies,Sprain"), (2, "burning pain", "cystitis with burning pain"))
-    bring_in(tmp_path, faulty, capsys)
+    import_cases(tmp_path, faulty, capsys)
     done = core(db, "check", "cases", "mine")
     assert (done.returncode, done.stderr) == (1, "")
     lines = done.stdout.splitlines()
@@ -136,43 +136,43 @@ def test_check_cases_finds_faults(tmp_path: Path, db: Path, capsys: pytest.Captu
     assert lines[-2:] == ["mine asks for: diagnosis 3.", "mine: 3 cases, 2 remarks."]
 
 
-def test_our_own_cases_are_without_fault(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_library_has_no_faults(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "cases", "library"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert not [line for line in lines if line.startswith("fault")]
-    # a name within the name of another disease, which the substring rule cannot tell apart
+    # its answer is part of the name of another disease, which the substring rule cannot distinguish
     assert [line.split()[1] for line in lines if line.startswith("note")] == ["library/rheumatology-3:"]
     assert lines[-1] == f"library: {len(library())} cases, 1 remarks."
 
 
-def test_check_tells_which_keys_are_set_and_never_their_values(db: Path) -> None:
+def test_check_lists_the_keys_that_are_set_without_their_values(db: Path) -> None:
     done = core(db, "check", OPENAI_API_KEY="sk-do-not-show-me-12345", OPENAI_BASE_URL="http://127.0.0.1:9/v1")
-    said = done.stdout + done.stderr
-    assert "Traceback" not in said
-    assert "sk-do-not-show" not in said
-    assert "OPENAI_API_KEY is set" in said
-    assert "ANTHROPIC_API_KEY is not set" in said
-    assert "http://127.0.0.1:9/v1 does not answer" in said
-    assert f"{db} (0 runs)" in said
+    output = done.stdout + done.stderr
+    assert "Traceback" not in output
+    assert "sk-do-not-show" not in output
+    assert "OPENAI_API_KEY is set" in output
+    assert "ANTHROPIC_API_KEY is not set" in output
+    assert "http://127.0.0.1:9/v1 does not answer" in output
+    assert f"{db} (0 runs)" in output
     assert done.returncode == 1  # the server that was named does not answer
 
 
-def test_check_is_well_without_any_key(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_passes_without_any_key(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check"]) == 0
     assert f"library {len(library())}" in capsys.readouterr().out
 
 
 def test_facts_of_mediq_become_the_items_of_a_case(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    bring_in(tmp_path, table(), capsys)
+    import_cases(tmp_path, table(), capsys)
     gout, *_ = load("mine")
     facts = {"context": [gout.vignette], "facts": ["The man is 50 years old.", "The man has a swollen big toe."]}
     other = {"context": ["A woman has asthma."], "facts": ["The woman has asthma."]}
     path = tmp_path / "facts.jsonl"
     path.write_text("\n".join(json.dumps(record) for record in (facts, other)))
     assert main(["import", "items", str(path), "--cases", "mine"]) == 0
-    said = capsys.readouterr()
-    assert said.out.startswith("Items of 1 cases.")
-    assert said.err == "1 records match none of these cases; 0 cannot be read.\n"
+    printed = capsys.readouterr()
+    assert printed.out.startswith("Items of 1 cases.")
+    assert printed.err == "1 records match none of these cases; 0 cannot be read.\n"
     items = stored_items(Store(), gout)
     assert items is not None
     assert items.made_by == "mediq"

@@ -1,4 +1,4 @@
-"""``report pairs`` and ``report monitor`` on a campaign that was really run."""
+"""``report pairs`` and ``report monitor`` on a campaign of the reference doctor."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def test_pairs_compare_each_format_with_the_vignette(campaign: Path, capsys: pyt
         assert int(row["improved"]) + int(row["regressed"]) + int(row["equal"]) == 10
 
 
-def test_accuracy_can_be_restricted_to_what_is_asked_for(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Two cases ask for a diagnosis, of which one was right; the third asks for a treatment."""
-    held = [a_case(1), a_case(2), a_case(3, question="Which of the following is the best treatment?")]
+def test_accuracy_can_be_restricted_to_the_kind_of_question(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two cases ask for a diagnosis, with one correct answer; the third asks for a treatment."""
+    cases = [a_case(1), a_case(2), a_case(3, question="Which of the following is the best treatment?")]
     verdicts = ("correct", "incorrect", "correct")
     lines = [
         a_trial(
@@ -51,18 +51,18 @@ def test_accuracy_can_be_restricted_to_what_is_asked_for(db: Path, capsys: pytes
         )
         for n, verdict in enumerate(verdicts, start=1)
     ]
-    write_journal(Store().journals, "run", a_header(cases=held, arms=[("vignette", "mcq")]), *lines)
+    write_journal(Store().journals, "run", a_header(cases=cases, arms=[("vignette", "mcq")]), *lines)
 
-    def asked(*kinds: str) -> tuple[int, float]:
-        given = ("--asks-for", *kinds) if kinds else ()
-        assert main(["report", "accuracy", "--format", "json", *given]) == 0
+    def cases_and_mean(*kinds: str) -> tuple[int, float]:
+        options = ("--asks-for", *kinds) if kinds else ()
+        assert main(["report", "accuracy", "--format", "json", *options]) == 0
         (row,) = json.loads(capsys.readouterr().out)
         return row["n_cases"], row["mean"]
 
-    assert asked() == (3, pytest.approx(2 / 3))
-    assert asked("diagnosis") == (2, 0.5)
-    assert asked("treatment") == (1, 1.0)
-    assert asked("treatment, diagnosis") == asked()
+    assert cases_and_mean() == (3, pytest.approx(2 / 3))
+    assert cases_and_mean("diagnosis") == (2, 0.5)
+    assert cases_and_mean("treatment") == (1, 1.0)
+    assert cases_and_mean("treatment, diagnosis") == cases_and_mean()
     assert main(["report", "accuracy", "--asks-for", "organism"]) == 1
     assert "No answered case asks for this" in capsys.readouterr().err
 
@@ -75,7 +75,7 @@ def test_holm_is_never_below_the_plain_p(campaign: Path, capsys: pytest.CaptureF
     assert smallest["p_adjusted"] == pytest.approx(min(1.0, len(rows) * smallest["p"]))
 
 
-def test_monitor_needs_versions_that_are_held(campaign: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_monitor_refuses_unknown_or_single_versions(campaign: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", "monitor", "--versions", "reference/bayes,gpt_4"]) == 2
     error = capsys.readouterr().err
     assert "gpt_4" in error
@@ -84,7 +84,7 @@ def test_monitor_needs_versions_that_are_held(campaign: Path, capsys: pytest.Cap
     assert "at least two" in capsys.readouterr().err
 
 
-def test_a_model_against_itself_changes_nothing(campaign: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_model_compared_with_itself_has_no_difference(campaign: Path, capsys: pytest.CaptureFixture[str]) -> None:
     versions = "reference/bayes,reference/bayes"
     assert main(["report", "monitor", "--versions", versions, "--format", "json"]) == 0
     rows = json.loads(capsys.readouterr().out)
@@ -92,6 +92,6 @@ def test_a_model_against_itself_changes_nothing(campaign: Path, capsys: pytest.C
     assert all((row["difference"], row["change"], row["equal"]) == (0.0, "unclear", 10) for row in rows)
 
 
-def test_without_any_answer_both_say_what_to_do(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_any_answer_the_report_says_what_to_do(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", "pairs"]) == 1
     assert "run a campaign" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""``run --protocol consultation`` from the command line: what it prints, its report, and misuse."""
+"""``run --protocol consultation`` from the command line: its output, its report, and wrong options."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ RUN = ("run", "--protocol", "consultation", "--cases", "library:Cardiology", "--
 
 
 def test_a_run_and_its_report(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Five cases by the upper bound, which the reference solver answers all."""
+    """Five cases with the upper bound, all answered correctly by the reference solver."""
     assert main([*RUN, "reference/upper-bound"]) == 0
-    said = capsys.readouterr().out.splitlines()
-    run_id = said[0].split()[1]
-    assert said[1] == "Verdicts: 10 correct."  # five answers under two rules
+    lines = capsys.readouterr().out.splitlines()
+    run_id = lines[0].split()[1]
+    assert lines[1] == "Verdicts: 10 correct."  # five answers under two rules
     assert main(["report", "accuracy", "--run", run_id, "--format", "csv"]) == 0
     (row,) = csv.DictReader(io.StringIO(capsys.readouterr().out))
     assert (row["model"], row["format"], row["question_type"]) == ("reference/upper-bound", "multi_turn", "mcq")
     assert (row["mean"], row["n_cases"], row["n_trials"], row["n_excluded"]) == ("1.000000", "5", "5", "0")
     assert main(["report", "accuracy", "--format", "csv"]) == 0
-    assert [one["model"] for one in csv.DictReader(io.StringIO(capsys.readouterr().out))] == [row["model"]]
+    assert [other["model"] for other in csv.DictReader(io.StringIO(capsys.readouterr().out))] == [row["model"]]
     with Store().read() as cursor:
         (stored,) = runs(cursor)
     assert (stored.protocol, stored.settings["solver"], stored.done) == ("consultation", "reference/solver", 5)
@@ -53,9 +53,11 @@ def test_a_dry_run_starts_nothing(db: Path, capsys: pytest.CaptureFixture[str]) 
         (("reference/oracle-sideways",), "There is no 'reference/oracle-sideways' for the doctor"),
     ],
 )
-def test_misuse(db: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], sentence: str) -> None:
+def test_wrong_options_are_refused(
+    db: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], sentence: str
+) -> None:
     assert main([*RUN, *arguments]) == 2
-    said = capsys.readouterr().err
-    assert sentence in said
-    assert said.count("\n") == 1
+    errors = capsys.readouterr().err
+    assert sentence in errors
+    assert errors.count("\n") == 1
     assert not db.exists()

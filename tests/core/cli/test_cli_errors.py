@@ -1,4 +1,4 @@
-"""What goes wrong at the command line: one plain sentence on stderr, status 2 for misuse and 1 for a failure."""
+"""Errors of the command line: one plain sentence on stderr, status 2 for wrong usage and 1 for a failure."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ api_key_env = "ANAMNESIS_TEST_NO_SUCH_KEY"
 """
 
 
-def test_a_child_process_ends_with_one_sentence(tmp_path: Path) -> None:
+def test_an_error_in_a_child_process_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "own.toml").write_text(OWN)
     env = {"ANAMNESIS_MODELS": str(tmp_path / "own.toml"), "OPENAI_API_KEY": KEY}
     command = [sys.executable, "-m", "core", "run", "--doctor", "own/any", "--limit", "1"]
@@ -49,13 +49,13 @@ def test_a_child_process_ends_with_one_sentence(tmp_path: Path) -> None:
     assert KEY not in done.stderr
 
 
-def complaint(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
-    """Run a command in this process and return its status and the one line that it wrote to stderr."""
+def run_failing(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
+    """Return the status of a command and the single line that it writes to stderr."""
     status = main(list(arguments))
-    said = capsys.readouterr()
-    assert said.err.count("\n") == 1, said.err
-    assert said.err.rstrip("\n").endswith((".", "?", "!"))
-    return status, said.err.rstrip("\n")
+    printed = capsys.readouterr()
+    assert printed.err.count("\n") == 1, printed.err
+    assert printed.err.rstrip("\n").endswith((".", "?", "!"))
+    return status, printed.err.rstrip("\n")
 
 
 @pytest.mark.parametrize(
@@ -101,21 +101,23 @@ def complaint(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int,
         (("serve", "--host", "::"), 2, "everybody who reaches :: could do all that you can"),
     ],
 )
-def test_misuse(capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], status: int, sentence: str) -> None:
-    ended, said = complaint(capsys, *arguments)
-    assert ended == status
-    assert sentence in said
+def test_wrong_usage_is_refused_with_a_sentence(
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], status: int, sentence: str
+) -> None:
+    returned, message = run_failing(capsys, *arguments)
+    assert returned == status
+    assert sentence in message
 
 
-def test_the_version_is_told_and_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:
+def test_version_prints_the_version_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == 0
     assert capsys.readouterr().out == f"anamnesis {__version__}\n"
     package = tomllib.loads((paths.ROOT / "pyproject.toml").read_text())
     assert package["project"]["version"] == __version__
 
 
-def test_nothing_is_begun_where_a_run_cannot_start(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    complaint(capsys, "run", "--doctor", "openai/gpt-4o", "--limit", "1")
+def test_a_run_that_cannot_start_creates_no_journal(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run_failing(capsys, "run", "--doctor", "openai/gpt-4o", "--limit", "1")
     assert not (db.parent / "anamnesis.journals").exists()
 
 
@@ -127,75 +129,75 @@ def busy_port() -> Iterator[int]:
         yield taken.getsockname()[1]
 
 
-def test_a_port_in_use_is_named(capsys: pytest.CaptureFixture[str], busy_port: int) -> None:
-    status, said = complaint(capsys, "serve", "--port", str(busy_port), "--no-browser")
+def test_a_port_in_use_is_reported(capsys: pytest.CaptureFixture[str], busy_port: int) -> None:
+    status, message = run_failing(capsys, "serve", "--port", str(busy_port), "--no-browser")
     assert status == 1
-    assert said.startswith(f"Port {busy_port} is in use: ")
-    assert f"--port {busy_port + 1}" in said
+    assert message.startswith(f"Port {busy_port} is in use: ")
+    assert f"--port {busy_port + 1}" in message
 
 
-def test_a_server_for_others_needs_a_login_or_the_word_that_none_is_meant(
+def test_a_server_for_others_needs_a_login_or_no_login(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    begun: list[list[str]] = []
-    monkeypatch.setattr(os, "execv", lambda program, command: begun.append(command))
+    commands: list[list[str]] = []
+    monkeypatch.setattr(os, "execv", lambda program, command: commands.append(command))
     monkeypatch.setattr(keys, "SECRETS", tmp_path / "secrets.toml")
     monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "a.duckdb"))
-    monkeypatch.setenv(access.LOGIN, "")  # given back as it was, whatever is set
+    monkeypatch.setenv(access.LOGIN, "")  # so that monkeypatch restores the variable
     monkeypatch.delenv(access.LOGIN)
     everywhere = ("serve", "--port", "8519", "--no-browser", "--host", "0.0.0.0")
     assert main([*everywhere, "--no-login"]) == 0
-    assert "--server.address=0.0.0.0" in begun[0]
+    assert "--server.address=0.0.0.0" in commands[0]
     assert access.LOGIN not in os.environ
     (tmp_path / "secrets.toml").write_text("[auth]\n")
     monkeypatch.setattr(serve, "find_spec", lambda name: None)
-    assert complaint(capsys, *everywhere)[1].startswith("A login needs Authlib: install it with `pip install -r req")
+    assert run_failing(capsys, *everywhere)[1].startswith("A login needs Authlib: install it with `pip install -r req")
     monkeypatch.setattr(serve, "find_spec", lambda name: name)
     assert main([*everywhere]) == 0
-    assert len(begun) == 2
+    assert len(commands) == 2
     assert f"{tmp_path / 'access.toml'} admits 0 users." in capsys.readouterr().out
     assert os.environ.pop(access.LOGIN) == "yes"
-    status, said = complaint(capsys, *everywhere, "--no-login")
-    assert (status, said.split(":")[0]) == (2, "[auth] is configured in .streamlit/secrets.toml")
+    status, message = run_failing(capsys, *everywhere, "--no-login")
+    assert (status, message.split(":")[0]) == (2, "[auth] is configured in .streamlit/secrets.toml")
 
 
-def test_a_file_that_is_no_database_is_named(
+def test_a_file_that_is_no_database_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("these are notes\n" * 1000)
     monkeypatch.setenv("ANAMNESIS_DB", str(path))
-    status, said = complaint(capsys, "runs")
+    status, message = run_failing(capsys, "runs")
     assert status == 1
-    assert said.startswith(f"The database {path} cannot be opened: ")
+    assert message.startswith(f"The database {path} cannot be opened: ")
     assert path.read_text() == "these are notes\n" * 1000
 
 
-def test_a_models_file_that_cannot_be_read_is_named(
+def test_an_unreadable_models_file_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "models.toml"
     path.write_text("[providers.openai\n")
     monkeypatch.setenv("ANAMNESIS_MODELS", str(path))
-    status, said = complaint(capsys, *RUN)
+    status, message = run_failing(capsys, *RUN)
     assert status == 2
-    assert said.startswith(f"The models file {path} is no valid TOML")
+    assert message.startswith(f"The models file {path} is no valid TOML")
 
 
 def test_an_export_never_overwrites(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "results.csv"
     out.write_text("mine")
-    status, said = complaint(capsys, "export", "results", "--out", str(out))
-    assert (status, said) == (1, f"{out} exists already: choose another name.")
+    status, message = run_failing(capsys, "export", "results", "--out", str(out))
+    assert (status, message) == (1, f"{out} exists already: choose another name.")
     assert out.read_text() == "mine"
 
 
-def test_a_damaged_journal_is_named_when_its_run_is_resumed(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_resuming_a_run_with_a_damaged_journal_is_refused(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*RUN, "--arms", "vignette:mcq"]) == 0
     (journal,) = db.parent.glob("*/*/journal.jsonl")
     first, second = journal.read_bytes().splitlines(keepends=True)
     journal.write_bytes(first + b"damaged\n" + second)
     capsys.readouterr()
-    status, said = complaint(capsys, "resume", journal.parent.name)
+    status, message = run_failing(capsys, "resume", journal.parent.name)
     assert status == 1
-    assert f"{journal} is damaged in the line that ends at byte {len(first) + 8}" in said
+    assert f"{journal} is damaged in the line that ends at byte {len(first) + 8}" in message

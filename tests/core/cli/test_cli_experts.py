@@ -36,10 +36,12 @@ def test_reviews_are_listed_without_a_models_name(store: Store, capsys: pytest.C
     assert listed["Ada"]["blinded"] == "yes"
 
 
-def test_figures_of_a_review_wait_for_its_unblinding(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+def test_figures_of_a_review_are_refused_until_it_is_unblinded(
+    store: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
     review = a_review(store, number=12, kind="answers", shared=1)
     answer_all(store, review, "Ada")
-    # one answer of each model is called wrong by Ben: two ties
+    # Ben marks one answer of each model as wrong: two ties
     first = {item.item[7:9]: item.number for item in state_of(store, "First").items}
     answer_all(store, review, "Ben", but=dict.fromkeys(first.values(), "no"))
     assert main(["report", "experts", "--review", "First"]) == 2
@@ -51,25 +53,27 @@ def test_figures_of_a_review_wait_for_its_unblinding(store: Store, capsys: pytes
     assert [(shares[m]["yes"], shares[m]["n"], shares[m]["open"]) for m in MODELS] == [("5", "5", "1")] * 2
 
     assert main(["report", "experts", "--review", "First", "--part", "agreement", "--format", "csv"]) == 0
-    found = {row["measure"]: row for row in rows(capsys.readouterr().out)}
-    assert float(found["percent agreement"]["value"]) == pytest.approx(10 / 12, abs=1e-6)
-    assert found["Cohen's kappa"]["n"] == "12"
+    measures = {row["measure"]: row for row in rows(capsys.readouterr().out)}
+    assert float(measures["percent agreement"]["value"]) == pytest.approx(10 / 12, abs=1e-6)
+    assert measures["Cohen's kappa"]["n"] == "12"
 
     assert main(["report", "experts", "--review", "First", "--part", "grader", "--format", "csv"]) == 0
     grader = {row["figure"]: row for row in rows(capsys.readouterr().out)}
-    # the experts call all ten decided answers right, the grader those of the first model
+    # the experts mark all ten decided answers as right, the grader only those of the first model
     assert (grader["both say right"]["value"], grader["experts alone"]["value"]) == ("5", "5")
     assert float(grader["sensitivity"]["value"]) == 0.5
     assert grader["the same, corrected"]["value"] == ""  # without a wrong answer there is no specificity
 
 
-def test_annotations_come_in_and_go_out(store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_annotations_are_imported_and_exported(
+    store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = tmp_path / "mine.csv"
     file.write_text("item,annotator,question,value\ntalk:t00,Ada,medical_terms,yes\ntalk:t01,Ada,medical_terms,so\n")
     assert main(["experts", "import", str(file)]) == 0
-    said = capsys.readouterr().out
-    assert "1 annotations of 1 items imported" in said
-    assert "Line 3 was left out: value 'so' is neither yes nor no." in said
+    output = capsys.readouterr().out
+    assert "1 annotations of 1 items imported" in output
+    assert "Line 3 was left out: value 'so' is neither yes nor no." in output
     out = tmp_path / "all.csv"
     assert main(["experts", "export", "--out", str(out)]) == 0
     assert [row["item"] for row in rows(out.read_text())] == ["talk:t00"]
@@ -78,29 +82,27 @@ def test_annotations_come_in_and_go_out(store: Store, tmp_path: Path, capsys: py
     assert "import craftmd" in capsys.readouterr().err
 
 
-def test_how_often_a_grader_contradicts_itself_needs_no_release(
-    store: Store, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_contradictions_of_a_grader_need_no_release(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", "experts", "--part", "grader", "--format", "csv"]) == 0
-    said = capsys.readouterr()
-    assert {row["figure"]: row["n"] for row in rows(said.out)} == {
+    printed = capsys.readouterr()
+    assert {row["figure"]: row["n"] for row in rows(printed.out)} == {
         "judged the same response of openai/secret-one both ways": "1",
         "judged the same diagnosis of openai/secret-one both ways": "1",
         "judged the same response of openai/secret-two both ways": "1",
         "judged the same diagnosis of openai/secret-two both ways": "1",
     }
-    assert "import craftmd" in said.err
+    assert "import craftmd" in printed.err
 
 
-def test_no_model_is_named_beside_a_grader_while_a_review_is_blinded(
+def test_reports_on_graders_name_no_model_while_a_review_is_blinded(
     store: Store, capsys: pytest.CaptureFixture[str]
 ) -> None:
     a_review(store)
     for part in ("grader", "contradictions"):
         assert main(["report", "experts", "--part", part, "--format", "csv"]) == 0
-        said = capsys.readouterr()
-        assert "judged" in said.out
-        assert "secret" not in said.out + said.err
+        printed = capsys.readouterr()
+        assert "judged" in printed.out
+        assert "secret" not in printed.out + printed.err
     unblind(store, "First", "Ada", "a test")
     for part in ("grader", "contradictions"):
         assert main(["report", "experts", "--part", part, "--format", "csv"]) == 0
@@ -119,7 +121,7 @@ def test_imported_annotations_are_reported_like_a_review(
     assert (row["model"], row["yes"], row["n"], float(row["share"])) == (MODELS[0], "1", "2", 0.5)
 
 
-def test_an_expert_answers_vignettes_in_workbooks(
+def test_an_expert_can_answer_vignettes_in_workbooks(
     store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     a_review(store, "Vignettes", kind="baseline", number=1, shared=0, annotators=("Ada",))

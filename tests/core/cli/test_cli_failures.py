@@ -26,7 +26,7 @@ ARMS = "vignette:frq,multi_turn:frq"
 
 
 def doctor(body: dict[str, Any]) -> str:
-    """A doctor that asks once, believes in gout with 70 %, and says so of every patient."""
+    """A doctor that asks once, and diagnoses gout with a probability of 70 % for every patient."""
     last = str(body["messages"][-1]["content"])
     if "from the examiner" in last:
         return (
@@ -44,20 +44,19 @@ def csv_rows(text: str) -> list[dict[str, str]]:
 def probed_run(store: Store) -> None:
     """Three library cases, none of which is gout, with a probed doctor."""
     with running(doctor) as provider:
-        given = ["--base-url", provider.base_url, "--limit", "3", "--trials", "1", "--arms", ARMS]
-        assert main(["run", "--doctor", "openai/doctor", *BESIDE_RULES, *given, "--probe"]) == 0
+        options = ["--base-url", provider.base_url, "--limit", "3", "--trials", "1", "--arms", ARMS]
+        assert main(["run", "--doctor", "openai/doctor", *BESIDE_RULES, *options, "--probe"]) == 0
 
 
 @pytest.fixture
-def probed(db: Path, capsys: pytest.CaptureFixture[str]) -> list[str]:
-    """Options to name the probed run."""
+def run_option(db: Path, capsys: pytest.CaptureFixture[str]) -> list[str]:
     copy_of(probed_run, db.parent)
     capsys.readouterr()
     (path,) = journals()
     return ["--run", read_header(path).run_id]
 
 
-def test_a_probed_run_and_its_reports(probed: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_probed_run_and_its_reports(run_option: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     (path,) = journals()
     settings = read_header(path).settings
     assert settings["probe"] is True
@@ -65,25 +64,25 @@ def test_a_probed_run_and_its_reports(probed: list[str], capsys: pytest.CaptureF
         costed = cursor.execute("SELECT purpose, count(*) FROM calls GROUP BY purpose ORDER BY 1").fetchall()
     assert dict(costed) == {"answer": 6, "dialogue": 6, "probe": 6}
 
-    assert main(["report", "belief", *probed, "--format", "csv"]) == 0
+    assert main(["report", "belief", *run_option, "--format", "csv"]) == 0
     rows = {row["figure"]: row for row in csv_rows(capsys.readouterr().out)}
     assert float(rows["leads_at_end"]["mean"]) == 0
-    assert (rows["premature"]["mean"], rows["premature"]["n_cases"]) == ("", "0"), "no model judged what was elicited"
+    assert (rows["premature"]["mean"], rows["premature"]["n_cases"]) == ("", "0"), "no model has judged the facts"
 
-    assert main(["report", "belief", *probed, "--part", "calibration", "--format", "json"]) == 0
+    assert main(["report", "belief", *run_option, "--part", "calibration", "--format", "json"]) == 0
     every, end = json.loads(capsys.readouterr().out)
     assert (every["n_probes"], end["n_probes"]) == (6, 3)
     assert every["brier"] == pytest.approx(0.7**2)
     assert every["ece"] == pytest.approx(0.7)
 
-    assert main(["report", "failures", *probed, "--format", "csv"]) == 0
+    assert main(["report", "failures", *run_option, "--format", "csv"]) == 0
     causes = csv_rows(capsys.readouterr().out)
     assert sum(int(row["n"]) for row in causes) == 3
     assert sum(float(row["share"]) for row in causes) == pytest.approx(1)
     concluded = next(row for row in causes if row["cause"] == "doctor_concluded_wrongly")
-    assert concluded["n"] == "3", "it says gout of the whole vignette too"
+    assert concluded["n"] == "3", "it also answers gout on the vignette"
 
-    assert main(["report", "failures", *probed, "--part", "answers", "--formats", "all", "--format", "json"]) == 0
+    assert main(["report", "failures", *run_option, "--part", "answers", "--formats", "all", "--format", "json"]) == 0
     answers = json.loads(capsys.readouterr().out)
     assert {(row["format"], row["cause"]) for row in answers} == {
         ("vignette", "doctor_concluded_wrongly"),
@@ -92,31 +91,33 @@ def test_a_probed_run_and_its_reports(probed: list[str], capsys: pytest.CaptureF
     assert all(row["rule"].endswith(".") for row in answers)
 
 
-def test_every_part_prints_and_each_report_in_every_way(probed: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_part_and_format_of_the_reports_can_be_printed(
+    run_option: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     parts = {"belief": ("models", "reliability", "curves"), "failures": ("causes", "arms", "patient")}
     ways = itertools.cycle(("table", "csv", "json"))
     for report, names in parts.items():
         for part in names:
             way = next(ways)
-            assert main(["report", report, *probed, "--part", part, "--format", way]) == 0
-            said = capsys.readouterr()
-            assert "openai/doctor" in said.out
-            assert "Traceback" not in said.err
-            assert "nan" not in said.out.lower()
+            assert main(["report", report, *run_option, "--part", part, "--format", way]) == 0
+            printed = capsys.readouterr()
+            assert "openai/doctor" in printed.out
+            assert "Traceback" not in printed.err
+            assert "nan" not in printed.out.lower()
 
 
-def test_without_anything_to_report_both_say_what_to_do(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_rows_the_reports_say_what_to_do(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", "belief"]) == 1
     assert "--probe" in capsys.readouterr().err
     assert main(["report", "failures"]) == 1
     assert "run a campaign" in capsys.readouterr().err
 
 
-def test_the_estimate_names_the_probes(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    given = ["run", "--doctor", "openai/gpt-4o", "--limit", "2", "--trials", "3", "--arms", ARMS, "--dry-run"]
-    assert main(given) == 0
+def test_the_estimate_includes_the_probes(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["run", "--doctor", "openai/gpt-4o", "--limit", "2", "--trials", "3", "--arms", ARMS, "--dry-run"]
+    assert main(arguments) == 0
     plain = capsys.readouterr().out
-    assert main([*given, "--probe"]) == 0
+    assert main([*arguments, "--probe"]) == 0
     with_probes = capsys.readouterr().out
     assert "probe" not in plain
     (line,) = [line for line in with_probes.splitlines() if line.strip().startswith("probe")]
@@ -129,26 +130,34 @@ def test_a_reference_doctor_is_not_probed(db: Path, capsys: pytest.CaptureFixtur
     assert "probe" not in read_header(path).settings
 
 
-def test_what_a_pack_cannot_say_is_refused_before_anything_starts(
+def test_options_without_a_prompt_in_the_pack_are_refused(
     db: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "bare"
     shutil.copytree(paths.PROMPTS / "craftmd", folder)
     for name in ("belief", "persona"):
         (folder / f"{name}.md").unlink()
-    given = ["run", "--doctor", "openai/gpt-4o", "--patient", "openai/gpt-4o", "--prompts", str(folder), "--limit", "1"]
-    assert main([*given, "--probe"]) == 2
+    arguments = [
+        "run",
+        "--doctor",
+        "openai/gpt-4o",
+        "--patient",
+        "openai/gpt-4o",
+        "--prompts",
+        str(folder),
+        "--limit",
+        "1",
+    ]
+    assert main([*arguments, "--probe"]) == 2
     assert "belief.md" in capsys.readouterr().err
-    assert main([*given, "--persona", "terse"]) == 2
+    assert main([*arguments, "--persona", "terse"]) == 2
     assert "persona.md" in capsys.readouterr().err
-    assert main([*given, "--persona", "grumpy"]) == 2
+    assert main([*arguments, "--persona", "grumpy"]) == 2
     assert "grumpy" in capsys.readouterr().err
     assert not journals()
 
 
-def test_a_persona_of_the_reference_patient_is_refused_before_anything_starts(
-    db: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_persona_of_the_reference_patient_is_refused(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "--doctor", "reference/bayes", "--limit", "1", "--persona", "terse,A"]) == 2
     assert "The reference patient plays no persona: choose a model for the patient" in capsys.readouterr().err
     assert not journals()

@@ -1,4 +1,4 @@
-"""``import craftmd`` from the command line: what it says, its exit status, and that nothing half-imported remains."""
+"""``import craftmd`` from the command line: output, exit status, and that no partial import remains."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def packed(folder: Path, kind: str) -> Path:
     return Path(shutil.make_archive(str(folder), kind, folder.parent, folder.name))
 
 
-def test_a_folder(release: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_importing_a_folder(release: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["import", "craftmd", str(release)]) == 0
-    said = capsys.readouterr().out
-    assert "gpt_3_5 (results/gpt3_1106): 2 files new; 10 trials came in." in said
-    assert "mistral_v1_7b (results/mistral-v1): 2 files new; 10 trials came in." in said
-    assert "data set craftmd" in said
+    output = capsys.readouterr().out
+    assert "gpt_3_5 (results/gpt3_1106): 2 files new; 10 trials came in." in output
+    assert "mistral_v1_7b (results/mistral-v1): 2 files new; 10 trials came in." in output
+    assert "data set craftmd" in output
     assert trials() == 20
     assert [case.case_key for case in select("craftmd")] == ["craftmd/case_0", "craftmd/case_1"]
     assert main(["import", "craftmd", str(release)]) == 0
@@ -46,32 +46,34 @@ def test_a_folder(release: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("kind", ["zip", "tar", "gztar", "xztar", "bztar"])
-def test_an_archive_holds_the_same(release: Path, kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_importing_an_archive_equals_importing_its_folder(
+    release: Path, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["import", "craftmd", str(packed(release, kind)), "--models", "gpt_3_5"]) == 0
     assert trials() == 10
-    assert main(["import", "craftmd", str(release)]) == 0  # the folder's files are the archive's
+    assert main(["import", "craftmd", str(release)]) == 0  # the folder has the same files
     assert "gpt_3_5 (results/gpt3_1106): 2 as they were." in capsys.readouterr().out
 
 
-def test_an_address(release: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_importing_from_an_address(release: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     with serving(packed(release, "xztar").read_bytes()) as url:
         assert main(["import", "craftmd", url]) == 0
     assert trials() == 20
 
 
-def test_what_is_set_aside_is_named(release: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_quarantined_files_and_rows_are_reported(release: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_file(release, "gpt3_1106", "case_0", b'{"case_id": "case_0", "trial_0": {"vignette')
     lacking = a_file("case_1", trial_0=a_trial(vignette_mcq=["Scabies", 0.1]), trial_3=None)
     write_file(release, "gpt3_1106", "case_1", lacking)
     write_cases(release, [a_row("case_0"), a_row("case_1"), a_row("case_2", category="Wizardry")])
     assert main(["import", "craftmd", str(release)]) == 0
-    said = capsys.readouterr().out
-    assert "Set aside, nothing of them was taken (1 files):" in said
-    assert "results/gpt3_1106/case_0.json: it is not whole JSON" in said
-    assert "8 answers do not count: trial_3 is missing in the release." in said
-    assert "1 answers do not count: the release holds a list [text, cost] in place of a response." in said
-    assert "line 4, was left out: the category 'Wizardry' is none of the specialties." in said
+    output = capsys.readouterr().out
+    assert "Set aside, nothing of them was taken (1 files):" in output
+    assert "results/gpt3_1106/case_0.json: it is not whole JSON" in output
+    assert "8 answers do not count: trial_3 is missing in the release." in output
+    assert "1 answers do not count: the release holds a list [text, cost] in place of a response." in output
+    assert "line 4, was left out: the category 'Wizardry' is none of the specialties." in output
     assert trials() == 15
 
 
@@ -88,7 +90,7 @@ def test_what_is_set_aside_is_named(release: Path, capsys: pytest.CaptureFixture
         (["ftp://example.org/x"], 2, "must begin with https://"),
     ],
 )
-def test_what_goes_wrong_is_one_sentence(
+def test_errors_are_one_sentence(
     release: Path, tmp_path: Path, arguments: list[str], status: int, words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "empty").mkdir()
@@ -99,10 +101,10 @@ def test_what_goes_wrong_is_one_sentence(
     huge.size = 10_000_000_000
     (tmp_path / "huge.tar").write_bytes(huge.tobuf() + b"\0" * 4096)
     assert main(["import", "craftmd", *(a.format(tmp=tmp_path) for a in arguments)]) == status
-    said = capsys.readouterr()
-    assert words in said.err
-    assert said.err.count("\n") == 1
-    assert said.out == ""
+    printed = capsys.readouterr()
+    assert words in printed.err
+    assert printed.err.count("\n") == 1
+    assert printed.out == ""
     assert trials() == 0
 
 

@@ -1,4 +1,4 @@
-"""``meld`` and ``report memorisation`` from end to end, against a server that knows two of the library's cases."""
+"""``meld`` and ``report memorisation`` from end to end, with a server that has memorised two library cases."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from core.measures.memorisation import halves
 from tests.support.fake_provider import running
 
 CARDIOLOGY = select("library:Cardiology")
-KNOWN = [halves(case.vignette) for case in CARDIOLOGY[:2]]
+MEMORISED = [halves(case.vignette) for case in CARDIOLOGY[:2]]
 
 
-def knows_two(body: dict[str, Any]) -> str:
-    asked = str(body["messages"][-1]["content"])
-    return next((cut.second for cut in KNOWN if cut.first in asked), "I do not know how it goes on.")
+def memorised_two(body: dict[str, Any]) -> str:
+    prompt = str(body["messages"][-1]["content"])
+    return next((cut.second for cut in MEMORISED if cut.first in prompt), "I do not know how it goes on.")
 
 
-def test_meld_counts_flags_and_the_reports_name_them(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with running(knows_two) as provider:
+def test_meld_counts_flagged_cases_and_reports_list_them(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with running(memorised_two) as provider:
         arguments = ["meld", "--model", "openai/fake", "--cases", "library:Cardiology", "--base-url", provider.base_url]
         assert main([*arguments, "--dry-run"]) == 0
         out = capsys.readouterr().out
@@ -44,12 +44,14 @@ def test_meld_counts_flags_and_the_reports_name_them(db: Path, capsys: pytest.Ca
     assert '"flagged": 2' in capsys.readouterr().out
 
 
-def test_without_completions_or_answers_it_says_what_to_do(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_completions_or_answers_the_report_says_what_to_do(
+    db: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["report", "memorisation"]) == 1
     assert "python -m core job completions --model M" in capsys.readouterr().err
     assert main(["meld", "--model", "reference/bayes"]) == 2
     assert "is not a chat model" in capsys.readouterr().err
-    with running(knows_two) as provider:
+    with running(memorised_two) as provider:
         assert main(["meld", "--model", "openai/fake", "--limit", "1", "--base-url", provider.base_url]) == 0
     assert main(["report", "memorisation", "--part", "accuracy"]) == 1
     assert "run a campaign with them" in capsys.readouterr().err

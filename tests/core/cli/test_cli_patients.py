@@ -1,4 +1,4 @@
-"""``judge-patients`` and ``report patients --part judge`` from end to end, against a server of our own."""
+"""``judge-patients`` and ``report patients --part judge`` from end to end, with a fake provider."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.core.measures.patients.test_judging import latin
 from tests.support.fake_provider import running
 
 
-def test_judged_once_and_reported_beside_the_rule(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_conversations_are_judged_once_and_compared_with_the_rule(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
     stored(db)
     with running(latin) as provider:
         arguments = ["judge-patients", "--model", "openai/fake", "--base-url", provider.base_url]
@@ -25,9 +25,9 @@ def test_judged_once_and_reported_beside_the_rule(db: Path, capsys: pytest.Captu
         assert "4 conversations to judge, 0 judged before." in capsys.readouterr().out
         assert not provider.requests
         assert main([*arguments, "--run", "m1"]) == 0
-        told = capsys.readouterr().out
-        assert "Judged 3 conversations by openai/fake: 1 hold a medical term." in told
-        assert "1 terms that it gave are not in the words that it named" in told
+        output = capsys.readouterr().out
+        assert "Judged 3 conversations by openai/fake: 1 hold a medical term." in output
+        assert "1 terms that it gave are not in the words that it named" in output
         assert main(arguments) == 0
         assert "3 were judged before" in capsys.readouterr().out
         assert len(provider.requests) == 4
@@ -38,7 +38,9 @@ def test_judged_once_and_reported_beside_the_rule(db: Path, capsys: pytest.Captu
     assert float(row["judge_share"]) == float(row["rule_share"]) == 0.25
 
 
-def test_nothing_stored_or_judged_says_what_to_do(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_conversations_or_judgements_the_report_says_what_to_do(
+    db: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["judge-patients", "--model", "openai/fake", "--dry-run"]) == 1
     assert "core run --doctor" in capsys.readouterr().err
     stored(db)
@@ -46,18 +48,18 @@ def test_nothing_stored_or_judged_says_what_to_do(db: Path, capsys: pytest.Captu
     assert "core job terms --model M" in capsys.readouterr().err
 
 
-def test_failures_are_told_and_fail_the_command(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_failures_are_reported_and_fail_the_command(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
     stored(db)
     with running(["No idea."]) as provider:
         arguments = ["judge-patients", "--model", "openai/fake", "--base-url", provider.base_url, "--limit", "1"]
         assert main(arguments) == 1
-    told = capsys.readouterr()
-    assert "Judged 0 conversations" in told.out
-    assert "1 conversations have no judgement and count nowhere" in told.err
-    assert "no readable answer in 3 tries" in told.err
+    printed = capsys.readouterr()
+    assert "Judged 0 conversations" in printed.out
+    assert "1 conversations have no judgement and count nowhere" in printed.err
+    assert "no readable answer in 3 tries" in printed.err
 
 
-def test_facts_are_judged_and_change_causes(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_judged_facts_change_the_causes(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
     wrong_talks(Store(db))
     with running(strict) as provider:
         arguments = ["judge-facts", "--model", "openai/fake", "--base-url", provider.base_url]
@@ -66,25 +68,25 @@ def test_facts_are_judged_and_change_causes(db: Path, capsys: pytest.CaptureFixt
         assert main([*arguments, "--all", "--dry-run"]) == 0
         assert "3 conversations to judge" in capsys.readouterr().out
         assert main(["report", "failures", "--format", "json"]) == 0
-        told = capsys.readouterr()
-        assert {row["cause"]: row["n"] for row in json.loads(told.out) if row["n"]} == {"not_judged": 2}
-        assert "Not judged: 2 wrong answers" in told.err
+        printed = capsys.readouterr()
+        assert {row["cause"]: row["n"] for row in json.loads(printed.out) if row["n"]} == {"not_judged": 2}
+        assert "Not judged: 2 wrong answers" in printed.err
         assert main(["report", "ledger"]) == 1
-        told = capsys.readouterr()
-        assert "Not judged: what became of the facts of 3 conversations" in told.err
-        assert "core job facts --all --model" in told.err
+        printed = capsys.readouterr()
+        assert "Not judged: what became of the facts of 3 conversations" in printed.err
+        assert "core job facts --all --model" in printed.err
         assert main(["report", "failures", "--part", "judges"]) == 1
         assert "core job facts --model M" in capsys.readouterr().err
         assert main(arguments) == 0
-        told = capsys.readouterr()
-        assert "Judged 2 conversations by openai/fake: 1 hold something withheld or invented." in told.out
-        assert "1 inventions that it gave are not in the words that it named, and were dropped." in told.out
+        printed = capsys.readouterr()
+        assert "Judged 2 conversations by openai/fake: 1 hold something withheld or invented." in printed.out
+        assert "1 inventions that it gave are not in the words that it named, and were dropped." in printed.out
     assert main(["report", "failures", "--part", "answers", "--format", "json"]) == 0
-    told = capsys.readouterr()
-    rows = {row["case"]: row for row in json.loads(told.out)}
+    printed = capsys.readouterr()
+    rows = {row["case"]: row for row in json.loads(printed.out)}
     assert (rows["ours/1"]["cause"], rows["ours/1"]["turn"]) == ("patient", 3)
     assert "“my knee hurts”" in rows["ours/1"]["rule"]
-    assert "judged by openai/fake" in told.err
+    assert "judged by openai/fake" in printed.err
     assert main(["report", "failures", "--part", "judges", "--format", "json"]) == 0
     (row,) = json.loads(capsys.readouterr().out)
     assert (row["model"], row["judged"], row["failed"], row["invented_people"]) == ("openai/fake", 2, 0, 0)

@@ -1,4 +1,4 @@
-"""``profile``: makes, skips, estimates and shows profiles."""
+"""``profile``: making, skipping, estimating and showing profiles."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ ONE = "library:cardiology-1"
 KEY = "library/cardiology-1"
 
 
-def test_a_cases_own_profile_is_shown_where_none_was_made(capsys: pytest.CaptureFixture[str]) -> None:
+def test_show_prints_the_cases_own_profile_if_none_was_made(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["profile", "show", KEY]) == 0
     assert capsys.readouterr().out.startswith(f"{KEY}, by case\n")
 
 
-def test_a_dry_run_says_what_it_would_take_and_starts_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_dry_run_prints_the_estimate_and_starts_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["profile", "library:Cardiology", "--model", "openai/gpt-4o", "--limit", "2", "--dry-run"]) == 0
-    said = capsys.readouterr()
-    assert said.out.startswith("2 cases to judge, 0 judged before.\nAbout 4 calls, ")
-    assert "Prices: genai-prices" in said.out
-    assert said.err == ""
+    printed = capsys.readouterr()
+    assert printed.out.startswith("2 cases to judge, 0 judged before.\nAbout 4 calls, ")
+    assert "Prices: genai-prices" in printed.out
+    assert printed.err == ""
 
 
-def test_a_model_writes_them(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_model_judges_the_cases(capsys: pytest.CaptureFixture[str]) -> None:
     reply = json.dumps({"suitable": False, "reason": "general_knowledge", "note": "No patient."})
     with running([reply]) as provider:
         assert main(["profile", ONE, "--model", "openai/test", "--base-url", provider.base_url]) == 0
@@ -41,7 +41,7 @@ def test_a_model_writes_them(capsys: pytest.CaptureFixture[str]) -> None:
     assert "Cannot become a patient (general knowledge): No patient." in capsys.readouterr().out
 
 
-def test_failures_are_told_by_case_and_the_status_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+def test_failures_are_reported_by_case_with_status_1(capsys: pytest.CaptureFixture[str]) -> None:
     with running([failing(400, "too long")]) as provider:
         assert main(["profile", ONE, "--model", "openai/test", "--base-url", provider.base_url]) == 1
     assert f"{KEY}:" in capsys.readouterr().err
@@ -51,21 +51,21 @@ def test_failures_are_told_by_case_and_the_status_says_so(capsys: pytest.Capture
     ("arguments", "why"),
     [
         (["profile", "show"], "Name the case"),
-        (["profile", "show", "library/nobody"], "There is no case"),
-        (["profile", "show", "nobody"], "There is no case"),
+        (["profile", "show", "library/unknown"], "There is no case"),
+        (["profile", "show", "unknown"], "There is no case"),
         (["profile", ONE, "more"], "was not expected"),
         (["profile", "nothing", "--model", "openai/x"], "There is no data set"),
         (["profile", ONE, "--model", "x/y"], "x"),
     ],
 )
-def test_misuse_is_one_sentence(arguments: list[str], why: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_usage_is_one_sentence(arguments: list[str], why: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(arguments) == 2
-    said = capsys.readouterr()
-    assert why in said.err
-    assert said.err.count("\n") == 1
+    printed = capsys.readouterr()
+    assert why in printed.err
+    assert printed.err.count("\n") == 1
 
 
-def test_a_case_without_a_profile_is_said_to_have_none(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_show_reports_a_case_without_a_profile(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     imported.save("bare", [library()[0].model_copy(update={"case_key": "bare/1", "dataset": "bare", "profile": None})])
     assert main(["profile", "show", "bare/1"]) == 0
     assert "bare/1 has no profile: the patient knows the whole vignette" in capsys.readouterr().out

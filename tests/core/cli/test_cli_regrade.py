@@ -1,4 +1,4 @@
-"""``regrade`` from the command line: what it says before and after, its exit status, Ctrl-C and a second process."""
+"""``regrade`` from the command line: its output, exit status, Ctrl-C and a second process."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ def provider(fake_provider_thread: FakeProvider, judges: Judges) -> FakeProvider
 
 @pytest.fixture
 def graded(provider: FakeProvider) -> RunHeader:
-    """A run with eight free responses, all found wrong by ``openai/strict``."""
+    """A run with eight free responses that ``openai/strict`` graded as incorrect."""
     return a_run(provider)
 
 
-def test_it_says_what_it_takes_and_what_came_of_it(
+def test_regrade_prints_its_estimate_and_its_result(
     graded: RunHeader, provider: FakeProvider, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked = ["regrade", graded.run_id, "--grader", "openai/kind", "--base-url", provider.base_url]
-    assert main([*asked, "--dry-run"]) == 0
+    command = ["regrade", graded.run_id, "--grader", "openai/kind", "--base-url", provider.base_url]
+    assert main([*command, "--dry-run"]) == 0
     dry = capsys.readouterr()
     size, cost, role, prices = dry.out.splitlines()
     assert size == "8 free responses, 0 judged before, 6 equal to others, 2 to judge."
@@ -45,7 +45,7 @@ def test_it_says_what_it_takes_and_what_came_of_it(
     assert role.split()[:2] == ["grader", "openai/kind"]
     assert prices == "Prices: local."
     assert provider.requests == []
-    assert main(asked) == 0
+    assert main(command) == 0
     done = capsys.readouterr()
     assert done.out.splitlines() == [
         "Graded 8 answers by openai/kind: 8 verdicts changed.",
@@ -54,20 +54,20 @@ def test_it_says_what_it_takes_and_what_came_of_it(
     ]
     assert done.err.startswith(size)
     assert "8 of 8 answers" in done.err
-    assert main([*asked, "--types", "frq", "--fresh", "--limit", "2"]) == 0
+    assert main([*command, "--types", "frq", "--fresh", "--limit", "2"]) == 0
     assert capsys.readouterr().out.startswith("Graded 2 answers")
 
 
-def test_a_provider_that_fails_is_said_with_its_words(
+def test_a_failing_provider_is_reported_with_its_message(
     graded: RunHeader, provider: FakeProvider, judges: Judges, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked = ["regrade", graded.run_id, "--grader", "openai/broken", "--base-url", provider.base_url]
-    assert main(asked) == 1
+    command = ["regrade", graded.run_id, "--grader", "openai/broken", "--base-url", provider.base_url]
+    assert main(command) == 1
     assert (
         capsys.readouterr().err.splitlines()[-1].startswith("The model openai/broken gave no reply: the provider did")
     )
     judges.broken = failing(400, "no such thing")
-    assert main(asked) == 1
+    assert main(command) == 1
     last = capsys.readouterr().err.splitlines()[-1]
     assert last.startswith("8 answers could not be graded because the provider failed; they keep their verdicts.")
     assert "no such thing" in last
@@ -77,35 +77,35 @@ def test_a_provider_that_fails_is_said_with_its_words(
     ("more", "status", "sentence"),
     [
         (("--grader", "openai/kind", "--types", "mcq"), 2, "the types are mcq_many, frq, frq_top3, not mcq"),
-        (("--grader", "nobody/x"), 2, "No model is called “nobody/x”"),
+        (("--grader", "unknown/x"), 2, "No model is called “unknown/x”"),
         (("--grader", "reference/bayes"), 2, "There is no 'reference/bayes' for the grader"),
         (("--grader", "reference/names", "--prompts", "craftmd"), 2, "reads no prompts: leave --prompts out"),
         (("--grader", "openai/kind", "--prompts", "automedic"), 2, "prompts/automedic lacks"),
         (("--grader", "reference/names", "--limit", "0"), 2, "Invalid value for '--limit'"),
     ],
 )
-def test_misuse(
+def test_wrong_options_are_refused(
     graded: RunHeader, more: tuple[str, ...], status: int, sentence: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["regrade", graded.run_id, *more]) == status
     assert sentence in capsys.readouterr().err
 
 
-def test_without_any_campaign(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_any_campaign_regrade_all_fails(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["regrade", "all", "--grader", "reference/names"]) == 1
     assert capsys.readouterr().err == "There is no campaign to grade: run one, or import a release.\n"
 
 
 @pytest.mark.soak
-def test_ctrl_c_keeps_what_was_graded_and_a_second_process_is_told(
+def test_ctrl_c_keeps_verdicts_and_a_second_process_is_refused(
     db: Path, graded: RunHeader, provider: FakeProvider, judges: Judges
 ) -> None:
-    asked = ("regrade", graded.run_id, "--grader", "openai/kind", "--base-url", provider.base_url)
+    command = ("regrade", graded.run_id, "--grader", "openai/kind", "--base-url", provider.base_url)
     judges.delay_s = 0.2
-    child = spawn(db, *asked, "--fresh", "--concurrency", "1")
+    child = spawn(db, *command, "--fresh", "--concurrency", "1")
     wait_until(lambda: len(provider.requests) >= 4)  # two answers a trial take three calls
     judges.delay_s = 60.0
-    second = core(db, *asked)
+    second = core(db, *command)
     child.send_signal(signal.SIGINT)
     ended = finish(child)
     assert (second.returncode, second.stdout) == (1, "")
@@ -115,7 +115,7 @@ def test_ctrl_c_keeps_what_was_graded_and_a_second_process_is_told(
     judges.delay_s = 0.0
     graded_so_far = int(ended.stdout.split()[1])
     assert 2 <= graded_so_far < 8
-    rest = core(db, *asked)
-    assert rest.returncode == 0, rest.stderr
-    assert rest.stdout.startswith(f"Graded {8 - graded_so_far} answers")
-    assert f"{graded_so_far} were graded before" in rest.stdout
+    resumed = core(db, *command)
+    assert resumed.returncode == 0, resumed.stderr
+    assert resumed.stdout.startswith(f"Graded {8 - graded_so_far} answers")
+    assert f"{graded_so_far} were graded before" in resumed.stdout

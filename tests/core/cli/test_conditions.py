@@ -1,4 +1,4 @@
-"""No figure pools two conditions: runs that differ in any one part of it give two rows in every report."""
+"""No figure pools two conditions: runs that differ in one part of the condition give two rows in every report."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ PARTS: dict[str, dict[str, Any]] = {
 
 
 def a_stream(trial_id: str, case_key: str, grader: str) -> list[Event]:
-    """A conversation with a belief, and an answer in each arm: right from the vignette, wrong after talking."""
+    """A conversation with a belief, and an answer in each arm: right on the vignette, wrong after the dialogue."""
     events: list[Event] = [
         Started(trial_id=trial_id, case_key=case_key, trial=0, seed=7, at=1.0),
         Utterance(turn=0, role="doctor", text="Hello, what brings you in?"),
@@ -106,10 +106,10 @@ def rows_of(db: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., list[
     return read
 
 
-def test_runs_that_differ_in_one_part_are_rows_of_their_own_in_every_report(
+def test_runs_that_differ_in_one_part_are_separate_rows_in_every_report(
     rows_of: Callable[..., list[dict[str, str]]],
 ) -> None:
-    """A run, and one more for each part that differs from it in that part alone."""
+    """One run, and for each part another run that differs only in this part."""
     store = Store()
     store_run(store, "first")
     for number, changes in enumerate(PARTS.values()):
@@ -119,16 +119,16 @@ def test_runs_that_differ_in_one_part_are_rows_of_their_own_in_every_report(
         models = dict.fromkeys(row["model"] for row in rows)
         assert len(models) == 1 + len(PARTS), f"{name} pools some of these: {list(models)}"
         assert all(model.partition(" · ")[0] == DOCTOR for model in models), name
-        # every row rests on one run's three cases, one trial each
+        # every row is based on the three cases of one run, one trial each
         for row in rows:
             assert row.get("n_trials", "3") == "3", f"{name}: {row}"
 
 
-def test_the_grader_that_counts_is_a_part(rows_of: Callable[..., list[dict[str, str]]]) -> None:
+def test_the_counting_grader_is_part_of_the_condition(rows_of: Callable[..., list[dict[str, str]]]) -> None:
     store = Store()
     store_run(store, "first")
     store_run(store, "second", created_at=200.0)
-    assert {row["model"] for row in rows_of("accuracy")} == {DOCTOR}, "alike in all parts, they are one"
+    assert {row["model"] for row in rows_of("accuracy")} == {DOCTOR}, "equal in all parts: one condition"
     again = [
         Graded(
             format=format_,
@@ -149,10 +149,10 @@ def test_the_grader_that_counts_is_a_part(rows_of: Callable[..., list[dict[str, 
         models = {row["model"] for row in rows_of(*REPORTS[name])}
         assert models == {f"{DOCTOR} · grader openai/g", f"{DOCTOR} · grader openai/h"}, name
     by_grader = rows_of(*REPORTS["graders"])
-    assert {row["model"] for row in by_grader} == {DOCTOR}, "graders are what is compared there"
+    assert {row["model"] for row in by_grader} == {DOCTOR}, "this report compares graders"
 
 
-def test_the_version_of_the_choice_reader_is_a_part_under_one_name_for_both_rules(
+def test_the_version_of_the_choice_reader_is_part_of_the_condition(
     rows_of: Callable[..., list[dict[str, str]]],
 ) -> None:
     store = Store()
@@ -182,7 +182,7 @@ def test_the_version_of_the_choice_reader_is_a_part_under_one_name_for_both_rule
         }, name
 
 
-def test_a_version_with_several_conditions_is_compared_by_its_newest_and_said(
+def test_a_version_with_several_conditions_is_compared_by_its_newest(
     rows_of: Callable[..., list[dict[str, str]]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     store = Store()
@@ -196,8 +196,8 @@ def test_a_version_with_several_conditions_is_compared_by_its_newest_and_said(
     assert f"The newest condition is compared: {newest}" in capsys.readouterr().out
 
 
-def test_every_condition_can_be_chosen_by_its_name(rows_of: Callable[..., list[dict[str, str]]]) -> None:
-    """Also where commas stand in its name, which part names from one another elsewhere."""
+def test_every_condition_can_be_selected_by_its_name(rows_of: Callable[..., list[dict[str, str]]]) -> None:
+    """Also if its name contains commas, which separate names in options."""
     store = Store()
     store_run(store, "first")
     store_run(store, "second", case_set="ours:1,2,3", case_set_hash="d", created_at=200.0)
@@ -209,7 +209,7 @@ def test_every_condition_can_be_chosen_by_its_name(rows_of: Callable[..., list[d
     assert {row["model"] for row in rows_of("accuracy", "--models", ",".join(sorted(models)))} == models
 
 
-def test_pooling_on_purpose_is_marked(rows_of: Callable[..., list[dict[str, str]]]) -> None:
+def test_pooled_rows_are_marked(rows_of: Callable[..., list[dict[str, str]]]) -> None:
     store = Store()
     store_run(store, "first")
     store_run(store, "second", created_at=200.0, patient="openai/q")

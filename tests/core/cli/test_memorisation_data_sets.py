@@ -17,8 +17,10 @@ from core.store.tables import insert
 
 
 def completion(case_key: str, similarity: float, model: str) -> StoredCompletion:
-    asked = prompt_hash("continue")
-    return StoredCompletion(case_key, "h", model, asked, "A man", "is ill", "is", "", similarity, "{}", 5, None, 1.0)
+    continue_hash = prompt_hash("continue")
+    return StoredCompletion(
+        case_key, "h", model, continue_hash, "A man", "is ill", "is", "", similarity, "{}", 5, None, 1.0
+    )
 
 
 @pytest.mark.parametrize(
@@ -29,7 +31,7 @@ def completion(case_key: str, similarity: float, model: str) -> StoredCompletion
         (("--models", "m/b"), {("m/b", "one"): ("1", "0")}),
     ],
 )
-def test_a_row_is_of_one_model_and_data_set(
+def test_a_row_has_one_model_and_data_set(
     db: Path, capsys: pytest.CaptureFixture[str], options: tuple[str, ...], expected: dict[tuple[str, str], object]
 ) -> None:
     stored = [
@@ -43,7 +45,7 @@ def test_a_row_is_of_one_model_and_data_set(
             connection,
             "INSERT INTO completions BY NAME SELECT * FROM incoming",
             "completions",
-            [astuple(one) for one in stored],
+            [astuple(row) for row in stored],
         )
     assert main(["report", "memorisation", "--format", "csv", *options]) == 0
     rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))

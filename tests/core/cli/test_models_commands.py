@@ -1,4 +1,4 @@
-"""``models`` on the command line: entered, listed, tested, found, removed; what ``run`` says of keys and addresses."""
+"""``models`` on the command line: adding, listing, testing, finding and removing; keys and addresses in ``run``."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def test_a_model_is_added_listed_tested_and_removed(file: Path, capsys: pytest.C
         return '{"pulse": 1, "fever": true}' if "response_format" in body else "I am well, thank you."
 
     with running(speak) as provider:
-        added = ["models", "add", "lab", "--address", provider.base_url, "--model", "fake-1", "--display", "The lab’s"]
-        assert main(added) == 0
+        add = ["models", "add", "lab", "--address", provider.base_url, "--model", "fake-1", "--display", "The lab’s"]
+        assert main(add) == 0
         assert "Test it: python -m core models test server/lab" in capsys.readouterr().out
-        assert main(added) == 2
+        assert main(add) == 2
         assert "called lab already" in capsys.readouterr().err
         assert main(["models", "list", "--own", "--format", "json"]) == 0
         (row,) = json.loads(capsys.readouterr().out)
@@ -50,10 +50,10 @@ def test_a_model_is_added_listed_tested_and_removed(file: Path, capsys: pytest.C
             "own": "yes",
         }
         assert main(["models", "test", "lab", "--save"]) == 0
-        said = capsys.readouterr().out
-        assert re.search(r"Answers +yes: I am well, thank you\.\n", said)
-        assert re.search(r"Structured replies +by schema\n", said)
-        assert "Saved in" in said
+        output = capsys.readouterr().out
+        assert re.search(r"Answers +yes: I am well, thank you\.\n", output)
+        assert re.search(r"Structured replies +by schema\n", output)
+        assert "Saved in" in output
         assert {body["model"] for body in provider.bodies} == {"fake-1"}
     assert load_registry().spec("lab").structured == "json_schema"
     assert main(["models", "test", "lab"]) == 1
@@ -62,22 +62,22 @@ def test_a_model_is_added_listed_tested_and_removed(file: Path, capsys: pytest.C
     assert "lab" not in file.read_text()
 
 
-def test_a_test_that_fails_says_why_and_what_is_offered(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_failed_test_gives_the_reason_and_the_offered_models(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with running(lambda body: failing(404, "no such model")) as provider:
         assert main(["models", "add", "lab", "--address", provider.base_url]) == 0
         assert main(["models", "test", "lab"]) == 1
         assert "has no model lab: choose one that it offers (fake-1)." in capsys.readouterr().err
 
 
-def test_servers_on_this_machine_are_found_with_the_command_that_enters_one(
+def test_find_lists_local_servers_with_the_command_to_add_one(
     file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with running() as provider:
         monkeypatch.setattr(commands, "find_servers", lambda: find_servers([provider.port]))
         assert main(["models", "find"]) == 0
-        said = capsys.readouterr().out
-        assert f"at {provider.base_url}: fake-1" in said
-        (line,) = re.findall(r"python -m core (models add .*)", said)
+        output = capsys.readouterr().out
+        assert f"at {provider.base_url}: fake-1" in output
+        (line,) = re.findall(r"python -m core (models add .*)", output)
         assert main(line.split()) == 0
     assert load_registry().spec("fake-1").name == "server/fake-1"
     monkeypatch.setattr(commands, "find_servers", lambda: find_servers([9]))
@@ -86,49 +86,55 @@ def test_servers_on_this_machine_are_found_with_the_command_that_enters_one(
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("arguments", "message"),
     [
         (["x", "--address", "http://h/v1", "--key-env", "sk-hush-0123456789"], "no name of one"),
         (["x", "--python", "a:b", "--address", "http://h/v1"], "either --python or --http"),
-        (["x", "--provider", "nobody"], "no provider nobody"),
+        (["x", "--provider", "unknown"], "no provider unknown"),
     ],
 )
-def test_misuse_is_one_sentence(file: Path, capsys: pytest.CaptureFixture[str], given: list[str], said: str) -> None:
-    assert main(["models", "add", *given]) == 2
+def test_wrong_usage_is_one_sentence(
+    file: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
+    assert main(["models", "add", *arguments]) == 2
     sentence = capsys.readouterr().err
-    assert said in sentence
+    assert message in sentence
     assert sentence.count("\n") == 1
     assert "hush" not in sentence
     assert not file.exists()
 
 
-def test_help_is_a_screen_each(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_fits_on_a_screen(capsys: pytest.CaptureFixture[str]) -> None:
     for words in ([], ["add"], ["test"], ["list"], ["find"], ["get"], ["remove"]):
         main(["models", *words, "--help"])
-        said = capsys.readouterr().out
-        assert 0 < len(said.splitlines()) <= 40
-        assert "...\n" not in said.replace("[ARGS]...\n", ""), "nothing is cut off"
+        output = capsys.readouterr().out
+        assert 0 < len(output.splitlines()) <= 40
+        assert "...\n" not in output.replace("[ARGS]...\n", ""), "nothing is cut off"
 
 
-def test_a_run_is_refused_before_anything_is_paid_where_a_key_is_missing(
+def test_a_run_with_a_missing_key_is_refused_before_any_request(
     file: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     file.touch()
     with running() as provider:
-        given = ["run", "--doctor", "openai/here", "--base-url", provider.base_url, "--limit", "1", "--trials", "1"]
-        given += ["--patient", "anthropic/claude-opus-5-5", "--grader", "openai/gpt-4o"]
-        assert main([*given, "--dry-run"]) == 0
-        where = capsys.readouterr().err
-        assert main(given) == 2
-        said = capsys.readouterr().err
+        arguments = ["run", "--doctor", "openai/here", "--base-url", provider.base_url, "--limit", "1", "--trials", "1"]
+        arguments += ["--patient", "anthropic/claude-opus-5-5", "--grader", "openai/gpt-4o"]
+        assert main([*arguments, "--dry-run"]) == 0
+        seats_elsewhere = capsys.readouterr().err
+        assert main(arguments) == 2
+        errors = capsys.readouterr().err
         assert not provider.requests
     for variable, seat in (("ANTHROPIC_API_KEY", "patient"), ("OPENAI_API_KEY", "grader")):
-        assert re.search(rf"is missing: set the environment variable {variable}[^()]*\({seat}\)", said)
-    assert "patient: anthropic/claude-opus-5-5, at https://api.anthropic.com/v1 and not at --base-url." in where
+        assert re.search(rf"is missing: set the environment variable {variable}[^()]*\({seat}\)", errors)
+    assert (
+        "patient: anthropic/claude-opus-5-5, at https://api.anthropic.com/v1 and not at --base-url." in seats_elsewhere
+    )
     assert not list(tmp_path.glob("*.journals/*"))
 
 
-def test_the_endpoint_of_the_docs_is_a_doctor(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_endpoint_of_the_docs_can_play_the_doctor(
+    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file.touch()
     (text,) = [block.text for block in blocks(ROOT / "docs/models.md") if block.file == "doctor_server.py"]
     serving = text.replace("int(sys.argv[1])", "0").replace("HTTPServer((", "server = HTTPServer((")
@@ -140,12 +146,12 @@ def test_the_endpoint_of_the_docs_is_a_doctor(file: Path, tmp_path: Path, capsys
         try:
             assert app.stdout is not None
             port = int(app.stdout.readline())
-            given = ["--cases", "library:Cardiology", "--limit", "1", "--trials", "1", "--arms", "multi_turn:mcq"]
-            assert main(["run", "--doctor", f"http://127.0.0.1:{port}/", *given]) == 0
+            options = ["--cases", "library:Cardiology", "--limit", "1", "--trials", "1", "--arms", "multi_turn:mcq"]
+            assert main(["run", "--doctor", f"http://127.0.0.1:{port}/", *options]) == 0
         finally:
             app.terminate()
-    said = capsys.readouterr().out
-    assert "an application is the doctor only" in said
-    assert "1 trials" in said
+    output = capsys.readouterr().out
+    assert "an application is the doctor only" in output
+    assert "1 trials" in output
     (journal,) = tmp_path.glob("*.journals/*/journal.jsonl")
     assert "heart failure" in journal.read_text()

@@ -1,4 +1,4 @@
-"""A database where nothing can be written, and one that was moved without its journals: what works, and what not."""
+"""A read-only database, and one that was moved without its journals: what works and what is refused."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def read_only(filled: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 
 @pytest.mark.parametrize("command", READING, ids=" ".join)
-def test_where_nothing_can_be_written_all_can_be_read(
+def test_a_read_only_database_can_be_read(
     read_only: Path, command: list[str], capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     assert main(command) == 0
@@ -54,18 +54,18 @@ def test_where_nothing_can_be_written_all_can_be_read(
     ],
     ids=" ".join,
 )
-def test_what_would_be_written_there_is_refused_in_a_sentence(
+def test_writing_to_a_read_only_database_is_refused(
     read_only: Path, command: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(command) == 1
-    said = capsys.readouterr().err.splitlines()[-1]
-    assert str(read_only) in said
-    assert "Read-only file system" in said
-    assert "can be read" in said
-    assert "set ANAMNESIS_DB to" in said.replace("Set", "set")
+    message = capsys.readouterr().err.splitlines()[-1]
+    assert str(read_only) in message
+    assert "Read-only file system" in message
+    assert "can be read" in message
+    assert "set ANAMNESIS_DB to" in message.replace("Set", "set")
 
 
-def test_there_nothing_runs_and_a_writer_is_told_what_to_do(read_only: Path) -> None:
+def test_nothing_runs_on_a_read_only_database_and_writers_are_refused(read_only: Path) -> None:
     assert not is_running("run-a")
     assert under_way() == {}
     with (
@@ -75,7 +75,7 @@ def test_there_nothing_runs_and_a_writer_is_told_what_to_do(read_only: Path) -> 
         pass
 
 
-def test_a_database_without_its_journals_is_read_and_says_what_is_missing(
+def test_a_database_without_its_journals_can_be_read_and_names_the_missing_file(
     filled: Path,
     tmp_path_factory: pytest.TempPathFactory,
     monkeypatch: pytest.MonkeyPatch,
@@ -96,4 +96,4 @@ def test_a_database_without_its_journals_is_read_and_says_what_is_missing(
     assert main(["delete", "run-a", "--yes"]) == 2
     assert f"is missing: put it back at {where}." in capsys.readouterr().err
     shutil.copytree(filled / "anamnesis.journals", moved.parent / "results.journals", dirs_exist_ok=True)
-    assert main(["delete", "run-a", "--yes"]) == 0, "all is as before once they are back"
+    assert main(["delete", "run-a", "--yes"]) == 0, "everything works again with the journals"

@@ -1,4 +1,4 @@
-"""Rows as text: a cell stands in a table as it is, whatever rich would make of its characters."""
+"""Rows as text: a table shows cells literally, also those with rich markup."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``report accuracy``: filters reach the answers and the cases, comparisons and published figures stand in its rows."""
+"""``report accuracy``: filters on answers and cases, comparisons and published figures."""
 
 from __future__ import annotations
 
@@ -16,16 +16,15 @@ CASES = 8
 
 
 def report(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[list[dict[str, object]], str]:
-    """Return the rows and the notes of a report."""
     capsys.readouterr()
     assert main(["report", *arguments, "--format", "json"]) == 0
-    told = capsys.readouterr()
-    return json.loads(told.out), told.err
+    printed = capsys.readouterr()
+    return json.loads(printed.out), printed.err
 
 
 @pytest.fixture
 def answers(db: Path) -> None:
-    """Eight cases, the last two of neurology: all vignettes are right, in conversation the first two."""
+    """Eight cases, the last two of neurology: right on all vignettes, and after the dialogue on the first two."""
     store = Store()
     arms = [("vignette", "mcq"), ("multi_turn", "mcq")]
     cases = [a_case(n, specialty="Dermatology" if n < CASES - 2 else "Neurology") for n in range(CASES)]
@@ -61,7 +60,7 @@ def test_filters_narrow_the_answers_and_the_cases(capsys: pytest.CaptureFixture[
 
 
 @pytest.mark.usefixtures("answers")
-def test_a_row_carries_its_comparison_with_the_vignettes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_row_has_its_comparison_with_the_vignettes(capsys: pytest.CaptureFixture[str]) -> None:
     rows, notes = report(capsys, "accuracy", "--versus-vignette")
     by_format = {row["format"]: row for row in rows}
     talked = by_format["multi_turn"]
@@ -70,7 +69,7 @@ def test_a_row_carries_its_comparison_with_the_vignettes(capsys: pytest.CaptureF
     assert talked["p_adjusted"] == pytest.approx(2 / 64)
     assert "Smallest true difference" in notes
     assert by_format["vignette"]["difference"] is None
-    # the vignettes that are compared with need not be shown
+    # the vignettes are not shown, but still compared with
     (alone,) = report(capsys, "accuracy", "--versus-vignette", "--formats", "multi_turn")[0]
     assert alone["difference"] == -0.75
 
@@ -79,7 +78,7 @@ def test_published_figures_and_the_leaderboard_need_no_run(db: Path, capsys: pyt
     rows, notes = report(capsys, "accuracy", "--published", "--cases", "craftmd", "--formats", "vignette")
     means = {row["model"]: row["mean"] for row in rows if row["question_type"] == "mcq"}
     assert means["gpt_4"] == 0.82
-    assert "gpt_4v" not in means, "it was asked other cases"
+    assert "gpt_4v" not in means, "it has other cases"
     assert "supplementary tables 1, 4, 22" in notes
     rows, _ = report(capsys, "leaderboard")
     (first,) = [

@@ -24,25 +24,25 @@ def six(db: Path) -> None:
 
 def rows(capsys: Captured, *given: str) -> list[dict[str, str]]:
     assert main(["report", "care", "--format", "csv", *given]) == 0
-    said = capsys.readouterr()
-    # the fixture's answers are all right by the substring rule, which CARE does not go by
-    severe = [line for line in said.err.splitlines() if line.startswith("Note: ")]
+    printed = capsys.readouterr()
+    # all answers of the fixture are right by the substring rule, which CARE does not use
+    severe = [line for line in printed.err.splitlines() if line.startswith("Note: ")]
     assert all("rules for choices differ" in line or "openai/a 7 of 8 planned" in line for line in severe), severe
-    return list(csv.DictReader(io.StringIO(said.out)))
+    return list(csv.DictReader(io.StringIO(printed.out)))
 
 
 @pytest.mark.usefixtures("six")
-def test_accuracy_and_care_count_a_run_by_one_rule_and_say_how_far_the_other_is(capsys: Captured) -> None:
+def test_accuracy_and_care_use_one_rule_and_report_the_difference_to_the_other(capsys: Captured) -> None:
     care = {row["measure"]: row for row in rows(capsys)}
     assert main(["report", "accuracy", "--format", "csv"]) == 0
-    said = capsys.readouterr()
-    found = {row["format"]: row for row in csv.DictReader(io.StringIO(said.out))}
-    # over all cases that have the answer: the pairs that CARE's accuracy rests on are six
-    assert float(found["multi_turn"]["mean"]) == pytest.approx(float(care["acc_conv"]["value"])) == 3 / 6
-    assert float(found["vignette"]["mean"]) == pytest.approx(5 / 7, abs=1e-6)
-    assert {row["rule"] for row in (*found.values(), *care.values())} == {"mcq_strict"}
+    printed = capsys.readouterr()
+    by_format = {row["format"]: row for row in csv.DictReader(io.StringIO(printed.out))}
+    # over all cases with this answer; CARE's accuracy uses the six cases with both answers
+    assert float(by_format["multi_turn"]["mean"]) == pytest.approx(float(care["acc_conv"]["value"])) == 3 / 6
+    assert float(by_format["vignette"]["mean"]) == pytest.approx(5 / 7, abs=1e-6)
+    assert {row["rule"] for row in (*by_format.values(), *care.values())} == {"mcq_strict"}
     for words in ("0.500 in Multi-turn · Multiple choice (1.000", "0.286 in Vignette · Multiple choice (1.000"):
-        assert words in said.err
+        assert words in printed.err
     assert main(["report", "accuracy", "--format", "csv", "--mcq-rule", "mcq_loose"]) == 0
     loose = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     assert {(row["mean"], row["rule"]) for row in loose} == {("1.000000", "mcq_loose")}
@@ -50,8 +50,8 @@ def test_accuracy_and_care_count_a_run_by_one_rule_and_say_how_far_the_other_is(
 
 @pytest.mark.usefixtures("six")
 def test_the_four_parts_with_both_accuracies(capsys: Captured) -> None:
-    found = {row["measure"]: row for row in rows(capsys)}
-    values = {name: float(row["value"]) for name, row in found.items()}
+    measures = {row["measure"]: row for row in rows(capsys)}
+    values = {name: float(row["value"]) for name, row in measures.items()}
     assert values == pytest.approx(
         {
             "accuracy": 0.375,
@@ -63,10 +63,10 @@ def test_the_four_parts_with_both_accuracies(capsys: Captured) -> None:
         },
         abs=1e-5,
     )
-    assert {(row["model"], row["dataset"], row["excluded"]) for row in found.values()} == {
+    assert {(row["model"], row["dataset"], row["excluded"]) for row in measures.values()} == {
         ("openai/a", "ours", "provider_error=1")
     }
-    assert (found["empathy"]["n_items"], found["empathy"]["n_without"]) == ("5", "2")
+    assert (measures["empathy"]["n_items"], measures["empathy"]["n_without"]) == ("5", "2")
     assert {row["dataset"] for row in rows(capsys, "--by", "all", "--models", "openai/a", "--run", "run")} == {"all"}
 
 
@@ -94,8 +94,8 @@ def test_failures_habits_ratings_and_figures_across_data_sets(capsys: Captured) 
 
 
 @pytest.mark.usefixtures("six")
-def test_what_the_page_shows_is_a_part_of_the_report(capsys: Captured) -> None:
-    """The six items, and the published figures beneath them if they are asked for."""
+def test_the_figures_of_the_page_are_parts_of_the_report(capsys: Captured) -> None:
+    """The figures of the six items, and with ``--published`` the published ones."""
     profile = rows(capsys, "--part", "profile", "--published", "--by", "all")
     own, printed = profile[:4], profile[4:]
     assert [row["measure"] for row in own] == ["accuracy", "efficiency", "empathy", "robustness"]
@@ -114,7 +114,7 @@ def test_what_the_page_shows_is_a_part_of_the_report(capsys: Captured) -> None:
 
 
 @pytest.mark.usefixtures("six")
-def test_a_live_run_is_reported_where_it_is_named(capsys: Captured) -> None:
+def test_a_live_run_is_reported_only_if_named(capsys: Captured) -> None:
     assert len(rows(capsys)) == 6
     with Store().write() as connection:
         connection.execute("UPDATE runs SET source = 'live'")
@@ -124,7 +124,7 @@ def test_a_live_run_is_reported_where_it_is_named(capsys: Captured) -> None:
 
 
 @pytest.mark.usefixtures("six")
-def test_nothing_to_report_is_said_in_one_sentence(capsys: Captured) -> None:
+def test_without_rows_the_report_fails_with_a_sentence(capsys: Captured) -> None:
     assert main(["report", "care", "--question-type", "frq"]) == 1
     assert "no trial of AutoMedic with frq answers" in capsys.readouterr().err
     assert main(["report", "care", "--models", "openai/z"]) == 2
@@ -133,11 +133,11 @@ def test_nothing_to_report_is_said_in_one_sentence(capsys: Captured) -> None:
 
 def test_suitability_of_the_library(db: Path, tmp_path: Path, capsys: Captured) -> None:
     assert main(["report", "suitability", "--format", "json"]) == 0
-    (found,) = json.loads(capsys.readouterr().out)
-    assert (found["dataset"], found["cases"], found["unjudged"], found["suitable"]) == ("library", 60, 0, 60)
-    assert found["ci_low"] == pytest.approx(60 / (60 + 1.959964**2)), "Wilson's lower bound of 60 in 60"
+    (row,) = json.loads(capsys.readouterr().out)
+    assert (row["dataset"], row["cases"], row["unjudged"], row["suitable"]) == ("library", 60, 0, 60)
+    assert row["ci_low"] == pytest.approx(60 / (60 + 1.959964**2)), "Wilson's lower bound of 60 in 60"
     assert main(["report", "suitability", "library", "--part", "fields", "--format", "json"]) == 0
-    fields = {row["field"]: row for row in json.loads(capsys.readouterr().out)}
+    fields = {field["field"]: field for field in json.loads(capsys.readouterr().out)}
     assert fields["age"]["present"] == 1
     assert all(row["present"] + row["imputed"] + row["absent"] == pytest.approx(1) for row in fields.values())
     assert fields["sex"]["ci_low"] == pytest.approx(60 / (60 + 1.959964**2))

@@ -1,4 +1,4 @@
-"""What reports say of the conditions behind their rows: graders that count, served models, repeats of a seed."""
+"""Reports and the conditions of their rows: counting graders, served models, repeats of a seed."""
 
 from __future__ import annotations
 
@@ -15,15 +15,14 @@ from tests.core.store.test_served import by_doctor, store_run, trial
 
 
 def report(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[list[dict[str, object]], str]:
-    """Return the rows and the notes of a report."""
     capsys.readouterr()
     assert main(["report", *arguments, "--format", "json"]) == 0
-    told = capsys.readouterr()
-    return json.loads(told.out), told.err
+    printed = capsys.readouterr()
+    return json.loads(printed.out), printed.err
 
 
 def test_a_comparison_names_the_graders_whose_verdicts_count(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Two runs are all wrong by the strict grader; the lenient one calls all of the second right."""
+    """The strict grader marks both runs as wrong; the lenient grader marks the second as right."""
     store = Store()
     for run_id, doctor in (("one", "openai/a"), ("two", "openai/b")):
         trials = [trial(run_id, n, [], "incorrect") for n in (1, 2, 3)]
@@ -58,13 +57,13 @@ def test_served_models_of_one_run_are_rows_and_steps(db: Path, capsys: pytest.Ca
     rows, _ = report(capsys, "monitor", "--versions", "openai/a", "--by", "served")
     (row,) = rows
     assert (row["first"], row["second"]) == ("openai/a · served as old", "openai/a · served as new")
-    assert (row["difference"], row["n_cases"]) == (1.0, 1), "case 1 alone was played by both: s wrong, r right"
+    assert (row["difference"], row["n_cases"]) == (1.0, 1), "only case 1 is in both runs: wrong in s, right in r"
     by_doctor(store, "t", "b-1", doctor="openai/b")
     assert main(["report", "monitor", "--versions", "openai/b", "--by", "served"]) == 2
     assert "one name only" in capsys.readouterr().err
 
 
-def test_accuracy_counts_repeats_of_a_seed_and_says_so(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_accuracy_excludes_and_counts_repeats_of_a_seed(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run(Store(), "a", FIRST, at=100.0)
     assert "repeat" not in report(capsys, "accuracy")[1]
     run(Store(), "b", AGAIN, at=200.0)

@@ -19,7 +19,7 @@ COUGH = Profile(
         Fact(key="smoking", value="smokes 20 cigarettes a day", lay="I smoke 20 cigarettes a day"),
     )
 )
-SAID = {
+TEXTS = {
     1: (
         "What brings you in?",
         "I have a cough.",
@@ -33,8 +33,8 @@ SAID = {
 
 @pytest.fixture
 def store(db: object) -> None:
-    """Of two conversations one ends with a diagnosis; the other asks nothing."""
-    cases = [a_case(n, profile=COUGH, vignette="A man with a cough. He smokes.", answer="Pneumonia") for n in SAID]
+    """Two conversations: one ends with a diagnosis, the other with a message without a question."""
+    cases = [a_case(n, profile=COUGH, vignette="A man with a cough. He smokes.", answer="Pneumonia") for n in TEXTS]
     lines = [
         a_trial(
             [
@@ -45,19 +45,19 @@ def store(db: object) -> None:
             trial_id=f"run/{case}",
             case_key=f"ours/{case}",
         )
-        for case, texts in SAID.items()
+        for case, texts in TEXTS.items()
     ]
     write_journal(Store().journals, "run", a_header(cases=cases), *lines)
 
 
 def report(capsys: Captured, *given: str) -> list[dict[str, Any]]:
     assert main(["report", *given, "--format", "json"]) == 0
-    found: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
-    return found
+    rows: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
+    return rows
 
 
 @pytest.mark.usefixtures("store")
-def test_how_conversations_ended(capsys: Captured) -> None:
+def test_endings_and_lengths_of_conversations(capsys: Captured) -> None:
     (row,) = report(capsys, "endings")
     assert (row["without_diagnosis_share"], row["conversations"], row["n_cases"]) == (0.5, 2, 2)
     assert row["reasons"] == {"final_diagnosis": 1, "no_question": 1}

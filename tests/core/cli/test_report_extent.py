@@ -1,4 +1,4 @@
-"""How much stands behind figures: trials planned and done, which cases of a data set, and the cases that are shared."""
+"""The data behind figures: planned and finished trials, the cases of a data set, and shared cases."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.core.store.builders import a_case, a_header, a_trial, answered, grade
 
 
 def store_run(run: str, doctor: str, cases: Iterable[int], done: Iterable[tuple[int, int]], **header: Any) -> None:
-    """Store a run with two planned trials of each of its cases, of which these (case, trial) are done."""
+    """Store a run with two planned trials of each case; ``done`` lists the finished (case, trial) pairs."""
     planned = [a_case(n, specialty="Neurology" if n > 20 else "Dermatology") for n in cases]
     lines = [
         a_trial(
@@ -31,8 +31,8 @@ def store_run(run: str, doctor: str, cases: Iterable[int], done: Iterable[tuple[
         )
         for n, t in done
     ]
-    given = {"doctor": doctor, "arms": [("vignette", "mcq")], **header}
-    write_journal(Store().journals, run, a_header(run, planned, **given), *lines)
+    fields = {"doctor": doctor, "arms": [("vignette", "mcq")], **header}
+    write_journal(Store().journals, run, a_header(run, planned, **fields), *lines)
 
 
 def twice(cases: Iterable[int]) -> list[tuple[int, int]]:
@@ -41,7 +41,7 @@ def twice(cases: Iterable[int]) -> list[tuple[int, int]]:
 
 @pytest.fixture
 def three_runs(db: Path) -> Store:
-    """a: 20 of 60 cases, all done. b: 40 cases, the first trial of 15 done. c: 20 other cases than a, as of old."""
+    """a: 20 of 60 cases, all done. b: 40 cases, 15 first trials done. c: 20 other cases, with an older header."""
     whole = {"data_set_hash": "w", "data_set_cases": 60}
     store_run("a", "openai/a", range(1, 21), twice(range(1, 21)), case_set="ours (first 20)", **whole)
     store_run(
@@ -59,8 +59,8 @@ def three_runs(db: Path) -> Store:
 
 
 def extent(model: str, cases: Iterable[int], **changes: Any) -> Extent:
-    given: dict[str, Any] = {"data_set": "ours", "planned": 40, "done": 40, "failed": 0, "data_set_cases": 60}
-    return Extent(model, cases=frozenset(f"ours/{n}" for n in cases), **{**given, **changes})
+    fields: dict[str, Any] = {"data_set": "ours", "planned": 40, "done": 40, "failed": 0, "data_set_cases": 60}
+    return Extent(model, cases=frozenset(f"ours/{n}" for n in cases), **{**fields, **changes})
 
 
 def test_planned_and_finished_trials_and_cases_by_hand(three_runs: Store) -> None:
@@ -68,44 +68,44 @@ def test_planned_and_finished_trials_and_cases_by_hand(three_runs: Store) -> Non
     assert (a.planned, a.done, len(a.cases), a.data_set_cases) == (40, 40, 20, 60)
     assert (b.planned, b.done, len(b.cases), b.data_set_cases) == (80, 15, 15, 60)
     assert (c.planned, c.done, len(c.cases)) == (40, 40, 20)
-    assert c.data_set_cases == 60, "a run of before says only that it is a part, and the others of what"
+    assert c.data_set_cases == 60, "an older run does not give the size of its data set, other runs do"
     assert shared_keys([a, b]) == {f"ours/{n}" for n in range(1, 16)}
     assert shared_keys([a, c]) == frozenset()
 
 
-def test_a_selection_of_cases_narrows_what_was_planned_too(three_runs: Store) -> None:
-    found = read_extents(three_runs, Selection(specialties=["Neurology"]))
-    by_model = {one.model: one for one in found}
+def test_a_selection_of_cases_also_reduces_the_planned_trials(three_runs: Store) -> None:
+    extents = read_extents(three_runs, Selection(specialties=["Neurology"]))
+    by_model = {row.model: row for row in extents}
     assert (by_model["openai/b"].planned, by_model["openai/b"].done) == (40, 0)
     assert (by_model["openai/c"].planned, by_model["openai/c"].done) == (40, 40)
-    assert {one.data_set_cases for one in found} == {None}
+    assert {row.data_set_cases for row in extents} == {None}
 
 
-def test_what_came_with_a_release_was_all_that_was_planned(db: Path) -> None:
+def test_a_release_has_no_more_planned_than_finished_trials(db: Path) -> None:
     from tests.core.store.builders import as_released
 
     store_run("r", "gpt_4", range(1, 5), [(1, 0), (2, 0)])
     assert main(["runs"]) == 0
     as_released(Store(), "r")
-    (found,) = read_extents(Store())
-    assert (found.planned, found.done) == (2, 2)
+    (released,) = read_extents(Store())
+    assert (released.planned, released.done) == (2, 2)
 
 
-def test_a_part_of_before_does_not_know_of_how_many(db: Path) -> None:
+def test_an_older_run_on_a_part_of_a_data_set_has_no_size(db: Path) -> None:
     store_run("r", "openai/a", range(1, 7), twice(range(1, 7)), case_set="ours (first 6)")
     assert main(["runs"]) == 0
-    (found,) = read_extents(Store())
-    assert (found.planned, found.done, found.data_set_cases) == (12, 12, None)
+    (run_extent,) = read_extents(Store())
+    assert (run_extent.planned, run_extent.done, run_extent.data_set_cases) == (12, 12, None)
 
 
-def test_a_full_set_of_before_knows_its_size(db: Path) -> None:
+def test_an_older_run_on_a_full_data_set_has_its_size(db: Path) -> None:
     store_run("r", "openai/a", range(1, 7), [(1, 0)])
     assert main(["runs"]) == 0
-    (found,) = read_extents(Store())
-    assert (found.planned, found.done, found.data_set_cases) == (12, 1, 6)
+    (run_extent,) = read_extents(Store())
+    assert (run_extent.planned, run_extent.done, run_extent.data_set_cases) == (12, 1, 6)
 
 
-def test_other_data_sets_and_conditions_without_a_trial_are_no_different_cases() -> None:
+def test_other_data_sets_and_conditions_without_trials_do_not_count_as_different_cases() -> None:
     alike = [extent("a", range(20)), extent("b", range(20))]
     assert on_different_cases([*alike, extent("c", range(5), data_set="theirs")]) == {}
     nothing_yet = extent("d", (), done=0)
@@ -116,15 +116,19 @@ def score(model: str, case: int, format_: Any = "vignette", data_set: str = "our
     return CaseScore(model, format_, "mcq", f"{data_set}/{case}", data_set, "Neurology", 1, 1, {})
 
 
-def test_shared_cases_are_those_of_all_models_in_an_arm_and_on_a_data_set() -> None:
+def test_shared_cases_are_answered_by_all_models_of_an_arm_and_data_set() -> None:
     scores = [score("a", n) for n in (1, 2, 3)] + [score("b", n) for n in (2, 3, 4)]
     other_arm, other_set = score("a", 1, "multi_turn"), score("c", 9, data_set="theirs")
-    kept = on_shared_cases([*scores, other_arm, other_set])
-    assert {(one.model, one.case_key) for one in kept[:4]} == {(m, f"ours/{n}") for m in "ab" for n in (2, 3)}
-    assert kept[4:] == [other_arm, other_set]
+    shared = on_shared_cases([*scores, other_arm, other_set])
+    assert {(case_score.model, case_score.case_key) for case_score in shared[:4]} == {
+        (m, f"ours/{n}") for m in "ab" for n in (2, 3)
+    }
+    assert shared[4:] == [other_arm, other_set]
 
 
-def test_reports_say_it_and_narrow_to_shared_cases(three_runs: Store, capsys: pytest.CaptureFixture[str]) -> None:
+def test_reports_give_the_extent_and_can_use_shared_cases_only(
+    three_runs: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
     capsys.readouterr()
     assert main(["report", "accuracy"]) == 0
     notes = capsys.readouterr().out
@@ -144,8 +148,8 @@ def test_versions_are_compared_on_shared_cases_or_not_at_all(
     capsys.readouterr()
     assert main(["report", "monitor", "--versions", "openai/a,openai/b", "--format", "csv"]) == 0
     out, notes = capsys.readouterr()
-    (found,) = csv.DictReader(out.splitlines())
-    assert (found["n_cases"], found["n_first_only"], found["n_second_only"]) == ("15", "5", "0")
+    (row,) = csv.DictReader(out.splitlines())
+    assert (row["n_cases"], row["n_first_only"], row["n_second_only"]) == ("15", "5", "0")
     assert "15 of 80 planned trials" in notes
     assert main(["report", "monitor", "--versions", "openai/a,openai/c"]) == 1
     out, error = capsys.readouterr()

@@ -1,4 +1,4 @@
-"""``report NAME --figure``: the file, and what is printed where it cannot be drawn."""
+"""``report NAME --figure``: the file, and the output without a browser."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def without_browser(db: object, filled_store: Store, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.usefixtures("without_browser")
-def test_without_a_browser_the_table_is_printed_and_html_is_named(tmp_path: Path, capsys: Captured) -> None:
+def test_without_a_browser_the_table_is_printed_and_html_suggested(tmp_path: Path, capsys: Captured) -> None:
     assert main(["report", "accuracy"]) == 0
     table = capsys.readouterr().out
     assert main(["report", "accuracy", "--figure", str(tmp_path / "bars.pdf")]) == 1
     printed = capsys.readouterr()
-    assert table.startswith(printed.out), "the same rows; notes go to the other stream if something is drawn"
+    assert table.startswith(printed.out), "the same rows; with a figure, notes go to stderr"
     assert "openai/" in printed.out or "reference/" in printed.out
     (sentence,) = [line for line in printed.err.splitlines() if "Chromium" in line]
     assert "bars.html" in sentence

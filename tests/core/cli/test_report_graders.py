@@ -42,10 +42,10 @@ def test_accuracy_by_grader_and_panel(judged: Store, capsys: pytest.CaptureFixtu
     assert main(["report", "graders", "--part", "accuracy", "--panel", PANEL, "--format", "json"]) == 0
     out, err = capsys.readouterr()
     assert "experts' judgements of free responses" in err
-    found = {(row["judge"], row["model"]): row for row in json.loads(out)}
-    assert found["panel", "openai/a"]["mean"] == 1.0
-    assert found["panel", "openai/a"]["excluded_by_reason"] == {"ungraded": 2}
-    assert found[OTHER, "openai/b"]["mean"] is None
+    by_judge = {(row["judge"], row["model"]): row for row in json.loads(out)}
+    assert by_judge["panel", "openai/a"]["mean"] == 1.0
+    assert by_judge["panel", "openai/a"]["excluded_by_reason"] == {"ungraded": 2}
+    assert by_judge[OTHER, "openai/b"]["mean"] is None
     common = report(capsys, "--part", "accuracy", "--common", "--run", "run0")
     assert {(row["judge"], row["n_trials"]) for row in common} == {(OWN, "4"), (OTHER, "4"), (THIRD, "4")}
 
@@ -64,7 +64,7 @@ def test_differences_and_flips(judged: Store, capsys: pytest.CaptureFixture[str]
     assert "exists already" in capsys.readouterr().err
 
 
-def test_rows_of_some_graders_and_who_judged_what(judged: Store, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rows_can_be_restricted_to_some_graders(judged: Store, capsys: pytest.CaptureFixture[str]) -> None:
     answers = {row["grader"]: row["answers"] for row in report(capsys, "--part", "judged")}
     assert answers == {OWN: "11", OTHER: "5", THIRD: "4"}
     assert {row["graders"] for row in report(capsys, "--graders", f"{THIRD},{OWN}")} == {f"{OWN}, {THIRD}"}
@@ -77,20 +77,20 @@ def test_rows_of_some_graders_and_who_judged_what(judged: Store, capsys: pytest.
 def test_no_row_pools_models_data_sets_or_versions_of_a_graders_prompts(
     judged: Store, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The other grader judges two more answers, of the second doctor, under other prompts: both verdicts agree."""
+    """The other grader judges two answers of the second doctor under other prompts, and agrees twice."""
     judge_again(judged, OTHER, {"t100": "incorrect", "t110": "incorrect"}, 40.0, "def")
     old, new = f"{OTHER} · prompts abc", f"{OTHER} · prompts def"
     rows = [row for row in report(capsys) if row["measure"] == "percent agreement" and row["verdicts"] != "all kinds"]
-    found = {(row["graders"], row["model"]): (row["n_answers"], float(row["value"])) for row in rows}
-    assert found[f"{OWN}, {old}", "openai/a"] == ("5", 0.6)
-    assert found[f"{OWN}, {new}", "openai/b"] == ("2", 1.0)
-    assert {model for _, model in found} == {"openai/a", "openai/b"}
+    agreement = {(row["graders"], row["model"]): (row["n_answers"], float(row["value"])) for row in rows}
+    assert agreement[f"{OWN}, {old}", "openai/a"] == ("5", 0.6)
+    assert agreement[f"{OWN}, {new}", "openai/b"] == ("2", 1.0)
+    assert {model for _, model in agreement} == {"openai/a", "openai/b"}
     assert {row["model"] for row in report(capsys, "--models", "openai/b")} == {"openai/b"}
     assert main(["report", "graders", "--panel", f"{OWN},{OTHER}"]) == 2
-    assert new in capsys.readouterr().err, "which versions there are"
+    assert new in capsys.readouterr().err, "the error lists the versions"
     by_grader = {(row["judge"], row["model"]): row["n_trials"] for row in report(capsys, "--part", "accuracy")}
     assert (by_grader[old, "openai/a"], by_grader[new, "openai/b"]) == ("5", "2")
-    # "Gout" of the second doctor was judged twice under the new prompts, alike; of the first under the old, both ways
+    # "Gout" was judged twice: of the second doctor alike under the new prompts, of the first both ways under the old
     flips = {
         (row["grader"], row["model"]): (row["pairs"], row["both_ways"])
         for row in report(capsys, "--part", "flips")
@@ -99,12 +99,17 @@ def test_no_row_pools_models_data_sets_or_versions_of_a_graders_prompts(
     assert (flips[old, "openai/a"], flips[new, "openai/b"]) == (("2", "2"), ("1", "0"))
 
 
-def test_answers_on_two_data_sets_are_rows_apart(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_answers_on_two_data_sets_are_separate_rows(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
     store = Store(db)
-    for data_set, says in (("ours", "correct"), ("theirs", "incorrect")):
+    for data_set, verdict in (("ours", "correct"), ("theirs", "incorrect")):
         case = a_case(1, case_key=f"{data_set}/1", profile=None)
         header = a_header(data_set, [case], case_set=data_set, doctor="openai/a", arms=[("multi_turn", "frq")])
-        events = [answered(response="Eczema"), graded("correct"), graded(says, grader=OTHER, at=5.0), Finished(at=9.0)]
+        events = [
+            answered(response="Eczema"),
+            graded("correct"),
+            graded(verdict, grader=OTHER, at=5.0),
+            Finished(at=9.0),
+        ]
         line = a_trial(events, trial_id=data_set, run_id=data_set, case_key=case.case_key, trial=0)
         write_journal(store.journals, data_set, header, line)
     fold(store)
@@ -116,7 +121,7 @@ def test_answers_on_two_data_sets_are_rows_apart(db: Path, capsys: pytest.Captur
     assert {row["model"] for row in report(capsys, "--cases", "theirs")} == {"openai/a"}
 
 
-def test_what_cannot_be_reported_is_said_in_a_sentence(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_impossible_reports_fail_with_a_sentence(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", "graders"]) == 1
     assert "No grader has judged a free response here" in capsys.readouterr().err
     store_graded(Store(db))

@@ -1,4 +1,4 @@
-"""``report history`` from end to end, and which conversations it pools under one name."""
+"""``report history`` from end to end, and the conditions of its rows."""
 
 from __future__ import annotations
 
@@ -24,36 +24,36 @@ def csv_rows(text: str) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(text)))
 
 
-def both(store: Store) -> None:
+def runs_of_both_protocols(store: Store) -> None:
     """Run the reference doctor under both protocols, an oracle, and the upper bound, on three cases; measure them."""
-    given = ["--limit", "3", "--trials", "1"]
+    options = ["--limit", "3", "--trials", "1"]
     for doctor in ("bayes", "oracle-direct", "upper-bound"):
-        assert main(["run", "--protocol", "consultation", "--doctor", f"reference/{doctor}", *given]) == 0
-    assert main(["run", "--doctor", "reference/bayes", *given, "--arms", "multi_turn:mcq"]) == 0
+        assert main(["run", "--protocol", "consultation", "--doctor", f"reference/{doctor}", *options]) == 0
+    assert main(["run", "--doctor", "reference/bayes", *options, "--arms", "multi_turn:mcq"]) == 0
     assert main(["report", "history"]) == 0
 
 
 @pytest.fixture
 def run_both(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    copy_of(both, db.parent)
+    copy_of(runs_of_both_protocols, db.parent)
     capsys.readouterr()
 
 
 def test_measures_by_doctor(run_both: None, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", "history", "--format", "csv"]) == 0
-    said = capsys.readouterr()
-    rows = {(row["model"], row["measure"]): row for row in csv_rows(said.out)}
-    assert "Traceback" not in said.err
+    printed = capsys.readouterr()
+    rows = {(row["model"], row["measure"]): row for row in csv_rows(printed.out)}
+    assert "Traceback" not in printed.err
     bayes, other = (f"reference/bayes · {protocol}" for protocol in ("CRAFT-MD", "Consultation"))
     oracle, upper = "reference/oracle-direct", "reference/upper-bound"
     assert {name for name, _ in rows} == {bayes, other, oracle, upper}
-    # the oracle asks for item after item by its key until none is left, and closes
+    # the oracle asks for each item by its key, and closes
     assert float(rows[oracle, "doctor_recall"]["mean"]) == 1
     assert float(rows[other, "doctor_recall"]["mean"]) < 1
     items = [len(itemized(case).items) for case in library()[:3]]
     assert float(rows[oracle, "doctor_turns"]["mean"]) == sum(items) / 3 + 1
     assert {rows[name, "patient_recall"]["n_conversations"] for name in (bayes, other, oracle)} == {"3"}
-    # the upper bound sees all and holds no conversation, which is no failure
+    # the upper bound reads the whole case without a conversation, which is not a failure
     assert (rows[upper, "patient_recall"]["mean"], rows[upper, "patient_recall"]["n_excluded"]) == ("", "0")
     assert (float(rows[upper, "accuracy"]["mean"]), rows[upper, "accuracy"]["n_conversations"]) == (1, "3")
 
@@ -64,8 +64,8 @@ def test_parts_groups_and_ways_to_print(run_both: None, capsys: pytest.CaptureFi
     curve = [row for row in json.loads(capsys.readouterr().out) if row["measure"] == "doctor_recall"]
     means = [row["mean"] for row in curve]
     assert [row["per_cent"] for row in curve] == list(range(0, 101, 10))
-    assert means == sorted(means), "a question more never takes a word back"
-    assert means[0] == 0, "before the first question the doctor has said nothing"
+    assert means == sorted(means), "recall never falls with a further question"
+    assert means[0] == 0, "no recall before the first question"
 
     assert main([*given, "--part", "order"]) == 0
     (first,) = [row for row in json.loads(capsys.readouterr().out) if row["topic"] == "chief complaint"]
@@ -83,7 +83,9 @@ def test_parts_groups_and_ways_to_print(run_both: None, capsys: pytest.CaptureFi
     assert "nan" not in capsys.readouterr().out.lower()
 
 
-def test_what_is_printed_stands_next_to_what_is_measured(run_both: None, capsys: pytest.CaptureFixture[str]) -> None:
+def test_published_figures_are_rows_next_to_the_measured_ones(
+    run_both: None, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["report", "history", "--published", "medqa", "--format", "json"]) == 0
     rows = json.loads(capsys.readouterr().out)
     printed = {(row["model"], row["measure"]): row for row in rows if row["cases"] != "library"}
@@ -94,12 +96,10 @@ def test_what_is_printed_stands_next_to_what_is_measured(run_both: None, capsys:
     assert {row["model"] for row in rows if row["cases"] == "library"} >= {"reference/oracle-direct"}
 
 
-def test_right_answers_by_what_was_uncovered_and_who_played_the_patient(
-    run_both: None, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_right_answers_by_coverage_and_virtues_by_patient(run_both: None, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", "history", "--part", "uncovered", "--format", "json"]) == 0
     rows = json.loads(capsys.readouterr().out)
-    # three conversations of three conditions, every answer counted once; the upper bound holds none
+    # three conversations of three conditions, every answer counted once; none of the upper bound
     assert sum(row["n_conversations"] for row in rows) == 9
     for row in rows:
         assert row["n_right"] + row["n_wrong"] == row["n_conversations"]
@@ -110,19 +110,19 @@ def test_right_answers_by_what_was_uncovered_and_who_played_the_patient(
     assert {row["patient"] for row in rows if row["model"] == "reference/oracle-direct"} == {"reference/profile"}
 
 
-def test_only_what_is_measured_already(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_stored_reads_no_new_conversation(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "--doctor", "reference/bayes", "--limit", "2", "--trials", "1"]) == 0
     capsys.readouterr()
     assert main(["report", "history", "--stored", "--format", "json"]) == 0
     rows = {row["measure"]: row for row in json.loads(capsys.readouterr().out)}
     assert (rows["doctor_turns"]["mean"], rows["doctor_turns"]["n_cases"]) == (None, 0)
-    assert rows["accuracy"]["n_cases"] == 2, "the answers need no measure"
+    assert rows["accuracy"]["n_cases"] == 2, "accuracy needs no measure"
     assert main(["report", "history", "--format", "json"]) == 0
     rows = {row["measure"]: row for row in json.loads(capsys.readouterr().out)}
     assert rows["doctor_turns"]["n_cases"] == 2
 
 
-def test_a_change_is_corrected_as_asked(run_both: None, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_change_uses_the_selected_correction(run_both: None, capsys: pytest.CaptureFixture[str]) -> None:
     models = "reference/bayes · Consultation,reference/oracle-direct"
     given = ["report", "history", "--part", "change", "--models", models, "--format", "json"]
     assert main(given) == 0
@@ -143,7 +143,7 @@ def test_one_run_alone(run_both: None, capsys: pytest.CaptureFixture[str]) -> No
     assert {row["model"] for row in csv_rows(capsys.readouterr().out)} == {"reference/bayes"}
 
 
-def test_two_conditions_of_a_doctor_are_read_apart(run_both: None) -> None:
+def test_two_conditions_of_a_doctor_are_separate(run_both: None) -> None:
     store = Store()
     table = read_doctors(store)
     counted = table.groupby("model")["conversations"].sum().to_dict()
@@ -153,12 +153,12 @@ def test_two_conditions_of_a_doctor_are_read_apart(run_both: None) -> None:
         "reference/oracle-direct": 3,
         "reference/upper-bound": 0,
     }
-    assert {one.name: talks_in(store, one) for one in conditions(store)} == counted
+    assert {condition.name: talks_in(store, condition) for condition in conditions(store)} == counted
     assert set(table["case_set"]) == {"library"}
 
 
 def talks_in(store: Store, condition: Condition) -> int:
-    """Return in how many trials of a condition's runs anything was said."""
+    """Return the number of trials with a message in a condition's runs."""
     with store.read() as cursor:
         sql = "SELECT count(DISTINCT trial_id) FROM utterances JOIN trials USING (trial_id) WHERE run_id IN $runs"
         return int(cursor.execute(sql, {"runs": list(condition.runs)}).fetchall()[0][0])

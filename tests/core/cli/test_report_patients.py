@@ -26,7 +26,7 @@ def test_rates_hits_and_a_sample(db: Path, capsys: pytest.CaptureFixture[str]) -
     assert (hit["words"], hit["detail"], hit["trial"], hit["turn"]) == ("papules", "small bump", "m1/1/0", 5)
     assert main(["report", "patients", "--part", "sample", "--limit", "1", "--models", "m2", "--format", "json"]) == 0
     assert [row["doctor"] for row in json.loads(capsys.readouterr().out)] == ["m2"]
-    # a rate is stated only where the rule is right often enough
+    # a rate is given only for rules of sufficient precision
     assert main(["report", "patients", "--pool", "--format", "json"]) == 0
     rows = {row["kind"]: row for row in json.loads(capsys.readouterr().out)}
     assert (rows["medical_term"]["rate"], rows["medical_term"]["read_right"], rows["medical_term"]["read"]) == (
@@ -36,7 +36,7 @@ def test_rates_hits_and_a_sample(db: Path, capsys: pytest.CaptureFixture[str]) -
     )
     assert (rows["plays_doctor"]["rate"], rows["plays_doctor"]["hits"], rows["plays_doctor"]["read"]) == (None, 0, 13)
     assert rows["stage_direction"]["rate"] is None
-    # one patient beside two doctors is two conditions unless they are pooled
+    # one patient with two doctors is two conditions unless they are pooled
     kind = ["report", "patients", "--kind", "medical_term", "--format", "json"]
     assert main(kind) == 0
     apart = json.loads(capsys.readouterr().out)
@@ -46,7 +46,7 @@ def test_rates_hits_and_a_sample(db: Path, capsys: pytest.CaptureFixture[str]) -
     assert (pooled["n"], pooled["condition"].partition(", ")[2]) == (4, "2 conditions pooled")
 
 
-def test_nothing_stored_says_what_to_do(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_conversations_the_report_says_what_to_do(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", "patients"]) == 1
     assert "core run --doctor" in capsys.readouterr().err
     assert main(["report", "patients", "--part", "experts"]) == 1

@@ -1,4 +1,4 @@
-"""``report repeatability`` and ``report power`` from end to end, on counts worked out by hand."""
+"""``report repeatability`` and ``report power`` from end to end, with figures calculated by hand."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tests.core.store.builders import a_case, a_header, a_trial, answered, grade
 Captured = pytest.CaptureFixture[str]
 
 
-def played(run: str, right: dict[int, str]) -> None:
-    """Store a run's answers to the vignette; ``right`` says of each case which trials are right (1) or not (0)."""
+def store_answers(run: str, right: dict[int, str]) -> None:
+    """Store answers to the vignette; ``right`` gives for each case its trials as right (1) or wrong (0)."""
     lines = [
         a_trial(
             [answered("vignette", "mcq"), graded("correct" if mark == "1" else "incorrect", "vignette", "mcq")],
@@ -33,12 +33,12 @@ def played(run: str, right: dict[int, str]) -> None:
 
 def report(capsys: Captured, *given: str) -> list[dict[str, Any]]:
     assert main(["report", *given, "--format", "json"]) == 0
-    found: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
-    return found
+    rows: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
+    return rows
 
 
 def test_trials_of_three_cases(capsys: Captured) -> None:
-    played("a", {1: "11", 2: "10", 3: "00", 4: "1"})
+    store_answers("a", {1: "11", 2: "10", 3: "00", 4: "1"})
     rows = {row["figure"]: row for row in report(capsys, "repeatability")}
     # (1 + 1/2 + 0 + 1) / 4; of the three cases with two trials one is right twice and one disagrees
     assert (rows["pass^1"]["value"], rows["pass^1"]["n_cases"]) == (0.625, 4)
@@ -53,25 +53,27 @@ def test_trials_of_three_cases(capsys: Captured) -> None:
 
 def test_planning_from_the_stored_variance(capsys: Captured) -> None:
     marks = {n: ("111", "110", "000", "100")[n % 4] for n in range(1, 13)}
-    played("a", marks)
-    played("b", {n: text[::-1] for n, text in marks.items()})
+    store_answers("a", marks)
+    store_answers("b", {n: text[::-1] for n, text in marks.items()})
     plans = {row["trials"]: row for row in report(capsys, "power", "--models", "openai/a", "--difference", "0.1")}
     assert list(plans) == [1, 2, 3, 5, 10]
     assert all(row["conversations"] == row["cases"] * row["trials"] for row in plans.values())
-    assert plans[10]["cases"] < plans[1]["cases"], "trials quiet the noise of sampling"
+    assert plans[10]["cases"] < plans[1]["cases"], "more trials reduce the noise of sampling"
     needed = plans[3]["cases"]
-    found = {row["trials"]: row for row in report(capsys, "power", "--models", "openai/a", "--planned", str(needed))}
-    assert found[3]["detectable_difference"] == pytest.approx(0.1, abs=0.002)
+    detectable = {
+        row["trials"]: row for row in report(capsys, "power", "--models", "openai/a", "--planned", str(needed))
+    }
+    assert detectable[3]["detectable_difference"] == pytest.approx(0.1, abs=0.002)
     both = report(capsys, "power", "--beside", "openai/b", "--difference", "0.1")
     assert {row["model"] for row in both} == {"openai/a"}
-    # the two are right equally often on every case: nothing but trials tells them apart
+    # both are equally often right on every case: they differ only by trial
     assert all(row["cases"] < plans[row["trials"]]["cases"] for row in both)
 
 
-def test_without_repeated_trials_it_says_what_to_do(capsys: Captured) -> None:
+def test_without_repeated_trials_the_report_says_what_to_do(capsys: Captured) -> None:
     assert main(["report", "repeatability"]) == 1
     assert "--trials" in capsys.readouterr().err
-    played("a", {1: "1", 2: "0"})
+    store_answers("a", {1: "1", 2: "0"})
     assert {row["figure"] for row in report(capsys, "repeatability")} == {"pass^1"}
     assert main(["report", "power"]) == 1
     assert "two trials" in capsys.readouterr().err

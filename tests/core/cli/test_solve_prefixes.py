@@ -9,7 +9,7 @@ import pytest
 
 from core.cli.app import main
 
-GIVEN = ["--protocol", "consultation", "--limit", "2", "--trials", "1", "--arms", "multi_turn:mcq"]
+OPTIONS = ["--protocol", "consultation", "--limit", "2", "--trials", "1", "--arms", "multi_turn:mcq"]
 
 
 def rows(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[dict]:
@@ -17,12 +17,10 @@ def rows(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[dict]:
     return json.loads(capsys.readouterr().out)
 
 
-def test_accuracy_goes_from_the_opening_alone_to_all_that_was_said(
-    db: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The reference solver at 0 % stands where the lower bound stands, at 100 % where the run's own solver does."""
+def test_accuracy_from_the_opening_to_the_full_dialogue(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The reference solver equals the lower bound at 0 %, and the run's own solver at 100 %."""
     for doctor in ("reference/oracle-direct", "reference/lower-bound"):
-        assert main(["run", "--doctor", doctor, *GIVEN]) == 0
+        assert main(["run", "--doctor", doctor, *OPTIONS]) == 0
     capsys.readouterr()
     assert main(["report", "prefixes"]) == 1
     assert "python -m core job prefixes --solver reference/solver" in capsys.readouterr().err
@@ -30,18 +28,20 @@ def test_accuracy_goes_from_the_opening_alone_to_all_that_was_said(
     assert main(["solve-prefixes", "--solver", "reference", "--dry-run"]) == 0
     assert "4 conversations to solve, 0 solved before." in capsys.readouterr().out
     assert main(["solve-prefixes", "--solver", "reference"]) == 0
-    said = capsys.readouterr().out
-    assert "reference/solver answered after 0, 20, 40, 60, 80 and 100 % of 4 conversations." in said
+    output = capsys.readouterr().out
+    assert "reference/solver answered after 0, 20, 40, 60, 80 and 100 % of 4 conversations." in output
     assert main(["solve-prefixes", "--solver", "reference/solver"]) == 0
     assert "4 were solved before and are unchanged." in capsys.readouterr().out
 
-    found = {(row["model"], row["per_cent"]): row for row in rows(capsys, "prefixes")}
+    points = {(row["model"], row["per_cent"]): row for row in rows(capsys, "prefixes")}
     own = {row["model"]: row["mean"] for row in rows(capsys, "accuracy") if row["format"] == "multi_turn"}
-    assert sorted({share for _, share in found}) == [0, 20, 40, 60, 80, 100]
+    assert sorted({share for _, share in points}) == [0, 20, 40, 60, 80, 100]
     oracle, lower = "reference/oracle-direct", "reference/lower-bound"
-    assert found[oracle, 100]["mean"] == own[oracle] == 1
-    assert found[oracle, 0]["mean"] == own[lower]
-    assert {row["mean"] for (model, _), row in found.items() if model == lower} == {own[lower]}, "nothing passes"
-    assert {row["n_cases"] for row in found.values()} == {2}
+    assert points[oracle, 100]["mean"] == own[oracle] == 1
+    assert points[oracle, 0]["mean"] == own[lower]
+    assert {row["mean"] for (model, _), row in points.items() if model == lower} == {own[lower]}, (
+        "the lower bound has no dialogue"
+    )
+    assert {row["n_cases"] for row in points.values()} == {2}
     by = rows(capsys, "prefixes", "--by", "specialty", "--models", oracle)
     assert sum(row["n_conversations"] for row in by if row["per_cent"] == 100) == 2

@@ -27,7 +27,7 @@ def test_a_conversation_becomes_a_file(filled: Store, tmp_path: Path, form: str,
     assert "A lump on my NECK." in out.read_text(encoding="utf-8")
 
 
-def test_two_beside_one_another_and_the_format_by_name(
+def test_two_conversations_in_a_file_of_the_named_format(
     filled: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "talks.txt"
@@ -42,12 +42,12 @@ def test_two_beside_one_another_and_the_format_by_name(
 @pytest.mark.parametrize(
     ("arguments", "status", "sentence"),
     [
-        (["nobody", "--format", "md"], 2, "There is no conversation 'nobody' in this database: check its id."),
+        (["unknown", "--format", "md"], 2, "There is no conversation 'unknown' in this database: check its id."),
         (["run/1/0"], 2, "'txt' is no format of a conversation: use --format html, md, json or png."),
         (["run/1/0", "--format", "docx"], 2, "'docx' is no format of a conversation"),
     ],
 )
-def test_misuse_is_one_sentence_and_leaves_no_file(
+def test_wrong_usage_is_one_sentence_and_leaves_no_file(
     filled: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], status: int, sentence: str
 ) -> None:
     folder = tmp_path / "out"
@@ -59,7 +59,7 @@ def test_misuse_is_one_sentence_and_leaves_no_file(
     assert list(folder.iterdir()) == []
 
 
-def test_a_file_that_exists_is_left_alone(filled: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_existing_file_is_not_overwritten(filled: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "talk.html"
     out.write_text("mine")
     assert main(["export", "conversation", "run/1/0", "--out", str(out)]) == 1
@@ -67,7 +67,7 @@ def test_a_file_that_exists_is_left_alone(filled: Store, tmp_path: Path, capsys:
     assert out.read_text() == "mine"
 
 
-def test_without_a_browser_a_picture_is_refused(
+def test_without_a_browser_png_is_refused(
     filled: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CHROMIUM", "/no/such/browser")
@@ -75,7 +75,7 @@ def test_without_a_browser_a_picture_is_refused(
     assert capsys.readouterr().err.startswith("There is no Chrome or Chromium on this machine")
 
 
-def test_a_conversation_of_a_release_says_what_is_not_recorded(
+def test_a_conversation_of_a_release_marks_unrecorded_fields(
     db: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["import", "craftmd", str(write_release(tmp_path / "release"))]) == 0
@@ -87,7 +87,7 @@ def test_a_conversation_of_a_release_says_what_is_not_recorded(
     assert main(["export", "conversation", *ids, "--out", str(out)]) == 0
     text = out.read_text(encoding="utf-8")
     assert text.startswith("# case\\_0: 2 conversations of gpt\\_3\\_5 and mistral\\_v1\\_7b\n")
-    # the two said the very same, so each message stands once
+    # both conversations are equal, so each message is shown once
     assert text.count("> I itch.\n") == 1
     assert "> **Final Diagnosis:** Scabies" in text
     assert "| Seed of the trial | not recorded | not recorded |" in text

@@ -22,12 +22,12 @@ from tests.core.training.learning import make_tiny_model, make_training_set
 def test_the_library_becomes_a_training_set(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "set"
     assert main(["export", "training", "--out", str(out), "--order", "random"]) == 0
-    said = capsys.readouterr().out
-    assert f"Wrote 36 dialogues of 36 cases to {out / 'train.jsonl'}." in said
-    assert f"Wrote 24 dialogues of 24 cases to {out / 'test.jsonl'}." in said
-    assert "Only " not in said
-    assert "Licence of the 60 cases of library (written for Anamnesis): MIT." in said
-    assert all(f"{s:<30}     3 train     2 test" in said for s in {case.specialty for case in library()})
+    output = capsys.readouterr().out
+    assert f"Wrote 36 dialogues of 36 cases to {out / 'train.jsonl'}." in output
+    assert f"Wrote 24 dialogues of 24 cases to {out / 'test.jsonl'}." in output
+    assert "Only " not in output
+    assert "Licence of the 60 cases of library (written for Anamnesis): MIT." in output
+    assert all(f"{s:<30}     3 train     2 test" in output for s in {case.specialty for case in library()})
     sides = {side: select(f"library:{side}@{out}") for side in ("train", "test")}
     manifest = json.loads((out / "manifest.json").read_text())
     assert {side: {case.case_key for case in cases} for side, cases in sides.items()} == {
@@ -40,9 +40,9 @@ def test_the_library_becomes_a_training_set(tmp_path: Path, capsys: pytest.Captu
     assert main(["export", "training", "--out", str(out)]) == 2
     assert "--force" in capsys.readouterr().err
     assert main(["export", "training", "--out", str(out), "--force", "--cases", "library:Neurology"]) == 0
-    said = capsys.readouterr().out
-    assert "of 2 cases" in said
-    assert "Only 2 cases are kept for test" in said, "too few to compare before and after by"
+    output = capsys.readouterr().out
+    assert "of 2 cases" in output
+    assert "Only 2 cases are kept for test" in output, "too few to compare before and after"
 
 
 def test_imported_cases_keep_their_licence_and_near_duplicates_are_named(
@@ -53,15 +53,15 @@ def test_imported_cases_keep_their_licence_and_near_duplicates_are_named(
     other = a_case(10, case_key="mine/10", question="What is the next step?")
     imported.save("mine", [*cases, *retold, other])
     assert main(["export", "training", "--out", str(tmp_path / "set"), "--cases", "mine"]) == 0
-    said = capsys.readouterr().out
-    assert "Licence of the 8 cases of mine (somebody): CC BY 4.0." in said
-    assert "1 clusters of near-duplicate cases, each on one side.\n  mine/8, mine/9\n" in said
-    assert "Left out 1 cases" in said
+    output = capsys.readouterr().out
+    assert "Licence of the 8 cases of mine (somebody): CC BY 4.0." in output
+    assert "1 clusters of near-duplicate cases, each on one side.\n  mine/8, mine/9\n" in output
+    assert "Left out 1 cases" in output
     row = json.loads((tmp_path / "set" / "test.jsonl").read_text().splitlines()[0])
     assert row["licence"] == "CC BY 4.0"
 
 
-def test_items_in_the_database_are_asked_about(tmp_path: Path) -> None:
+def test_items_of_the_database_are_asked_for(tmp_path: Path) -> None:
     case = library()[0]
     save_items(Store(), case, [HistoryItem(key="shoe size", value="large", topic="other")])
     assert main(["export", "training", "--out", str(tmp_path), "--cases", "library:Cardiology"]) == 0
@@ -70,7 +70,7 @@ def test_items_in_the_database_are_asked_about(tmp_path: Path) -> None:
 
 
 @pytest.mark.soak
-def test_a_model_is_trained_and_told_about(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_model_is_trained_with_metrics(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tiny, data = make_tiny_model(tmp_path / "tiny"), make_training_set(tmp_path / "set")
     train = ["train", "--model", str(tiny), "--data", str(data), "--out", str(tmp_path / "model")]
     assert main([*train, "--epochs", "3", "--dry-run"]) == 0
@@ -80,12 +80,12 @@ def test_a_model_is_trained_and_told_about(tmp_path: Path, capsys: pytest.Captur
     )
     assert not (tmp_path / "model").exists()
     assert main([*train, "--epochs", "1", "--lr", "0.003", "--generate", "0", "--max-length", "1000"]) == 0
-    said = capsys.readouterr()
-    assert "Test before: loss " in said.out
-    assert "Test after: loss " in said.out
-    assert f"--doctor hf/{tmp_path / 'model'}" in said.out
-    assert "training: step 1 of 2, loss" in said.err
-    assert "measuring before: step 0 of 2" in said.err
+    printed = capsys.readouterr()
+    assert "Test before: loss " in printed.out
+    assert "Test after: loss " in printed.out
+    assert f"--doctor hf/{tmp_path / 'model'}" in printed.out
+    assert "training: step 1 of 2, loss" in printed.err
+    assert "measuring before: step 0 of 2" in printed.err
     metrics = json.loads((tmp_path / "model" / "metrics.json").read_text())
     assert metrics["after"]["loss"] < metrics["before"]["loss"]
     assert metrics["settings"]["max_length"] == 1000
@@ -102,7 +102,7 @@ def test_a_model_is_trained_and_told_about(tmp_path: Path, capsys: pytest.Captur
         (["train", "--model", "m", "--data", ".", "--out", "x", "--lr", "0"], "--lr must be above 0, not 0."),
     ],
 )
-def test_misuse_is_one_sentence(
+def test_wrong_usage_is_one_sentence(
     arguments: list[str],
     words: str,
     tmp_path: Path,
@@ -111,7 +111,7 @@ def test_misuse_is_one_sentence(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert main(arguments) == 2
-    said = capsys.readouterr().err
-    assert words in said
-    assert len(said.strip().splitlines()) == 1
+    errors = capsys.readouterr().err
+    assert words in errors
+    assert len(errors.strip().splitlines()) == 1
     assert not (tmp_path / "x").exists()

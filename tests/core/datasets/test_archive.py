@@ -1,4 +1,4 @@
-"""Archives are unpacked whole or not at all, and never outside their folder."""
+"""Archives are unpacked completely or not at all, and never outside their folder."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def tar_of(path: Path, *members: tarfile.TarInfo) -> Path:
     return path
 
 
-def held(folder: Path) -> dict[str, bytes]:
+def contents_of(folder: Path) -> dict[str, bytes]:
     return {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
@@ -68,20 +68,20 @@ def refusal(path: Path, limits: ArchiveLimits | None = None) -> str:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_is_wanted_is_unpacked_and_taken_away_afterwards(tmp_path: Path, kind: str) -> None:
+def test_selected_files_are_unpacked_and_deleted_afterwards(tmp_path: Path, kind: str) -> None:
     path = write(tmp_path / f"release{kind}", MEMBERS)
     with opened(path, no_readme) as folder:
-        assert held(folder) == {name: data for name, data in MEMBERS.items() if "readme" not in name}
+        assert contents_of(folder) == {name: data for name, data in MEMBERS.items() if "readme" not in name}
     assert not folder.exists()
 
 
-def test_contents_decide_and_not_the_name(tmp_path: Path) -> None:
+def test_the_type_is_recognised_by_the_contents(tmp_path: Path) -> None:
     path = write(tmp_path / "release.zip", MEMBERS).rename(tmp_path / "download")
     with opened(path, everything) as folder:
-        assert held(folder) == MEMBERS
+        assert contents_of(folder) == MEMBERS
 
 
-def test_a_folder_is_lent_as_it_is(tmp_path: Path) -> None:
+def test_a_folder_is_used_in_place(tmp_path: Path) -> None:
     with opened(tmp_path, everything) as folder:
         assert folder == tmp_path
     assert tmp_path.exists()
@@ -89,7 +89,7 @@ def test_a_folder_is_lent_as_it_is(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", [".zip", ".tar"])
 @pytest.mark.parametrize("name", ["../evil", "top/../../evil", "/tmp/evil", "C:/evil", "..\\evil"])
-def test_paths_that_lead_out(tmp_path: Path, kind: str, name: str) -> None:
+def test_paths_outside_the_folder_are_refused(tmp_path: Path, kind: str, name: str) -> None:
     inner = tmp_path / "inner"
     inner.mkdir()
     words = refusal(write(inner / f"release{kind}", {"top/a": b"", name: b"evil"}))
@@ -100,12 +100,12 @@ def test_paths_that_lead_out(tmp_path: Path, kind: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE])
-def test_links_in_a_tar(tmp_path: Path, kind: bytes) -> None:
+def test_links_in_a_tar_are_refused(tmp_path: Path, kind: bytes) -> None:
     link = member("top/results", type=kind, linkname="/etc")
     assert "holds a link ('top/results')" in refusal(tar_of(tmp_path / "r.tar", link, member("top/results/passwd", 3)))
 
 
-def test_links_in_a_zip(tmp_path: Path) -> None:
+def test_links_in_a_zip_are_refused(tmp_path: Path) -> None:
     info = zipfile.ZipInfo("top/results")
     info.external_attr = (stat.S_IFLNK | 0o777) << 16
     with zipfile.ZipFile(tmp_path / "r.zip", "w") as archive:
@@ -116,10 +116,10 @@ def test_links_in_a_zip(tmp_path: Path) -> None:
 def test_devices_and_pipes_are_left_out(tmp_path: Path) -> None:
     pipe = member("top/pipe", type=tarfile.FIFOTYPE)
     with opened(tar_of(tmp_path / "r.tar", pipe, member("top/a", 2)), everything) as folder:
-        assert held(folder) == {"top/a": b"xx"}
+        assert contents_of(folder) == {"top/a": b"xx"}
 
 
-def test_ten_gigabytes_declared_in_a_tar(tmp_path: Path) -> None:
+def test_a_tar_of_ten_gigabytes_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "r.tar"
     path.write_bytes(member("top/results/m/case_0.json", 10_000_000_000).tobuf() + b"\0" * 20_000)
     words = refusal(path)
@@ -128,7 +128,7 @@ def test_ten_gigabytes_declared_in_a_tar(tmp_path: Path) -> None:
     assert "--max-gb" in words
 
 
-def test_ten_gigabytes_declared_in_a_zip(tmp_path: Path) -> None:
+def test_a_zip_of_ten_gigabytes_is_refused(tmp_path: Path) -> None:
     path = write(tmp_path / "r.zip", {"top/case_0.json": b"{}"})
     data = bytearray(path.read_bytes())
     at = data.rindex(b"PK\x01\x02")
@@ -137,7 +137,7 @@ def test_ten_gigabytes_declared_in_a_zip(tmp_path: Path) -> None:
     assert "declares more than 4 GB" in refusal(path)
 
 
-def test_what_packs_far_better_than_texts_do_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_extreme_compression_ratio_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(archive, "_SMALL", 1_000)
     bomb = write(tmp_path / "r.tar.gz", {"top/a": bytes(3_000_000)})
     assert "unpacks to more than 500 times its size" in refusal(bomb)
@@ -149,22 +149,22 @@ def test_the_limit_can_be_set_and_counts_everything(tmp_path: Path) -> None:
     path = write(tmp_path / "r.tar", MEMBERS)
     size = sum(map(len, MEMBERS.values()))
     with opened(path, everything, ArchiveLimits(total_bytes=size)) as folder:
-        assert held(folder) == MEMBERS
+        assert contents_of(folder) == MEMBERS
     assert "declares more than" in refusal(path, ArchiveLimits(total_bytes=size - 1))
     assert "2 files" in refusal(path, ArchiveLimits(members=2))
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_archive_that_is_not_whole(tmp_path: Path, kind: str) -> None:
+def test_an_incomplete_archive_is_refused(tmp_path: Path, kind: str) -> None:
     path = write(tmp_path / f"r{kind}", {"top/a": os.urandom(200_000), "top/b": os.urandom(200_000)})
     path.write_bytes(path.read_bytes()[:250_000])
     words = refusal(path)
-    # without its end a zip has no directory: it is no archive at all
+    # without its end, a zip has no directory and is not recognised
     assert ("neither a folder nor" if kind == ".zip" else "damaged or not whole") in words
 
 
 @pytest.mark.parametrize("kind", [".zip", ".tar.gz", ".tar.xz"])
-def test_a_damaged_archive(tmp_path: Path, kind: str) -> None:
+def test_a_damaged_archive_is_refused(tmp_path: Path, kind: str) -> None:
     path = write(tmp_path / f"r{kind}", {"top/a": os.urandom(200_000)})
     data = bytearray(path.read_bytes())
     data[100_000] ^= 0xFF
@@ -173,13 +173,13 @@ def test_a_damaged_archive(tmp_path: Path, kind: str) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"just some words", b"\0" * 2048, b"<html></html>" * 100])
-def test_what_is_no_archive(tmp_path: Path, data: bytes) -> None:
+def test_other_files_are_refused(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "release.zip"
     path.write_bytes(data)
     assert refusal(path) == f"{path.name} is neither a folder nor a .zip or .tar archive."
 
 
-def test_nothing_there(tmp_path: Path) -> None:
+def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="There is no file or folder"), opened(tmp_path / "no", everything):
         pass
 
@@ -188,7 +188,7 @@ def test_nothing_there(tmp_path: Path) -> None:
 def test_a_safe_name_stays_inside(name: str) -> None:
     is_safe: Callable[[str], bool] = lambda n: Path("/base", n).resolve().is_relative_to("/base")  # noqa: E731
     try:
-        found = safe_name(name, "r.zip")
+        path = safe_name(name, "r.zip")
     except AnamnesisError:
         return
-    assert is_safe(str(found))
+    assert is_safe(str(path))

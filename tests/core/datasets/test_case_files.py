@@ -15,7 +15,7 @@ from core.datasets.reading import ReadCases
 from core.datasets.select import datasets, select
 from core.errors import AnamnesisError, UsageError
 
-ONE = {
+ROW = {
     "id": "a1",
     "specialty": "Dermatology",
     "vignette": "A 30-year-old woman has a rash. What is it?",
@@ -40,7 +40,7 @@ def write(tmp_path: Path, *lines: dict[str, object] | str) -> Path:
 
 
 def test_a_line_becomes_a_case(tmp_path: Path) -> None:
-    reading = read(write(tmp_path, ONE, "", {**ONE, "id": "a2", "question": "Which?", "vignette": "Ill."}), "mine")
+    reading = read(write(tmp_path, ROW, "", {**ROW, "id": "a2", "question": "Which?", "vignette": "Ill."}), "mine")
 
     first, second = reading.cases
     assert (first.case_key, first.dataset, first.age, first.sex) == ("mine/a1", "mine", 30, "female")
@@ -50,31 +50,31 @@ def test_a_line_becomes_a_case(tmp_path: Path) -> None:
 
 
 def test_without_a_question_the_final_diagnosis_is_asked_for(tmp_path: Path) -> None:
-    assert read(write(tmp_path, {**ONE, "vignette": "She is ill."}), "m").cases[0].question == FINAL_QUESTION
+    assert read(write(tmp_path, {**ROW, "vignette": "She is ill."}), "m").cases[0].question == FINAL_QUESTION
 
 
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
         ("{oops", "not JSON"),
-        ({**ONE, "specialty": ""}, "specialty: it is empty"),
-        ({**ONE, "answer": ""}, "answer"),
-        ({**ONE, "colour": "blue"}, "colour"),
+        ({**ROW, "specialty": ""}, "specialty: it is empty"),
+        ({**ROW, "answer": ""}, "answer"),
+        ({**ROW, "colour": "blue"}, "colour"),
         ({"id": "x"}, "vignette"),
         ({"vignette": "x"}, "id"),
         ("[1]", "no record"),
-        ({**ONE, "id": "a0"}, "already used in line 1"),
+        ({**ROW, "id": "a0"}, "already used in line 1"),
     ],
 )
 def test_a_wrong_line_is_rejected_by_its_number(tmp_path: Path, line: dict[str, object] | str, reason: str) -> None:
-    reading = read(write(tmp_path, {**ONE, "id": "a0"}, line, {**ONE, "id": "a9"}), "m")
+    reading = read(write(tmp_path, {**ROW, "id": "a0"}, line, {**ROW, "id": "a9"}), "m")
 
     assert [case.case_key for case in reading.cases] == ["m/a0", "m/a9"]
     assert [number for number, _ in reading.rejected] == [2]
     assert reason in reading.rejected[0][1]
 
 
-def test_a_saved_data_set_is_read_back_as_it_was_and_replaced_whole() -> None:
+def test_a_saved_data_set_can_be_loaded_and_replaced() -> None:
     cases = [case.model_copy(update={"dataset": "mine"}) for case in library()[:3]]
 
     imported.save("mine", cases)
@@ -87,7 +87,7 @@ def test_a_saved_data_set_is_read_back_as_it_was_and_replaced_whole() -> None:
 
 
 @pytest.mark.parametrize("name", ["library", "../evil", "a/b", "", "Upper", ".hidden", "x" * 60])
-def test_a_data_set_cannot_be_called_anything(name: str) -> None:
+def test_invalid_names_of_data_sets_are_refused(name: str) -> None:
     with pytest.raises(UsageError, match="cannot be called"):
         imported.save(name, [])
 
@@ -101,7 +101,7 @@ def test_a_damaged_line_of_a_saved_data_set_is_named() -> None:
 
 
 def test_a_faulty_line_of_the_library_is_named(tmp_path: Path) -> None:
-    write(tmp_path, ONE, {**ONE, "id": "a2", "sex": "x"})
+    write(tmp_path, ROW, {**ROW, "id": "a2", "sex": "x"})
 
     with pytest.raises(AnamnesisError, match=r"cases\.jsonl, line 2: sex"):
         read_library(tmp_path)
@@ -134,7 +134,7 @@ def test_cases_are_chosen_by_data_set_specialty_and_id() -> None:
         ("library", 0, "at least 1"),
     ],
 )
-def test_what_cannot_be_chosen_is_said_with_a_hint(selection: str, limit: int | None, message: str) -> None:
+def test_unknown_cases_are_refused_with_a_hint(selection: str, limit: int | None, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         select(selection, limit)
 

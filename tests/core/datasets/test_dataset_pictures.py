@@ -1,4 +1,4 @@
-"""Lists of cases with pictures: which files come in, what is refused and why, and when pictures go again."""
+"""Lists of cases with pictures: imported files, refused ones with their reasons, and deleted pictures."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ def folder(tmp_path: Path) -> Path:
     return place
 
 
-def kept() -> set[str]:
+def stored_pictures() -> set[str]:
     return {path.name for path in images.folder().glob("*")}
 
 
-def test_a_list_comes_in_with_the_pictures_beside_it(folder: Path) -> None:
+def test_a_list_is_imported_with_the_pictures_next_to_it(folder: Path) -> None:
     png, jpeg = a_picture(), a_picture("red", "JPEG")
     file = a_list(folder, [a_row(1, "img/a.png"), a_row(2, "b.jpg")], {"img/a.png": png, "images/b.jpg": jpeg})
     done = import_file(file, "skin")
@@ -60,14 +60,14 @@ def test_a_list_comes_in_with_the_pictures_beside_it(folder: Path) -> None:
     assert done.reading.remarks == []
 
 
-def test_nothing_is_kept_before_the_import(folder: Path) -> None:
+def test_no_picture_is_stored_before_the_import(folder: Path) -> None:
     file = a_list(folder, [a_row(1, "a.png")], {"a.png": a_picture()})
 
     assert read_cases(file, "skin").cases[0].images[0].local
-    assert kept() == set()
+    assert stored_pictures() == set()
 
 
-def test_addresses_stay_text_and_nothing_is_fetched(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_addresses_of_pictures_are_not_fetched(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("something was fetched")
 
@@ -114,12 +114,12 @@ def test_a_row_whose_picture_cannot_be_used_is_rejected(
     reading = read_cases(file, "skin")
 
     assert [case.case_key for case in reading.cases] == ["skin/c1"]
-    ((line, said),) = reading.rejected
+    ((line, message),) = reading.rejected
     assert line == 3
-    assert re.search(reason, said)
+    assert re.search(reason, message)
     with pytest.raises(AnamnesisError, match=r"list\.csv, line 3: the picture .* Nothing was imported"):
         import_file(file, "skin")
-    assert (kept(), imported.names()) == (set(), [])
+    assert (stored_pictures(), imported.names()) == (set(), [])
 
 
 @pytest.mark.parametrize("column", ["images", "image_path", "image_file", "image_url", "picture"])
@@ -134,7 +134,7 @@ def test_the_usual_names_of_columns_are_known(folder: Path, column: str) -> None
     assert [image.name for image in reading.cases[0].images] == ["a.png"]
 
 
-def test_options_in_columns_of_their_own_and_several_pictures(folder: Path) -> None:
+def test_options_in_separate_columns_and_several_pictures(folder: Path) -> None:
     row = {
         "case_id": 7,
         "image": ["a.png", "b.png", "a.png"],
@@ -154,13 +154,13 @@ def test_options_in_columns_of_their_own_and_several_pictures(folder: Path) -> N
 
 
 def test_any_table_can_say_which_column_names_the_picture(folder: Path) -> None:
-    row = {"told": "A man has a rash.", "right": "Psoriasis", "photo": "a.png"}
+    row = {"story": "A man has a rash.", "right": "Psoriasis", "photo": "a.png"}
     file = a_list(folder, [row], {"a.png": a_picture()})
-    reading = read_cases(file, "skin", columns={"vignette": "told", "answer": "right", "image": "photo"})
+    reading = read_cases(file, "skin", columns={"vignette": "story", "answer": "right", "image": "photo"})
 
     assert reading.cases[0].images[0].name == "a.png"
     with pytest.raises(AnamnesisError, match=r"no column 'photos' \(given for image\)"):
-        read_cases(file, "skin", columns={"vignette": "told", "answer": "right", "image": "photos"})
+        read_cases(file, "skin", columns={"vignette": "story", "answer": "right", "image": "photos"})
 
 
 def test_the_list_of_addresses_of_the_release_says_what_is_needed(folder: Path) -> None:
@@ -191,12 +191,14 @@ def test_agentclinics_image_url_may_be_a_file(folder: Path) -> None:
 def test_the_same_words_with_another_picture_are_no_duplicate(folder: Path) -> None:
     pictures = {"a.png": a_picture("red"), "b.png": a_picture("blue")}
     rows = [a_row(1, "a.png"), a_row(1, "b.png", id="d"), a_row(1, "b.png", id="e")]
-    found = import_file(a_list(folder, rows, pictures), "skin").findings
+    findings = import_file(a_list(folder, rows, pictures), "skin").findings
 
-    assert [(one.case_key, one.message) for one in found] == [("skin/e", "nearly the same vignette as skin/d")]
+    assert [(finding.case_key, finding.message) for finding in findings] == [
+        ("skin/e", "nearly the same vignette as skin/d")
+    ]
 
 
-def test_a_zip_brings_list_and_pictures(folder: Path) -> None:
+def test_a_zip_can_contain_list_and_pictures(folder: Path) -> None:
     png = a_picture()
     members = {
         "set/list.csv": as_csv([a_row(1, "img/a.png")]),
@@ -212,7 +214,7 @@ def test_a_zip_brings_list_and_pictures(folder: Path) -> None:
     assert info.file_name == "Skin set.zip"
 
 
-def test_a_zip_that_is_not_safe_or_not_clear_is_refused(folder: Path) -> None:
+def test_an_unsafe_or_ambiguous_zip_is_refused(folder: Path) -> None:
     row = as_csv([a_row(1, "a.png")])
     outside = a_zip(folder / "slip.zip", {"list.csv": row, "../a.png": a_picture()})
     two = a_zip(folder / "two.zip", {"list.csv": row, "other.jsonl": row, "a.png": a_picture()})
@@ -231,7 +233,7 @@ def test_a_zip_that_is_not_safe_or_not_clear_is_refused(folder: Path) -> None:
     ):
         with pytest.raises(kind, match=sentence):
             import_file(file)
-    assert (kept(), imported.names()) == (set(), [])
+    assert (stored_pictures(), imported.names()) == (set(), [])
 
 
 def test_a_zip_that_unpacks_to_too_much_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -251,27 +253,27 @@ def test_a_picture_of_20_mb_in_a_zip_costs_its_row_only(folder: Path) -> None:
 
     assert len(done.reading.cases) == 1
     assert "at most 20 MB are taken" in done.reading.rejected[0][1]
-    assert len(kept()) == 1
+    assert len(stored_pictures()) == 1
 
 
-def test_pictures_go_with_the_last_data_set_that_names_them(folder: Path) -> None:
+def test_pictures_are_deleted_with_the_last_data_set_that_uses_them(folder: Path) -> None:
     shared, own = a_picture("red"), a_picture("blue")
     pictures = {"a.png": shared, "b.png": own}
     import_file(a_list(folder, [a_row(1, "a.png"), a_row(2, "b.png")], pictures), "one")
     import_file(a_list(folder, [a_row(1, "a.png")], pictures), "two")
-    assert len(kept()) == 2
+    assert len(stored_pictures()) == 2
 
     assert imported.delete("one") == (2, 1)
-    assert kept() == {f"{hashlib.sha256(shared).hexdigest()}.png"}
+    assert stored_pictures() == {f"{hashlib.sha256(shared).hexdigest()}.png"}
     assert imported.delete("two") == (1, 1)
-    assert kept() == set()
+    assert stored_pictures() == set()
 
 
-def test_a_new_import_of_a_name_drops_what_the_old_one_had(folder: Path) -> None:
+def test_a_new_import_of_a_name_deletes_the_old_pictures(folder: Path) -> None:
     import_file(a_list(folder, [a_row(1, "a.png")], {"a.png": a_picture("red")}), "one")
     import_file(a_list(folder, [a_row(1, "a.png")], {"a.png": a_picture("blue")}), "one")
 
-    assert kept() == {f"{hashlib.sha256(a_picture('blue')).hexdigest()}.png"}
+    assert stored_pictures() == {f"{hashlib.sha256(a_picture('blue')).hexdigest()}.png"}
 
 
 def test_an_import_that_cannot_be_written_leaves_no_picture(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -282,25 +284,25 @@ def test_an_import_that_cannot_be_written_leaves_no_picture(folder: Path, monkey
     monkeypatch.setattr("core.datasets.imported._write_half", full)
     with pytest.raises(AnamnesisError, match="No space left"):
         import_file(file, "one")
-    assert kept() == set()
+    assert stored_pictures() == set()
 
 
-def test_cases_that_speak_of_a_picture_and_have_none_are_named() -> None:
-    told = {"dataset": "d", "specialty": "Other", "answer": "Gout", "choices": ("Gout", "Croup")}
-    shown = "A 40-year-old man has had a rash for two days, as shown in the photograph."
+def test_cases_that_mention_a_missing_picture_are_reported() -> None:
+    fields = {"dataset": "d", "specialty": "Other", "answer": "Gout", "choices": ("Gout", "Croup")}
+    mentioned = "A 40-year-old man has had a rash for two days, as shown in the photograph."
     described = (
         "A 40-year-old man has a rash, as shown in the photograph. Examination shows scaly plaques and pustules."
     )
     local = Image(sha256="0" * 64, media_type="image/png", size=1)
     cases = [
-        Case(case_key="d/1", vignette=shown, **told),
-        Case(case_key="d/2", vignette=shown, images=(local,), **told),
-        Case(case_key="d/3", vignette=shown, images=(Image(url="https://example.org"),), **told),
-        Case(case_key="d/4", vignette=described, **told),
+        Case(case_key="d/1", vignette=mentioned, **fields),
+        Case(case_key="d/2", vignette=mentioned, images=(local,), **fields),
+        Case(case_key="d/3", vignette=mentioned, images=(Image(url="https://example.org"),), **fields),
+        Case(case_key="d/4", vignette=described, **fields),
     ]
-    found = [(one.case_key, one.message) for one in lint(cases) if one.fault == "missing_picture"]
+    messages = [(finding.case_key, finding.message) for finding in lint(cases) if finding.fault == "missing_picture"]
 
-    assert found == [
+    assert messages == [
         ("d/1", "it mentions a picture but has none"),
         ("d/3", "the picture that it mentions is only a URL"),
     ]

@@ -1,4 +1,4 @@
-"""Downloads from a server of this machine: whole, bounded, or one sentence."""
+"""Downloads from a local server: complete files, limits, and errors of one sentence."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BODY = bytes(range(256)) * 4000
 def serving(
     body: bytes = BODY, declared: int | None = None, status: int = 200, length: bool = True, to: str = ""
 ) -> Iterator[str]:
-    """Serve ``body`` at every path; ``declared`` lies about its length, ``to`` is where it redirects to."""
+    """Serve ``body`` at every path; ``declared`` is a wrong length, ``to`` the target of a redirect."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -57,34 +57,34 @@ def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("no_proxy", "127.0.0.1")
 
 
-def test_the_file_is_there_for_a_while(tmp_path: Path) -> None:
-    told: list[tuple[int, int | None]] = []
-    with serving() as url, downloaded(url, len(BODY), lambda done, total: told.append((done, total))) as path:
+def test_the_file_is_deleted_after_use(tmp_path: Path) -> None:
+    progress: list[tuple[int, int | None]] = []
+    with serving() as url, downloaded(url, len(BODY), lambda done, total: progress.append((done, total))) as path:
         assert path.name == "release.tar.xz"
         assert path.read_bytes() == BODY
     assert not path.exists()
-    assert told[-1] == (len(BODY), len(BODY))
-    assert [done for done, _ in told] == sorted(done for done, _ in told)
+    assert progress[-1] == (len(BODY), len(BODY))
+    assert [done for done, _ in progress] == sorted(done for done, _ in progress)
 
 
-def test_without_a_length_it_is_bounded_all_the_same() -> None:
+def test_a_download_without_a_length_has_a_limit_too() -> None:
     with serving(length=False) as url, downloaded(url, len(BODY)) as path:
         assert path.read_bytes() == BODY
     with serving(length=False) as url, pytest.raises(AnamnesisError, match="sends more than"):
         fetch(url, len(BODY) - 1)
 
 
-def test_too_much_is_refused_before_it_is_fetched() -> None:
-    told: list[int] = []
+def test_a_too_large_file_is_refused_before_it_is_fetched() -> None:
+    progress: list[int] = []
     with (
         serving(declared=10_000_000_000) as url,
         pytest.raises(AnamnesisError, match=r"sends more than 4 GB.*--max-gb"),
     ):
-        fetch(url, 4_000_000_000, lambda done, total: told.append(done))
-    assert told == []
+        fetch(url, 4_000_000_000, lambda done, total: progress.append(done))
+    assert progress == []
 
 
-def test_a_download_that_breaks_off() -> None:
+def test_an_interrupted_download_is_an_error() -> None:
     with (
         serving(declared=len(BODY) + 10) as url,
         pytest.raises(AnamnesisError, match=r"broke off.*nothing was imported"),
@@ -92,12 +92,12 @@ def test_a_download_that_breaks_off() -> None:
         fetch(url, 10**9)
 
 
-def test_a_server_that_refuses() -> None:
+def test_an_http_error_is_reported() -> None:
     with serving(status=404) as url, pytest.raises(AnamnesisError, match="the server answers 404"):
         fetch(url, 10**9)
 
 
-def test_nobody_there() -> None:
+def test_a_missing_server_is_reported() -> None:
     with pytest.raises(AnamnesisError, match=r"cannot be downloaded.*check the address and the network"):
         fetch("http://127.0.0.1:9/release.zip", 10**9)
 
@@ -110,12 +110,12 @@ def test_a_redirection_cannot_lead_to_a_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("url", ["ftp://host/a.zip", "file:///etc/passwd", "http:///a.zip"])
-def test_other_addresses(url: str) -> None:
+def test_other_protocols_are_refused(url: str) -> None:
     with pytest.raises(UsageError, match="must begin with https://"):
         fetch(url, 10**9)
 
 
-def test_what_is_an_address() -> None:
+def test_addresses_and_repositories_are_recognised() -> None:
     assert is_url("https://example.org/a.zip")
     assert not is_url("/data/release")
     assert not is_url("release.tar.xz")

@@ -23,7 +23,7 @@ MOST_MEMORY = 400_000_000
 
 
 def one_line(path: Path) -> None:
-    """Write 400 kB that unpack to one line of 400 MB."""
+    """Write a file of 400 kB that unpacks to a line of 400 MB."""
     with gzip.open(path, "wb", compresslevel=9) as packed:
         packed.write(b"question,answer\n")
         for _ in range(400):
@@ -47,7 +47,7 @@ def many_numbers(path: Path) -> None:
 
 
 def workbook(path: Path) -> None:
-    """Write 300 kB whose table of texts unpacks to 300 MB."""
+    """Write a file of 300 kB with a table of texts that unpacks to 300 MB."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as book:
         book.writestr("xl/workbook.xml", "<workbook/>")
         with book.open("xl/sharedStrings.xml", "w", force_zip64=True) as texts:
@@ -75,7 +75,7 @@ try:
     import_file(Path(sys.argv[1]))
 except AnamnesisError as error:
     usage = resource.getrusage(resource.RUSAGE_SELF)
-    # ru_maxrss would hold what the parent had when it forked
+    # not ru_maxrss, which includes the memory of the parent at the fork
     peak = next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM"))
     print(int(peak) * 1024, usage.ru_utime + usage.ru_stime, error, sep="|")
 """
@@ -89,7 +89,7 @@ except AnamnesisError as error:
         ("numbers.json", many_numbers), ("book.xlsx", workbook), ("header.tar.gz", extended_header),
     ],
 )  # fmt: skip
-def test_a_file_that_unpacks_without_end_is_refused_in_little_memory(
+def test_a_decompression_bomb_is_refused_with_little_memory(
     tmp_path: Path, name: str, write: Callable[[Path], None]
 ) -> None:
     path = tmp_path / name
@@ -118,14 +118,14 @@ def backup(path: Path, manifest: bytes, journal: bytes) -> Path:
     [b"", b"[]", b"{}", b"null", b'{"sha256": 3}', b'{"sha256": []}', b'{"sha256": {"a": [1]}}', b'{"sha256": null}',
      b"\xff", b"[" * 5_000],
 )  # fmt: skip
-def test_a_damaged_list_of_a_backup_is_a_sentence(tmp_path: Path, manifest: bytes) -> None:
+def test_a_damaged_manifest_of_a_backup_is_refused(tmp_path: Path, manifest: bytes) -> None:
     packed = backup(tmp_path / "backup.tar.gz", manifest, b"x")
     with pytest.raises(AnamnesisError, match=r"nothing was restored\."):
         restore(packed, Store(tmp_path / "new" / "anamnesis.duckdb"))
     assert not list((tmp_path / "new").glob("*"))
 
 
-def test_a_backup_that_unpacks_without_end_is_refused(tmp_path: Path) -> None:
+def test_a_decompression_bomb_in_a_backup_is_refused(tmp_path: Path) -> None:
     packed = backup(tmp_path / "backup.tar.gz", orjson.dumps({"sha256": {}}), bytes(300_000_000))
     with pytest.raises(AnamnesisError, match=r"nothing was restored\."):
         restore(packed, Store(tmp_path / "new" / "anamnesis.duckdb"))

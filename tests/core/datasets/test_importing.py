@@ -1,4 +1,4 @@
-"""Imports as a whole: what is kept beside the cases, what stops an import, and taking a data set away."""
+"""Imports: the record of an import, errors that stop it, and deleting a data set."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "store" / "test.duckdb"))
 
 
-def test_the_record_of_an_import_is_kept(tmp_path: Path) -> None:
+def test_the_record_of_an_import_is_stored(tmp_path: Path) -> None:
     began = time.time()
     done = import_file(FILES / "medmcqa.json")
     info = imported.info("medmcqa")
@@ -49,13 +49,13 @@ def test_the_record_of_an_import_is_kept(tmp_path: Path) -> None:
     assert imported.load("medmcqa") == done.reading.cases
 
 
-HEADER = ["Story", "asked", "a", "b", "label", "seen"]
+HEADER = ["Story", "query", "a", "b", "label", "seen"]
 ROWS = [
     ["A man of 40 coughs.\nHe is hot.", "What is it?", "Flu", "Gout", "A", datetime.date(2024, 5, 1)],
     [None] * 6,
     ["A woman of 30 has pain.", "Which number?", 2, 7.5, "B", None],
 ]
-TOLD = {"vignette": "Story", "question": "asked", "options": "a+b", "answer": "label"}
+COLUMNS = {"vignette": "Story", "question": "query", "options": "a+b", "answer": "label"}
 
 
 def workbook(path: Path, sheets: Mapping[str, Sequence[Sequence[object]]]) -> Path:
@@ -69,21 +69,21 @@ def workbook(path: Path, sheets: Mapping[str, Sequence[Sequence[object]]]) -> Pa
     return path
 
 
-def test_a_spreadsheet_is_read_by_its_one_filled_sheet(tmp_path: Path) -> None:
+def test_the_only_filled_sheet_of_a_spreadsheet_is_read(tmp_path: Path) -> None:
     path = workbook(tmp_path / "Mine 1.xlsx", {"Empty": [], "Cases": [HEADER, *ROWS], "Notes": [["", " "]]})
     assert FileRows(path).columns == tuple(HEADER)
-    assert [number for number, _ in FileRows(path)] == [2, 4], "the rows as a spreadsheet numbers them"
-    done = import_file(path, columns=TOLD)
+    assert [number for number, _ in FileRows(path)] == [2, 4], "the row numbers of the spreadsheet"
+    done = import_file(path, columns=COLUMNS)
     assert (done.dataset, done.reading.unit) == ("mine-1", "row")
     first, second = done.reading.cases
     assert (first.vignette, first.answer) == ("A man of 40 coughs.\nHe is hot.", "Flu")
     assert (second.choices, second.answer) == (("2", "7.5"), "7.5")
 
 
-def test_a_row_of_a_spreadsheet_that_cannot_be_used_is_named_by_its_number(tmp_path: Path) -> None:
+def test_an_invalid_row_of_a_spreadsheet_is_reported_by_its_number(tmp_path: Path) -> None:
     path = workbook(tmp_path / "a.xlsx", {"Cases": [HEADER, *ROWS, ["Ill.", "Why?", "x", "y", "C", None]]})
     with pytest.raises(AnamnesisError, match=r"^a\.xlsx, row 5: .*Nothing was imported"):
-        import_file(path, columns=TOLD)
+        import_file(path, columns=COLUMNS)
 
 
 @pytest.mark.parametrize(
@@ -95,14 +95,14 @@ def test_a_row_of_a_spreadsheet_that_cannot_be_used_is_named_by_its_number(tmp_p
         ({"A": [list(range(2_000)), [1] * 2_000]}, r"^a\.xlsx has more columns than are read: .* 1,000 columns, "),
     ],
 )
-def test_a_spreadsheet_that_holds_no_one_table_is_refused(
+def test_a_spreadsheet_without_exactly_one_table_is_refused(
     tmp_path: Path, sheets: dict[str, list[list[object]]], sentence: str
 ) -> None:
     with pytest.raises(AnamnesisError, match=sentence):
         import_file(workbook(tmp_path / "a.xlsx", sheets))
 
 
-def test_a_damaged_spreadsheet_is_said_to_be(tmp_path: Path) -> None:
+def test_a_damaged_spreadsheet_is_reported(tmp_path: Path) -> None:
     whole = workbook(tmp_path / "a.xlsx", {"A": [HEADER, *ROWS]})
     broken = tmp_path / "b.xlsx"
     with zipfile.ZipFile(whole) as packed, zipfile.ZipFile(broken, "w") as other:
@@ -113,7 +113,7 @@ def test_a_damaged_spreadsheet_is_said_to_be(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("packer", [gzip, bz2, lzma])
-def test_a_packed_file_is_the_file_in_it(tmp_path: Path, packer: Any) -> None:
+def test_a_compressed_file_is_read(tmp_path: Path, packer: Any) -> None:
     ending = {gzip: "gz", bz2: "bz2", lzma: "xz"}[packer]
     path = tmp_path / f"medqa.jsonl.{ending}"
     path.write_bytes(packer.compress((FILES / "medqa.jsonl").read_bytes()))
@@ -127,7 +127,7 @@ def test_a_packed_file_is_the_file_in_it(tmp_path: Path, packer: Any) -> None:
         import_file(path)
 
 
-def test_a_tar_stands_for_the_one_list_in_it(tmp_path: Path) -> None:
+def test_a_tar_with_one_list_is_read(tmp_path: Path) -> None:
     path = tmp_path / "cases.tar.gz"
     with tarfile.open(path, "w:gz") as packed:
         packed.add(FILES / "medqa.jsonl", "folder/medqa.jsonl")
@@ -139,7 +139,7 @@ def test_a_tar_stands_for_the_one_list_in_it(tmp_path: Path) -> None:
         import_file(path)
 
 
-def test_what_is_too_large_is_refused_before_it_fills_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_large_files_are_refused_before_they_fill_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("core.datasets.importing.MAX_BYTES", 1_000_000)
     monkeypatch.setattr("core.datasets.readers.files.MAX_BYTES", 1_000_000)
     monkeypatch.setattr("core.datasets.readers.files.MAX_ROWS", 20)
@@ -157,7 +157,7 @@ def test_what_is_too_large_is_refused_before_it_fills_the_disk(tmp_path: Path, m
         import_file(tmp_path / "d.csv")
 
 
-def test_rows_that_cannot_be_used_stop_an_import_or_are_kept_with_their_reasons(tmp_path: Path) -> None:
+def test_invalid_rows_stop_an_import_or_are_recorded_with_their_reasons(tmp_path: Path) -> None:
     path = tmp_path / "My File.jsonl"
     odd = '{"question": "Ill?", "options": {"A": "a", "B": "b"}, "answer_idx": "C"}\n'
     path.write_text((FILES / "medqa.jsonl").read_text() + odd * 1200)
@@ -175,7 +175,7 @@ def test_rows_that_cannot_be_used_stop_an_import_or_are_kept_with_their_reasons(
     assert {(case.source, case.licence) for case in imported.load("my-file")} == {("by hand", "ours")}
 
 
-def test_a_file_with_nothing_to_keep_is_no_data_set(tmp_path: Path) -> None:
+def test_a_file_without_a_usable_case_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "mmlu.jsonl"
     path.write_text((FILES / "mmlu_pro.jsonl").read_text().splitlines()[1])
 
@@ -188,7 +188,7 @@ def test_a_file_with_nothing_to_keep_is_no_data_set(tmp_path: Path) -> None:
     assert imported.names() == []
 
 
-def test_an_import_without_a_record_takes_the_old_record_away() -> None:
+def test_saving_without_a_record_deletes_the_old_record() -> None:
     import_file(FILES / "medqa.jsonl", "mine")
     imported.save("mine", list(library()[:1]))
 
@@ -196,7 +196,7 @@ def test_an_import_without_a_record_takes_the_old_record_away() -> None:
     assert [path.name for path in imported.folder().iterdir()] == ["mine.jsonl"]
 
 
-def test_two_that_write_the_same_data_set_at_once_leave_one_whole(tmp_path: Path) -> None:
+def test_simultaneous_imports_of_one_name_leave_a_complete_data_set(tmp_path: Path) -> None:
     def write(count: int) -> None:
         path = tmp_path / f"file{count}.jsonl"
         path.write_text("".join(f'{{"vignette": "Man {n} is ill.", "answer": "Gout"}}\n' for n in range(count)))
@@ -211,7 +211,7 @@ def test_two_that_write_the_same_data_set_at_once_leave_one_whole(tmp_path: Path
     assert sorted(path.name for path in imported.folder().iterdir()) == ["same.info.json", "same.jsonl"]
 
 
-def test_what_cannot_be_written_leaves_the_old_data_set(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_write_keeps_the_old_data_set(monkeypatch: pytest.MonkeyPatch) -> None:
     import_file(FILES / "medqa.jsonl", "mine")
     before = imported.load("mine")
 
@@ -232,7 +232,7 @@ def test_a_damaged_record_is_named() -> None:
         imported.info("mine")
 
 
-def test_a_data_set_is_deleted_and_the_library_is_not() -> None:
+def test_an_imported_data_set_can_be_deleted_and_the_library_cannot() -> None:
     import_file(FILES / "medqa.jsonl", "mine")
 
     assert imported.delete("mine") == (2, 0)
@@ -251,7 +251,7 @@ def test_a_data_set_is_called_like_its_file(file: str, name: str) -> None:
     assert name_of(Path(file)) == name
 
 
-def test_no_near_duplicate_is_missed_and_the_nearest_is_named() -> None:
+def test_near_duplicates_are_found_with_the_nearest_earlier_text() -> None:
     words = [f"word{n:03}" for n in range(100)]
     base = " ".join(words)
     near = " ".join([*words[:-2], "other1", "other2"])
@@ -263,7 +263,7 @@ def test_no_near_duplicate_is_missed_and_the_nearest_is_named() -> None:
     assert nearest_earlier([], 95) == []
 
 
-def test_thousands_that_are_all_alike_are_compared_in_seconds() -> None:
+def test_thousands_of_similar_texts_are_compared_in_seconds() -> None:
     texts = [f"A {n}-year-old man has had pain number {n}." for n in range(3000)]
     began = time.process_time()
 
@@ -271,7 +271,7 @@ def test_thousands_that_are_all_alike_are_compared_in_seconds() -> None:
     assert time.process_time() - began < 10
 
 
-def test_a_file_copied_twice_is_found_out(tmp_path: Path) -> None:
+def test_duplicate_cases_are_reported(tmp_path: Path) -> None:
     shutil.copy(FILES / "medqa.jsonl", tmp_path / "twice.jsonl")
     with (tmp_path / "twice.jsonl").open("a") as file:
         file.write((FILES / "medqa.jsonl").read_text())
@@ -281,7 +281,7 @@ def test_a_file_copied_twice_is_found_out(tmp_path: Path) -> None:
     assert [(f.case_key, f.fault) for f in done.findings] == [("twice/3", "duplicate"), ("twice/4", "duplicate")]
 
 
-def test_what_is_asked_to_stop_after_it_was_read_is_not_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_import_stopped_after_reading_stores_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     linted: list[int] = []
     monkeypatch.setattr(importing, "lint", lambda cases: linted.append(len(cases)) or [])
     with pytest.raises(AnamnesisError, match=r"^medmcqa\.json was read and not imported, as you asked\.$"):

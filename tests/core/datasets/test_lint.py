@@ -1,4 +1,4 @@
-"""The linter finds each fault that is planted, and nothing in a sound case."""
+"""The linter finds each inserted fault, and nothing in a valid case."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from core.case import Case, Fact, Profile
 from core.datasets.lint import lint
 from core.knowledge.base import knowledge
 
-SAID = Fact(key="age", value="40-year-old", lay="I'm 40.")
-TOLD = Fact(key="chief complaint", value="a rash", lay="I have a rash.")
+AGE = Fact(key="age", value="40-year-old", lay="I'm 40.")
+COMPLAINT = Fact(key="chief complaint", value="a rash", lay="I have a rash.")
 
 
-def sound(**changes: object) -> Case:
+def valid_case(**changes: object) -> Case:
     fields = {
         "case_key": "t/1",
         "dataset": "t",
@@ -22,17 +22,17 @@ def sound(**changes: object) -> Case:
         "choices": ("Scabies", "Measles", "Rosacea", "Gout"),
         "age": 40,
         "sex": "male",
-        "profile": Profile(demographics=(SAID,), basic=(TOLD,)),
+        "profile": Profile(demographics=(AGE,), basic=(COMPLAINT,)),
     }
     return Case.model_validate({**fields, **changes})
 
 
 def leaking(**fact: str) -> Profile:
-    return Profile(demographics=(SAID,), basic=(TOLD, Fact(**{"key": "k", "value": "v", "lay": "l", **fact})))
+    return Profile(demographics=(AGE,), basic=(COMPLAINT, Fact(**{"key": "k", "value": "v", "lay": "l", **fact})))
 
 
-def test_a_sound_case_has_no_fault() -> None:
-    assert lint([sound()], knowledge()) == []
+def test_a_valid_case_has_no_fault() -> None:
+    assert lint([valid_case()], knowledge()) == []
 
 
 @pytest.mark.parametrize(
@@ -44,8 +44,8 @@ def test_a_sound_case_has_no_fault() -> None:
         ({"answer": "2", "choices": ("2", "12", "3", "4")}, "answer_in_other_choice", False),
         ({"choices": ()}, "missing_field", False),
         ({"vignette": "A man itches. What is it?"}, "missing_field", False),
-        ({"profile": Profile(demographics=(SAID,))}, "missing_field", True),
-        ({"profile": Profile(basic=(TOLD,))}, "missing_field", True),
+        ({"profile": Profile(demographics=(AGE,))}, "missing_field", True),
+        ({"profile": Profile(basic=(COMPLAINT,))}, "missing_field", True),
         ({"age": None}, "missing_field", True),
         ({"sex": None}, "missing_field", True),
         ({"vignette": "A man with scabies itches."}, "answer_leaked", True),
@@ -55,22 +55,22 @@ def test_a_sound_case_has_no_fault() -> None:
         ({"profile": leaking(lay="They told me it is scabies.")}, "answer_leaked", True),
     ],
 )
-def test_a_planted_fault_is_found(changes: dict[str, object], fault: str, severe: bool) -> None:
-    found = lint([sound(**changes)])
+def test_an_inserted_fault_is_found(changes: dict[str, object], fault: str, severe: bool) -> None:
+    findings = lint([valid_case(**changes)])
 
-    assert [(f.case_key, f.fault, f.severe) for f in found] == [("t/1", fault, severe)]
+    assert [(f.case_key, f.fault, f.severe) for f in findings] == [("t/1", fault, severe)]
 
 
-def test_an_unknown_choice_is_named_only_where_knowledge_is_given() -> None:
-    case = sound(choices=("Scabies", "Florble", "Measles", "Gout"))
+def test_an_unknown_choice_is_reported_only_with_knowledge() -> None:
+    case = valid_case(choices=("Scabies", "Florble", "Measles", "Gout"))
 
     assert lint([case]) == []
     assert [f.message for f in lint([case], knowledge())] == ["data/knowledge has no disease 'Florble'"]
 
 
-def test_spelling_does_not_hide_a_leak_and_parts_of_words_are_none() -> None:
-    spelt = sound(answer="Coeliac disease", choices=("Coeliac disease", "Gout"), vignette="He has celiac disease.")
-    part = sound(answer="Gout", choices=("Gout", "Scabies"), vignette="He was ragouted.")
+def test_spelling_variants_are_leaks_and_parts_of_words_are_not() -> None:
+    spelt = valid_case(answer="Coeliac disease", choices=("Coeliac disease", "Gout"), vignette="He has celiac disease.")
+    part = valid_case(answer="Gout", choices=("Gout", "Scabies"), vignette="He was ragouted.")
 
     assert [f.fault for f in lint([spelt])] == ["answer_leaked"]
     assert lint([part]) == []
@@ -81,44 +81,43 @@ LONG = (
 )
 
 
-def test_duplicates_are_named_by_the_later_one() -> None:
+def test_the_later_of_two_duplicates_is_reported() -> None:
     cases = [
-        sound(vignette=LONG),
-        sound(case_key="t/2", vignette=LONG.replace("two", "three")),
-        sound(
+        valid_case(vignette=LONG),
+        valid_case(case_key="t/2", vignette=LONG.replace("two", "three")),
+        valid_case(
             case_key="t/3", vignette="A 9-year-old girl has had a swollen knee since she fell from her horse in May."
         ),
     ]
 
-    found = lint(cases)
+    findings = lint(cases)
 
-    assert [(f.case_key, f.fault) for f in found] == [("t/2", "duplicate")]
-    assert "t/1" in found[0].message
+    assert [(f.case_key, f.fault) for f in findings] == [("t/2", "duplicate")]
+    assert "t/1" in findings[0].message
     assert [f.message for f in lint([cases[0], cases[0]])] == ["the case key occurs twice"]
 
 
-def test_where_too_many_are_alike_equal_vignettes_are_found_and_the_rest_is_said_not_to_be(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_with_too_many_similar_vignettes_only_equal_ones_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     story = "A 40-year-old man came home from sea with itchy burrows between all of his fingers and on his {}; he had "
     story += "no fever then."
     words = [story.format(part) for part in ("arm", "leg", "ear")]
-    cases = [sound(case_key=f"t/{n}", vignette=text) for n, text in enumerate([*words, words[1]])]
-    of = {one.case_key: one.message for one in lint(cases) if one.fault == "duplicate"}
-    assert of.keys() == {"t/1", "t/2", "t/3"}
-    assert (of["t/1"], of["t/3"]) == ("nearly the same vignette as t/0", "nearly the same vignette as t/1")
+    cases = [valid_case(case_key=f"t/{n}", vignette=text) for n, text in enumerate([*words, words[1]])]
+    messages = {finding.case_key: finding.message for finding in lint(cases) if finding.fault == "duplicate"}
+    assert messages.keys() == {"t/1", "t/2", "t/3"}
+    assert (messages["t/1"], messages["t/3"]) == ("nearly the same vignette as t/0", "nearly the same vignette as t/1")
 
     monkeypatch.setattr("core.datasets.lint._MOST_PAIRS", 2)
-    found = [one for one in lint(cases) if one.fault == "duplicate"]
-    assert [(one.case_key, one.severe) for one in found] == [("t/0", False), ("t/3", True)]
+    duplicates = [finding for finding in lint(cases) if finding.fault == "duplicate"]
+    assert [(finding.case_key, finding.severe) for finding in duplicates] == [("t/0", False), ("t/3", True)]
     assert (
-        found[0].message == "too many of the 4 vignettes have similar lengths or letters: only equal ones were searched"
+        duplicates[0].message
+        == "too many of the 4 vignettes have similar lengths or letters: only equal ones were searched"
     )
-    assert found[1].message == "the same vignette as t/1"
+    assert duplicates[1].message == "the same vignette as t/1"
 
     monkeypatch.setattr("core.datasets.lint._MOST_PAIRS", 1_000)
-    monkeypatch.setattr("core.datasets.lint._BY_LETTERS", 0.001)  # of one length, and too many to count their letters
-    assert [(one.case_key, one.severe) for one in lint(cases) if one.fault == "duplicate"] == [
+    monkeypatch.setattr("core.datasets.lint._BY_LETTERS", 0.001)  # equal lengths, and too many to compare letter counts
+    assert [(finding.case_key, finding.severe) for finding in lint(cases) if finding.fault == "duplicate"] == [
         ("t/0", False),
         ("t/3", True),
     ]

@@ -1,4 +1,4 @@
-"""Files of any kind: what is damaged is named by line or record, nothing is taken for what it is not."""
+"""Files of any kind: damaged parts are reported by line or record, and no file is misread."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from core.datasets.reading import ReadCases
 from core.errors import AnamnesisError, UsageError
 
 FILES = Path(__file__).parent / "files"
-ONE = {"question": "A man is ill. What is it?", "options": {"A": "Gout", "B": "Croup"}, "answer_idx": "A"}
+RECORD = {"question": "A man is ill. What is it?", "options": {"A": "Gout", "B": "Croup"}, "answer_idx": "A"}
 
 
 def read(tmp_path: Path, content: bytes | str, name: str = "some.jsonl", **more: Any) -> ReadCases:
@@ -51,9 +51,7 @@ def read(tmp_path: Path, content: bytes | str, name: str = "some.jsonl", **more:
         ("a.json", b'{"a": 1, "b": {"c": 2}}', r"not recognised \(it has a, b\)"),
     ],
 )
-def test_what_cannot_be_read_at_all_is_said_in_one_sentence(
-    tmp_path: Path, name: str, content: bytes, sentence: str
-) -> None:
+def test_an_unreadable_file_is_one_sentence(tmp_path: Path, name: str, content: bytes, sentence: str) -> None:
     with pytest.raises(AnamnesisError, match=sentence) as caught:
         read(tmp_path, content, name)
     assert "\n" not in str(caught.value)
@@ -81,34 +79,34 @@ def test_line_ends_of_any_system_and_blank_lines_before_the_header(tmp_path: Pat
         ({"answer": "G\u043eut"}, "but answer_idx names 'Gout'"),
     ],
 )
-def test_what_no_case_can_hold_is_rejected_with_a_short_reason(
+def test_impossible_values_are_rejected_with_a_short_reason(
     tmp_path: Path, fields: dict[str, Any], reason: str
 ) -> None:
-    ((number, said),) = read(tmp_path, orjson.dumps({**ONE, **fields})).rejected
-    assert (number, reason in said, len(said) <= 400) == (1, True, True)
+    ((number, message),) = read(tmp_path, orjson.dumps({**RECORD, **fields})).rejected
+    assert (number, reason in message, len(message) <= 400) == (1, True, True)
 
 
-def test_one_spelling_of_an_accent_is_as_good_as_the_other(tmp_path: Path) -> None:
+def test_unicode_forms_of_accents_are_equal(tmp_path: Path) -> None:
     options = {"A": "M\u00e9ni\u00e8re disease", "B": "Gout"}
-    reading = read(tmp_path, orjson.dumps({**ONE, "options": options, "answer": "Me\u0301nie\u0300re disease"}))
+    reading = read(tmp_path, orjson.dumps({**RECORD, "options": options, "answer": "Me\u0301nie\u0300re disease"}))
     assert (reading.rejected, reading.cases[0].answer) == ([], options["A"])
 
 
-def test_long_numbers_stay_whole(tmp_path: Path) -> None:
+def test_long_numbers_are_not_abbreviated(tmp_path: Path) -> None:
     lines = [orjson.dumps({"id": 1_234_567.0 + n, "vignette": f"Man {n} is ill.", "answer": "Gout"}) for n in range(2)]
     cases = read(tmp_path, b"\n".join(lines), format="plain").cases
     assert [case.case_key for case in cases] == ["d/1234567", "d/1234568"]
 
 
-def test_a_path_that_cannot_be_opened_is_said(tmp_path: Path) -> None:
+def test_a_path_that_cannot_be_opened_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is a folder: name a file in it"):
         read_cases(tmp_path, "d")
     with pytest.raises(AnamnesisError, match=r"cannot be read: File name too long\."):
         read_cases(tmp_path / ("x" * 300), "d")
 
 
-def test_a_line_that_is_damaged_is_rejected_alone(tmp_path: Path) -> None:
-    lines = [orjson.dumps(ONE), b'{"question": "A man', b"", b"[1]", b'"\xff"', orjson.dumps(ONE)]
+def test_only_the_damaged_line_is_rejected(tmp_path: Path) -> None:
+    lines = [orjson.dumps(RECORD), b'{"question": "A man', b"", b"[1]", b'"\xff"', orjson.dumps(RECORD)]
     reading = read(tmp_path, b"\n".join(lines))
 
     assert len(reading.cases) == 2
@@ -119,14 +117,14 @@ def test_a_line_that_is_damaged_is_rejected_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "name"),
     [
-        (b"\xef\xbb\xbf" + orjson.dumps(ONE) + b"\n", "a.jsonl"),
-        (b"\xef\xbb\xbf" + orjson.dumps([ONE]), "a.json"),
-        (orjson.dumps(ONE, option=orjson.OPT_INDENT_2), "a.json"),
-        (orjson.dumps({"data": [ONE]}), "a.json"),
-        (orjson.dumps({name: [value] for name, value in ONE.items()}), "a.json"),
-        (orjson.dumps({name: {"0": value} for name, value in ONE.items()}), "a.json"),
-        (orjson.dumps(ONE) + b"\n" + orjson.dumps(ONE), "misnamed.json"),
-        (orjson.dumps([ONE]), "misnamed.jsonl"),
+        (b"\xef\xbb\xbf" + orjson.dumps(RECORD) + b"\n", "a.jsonl"),
+        (b"\xef\xbb\xbf" + orjson.dumps([RECORD]), "a.json"),
+        (orjson.dumps(RECORD, option=orjson.OPT_INDENT_2), "a.json"),
+        (orjson.dumps({"data": [RECORD]}), "a.json"),
+        (orjson.dumps({name: [value] for name, value in RECORD.items()}), "a.json"),
+        (orjson.dumps({name: {"0": value} for name, value in RECORD.items()}), "a.json"),
+        (orjson.dumps(RECORD) + b"\n" + orjson.dumps(RECORD), "misnamed.json"),
+        (orjson.dumps([RECORD]), "misnamed.jsonl"),
     ],
 )
 def test_layouts_of_json(tmp_path: Path, content: bytes, name: str) -> None:
@@ -144,7 +142,7 @@ def test_tables_with_other_separators(tmp_path: Path, separator: str) -> None:
     assert (reading.format, reading.cases[0].answer) == ("medbullets", "b")
 
 
-def test_a_table_without_a_needed_column_stops(tmp_path: Path) -> None:
+def test_a_table_without_a_required_column_is_refused(tmp_path: Path) -> None:
     with pytest.raises(
         AnamnesisError, match=r"line 1: the columns opd, answer_idx are missing; a MedBullets case file"
     ):
@@ -155,17 +153,17 @@ def test_a_table_without_a_needed_column_stops(tmp_path: Path) -> None:
         read_cases(path, "d", "medqa")
 
 
-def test_no_file_and_no_such_format(tmp_path: Path) -> None:
+def test_missing_files_and_unknown_formats_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="There is no file"):
         read_cases(tmp_path / "nothing.csv", "d")
     with pytest.raises(UsageError, match="There is no format 'medq': choose auto, "):
-        read(tmp_path, orjson.dumps(ONE), format="medq")
+        read(tmp_path, orjson.dumps(RECORD), format="medq")
 
 
 def test_parquet_is_read_by_record(tmp_path: Path) -> None:
     path = tmp_path / "some.parquet"
-    odd = {**ONE, "answer_idx": "C"}
-    pq.write_table(pa.Table.from_pylist([ONE, odd, ONE]), path)
+    odd = {**RECORD, "answer_idx": "C"}
+    pq.write_table(pa.Table.from_pylist([RECORD, odd, RECORD]), path)
 
     reading = read_cases(path, "d")
 
@@ -176,7 +174,7 @@ def test_parquet_is_read_by_record(tmp_path: Path) -> None:
 def test_odd_parquet(tmp_path: Path) -> None:
     path = tmp_path / "some.parquet"
     mapped = pa.array([[("A", "Gout"), ("B", "Croup")]], type=pa.map_(pa.string(), pa.string()))
-    pq.write_table(pa.table({"question": [ONE["question"]], "options": mapped, "answer_idx": ["B"]}), path)
+    pq.write_table(pa.table({"question": [RECORD["question"]], "options": mapped, "answer_idx": ["B"]}), path)
     assert [case.answer for case in read_cases(path, "d").cases] == ["Croup"]
 
     broken = pa.Array.from_buffers(
@@ -234,12 +232,12 @@ def test_columns_can_be_named() -> None:
         ({"answer": "text"}, AnamnesisError, "needs columns for vignette or question, and for answer"),
     ],
 )
-def test_columns_that_cannot_be_are_named(columns: dict[str, str], error: type[Exception], sentence: str) -> None:
+def test_impossible_columns_are_refused(columns: dict[str, str], error: type[Exception], sentence: str) -> None:
     with pytest.raises(error, match=sentence):
         read_cases(FILES / "plain.csv", "d", columns=columns)
 
 
-def test_a_question_column_named_as_the_vignette_is_not_the_question_too(tmp_path: Path) -> None:
+def test_a_question_column_used_as_vignette_is_not_the_question_too(tmp_path: Path) -> None:
     table = "question,answer\nA man is ill. Why?,Gout\nA boy is ill.,Croup\n"
     reading = read(tmp_path, table, "a.csv", columns={"vignette": "question", "answer": "answer"})
 
@@ -249,7 +247,7 @@ def test_a_question_column_named_as_the_vignette_is_not_the_question_too(tmp_pat
     ]
 
 
-def test_a_format_of_its_own_takes_no_columns() -> None:
+def test_only_the_plain_format_takes_columns() -> None:
     with pytest.raises(UsageError, match="leave --columns out"):
         read_cases(FILES / "medqa.jsonl", "d", "medqa", {"answer": "answer_idx"})
     assert read_cases(FILES / "medqa.jsonl", "d", columns={"answer": "answer_idx"}).format == "plain"
@@ -283,10 +281,10 @@ def test_plain_options_and_answers(tmp_path: Path, fields: dict[str, Any], answe
     assert reading.cases[0].case_key == "d/1"
 
 
-def test_whether_places_count_from_0_or_from_1_the_whole_file_tells_or_is_asked(tmp_path: Path) -> None:
+def test_the_first_index_is_derived_from_the_file_or_must_be_given(tmp_path: Path) -> None:
     def lines(*answers: int) -> bytes:
-        one = {"question": "A man is ill. What is it?", "choices": ["Gout", "Croup", "Mumps"]}
-        return b"\n".join(orjson.dumps({**one, "answer": answer}) for answer in answers)
+        record = {"question": "A man is ill. What is it?", "choices": ["Gout", "Croup", "Mumps"]}
+        return b"\n".join(orjson.dumps({**record, "answer": answer}) for answer in answers)
 
     assert [case.answer for case in read(tmp_path, lines(1, 0)).cases] == ["Croup", "Gout"]
     counted = read(tmp_path, lines(1, 3))
@@ -296,7 +294,7 @@ def test_whether_places_count_from_0_or_from_1_the_whole_file_tells_or_is_asked(
         read(tmp_path, lines(1, 2))
     as_medqa = lines(2, 0).replace(b'"answer"', b'"answer_idx"').replace(b"choices", b"options")
     assert [case.answer for case in read(tmp_path, as_medqa).cases] == ["Mumps", "Gout"]
-    path = tmp_path / "asked.jsonl"
+    path = tmp_path / "given.jsonl"
     path.write_bytes(lines(1, 2))
     assert [case.answer for case in read_cases(path, "d", columns={"first": "0"}).cases] == ["Croup", "Mumps"]
     with pytest.raises(AnamnesisError, match="it cannot count them from 0 and from 1"):
@@ -316,36 +314,36 @@ def test_whether_places_count_from_0_or_from_1_the_whole_file_tells_or_is_asked(
         ({"vignette": "", "question": None, "answer": "Gout"}, "vignette and question is empty"),
     ],
 )
-def test_plain_records_that_cannot_be_used(tmp_path: Path, fields: dict[str, Any], reason: str) -> None:
-    sound = {"vignette": "A man is ill.", "question": "What is it?", "answer": "Gout"}
-    odd = {**sound, **fields}
-    reading = read(tmp_path, b"\n".join(orjson.dumps(one) for one in (sound, odd)), format="plain")
+def test_invalid_plain_records_are_rejected(tmp_path: Path, fields: dict[str, Any], reason: str) -> None:
+    valid = {"vignette": "A man is ill.", "question": "What is it?", "answer": "Gout"}
+    odd = {**valid, **fields}
+    reading = read(tmp_path, b"\n".join(orjson.dumps(record) for record in (valid, odd)), format="plain")
 
     assert len(reading.cases) == 1
     assert reading.rejected[0][0] == 2
     assert reason in reading.rejected[0][1]
 
 
-def test_ten_thousand_rows_take_seconds_and_say_how_far_they_are(tmp_path: Path) -> None:
+def test_ten_thousand_rows_take_seconds_and_report_progress(tmp_path: Path) -> None:
     lines = b"".join(
-        orjson.dumps({**ONE, "question": f"A {n}-year-old man is ill. {'He coughs. ' * 20}What?"}) + b"\n"
+        orjson.dumps({**RECORD, "question": f"A {n}-year-old man is ill. {'He coughs. ' * 20}What?"}) + b"\n"
         for n in range(10_000)
     )
-    began, told = time.process_time(), list[tuple[int, int]]()
-    assert len(read(tmp_path, lines, on_progress=lambda *far: told.append(far)).cases) == 10_000
+    began, progress = time.process_time(), list[tuple[int, int]]()
+    assert len(read(tmp_path, lines, on_progress=lambda *step: progress.append(step)).cases) == 10_000
     assert time.process_time() - began < 20
-    assert {planned for _, planned in told} == {3}, "megabytes"
-    assert [done for done, _ in told] == sorted(done for done, _ in told)
-    assert {done for done, _ in told} == {0, 1, 2}
+    assert {planned for _, planned in progress} == {3}, "megabytes"
+    assert [done for done, _ in progress] == sorted(done for done, _ in progress)
+    assert {done for done, _ in progress} == {0, 1, 2}
     with pytest.raises(AnamnesisError, match=r"^some\.jsonl was not read to its end, as you asked"):
-        read(tmp_path, lines, on_progress=lambda *far: told.append(far), should_stop=lambda: told[-1][0] == 1)
+        read(tmp_path, lines, on_progress=lambda *step: progress.append(step), should_stop=lambda: progress[-1][0] == 1)
 
 
-def test_a_cell_or_json_that_is_beyond_the_limits_costs_its_row(tmp_path: Path) -> None:
+def test_too_large_cells_and_too_deep_json_are_rejected(tmp_path: Path) -> None:
     deep: object = "Gout"
     for _ in range(60):
         deep = [deep]
-    rows = [{**ONE, "question": "A" * 1_000_001}, {**ONE, "notes": deep}, ONE]
+    rows = [{**RECORD, "question": "A" * 1_000_001}, {**RECORD, "notes": deep}, RECORD]
     reading = read(tmp_path, b"".join(orjson.dumps(row) + b"\n" for row in rows))
     assert len(reading.cases) == 1
     assert reading.rejected == [

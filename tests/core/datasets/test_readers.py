@@ -1,4 +1,4 @@
-"""Every format: what a record becomes, how it is recognised, and what is said of a record that cannot be used."""
+"""Every format: the cases of its records, how it is recognised, and the reasons for rejected records."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def records(name: str) -> list[dict[str, Any]]:
     return [orjson.loads(line) for line in (FILES / name).read_bytes().splitlines()]
 
 
-def written(tmp_path: Path, some: list[dict[str, Any]], name: str = "some.jsonl") -> Path:
+def written(tmp_path: Path, records: list[dict[str, Any]], name: str = "some.jsonl") -> Path:
     path = tmp_path / name
-    path.write_bytes(b"\n".join(orjson.dumps(one) for one in some))
+    path.write_bytes(b"\n".join(orjson.dumps(record) for record in records))
     return path
 
 
@@ -57,11 +57,11 @@ def written(tmp_path: Path, some: list[dict[str, Any]], name: str = "some.jsonl"
         ("mediq.jsonl", "mediq", ["0", "1", "2"]),
     ],
 )
-def test_a_file_is_recognised_and_read_whole(file: str, format: str, ids: list[str]) -> None:
+def test_a_file_is_recognised_and_read_completely(file: str, format: str, ids: list[str]) -> None:
     reading = read(file)
 
     assert (reading.format, reading.rejected) == (format, [])
-    assert [case.case_key for case in reading.cases] == [f"d/{one}" for one in ids]
+    assert [case.case_key for case in reading.cases] == [f"d/{case_id}" for case_id in ids]
     assert {(case.dataset, case.source, case.licence) for case in reading.cases} == {
         ("d", FORMATS[format].source, FORMATS[format].licence)
     }
@@ -72,19 +72,19 @@ def test_a_file_is_recognised_and_read_whole(file: str, format: str, ids: list[s
 
 @pytest.mark.parametrize("file", ["medqa.jsonl", "medxpertqa.jsonl", "medmcqa.json", "mmlu_pro.jsonl", "mediq.jsonl"])
 def test_other_kinds_of_file_give_the_same_cases(tmp_path: Path, file: str) -> None:
-    wanted = read(file)
+    expected = read(file)
     as_array = tmp_path / "array.json"
     as_array.write_bytes(orjson.dumps(records(file)))
     pq.write_table(pa.Table.from_pylist(records(file)), tmp_path / "table.parquet")
 
     for path in (as_array, tmp_path / "table.parquet"):
         again = read_cases(path, "d")
-        assert (again.format, again.unit) == (wanted.format, "record")
-        assert [case.answer for case in again.cases] == [case.answer for case in wanted.cases]
-        assert again.cases[0].choices == wanted.cases[0].choices
+        assert (again.format, again.unit) == (expected.format, "record")
+        assert [case.answer for case in again.cases] == [case.answer for case in expected.cases]
+        assert again.cases[0].choices == expected.cases[0].choices
 
 
-def test_medqa_and_vignette_and_question_are_parted() -> None:
+def test_medqa_splits_vignette_and_question() -> None:
     woman, boy = read("medqa.jsonl").cases
 
     assert (woman.vignette, woman.question, woman.answer) == (BURNING, QUESTION, "Cystitis")
@@ -101,7 +101,7 @@ def test_medbullets_has_four_or_five_options_and_empty_fields_at_the_end() -> No
     assert five.question == QUESTION
 
 
-def test_medxpertqa_loses_the_list_of_options_and_gets_its_specialty() -> None:
+def test_medxpertqa_removes_the_list_of_options_and_has_a_specialty() -> None:
     urine, man, woman, bone = read("medxpertqa.jsonl").cases
 
     assert (urine.vignette, urine.question, urine.specialty) == (BURNING, QUESTION, "Urology and Nephrology")
@@ -112,7 +112,7 @@ def test_medxpertqa_loses_the_list_of_options_and_gets_its_specialty() -> None:
 
 def test_medmcqa_counts_from_one_or_from_zero_by_the_files_values(tmp_path: Path) -> None:
     reading = read("medmcqa.json")
-    from_zero = [{**one, "cop": one["cop"] - 1} for one in records("medmcqa.json")]
+    from_zero = [{**record, "cop": record["cop"] - 1} for record in records("medmcqa.json")]
 
     assert [case.answer for case in reading.cases] == ["Scabies", "Cystitis", "Croup"]
     assert reading.remarks == [(0, "cop counts the options from 1, as a 4 shows")]
@@ -127,15 +127,15 @@ def test_medmcqa_counts_from_one_or_from_zero_by_the_files_values(tmp_path: Path
     assert again.remarks == [(0, "cop counts the options from 0, as a 0 shows")]
 
 
-def test_medmcqa_that_does_not_tell_is_asked_for(tmp_path: Path) -> None:
-    path = written(tmp_path, [{**one, "cop": 2} for one in records("medmcqa.json")])
+def test_medmcqa_with_an_ambiguous_first_index_is_refused(tmp_path: Path) -> None:
+    path = written(tmp_path, [{**record, "cop": 2} for record in records("medmcqa.json")])
 
     with pytest.raises(UsageError, match="--columns cop=0 or cop=1"):
         read_cases(path, "d")
     assert {case.answer for case in read_cases(path, "d", columns={"cop": "0"}).cases} == {"Gout"}
     assert {case.answer for case in read_cases(path, "d", columns={"cop": "1"}).cases} == {"Croup"}
     both = written(
-        tmp_path, [{**one, "cop": cop} for one, cop in zip(records("medmcqa.json"), (0, 4, 1, 1), strict=True)]
+        tmp_path, [{**record, "cop": cop} for record, cop in zip(records("medmcqa.json"), (0, 4, 1, 1), strict=True)]
     )
     with pytest.raises(AnamnesisError, match="cop 0 as well as cop 4"):
         read_cases(both, "d")
@@ -187,11 +187,11 @@ def test_headqa_as_exams_and_as_a_table(tmp_path: Path) -> None:
         assert (case.case_key, case.answer) == ("d/Booklet_1-1", "Liver")
 
 
-def test_mmlu_pro_keeps_what_is_medical() -> None:
+def test_mmlu_pro_reads_only_medical_categories() -> None:
     assert read("mmlu_pro.jsonl").left_out == [(2, "the category math is not medical")]
 
 
-def test_agentclinic_brings_its_profile_value_by_value() -> None:
+def test_agentclinic_contains_a_profile() -> None:
     boy, man = read("agentclinic.jsonl").cases
     assert boy.profile is not None
     assert man.profile is not None
@@ -247,7 +247,7 @@ def test_agentclinic_nejm_names_its_image() -> None:
     assert "1 case has a picture that is only given by a URL" in remark
 
 
-def test_mediq_says_which_of_two_answers_counts() -> None:
+def test_mediq_notes_which_of_two_answers_counts() -> None:
     plain, other_name, other_letter = (reading := read("mediq.jsonl")).cases
 
     assert (plain.vignette, plain.answer) == (
@@ -289,20 +289,20 @@ Change = Callable[[dict[str, Any]], Any]
         ("agentclinic_nejm.jsonl", lambda r: r["answers"][1].update(correct=False), "none of the answers is marked"),
     ],
 )
-def test_an_odd_record_is_rejected_by_its_line_and_the_others_are_read(
+def test_an_invalid_record_is_rejected_and_the_others_are_read(
     tmp_path: Path, file: str, change: Change, reason: str
 ) -> None:
-    sound = records(file)
-    odd = deepcopy(sound[0]) | ({"id": "odd"} if "id" in sound[0] else {})
-    change(odd)
-    reading = read_cases(written(tmp_path, [*sound, odd]), "d")
+    valid = records(file)
+    invalid = deepcopy(valid[0]) | ({"id": "odd"} if "id" in valid[0] else {})
+    change(invalid)
+    reading = read_cases(written(tmp_path, [*valid, invalid]), "d")
 
     assert len(reading.cases) == len(read(file).cases)
-    assert [number for number, _ in reading.rejected] == [len(sound) + 1]
+    assert [number for number, _ in reading.rejected] == [len(valid) + 1]
     assert reason in reading.rejected[0][1]
 
 
-def test_records_that_stand_there_twice_or_are_none_are_named(tmp_path: Path) -> None:
+def test_duplicate_records_and_other_values_are_rejected(tmp_path: Path) -> None:
     first, *_ = records("mediq.jsonl")
     path = tmp_path / "some.json"
     path.write_bytes(orjson.dumps([first, 5, first]))
@@ -316,9 +316,9 @@ def test_records_that_stand_there_twice_or_are_none_are_named(tmp_path: Path) ->
     ]
 
 
-def test_headqa_names_what_is_wrong_with_its_answers(tmp_path: Path) -> None:
-    one = {"qid": 1, "qtext": "Which?", "ra": 3, "answers": [{"aid": 1, "atext": "a"}, {"aid": 2, "atext": "b"}]}
-    odd = [one, {**one, "qid": 2, "answers": "none"}, {**one, "qid": 3, "answers": one["answers"] * 2}]
+def test_headqa_gives_the_reasons_for_rejected_answers(tmp_path: Path) -> None:
+    record = {"qid": 1, "qtext": "Which?", "ra": 3, "answers": [{"aid": 1, "atext": "a"}, {"aid": 2, "atext": "b"}]}
+    odd = [record, {**record, "qid": 2, "answers": "none"}, {**record, "qid": 3, "answers": record["answers"] * 2}]
 
     assert [reason for _, reason in read_cases(written(tmp_path, odd), "d").rejected] == [
         "the right answer (ra) 3 is none of the answers 1, 2",
@@ -327,14 +327,14 @@ def test_headqa_names_what_is_wrong_with_its_answers(tmp_path: Path) -> None:
     ]
 
 
-def test_names_of_specialties_are_ours() -> None:
+def test_names_of_specialties_are_mapped_to_those_of_the_library() -> None:
     assert known_specialty("  Cardiovascular  System ") == "Cardiology"
     assert known_specialty("Gynaecology & Obstetrics") == "Obstetrics and Gynecology"
     assert known_specialty("Anatomy") is None
     assert all(known_specialty(name) == name for name in SPECIALTIES)
 
 
-def test_every_format_says_what_it_reads() -> None:
+def test_every_format_has_a_description() -> None:
     assert set(FORMATS) >= {
         "medqa",
         "medbullets",
@@ -345,17 +345,17 @@ def test_every_format_says_what_it_reads() -> None:
         "agentclinic",
         "plain",
     }
-    for name, one in FORMATS.items():
-        assert one.name == name
-        assert one.title
-        assert one.reads.endswith(".")
-        assert bool(one.source) == (name not in ("plain", "anamnesis", "image-challenge"))
+    for name, format_ in FORMATS.items():
+        assert format_.name == name
+        assert format_.title
+        assert format_.reads.endswith(".")
+        assert bool(format_.source) == (name not in ("plain", "anamnesis", "image-challenge"))
 
 
 @pytest.mark.parametrize(
     ("file", "count", "with_profile"), [("agentclinic_medqa", 107, 107), ("mediq_craft_md", 140, 0)]
 )
-def test_published_files_are_read_whole(file: str, count: int, with_profile: int) -> None:
+def test_published_files_are_read_completely(file: str, count: int, with_profile: int) -> None:
     folder = os.environ.get("ANAMNESIS_DATASETS")
     if not folder or not (Path(folder) / f"{file}.jsonl").is_file():
         pytest.skip(f"ANAMNESIS_DATASETS names no folder with {file}.jsonl")

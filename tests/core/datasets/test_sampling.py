@@ -1,4 +1,4 @@
-"""Random samples of cases: every specialty in proportion, the same for a seed in whatever order the cases come."""
+"""Random samples of cases: specialties in proportion, and the same sample for a seed in every order of the cases."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MANY = cases_of(Cardiology=50, Dermatology=30, Neurology=15, Urology=5)
 
 def test_specialties_have_their_shares_by_the_largest_remainder() -> None:
     assert counts(sampled(MANY, 20, 3)) == {"Cardiology": 10, "Dermatology": 6, "Neurology": 3, "Urology": 1}
-    # of 7: 3.5, 2.1, 1.05 and 0.35; the one that is left goes to the largest remainder, 0.5
+    # of 7: 3.5, 2.1, 1.05 and 0.35; the last case goes to the largest remainder, 0.5
     assert counts(sampled(MANY, 7, 3)) == {"Cardiology": 4, "Dermatology": 2, "Neurology": 1}
 
 
@@ -55,7 +55,7 @@ def test_every_case_is_drawn_as_often_as_any_other_over_many_seeds() -> None:
     assert max(abs(count - 200) for count in drawn.values()) < 5 * 13.4
 
 
-def test_equal_remainders_are_not_settled_by_the_name_of_a_specialty() -> None:
+def test_equal_remainders_do_not_depend_on_the_name_of_a_specialty() -> None:
     alike = cases_of(A=10, B=10, C=10, D=10)
     first = Counter(next(iter(counts(sampled(alike, 1, seed)))) for seed in range(400))
     assert min(first[name] for name in "ABCD") > 60
@@ -66,7 +66,7 @@ def test_a_larger_sample_of_the_same_seed_extends_a_smaller_one() -> None:
     assert small < large
 
 
-def test_a_part_is_named_for_what_it_is_and_knows_its_whole() -> None:
+def test_a_part_has_a_descriptive_name_and_its_full_data_set() -> None:
     whole = case_set_hash(library())
     sample = choose("library", sample=12, seed=3)
     assert (sample.name, len(sample.cases)) == ("library (sample of 12, seed 3)", 12)
@@ -75,7 +75,7 @@ def test_a_part_is_named_for_what_it_is_and_knows_its_whole() -> None:
     assert (first.name, full_data_set(first.name)) == ("library:Cardiology (first 2)", (whole, 60))
     assert first.cases == tuple(select("library:Cardiology"))[:2]
     assert choose("library:Cardiology", sample=2, seed=1).name == "library:Cardiology (sample of 2, seed 1)"
-    # a part that is all of it is no part
+    # a part with all cases is the data set
     assert choose("library", sample=60).name == choose("library", limit=99).name == "library"
     assert choose("library", sample=60).cases == library()
 
@@ -88,6 +88,6 @@ def test_a_part_is_named_for_what_it_is_and_knows_its_whole() -> None:
         ({"sample": 3, "limit": 3}, "--sample or --limit, not both"),
     ],
 )
-def test_a_part_that_cannot_be_is_refused(part: dict[str, int], message: str) -> None:
+def test_an_impossible_part_is_refused(part: dict[str, int], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         select("library", **part)

@@ -1,4 +1,4 @@
-"""A bench in miniature: one case, run by models at a fake provider or by the reference cast, and packs to change."""
+"""A small bench: one case, played by models of a fake provider or by the reference cast, and prompt packs to change."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def campaign(**changes: Any) -> Campaign:
 
 
 def bench(base_url: str | None = None, *, settings: dict[str, Any] | None = None, **changes: Any) -> BenchRun:
-    """Run to the end, with every model at ``base_url``."""
+    """Run a campaign of the debugger to its end, with every model at ``base_url``."""
     fields = {"settings": CraftMdSettings(base_url=base_url, **(settings or {})), **changes}
     run = start_bench(campaign(**fields), load_registry(retry=QUICK))
     run.join(60)
@@ -47,7 +47,7 @@ def bench(base_url: str | None = None, *, settings: dict[str, Any] | None = None
 
 
 def run_again(step: Step, messages: Sequence[PromptPart], trial: TrialRecord, **options: Any) -> Variant:
-    """Run a step again to the end; raise ``UsageError`` with the sentence where nothing could be sent."""
+    """Run a step again to its end; raise ``UsageError`` with the message if nothing could be sent."""
     started = start_rerun(step, messages, trial, **options)
     started.join(60)
     if started.error is not None:
@@ -59,16 +59,18 @@ def steps(trial: TrialRecord) -> dict[str, Step]:
     return {step.key: step for step in steps_of_trial(trial)}
 
 
-def sent_in(told: dict[str, Step]) -> dict[str, Any]:
-    """What models were sent by step; what a grader reads and compares once is of whichever arm comes to it first."""
+def sent_in(steps_by_key: dict[str, Step]) -> dict[str, Any]:
+    """Return step → sent messages. Keys of grader steps contain the messages, since any arm may be the first."""
     graded = ("extract", "judge")
     return {
-        f"{step.kind}:{step.sent}" if step.kind in graded else key: step.sent for key, step in told.items() if step.call
+        f"{step.kind}:{step.sent}" if step.kind in graded else key: step.sent
+        for key, step in steps_by_key.items()
+        if step.call
     }
 
 
 def import_release_of(root: Path, files: dict[str, Any], rows: list[dict[str, str]]) -> dict[str, list[str]]:
-    """Import hand-made files of the model mistral-v1; returns case key → its trials' ids by number."""
+    """Import files of the model mistral-v1; return case key → trial ids by number."""
     layout = RELEASE.find(write_release(root, {"mistral-v1": files}, rows), root.name)
     import_release(Store(), layout, layout.chosen(None))
     with Store().read() as cursor:
@@ -77,7 +79,7 @@ def import_release_of(root: Path, files: dict[str, Any], rows: list[dict[str, st
 
 
 def a_pack(name: str, **replaced: str) -> Path:
-    """A pack of the user's own: craftmd with other templates."""
+    """Make a user's pack: a copy of craftmd with other templates."""
     folder = own_packs_folder() / name
     if not folder.exists():
         shutil.copytree(paths.PROMPTS / "craftmd", folder)

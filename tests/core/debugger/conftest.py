@@ -9,7 +9,7 @@ from core.models import keys
 
 @pytest.fixture(autouse=True)
 def db(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """A database of the test's own; no keys and no addresses from outside."""
+    """A separate database; no keys and no addresses from outside."""
     for variable in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "ANAMNESIS_MODELS"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setattr(keys, "SECRETS", tmp_path / "secrets.toml")

@@ -1,4 +1,4 @@
-"""Word-level differences: they spell both texts again, and show whole words."""
+"""Word-level differences: the pieces contain both texts, cut at words."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ TEXTS = st.one_of(st.text(), st.lists(st.sampled_from(["a", "b ", " ", "\n", "ü
 
 
 @given(TEXTS, TEXTS)
-def test_the_pieces_spell_both_texts(before: str, after: str) -> None:
+def test_the_pieces_contain_both_texts(before: str, after: str) -> None:
     pieces = word_diff(before, after)
     assert "".join(p.text for p in pieces if p.op != "insert") == before
     assert "".join(p.text for p in pieces if p.op != "delete") == after
     assert all(p.text for p in pieces)
 
 
-def test_what_changed_is_shown_word_by_word() -> None:
+def test_changes_are_shown_word_by_word() -> None:
     assert word_diff("Ask one question at a time.", "Ask two questions at a time.") == (
         DiffPiece("equal", "Ask "),
         DiffPiece("delete", "one"),
@@ -35,7 +35,7 @@ def test_what_changed_is_shown_word_by_word() -> None:
     assert word_diff("", "") == ()
 
 
-def test_long_texts_take_no_time() -> None:
+def test_long_texts_are_compared_quickly() -> None:
     words = [f"word{n % 97}" for n in range(4_000)]
     started = time.process_time()
     pieces = word_diff(" ".join(words), " ".join([*words[:2_000], "new", *words[2_000:]]))
@@ -43,7 +43,7 @@ def test_long_texts_take_no_time() -> None:
     assert [p.text.strip() for p in pieces if p.op != "equal"] == ["new"]
 
 
-def test_messages_are_compared_in_their_order_and_a_missing_one_is_named() -> None:
+def test_messages_are_compared_in_order_also_missing_ones() -> None:
     system, question = PromptPart("system", "Be brief.", "system"), PromptPart("user", "Why?", "question")
     same, longer = message_diff([system], [system, question])
     assert not same.changed

@@ -1,4 +1,4 @@
-"""Packs of the user's own: saved whole, found by name, and copied from a conversation."""
+"""A user's prompt packs: saved completely, found by name, and copied from a conversation."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from tests.support.fake_provider import FakeProvider
 from tests.support.release import a_conversation, a_file, a_row, a_trial
 
 
-def test_a_saved_pack_is_its_base_with_the_edits_and_is_found_by_name() -> None:
+def test_a_saved_pack_is_its_base_with_edits() -> None:
     folder = save_pack("brief", "craftmd", {"doctor": "Be brief, {{ specialty }}."})
     assert folder == own_packs_folder() / "brief"
     pack, base = default_pack("brief"), default_pack()
     assert pack.render("doctor", specialty="Neurology") == "Be brief, Neurology."
     assert pack.hash != base.hash
-    assert set(pack.prompts) == set(base.prompts)  # personas and beliefs go along
+    assert set(pack.prompts) == set(base.prompts)  # including personas and beliefs
     for name in set(base.prompts) - {"doctor"}:
         assert (folder / f"{name}.md").read_text() == (paths.PROMPTS / "craftmd" / f"{name}.md").read_text()
     assert pack.prompts["doctor"].inputs == ("specialty",)
@@ -38,7 +38,7 @@ def test_a_saved_pack_is_its_base_with_the_edits_and_is_found_by_name() -> None:
     assert sorted(os.listdir(own_packs_folder())) == ["brief"]
 
 
-def test_a_run_takes_the_own_pack_and_so_does_its_resumption(fake_provider_thread: FakeProvider) -> None:
+def test_a_run_and_its_resumption_use_the_own_pack(fake_provider_thread: FakeProvider) -> None:
     fake_provider_thread.script = Actors()
     save_pack("brief", "craftmd", {"doctor": "Be brief, {{ specialty }}."})
     run = bench(fake_provider_thread.base_url, prompts="brief")
@@ -49,7 +49,7 @@ def test_a_run_takes_the_own_pack_and_so_does_its_resumption(fake_provider_threa
 
 
 @pytest.mark.parametrize("name", ["", "..", "a/b", ".hidden", "a b", "x" * 65, "craftmd", "/tmp"])
-def test_a_name_that_cannot_be_used_is_refused(name: str) -> None:
+def test_an_invalid_name_is_refused(name: str) -> None:
     with pytest.raises(UsageError):
         save_pack(name, "craftmd", {})
     assert not own_packs_folder().exists()
@@ -64,13 +64,13 @@ def test_a_name_that_cannot_be_used_is_refused(name: str) -> None:
         ({"nurse": "Hello."}, "has no nurse.md"),
     ],
 )
-def test_a_template_that_could_not_be_filled_in_is_refused(edits: dict[str, str], words: str) -> None:
+def test_a_template_that_cannot_be_rendered_is_refused(edits: dict[str, str], words: str) -> None:
     with pytest.raises(UsageError, match=words):
         save_pack("mine", "craftmd", edits)
     assert not (own_packs_folder() / "mine").exists()
 
 
-def test_a_pack_is_replaced_on_purpose_only() -> None:
+def test_a_pack_is_replaced_only_with_overwrite() -> None:
     save_pack("mine", "craftmd", {"greeting": "Hello?"})
     with pytest.raises(UsageError, match="already"):
         save_pack("mine", "craftmd", {"greeting": "Yes?"})
@@ -81,14 +81,14 @@ def test_a_pack_is_replaced_on_purpose_only() -> None:
     assert sorted(os.listdir(own_packs_folder())) == ["mine"]
 
 
-def test_an_own_folder_of_a_shipped_name_never_stands_in_for_it() -> None:
+def test_a_user_folder_cannot_replace_a_shipped_pack() -> None:
     a_pack("craftmd", doctor="Mine.")
     assert [(p.name, p.own) for p in pack_places(PROMPTS)] == [("craftmd", False)]
     with pytest.raises(UsageError, match="has the name of a pack of the project"):
         load_pack("craftmd")
 
 
-def test_an_edited_template_becomes_a_pack_that_sends_it(fake_provider_thread: FakeProvider) -> None:
+def test_an_edited_template_can_be_saved_and_is_sent(fake_provider_thread: FakeProvider) -> None:
     fake_provider_thread.script = Actors()
     message = steps(bench(fake_provider_thread.base_url).record(0))["ask:2"].messages[0]
     prompt = prompt_of(message)
@@ -101,7 +101,7 @@ def test_an_edited_template_becomes_a_pack_that_sends_it(fake_provider_thread: F
     assert again["ask:2"].sent[0]["content"] == expected != message.content
 
 
-def test_the_pack_of_a_run_is_copied_while_it_is_unchanged(fake_provider_thread: FakeProvider) -> None:
+def test_the_unchanged_pack_of_a_run_can_be_copied(fake_provider_thread: FakeProvider) -> None:
     fake_provider_thread.script = Actors()
     folder = a_pack("mine", doctor="Ask as a {{ specialty }} doctor.")
     run = bench(fake_provider_thread.base_url, prompts="mine")
@@ -109,26 +109,22 @@ def test_the_pack_of_a_run_is_copied_while_it_is_unchanged(fake_provider_thread:
     assert {p.name: p.read_text() for p in copy.glob("*.md")} == {p.name: p.read_text() for p in folder.glob("*.md")}
 
 
-def test_a_pack_that_has_changed_since_is_not_copied_and_has_no_template_to_show(
-    fake_provider_thread: FakeProvider,
-) -> None:
+def test_a_changed_pack_is_not_copied_and_has_no_template(fake_provider_thread: FakeProvider) -> None:
     fake_provider_thread.script = Actors()
     a_pack("mine", doctor="Ask as a {{ specialty }} doctor.")
     run = bench(fake_provider_thread.base_url, prompts="mine")
-    system, said = steps(run.record(0))["ask:2"].messages[:2]
+    system, message = steps(run.record(0))["ask:2"].messages[:2]
     assert prompt_of(system) == default_pack("mine").prompts["doctor"]
-    assert prompt_of(said) is None  # what was said in the dialogue has no template
+    assert prompt_of(message) is None  # messages of the dialogue have no template
     a_pack("mine", doctor="Changed.")
     assert prompt_of(system) is None
     with pytest.raises(UsageError, match="The prompt pack mine has changed since this run"):
         pack_from_trial(run.trials[0].trial_id, "as-it-was")
 
 
-def test_a_pack_made_before_questions_had_kinds_still_works_and_is_told_as_sent(
-    fake_provider_thread: FakeProvider,
-) -> None:
-    """Its prompts do not name what is asked for: it words every question as it always did."""
-    # other words in every arm, so that each is read, whichever comes first
+def test_a_pack_without_kinds_of_questions_still_works(fake_provider_thread: FakeProvider) -> None:
+    """Its prompts have no input ``asks_for``, so that all questions have the same wording."""
+    # different answers in each arm, so that each is judged
     fake_provider_thread.script = Actors(extract="Clobetasol", answer=lambda body: f"Choose {len(str(body))}.")
     folder = a_pack(
         "before",
@@ -142,22 +138,22 @@ def test_a_pack_made_before_questions_had_kinds_still_works_and_is_told_as_sent(
         path.write_text(path.read_text().replace(", asks_for]", "]"))
     (folder / "after_conversation.md").unlink()
     case = Case.model_validate({**CASE.model_dump(exclude={"asks_for"}), "question": "What is the best treatment?"})
-    asked: dict[str, Any] = {"cases": (case,), "arms": (("vignette", "frq"), ("multi_turn", "frq"))}
-    run = bench(fake_provider_thread.base_url, prompts="before", **asked)
-    told = steps(run.record(0))
-    assert [m.source for m in told["answer:vignette:frq"].messages] == [
+    fields: dict[str, Any] = {"cases": (case,), "arms": (("vignette", "frq"), ("multi_turn", "frq"))}
+    run = bench(fake_provider_thread.base_url, prompts="before", **fields)
+    by_key = steps(run.record(0))
+    assert [m.source for m in by_key["answer:vignette:frq"].messages] == [
         "prompts/before/answer_system.md",
         "prompts/before/material.md",
         "prompts/before/answer_frq.md",
     ]
     assert (
-        told["answer:vignette:frq"]
+        by_key["answer:vignette:frq"]
         .sent[-1]["content"]
         .endswith("What is the best treatment?\n\nName one diagnosis, beginning with **Final Diagnosis:**.")
     )
-    judged = next(step for step in told.values() if step.kind == "judge" and step.call)
+    judged = next(step for step in by_key.values() if step.kind == "judge" and step.call)
     assert judged.messages[0].source == "prompts/before/grader_judge.md"
-    sent = sent_in(told)
+    sent = sent_in(by_key)
 
     a_pack(
         "before", answer_frq="Changed.", answer_system="Changed.", grader_extract="Changed.", grader_judge="Changed."
@@ -166,18 +162,18 @@ def test_a_pack_made_before_questions_had_kinds_still_works_and_is_told_as_sent(
     assert sent_in(steps(run.record(0))) == sent
 
 
-def test_a_releases_prompt_is_taken_byte_for_byte_for_every_specialty(tmp_path: Path) -> None:
-    """The release calls Cardiology otherwise, and names no specialty where there is none."""
-    worded = "You are an AI doctor{}. Use {{braces}} and 100% care.\n\nAsk  twice."
+def test_the_prompt_of_a_release_is_copied_exactly_for_every_specialty(tmp_path: Path) -> None:
+    """The release uses another name for Cardiology, and no name for the specialty Other."""
+    template = "You are an AI doctor{}. Use {{braces}} and 100% care.\n\nAsk  twice."
     rows = [a_row("case_0"), a_row("case_1", category="Cardiovascular System"), a_row("case_2", category="Other")]
     prompts = {
-        "case_0": worded.format(" specializing in Dermatology"),
-        "case_1": worded.format(" specializing in Cardiovascular System"),
-        "case_2": worded.format(""),
+        "case_0": template.format(" specializing in Dermatology"),
+        "case_1": template.format(" specializing in Cardiovascular System"),
+        "case_2": template.format(""),
     }
-    said = ("Hi!", "I itch.", "Since when?", "A week.", "**Final Diagnosis:** Scabies")
+    texts = ("Hi!", "I itch.", "Since when?", "A week.", "**Final Diagnosis:** Scabies")
     files = {
-        case: a_file(case, trial_0=a_trial(multiturn_conversation=a_conversation(*said, prompt=prompt)))
+        case: a_file(case, trial_0=a_trial(multiturn_conversation=a_conversation(*texts, prompt=prompt)))
         for case, prompt in prompts.items()
     }
     trials = import_release_of(tmp_path / "release", files, rows)
@@ -189,12 +185,12 @@ def test_a_releases_prompt_is_taken_byte_for_byte_for_every_specialty(tmp_path: 
         assert record.system_prompt == prompt
         specialty = "" if record.case.specialty == "Other" else record.case.specialty
         assert default_pack(case.replace("_", "-")).render("doctor", specialty=specialty) == prompt
-    # the one that was made of one specialty says the others as the release does
+    # a pack from one specialty renders the others as the release does
     pack = default_pack("case-2")
     assert pack.render("doctor", specialty="Cardiology") == prompts["case_1"]
     assert pack.render("doctor", specialty="Dermatology") == prompts["case_0"]
 
 
-def test_nothing_is_made_of_a_trial_that_is_not_there() -> None:
+def test_an_unknown_trial_gives_no_pack() -> None:
     with pytest.raises(UsageError, match="no stored conversation"):
-        pack_from_trial("nobody", "mine")
+        pack_from_trial("unknown", "mine")

@@ -1,4 +1,4 @@
-"""Steps of a trial with pictures: shown as parts of their own, sent again from the file, said where it is gone."""
+"""Steps of a trial with pictures: separate parts, sent again from the file, and errors if the file is missing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.support.fake_provider import FakeProvider, running
 from tests.support.pictures import a_picture
 from tests.support.sent_pictures import kept_picture, pictures_in, words_in
 
-ONE = "The picture in this message belongs to this patient's case."
+PICTURE_PROMPT = "The picture in this message belongs to this patient's case."
 RED = [("image/png", a_picture("red"))]
 ARMS = (("vignette", "mcq"), ("multi_turn", "frq"))
 
@@ -57,7 +57,7 @@ def provider(stage: Stage) -> FakeProvider:
 
 @pytest.fixture
 def image(request: pytest.FixtureRequest) -> Image:
-    """The picture, put back where a test took it away, in the database of the stage where that is used."""
+    """The picture, restored after tests that change it, in the database of ``trial`` if the test uses it."""
     if "trial" in request.fixturenames:
         request.getfixturevalue("trial")
     return kept_picture()
@@ -76,15 +76,15 @@ def again(trial: TrialRecord, step: Step, **options: Any) -> Variant:
     return run_again(step, options.pop("messages", step.messages), trial, **options)
 
 
-def test_the_picture_is_a_part_with_its_prompt_and_its_file(trial: TrialRecord, image: Image) -> None:
-    found = steps(trial)
+def test_the_picture_is_a_part_with_prompt_and_file(trial: TrialRecord, image: Image) -> None:
+    by_key = steps(trial)
     for key in ("ask:2", "answer:vignette:mcq", "answer:multi_turn:frq"):
-        (part,) = [m for m in found[key].messages if m.part == "picture"]
-        assert (part.role, part.content, part.images) == ("user", ONE, (image,))
+        (part,) = [m for m in by_key[key].messages if m.part == "picture"]
+        assert (part.role, part.content, part.images) == ("user", PICTURE_PROMPT, (image,))
         assert (part.prompt, part.source) == ("picture", "prompts/craftmd/picture.md")
-        assert found[key].messages.index(part) == 1
-    assert all(not m.images for step in found.values() for m in step.messages if step.role != "doctor")
-    assert all(not m.images for step in found.values() for m in step.messages if m.part != "picture")
+        assert by_key[key].messages.index(part) == 1
+    assert all(not m.images for step in by_key.values() for m in step.messages if step.role != "doctor")
+    assert all(not m.images for step in by_key.values() for m in step.messages if m.part != "picture")
 
 
 @pytest.mark.usefixtures("image")
@@ -97,13 +97,13 @@ def test_a_step_run_again_sends_the_picture_again(trial: TrialRecord, provider: 
         assert pictures_in(body) == RED
         assert step.call is not None
         assert variant.calls[0].request == step.call.request
-        kept = variants_of(trial.trial_id, key)[-1]
-        assert kept == variant
-        assert not any(diff.changed for diff in message_diff(step.messages, kept.messages))
+        stored = variants_of(trial.trial_id, key)[-1]
+        assert stored == variant
+        assert not any(diff.changed for diff in message_diff(step.messages, stored.messages))
 
 
 @pytest.mark.usefixtures("image")
-def test_the_words_of_a_picture_can_be_edited_and_an_empty_part_leaves_it_out(
+def test_the_text_of_a_picture_can_be_edited_and_an_empty_part_removes_it(
     trial: TrialRecord, provider: FakeProvider
 ) -> None:
     step = steps(trial)["answer:vignette:mcq"]
@@ -113,22 +113,22 @@ def test_the_words_of_a_picture_can_be_edited_and_an_empty_part_leaves_it_out(
         variant = again(trial, step, messages=edited)
         (body,) = provider.bodies
         assert pictures_in(body) == pictures
-        system, asked = words_in(body)
-        assert asked[1].startswith(text or "A patient's case:")
-        assert system[1] == step.messages[0].content, "what follows is not joined to the instructions instead"
-        assert ONE not in asked[1]
+        system, question = words_in(body)
+        assert question[1].startswith(text or "A patient's case:")
+        assert system[1] == step.messages[0].content, "the question is not joined to the instructions"
+        assert PICTURE_PROMPT not in question[1]
         assert variants_of(trial.trial_id)[-1] == variant
 
 
-@pytest.mark.parametrize("gone", [True, False], ids=["gone", "changed"])
-def test_a_picture_that_is_gone_is_said_in_a_sentence(
-    trial: TrialRecord, image: Image, provider: FakeProvider, gone: bool
+@pytest.mark.parametrize("missing", [True, False], ids=["missing", "changed"])
+def test_a_missing_or_changed_picture_is_an_error(
+    trial: TrialRecord, image: Image, provider: FakeProvider, missing: bool
 ) -> None:
     stored = len(variants_of(trial.trial_id))
-    image.path.unlink() if gone else image.path.write_bytes(a_picture("blue"))
+    image.path.unlink() if missing else image.path.write_bytes(a_picture("blue"))
     started = start_rerun(steps(trial)["ask:2"], steps(trial)["ask:2"].messages, trial)
     started.join(60)
-    words = "is gone: there is no" if gone else "has changed"
+    words = "is gone: there is no" if missing else "has changed"
     assert started.error is not None
     assert f"The picture 'rash-0.png' {words}" in started.error
     assert provider.bodies == []
@@ -137,32 +137,30 @@ def test_a_picture_that_is_gone_is_said_in_a_sentence(
 
 
 @pytest.mark.usefixtures("image")
-def test_another_model_that_takes_no_pictures_is_not_asked(trial: TrialRecord, provider: FakeProvider) -> None:
+def test_another_model_without_pictures_gets_no_request(trial: TrialRecord, provider: FakeProvider) -> None:
     with pytest.raises(UsageError, match=r"The model openai/gpt-4 takes no pictures"):
         again(trial, steps(trial)["ask:2"], model="openai/gpt-4")
     assert provider.bodies == []
-    assert again(trial, steps(trial)["answer:vignette:mcq"], model="reference/bayes").response, "rules read words alone"
+    assert again(trial, steps(trial)["answer:vignette:mcq"], model="reference/bayes").response, "rules need no picture"
 
 
-def test_a_bench_without_the_file_does_not_start(fake_provider_thread: FakeProvider, image: Image) -> None:
+def test_a_run_without_the_file_does_not_start(fake_provider_thread: FakeProvider, image: Image) -> None:
     image.path.unlink()
     with pytest.raises(UsageError, match=r"Case stage/1 cannot be shown as it was: The picture 'rash-0\.png' is gone"):
         run(fake_provider_thread, image)
     assert fake_provider_thread.bodies == []
 
 
-def test_after_the_pack_has_changed_the_picture_still_goes_along(
-    fake_provider_thread: FakeProvider, image: Image
-) -> None:
+def test_the_picture_is_sent_also_after_the_pack_has_changed(fake_provider_thread: FakeProvider, image: Image) -> None:
     fake_provider_thread.script = Actors()
     a_pack("mine")
     trial = run(fake_provider_thread, image, prompts="mine")
     a_pack("mine", picture="Look.", doctor="Be a doctor. {{ specialty }}")
-    found = steps(trial)
-    assert [m.part for m in found["ask:2"].messages] == ["system", "picture", "dialogue", "dialogue"]
-    assert all(sum(bool(m.images) for m in step.messages) == (step.role == "doctor") for step in found.values())
+    by_key = steps(trial)
+    assert [m.part for m in by_key["ask:2"].messages] == ["system", "picture", "dialogue", "dialogue"]
+    assert all(sum(bool(m.images) for m in step.messages) == (step.role == "doctor") for step in by_key.values())
     for key in ("ask:2", "answer:vignette:mcq"):
         before = len(fake_provider_thread.bodies)
-        again(trial, found[key])
+        again(trial, by_key[key])
         assert pictures_in(fake_provider_thread.bodies[before]) == RED
-        assert ONE in words_in(fake_provider_thread.bodies[before])[1][1]
+        assert PICTURE_PROMPT in words_in(fake_provider_thread.bodies[before])[1][1]

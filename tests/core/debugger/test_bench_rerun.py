@@ -1,4 +1,4 @@
-"""Running one step again: exactly the edited messages go out, the answer is judged, and the variant is kept."""
+"""Running one step again: the edited messages are sent, the answer is judged, and the variant is stored."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ EDIT = "Think twice.\n\n* <b>Never</b> {{ ask }} “more” than once.  "
 
 @dataclass(frozen=True)
 class Staged:
-    """A trial that was played once, the folder of its database, and who played it, with what was asked then."""
+    """A stored trial, the folder of its database, its provider, and the requests of the trial."""
 
     trial: TrialRecord
     folder: Path
     provider: FakeProvider
-    asked: list[Any]
+    requests: list[Any]
 
 
 @pytest.fixture(scope="module")
@@ -51,15 +51,14 @@ def staged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Staged]:
 
 @pytest.fixture
 def provider(staged: Staged) -> FakeProvider:
-    """Who played the trial, as right after it."""
+    """The provider of the trial, in its state after the trial."""
     staged.provider.script = Actors()
-    staged.provider.requests[:] = staged.asked
+    staged.provider.requests[:] = staged.requests
     return staged.provider
 
 
 @pytest.fixture
 def trial(staged: Staged, provider: FakeProvider, db: Path) -> TrialRecord:
-    """The trial, in a database of the test's own."""
     shutil.copytree(staged.folder, db.parent)
     return staged.trial
 
@@ -71,13 +70,10 @@ def edited(trial: TrialRecord, key: str, part: str, text: str) -> tuple[PromptPa
 
 
 def again(trial: TrialRecord, key: str, messages: tuple[PromptPart, ...], **options: Any) -> Variant:
-    """Run a step again in its thread, and return the variant."""
     return run_again(steps(trial)[key], messages, trial, **options)
 
 
-def test_exactly_the_edited_messages_go_out_with_the_sampling_of_the_run(
-    trial: TrialRecord, provider: FakeProvider
-) -> None:
+def test_the_edited_messages_are_sent_with_the_sampling_of_the_run(trial: TrialRecord, provider: FakeProvider) -> None:
     before = len(provider.bodies)
     variant = again(trial, "ask:4", edited(trial, "ask:4", "system", EDIT))
     (body,) = provider.bodies[before:]
@@ -91,7 +87,7 @@ def test_exactly_the_edited_messages_go_out_with_the_sampling_of_the_run(
     assert variants_of(trial.trial_id) == [variant]
 
 
-def test_an_answer_is_judged_by_the_trials_grader(trial: TrialRecord, provider: FakeProvider) -> None:
+def test_an_answer_is_judged_by_the_grader_of_the_trial(trial: TrialRecord, provider: FakeProvider) -> None:
     provider.script = Actors(answer="**Final Diagnosis:** Psoriasis", extract="Psoriasis", judge="No")
     messages = edited(trial, "answer:vignette:frq", "case", "A man itches.")
     variant = again(trial, "answer:vignette:frq", messages)
@@ -129,9 +125,7 @@ def test_the_graders_own_steps_give_a_new_extraction_and_a_new_verdict(
     assert unsure.verdicts == (("frq", "ungradable"),)
 
 
-def test_patient_and_summariser_say_something_new_and_nothing_is_judged(
-    trial: TrialRecord, provider: FakeProvider
-) -> None:
+def test_steps_of_patient_and_summariser_are_not_judged(trial: TrialRecord, provider: FakeProvider) -> None:
     provider.script = Actors(patient="It burns.", summary="It burns her.")
     reply = again(trial, "reply:1", edited(trial, "reply:1", "system", "Complain."))
     assert (reply.response, reply.verdicts, reply.extracted) == ("It burns.", (), None)
@@ -147,7 +141,7 @@ def test_patient_and_summariser_say_something_new_and_nothing_is_judged(
         (Reply(""), "empty"),
     ],
 )
-def test_a_providers_failure_is_a_variant_with_its_reason_and_no_verdict(
+def test_a_failed_call_is_a_variant_with_a_reason_and_no_verdict(
     trial: TrialRecord, provider: FakeProvider, reply: Reply, reason: str
 ) -> None:
     provider.script = Actors(fault=lambda body: reply if role_of(body) == "doctor" else None)
@@ -157,7 +151,7 @@ def test_a_providers_failure_is_a_variant_with_its_reason_and_no_verdict(
     assert variants_of(trial.trial_id) == [variant]
 
 
-def test_a_graders_failure_leaves_the_answer_unjudged(trial: TrialRecord, provider: FakeProvider) -> None:
+def test_a_failed_grader_leaves_the_answer_unjudged(trial: TrialRecord, provider: FakeProvider) -> None:
     broken = Reply(status=404, error={"error": {"message": "gone"}})
     provider.script = Actors(
         answer="**Final Diagnosis:** Psoriasis", fault=lambda body: broken if role_of(body) == "grader" else None
@@ -167,7 +161,7 @@ def test_a_graders_failure_leaves_the_answer_unjudged(trial: TrialRecord, provid
     assert variant.response is not None
 
 
-def test_empty_messages_are_left_out_and_none_at_all_cannot_be_sent(trial: TrialRecord, provider: FakeProvider) -> None:
+def test_empty_messages_are_removed_and_only_empty_ones_refused(trial: TrialRecord, provider: FakeProvider) -> None:
     variant = again(trial, "ask:2", edited(trial, "ask:2", "system", "  "))
     assert [m["role"] for m in provider.bodies[-1]["messages"]] == ["assistant", "user"]
     assert [m.part for m in variant.messages] == ["dialogue", "dialogue"]
@@ -178,14 +172,14 @@ def test_empty_messages_are_left_out_and_none_at_all_cannot_be_sent(trial: Trial
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"model": "nobody/x"}, "No model is called"),
+        ({"model": "unknown/x"}, "No model is called"),
         ({"model": "human"}, "A person played this step"),
         ({"model": "reference/names"}, "reference/bayes"),
         ({"model": "anthropic/claude-sonnet-4-5", "base_url": "https://example.org/v1"}, "key"),
-        ({"grader": "nobody/x"}, "No model is called"),
+        ({"grader": "unknown/x"}, "No model is called"),
     ],
 )
-def test_what_cannot_be_sent_is_said_and_nothing_is_kept(
+def test_impossible_reruns_are_refused_and_not_stored(
     trial: TrialRecord, provider: FakeProvider, options: dict[str, Any], words: str
 ) -> None:
     before, step = len(provider.bodies), steps(trial)["answer:vignette:frq"]
@@ -201,7 +195,7 @@ def _failed(started: Session) -> str:
     return started.error
 
 
-def test_a_rerun_can_be_stopped_and_leaves_nothing(trial: TrialRecord, provider: FakeProvider) -> None:
+def test_a_stopped_rerun_stores_nothing(trial: TrialRecord, provider: FakeProvider) -> None:
     provider.script = [Reply("Why?", delay_s=60)]
     started = start_rerun(steps(trial)["ask:2"], steps(trial)["ask:2"].messages, trial)
     started.stop()
@@ -209,20 +203,19 @@ def test_a_rerun_can_be_stopped_and_leaves_nothing(trial: TrialRecord, provider:
     assert (started.running, outcome_of(started), variants_of(trial.trial_id)) == (False, None, [])
 
 
-def test_the_reference_cast_unedited_says_the_same_again() -> None:
-    """A step of each kind, and of each of its arms."""
+def test_the_reference_cast_repeats_unedited_steps() -> None:
     arms = (("vignette", "mcq"), ("multi_turn_exam", "mcq_many"), ("summarized", "frq"))
     trial = bench(names=REFERENCE, arms=arms).record(0)
     for key, step in {(step.kind, step.format): (key, step) for key, step in steps(trial).items()}.values():
         variant = run_again(step, step.messages, trial)
-        said = step.response or (
+        response = step.response or (
             "Yes" if step.verdicts in ((("frq", "correct"),), (("mcq_many", "correct"),)) else "No"
         )
-        assert (variant.response, variant.verdicts, variant.calls) == (said, step.verdicts, ()), key
+        assert (variant.response, variant.verdicts, variant.calls) == (response, step.verdicts, ()), key
 
 
 def test_the_reference_doctor_reads_the_edited_case_dialogue_and_choices() -> None:
-    """The answer follows the text of other cases that it knows, not the instructions around it."""
+    """The answer depends on the text of the case, not on the instructions around it."""
     trial = bench(names=REFERENCE, arms=(("vignette", "frq"), ("multi_turn", "mcq"))).record(0)
     others = [case for case in cases_of("library") if case.specialty == trial.case.specialty][:3]
     for other in others:
@@ -232,11 +225,11 @@ def test_the_reference_doctor_reads_the_edited_case_dialogue_and_choices() -> No
 
     key, choices = "answer:multi_turn:mcq", [*trial.case.choices[:3], others[0].answer]
     listed = "Which?\n" + "\n".join(f"{letter}) {choice}" for letter, choice in zip("ABCD", choices, strict=True))
-    told = [
+    messages = [
         replace(m, content=others[0].vignette if m.role == "user" else "And?") if m.part == "dialogue" else m
         for m in edited(trial, key, "question", listed)
     ]
-    assert again(trial, key, tuple(told)).response == f"**Final Diagnosis:** {others[0].answer}"
+    assert again(trial, key, tuple(messages)).response == f"**Final Diagnosis:** {others[0].answer}"
 
 
 def test_the_reference_grader_reads_the_edited_names() -> None:
@@ -250,7 +243,7 @@ def test_the_reference_grader_reads_the_edited_names() -> None:
     assert verdicts == [(("frq", "incorrect"),), (("frq", "correct"),)]
 
 
-def test_variants_survive_a_restart_and_are_read_back_whole(trial: TrialRecord, db: Path) -> None:
+def test_variants_survive_a_restart(trial: TrialRecord, db: Path) -> None:
     step = steps(trial)["answer:multi_turn_exam:frq"]
     variant = again(trial, step.key, step.messages)
     assert Store(db).path == db
@@ -263,8 +256,8 @@ def test_variants_survive_a_restart_and_are_read_back_whole(trial: TrialRecord, 
     assert variants_of(trial.trial_id, step.key) == [variant, second]
 
 
-def test_answers_are_asked_in_what_was_edited(trial: TrialRecord, provider: FakeProvider) -> None:
-    """The stage's doctor only answers where it is asked to: a question edited away makes it ask on."""
+def test_the_edited_question_decides_whether_the_doctor_answers(trial: TrialRecord, provider: FakeProvider) -> None:
+    """The doctor of the stage answers only on request: without the question it asks another one."""
     key = "answer:vignette:mcq"
     variant = again(trial, key, edited(trial, key, "question", "What else do you want to know?"))
     assert not is_answer(provider.bodies[-1])
@@ -274,7 +267,7 @@ def test_answers_are_asked_in_what_was_edited(trial: TrialRecord, provider: Fake
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_variant_keeps_what_was_thought_apart(trial: TrialRecord, provider: FakeProvider, way: str) -> None:
+def test_a_variant_stores_reasoning_separately(trial: TrialRecord, provider: FakeProvider, way: str) -> None:
     silent = provider.script
     assert callable(silent)
     provider.script = aloud(lambda body: str(silent(body)), way)
@@ -286,16 +279,16 @@ def test_a_variant_keeps_what_was_thought_apart(trial: TrialRecord, provider: Fa
         (("frq", "correct"),),
     )
     assert all(SECRET in (call.reasoning or "") for call in variant.calls)
-    (kept,) = variants_of(trial.trial_id)
-    assert kept == variant
-    assert [call.reasoning_tokens for call in kept.calls] == [60], "what the grader said of these words still holds"
+    (stored,) = variants_of(trial.trial_id)
+    assert stored == variant
+    assert [call.reasoning_tokens for call in stored.calls] == [60], "the verdict on the same words is reused"
 
 
-def test_what_a_grader_said_in_another_trial_of_the_run_holds_too(fake_provider_thread: FakeProvider) -> None:
+def test_verdicts_of_other_trials_of_the_run_are_reused(fake_provider_thread: FakeProvider) -> None:
     fake_provider_thread.script = Actors()
     run = bench(fake_provider_thread.base_url, arms=(("vignette", "frq"),), trials=2)
     sent = len(fake_provider_thread.bodies)
-    assert sent == 2 + 1 + 1, "two answers of the same words are read once, and the pair is judged once"
+    assert sent == 2 + 1 + 1, "two equal answers are extracted and judged once"
     for number in (0, 1):
         trial = run.record(number)
         variant = again(trial, "answer:vignette:frq", steps(trial)["answer:vignette:frq"].messages)

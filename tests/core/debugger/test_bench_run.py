@@ -1,4 +1,4 @@
-"""All arms of one case in a thread: watched while it runs, stored like any run, stopped and broken off in words."""
+"""All arms of one case in a thread: progress, storing like any run, stops and errors."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ def test_every_arm_of_every_trial_gets_a_verdict_and_the_run_is_stored(fake_prov
         ("summarized", "frq"),
     ]
     assert all(row.correct() == (3, 3) for row in rows)
-    for number in range(3):  # kept in the order of the arms, in whichever they were done
-        came = [(e.format, e.question_type) for e in run.snapshot()[number] if isinstance(e, Answered)]
-        assert came == list(ARMS)
+    for number in range(3):  # in the order of the arms, however they finish
+        answered_arms = [(e.format, e.question_type) for e in run.snapshot()[number] if isinstance(e, Answered)]
+        assert answered_arms == list(ARMS)
 
     loaded = load_bench(run.run_id)
     assert loaded is not None
@@ -67,7 +67,7 @@ def test_every_arm_of_every_trial_gets_a_verdict_and_the_run_is_stored(fake_prov
     assert (stored.source, stored.state) == ("bench", "complete")
 
 
-def test_two_runs_of_one_campaign_in_one_second_are_two_and_each_is_stored_as_it_was_watched() -> None:
+def test_two_runs_of_one_campaign_in_one_second_are_stored_separately() -> None:
     first, second = bench(names=REFERENCE), bench(names=REFERENCE)
     assert first.run_id != second.run_id
     with Store().read() as cursor:
@@ -75,23 +75,23 @@ def test_two_runs_of_one_campaign_in_one_second_are_two_and_each_is_stored_as_it
     assert load_record(first.trials[0].trial_id) == first.record(0)
     journal_path(first.run_id).unlink()
     record = load_record(first.trials[0].trial_id)
-    assert record is not None, "what has no journal any more is shown from the database"
+    assert record is not None, "without a journal, the trial is read from the database"
     assert record.header == first.header.model_copy(update={"cases": []})
-    assert load_bench("nobody") is None
+    assert load_bench("unknown") is None
 
 
-def test_the_matrix_fills_while_the_run_is_under_way(fake_provider_thread: FakeProvider) -> None:
-    """The fourth arm's answer is held back: those beside it are there, and it alone is waited for."""
+def test_the_matrix_fills_while_the_run_is_running(fake_provider_thread: FakeProvider) -> None:
+    """The answer of the fourth arm is delayed: the cells of the others are filled, and this one is waiting."""
     go_on = threading.Event()
 
-    class Held(Actors):
+    class DelayedExam(Actors):
         def __call__(self, body: dict[str, Any]) -> Any:
             exam = role_of(body) == "doctor" and is_answer(body) and "examination" in str(body["messages"][-1])
             if exam and not go_on.is_set():
                 return Reply(status=429, error={"error": {"message": "wait"}}, headers={"Retry-After": "0.05"})
             return super().__call__(body)
 
-    fake_provider_thread.script = Held()
+    fake_provider_thread.script = DelayedExam()
     run = start_bench(campaign(settings=CraftMdSettings(base_url=fake_provider_thread.base_url)), load_registry())
     until(lambda: sum(row.cells[0].state == "graded" for row in run.matrix()) == 4)
     partial = run.matrix()
@@ -104,9 +104,7 @@ def test_the_matrix_fills_while_the_run_is_under_way(fake_provider_thread: FakeP
     assert [row.cells[0].verdict() for row in run.matrix()] == ["correct"] * 5
 
 
-def test_a_stopped_run_keeps_what_was_finished_and_one_without_anything_leaves_nothing(
-    fake_provider_thread: FakeProvider,
-) -> None:
+def test_a_run_stopped_without_a_trial_leaves_nothing(fake_provider_thread: FakeProvider) -> None:
     fake_provider_thread.script = lambda body: Reply("Since when?", delay_s=60)
     run = start_bench(campaign(settings=CraftMdSettings(base_url=fake_provider_thread.base_url)))
     until(lambda: fake_provider_thread.requests)
@@ -120,16 +118,14 @@ def test_a_stopped_run_keeps_what_was_finished_and_one_without_anything_leaves_n
         assert run_ids(cursor) == []
 
 
-def test_trials_and_their_arms_are_asked_side_by_side_but_at_most_sixteen_at_once(
-    fake_provider_thread: FakeProvider,
-) -> None:
+def test_at_most_sixteen_arms_are_asked_at_once(fake_provider_thread: FakeProvider) -> None:
     now, most, gate = [0], [0], threading.Lock()
 
     def slowly(body: dict[str, Any]) -> Reply:
         with gate:
             now[0] += 1
             most[0] = max(most[0], now[0])
-        # counted out before the reply is sent, so that on a slow machine too nobody is counted who has been answered
+        # counted down before the reply is sent, so that also on a slow machine no answered call is counted
         asyncio.get_running_loop().call_later(0.2, lambda: now.__setitem__(0, now[0] - 1))
         return Reply("**Final Diagnosis:** Scabies", delay_s=0.4)
 
@@ -139,7 +135,7 @@ def test_trials_and_their_arms_are_asked_side_by_side_but_at_most_sixteen_at_onc
     assert most[0] == 16  # of 24 calls that could all be made at once
 
 
-def test_a_wrong_key_ends_the_run_with_one_sentence(fake_provider_thread: FakeProvider) -> None:
+def test_a_wrong_key_ends_the_run_with_a_message(fake_provider_thread: FakeProvider) -> None:
     fake_provider_thread.script = [Reply(status=401, error={"error": {"message": "bad key"}})]
     run = bench(fake_provider_thread.base_url, trials=2)
     assert run.error is not None
@@ -148,7 +144,7 @@ def test_a_wrong_key_ends_the_run_with_one_sentence(fake_provider_thread: FakePr
     assert run.progress.done == 0
 
 
-def test_a_providers_failure_in_one_arm_is_excluded_and_the_others_go_on(fake_provider_thread: FakeProvider) -> None:
+def test_a_failed_arm_is_excluded_and_the_others_continue(fake_provider_thread: FakeProvider) -> None:
     refused = Reply(status=400, error={"error": {"message": "no", "code": "content_filter"}})
     fake_provider_thread.script = Actors(
         fault=lambda body: refused if role_of(body) == "doctor" and "A. Scabies" in str(body) else None
@@ -167,18 +163,18 @@ def test_a_providers_failure_in_one_arm_is_excluded_and_the_others_go_on(fake_pr
         ({"cases": (CASE, CASE)}, "one case at a time"),
         ({"names": CastNames("human")}, "human"),
         ({"names": CastNames("openai/gpt-4o")}, "OPENAI_API_KEY"),
-        ({"names": CastNames("nobody/x")}, "No model is called"),
+        ({"names": CastNames("unknown/x")}, "No model is called"),
         ({"protocol": "consultation"}, "does not ask vignette:mcq"),
         ({"prompts": "no-such-pack"}, "There is no prompt pack"),
     ],
 )
-def test_what_cannot_be_run_is_said_before_anything_starts(changes: dict[str, Any], words: str) -> None:
+def test_impossible_runs_are_refused_before_the_start(changes: dict[str, Any], words: str) -> None:
     with pytest.raises(UsageError, match=words):
         start_bench(campaign(**changes))
 
 
-def test_the_matrix_of_hand_made_events() -> None:
-    """Two trials: one answered and judged twice (the later verdict counts), one invalid, one still to be judged."""
+def test_the_matrix_of_given_events() -> None:
+    """Two trials: answers judged twice (the later verdict counts), an invalid one, and one without a verdict yet."""
     first: list[Event] = [
         answered("vignette", "frq"),
         graded("incorrect", "vignette", "frq"),
@@ -206,15 +202,15 @@ def test_the_matrix_of_hand_made_events() -> None:
     assert [row.cells[0].state for row in matrix({0: []}, ARMS)] == ["waiting"] * 5
 
 
-def test_a_run_that_was_stopped_goes_on_and_pays_for_nothing_twice(fake_provider_thread: FakeProvider) -> None:
+def test_a_stopped_run_resumes_and_pays_for_no_reply_twice(fake_provider_thread: FakeProvider) -> None:
     fake_provider_thread.script = actors = Actors()
     whole = bench(fake_provider_thread.base_url, trials=2)
     unbroken = len(fake_provider_thread.requests)
     fake_provider_thread.requests.clear()
-    left = iter(range(unbroken - 3))
+    answered_calls = iter(range(unbroken - 3))
 
     def hanging(body: dict[str, Any]) -> Any:
-        return actors(body) if next(left, None) is not None else Reply("…", delay_s=60)
+        return actors(body) if next(answered_calls, None) is not None else Reply("…", delay_s=60)
 
     fake_provider_thread.script = hanging
     run = start_bench(campaign(settings=CraftMdSettings(base_url=fake_provider_thread.base_url), trials=2))
@@ -223,12 +219,12 @@ def test_a_run_that_was_stopped_goes_on_and_pays_for_nothing_twice(fake_provider
     run.stop()
     run.join(30)
     assert run.progress.done < 2
-    in_the_air = len(fake_provider_thread.requests) - (unbroken - 3)
+    in_flight = len(fake_provider_thread.requests) - (unbroken - 3)
     fake_provider_thread.script = actors
     again = resume_bench(run.run_id)
     again.join(60)
     assert again.error is None
-    assert len(fake_provider_thread.requests) == unbroken + in_the_air
+    assert len(fake_provider_thread.requests) == unbroken + in_flight
     assert [[cell.verdict() for cell in row.cells] for row in again.matrix()] == [
         [cell.verdict() for cell in row.cells] for row in whole.matrix()
     ]
@@ -236,10 +232,10 @@ def test_a_run_that_was_stopped_goes_on_and_pays_for_nothing_twice(fake_provider
     assert (again.progress.done, again.run_id) == (2, run.run_id)
 
 
-def test_a_prompt_edited_for_every_arm_asks_only_what_it_changes(fake_provider_thread: FakeProvider) -> None:
+def test_an_edited_prompt_only_repeats_the_changed_requests(fake_provider_thread: FakeProvider) -> None:
     fake_provider_thread.script = actors = Actors()
     before = bench(fake_provider_thread.base_url, trials=2)
-    asked = len(fake_provider_thread.requests)
+    requests = len(fake_provider_thread.requests)
     template = before.campaign.pack.prompts["answer_frq"].source
     actors.answer = lambda body: (
         "**Final Diagnosis:** Scabies" if "Name it at once." in str(body) else ("Allergic contact dermatitis")
@@ -249,22 +245,25 @@ def test_a_prompt_edited_for_every_arm_asks_only_what_it_changes(fake_provider_t
     run = start_edited(before.header, CASE, CASE.vignette, {"answer_frq": f"{template.strip()} Name it at once."})
     run.join(60)
     assert run.error is None
-    # of each of 2 trials: an answer in each of the 3 arms of free responses; one reading and one comparison for all,
-    # as the run says the same everywhere
-    assert len(fake_provider_thread.requests) - asked == 2 * 3 + 1 + 1
+    # in each of 2 trials an answer in each of 3 free arms; one extraction and one judgement for all,
+    # since all answers are equal
+    assert len(fake_provider_thread.requests) - requests == 2 * 3 + 1 + 1
     assert [row.correct() for row in run.matrix()] == [(2, 2), (0, 2), (2, 2), (0, 2), (0, 2)]
     assert [trial.seed for trial in run.trials] == [trial.seed for trial in before.trials]
     assert run.header.prompt_pack.startswith("craftmd-edit-")
     with Store().read() as cursor:
         listed = sessions(cursor)
-    assert [(one.run.run_id, one.edited_from) for one in listed] == [(run.run_id, before.run_id), (before.run_id, "")]
+    assert [(session.run.run_id, session.edited_from) for session in listed] == [
+        (run.run_id, before.run_id),
+        (before.run_id, ""),
+    ]
     with pytest.raises(UsageError, match="Nothing is edited"):
         start_edited(before.header, CASE, f" {CASE.vignette}", {"answer_frq": template})
     with pytest.raises(UsageError, match="cannot use nonsense"):
         start_edited(before.header, CASE, CASE.vignette, {"answer_frq": "{{ nonsense }}"})
 
 
-def test_a_vignette_edited_for_every_arm_is_another_case_with_the_same_seeds() -> None:
+def test_an_edited_vignette_is_another_case_with_the_same_seeds() -> None:
     before = bench(names=REFERENCE, trials=2)
     story = CASE.vignette.replace("30-year-old woman", "63-year-old man")
     run = start_edited(before.header, CASE, story, {})

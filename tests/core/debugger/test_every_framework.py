@@ -1,4 +1,4 @@
-"""Every call of a trial of any framework is a step, made of parts that can be cut out, edited, and sent again."""
+"""Every call of a trial of any framework is a step, made of parts that can be edited and sent again."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ GOLDEN = Path(__file__).parent / "golden"
 
 @dataclass(frozen=True)
 class Play:
-    """How a trial of a framework is played by models: who, which arms, what they say, and the steps it then has."""
+    """A trial of a framework played by models: cast, arms, replies, settings, and the keys of its steps."""
 
     protocol: str
     names: CastNames
@@ -57,7 +57,7 @@ class Play:
 
 
 def grading(script: Callable[[dict[str, Any]], Any]) -> Callable[[dict[str, Any]], Any]:
-    """A script with a grader beside it that reads and says no."""
+    """Return a script with a grader that extracts Scabies and judges every pair as different."""
 
     def graded(body: dict[str, Any]) -> Any:
         if role_of(body) != "grader":
@@ -178,29 +178,30 @@ def by_key(trial: TrialRecord) -> dict[str, Step]:
     return {step.key: step for step in steps_of_trial(trial)}
 
 
-def test_every_call_is_a_step_in_its_order(played: Played) -> None:
-    told = called(played.trial)
+def test_every_call_is_a_step_in_order(played: Played) -> None:
+    called_steps = called(played.trial)
     keys, planned = (
-        [key for key in all_ if not key.startswith("judge")] for all_ in ([step.key for step in told], played.play.keys)
+        [key for key in all_ if not key.startswith("judge")]
+        for all_ in ([step.key for step in called_steps], played.play.keys)
     )
     assert keys == planned
-    assert len(told) == len(played.play.keys)  # a pair is compared once, by whichever arm comes to it first
+    assert len(called_steps) == len(played.play.keys)  # a pair is judged once, for any arm
     calls = [event.call for event in played.trial.events if isinstance(event, Called)]
-    assert [step.call for step in told] == calls
+    assert [step.call for step in called_steps] == calls
     sent = [str(body["messages"]) for body in played.bodies]
-    assert sorted(str(step.sent) for step in told) == sorted(sent)  # arms are asked side by side
+    assert sorted(str(step.sent) for step in called_steps) == sorted(sent)  # arms are asked in parallel
 
 
-def test_the_parts_put_together_are_what_was_sent_and_each_is_cut_out_of_it(played: Played) -> None:
+def test_the_parts_together_are_the_sent_messages(played: Played) -> None:
     for step in called(played.trial):
         assert sent_messages(step.messages) == step.sent, step.key
         assert step.call is not None
-        for part, kept in zip(step.messages, step.call.parts, strict=True):
-            assert step.sent[kept.message]["content"][kept.start : kept.end] == part.content
+        for part, place in zip(step.messages, step.call.parts, strict=True):
+            assert step.sent[place.message]["content"][place.start : place.end] == part.content
         assert (step.note, step.would_be_sent, step.not_again) == ("", False, "")
 
 
-def test_every_part_is_its_prompt_filled_in_or_a_message_of_the_dialogue(played: Played) -> None:
+def test_every_part_is_a_rendered_prompt_or_a_message_of_the_dialogue(played: Played) -> None:
     own, grading = load_pack(played.play.protocol), default_pack()
     attributed = 0
     for step in called(played.trial):
@@ -216,16 +217,16 @@ def test_every_part_is_its_prompt_filled_in_or_a_message_of_the_dialogue(played:
     assert attributed >= len(called(played.trial))
 
 
-def test_what_is_recorded_of_the_parts_repeats_no_long_text_of_the_request(played: Played) -> None:
+def test_recorded_parts_do_not_repeat_long_texts_of_the_request(played: Played) -> None:
     for step in called(played.trial):
         assert step.call is not None
-        kept = orjson.dumps(step.call.model_dump()["parts"]).decode()
-        assert CASE.vignette not in kept
+        recorded = orjson.dumps(step.call.model_dump()["parts"]).decode()
+        assert CASE.vignette not in recorded
         sent = " ".join(str(message["content"]) for message in step.sent)
-        assert len(kept) < len(sent) + 400 * len(step.call.parts)
+        assert len(recorded) < len(sent) + 400 * len(step.call.parts)
 
 
-def test_an_edited_part_is_sent_word_for_word_and_the_rest_as_it_was(played: Played) -> None:
+def test_an_edited_part_is_sent_literally_and_the_rest_unchanged(played: Played) -> None:
     for step in called(played.trial):
         if "#" in step.key or step.kind == "probe":
             continue
@@ -245,14 +246,14 @@ def test_an_edited_part_is_sent_word_for_word_and_the_rest_as_it_was(played: Pla
         assert variant.calls[0].parts[0].prompt == step.messages[0].prompt
 
 
-def test_parts_that_are_not_just_what_was_sent_are_not_recorded_at_all() -> None:
+def test_parts_that_do_not_make_up_the_request_are_not_recorded() -> None:
     parts = [
         PromptPart("system", "One", "system"),
         PromptPart("user", "Two", "dialogue"),
         PromptPart("user", "", "dialogue"),
     ]
     folded = [{"role": "user", "content": "One\n\nTwo\n\n"}]
-    assert [(kept.start, kept.end) for kept in placed(parts, folded)] == [(0, 3), (5, 8), (10, 10)]
+    assert [(place.start, place.end) for place in placed(parts, folded)] == [(0, 3), (5, 8), (10, 10)]
     assert placed(parts, [{"role": "user", "content": "One\n\nTwo"}]) == ()
     assert placed(parts, [*folded, {"role": "user", "content": "Three"}]) == ()
     assert placed(parts[:1], [{"role": "system", "content": "One more"}]) == ()
@@ -271,22 +272,22 @@ def opened(name: str) -> TrialRecord:
 
 
 @pytest.mark.parametrize("name", ["craftmd", "reference"])
-def test_a_journal_of_version_0_1_has_the_steps_it_always_had(name: str) -> None:
+def test_a_journal_of_version_0_1_keeps_its_steps(name: str) -> None:
     golden = orjson.loads((GOLDEN / "steps.json").read_bytes())[name]
-    told = [
+    rows = [
         [s.key, s.role, s.call is not None, s.response, s.extracted, [list(v) for v in s.verdicts]]
         for s in steps_of_trial(opened(name))
     ]
-    assert told == golden
+    assert rows == golden
 
 
 @pytest.mark.parametrize("name", ["craftmd", "consultation", "automedic"])
-def test_an_old_call_is_shown_as_it_was_sent_and_says_why_nothing_is_named(name: str) -> None:
+def test_an_old_call_is_shown_as_sent_without_prompt_names(name: str) -> None:
     trial = opened(name)
     calls: list[CallRecord] = [event.call for event in trial.events if isinstance(event, Called)]
-    told = called(trial)
-    assert [step.call for step in told] == calls
-    for step in told:
+    called_steps = called(trial)
+    assert [step.call for step in called_steps] == calls
+    for step in called_steps:
         assert [(m.role, m.content) for m in step.messages] == [(m["role"], m["content"]) for m in step.sent]
         assert all((m.part, m.prompt, m.source) == ("message", None, None) for m in step.messages)
         assert step.note.startswith("This call was recorded by an older version")
@@ -303,7 +304,7 @@ def test_an_old_call_can_be_edited_and_sent_again(fake_provider_thread: FakeProv
 
 
 @pytest.mark.parametrize("protocol", ["consultation", "automedic"])
-def test_rules_of_other_frameworks_show_what_was_said_and_why_they_cannot_be_run_again(protocol: str) -> None:
+def test_steps_by_rules_of_other_frameworks_cannot_be_run_again(protocol: str) -> None:
     arms = paper_arms(framework(protocol))
     campaign = Campaign(
         names=CastNames("reference/bayes"),
@@ -318,28 +319,27 @@ def test_rules_of_other_frameworks_show_what_was_said_and_why_they_cannot_be_run
     run.join(60)
     assert run.error is None
     trial = run.record(0)
-    told = steps_of_trial(trial)
-    assert all(step.call is None and not step.would_be_sent for step in told)
-    reply = next(step for step in told if step.kind == "reply" and step.turn and step.turn > 1)
+    all_steps = steps_of_trial(trial)
+    assert all(step.call is None and not step.would_be_sent for step in all_steps)
+    reply = next(step for step in all_steps if step.kind == "reply" and step.turn and step.turn > 1)
     assert [(m.part, m.turn) for m in reply.messages] == [("dialogue", turn) for turn in range(reply.turn or 0)]
     assert "no model was sent anything" in reply.note
     with pytest.raises(UsageError, match="No model played this step"):
         run_again(reply, reply.messages, trial)
-    assert {"answer:multi_turn:mcq"} <= {step.key for step in told}
+    assert {"answer:multi_turn:mcq"} <= {step.key for step in all_steps}
 
 
-# What was paid for once. Each of these says with the provider's own count what is asked again: nothing but what is new.
+# Requests that are paid for once. These tests count requests at the provider: only new ones are sent.
 
 
-def asked(played: Played) -> list[dict[str, Any]]:
-    """Return what the provider was asked since the last look."""
+def new_requests(played: Played) -> list[dict[str, Any]]:
     new = played.provider.bodies
     played.provider.requests.clear()
     return new
 
 
 def spent() -> tuple[int, int]:
-    """Fold into a new database; return the calls in it, each by its id once, and the tokens that they took."""
+    """Fold into a new database; return the number of its calls and the sum of their tokens."""
     store = Store()
     store.path.unlink(missing_ok=True)
     fold(store)
@@ -359,7 +359,7 @@ def start(trial: TrialRecord, turn: int, text: str | None = None) -> Session:
 
 
 def ended(session: Session) -> TrialRecord:
-    """Wait for a session's end, and return its trial as it is stored."""
+    """Wait for the end of a session, and return its stored trial."""
     session.join(60)
     assert session.error is None
     record = load_record(session.key)
@@ -367,78 +367,80 @@ def ended(session: Session) -> TrialRecord:
     return record
 
 
-def replied(trial: TrialRecord) -> int:
-    """Return the patient's first message."""
-    said = [event for event in trial.events if isinstance(event, Utterance)]
-    return next(event.turn for event in said if event.turn > 0 and event.role == "patient")
+def first_reply(trial: TrialRecord) -> int:
+    """Return the turn of the patient's first message."""
+    messages = [event for event in trial.events if isinstance(event, Utterance)]
+    return next(event.turn for event in messages if event.turn > 0 and event.role == "patient")
 
 
-def test_a_fork_asks_for_nothing_that_was_asked_before(played: Played) -> None:
+def test_a_fork_repeats_no_request(played: Played) -> None:
     trial = played.trial
     calls, tokens = spent()
-    asked(played)
+    new_requests(played)
     again = ended(start(trial, len([e for e in trial.events if isinstance(e, Utterance)]) - 1))
-    assert asked(played) == [], "nothing was changed, and there is nothing more to say"
+    assert new_requests(played) == [], "no change and no further message"
     outcome = [(e.rule, e.verdict, e.extracted) for e in trial.events if isinstance(e, Graded)]
     assert [(e.rule, e.verdict, e.extracted) for e in again.events if isinstance(e, Graded)] == outcome
     answers = [step for step in steps_of_trial(again) if step.kind == "answer"]
     assert answers
     assert all("the stored reply was used" in step.note and step.call is None for step in answers)
-    branch = ended(start(trial, replied(trial), EDIT))
-    new = [body["messages"] for body in asked(played)]
+    branch = ended(start(trial, first_reply(trial), EDIT))
+    new = [body["messages"] for body in new_requests(played)]
     assert new
     before = [body["messages"] for body in played.bodies]
     assert [messages for messages in new if messages in before] == []
-    ended(start(branch, replied(branch), f"{EDIT} Or at noon."))
-    other = [body["messages"] for body in asked(played)]
+    ended(start(branch, first_reply(branch), f"{EDIT} Or at noon."))
+    other = [body["messages"] for body in new_requests(played)]
     assert other
-    assert [messages for messages in other if messages in [*before, *new]] == [], "nor its parent's parent's"
+    assert [messages for messages in other if messages in [*before, *new]] == [], (
+        "also no request of the parent's parent"
+    )
     made = len(new) + len(other)
     assert spent() == (calls + made, tokens + 18 * made)
 
 
-def test_run_on_unchanged_the_talk_is_another_sample(played: Played) -> None:
-    asked(played)
-    ended(start(played.trial, replied(played.trial)))
-    bodies = asked(played)
+def test_an_unchanged_fork_samples_the_conversation_again(played: Played) -> None:
+    new_requests(played)
+    ended(start(played.trial, first_reply(played.trial)))
+    bodies = new_requests(played)
     talk = [step for step in called(played.trial) if step.kind in ("ask", "reply")]
-    again = [step.sent for step in talk if (step.turn or 0) > replied(played.trial)]
+    again = [step.sent for step in talk if (step.turn or 0) > first_reply(played.trial)]
     assert [body["messages"] for body in bodies if body["messages"] in again] == again
     assert not [step.key for step in called(played.trial) if step.kind == "answer" and step.sent in bodies]
 
 
-def test_a_fork_that_was_stopped_goes_on_where_it_was(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stopped_fork_resumes(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
     trial, text = played.trial, f"{EDIT} Or at night."
-    asked(played)
-    whole = ended(start(trial, replied(trial), text))
-    unbroken = len(asked(played))
+    new_requests(played)
+    whole = ended(start(trial, first_reply(trial), text))
+    unbroken = len(new_requests(played))
     with monkeypatch.context() as patch:
         patch.setattr(played.provider, "script", hanging(played.play.script, after=unbroken - 1))
-        branch = start(trial, replied(trial), text)
+        branch = start(trial, first_reply(trial), text)
         stopped_at(branch, played, unbroken)
     assert load_record(branch.key) is None
     header = unfinished(branch.key)
     assert header is not None
     again = resume_consultation(header)
     record = ended(again)
-    assert len(asked(played)) == unbroken + 1, "the last reply was in the air"
+    assert len(new_requests(played)) == unbroken + 1, "the last request was in flight"
     assert again.unit is not None
     assert again.unit.remembered >= unbroken - 1
     assert again.unit.unused == 0
-    said = [[e.text for e in one.events if isinstance(e, Utterance)] for one in (record, whole)]
-    assert said[0] == said[1]
+    texts = [[e.text for e in trial.events if isinstance(e, Utterance)] for trial in (record, whole)]
+    assert texts[0] == texts[1]
     assert [e.seed for e in record.events if isinstance(e, Started)] == [trial.seed]
     assert unfinished(branch.key) is None
 
 
 def hanging(script: Callable[[dict[str, Any]], Any], after: int) -> Callable[[dict[str, Any]], Any]:
-    """A script whose replies never come after so many."""
-    left = iter(range(after))
-    return lambda body: script(body) if next(left, None) is not None else Reply("…", delay_s=60.0)
+    """Return a script that answers ``after`` requests and then hangs."""
+    answered = iter(range(after))
+    return lambda body: script(body) if next(answered, None) is not None else Reply("…", delay_s=60.0)
 
 
 def stopped_at(session: Session, played: Played, number: int) -> None:
-    """Stop a session once the provider was asked so often."""
+    """Stop a session once the provider has ``number`` requests."""
     deadline = time.monotonic() + 60
     while len(played.provider.requests) < number and session.running:
         assert time.monotonic() < deadline
@@ -447,66 +449,66 @@ def stopped_at(session: Session, played: Played, number: int) -> None:
     session.join(30)
 
 
-def test_a_consultation_that_broke_off_is_held_on_and_pays_for_nothing_twice(
+def test_an_interrupted_consultation_resumes_and_pays_for_no_reply_twice(
     played: Played, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     header = played.trial.header
     campaign = replace(campaign_of(header), prompts=header.prompt_pack)
-    asked(played)
+    new_requests(played)
     whole = ended(start_consultation(campaign))
-    unbroken = len(asked(played))
+    unbroken = len(new_requests(played))
     with monkeypatch.context() as patch:
         patch.setattr(played.provider, "script", hanging(played.play.script, after=3))
         session = start_consultation(campaign)
         stopped_at(session, played, 4)
     assert not any(isinstance(event, Finished) for event in session.snapshot())
-    header = unfinished(session.key)  # as if this process knew nothing of it
+    header = unfinished(session.key)  # as in a new process
     assert header is not None
     again = resume_consultation(header)
     stored = ended(again)
-    assert len(asked(played)) == unbroken + 1
-    said = [[e.text for e in one.events if isinstance(e, Utterance)] for one in (stored, whole)]
-    assert said[0] == said[1]
+    assert len(new_requests(played)) == unbroken + 1
+    texts = [[e.text for e in record.events if isinstance(e, Utterance)] for record in (stored, whole)]
+    assert texts[0] == texts[1]
     assert list(stored.events) == again.snapshot()
 
 
 @pytest.mark.parametrize("stage", ["craftmd"], indirect=True)
-def test_a_variant_that_broke_off_is_not_paid_for_again(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The program breaks when all is paid for, before the variant is stored."""
+def test_an_interrupted_variant_is_not_paid_for_again(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The program fails after the paid calls, before the variant is stored."""
 
     async def breaks(*_: object) -> None:
         raise RuntimeError("killed")
 
     step = by_key(played.trial)[next(key for key in played.play.keys if key.startswith("answer"))]
     sent = (*step.messages[:-1], replace(step.messages[-1], content=f"{step.messages[-1].content} Quick!"))
-    kept = variants_of(played.trial.trial_id, step.key)
+    variants_before = variants_of(played.trial.trial_id, step.key)
     calls, tokens = spent()
-    asked(played)
+    new_requests(played)
     with monkeypatch.context() as patch:
         patch.setattr("core.debugger.variants.finish", breaks)
         with pytest.raises(UsageError, match="killed"):
             run_again(step, sent, played.trial)
-    paid = len(asked(played))
+    paid = len(new_requests(played))
     assert paid >= 1
-    assert spent() == (calls + paid, tokens + 18 * paid), "what was paid for is counted all the same"
+    assert spent() == (calls + paid, tokens + 18 * paid), "paid calls count also without the variant"
     variant = run_again(step, sent, played.trial)
-    assert asked(played) == []
+    assert new_requests(played) == []
     assert len(variant.calls) == paid
-    assert variants_of(played.trial.trial_id, step.key) == [*kept, variant]
+    assert variants_of(played.trial.trial_id, step.key) == [*variants_before, variant]
     run_again(step, sent, played.trial)
-    assert len(asked(played)) == 1, "another sample of the step; what its grader said of the same words still holds"
+    assert len(new_requests(played)) == 1, "another sample of the step; its verdict on the same words is reused"
 
 
-def test_a_step_run_again_forgets_its_own_reply_and_no_other(played: Played) -> None:
+def test_a_step_run_again_repeats_only_its_own_request(played: Played) -> None:
     for step in called(played.trial):
-        asked(played)
+        new_requests(played)
         run_again(step, step.messages, played.trial)
-        assert [body["messages"] for body in asked(played)] == [step.sent], step.key
+        assert [body["messages"] for body in new_requests(played)] == [step.sent], step.key
 
 
 @pytest.mark.parametrize("stage", ["craftmd"], indirect=True)
-def test_a_question_on_a_trial_that_was_stopped_goes_on(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first reply cannot be read; the repair is asked for, and stopped."""
+def test_a_stopped_question_on_a_trial_resumes(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first reply cannot be read; the session is stopped during the repair."""
     facts = orjson.dumps({"facts": []}).decode()
     url = str(played.trial.header.settings["base_url"])
 
@@ -516,24 +518,24 @@ def test_a_question_on_a_trial_that_was_stopped_goes_on(played: Played, monkeypa
         )
 
     calls, tokens = spent()
-    asked(played)
+    new_requests(played)
     with monkeypatch.context() as patch:
         patch.setattr(played.provider, "script", hanging(lambda body: "None at all.", after=1))
         stopped_at(ask(), played, 2)
-    assert len(asked(played)) == 2
+    assert len(new_requests(played)) == 2
     with monkeypatch.context() as patch:
         patch.setattr(played.provider, "script", lambda body: facts)
         session = ask()
         session.join(30)
-    (repair,) = asked(played)
+    (repair,) = new_requests(played)
     assert repair["messages"][1]["content"] == "None at all."
-    assert isinstance(found := outcome_of(session), SplitFacts)
-    assert found.unreadable is None
+    assert isinstance(split := outcome_of(session), SplitFacts)
+    assert split.unreadable is None
     again = ask()
     again.join(30)
-    assert (asked(played), outcome_of(again)) == ([], found), "the same question has the same answer"
+    assert (new_requests(played), outcome_of(again)) == ([], split), "the same question has the same answer"
     assert spent() == (calls + 2, tokens + 2 * 18)
     with Store().read() as cursor:
-        kept = cursor.execute("SELECT parts FROM calls WHERE trial_id = 'questions'").fetchall()
-    prompts = [[part.get("prompt") for part in orjson.loads(parts)] for (parts,) in kept]
+        rows = cursor.execute("SELECT parts FROM calls WHERE trial_id = 'questions'").fetchall()
+    prompts = [[part.get("prompt") for part in orjson.loads(parts)] for (parts,) in rows]
     assert sorted(prompts, key=len) == [["facts"], ["facts", None, "repair"]]

@@ -1,4 +1,4 @@
-"""Pasted cases: what is read for certain, what stays empty and is said, and what cannot be a case."""
+"""Pasted cases: parts that are recognised, parts that stay empty with a note, and texts that cannot be a case."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from core.store.queries.cases import add_cases
 from core.text.sections import sections_of
 
 STORY = "A 40-year-old man has scaly plaques on his elbows. He takes lithium and denies fever."
-ASKED = "What is the most likely diagnosis?"
-TWO = "A. Eczema\nB. Psoriasis"
+QUESTION = "What is the most likely diagnosis?"
+TWO_CHOICES = "A. Eczema\nB. Psoriasis"
 
 # cases of the library in the layouts of real pastes
 
@@ -34,7 +34,7 @@ def letter(case: Case) -> str:
 
 
 def usmle(case: Case) -> str:
-    """As question banks print an item: choices in lines."""
+    """The layout of question banks: choices in lines."""
     choices = "\n".join(f"{name}. {choice}" for name, choice in case.letters.items())
     return f"{case.vignette}\n\n{case.question}\n\n{choices}\n\nCorrect answer: {letter(case)}. {case.answer}"
 
@@ -45,17 +45,17 @@ def one_line(case: Case) -> str:
 
 
 def wrapped(case: Case) -> str:
-    """As a mail brings it: lines of at most 78 characters with Windows line ends, choices by number."""
+    """The layout of a mail: lines of at most 78 characters with Windows line ends, choices by number."""
     choices = [f"{number}) {choice}" for number, choice in enumerate(case.choices, start=1)]
     lines = [*textwrap.wrap(case.vignette, 78, break_on_hyphens=False), "", case.question, *choices]
     return "\r\n".join([*lines, f"Ans: {case.choices.index(case.answer) + 1}", ""])
 
 
 def labelled(case: Case) -> str:
-    """As a prompt for a model writes it, with Markdown and a space that does not break."""
+    """The layout of a prompt for a model, with Markdown and a non-breaking space."""
     choices = "\n".join(f"{name.lower()}) {choice}" for name, choice in case.letters.items())
-    asked = f"Question:\u00a0{case.question}\n\nOptions:\n{choices}"
-    return f"**Vignette:** {case.vignette}\n\n{asked}\n\n**Answer:** {case.answer}"
+    question = f"Question:\u00a0{case.question}\n\nOptions:\n{choices}"
+    return f"**Vignette:** {case.vignette}\n\n{question}\n\n**Answer:** {case.answer}"
 
 
 def json_row(case: Case) -> str:
@@ -83,7 +83,7 @@ def csv_row(case: Case) -> str:
 
 
 @pytest.mark.parametrize("layout", [usmle, one_line, wrapped, labelled, json_row, csv_row])
-def test_every_case_of_the_library_comes_back_as_it_was(layout: Callable[[Case], str]) -> None:
+def test_every_case_of_the_library_is_recognised_in_every_layout(layout: Callable[[Case], str]) -> None:
     for case in library():
         pasted = read_pasted(layout(case))
 
@@ -110,28 +110,37 @@ def test_a_library_case_pasted_has_its_age_and_sex_and_every_sentence_in_a_secti
 @pytest.mark.parametrize(
     "text",
     [
-        pytest.param(f"Answer: B\n\n{STORY} {ASKED}\n{TWO}", id="answer first"),
-        pytest.param(f"{STORY} {ASKED}\n{TWO}\nAnswer: B\nExplanation: Psoriasis has plaques.", id="explanation"),
-        pytest.param(f"{STORY} {ASKED}\n{TWO}\nRationale: It is scaly.\nAnswer: B", id="answer after explanation"),
-        pytest.param(f"{STORY} {ASKED} A) Eczema, B) Psoriasis. Ans: Psoriasis", id="all in one line"),
-        pytest.param(f"{STORY} {ASKED} Options: 1. Eczema 2. Psoriasis\nKey: 2", id="numbers in a line"),
+        pytest.param(f"Answer: B\n\n{STORY} {QUESTION}\n{TWO_CHOICES}", id="answer first"),
         pytest.param(
-            f"Case 3: {STORY}\nQuestion 3: {ASKED}\nAnswer choices:\n(A) Eczema\n(B) Psoriasis\n"
+            f"{STORY} {QUESTION}\n{TWO_CHOICES}\nAnswer: B\nExplanation: Psoriasis has plaques.", id="explanation"
+        ),
+        pytest.param(
+            f"{STORY} {QUESTION}\n{TWO_CHOICES}\nRationale: It is scaly.\nAnswer: B", id="answer after explanation"
+        ),
+        pytest.param(f"{STORY} {QUESTION} A) Eczema, B) Psoriasis. Ans: Psoriasis", id="all in one line"),
+        pytest.param(f"{STORY} {QUESTION} Options: 1. Eczema 2. Psoriasis\nKey: 2", id="numbers in a line"),
+        pytest.param(
+            f"Case 3: {STORY}\nQuestion 3: {QUESTION}\nAnswer choices:\n(A) Eczema\n(B) Psoriasis\n"
             "Correct answer:\nB) Psoriasis",
             id="labels",
         ),
-        pytest.param(f"{STORY}\n{ASKED}\nA.\nEczema\nB.\nPsoriasis\nAnswer: B", id="letters on lines of their own"),
-        pytest.param(f"{STORY} {ASKED}\nA. Eczema.\nB. Psoriasis.\nThe answer is B.", id="full stops"),
-        pytest.param(f"{STORY}{ASKED}\n{TWO}\nAnswer: B", id="no space before the question"),
-        pytest.param(f"\ufeff\u00a0{STORY}\r\r\n{ASKED}\u2028{TWO}\u200b\nANS: (B)\n", id="odd blanks"),
+        pytest.param(f"{STORY}\n{QUESTION}\nA.\nEczema\nB.\nPsoriasis\nAnswer: B", id="letters on separate lines"),
+        pytest.param(f"{STORY} {QUESTION}\nA. Eczema.\nB. Psoriasis.\nThe answer is B.", id="full stops"),
+        pytest.param(f"{STORY}{QUESTION}\n{TWO_CHOICES}\nAnswer: B", id="no space before the question"),
+        pytest.param(f"\ufeff\u00a0{STORY}\r\r\n{QUESTION}\u2028{TWO_CHOICES}\u200b\nANS: (B)\n", id="odd blanks"),
         pytest.param(
             json.dumps(
-                {"vignette": f"{STORY} {ASKED}", "choice_1": "Eczema", "choice_2": "Psoriasis", "answer": "Psoriasis"}
+                {
+                    "vignette": f"{STORY} {QUESTION}",
+                    "choice_1": "Eczema",
+                    "choice_2": "Psoriasis",
+                    "answer": "Psoriasis",
+                }
             ),
             id="JSON with a column for each choice",
         ),
         pytest.param(
-            f"question\toptions\tanswer\n{STORY} {ASKED}\t{{'A': 'Eczema', 'B': \"Psoriasis\"}}\tB",
+            f"question\toptions\tanswer\n{STORY} {QUESTION}\t{{'A': 'Eczema', 'B': \"Psoriasis\"}}\tB",
             id="spreadsheet with a printed dictionary",
         ),
     ],
@@ -140,56 +149,60 @@ def test_the_parts_are_recognised(text: str) -> None:
     pasted = read_pasted(text)
 
     assert pasted.vignette == STORY
-    assert pasted.question == ASKED
+    assert pasted.question == QUESTION
     assert pasted.choices == ("Eczema", "Psoriasis")
     assert pasted.answer == "Psoriasis"
 
 
 def test_without_choices_the_answer_is_free_text() -> None:
-    pasted = read_pasted(f"{STORY} {ASKED}\nAnswer: Psoriasis vulgaris")
+    pasted = read_pasted(f"{STORY} {QUESTION}\nAnswer: Psoriasis vulgaris")
 
-    assert (pasted.vignette, pasted.question, pasted.choices) == (STORY, ASKED, ())
+    assert (pasted.vignette, pasted.question, pasted.choices) == (STORY, QUESTION, ())
     assert pasted.answer == "Psoriasis vulgaris"
     assert any("No choices were recognised" in note for note in pasted.notes)
 
 
-def test_a_row_brings_its_specialty() -> None:
+def test_a_row_contains_its_specialty() -> None:
     header = "case_vignette,choice_1,choice_2,choice_3,choice_4,answer,category,dataset,case_id"
-    pasted = read_pasted(f'{header}\n"{STORY} {ASKED}",Eczema,Psoriasis,Gout,Wart,Psoriasis,Cardiovascular System,d,1')
+    pasted = read_pasted(
+        f'{header}\n"{STORY} {QUESTION}",Eczema,Psoriasis,Gout,Wart,Psoriasis,Cardiovascular System,d,1'
+    )
 
     assert pasted.choices == ("Eczema", "Psoriasis", "Gout", "Wart")
     assert case_of(pasted).specialty == "Cardiology"
 
 
 def test_an_unfinished_sentence_before_the_choices_is_the_question() -> None:
-    pasted = read_pasted(f"{STORY} The most likely diagnosis is:\n{TWO}\nAnswer: A")
+    pasted = read_pasted(f"{STORY} The most likely diagnosis is:\n{TWO_CHOICES}\nAnswer: A")
 
     assert (pasted.vignette, pasted.question) == (STORY, "The most likely diagnosis is:")
     assert pasted.choices == ("Eczema", "Psoriasis")
 
 
-# what is not certain costs an edit
+# uncertain parts are left to the user
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        pytest.param(f"{STORY}\n{ASKED}\n- Eczema\n- Psoriasis\nAnswer: Psoriasis", id="bullets"),
-        pytest.param(f"{STORY}\n{ASKED}\nEczema\nPsoriasis\nAnswer: Psoriasis", id="lines without letters"),
-        pytest.param(f"{STORY}\n{ASKED}\nOptions: Eczema; Psoriasis\nAnswer: Psoriasis", id="a list in a sentence"),
-        pytest.param(f"{STORY}\n{ASKED}\nA. Eczema\nC. Psoriasis\nAnswer: Psoriasis", id="a letter is missing"),
-        pytest.param(f"{STORY}\n{ASKED}\nA. Eczema\nB. Psoriasis (correct)\nAnswer: Psoriasis", id="marked as right"),
-        pytest.param(f"{STORY}\n{ASKED}\n**A.** Eczema\n*B.* Psoriasis\nAnswer: Psoriasis", id="bold letters"),
-        pytest.param(f"{STORY}\n{ASKED}\nA. {'so ' * 50}\nB. Psoriasis\nAnswer: Psoriasis", id="prose with letters"),
+        pytest.param(f"{STORY}\n{QUESTION}\n- Eczema\n- Psoriasis\nAnswer: Psoriasis", id="bullets"),
+        pytest.param(f"{STORY}\n{QUESTION}\nEczema\nPsoriasis\nAnswer: Psoriasis", id="lines without letters"),
+        pytest.param(f"{STORY}\n{QUESTION}\nOptions: Eczema; Psoriasis\nAnswer: Psoriasis", id="a list in a sentence"),
+        pytest.param(f"{STORY}\n{QUESTION}\nA. Eczema\nC. Psoriasis\nAnswer: Psoriasis", id="a letter is missing"),
+        pytest.param(
+            f"{STORY}\n{QUESTION}\nA. Eczema\nB. Psoriasis (correct)\nAnswer: Psoriasis", id="marked as right"
+        ),
+        pytest.param(f"{STORY}\n{QUESTION}\n**A.** Eczema\n*B.* Psoriasis\nAnswer: Psoriasis", id="bold letters"),
+        pytest.param(f"{STORY}\n{QUESTION}\nA. {'so ' * 50}\nB. Psoriasis\nAnswer: Psoriasis", id="prose with letters"),
     ],
 )
-def test_choices_that_are_not_certain_stay_empty_and_never_reach_the_patient(text: str) -> None:
+def test_uncertain_choices_stay_empty_and_out_of_the_vignette(text: str) -> None:
     pasted = read_pasted(text)
 
     assert pasted.choices == ()
     assert any("No choices were recognised" in note for note in pasted.notes)
     assert any("was left out" in note for note in pasted.notes)
-    assert (pasted.vignette, pasted.question, pasted.answer) == (STORY, ASKED, "Psoriasis")
+    assert (pasted.vignette, pasted.question, pasted.answer) == (STORY, QUESTION, "Psoriasis")
 
 
 @pytest.mark.parametrize(
@@ -201,11 +214,11 @@ def test_choices_that_are_not_certain_stay_empty_and_never_reach_the_patient(tex
         "He has had: 1. a cough 2. a cold",
     ],
 )
-def test_lists_within_the_vignette_stay_there(findings: str) -> None:
-    with_choices = read_pasted(f"{STORY}\n{findings}\n\n{ASKED}\n{TWO}\nAnswer: psoriasis")
+def test_lists_within_the_vignette_are_no_choices(findings: str) -> None:
+    with_choices = read_pasted(f"{STORY}\n{findings}\n\n{QUESTION}\n{TWO_CHOICES}\nAnswer: psoriasis")
     assert (with_choices.vignette, with_choices.choices) == (f"{STORY}\n{findings}", ("Eczema", "Psoriasis"))
 
-    without = read_pasted(f"{STORY}\n{findings}\n\n{ASKED}\nAnswer: psoriasis")
+    without = read_pasted(f"{STORY}\n{findings}\n\n{QUESTION}\nAnswer: psoriasis")
     assert (without.vignette, without.choices) == (f"{STORY}\n{findings}", ())
 
 
@@ -219,16 +232,19 @@ def test_decimals_and_initials_are_no_choices() -> None:
     ("text", "note"),
     [
         ("", "No vignette was recognised"),
-        (ASKED, "No vignette was recognised"),
-        (f"{ASKED}\n\n{STORY}\n\n{TWO}\n\nKey: Psoriasis", "No vignette was recognised"),
+        (QUESTION, "No vignette was recognised"),
+        (f"{QUESTION}\n\n{STORY}\n\n{TWO_CHOICES}\n\nKey: Psoriasis", "No vignette was recognised"),
         (STORY, "No question was recognised"),
         (STORY, "No answer was recognised: name it."),
-        (f"{STORY} {ASKED}\n{TWO}", "No answer was recognised: name it."),
-        (f"{STORY} {ASKED}\n{TWO}\nAnswer: Gout", "the answer 'Gout' is none of the options"),
-        (f"{STORY} {ASKED}\n{TWO}\nAnswer: D", "the answer 'D' is none of the options A to B"),
-        (f"{STORY} {ASKED}\n{TWO}\nAnswer: A. Psoriasis", "'A. Psoriasis' is none of the options"),
-        (f"{STORY} {ASKED}\nAnswer: C", "given as 'C', but there are no choices"),
-        (f"{STORY} {ASKED}\n{TWO}\nAnswer: B\nExplanation: scales", "The text after the answer was left out"),
+        (f"{STORY} {QUESTION}\n{TWO_CHOICES}", "No answer was recognised: name it."),
+        (f"{STORY} {QUESTION}\n{TWO_CHOICES}\nAnswer: Gout", "the answer 'Gout' is none of the options"),
+        (f"{STORY} {QUESTION}\n{TWO_CHOICES}\nAnswer: D", "the answer 'D' is none of the options A to B"),
+        (f"{STORY} {QUESTION}\n{TWO_CHOICES}\nAnswer: A. Psoriasis", "'A. Psoriasis' is none of the options"),
+        (f"{STORY} {QUESTION}\nAnswer: C", "given as 'C', but there are no choices"),
+        (
+            f"{STORY} {QUESTION}\n{TWO_CHOICES}\nAnswer: B\nExplanation: scales",
+            "The text after the answer was left out",
+        ),
         (f'{{"question": "{STORY}", "answer": "x"}}\n{{"question": "y z", "answer": "x"}}', "2 rows were pasted"),
         (
             json.dumps({"question": STORY, "options": ["Gout", "Wart"], "answer": "Eczema"}),
@@ -237,12 +253,14 @@ def test_decimals_and_initials_are_no_choices() -> None:
         (f"question,options,answer\n{STORY},Gout|Wart,Gout,too many", "was not read: 4 fields instead of 3"),
     ],
 )
-def test_what_is_missing_or_left_out_is_said(text: str, note: str) -> None:
-    assert any(note in said for said in read_pasted(text).notes)
+def test_missing_and_ignored_parts_are_noted(text: str, note: str) -> None:
+    assert any(note in line for line in read_pasted(text).notes)
 
 
 def test_an_explanation_never_reaches_the_vignette() -> None:
-    pasted = read_pasted(f"{STORY} {ASKED}\n{TWO}\nAnswer: B\n\nPsoriasis runs in families.\nReferences: a book")
+    pasted = read_pasted(
+        f"{STORY} {QUESTION}\n{TWO_CHOICES}\nAnswer: B\n\nPsoriasis runs in families.\nReferences: a book"
+    )
 
     assert "families" not in pasted.vignette
     assert "psoriasis" not in pasted.vignette.lower()
@@ -261,12 +279,12 @@ def test_an_explanation_never_reaches_the_vignette() -> None:
     ],
     ids=repr,
 )
-def test_hostile_text_of_200_kilobytes_is_read_in_time_that_grows_with_its_length(unit: str) -> None:
+def test_200_kilobytes_of_hostile_text_are_read_in_linear_time(unit: str) -> None:
     def seconds(length: int) -> float:
         text = (unit * length)[:length]
         began = time.process_time()
         assert read_pasted(text).notes
-        assert read_pasted(f"{STORY} {ASKED}\n{text}").notes
+        assert read_pasted(f"{STORY} {QUESTION}\n{text}").notes
         return time.process_time() - began
 
     assert seconds(200_000) < max(1.0, 16 * seconds(50_000))  # four times as long: linear takes four times
@@ -276,10 +294,10 @@ def test_hostile_text_of_200_kilobytes_is_read_in_time_that_grows_with_its_lengt
 
 
 def pasted_case(title: str = "", **edited: Any) -> Case:
-    return case_of(replace(read_pasted(f"{STORY} {ASKED}\n{TWO}\nAnswer: B"), **edited), title)
+    return case_of(replace(read_pasted(f"{STORY} {QUESTION}\n{TWO_CHOICES}\nAnswer: B"), **edited), title)
 
 
-def test_a_case_is_made_with_age_sex_and_a_title_of_its_own_or_one_that_is_given() -> None:
+def test_a_case_has_age_sex_and_a_title() -> None:
     case = pasted_case()
 
     assert (case.age, case.sex, case.specialty, case.answer) == (40, "male", "Other", "Psoriasis")
@@ -289,7 +307,7 @@ def test_a_case_is_made_with_age_sex_and_a_title_of_its_own_or_one_that_is_given
     assert pasted_case(title="/").case_key == "pasted/without a title"
 
 
-def test_two_pasted_cases_of_one_title_are_told_apart() -> None:
+def test_two_pasted_cases_of_one_title_get_different_keys() -> None:
     first = pasted_case(title="Rash")
     assert set_apart(first) == first
     with Store().write() as connection:
@@ -298,7 +316,7 @@ def test_two_pasted_cases_of_one_title_are_told_apart() -> None:
     assert set_apart(pasted_case(title="Rash", answer="Eczema", choices=())).case_key == "pasted/Rash 2"
 
 
-def test_edits_take_the_place_of_what_was_recognised_and_the_answer_may_be_a_letter() -> None:
+def test_edits_replace_recognised_parts_and_the_answer_may_be_a_letter() -> None:
     case = pasted_case(answer="c", choices=("Gout", " Wart ", "Tinea", ""), question=" ")
 
     assert (case.choices, case.answer, case.question) == (("Gout", "Wart", "Tinea"), "Tinea", FINAL_QUESTION)
@@ -317,6 +335,6 @@ def test_edits_take_the_place_of_what_was_recognised_and_the_answer_may_be_a_let
         ({"vignette": "\ud800"}, "cannot be a case"),
     ],
 )
-def test_what_cannot_be_a_case_is_refused_in_one_sentence(edited: dict[str, Any], message: str) -> None:
+def test_an_impossible_case_is_refused_with_a_sentence(edited: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         pasted_case(**edited)

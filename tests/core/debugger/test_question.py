@@ -1,4 +1,4 @@
-"""Asking a model something beside a trial: the outcome, a provider that fails, a stop, and a missing key."""
+"""A question to a model about a trial: the outcome, a failing provider, a stop, and a missing key."""
 
 from __future__ import annotations
 
@@ -18,12 +18,11 @@ from tests.support.replies import Reply, failing
 
 
 async def ask(voice: Voice, pack: PromptPack) -> AsyncIterator[Any]:
-    """Ask for a number, and yield it."""
     async for item in call(voice, [{"role": "user", "content": f"How many for {pack.name}?"}], "grader", "judge"):
         yield int(item.text) if isinstance(item, FinalMessage) else item
 
 
-def test_the_outcome_is_there_when_the_model_has_answered(fake_provider_thread: FakeProvider) -> None:
+def test_the_outcome_is_the_answer_of_the_model(fake_provider_thread: FakeProvider) -> None:
     fake_provider_thread.script = ["7"]
     session = ask_model("openai/mine", ask, "how many", base_url=fake_provider_thread.base_url)
     session.join(30)
@@ -36,7 +35,7 @@ def test_the_outcome_is_there_when_the_model_has_answered(fake_provider_thread: 
     assert body["temperature"] == 0.0
 
 
-def test_a_provider_that_fails_leaves_a_sentence_and_no_outcome(fake_provider_thread: FakeProvider) -> None:
+def test_a_failing_provider_gives_an_error_and_no_outcome(fake_provider_thread: FakeProvider) -> None:
     fake_provider_thread.script = [failing(400, "no such model")]
     session = ask_model("openai/mine", ask, "how many", base_url=fake_provider_thread.base_url)
     session.join(30)
@@ -45,7 +44,7 @@ def test_a_provider_that_fails_leaves_a_sentence_and_no_outcome(fake_provider_th
     assert [item.call.error is not None for item in session.snapshot() if isinstance(item, Called)] == [True]
 
 
-def test_it_can_be_stopped_while_the_model_is_silent(fake_provider_thread: FakeProvider) -> None:
+def test_a_question_can_be_stopped_while_the_model_is_silent(fake_provider_thread: FakeProvider) -> None:
     fake_provider_thread.script = [Reply("7", delay_s=60)]
     session = ask_model("openai/mine", ask, "how many", base_url=fake_provider_thread.base_url)
     assert session.running
@@ -57,7 +56,7 @@ def test_it_can_be_stopped_while_the_model_is_silent(fake_provider_thread: FakeP
     assert outcome_of(session) is None
 
 
-def test_a_missing_key_is_said_before_anything_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_key_is_refused_before_any_request(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     with pytest.raises(UsageError, match="OPENAI_API_KEY"):
         ask_model("openai/gpt-4o", ask, "how many")

@@ -1,4 +1,4 @@
-"""Conversations for the tests of documents: a harmless one, and one in which everything that can be text is hostile."""
+"""Conversations for the tests of documents: a harmless one, and one with hostile text in every field."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ EVIL = [
 
 
 def evil_talk(**case: Any) -> Document:
-    """Every text a model, a data set or a provider can bring in is hostile."""
+    """Return a document with hostile text in every field of models, data sets and providers."""
     bad = " ".join(EVIL[:4])
     events: list[Event] = [
         Started(
@@ -84,13 +84,13 @@ def evil_talk(**case: Any) -> Document:
 
 
 def read_back(data: bytes) -> Document:
-    """Return the document that its JSON tells of, made of nothing else."""
+    """Return the document, rebuilt from its JSON only."""
     whole = json.loads(data)
     assert (whole["format"], whole["version"]) == ("anamnesis-document", 1)
     talks = []
-    for given in whole["conversations"]:
-        case, cast, parent, grades = (given.pop(part) for part in ("case", "cast", "parent", "grades_that_count"))
-        talk = ExportedConversation(**{**given, "events": tuple(EVENTS.validate_python(given["events"]))})
+    for fields in whole["conversations"]:
+        case, cast, parent, grades = (fields.pop(part) for part in ("case", "cast", "parent", "grades_that_count"))
+        talk = ExportedConversation(**{**fields, "events": tuple(EVENTS.validate_python(fields["events"]))})
         arms = {"arms": tuple(map(tuple, cast["arms"]))} if cast else {}
         talks.append(
             replace(
@@ -104,18 +104,17 @@ def read_back(data: bytes) -> Document:
     return Document(tuple(talks), whole["made_at"], whole["code_version"])
 
 
-def a_fork(said: str = "It began on Monday.") -> list[Event]:
-    """What ``a_stream`` says, but for the patient's first words."""
+def a_fork(text: str = "It began on Monday.") -> list[Event]:
+    """Return the events of ``a_stream`` with another first message of the patient."""
     parent = Parent(trial_id="run/1/0", turn=1, changes=("patient’s words",))
     stream: list[Event] = [
-        event.model_copy(update={"text": said}) if isinstance(event, Utterance) and event.turn == 1 else event
+        event.model_copy(update={"text": text}) if isinstance(event, Utterance) and event.turn == 1 else event
         for event in a_stream("run/1/1")
     ]
     return [Started(trial_id="run/1/1", case_key="ours/1", trial=1, seed=8, parent=parent, at=2.0), *stream[1:]]
 
 
 def fill(store: Store, *more: JournalLine, case: Case | None = None, **header: Any) -> Store:
-    """Store a run with one conversation and a fork of it."""
     trials = [a_trial(), a_trial(a_fork(), trial_id="run/1/1", trial=1, seed=8)]
     write_journal(store.journals, "run", a_header(cases=[case or a_case(1)], **header), *trials, *more)
     fold(store)

@@ -1,4 +1,4 @@
-"""The report on a run: its figures are those of the run alone, and whatever people wrote stays text."""
+"""The report on a run: figures of this run only, and escaped text of people."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from core.store.database import Store
 from core.store.queries.run_labels import Label, label_run
 
 
-def test_it_says_who_was_tested_and_how_accurate_each_arm_was(filled_store: Store) -> None:
+def test_the_report_has_the_doctor_and_the_accuracy_of_each_arm(filled_store: Store) -> None:
     lines = report_of(filled_store, "run-a").splitlines()
     assert lines[0].startswith("# openai/a on ")
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("| Multi-turn")]
@@ -25,7 +25,7 @@ def test_it_says_who_was_tested_and_how_accurate_each_arm_was(filled_store: Stor
     assert "openai/b" not in "\n".join(lines)
 
 
-def test_what_people_wrote_of_it_is_text_and_cannot_break_a_table(filled_store: Store) -> None:
+def test_labels_are_escaped_and_cannot_break_a_table(filled_store: Store) -> None:
     label_run(filled_store, "run-a", Label("<b>Pilot</b> | one", ("first",), "# Not a heading\n![x](http://a.b/c.png)"))
     text = report_of(filled_store, "run-a")
     assert text.startswith("# &lt;b&gt;Pilot&lt;/b&gt; \\| one\n")
@@ -33,7 +33,7 @@ def test_what_people_wrote_of_it_is_text_and_cannot_break_a_table(filled_store: 
     assert "![x]" not in text
 
 
-def test_the_command_writes_it_and_no_run_is_one_sentence(
+def test_the_command_writes_the_report_and_refuses_unknown_runs(
     filled_store: Store, tmp_path: Path, monkeypatch, capsys
 ) -> None:
     monkeypatch.setenv("ANAMNESIS_DB", str(filled_store.path))
@@ -42,5 +42,5 @@ def test_the_command_writes_it_and_no_run_is_one_sentence(
     assert out.read_text(encoding="utf-8") == report_of(filled_store, "run-a")
     assert main(["export", "report", "run-a", "--out", str(tmp_path / "report.txt")]) == 2
     assert capsys.readouterr().err.strip().endswith("the name must end in .md.")
-    with pytest.raises(UsageError, match="There is no run nobody"):
-        report_of(filled_store, "nobody")
+    with pytest.raises(UsageError, match="There is no run unknown"):
+        report_of(filled_store, "unknown")

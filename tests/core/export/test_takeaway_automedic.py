@@ -1,4 +1,4 @@
-"""A conversation of AutoMedic taken away: to whom each message went, what was misused, the staff, the rating."""
+"""A document of an AutoMedic conversation: receivers of messages, misused tags, the staff, the rating."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ def document(tmp_path: Path) -> Document:
 
 
 @pytest.fixture
-def both(tmp_path: Path) -> Document:
+def two_talks(tmp_path: Path) -> Document:
     return document_of([MISUSED, UNTAGGED], store_tagged(Store(tmp_path / "a.duckdb")))
 
 
 def test_the_doctors_messages_are_read_without_their_tags(document: Document) -> None:
     cells = [row.cells[0] for row in reading.rows(document.talks)]
-    told = [(cell.role, cell.goes, cell.text) for cell in cells if cell]
-    assert told[0] == ("doctor", "to the patient", QUERY)
-    assert told[2] == ("doctor", "to the clinical staff", "What does the examination of the heart show?")
-    assert told[3] == ("staff", "", STAFF_SAYS)
-    assert told[6] == ("doctor", "ends the consultation", "")
+    messages = [(cell.role, cell.goes, cell.text) for cell in cells if cell]
+    assert messages[0] == ("doctor", "to the patient", QUERY)
+    assert messages[2] == ("doctor", "to the clinical staff", "What does the examination of the heart show?")
+    assert messages[3] == ("staff", "", STAFF_SAYS)
+    assert messages[6] == ("doctor", "ends the consultation", "")
     misused = {number: cell.misuse for number, cell in enumerate(cells) if cell and cell.misuse}
     assert list(misused) == [2, 4, 6]
     assert misused[4].endswith(f"it speaks for the patient or the clinical staff. “{OWN_REPLY}”")
@@ -48,13 +48,15 @@ def test_json_keeps_every_event(document: Document) -> None:
     assert back.talks[0].events == tuple(misused_events())
 
 
-def test_markdown_says_who_was_asked_who_played_and_how_it_was_rated(both: Document) -> None:
-    text = to_markdown(both).decode()
+def test_markdown_has_receivers_roles_and_rating(two_talks: Document) -> None:
+    text = to_markdown(two_talks).decode()
     assert "clinical staff reference/staff" in text
     assert "**A · Doctor** to the clinical staff, message 3" in text
     assert "**A · Clinical staff**, message 4" in text
     assert f"> {STAFF_SAYS}" in text
-    assert "&lt;think&gt;What makes it worse?&lt;/think&gt;" in text, "all of a message that holds more than its query"
+    assert "&lt;think&gt;What makes it worse?&lt;/think&gt;" in text, (
+        "the whole message if it contains more than its query"
+    )
     assert "Empathy 4 of 5, rated by reference/profile as the patient:" in text
     assert r"> You asked \*kindly\*." in text
     assert "**B · Doctor** to nobody, message 1" in text
@@ -62,9 +64,9 @@ def test_markdown_says_who_was_asked_who_played_and_how_it_was_rated(both: Docum
     assert "<patient>" not in text
 
 
-def test_html_holds_no_element_that_a_tag_brought_in(both: Document) -> None:
+def test_tags_of_messages_are_no_elements_of_the_html(two_talks: Document) -> None:
     page = _Page()
-    page.feed(to_html(both).decode())
+    page.feed(to_html(two_talks).decode())
     assert not {"patient", "clinical", "end", "think"} & page.tags
     assert {"to the patient", "to the clinical staff", "ends the consultation", "to nobody"} <= set(page.goes)
 

@@ -1,4 +1,4 @@
-"""A hostile document in Chromium: nothing is fetched, nothing runs, all is text. And the picture of a document."""
+"""A hostile document in Chromium: no request, no script, only text. And the picture of a document."""
 
 from __future__ import annotations
 
@@ -25,19 +25,18 @@ from tests.core.export.talks import evil_talk
 from tests.support.dashboard import NARROW, WIDE
 
 
-def beside(document: Document) -> Document:
-    """The same talk twice, and once more: three columns."""
+def in_three_columns(document: Document) -> Document:
     return Document(document.talks * 3, document.made_at)
 
 
 @contextmanager
 def listening() -> Iterator[tuple[str, list[str]]]:
-    """A server on this machine: its address, and the paths it was asked for."""
-    heard: list[str] = []
+    """A local server: its address, and the paths of its requests."""
+    requests: list[str] = []
 
     class Ears(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            heard.append(self.path)
+            requests.append(self.path)
             self.send_response(200)
             self.end_headers()
 
@@ -46,52 +45,52 @@ def listening() -> Iterator[tuple[str, list[str]]]:
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Ears) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}", heard
+        yield f"http://127.0.0.1:{server.server_port}", requests
         server.shutdown()
 
 
 @pytest.mark.browser
 def test_a_hostile_document_stays_text(browser, tmp_path: Path) -> None:
-    documents = {"one": evil_talk(), "three": beside(evil_talk())}
+    documents = {"one": evil_talk(), "three": in_three_columns(evil_talk())}
     for name, document in documents.items():
         path = tmp_path / f"{name}.html"
         path.write_bytes(to_html(document))
         for width, height in (WIDE, NARROW) if name == "one" else (NARROW,):
             context = browser.new_context(viewport={"width": width, "height": height}, offline=True)
-            asked: list[str] = []
+            requests: list[str] = []
             dialogs: list[str] = []
-            complaints: list[str] = []
-            context.on("request", lambda request, asked=asked: asked.append(request.url))
+            console: list[str] = []
+            context.on("request", lambda request, requests=requests: requests.append(request.url))
             page = context.new_page()
             page.on("dialog", lambda dialog, dialogs=dialogs: (dialogs.append(dialog.message), dialog.dismiss()))
-            page.on("console", lambda message, complaints=complaints: complaints.append(message.text))
+            page.on("console", lambda message, console=console: console.append(message.text))
             page.goto(path.as_uri(), wait_until="load")
-            said = page.locator(".said").all_inner_texts()
-            assert "<script>window.hit=1</script>" in said
+            messages = page.locator(".said").all_inner_texts()
+            assert "<script>window.hit=1</script>" in messages
             assert page.evaluate("window.hit") is None
             assert page.evaluate("document.scripts.length + document.images.length + document.links.length") == 0
             assert page.url == path.as_uri()
             assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
-            assert asked == [path.as_uri()]
+            assert requests == [path.as_uri()]
             assert dialogs == []
-            assert complaints == []
+            assert console == []
             context.close()
 
 
 @pytest.mark.browser
-def test_the_pages_policy_would_stop_what_escaping_let_through(browser, tmp_path: Path) -> None:
-    """A second wall: markup put into the finished page by hand neither runs nor fetches, though somebody listens."""
+def test_the_policy_of_the_page_blocks_unescaped_markup(browser, tmp_path: Path) -> None:
+    """Markup that is inserted into the finished page neither runs nor fetches from a listening server."""
     path = tmp_path / "broken.html"
-    with listening() as (address, heard):
+    with listening() as (address, requests):
         hole = f"<script>window.hit=1</script><img src='{address}/a.png' onerror='window.hit=1'></body>".encode()
         path.write_bytes(to_html(evil_talk()).replace(b"</body>", hole))
         page = browser.new_page()
         page.goto(path.as_uri(), wait_until="load")
         assert page.evaluate("document.scripts.length + document.images.length") == 2
         assert page.evaluate("window.hit") is None
-        assert heard == []
-        page.goto(f"{address}/hello")  # it does hear
-        assert heard[:1] == ["/hello"]
+        assert requests == []
+        page.goto(f"{address}/hello")  # the server does listen
+        assert requests[:1] == ["/hello"]
 
 
 @pytest.mark.browser
@@ -112,7 +111,7 @@ def test_the_picture_shows_the_whole_page(browser, store: Store, tmp_path: Path,
         to_png(document)
 
 
-def test_without_a_browser_one_sentence_says_so(monkeypatch, store: Store) -> None:
+def test_without_a_browser_png_is_refused(monkeypatch, store: Store) -> None:
     monkeypatch.setenv("CHROMIUM", "/no/such/browser")
     assert find_browser() is None
     with pytest.raises(AnamnesisError, match=r"^There is no Chrome or Chromium on this machine .* use HTML instead\.$"):
@@ -140,12 +139,12 @@ def test_a_browser_that_hangs_is_ended_with_its_children(tmp_path: Path) -> None
     child = int((tmp_path / "child").read_text())
     deadline = time.monotonic() + 30
     while psutil.pid_exists(child) and psutil.Process(child).status() != psutil.STATUS_ZOMBIE:
-        assert time.monotonic() < deadline, "the browser's child lives on"
+        assert time.monotonic() < deadline, "the browser's child still runs"
         time.sleep(0.05)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="the stand-in for a browser is a shell script")
-def test_a_browser_that_fails_is_said_to_have_failed(tmp_path: Path, store: Store, monkeypatch) -> None:
+def test_a_failing_browser_is_reported(tmp_path: Path, store: Store, monkeypatch) -> None:
     with pytest.raises(AnamnesisError, match=r"failed \(status 3\): use HTML instead"):
         run_browser(a_program(tmp_path, "exit 3"), tmp_path, [], time.monotonic() + 30)
     monkeypatch.setenv("CHROMIUM", a_program(tmp_path, "echo '<html lang=\"en\">'"))

@@ -1,4 +1,4 @@
-"""What goes into a document: the conversation as stored, the grades that count, and where it all comes from."""
+"""The contents of a document: the stored conversation, the counting grades, and its provenance."""
 
 from __future__ import annotations
 
@@ -49,15 +49,15 @@ def test_a_stored_conversation_comes_with_run_case_and_events(store: Store) -> N
     assert talk.events == tuple(a_stream())
     assert talk.case == a_case(1)
     assert (talk.doctor, talk.trial, talk.seed) == ("openai/a", 0, 7)
-    told = facts("run/1/0")
-    assert told["Patient"] == ("openai/p",)
-    assert told["Prompt hash"] == ("h",)
-    assert told["Cap of the conversation"] == ("30 messages",)
-    assert told["Seed of the run"] == ("20",)
-    assert told["When"] == ("1970-01-01 00:00 UTC",)
+    by_name = facts("run/1/0")
+    assert by_name["Patient"] == ("openai/p",)
+    assert by_name["Prompt hash"] == ("h",)
+    assert by_name["Cap of the conversation"] == ("30 messages",)
+    assert by_name["Seed of the run"] == ("20",)
+    assert by_name["When"] == ("1970-01-01 00:00 UTC",)
 
 
-def test_what_only_the_journal_holds_by_now_can_be_taken_away(store: Store) -> None:
+def test_a_conversation_that_is_only_in_the_journal_can_be_exported(store: Store) -> None:
     trial = a_trial(a_stream("late/1/0"), trial_id="late/1/0", run_id="late")
     write_journal(store.journals, "late", a_header("late", cases=[a_case(1)], doctor="openai/late"), trial)
     assert document_of(["late/1/0"], store).talks[0].doctor == "openai/late"
@@ -71,7 +71,7 @@ def test_the_newest_grade_counts(store: Store) -> None:
     assert "atopic eczema" in FORMS["md"].render(document_of(["run/1/0"])).decode()
 
 
-def test_the_case_is_the_one_the_run_held(store: Store) -> None:
+def test_the_case_is_that_of_the_run(store: Store) -> None:
     changed = a_case(1, vignette="It was rewritten since.")
     write_journal(store.journals, "later", a_header("later", [changed]), a_trial(trial_id="later/1/0", run_id="later"))
     fold(store)
@@ -89,12 +89,12 @@ def test_the_case_is_the_one_the_run_held(store: Store) -> None:
         (["run/1/0", "run/9/9"], "no conversation 'run/9/9'"),
     ],
 )
-def test_what_cannot_be_taken_is_said(store: Store, ids: list[str], sentence: str) -> None:
+def test_impossible_documents_are_refused(store: Store, ids: list[str], sentence: str) -> None:
     with pytest.raises(UsageError, match=sentence):
         document_of(ids)
 
 
-def test_a_fork_stands_beside_its_parent_message_by_message(store: Store) -> None:
+def test_a_fork_is_shown_next_to_its_parent_message_by_message(store: Store) -> None:
     talks = document_of(["run/1/0", "run/1/1"]).talks
     rows = reading.rows(talks)
     assert [row.same for row in rows] == [True, False, True]
@@ -113,7 +113,7 @@ def test_a_shorter_conversation_leaves_its_side_empty() -> None:
     assert [cell is None for cell in reading.rows([shorter, longer])[2].cells] == [True, False]
 
 
-def test_a_running_conversation_is_taken_as_far_as_it_has_come() -> None:
+def test_a_running_conversation_is_exported_up_to_its_last_message() -> None:
     token = Token(role="doctor", purpose="dialogue", text="Sin")
     so_far: list[Event] = [*a_stream()[:6], token]
     document = document_of_events(a_case(), so_far)
@@ -131,8 +131,8 @@ def test_of_a_running_conversation_the_last_grade_of_each_rule_counts() -> None:
 
 def test_tokens_cost_and_time_are_added_by_role() -> None:
     failed = a_call("c3", error="timeout: too slow", cost_usd=None, prompt_tokens=0, completion_tokens=0)
-    asked = a_call("c4", purpose="probe", cost_usd=1.0)
-    use = {u.role: u for u in reading.use(document_of_events(a_case(), [*a_stream(), failed, asked]).talks[0])}
+    probe = a_call("c4", purpose="probe", cost_usd=1.0)
+    use = {u.role: u for u in reading.use(document_of_events(a_case(), [*a_stream(), failed, probe]).talks[0])}
     doctor = use["Doctor"]
     assert (doctor.calls, doctor.failed, doctor.prompt_tokens, doctor.completion_tokens) == (2, 1, 10, 3)
     assert (doctor.seconds, doctor.cost_usd) == (1.0, 0.25)
@@ -141,7 +141,7 @@ def test_tokens_cost_and_time_are_added_by_role() -> None:
 
 
 @pytest.mark.parametrize("form", ["html", "md"])
-def test_a_providers_failure_is_shown_as_one(store: Store, form: str) -> None:
+def test_a_provider_failure_is_shown(store: Store, form: str) -> None:
     text = FORMS[form].render(document_of(["run/1/0"])).decode()
     assert "Grader (Multi-turn · Free response) failed" in text
     assert "too slow" in text
@@ -151,7 +151,7 @@ def test_a_providers_failure_is_shown_as_one(store: Store, form: str) -> None:
 
 
 @pytest.mark.parametrize("form", TEXT_FORMS)
-def test_no_credentials_and_no_path_of_this_machine_are_handed_on(store: Store, form: str, tmp_path: Path) -> None:
+def test_documents_contain_no_credentials_and_no_local_paths(store: Store, form: str, tmp_path: Path) -> None:
     address = "http://anna:pa55@models.local:8000/v1?api-key=s3cret#frag"
     other = Store(tmp_path / "other.duckdb")
     fill(other, settings={"base_url": address}, prompt_pack="/home/anna/packs/mine")
@@ -168,20 +168,20 @@ def test_an_address_keeps_host_port_and_path_only() -> None:
     assert without_credentials("http://u:p@[broken/v1") == "unreadable address"
 
 
-def test_belief_is_drawn_from_nought_to_one_with_the_right_answer_among_the_lines() -> None:
+def test_belief_is_drawn_from_0_to_1_including_the_right_answer() -> None:
     many = tuple((f"Disease {n}", 0.5) for n in range(9))
     probes = [Probed(turn=1, differential=(*many, ("eczema", 0.0))), Probed(turn=3, differential=(("eczema", 1.0),))]
     plot = plot_of(probes, a_case())
     assert len(plot.lines) == 6
     (right,) = [line for line in plot.lines if line.right]
     assert (right.name, right.last, plot.lines[0]) == ("eczema", 1.0, right)
-    # 0 stands on the bottom line, 1 ten units below the upper edge of the drawing
+    # 0 is on the bottom line, 1 ten units below the upper edge of the drawing
     assert right.points == (("44.0", "210.0"), ("628.0", "10.0"))
     assert [label for _, label in plot.across] == ["2", "4"]  # messages are counted from 1
     assert plot_of([], a_case()) is None
 
 
-def test_a_files_name_is_harmless() -> None:
+def test_file_names_are_safe() -> None:
     assert file_name(["run/1/0", "../x y"], "html") == "anamnesis-run-1-0-beside-x-y.html"
     assert file_name(["…"], "md") == "anamnesis-conversation.md"
 
@@ -193,7 +193,7 @@ def test_a_trial_without_a_conversation_says_so() -> None:
     assert reading.ending(document_of_events(a_case(), broken).talks[0]) == "The trial failed."
 
 
-def test_what_models_thought_is_in_every_form_labelled_and_apart_from_what_they_said() -> None:
+def test_reasoning_is_labelled_and_separate_in_every_form() -> None:
     calls = {
         "c1": ("doctor", "dialogue", "Asked to rule out <b>gout</b>."),
         "c2": ("doctor", "answer", "It must be B."),
@@ -235,19 +235,19 @@ def test_what_models_thought_is_in_every_form_labelled_and_apart_from_what_they_
         ("grader", "B is a name."),
         ("summariser", "Shorten it."),
     ]
-    kept = [e["call"]["reasoning"] for e in data["conversations"][0]["events"] if e["kind"] == "called"]
-    assert kept == [thought for *_, thought in calls.values()]
+    reasoning = [e["call"]["reasoning"] for e in data["conversations"][0]["events"] if e["kind"] == "called"]
+    assert reasoning == [thought for *_, thought in calls.values()]
     assert read_back(to_json(document)) == document
 
 
-def test_a_message_that_a_branch_took_over_is_still_the_same() -> None:
-    said = Utterance(turn=0, role="doctor", text="Since when?", call_id="c1")
+def test_an_inherited_message_of_a_branch_is_equal() -> None:
+    message = Utterance(turn=0, role="doctor", text="Since when?", call_id="c1")
     parent = [
         Started(trial_id="a", case_key="ours/1", trial=0, seed=1),
         a_call("c1", reasoning="Begin with time."),
-        said,
+        message,
     ]
-    branch = [Started(trial_id="b", case_key="ours/1", trial=1, seed=1), said.model_copy(update={"call_id": None})]
+    branch = [Started(trial_id="b", case_key="ours/1", trial=1, seed=1), message.model_copy(update={"call_id": None})]
     talks = [document_of_events(a_case(), events).talks[0] for events in (parent, branch)]
     (row,) = reading.rows(talks)
     assert row.same

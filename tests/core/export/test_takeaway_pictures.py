@@ -1,4 +1,4 @@
-"""Documents say which pictures a case has and who was shown them, by name and never with the picture itself."""
+"""Documents name the pictures of a case and whether they were shown, without the pictures themselves."""
 
 from __future__ import annotations
 
@@ -17,39 +17,39 @@ from tests.core.store.builders import a_call, a_case, a_header, a_stream
 
 LOCAL = Image(sha256="a" * 64, media_type="image/png", size=9, name="rash.png")
 ELSEWHERE = Image(url="https://example.org/b.png")
-KEPT = {"messages": [{"role": "user", "content": "See.", "images": [LOCAL.model_dump()]}]}
+REQUEST = {"messages": [{"role": "user", "content": "See.", "images": [LOCAL.model_dump()]}]}
 
 
-def told(case: Case, *, shown: bool) -> Document:
-    more = [a_call("c9", request=KEPT)] if shown else []
+def document(case: Case, *, sent: bool) -> Document:
+    more = [a_call("c9", request=REQUEST)] if sent else []
     return document_of_events(case, [*a_stream(), *more], a_header())
 
 
-def test_a_picture_counts_as_shown_where_it_was_sent() -> None:
+def test_a_picture_counts_as_shown_if_it_was_sent() -> None:
     assert not was_shown(a_stream())
-    assert was_shown([a_call("c9", request=KEPT)])
+    assert was_shown([a_call("c9", request=REQUEST)])
     # a call that failed before anything was sent
-    assert not was_shown([a_call("c9", request=KEPT, attempts=0, error="the picture is gone")])
+    assert not was_shown([a_call("c9", request=REQUEST, attempts=0, error="the picture is gone")])
 
 
-def test_pictures_are_told_by_name() -> None:
+def test_pictures_are_listed_by_name() -> None:
     case = a_case(images=(LOCAL, ELSEWHERE))
     address = "Picture https://example.org/b.png: only its address was known, so no model saw it."
 
-    assert pictures(told(case, shown=True).talks, case) == [
+    assert pictures(document(case, sent=True).talks, case) == [
         "Picture rash.png was shown to the doctor; it is not part of this document.",
         address,
     ]
-    assert pictures(told(case, shown=False).talks, case) == [
+    assert pictures(document(case, sent=False).talks, case) == [
         "Picture rash.png was not shown to the doctor; it is not part of this document.",
         address,
     ]
-    assert pictures(told(a_case(), shown=False).talks, a_case()) == []
+    assert pictures(document(a_case(), sent=False).talks, a_case()) == []
 
 
-def test_beside_one_another_it_is_said_which_of_them() -> None:
+def test_with_several_conversations_the_one_with_the_picture_is_named() -> None:
     case = a_case(images=(LOCAL,))
-    without, with_ = told(case, shown=False).talks[0], told(case, shown=True).talks[0]
+    without, with_ = document(case, sent=False).talks[0], document(case, sent=True).talks[0]
 
     assert pictures([without, replace(with_, trial_id="other")], case) == [
         "Picture rash.png was shown to the doctor in B; it is not part of this document."
@@ -57,9 +57,9 @@ def test_beside_one_another_it_is_said_which_of_them() -> None:
 
 
 @pytest.mark.parametrize("render", [to_markdown, to_html])
-def test_it_stands_with_the_case_as_text(render: object) -> None:
+def test_names_of_pictures_are_escaped(render: object) -> None:
     hostile = LOCAL.model_copy(update={"name": "<img src=x onerror=1>.png"})
-    page = render(told(a_case(images=(hostile, ELSEWHERE)), shown=True)).decode()  # type: ignore[operator]
+    page = render(document(a_case(images=(hostile, ELSEWHERE)), sent=True)).decode()  # type: ignore[operator]
 
     assert "was shown to the doctor; it is not part of this document." in page
     assert "&lt;img src" in page
@@ -67,8 +67,8 @@ def test_it_stands_with_the_case_as_text(render: object) -> None:
     assert "base64" not in page
 
 
-def test_json_keeps_what_is_known_of_a_picture() -> None:
-    document = told(a_case(images=(LOCAL,)), shown=True)
-    (talk,) = read_back(to_json(document)).talks
+def test_json_contains_the_record_of_a_picture() -> None:
+    exported = document(a_case(images=(LOCAL,)), sent=True)
+    (talk,) = read_back(to_json(exported)).talks
     assert talk.case is not None
     assert talk.case.images == (LOCAL,)

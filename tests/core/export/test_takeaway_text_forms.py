@@ -1,4 +1,4 @@
-"""JSON loses nothing, Markdown shows everything as text, HTML holds no element that a message brought in."""
+"""JSON loses nothing, Markdown shows everything as text, HTML contains no element of a message."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from tests.core.store.builders import Probed, Started, Utterance, a_case, a_head
 
 
 def of_messages(*texts: str) -> Document:
-    said = [Utterance(turn=n, role="patient", text=text) for n, text in enumerate(texts)]
-    return document_of_events(a_case(), [Started(trial_id="t", case_key="ours/1", trial=0, seed=1), *said])
+    messages = [Utterance(turn=n, role="patient", text=text) for n, text in enumerate(texts)]
+    return document_of_events(a_case(), [Started(trial_id="t", case_key="ours/1", trial=0, seed=1), *messages])
 
 
 # JSON
 
 
-def test_json_gives_back_the_very_same_document(store: Store) -> None:
+def test_json_can_be_read_back_as_the_same_document(store: Store) -> None:
     document = document_of(["run/1/0", "run/1/1"])
     assert read_back(to_json(document)) == document
     assert read_back(to_json(document)).talks[0].events == tuple(a_stream())
@@ -38,7 +38,7 @@ def test_json_keeps_every_character() -> None:
     assert [e.text for e in back.talks[0].events if isinstance(e, Utterance)] == texts
 
 
-def test_json_says_what_it_is(store: Store) -> None:
+def test_json_has_format_and_version(store: Store) -> None:
     whole = json.loads(to_json(document_of(["run/1/1"])))
     assert (whole["format"], whole["version"]) == ("anamnesis-document", 1)
     (talk,) = whole["conversations"]
@@ -50,7 +50,7 @@ def test_json_says_what_it_is(store: Store) -> None:
 
 
 def parsed(document: Document) -> list[Token]:
-    """All tokens, those inside paragraphs and headings too."""
+    """Return all tokens of the Markdown, also those inside blocks."""
     reader = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
     blocks = reader.parse(to_markdown(document).decode())
     return [token for block in blocks for token in (block, *(block.children or []))]
@@ -83,8 +83,8 @@ def test_a_bar_in_a_name_adds_no_column() -> None:
     assert "a | b || c" in [t.content for t in parsed(document_of_events(a_case(), [], a_header(doctor="a | b || c")))]
 
 
-def test_markdown_shows_the_words_as_they_were() -> None:
-    """A reader of Markdown gives back every line of every message; only indents and addresses were made harmless."""
+def test_markdown_shows_every_line_of_every_message() -> None:
+    """A Markdown parser gives back every line of every message; only indents and addresses are changed."""
     tokens = MarkdownIt("commonmark").parse(to_markdown(of_messages(*EVIL)).decode())
     lines: list[str] = []
     inside = 0
@@ -93,9 +93,9 @@ def test_markdown_shows_the_words_as_they_were() -> None:
         if inside and token.type == "inline":
             text = "".join("\n" if c.type in ("hardbreak", "softbreak") else c.content for c in token.children or [])
             lines += text.split("\n")
-    wanted = [line for text in EVIL for line in visible(text).split("\n") if line.strip()]
-    shown = [line.replace("\u200b", "").replace("\u00a0", " ") for line in lines]
-    assert shown[: len(wanted)] == wanted
+    expected = [line for text in EVIL for line in visible(text).split("\n") if line.strip()]
+    actual = [line.replace("\u200b", "").replace("\u00a0", " ") for line in lines]
+    assert actual[: len(expected)] == expected
 
 
 def test_no_address_in_markdown_can_be_linked() -> None:
@@ -106,12 +106,12 @@ def test_no_address_in_markdown_can_be_linked() -> None:
 
 def test_the_final_diagnosis_is_the_only_emphasis_of_a_message() -> None:
     tokens = parsed(of_messages("**Final Diagnosis:** **Gout** _now_"))
-    said = next(t for t in tokens if t.type == "inline" and "Gout" in t.content)
-    assert [c.content for c in said.children or [] if c.type == "text" and c.content] == [
+    message = next(t for t in tokens if t.type == "inline" and "Gout" in t.content)
+    assert [c.content for c in message.children or [] if c.type == "text" and c.content] == [
         "Final Diagnosis:",
         " **Gout** _now_",
     ]
-    assert sum(c.type == "strong_open" for c in said.children or []) == 1
+    assert sum(c.type == "strong_open" for c in message.children or []) == 1
 
 
 # HTML
@@ -123,14 +123,14 @@ class Elements(HTMLParser):
     def __init__(self, page: str) -> None:
         super().__init__()
         self.seen: list[tuple[str, dict[str, str | None]]] = []
-        self.said: list[str] = []
+        self.messages: list[str] = []
         self._open = False
         self.feed(page)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.seen.append((tag, dict(attrs)))
         if tag == "p" and dict(attrs).get("class") == "said":
-            self.said.append("")
+            self.messages.append("")
             self._open = True
 
     def handle_endtag(self, tag: str) -> None:
@@ -138,13 +138,13 @@ class Elements(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         if self._open:
-            self.said[-1] += data
+            self.messages[-1] += data
 
 
-def test_html_holds_only_elements_of_its_own() -> None:
+def test_html_contains_only_its_own_elements() -> None:
     own = Elements(to_html(document_of_events(a_case(), a_stream())).decode())
     evil = Elements(to_html(evil_talk()).decode())
-    # the quiet conversation shows no branch and no reasoning: everything else the hostile one could bring is the same
+    # the harmless conversation has no branch and no reasoning; all other elements are the same
     assert {tag for tag, _ in evil.seen} <= {tag for tag, _ in own.seen} | {"bdi", "details", "summary"}
     assert not {tag for tag, _ in evil.seen} & {"script", "img", "iframe", "a", "link", "base", "object", "form"}
     names = {name for _, attributes in evil.seen for name in attributes}
@@ -153,9 +153,9 @@ def test_html_holds_only_elements_of_its_own() -> None:
     assert policies == [POLICY]
 
 
-def test_html_shows_the_words_as_they_were() -> None:
-    said = Elements(to_html(of_messages(*EVIL)).decode()).said
-    assert said[: len(EVIL)] == [visible(text) for text in EVIL]
+def test_html_shows_every_message() -> None:
+    messages = Elements(to_html(of_messages(*EVIL)).decode()).messages
+    assert messages[: len(EVIL)] == [visible(text) for text in EVIL]
 
 
 def test_the_pages_own_style_fetches_nothing() -> None:
@@ -165,7 +165,7 @@ def test_the_pages_own_style_fetches_nothing() -> None:
     assert "http://" not in page.replace("http://www.w3.org", "")
 
 
-def test_controls_become_visible_and_letters_stay() -> None:
+def test_control_characters_become_visible() -> None:
     assert visible("a\0b\x07c\x7f\r\nd\re\u2028f\tg") == "a␀b␇c␡\nd\ne\nf\tg"
     assert visible("\u202eabc\u202c") == "[RLO]abc[PDF]"
     assert visible("עברית \u200f العربية 😀") == "עברית \u200f العربية 😀"

@@ -1,4 +1,4 @@
-"""Rows as figures: what is drawn where, and what a saved file is."""
+"""Rows as figures: positions, legends and captions, and saved files."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_curve_runs_along_its_place_and_a_click_gives_the_row() -> None:
     lines = {trace.name: trace for trace in figure.data if trace.mode == "lines+markers"}
     assert (list(lines["Model A"].x), list(lines["Model A"].y)) == ([0, 50], [0.3, 0.5])
     assert [rows[int(data[1])].n for data in lines["Model A"].customdata] == [7, 8]
-    assert (list(lines["b"].x), list(lines["b"].y)) == ([0], [0.2]), "what has no estimate is no point"
+    assert (list(lines["b"].x), list(lines["b"].y)) == ([0], [0.2]), "no point without an estimate"
     assert lines["Model A"].customdata[1][0] == "Model A<br>50: 0.500 (0.300 – 0.600)<br>8 cases"
     assert (figure.layout.xaxis.title.text, figure.layout.yaxis.title.text) == ("Dialogue done, %", "Recall")
 
@@ -49,28 +49,28 @@ def test_a_bar_of_zero_has_an_outline_and_others_have_none() -> None:
     assert [width > 0 for width in bar.marker.line.width] == [True, False]
 
 
-def test_a_bar_has_its_interval_and_says_what_it_rests_on() -> None:
+def test_a_bar_has_its_interval_and_number_of_cases() -> None:
     marks = [
         Mark("Vignette", 0.6, 0.5, 0.8, "a", words="12 cases", data=("a", "vignette")),
         Mark("Multi-turn", 0.4, series="a"),
         Mark("Vignette", 0.7, series="b", published=True),
         Mark("Multi-turn", None, series="b"),
     ]
-    ours, bare, printed = bars(marks, NAMES, COLOURS).data
-    assert (list(ours.x), list(ours.y)) == (["Vignette"], [0.6])
-    assert list(ours.error_y.array) == [pytest.approx(0.2)]
-    assert list(ours.error_y.arrayminus) == [pytest.approx(0.1)]
-    assert (list(bare.x), list(bare.y), bare.error_y.array) == (["Multi-turn"], [0.4], None), "and no whisker of 0"
-    assert (ours.showlegend, bare.showlegend, bare.offsetgroup) == (True, False, ours.offsetgroup)
-    assert list(ours.customdata[0]) == ["Model A<br>Vignette<br>0.600 (0.500 – 0.800)<br>12 cases", "a", "vignette"]
+    measured, bare, printed = bars(marks, NAMES, COLOURS).data
+    assert (list(measured.x), list(measured.y)) == (["Vignette"], [0.6])
+    assert list(measured.error_y.array) == [pytest.approx(0.2)]
+    assert list(measured.error_y.arrayminus) == [pytest.approx(0.1)]
+    assert (list(bare.x), list(bare.y), bare.error_y.array) == (["Multi-turn"], [0.4], None), "no whisker of 0"
+    assert (measured.showlegend, bare.showlegend, bare.offsetgroup) == (True, False, measured.offsetgroup)
+    assert list(measured.customdata[0]) == ["Model A<br>Vignette<br>0.600 (0.500 – 0.800)<br>12 cases", "a", "vignette"]
     assert list(bare.customdata[0]) == ["Model A<br>Multi-turn<br>0.400"]
     assert printed.name == "Model B (published)"
-    assert list(printed.x) == ["Vignette"], "nothing is drawn where there is no estimate"
+    assert list(printed.x) == ["Vignette"], "no bar without an estimate"
     assert printed.error_y.array is None
     assert printed.marker.pattern.shape == "/"
 
 
-def test_a_name_is_never_a_link_and_a_click_still_knows_it() -> None:
+def test_a_name_is_never_a_link_and_a_click_still_gives_it() -> None:
     evil = 'gpt <A href="http://elsewhere.example/x">here</A> < abc'
     drawn = bars([Mark(evil, 0.5, series="a", data=(evil,))], {"a": evil}, COLOURS)
     safe = without_links(drawn)
@@ -82,7 +82,7 @@ def test_a_name_is_never_a_link_and_a_click_still_knows_it() -> None:
     assert b"&lt;A href=" in picture_of(drawn, ".html")
 
 
-def test_stars_stand_on_the_whisker_and_not_in_the_legend() -> None:
+def test_stars_are_on_the_whisker_and_not_in_the_legend() -> None:
     _, stars = bars([Mark("x", 0.5, 0.4, 0.7, "a", star="**")], NAMES, COLOURS).data
     assert (list(stars.text), list(stars.base), stars.showlegend) == (["**"], [0.7], False)
 
@@ -99,7 +99,7 @@ def test_panels_of_bars_share_one_legend_and_leave_out_the_empty() -> None:
     ]
 
 
-def test_a_legend_stands_above_panels_that_go_on_below_the_fold_and_keeps_clear_of_a_printed_title() -> None:
+def test_a_legend_is_above_many_panels_and_below_a_printed_title() -> None:
     marks = [Mark("x", 0.5, series="a", panel=str(n)) for n in range(6)]
     tall = bars(marks, NAMES, COLOURS, panels={str(n): f"Panel {n}" for n in range(6)})
     flat = bars(marks[:3], NAMES, COLOURS, panels={str(n): f"Panel {n}" for n in range(3)})
@@ -177,7 +177,7 @@ def test_differences_are_drawn_around_zero() -> None:
     assert axis.range is None
 
 
-def test_what_cannot_be_drawn_is_said() -> None:
+def test_impossible_figures_are_refused() -> None:
     with pytest.raises(UsageError, match="no estimate"):
         figure_of([row(None, {"model": "m"})], "x")
     with pytest.raises(UsageError, match=r"different things \(mean, rate\)"):
@@ -234,8 +234,8 @@ def test_the_camera_of_an_html_figure_saves_the_svg_for_print(browser: Browser, 
     assert all(words in svg for words in ("Ä or B", "Accuracy", "n = 12 cases."))
 
 
-def test_panels_stand_below_one_another_where_it_is_narrow() -> None:
-    """Every panel at full width, none over another, its axis said again; a figure of one panel has no such form."""
+def test_panels_are_stacked_on_a_narrow_screen() -> None:
+    """Every panel at full width with its own axis, without overlap; a figure of one panel has no such form."""
     marks = [Mark(place, 0.5, series="a", panel=panel) for place in "xy" for panel in ("one", "two", "three")]
     titles = {"one": "First", "two": "Second", "three": "Third"}
     figure = bars(marks, {"a": "A"}, {"a": "#000000"}, panels=titles)
@@ -250,8 +250,8 @@ def test_panels_stand_below_one_another_where_it_is_narrow() -> None:
     assert in_one_column(bars(marks[:1], {"a": "A"}, {"a": "#000000"})) is None
 
 
-def test_a_browser_that_hangs_is_asked_again_and_then_said_to(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first answer never comes, the second does; where neither comes, a sentence says so."""
+def test_a_hanging_browser_is_tried_again_and_then_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second attempt succeeds; if both hang, a message says so."""
     figure = bars([Mark("A", 0.5, 0.4, 0.7, "a")], NAMES, COLOURS)
     hangs = [True, False]
 

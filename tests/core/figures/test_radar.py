@@ -1,4 +1,4 @@
-"""Profiles as a radar: closed lines, bands where they can be told apart, scales of their own."""
+"""Profiles as a radar: closed lines, bands for few models, separate scales."""
 
 from __future__ import annotations
 
@@ -31,29 +31,29 @@ def test_a_line_goes_once_around_and_its_band_there_and_back() -> None:
     assert (band.fill, band.showlegend, band.hoverinfo) == ("toself", False, "skip")
 
 
-def test_what_is_missing_breaks_the_line_and_leaves_out_the_band() -> None:
+def test_a_missing_value_breaks_the_line_and_hides_the_band() -> None:
     both = radar([*profile("a", without="r"), *profile("b")], NAMES, COLOURS, SPOKES)
     broken = next(trace for trace in both.data if trace.name == "Model A")
     assert list(broken.r) == [0.5, 0.5, None, 0.5, 0.5]
     assert [trace.name for trace in both.data] == ["Model A", "Model B, interval", "Model B"]
     alone = radar(profile("a", without="r"), NAMES, COLOURS, SPOKES)
-    assert list(alone.data[-1].theta) == ["Conversation", "Accuracy", "Empathy", "Conversation"], "nobody has it"
+    assert list(alone.data[-1].theta) == ["Conversation", "Accuracy", "Empathy", "Conversation"], "no model has a value"
 
 
-def test_bands_are_left_out_where_they_would_cover_one_another() -> None:
+def test_bands_of_many_models_are_hidden() -> None:
     four = radar([mark for series in NAMES for mark in profile(series)], NAMES, COLOURS, SPOKES)
     assert [trace.name for trace in four.data] == list(NAMES.values())
 
 
 def test_published_profiles_are_dashed_and_named_so() -> None:
-    ours, printed = radar(
+    measured, printed = radar(
         [*profile("a", bounded=False), *profile("a", bounded=False, published=True)], NAMES, COLOURS, SPOKES
     ).data
-    assert (ours.name, ours.line.dash) == ("Model A", "solid")
+    assert (measured.name, measured.line.dash) == ("Model A", "solid")
     assert (printed.name, printed.line.dash, printed.marker.symbol) == ("Model A (published)", "dash", "circle-open")
 
 
-def test_dimensions_with_scales_of_their_own_say_where_they_begin_and_end() -> None:
+def test_dimensions_with_separate_scales_show_their_range() -> None:
     marks = [Mark("c", 6, 3, 9, "a"), Mark("a", 0.5, 0.2, 0.8, "a"), Mark("r", 3, 2, 5, "a")]
     axes = {"c": Axis("", (0, 12), number=".1f"), "r": Axis("", (1, 5), number=".1f")}
     band, line = radar(marks, NAMES, COLOURS, SPOKES, axes=axes).data
@@ -63,6 +63,6 @@ def test_dimensions_with_scales_of_their_own_say_where_they_begin_and_end() -> N
     assert line.customdata[0][0] == "Model A<br>Conversation<br>6.0 (3.0 – 9.0)", "in its own unit"
 
 
-def test_two_dimensions_are_no_radar() -> None:
+def test_a_radar_of_two_dimensions_is_refused() -> None:
     with pytest.raises(UsageError, match="needs 3 dimensions"):
         radar([Mark("c", 0.5, series="a"), Mark("a", 0.5, series="a")], NAMES, COLOURS, SPOKES)

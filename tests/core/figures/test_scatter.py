@@ -1,4 +1,4 @@
-"""Scatters: points with whiskers both ways, lines over them, marks of what is published."""
+"""Scatters: points with whiskers in both directions, lines, and marks of published values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ COLOURS = {"a": "#0072B2", "b": "#D55E00"}
 SHARE = Axis("Share", (0, 1), ".0%", None, ".1%")
 
 
-def test_points_have_whiskers_both_ways_and_say_both_estimates() -> None:
+def test_points_have_whiskers_in_both_directions_and_both_estimates() -> None:
     spots = [
         Spot("a", 0.4, 0.6, (0.5, 0.7), (0.3, 0.6), label="Derm", words="40 cases", data=("t1",)),
         Spot("a", 0.2, 0.3),
@@ -43,4 +43,4 @@ def test_kinds_have_symbols_that_the_legend_explains_and_lines_are_named() -> No
     assert list(points.marker.symbol) == ["circle", "diamond"]
     assert [(trace.name, trace.marker.symbol) for trace in legend] == [("First", "circle"), ("Second", "diamond")]
     alone = scatter(spots[:1], ROWS, COLOURS, SHARE, SHARE, kinds=COLUMNS)
-    assert len(alone.data) == 1, "one kind needs no explaining"
+    assert len(alone.data) == 1, "one kind needs no legend"

@@ -1,6 +1,6 @@
-"""A stage for trials: each role is a model of its own at one fake provider, which answers by role.
+"""Helpers that play trials at a fake provider: each role is a separate model, and the provider answers by role.
 
-The doctor asks ``questions`` and then concludes; every line can be replaced, by a text, a ``Reply`` or a function of
+The doctor asks ``questions`` and then concludes. Each line of the script can be a text, a ``Reply`` or a function of
 the request.
 """
 
@@ -25,7 +25,7 @@ from tests.support.playing import play_case
 from tests.support.replies import Reply
 
 OVER = "The conversation with the patient is over. Ask nothing more, and answer from what you know by now."
-"""Said between a conversation and the question about it."""
+"""The text between a conversation and the question about it."""
 GREETING = "Hello, what symptoms bring you in today?"
 ROLES = ("doctor", "patient", "grader", "summariser")
 NAMES = CastNames(*(f"openai/{role}" for role in ROLES))
@@ -72,7 +72,7 @@ def last(body: dict[str, Any]) -> str:
 
 
 def is_answer(body: dict[str, Any]) -> bool:
-    """Whether the doctor is asked for its answer (and not for its next message in the conversation)."""
+    """Whether the request is for the doctor's answer, and not for its next message in the conversation."""
     return "beginning with **Final " in last(body)
 
 
@@ -101,7 +101,7 @@ class Actors:
     judge: Line | Speaks = "Yes"
     summary: Line | Speaks = "A woman has an itchy rash."
     fault: Callable[[dict[str, Any]], Reply | None] = lambda body: None
-    """Comes first: what it returns is sent instead of the role's line."""
+    """Takes precedence: a reply that it returns is sent instead of the role's line."""
 
     def __call__(self, body: dict[str, Any]) -> Line:
         return self.fault(body) or self._line(body)
@@ -109,8 +109,8 @@ class Actors:
     def _line(self, body: dict[str, Any]) -> Line:
         role = role_of(body)
         if role == "doctor" and not is_answer(body):
-            asked = sum(m["role"] == "assistant" for m in body["messages"]) - 1
-            return self.questions[asked] if asked < len(self.questions) else self.conclusion
+            questions_so_far = sum(m["role"] == "assistant" for m in body["messages"]) - 1
+            return self.questions[questions_so_far] if questions_so_far < len(self.questions) else self.conclusion
         if role == "patient":
             replies = sum(m["role"] == "assistant" for m in body["messages"]) + 1
             return _spoken(self.patient or f"This is reply {replies}.", body)
@@ -125,7 +125,7 @@ def _spoken(line: Line | Speaks, body: dict[str, Any]) -> Line:
 
 @dataclass(frozen=True)
 class Rules:
-    """What a trial asks, and the settings it is played under."""
+    """The arms and the settings of a trial."""
 
     arms: tuple[Arm, ...] = PAPER_ARMS
     max_messages: int | None = 30
@@ -144,14 +144,14 @@ async def play(
     seed: int = SEED,
     models: Iterable[Path] = (),
 ) -> list[Event]:
-    """Run one trial with every model at the provider and return its events."""
+    """Return the events of one trial whose models are all at the provider."""
     async with load_registry([SHIPPED, *models], retry=QUICK) as registry:
         casting = Casting(registry, default_pack(), sampling or Sampling(), provider.base_url)
         return await played(casting, names, rules, case, seed)
 
 
 async def played(casting: Casting, names: CastNames, rules: Rules, case: Case = CASE, seed: int = SEED) -> list[Event]:
-    """Run one trial with a cast that is opened here."""
+    """Return the events of one trial with a cast of these names."""
     return await play_case(
         casting,
         names,
@@ -174,12 +174,12 @@ def sent_to(provider: FakeProvider, role: str) -> list[dict[str, Any]]:
 
 
 def answers_asked(provider: FakeProvider) -> list[dict[str, Any]]:
-    """The requests that ask the doctor for a diagnosis."""
+    """Return the requests for the doctor's answers."""
     return [body for body in sent_to(provider, "doctor") if is_answer(body)]
 
 
 def talk(provider: FakeProvider) -> list[dict[str, Any]]:
-    """The doctor's requests within the conversation."""
+    """Return the requests for the doctor's messages in the conversation."""
     return [body for body in sent_to(provider, "doctor") if not is_answer(body)]
 
 
@@ -192,16 +192,16 @@ def ended(events: Iterable[Event]) -> Ended:
     return event
 
 
-def said(events: Iterable[Event]) -> list[tuple[str, str]]:
+def messages_of(events: Iterable[Event]) -> list[tuple[str, str]]:
     return [(u.role, u.text) for u in of(events, Utterance)]
 
 
 def verdicts(events: list[Event]) -> dict[str, list[str]]:
-    """Arm → the verdicts of its answer under each rule, or the reason why it is excluded."""
-    found: dict[str, list[str]] = {}
+    """Return the verdicts of each arm's answer, one for each rule, or the reason why the answer is excluded."""
+    by_arm: dict[str, list[str]] = {}
     for event in events:
         if isinstance(event, Answered) and event.reason:
-            found.setdefault(f"{event.format}:{event.question_type}", []).append(event.reason)
+            by_arm.setdefault(f"{event.format}:{event.question_type}", []).append(event.reason)
         elif isinstance(event, Graded):
-            found.setdefault(f"{event.format}:{event.question_type}", []).append(event.verdict)
-    return found
+            by_arm.setdefault(f"{event.format}:{event.question_type}", []).append(event.verdict)
+    return by_arm

@@ -1,4 +1,4 @@
-"""What a framework says of its options, kinds and conversations, as pages ask it."""
+"""The functions of frameworks that pages use: options, kinds of players, recognition of conversations."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from core.frameworks.seats import kinds_in_words
 
 
 @pytest.mark.parametrize(
-    ("name", "tested", "asked"),
+    ("name", "tested", "options"),
     [
         ("craftmd", "reference/bayes", {"max_messages", "persona"}),
         ("craftmd", "openai/a", {"max_messages", "persona", "probe", "temperature", "max_tokens"}),
@@ -23,22 +23,22 @@ from core.frameworks.seats import kinds_in_words
         ("automedic", "reference/bayes", {"max_turns"}),
     ],
 )
-def test_only_options_that_mean_anything_beside_the_tested_are_asked(name: str, tested: str, asked: set[str]) -> None:
-    assert set(options_for(framework(name), tested)) == asked
+def test_only_options_that_apply_to_the_tested_model_are_offered(name: str, tested: str, options: set[str]) -> None:
+    assert set(options_for(framework(name), tested)) == options
 
 
-def test_a_conversation_is_known_by_its_runs_name_then_by_its_first_event_then_by_what_only_one_has() -> None:
+def test_the_framework_is_recognised_by_the_name_then_by_the_first_event_then_by_other_events() -> None:
     begun = Started(trial_id="t", case_key="a/1", trial=0, seed=1, framework="consultation")
     assert framework_of([begun], "automedic") is framework("automedic")
     assert framework_of([begun]) is framework("consultation")
     assert framework_of([Assessed(name=EMPATHY, most=5, by="a", value=4, words="Kind.")]) is framework("automedic")
     assert framework_of([Utterance(turn=0, role="doctor", text="Hello")]) is None
-    assert framework_of([], "gone") is None
+    assert framework_of([], "unknown") is None
 
 
-def test_every_kind_by_rule_has_words() -> None:
+def test_every_player_by_rules_has_a_label() -> None:
     words = kinds_in_words()
-    assert {kind for one in frameworks().values() for seat in one.seats for kind in seat.rules} == set(words)
+    assert {kind for protocol in frameworks().values() for seat in protocol.seats for kind in seat.rules} == set(words)
     assert words["reference/staff"] == "Reference clinical staff (rules, no model)"
     assert words["reference/oracle-random"].partition(":")[0] == "Oracle, random order"
 

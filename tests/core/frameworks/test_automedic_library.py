@@ -1,4 +1,4 @@
-"""AutoMedic over the library with the reference cast: it ends, nobody tells more than it knows, the staff pays."""
+"""AutoMedic over the library with the reference cast: endings, replies from own knowledge only, value of the staff."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from core.frameworks.automedic.tags import queries_of
 from core.frameworks.base import Trial
 from core.journal import seed_of
 
-pytestmark = pytest.mark.xdist_group("automedic_library")  # one worker plays the library for all of them
+pytestmark = pytest.mark.xdist_group("automedic_library")  # one worker plays the library for all tests
 
 Played = dict[str, list[Event]]
 """Case → the events of one trial."""
 
 
 class WithoutResults(ReferenceStaff):
-    """A staff that has nothing."""
+    """A staff without results."""
 
     def named(self, query: str, results: Facts) -> list[Fact]:
         return []
@@ -79,7 +79,7 @@ def test_every_trial_ends_properly(played: Played) -> None:
         assert end.doctor_turns == len(queries_of(dialogue(events)))
         assert not [e for e in events if isinstance(e, Failed)]
         assert len([e for e in events if isinstance(e, Probed)]) == end.doctor_turns
-        (rating,) = (e for e in events if isinstance(e, Assessed))  # and no message that broke the protocol
+        (rating,) = (e for e in events if isinstance(e, Assessed))  # the only assessment: no message broke the protocol
         assert rating.turn is None
         assert rating.value in (1, 2, 3, 4, 5)
         assert "By rule" in rating.words
@@ -89,7 +89,7 @@ def test_every_trial_ends_properly(played: Played) -> None:
         ]
 
 
-def test_the_staff_tells_its_results_and_nothing_else(played: Played) -> None:
+def test_the_staff_reports_results_only(played: Played) -> None:
     for case in library():
         assert case.profile is not None
         results = {reported(fact) for fact in case.profile.optional}
@@ -102,27 +102,27 @@ def test_the_staff_tells_its_results_and_nothing_else(played: Played) -> None:
 
 
 def test_the_patient_tells_no_result(played: Played) -> None:
-    """What only examination and tests show never leaves the patient, in clinical or in lay words."""
+    """The patient tells no finding of examination or tests, neither in clinical nor in lay words."""
     for case in library():
         assert case.profile is not None
-        own = " ".join(fact.lay for fact in case.profile.demographics + case.profile.basic)
-        told = " ".join(t.text for t in dialogue(played[case.case_key]) if t.role == "patient")
+        own_facts = " ".join(fact.lay for fact in case.profile.demographics + case.profile.basic)
+        replies = " ".join(t.text for t in dialogue(played[case.case_key]) if t.role == "patient")
         for fact in case.profile.optional:
-            assert fact.lay in own or fact.lay not in told
+            assert fact.lay in own_facts or fact.lay not in replies
 
 
-def test_the_static_question_is_the_easier_one_and_the_staff_is_worth_asking(played: Played) -> None:
+def test_the_vignette_is_easier_than_the_conversation_and_the_staff_helps(played: Played) -> None:
     """Over the 60 cases with one seed: 1.00 on the vignette, 0.98 after the conversation, 0.95 without the staff."""
     static, after = accuracy(played, "vignette"), accuracy(played, "multi_turn")
-    alone = accuracy(play(staff=WithoutResults()), "multi_turn")
-    assert static >= after > alone
-    assert after - alone >= 0.03
-    assert alone > 0.6
+    without_staff = accuracy(play(staff=WithoutResults()), "multi_turn")
+    assert static >= after > without_staff
+    assert after - without_staff >= 0.03
+    assert without_staff > 0.6
 
 
 def test_the_same_seed_gives_the_same_events(played: Played) -> None:
     cases = library()[::10]
-    again, other = play(cases), play(cases, seed=21)
+    repeated, other = play(cases), play(cases, seed=21)
     for case in cases:
-        assert story(again[case.case_key]) == story(played[case.case_key])
+        assert story(repeated[case.case_key]) == story(played[case.case_key])
     assert any(story(other[c.case_key])[1:] != story(played[c.case_key])[1:] for c in cases)

@@ -1,4 +1,4 @@
-"""AutoMedic over the wire: what each model is sent, doctors that break the protocol, and a provider's faults."""
+"""AutoMedic's requests: the messages to each model, doctors that break the protocol, and a provider's faults."""
 
 from __future__ import annotations
 
@@ -17,7 +17,19 @@ from core.models.base import Sampling
 from core.models.registry import load_registry
 from core.models.settings import SHIPPED
 from core.prompts import load_pack
-from tests.core.frameworks.stage import CASE, QUICK, SEED, calls, ended, last, of, role_of, said, sent_to, verdicts
+from tests.core.frameworks.stage import (
+    CASE,
+    QUICK,
+    SEED,
+    calls,
+    ended,
+    last,
+    messages_of,
+    of,
+    role_of,
+    sent_to,
+    verdicts,
+)
 from tests.support.campaigns import beside_rules
 from tests.support.fake_provider import FakeProvider
 from tests.support.playing import play_case
@@ -29,11 +41,11 @@ COMPLAINT = "<patient>What brings you here?</patient>"
 PULSE = "<clinical>What is the temperature?</clinical>"
 RIGHT = "C. Allergic contact dermatitis"
 OPTIONAL = ("36.8", "vesicles", "thiuram", "patch test", "blisters")
-"""What only the clinical staff knows."""
+"""Words of the results, which only the clinical staff knows."""
 OF_TASK = ("Scabies", "Psoriasis", "contact dermatitis", "Tinea manuum", "following is the most likely", "eczema")
-"""Words of the question, its choices, its answer and a synonym."""
+"""Words of the question, choices, answer and synonym."""
 OF_VIGNETTE = ("gloves", "backs of both hands")
-"""What only the vignette says."""
+"""Words that are only in the vignette."""
 
 Line = str | Reply
 Patient = Callable[[dict[str, Any]], Line]
@@ -59,14 +71,14 @@ def acting(
     staff: Line = "Temperature: 36.8 °C.",
     rating: Line = "Rating: 4\nReason: She listened.",
 ) -> Callable[[dict[str, Any]], Line]:
-    """A script: the doctor says its messages in turn, the last one again and again."""
+    """Return a script: the doctor sends ``messages`` in turn and then repeats the last one."""
 
     def script(body: dict[str, Any]) -> Line:
         if role_of(body) == "doctor":
             if is_answer(body):
                 return static if is_static(body) else answer
-            spoken = sum(m["role"] == "assistant" for m in body["messages"])
-            return messages[min(spoken, len(messages) - 1)]
+            messages_so_far = sum(m["role"] == "assistant" for m in body["messages"])
+            return messages[min(messages_so_far, len(messages) - 1)]
         if role_of(body) == "patient":
             return rating if is_rating(body) else patient
         return staff if role_of(body) == "staff" else "Yes"
@@ -106,7 +118,7 @@ def misused(events: list[Event]) -> list[tuple[int, tuple[str, ...]]]:
 async def test_a_consultation_from_beginning_to_end(fake_provider: FakeProvider) -> None:
     fake_provider.script = acting(COMPLAINT, PULSE, "</end>")
     events = await play(fake_provider)
-    assert said(events) == [
+    assert messages_of(events) == [
         ("doctor", COMPLAINT),
         ("patient", "My hands itch."),
         ("doctor", PULSE),
@@ -125,7 +137,7 @@ async def test_a_consultation_from_beginning_to_end(fake_provider: FakeProvider)
     assert order == [Started, Ended, Assessed, Answered, Answered, Finished]
 
 
-async def test_everybody_is_sent_its_own_knowledge_and_nothing_else(fake_provider: FakeProvider) -> None:
+async def test_each_role_gets_its_own_knowledge_and_nothing_else(fake_provider: FakeProvider) -> None:
     fake_provider.script = acting("<patient>Does it itch?</patient>", PULSE, COMPLAINT, "</end>", staff=NOT_AVAILABLE)
     await play(fake_provider)
     doctor = [body for body in sent_to(fake_provider, "doctor") if not is_answer(body)]
@@ -134,11 +146,11 @@ async def test_everybody_is_sent_its_own_knowledge_and_nothing_else(fake_provide
     talking = [*doctor, *patient, *staff]
     assert not [word for body in talking for word in (*OF_TASK, *OF_VIGNETTE) if word in str(body["messages"])]
     assert not [word for body in [*doctor, *patient] for word in OPTIONAL if word in str(body["messages"])]
-    assert not [body for body in [*doctor, *staff] if "two days" in str(body["messages"])]  # nobody asked for it
+    assert not [body for body in [*doctor, *staff] if "two days" in str(body["messages"])]  # no query asks for it
     assert all("30-year-old" in str(body["messages"]) for body in doctor)
     assert all("two days" in str(body["messages"][0]) for body in patient)
     assert all(word in str(staff[0]["messages"]) for word in ("36.8", "vesicles", "thiuram"))
-    # patient and staff see the queries to them, without tags, and their own replies
+    # patient and staff get their own queries, without tags, and their own replies
     assert [m["content"] for m in patient[1]["messages"][1:]] == [
         "Does it itch?",
         "My hands itch.",
@@ -147,7 +159,7 @@ async def test_everybody_is_sent_its_own_knowledge_and_nothing_else(fake_provide
     assert [m["content"] for m in staff[0]["messages"][1:]] == ["<quoted>\nWhat is the temperature?\n</quoted>"]
 
 
-async def test_the_answers_are_asked_on_what_each_arm_shows(fake_provider: FakeProvider) -> None:
+async def test_the_request_for_an_answer_has_the_material_of_its_arm(fake_provider: FakeProvider) -> None:
     fake_provider.script = acting(COMPLAINT, PULSE, "</end>", answer="B. Psoriasis")
     events = await play(fake_provider)
     static, after = [body for body in sent_to(fake_provider, "doctor") if is_answer(body)]
@@ -157,7 +169,7 @@ async def test_the_answers_are_asked_on_what_each_arm_shows(fake_provider: FakeP
     assert not [word for word in (*OF_VIGNETTE, "vesicles") if word in str(after["messages"])]
     assert "My hands itch." in str(after["messages"])
     assert "Temperature: 36.8 °C." in str(after["messages"])
-    assert "</end>" not in [m["content"] for m in after["messages"]]  # the closing message is over
+    assert "</end>" not in [m["content"] for m in after["messages"]]  # the closing message is left out
     for body in (static, after):
         assert all(choice in last(body) for choice in CASE.choices)
     assert verdicts(events) == {"vignette:mcq": ["correct"] * 2, "multi_turn:mcq": ["incorrect"] * 2}
@@ -181,24 +193,26 @@ async def test_without_choices_only_the_free_arms_apply(fake_provider: FakeProvi
     }
 
 
-async def test_who_plays_the_others_is_told_and_its_queries_go_on(fake_provider: FakeProvider) -> None:
+async def test_a_doctor_that_speaks_for_others_is_marked_and_its_queries_are_passed_on(
+    fake_provider: FakeProvider,
+) -> None:
     breaking = f"{COMPLAINT}\nPatient: My hands itch since Monday.\n{PULSE}"
     fake_provider.script = acting(breaking, "</end>")
     events = await play(fake_provider)
     assert misused(events) == [(0, ("text_outside", "speaks_for_others"))]
     assert of(events, Assessed)[0].words == "Patient: My hands itch since Monday."
-    assert [(role, text) for role, text in said(events) if role != "doctor"] == [
+    assert [(role, text) for role, text in messages_of(events) if role != "doctor"] == [
         ("patient", "My hands itch."),
         ("staff", "Temperature: 36.8 °C."),
     ]
     assert "since Monday" not in str([body["messages"] for body in sent_to(fake_provider, "patient")])
 
 
-async def test_every_query_of_a_message_is_answered_by_whom_it_is_put_to(fake_provider: FakeProvider) -> None:
+async def test_every_query_of_a_message_is_answered_by_its_addressee(fake_provider: FakeProvider) -> None:
     message = f"{COMPLAINT}{PULSE}<patient>Does it itch?</patient>"
     fake_provider.script = acting(message, "</end>")
     events = await play(fake_provider)
-    assert said(events) == [
+    assert messages_of(events) == [
         ("doctor", message),
         ("patient", "My hands itch."),
         ("staff", "Temperature: 36.8 °C."),
@@ -221,7 +235,7 @@ async def test_every_query_of_a_message_is_answered_by_whom_it_is_put_to(fake_pr
     assert [m["content"] for m in sent_to(fake_provider, "staff")[0]["messages"][1:]] == [
         "<quoted>\nWhat is the temperature?\n</quoted>"
     ]
-    # the doctor is told who said what, in one message
+    # the doctor gets all replies in one message, with their roles
     closing = [body for body in sent_to(fake_provider, "doctor") if not is_answer(body)][1]
     assert (
         last(closing) == "Patient: My hands itch.\n\nClinical staff: Temperature: 36.8 °C.\n\nPatient: My hands itch."
@@ -229,20 +243,20 @@ async def test_every_query_of_a_message_is_answered_by_whom_it_is_put_to(fake_pr
     assert [m["role"] for m in closing["messages"]] == ["system", "user", "assistant", "user"]
 
 
-async def test_the_cap_counts_queries_and_what_lies_beyond_is_not_asked(fake_provider: FakeProvider) -> None:
+async def test_the_cap_counts_queries_and_the_others_are_not_passed_on(fake_provider: FakeProvider) -> None:
     fake_provider.script = acting(f"{COMPLAINT}{PULSE}<patient>Does it itch?</patient>")
     events = await play(fake_provider, cap=2)
-    assert [role for role, _ in said(events)] == ["doctor", "patient", "staff"]
+    assert [role for role, _ in messages_of(events)] == ["doctor", "patient", "staff"]
     assert (ended(events).reason, ended(events).doctor_turns) == ("turn_cap", 2)
     rating = next(body for body in sent_to(fake_provider, "patient") if is_rating(body))
     assert "Does it itch?" not in str(rating["messages"])
     assert verdicts(events)["multi_turn:mcq"] == ["correct"] * 2
 
 
-async def test_a_provider_that_fails_at_the_second_query_breaks_it_off(fake_provider: FakeProvider) -> None:
+async def test_a_failure_at_the_second_query_ends_the_conversation(fake_provider: FakeProvider) -> None:
     fake_provider.script = acting(f"{COMPLAINT}{PULSE}", staff=content_filtered())
     events = await play(fake_provider)
-    assert [role for role, _ in said(events)] == ["doctor", "patient"]
+    assert [role for role, _ in messages_of(events)] == ["doctor", "patient"]
     assert (ended(events).reason, ended(events).doctor_turns) == ("refusal", 1)
 
 
@@ -258,13 +272,13 @@ async def test_a_provider_that_fails_at_the_second_query_breaks_it_off(fake_prov
     ],
 )
 async def test_an_abrupt_end(fake_provider: FakeProvider, message: str, reason: str, kinds: tuple[str, ...]) -> None:
-    """After one turn the message ends it; whatever the reason, both answers are still asked for."""
+    """The message ends the conversation after one turn; both answers are requested in any case."""
     fake_provider.script = acting(PULSE, message)
     events = await play(fake_provider)
     assert (ended(events).reason, ended(events).doctor_turns) == (reason, 1)
     assert misused(events) == ([(2, kinds)] if kinds else [])
     assert verdicts(events) == {"vignette:mcq": ["correct"] * 2, "multi_turn:mcq": ["correct"] * 2}
-    # the doctor asked only the staff, so that the patient has nothing to rate
+    # the doctor asked only the staff, so the patient has nothing to rate
     assert sent_to(fake_provider, "patient") == []
     assert (rated(events).value, rated(events).words) == (None, NOTHING_TO_RATE)
 
@@ -272,7 +286,7 @@ async def test_an_abrupt_end(fake_provider: FakeProvider, message: str, reason: 
 async def test_a_conversation_that_never_began(fake_provider: FakeProvider) -> None:
     fake_provider.script = acting("</end>")
     events = await play(fake_provider)
-    assert (ended(events).doctor_turns, said(events)) == (0, [("doctor", "</end>")])
+    assert (ended(events).doctor_turns, messages_of(events)) == (0, [("doctor", "</end>")])
     assert verdicts(events)["multi_turn:mcq"] == ["correct"] * 2
 
 
@@ -280,7 +294,7 @@ async def test_a_doctor_that_never_ends_has_its_turns(fake_provider: FakeProvide
     fake_provider.script = acting(COMPLAINT)
     events = await play(fake_provider, cap=3)
     assert (ended(events).reason, ended(events).doctor_turns) == ("turn_cap", 3)
-    assert [role for role, _ in said(events)] == ["doctor", "patient"] * 3
+    assert [role for role, _ in messages_of(events)] == ["doctor", "patient"] * 3
     assert all("3 turns in all" in str(b["messages"]) for b in sent_to(fake_provider, "doctor") if not is_static(b))
 
 
@@ -292,7 +306,7 @@ async def test_a_doctor_that_never_ends_has_its_turns(fake_provider: FakeProvide
         ("<think>Scabies? Psoriasis?</think>C. Allergic contact dermatitis", "correct"),
     ],
 )
-async def test_answers_beside_the_options(fake_provider: FakeProvider, answer: str, verdict: str) -> None:
+async def test_answers_that_are_no_single_option(fake_provider: FakeProvider, answer: str, verdict: str) -> None:
     fake_provider.script = acting(COMPLAINT, "</end>", answer=answer)
     events = await play(fake_provider)
     assert verdicts(events)["multi_turn:mcq"][1] == verdict  # the strict rule
@@ -308,16 +322,16 @@ async def test_answers_beside_the_options(fake_provider: FakeProvider, answer: s
         ("<think>and then the tokens ran out", "error", "provider_error"),
     ],
 )
-@pytest.mark.parametrize("who", ["doctor", "patient", "staff"])
+@pytest.mark.parametrize("role", ["doctor", "patient", "staff"])
 async def test_a_provider_that_fails_is_never_a_wrong_answer(
-    fake_provider: FakeProvider, who: str, fault: Line, reason: str, verdict: str
+    fake_provider: FakeProvider, role: str, fault: Line, reason: str, verdict: str
 ) -> None:
-    """The fault comes in the second turn; the static question is still asked, and nobody rates anything."""
+    """The fault is in the second turn; the answer on the vignette is still requested, a rating is not."""
     script = {
         "doctor": acting(COMPLAINT, fault),
         "patient": acting(PULSE, COMPLAINT, patient=fault),
         "staff": acting(COMPLAINT, PULSE, staff=fault),
-    }[who]
+    }[role]
     fake_provider.script = script
     events = await play(fake_provider)
     assert (ended(events).reason, ended(events).doctor_turns) == (reason, 1)
@@ -328,7 +342,7 @@ async def test_a_provider_that_fails_is_never_a_wrong_answer(
     assert isinstance(events[-1], Finished)
 
 
-async def test_a_rating_that_fails_harms_nothing_else(fake_provider: FakeProvider) -> None:
+async def test_a_failed_rating_changes_nothing_else(fake_provider: FakeProvider) -> None:
     fake_provider.script = acting(COMPLAINT, "</end>", rating=failing(400, "no more"))
     events = await play(fake_provider)
     assert rated(events).value is None
@@ -336,7 +350,7 @@ async def test_a_rating_that_fails_harms_nothing_else(fake_provider: FakeProvide
     assert verdicts(events) == {"vignette:mcq": ["correct"] * 2, "multi_turn:mcq": ["correct"] * 2}
 
 
-async def test_an_unreadable_rating_is_asked_for_three_times(fake_provider: FakeProvider) -> None:
+async def test_an_unreadable_rating_is_requested_three_times(fake_provider: FakeProvider) -> None:
     fake_provider.script = acting(COMPLAINT, "</end>", rating="She was lovely.")
     events = await play(fake_provider)
     assert sum(map(is_rating, sent_to(fake_provider, "patient"))) == 3
@@ -344,10 +358,10 @@ async def test_an_unreadable_rating_is_asked_for_three_times(fake_provider: Fake
     assert of(events, Failed) == []
 
 
-async def test_what_the_others_think_is_not_said(fake_provider: FakeProvider) -> None:
+async def test_thinking_of_the_patient_is_not_passed_on(fake_provider: FakeProvider) -> None:
     fake_provider.script = acting(COMPLAINT, "</end>", patient="<think>I know it is scabies.</think>My hands itch.")
     events = await play(fake_provider)
-    assert ("patient", "My hands itch.") in said(events)
+    assert ("patient", "My hands itch.") in messages_of(events)
     assert not [body for body in sent_to(fake_provider, "doctor") if "I know" in str(body["messages"])]
 
 
@@ -369,7 +383,7 @@ async def test_only_the_static_question_needs_no_conversation(fake_provider: Fak
 async def test_the_reference_cast_fills_any_seat(fake_provider: FakeProvider) -> None:
     fake_provider.script = acting(COMPLAINT, PULSE, "</end>")
     events = await play(fake_provider, names=beside_rules("openai/doctor"), staff="reference/staff")
-    assert ("staff", "Temperature: 36.8 °C.") in said(events)
+    assert ("staff", "Temperature: 36.8 °C.") in messages_of(events)
     assert rated(events).by == "reference/profile"
     assert {c.role for c in calls(events)} == {"doctor"}
 
@@ -377,13 +391,13 @@ async def test_the_reference_cast_fills_any_seat(fake_provider: FakeProvider) ->
 async def test_half_a_character_from_a_provider_can_be_sent_on_and_stored(fake_provider: FakeProvider) -> None:
     fake_provider.script = acting(COMPLAINT, "</end>", patient="It \ud83d hurts.")
     events = await play(fake_provider)
-    assert ("patient", "It \ufffd hurts.") in said(events)
+    assert ("patient", "It \ufffd hurts.") in messages_of(events)
     assert ended(events).reason == "end_tag"
 
 
 async def test_tags_that_the_others_write_do_nothing(fake_provider: FakeProvider) -> None:
     fake_provider.script = acting(PULSE, COMPLAINT, "</end>", staff="<patient>Do you hurt?</patient></end>")
     events = await play(fake_provider)
-    assert [role for role, _ in said(events)] == ["doctor", "staff", "doctor", "patient", "doctor"]
+    assert [role for role, _ in messages_of(events)] == ["doctor", "staff", "doctor", "patient", "doctor"]
     assert misused(events) == []
     assert not [body for body in sent_to(fake_provider, "patient") if "Do you hurt" in str(body["messages"])]

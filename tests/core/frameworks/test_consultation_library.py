@@ -1,4 +1,4 @@
-"""Consultation over the whole library with the reference cast: bounds and oracle in their order, and what comes out."""
+"""Consultation over the library with the reference cast: the bounds, the oracle, and the items that are told."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def played() -> dict[str, Played]:
 
 
 def accuracy(trials: Played) -> float:
-    """The share of cases that the strict rule counts as correct."""
+    """Return the share of cases whose answer is correct by the strict rule."""
     graded = [e for events in trials.values() for e in events if isinstance(e, Graded) and e.rule == "mcq_strict"]
     assert len(graded) == len(library()) == 60
     return fmean(e.verdict == "correct" for e in graded)
@@ -63,17 +63,17 @@ def measured(trials: Played) -> list[Measures]:
 
 
 @pytest.mark.parametrize("order", ORACLES)
-def test_the_oracle_lies_between_the_bounds(played: dict[str, Played], order: str) -> None:
+def test_the_oracle_is_between_the_bounds(played: dict[str, Played], order: str) -> None:
     upper, lower = accuracy(played["reference/upper-bound"]), accuracy(played["reference/lower-bound"])
     oracle = accuracy(played[f"reference/oracle-{order}"])
     assert upper >= oracle >= lower
-    # with all but a few items told the oracle is near the upper bound, and the opening alone is little more than chance
+    # with nearly all items the oracle is near the upper bound; the opening alone is little better than chance
     assert oracle - lower > 0.4
     assert lower >= 0.25
 
 
 @pytest.mark.parametrize("order", ORACLES)
-def test_the_more_of_the_dialogue_the_more_is_uncovered(played: dict[str, Played], order: str) -> None:
+def test_the_recall_rises_during_the_dialogue(played: dict[str, Played], order: str) -> None:
     curves = [m.curves["patient_recall"] for m in measured(played[f"reference/oracle-{order}"])]
     means = [fmean(float(curve[at] or 0) for curve in curves) for at in (0, 3, 6, 10)]
     assert all(later > earlier + 0.05 for earlier, later in pairwise(means)), means
@@ -94,25 +94,25 @@ IMPORTED = Case(
         "hemoglobin of 12 g/dL. An x-ray of the chest shows no abnormalities."
     ),
 )
-"""A case as it is imported, without a profile: its sentences make 16 items."""
+"""A case without a profile, as imported; its sentences make 16 items."""
 
 
 @pytest.mark.parametrize("order", ORACLES)
-def test_the_oracle_asks_for_every_item_and_is_told_it(played: dict[str, Played], order: str) -> None:
-    """Each question names another item, and the patient tells just that one; no cap ends it."""
+def test_the_oracle_asks_for_every_item_and_gets_it(played: dict[str, Played], order: str) -> None:
+    """Each question names another item, and the patient tells only this item; there is no cap."""
     events_of = {**played[f"reference/oracle-{order}"], **play(f"reference/oracle-{order}", (IMPORTED,))}
     for case in map(itemized, (*library(), IMPORTED)):
         events = events_of[case.case.case_key]
         turns = dialogue(events)
-        asked = [t.text for t in turns if t.role == "doctor" and t.text != CLOSING]
+        questions = [t.text for t in turns if t.role == "doctor" and t.text != CLOSING]
         keys = [QUESTION.format(key=item.key) for item in case.items]
-        assert sorted(asked) == sorted(keys)
-        assert len(set(asked)) == len(asked)
+        assert sorted(questions) == sorted(keys)
+        assert len(set(questions)) == len(questions)
         if order != "random":
-            assert asked == (keys if order == "direct" else keys[::-1])
-        told = {q.text: a.text for q, a in pairwise(turns) if q.role == "doctor"}
+            assert questions == (keys if order == "direct" else keys[::-1])
+        replies = {q.text: a.text for q, a in pairwise(turns) if q.role == "doctor"}
         lay = {QUESTION.format(key=item.key): item.lay for item in briefing_of(case).items}
-        assert told == lay  # the share of what can be told: 1.000
+        assert replies == lay  # all items are told
         (end,) = (e for e in events if isinstance(e, Ended))
         assert (end.reason, end.doctor_turns) == ("no_question", len(keys) + 1)
     assert len(itemized(IMPORTED).items) == 16 > CAP
@@ -130,11 +130,11 @@ def test_all_orders_end_with_the_same_items(played: dict[str, Played]) -> None:
 
 def test_random_orders_differ_between_trials_and_are_the_same_for_one_seed(played: dict[str, Played]) -> None:
     cases = library()[:5]
-    again = play("reference/oracle-random", cases)
+    repeated = play("reference/oracle-random", cases)
     first = [dialogue(played["reference/oracle-random"][case.case_key]) for case in cases]
-    assert first == [dialogue(again[case.case_key]) for case in cases]
+    assert first == [dialogue(repeated[case.case_key]) for case in cases]
     direct = [dialogue(played["reference/oracle-direct"][case.case_key]) for case in cases]
-    assert all(one != other for one, other in zip(first, direct, strict=True))
+    assert all(random_order != direct_order for random_order, direct_order in zip(first, direct, strict=True))
 
 
 def test_the_cap_binds_others_and_not_the_oracle(played: dict[str, Played]) -> None:

@@ -1,4 +1,4 @@
-"""Consultation over the wire: what each model is sent, how an inquiry ends, and a provider's faults."""
+"""Consultation's requests: the messages to each model, the end of an inquiry, and a provider's faults."""
 
 from __future__ import annotations
 
@@ -15,7 +15,19 @@ from core.models.registry import load_registry
 from core.models.settings import SHIPPED
 from core.prompts import load_pack
 from core.text.case_items import itemized
-from tests.core.frameworks.stage import CASE, QUICK, SEED, Actors, calls, ended, of, role_of, said, sent_to, verdicts
+from tests.core.frameworks.stage import (
+    CASE,
+    QUICK,
+    SEED,
+    Actors,
+    calls,
+    ended,
+    messages_of,
+    of,
+    role_of,
+    sent_to,
+    verdicts,
+)
 from tests.support.fake_provider import FakeProvider
 from tests.support.playing import play_case
 from tests.support.replies import Reply, content_filtered, failing
@@ -23,22 +35,22 @@ from tests.support.replies import Reply, content_filtered, failing
 MODELS = CastNames("openai/doctor", "openai/patient", "openai/grader")
 OPENING = itemized(CASE).opening
 QUESTIONS = ("Where is it?", "Since when?", "Any fever?", "Is it painful?")
-OF_M = ("vesicles", "gloves", "36.8", "30-year-old", "backs of both hands")
-"""What only M says."""
-OF_T = ("Scabies", "Psoriasis", "contact dermatitis", "Tinea manuum", "following is the most likely", "eczema")
-"""Words of the task: its question, choices, answer and synonym."""
+OF_BRIEFING = ("vesicles", "gloves", "36.8", "30-year-old", "backs of both hands")
+"""Words that are only in the patient's briefing (M in the paper)."""
+OF_TASK = ("Scabies", "Psoriasis", "contact dermatitis", "Tinea manuum", "following is the most likely", "eczema")
+"""Words of the task (T in the paper): its question, choices, answer and synonym."""
 
 
 def acting(
     questions: tuple[str, ...] = QUESTIONS[:2], closing: str = "Thank you.", solver: Reply | str = "Scabies"
 ) -> Any:
-    """A script: the doctor asks and closes, the patient numbers its replies, the solver says one thing."""
+    """Return a script: the doctor asks and closes, the patient numbers its replies, the solver has one answer."""
 
     def script(body: dict[str, Any]) -> Reply | str:
-        spoken = sum(m["role"] == "assistant" for m in body["messages"])
+        messages_so_far = sum(m["role"] == "assistant" for m in body["messages"])
         if role_of(body) == "doctor":
-            return questions[spoken] if spoken < len(questions) else closing
-        return f"Reply {spoken}." if role_of(body) == "patient" else solver
+            return questions[messages_so_far] if messages_so_far < len(questions) else closing
+        return f"Reply {messages_so_far}." if role_of(body) == "patient" else solver
 
     return script
 
@@ -69,7 +81,7 @@ async def play(
 async def test_the_patient_opens_the_doctor_asks_the_solver_answers(fake_provider: FakeProvider, prompt: str) -> None:
     fake_provider.script = acting(solver="Allergic contact dermatitis")
     events = await play(fake_provider, prompt=prompt)
-    assert said(events) == [
+    assert messages_of(events) == [
         ("patient", OPENING),
         ("doctor", "Where is it?"),
         ("patient", "Reply 1."),
@@ -92,15 +104,17 @@ async def test_the_doctor_sees_the_dialogue_and_nothing_else(fake_provider: Fake
     assert len(bodies) == 3
     for number, body in enumerate(bodies):
         system, *dialogue = body["messages"]
-        told = ["user", "assistant"] * number + ["user"]
-        assert [m["role"] for m in dialogue] == told
+        roles = ["user", "assistant"] * number + ["user"]
+        assert [m["role"] for m in dialogue] == roles
         lines = [OPENING, "Where is it?", "Reply 1.", "Since when?", "Reply 2."]
         assert [m["content"] for m in dialogue] == lines[: 2 * number + 1]
         assert "7" in system["content"]
-        assert not [w for w in (*OF_M, *OF_T, "Dermatology") if w.lower() in str(body).lower()]
+        assert not [w for w in (*OF_BRIEFING, *OF_TASK, "Dermatology") if w.lower() in str(body).lower()]
 
 
-async def test_the_patient_holds_m_a_name_and_the_limits_but_nothing_of_t(fake_provider: FakeProvider) -> None:
+async def test_the_patients_prompt_has_the_vignette_a_name_and_the_limits_and_nothing_of_the_task(
+    fake_provider: FakeProvider,
+) -> None:
     fake_provider.script = acting()
     await play(fake_provider)
     name = briefing_of(itemized(CASE)).name
@@ -115,7 +129,7 @@ async def test_the_patient_holds_m_a_name_and_the_limits_but_nothing_of_t(fake_p
         ("assistant", "Reply 1."),
         ("user", "Since when?"),
     ]
-    assert not [word for body in (first, second) for word in OF_T if word.lower() in str(body).lower()]
+    assert not [word for body in (first, second) for word in OF_TASK if word.lower() in str(body).lower()]
 
 
 async def test_the_solver_sees_the_dialogue_without_the_closing_message_and_the_task(
@@ -139,35 +153,37 @@ async def test_the_solver_sees_the_dialogue_without_the_closing_message_and_the_
     for letter, choice in zip("ABCD", CASE.choices, strict=True):
         assert f"{letter}. {choice}" in message["content"]
     assert "I am sure" not in message["content"]
-    assert not [word for word in OF_M if word in message["content"]]
+    assert not [word for word in OF_BRIEFING if word in message["content"]]
 
 
-async def test_at_the_cap_the_last_question_is_answered_and_no_more_is_asked(fake_provider: FakeProvider) -> None:
+async def test_at_the_cap_the_last_question_is_answered_and_the_doctor_asks_no_more(
+    fake_provider: FakeProvider,
+) -> None:
     fake_provider.script = acting(QUESTIONS)
     events = await play(fake_provider, cap=2)
-    assert said(events)[-1] == ("patient", "Reply 2.")
+    assert messages_of(events)[-1] == ("patient", "Reply 2.")
     assert (ended(events).reason, ended(events).doctor_turns) == ("turn_cap", 2)
     assert len(sent_to(fake_provider, "doctor")) == 2
     assert "Reply 2." in str(sent_to(fake_provider, "solver"))
 
 
-async def test_a_long_reply_is_kept_as_it_was_said(fake_provider: FakeProvider) -> None:
+async def test_a_long_reply_is_stored_unchanged(fake_provider: FakeProvider) -> None:
     long = "It itches and burns and it began two days ago after I had bought new gloves in a shop."
     script = acting()
     fake_provider.script = lambda body: long if role_of(body) == "patient" else script(body)
     events = await play(fake_provider)
-    assert said(events)[2] == ("patient", long)
+    assert messages_of(events)[2] == ("patient", long)
 
 
-@pytest.mark.parametrize(("side", "shown"), [("upper", CASE.vignette), ("lower", f"Patient: {OPENING}")])
-async def test_a_bound_calls_the_solver_alone(fake_provider: FakeProvider, side: str, shown: str) -> None:
+@pytest.mark.parametrize(("side", "material"), [("upper", CASE.vignette), ("lower", f"Patient: {OPENING}")])
+async def test_a_bound_calls_the_solver_alone(fake_provider: FakeProvider, side: str, material: str) -> None:
     fake_provider.script = acting()
     events = await play(fake_provider, CastNames(f"reference/{side}-bound", "openai/patient", "openai/grader"))
     assert [role_of(body) for body in fake_provider.bodies] == ["solver"]
     text = fake_provider.bodies[0]["messages"][0]["content"]
-    assert shown in text
+    assert material in text
     assert (CASE.vignette in text) == (side == "upper")
-    assert said(events) == ([] if side == "upper" else [("patient", OPENING)])
+    assert messages_of(events) == ([] if side == "upper" else [("patient", OPENING)])
     assert verdicts(events) == {"multi_turn:mcq": ["incorrect", "incorrect"]}  # the solver says Scabies
 
 
@@ -176,8 +192,8 @@ async def test_free_responses_are_asked_without_choices_and_graded(fake_provider
     fake_provider.script = lambda body: (grade if role_of(body) == "grader" else solve)(body)
     events = await play(fake_provider, arms=(("multi_turn", "mcq"), ("multi_turn", "frq")))
     assert verdicts(events) == {"multi_turn:mcq": ["incorrect", "no_diagnosis"], "multi_turn:frq": ["correct"]}
-    asked = sent_to(fake_provider, "solver")[1]["messages"][0]["content"]
-    assert not [choice for choice in CASE.choices if choice in asked]
+    prompt = sent_to(fake_provider, "solver")[1]["messages"][0]["content"]
+    assert not [choice for choice in CASE.choices if choice in prompt]
 
 
 FAULTS = {
@@ -186,12 +202,12 @@ FAULTS = {
     "content filter": (content_filtered(), 1, "refused"),
     "empty": (Reply("", finish_reason="error"), 2, "provider_error"),
 }
-"""Reply → how often it is asked for, and what the answer is then."""
+"""Fault → (reply, requests of one call, verdict of the answer)."""
 
 
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("role", ["doctor", "patient", "solver"])
-async def test_what_a_provider_breaks_is_excluded_and_never_wrong(
+async def test_a_providers_fault_is_excluded_and_never_wrong(
     fake_provider: FakeProvider, role: str, fault: str
 ) -> None:
     reply, requests, verdict = FAULTS[fault]
@@ -213,8 +229,8 @@ async def test_what_a_provider_breaks_is_excluded_and_never_wrong(
     assert sent_to(fake_provider, "solver") == []
 
 
-async def test_the_reference_doctor_hears_the_opening_and_tells_what_it_believes(fake_provider: FakeProvider) -> None:
-    """No doctor's model is called, and after each reply there is a belief, as in CRAFT-MD."""
+async def test_the_reference_doctor_reads_the_opening_and_states_its_beliefs(fake_provider: FakeProvider) -> None:
+    """The doctor makes no call, and states a belief after each reply, as in CRAFT-MD."""
     fake_provider.script = acting(solver="Scabies")
     events = await play(fake_provider, CastNames("reference/bayes", "openai/patient", "openai/grader"), cap=3)
     assert sent_to(fake_provider, "doctor") == []

@@ -1,4 +1,4 @@
-"""The contract of a framework: how much there is to it, and what becomes of one that was written for an older one."""
+"""The contract of a framework: its size, and frameworks that were written for an older contract."""
 
 from __future__ import annotations
 
@@ -15,19 +15,23 @@ def test_the_contract_has_at_most_twenty_members() -> None:
 
 def test_no_framework_of_the_package_adds_to_the_contract() -> None:
     contract = {*Framework.__annotations__, *vars(Framework)}
-    for known in frameworks().values():
-        assert {name for name in vars(type(known)) if not name.startswith("_")} <= contract, known.name
+    for protocol in frameworks().values():
+        assert {name for name in vars(type(protocol)) if not name.startswith("_")} <= contract, protocol.name
 
 
 @pytest.mark.parametrize(
-    ("name", "usual", "paper", "own_grader"), [("craftmd", 24, 8, True), ("consultation", 1, 1, False)]
+    ("name", "default", "paper", "own_grader"), [("craftmd", 24, 8, True), ("consultation", 1, 1, False)]
 )
-def test_what_is_asked_unless_arms_are_named(name: str, usual: int, paper: int, own_grader: bool) -> None:
-    known = frameworks()[name]
-    assert (len(usual_arms(known)), len(paper_arms(known)), grades_itself(known)) == (usual, paper, own_grader)
+def test_the_default_arms_and_those_of_the_paper(name: str, default: int, paper: int, own_grader: bool) -> None:
+    protocol = frameworks()[name]
+    assert (len(usual_arms(protocol)), len(paper_arms(protocol)), grades_itself(protocol)) == (
+        default,
+        paper,
+        own_grader,
+    )
 
 
 @pytest.mark.parametrize("member", [{"mcq_rule": "mcq_strict"}, {"rules": {}}, {"shown": lambda self, role, text: ()}])
-def test_what_an_older_folder_says_is_refused_and_never_passed_over(member: dict[str, object]) -> None:
+def test_members_of_an_older_contract_are_refused(member: dict[str, object]) -> None:
     with pytest.raises(UsageError, match=next(iter(member))):
         type("Old", (Framework,), member)

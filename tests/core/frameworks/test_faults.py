@@ -1,4 +1,4 @@
-"""What a provider breaks is excluded by name, never counted as wrong, and never asked for without end."""
+"""A provider's faults: the answers are excluded by name, never counted as wrong, and retries are bounded."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from tests.core.frameworks.stage import (
     ended,
     is_answer,
     is_extraction,
+    messages_of,
     of,
     play,
     role_of,
-    said,
     sent_to,
     talk,
     verdicts,
@@ -41,14 +41,14 @@ ARMS = Rules(
     )
 )
 ATTEMPTS = QUICK.attempts
-PATIENT = 11
-"""Five times as often as after a fault it is asked again after a rate limit."""
+AFTER_RATE_LIMIT = 11
+"""Requests of a call after rate limits: there are five times as many retries as after other faults."""
 BROKEN_STREAM: dict[str, Any] = {"message": "the server is overloaded", "code": "busy"}
 
 FAULTS: dict[str, tuple[Reply, int, str]] = {
-    # name: what the provider answers, to how many requests of one call, and how the answer is excluded
-    "429": (rate_limited(), PATIENT, "provider_error"),
-    "429 with Retry-After": (rate_limited("0.01"), PATIENT, "provider_error"),
+    # name: (the provider's reply, requests of one call, verdict of the answer)
+    "429": (rate_limited(), AFTER_RATE_LIMIT, "provider_error"),
+    "429 with Retry-After": (rate_limited("0.01"), AFTER_RATE_LIMIT, "provider_error"),
     "429 with a long Retry-After": (rate_limited("3600"), 1, "provider_error"),
     "500": (failing(500), ATTEMPTS, "provider_error"),
     "503 with a page": (Reply(status=503, error="<html>Bad gateway</html>"), ATTEMPTS, "provider_error"),
@@ -59,14 +59,14 @@ FAULTS: dict[str, tuple[Reply, int, str]] = {
     "malformed": (Reply("one two three", garbage_after=1), ATTEMPTS, "provider_error"),
     "error in the stream": (Reply("one two", error_after=1, error=BROKEN_STREAM), ATTEMPTS, "provider_error"),
     "empty": (Reply("", finish_reason="error"), 2, "provider_error"),
-    "empty for want of tokens": (Reply("", finish_reason="length"), 2, "provider_error"),
+    "empty at the token limit": (Reply("", finish_reason="length"), 2, "provider_error"),
     "filtered request": (content_filtered(), 1, "refused"),
     "filtered reply": (Reply("I have", finish_reason="content_filter"), 1, "refused"),
     "refusal": (Reply("", refusal="I will not."), 1, "refused"),
 }
 
 KINDS = ("429 with Retry-After", "400", "cut off", "empty", "filtered reply", "refusal")
-"""One of each kind: those asked again long, never, as often as may be, and once; and those that a provider refuses."""
+"""One fault of each kind: many retries, none, the usual number, one; and refusals by the provider."""
 
 SLOW = {
     "no text for long": Reply(delay_s=30),
@@ -77,7 +77,7 @@ SLOW = {
 
 @pytest.fixture
 def impatient(tmp_path: Path) -> Path:
-    """A models file under which nobody waits long."""
+    """A models file with short timeouts."""
     path = tmp_path / "models.local.toml"
     path.write_text("[providers.openai]\ntimeouts = { call_s = 0.6, first_piece_s = 0.4, stall_s = 0.3 }\n")
     return path
@@ -88,7 +88,7 @@ def from_role(role: str, reply: Reply) -> Callable[[dict[str, Any]], Reply | Non
 
 
 def check_end(events: list[Event], rules: Rules) -> None:
-    """Every arm has one answer, and either verdicts or the reason why there is none; the trial is complete."""
+    """Assert that the trial is complete: every arm has one answer, with verdicts or with a reason."""
     assert isinstance(events[-1], Finished)
     answered = of(events, Answered)
     assert [(a.format, a.question_type) for a in answered] == list(rules.arms)
@@ -106,9 +106,9 @@ async def test_a_doctor_that_always_fails(fake_provider: FakeProvider, fault: st
     events = await play(fake_provider, ARMS)
     check_end(events, ARMS)
     assert verdicts(events) == {f"{f}:{q}": [verdict] for f, q in ARMS.arms}
-    assert said(events)[1:] == [("patient", "This is reply 1.")]
+    assert messages_of(events)[1:] == [("patient", "This is reply 1.")]
     assert (ended(events).reason, ended(events).doctor_turns) == ("refusal" if verdict == "refused" else "error", 0)
-    # asked in the conversation, twice about the vignette, and about the first reply; never about what did not happen
+    # calls: the conversation, two answers on the vignette, one on the first reply; none for the other arms
     assert len(sent_to(fake_provider, "doctor")) == (1 + 2 + 1) * requests
     assert len(fake_provider.bodies) == 4 * requests + 1
     assert [(c.role, c.attempts) for c in calls(events) if c.error] == [("doctor", requests)] * 4
@@ -146,7 +146,7 @@ async def test_a_grader_that_always_fails(fake_provider: FakeProvider, fault: st
         "single_turn:frq": ["provider_error"],
         "summarized:frq": ["provider_error"],
     }
-    assert all(a.response for a in of(events, Answered))  # the answers are kept, to be graded again
+    assert all(a.response for a in of(events, Answered))  # the answers are stored and can be graded again
     assert len(sent_to(fake_provider, "grader")) == 4 * requests
 
 
@@ -169,7 +169,7 @@ async def test_a_summariser_that_always_fails(fake_provider: FakeProvider, fault
 
 @pytest.mark.parametrize("fault", SLOW)
 @pytest.mark.parametrize("role", ROLES)
-async def test_who_is_too_slow_is_given_up(fake_provider: FakeProvider, role: str, fault: str, impatient: Path) -> None:
+async def test_a_slow_reply_is_given_up(fake_provider: FakeProvider, role: str, fault: str, impatient: Path) -> None:
     fake_provider.script = Actors(questions=[], fault=from_role(role, SLOW[fault]))
     rules = Rules(arms=(("summarized", "frq"),))
     begun = time.monotonic()
@@ -200,11 +200,11 @@ async def test_a_grader_that_fails_in_the_second_step(fake_provider: FakeProvide
 async def test_a_conversation_that_breaks_off_later_keeps_its_first_turn(
     fake_provider: FakeProvider, role: str, fault: str, verdict: str
 ) -> None:
-    """The third line of the role fails: what rests on the whole conversation is lost, the first turn is not."""
+    """The role's third message fails: arms on the conversation are lost, the arm on the first turn is not."""
 
     def third(body: dict[str, Any]) -> Reply | None:
-        spoken = sum(m["role"] == "assistant" for m in body["messages"]) - (role == "doctor")
-        return FAULTS[fault][0] if role_of(body) == role and not is_answer(body) and spoken == 2 else None
+        messages_so_far = sum(m["role"] == "assistant" for m in body["messages"]) - (role == "doctor")
+        return FAULTS[fault][0] if role_of(body) == role and not is_answer(body) and messages_so_far == 2 else None
 
     fake_provider.script = Actors(questions=["One?", "Two?", "Three?", "Four?"], fault=third)
     events = await play(fake_provider, ARMS)
@@ -217,7 +217,7 @@ async def test_a_conversation_that_breaks_off_later_keeps_its_first_turn(
         "summarized:frq": [verdict],
     }
     lines = ["This is reply 1.", "One?", "This is reply 2.", "Two?", "This is reply 3."]
-    assert [text for _, text in said(events)[1:]] == (lines if role == "doctor" else lines[:-1])
+    assert [text for _, text in messages_of(events)[1:]] == (lines if role == "doctor" else lines[:-1])
     assert ended(events).doctor_turns == 2
     assert len(sent_to(fake_provider, "summariser")) == 0
 
@@ -226,7 +226,7 @@ async def test_a_conversation_that_breaks_off_later_keeps_its_first_turn(
 async def test_a_fault_that_heals_leaves_no_trace_but_the_attempts(
     fake_provider: FakeProvider, fault: str, impatient: Path
 ) -> None:
-    """Every call of every role fails twice, then goes through: the text is the good reply's alone."""
+    """Every call of every role fails twice and then succeeds: the events have only the good reply."""
     counts: dict[str, int] = {}
 
     def twice(body: dict[str, Any]) -> Reply | None:
@@ -236,22 +236,22 @@ async def test_a_fault_that_heals_leaves_no_trace_but_the_attempts(
 
     rules = Rules(arms=(("summarized", "frq"),))
     fake_provider.script = Actors(questions=[])
-    quiet = await play(fake_provider, rules)
-    assert {c.role for c in calls(quiet)} == set(ROLES)
+    without_fault = await play(fake_provider, rules)
+    assert {c.role for c in calls(without_fault)} == set(ROLES)
     fake_provider.script = Actors(questions=[], fault=twice)
-    # only where it is waited for: on a busy machine a good reply may be slow, too
+    # only for slow faults: on a busy machine a good reply may exceed the short timeouts
     events = await play(fake_provider, rules, models=[impatient] if fault in SLOW else [])
     assert verdicts(events) == {"summarized:frq": ["correct"]}
-    assert said(events) == said(quiet)
-    assert [c.response for c in calls(events)] == [c.response for c in calls(quiet)]
-    assert [c.request for c in calls(events)] == [c.request for c in calls(quiet)]
-    assert [c.attempts for c in calls(events)] == [3] * len(calls(quiet))
-    assert [e.kind for e in events if e.kind != "token"] == [e.kind for e in quiet if e.kind != "token"]
+    assert messages_of(events) == messages_of(without_fault)
+    assert [c.response for c in calls(events)] == [c.response for c in calls(without_fault)]
+    assert [c.request for c in calls(events)] == [c.request for c in calls(without_fault)]
+    assert [c.attempts for c in calls(events)] == [3] * len(calls(without_fault))
+    assert [e.kind for e in events if e.kind != "token"] == [e.kind for e in without_fault if e.kind != "token"]
 
 
 @pytest.mark.parametrize("role", ROLES)
 async def test_every_fault_at_once_ends_in_bounded_time_and_requests(fake_provider: FakeProvider, role: str) -> None:
-    """A provider that answers each request with another fault: at most ``attempts`` requests a call."""
+    """The provider answers each request with another fault: a call makes at most ``ATTEMPTS`` requests."""
     mixed = [reply for reply, _, _ in FAULTS.values()]
     turn = iter(range(10_000))
 
@@ -274,7 +274,7 @@ async def test_every_fault_at_once_ends_in_bounded_time_and_requests(fake_provid
 
 
 async def test_a_doctor_that_declines_has_given_no_diagnosis(fake_provider: FakeProvider) -> None:
-    """Its own words are an answer: not correct, and counted, also where the grader quotes other words of it."""
+    """A refusal in words is an answer that counts as incorrect, also if the grader misquotes it."""
     fake_provider.script = Actors(
         conclusion="I am sorry, I cannot give medical advice.",
         answer="I am sorry, I cannot give medical advice.",
@@ -297,7 +297,7 @@ async def test_a_reply_cut_short_by_its_token_limit_is_a_reply(fake_provider: Fa
     assert [c.finish_reason for c in calls(events)] == ["length"]
 
 
-async def test_what_failed_is_told_in_one_plain_sentence(fake_provider: FakeProvider) -> None:
+async def test_a_failure_has_one_plain_sentence(fake_provider: FakeProvider) -> None:
     fake_provider.script = Actors(fault=from_role("doctor", failing(500, "boom\nTraceback")))
     events = await play(fake_provider, ARMS)
     (failed,) = of(events, Failed)
@@ -310,19 +310,19 @@ async def test_what_failed_is_told_in_one_plain_sentence(fake_provider: FakeProv
     assert [c.error for c in calls(events) if c.role == "doctor"] == [f"server: {failed.message}"] * 4
 
 
-async def test_the_whole_conversation_is_not_begun_again_for_an_empty_reply(fake_provider: FakeProvider) -> None:
+async def test_an_empty_reply_does_not_restart_the_conversation(fake_provider: FakeProvider) -> None:
     fake_provider.script = Actors(fault=from_role("patient", Reply("")))
     rules = Rules(arms=(("multi_turn", "frq"),))
     events = await play(fake_provider, rules)
     assert [e.reason for e in of(events, Ended)] == ["error"]
-    assert len(fake_provider.bodies) == 2  # the one call, and once more
+    assert len(fake_provider.bodies) == 2  # the call and one retry
     assert talk(fake_provider) == []
 
 
 @pytest.mark.parametrize(
     "reply",
     [Reply(""), Reply(" \n "), Reply("", deltas=[{"reasoning_content": "Gout."}])],
-    ids=["empty", "white space", "thought and said nothing"],
+    ids=["empty", "white space", "reasoning only"],
 )
 async def test_a_blank_answer_that_ended_normally_is_the_doctors_own(fake_provider: FakeProvider, reply: Reply) -> None:
     fake_provider.script = Actors(fault=lambda body: reply if role_of(body) == "doctor" and is_answer(body) else None)
@@ -333,7 +333,7 @@ async def test_a_blank_answer_that_ended_normally_is_the_doctors_own(fake_provid
 
 
 @pytest.mark.parametrize("role", ["patient", "summariser", "grader"])
-async def test_a_blank_reply_of_anybody_else_is_a_failure_and_no_answer(fake_provider: FakeProvider, role: str) -> None:
+async def test_a_blank_reply_of_another_role_is_a_failure_and_no_answer(fake_provider: FakeProvider, role: str) -> None:
     fake_provider.script = Actors(fault=from_role(role, Reply("")))
     rules = Rules(arms=(("summarized", "frq"),))
     events = await play(fake_provider, rules)

@@ -1,6 +1,6 @@
-"""Models that do what no model should, through every framework: each ends within its limits, with a plain sentence.
+"""Models with extreme faults, through every framework: each trial ends within its limits, with a plain sentence.
 
-What the table of docs/reliability.md says of them is what is found here: a row of it that is not true fails.
+The table of docs/reliability.md has the same rows: a row that is not true fails here.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ Makes = Callable[[str], Reply | str]
 
 @dataclass(frozen=True)
 class Hostile:
-    """What a seat does in place of its line, what the answers count as then, and the sentence for people.
+    """A faulty model in a seat, the verdicts that follow, and the sentence that reports the fault.
 
-    ``reads`` is what the grader's first step says of the answer. Without ``talks`` it keeps to answers and is as it
-    should be in the conversation; ``slow`` sets time limits that a good reply keeps on a quiet machine only.
+    ``reads`` is the reply of the grader's first step. Without ``talks`` the fault is in the answers only and not in the
+    conversation. ``slow`` sets short timeouts, which a good reply meets only on an idle machine.
     """
 
     what: str
@@ -67,7 +67,7 @@ class Hostile:
 
     @property
     def row(self) -> str:
-        """As it stands in the table of the docs."""
+        """The row of the table in docs/reliability.md."""
         counted = ", ".join(dict.fromkeys(VERDICT[verdict].lower() for verdict in self.verdicts))  # type: ignore[index]
         return f"| {self.what} | {counted} | {self.says or '–'} |"
 
@@ -80,8 +80,8 @@ def sending(content: object) -> Makes:
     return lambda line: Reply("", deltas=[{"content": content}])
 
 
-def always(*said: Any, **how: Any) -> Makes:
-    return lambda line: Reply(*said, **how)
+def always(*args: Any, **options: Any) -> Makes:
+    return lambda line: Reply(*args, **options)
 
 
 RIGHT = ("correct", "correct", "correct")
@@ -166,16 +166,16 @@ HOSTILE = [
 
 async def play(provider: FakeProvider, protocol: str, models: Path) -> list[Event]:
     names = CastNames("openai/doctor", "openai/patient", "openai/grader")
-    beside = {"craftmd": {"summariser": "openai/summariser"}, "consultation": {"solver": "openai/solver"}}
-    names = names.but(**beside.get(protocol, {"staff": "openai/staff"}))
+    other_seats = {"craftmd": {"summariser": "openai/summariser"}, "consultation": {"solver": "openai/solver"}}
+    names = names.but(**other_seats.get(protocol, {"staff": "openai/staff"}))
     async with load_registry([SHIPPED, models], retry=RETRY) as registry:
         casting = Casting(registry, load_pack(protocol), Sampling(), provider.base_url, grading=default_pack())
         return await play_case(casting, names, CASE, ARMS, protocol=protocol, seed=SEED)
 
 
 def script(hostile: Hostile, protocol: str, *, talks: bool) -> Callable[[dict[str, Any]], Reply | str]:
-    """Return the framework's usual script, with the hostile model in its seat: everywhere, or in answers alone."""
-    usual: Callable[[dict[str, Any]], Reply | str] = {
+    """Return the framework's script with the hostile model in its seat: in all requests, or only in answers."""
+    plain: Callable[[dict[str, Any]], Reply | str] = {
         "craftmd": Actors(answer=ANSWER),
         "consultation": consultation.acting(solver=ANSWER),
         "automedic": automedic.acting(automedic.COMPLAINT, automedic.PULSE, "</end>", answer=ANSWER),
@@ -183,30 +183,32 @@ def script(hostile: Hostile, protocol: str, *, talks: bool) -> Callable[[dict[st
 
     def say(body: dict[str, Any]) -> Reply | str:
         role = role_of(body)
-        line = (hostile.reads if is_extraction(body) else "Yes") if role == "grader" else usual(body)
-        asked = role == "solver" or is_answer(body) or automedic.is_answer(body)
-        there = role == "grader" if hostile.seat == "grader" else role in ("doctor", "solver") and (talks or asked)
-        return hostile.makes(str(line)) if there else line
+        line = (hostile.reads if is_extraction(body) else "Yes") if role == "grader" else plain(body)
+        for_answer = role == "solver" or is_answer(body) or automedic.is_answer(body)
+        is_hostile = (
+            role == "grader" if hostile.seat == "grader" else role in ("doctor", "solver") and (talks or for_answer)
+        )
+        return hostile.makes(str(line)) if is_hostile else line
 
     return say
 
 
-def told(events: list[Event]) -> tuple[tuple[str, ...], str]:
-    """Return what the answers counted as, in the order of arms and rules, and the sentence that says why, if any.
+def outcome(events: list[Event]) -> tuple[tuple[str, ...], str]:
+    """Return the verdicts, in the order of arms and rules, and the sentence that reports the fault, or "".
 
-    Of a grader it is said once it has judged ten answers so.
+    A grader is reported after ten unreadable verdicts, so the events count ten times.
     """
-    said = [e.detail for e in of(events, Answered) if e.detail] + [e.message for e in of(events, Failed)]
+    reports = [e.detail for e in of(events, Answered) if e.detail] + [e.message for e in of(events, Failed)]
     progress = Progress(1)
     progress.note(events * 10)
-    said += [progress.trouble] if progress.trouble else []
-    said += [g.extracted or "" for g in of(events, Graded) if g.verdict == "refused_in_words"]
-    (sentence,) = {re.sub("openai/(doctor|solver|grader)", "M", one) for one in said} or {""}
+    reports += [progress.trouble] if progress.trouble else []
+    reports += [g.extracted or "" for g in of(events, Graded) if g.verdict == "refused_in_words"]
+    (sentence,) = {re.sub("openai/(doctor|solver|grader)", "M", report) for report in reports} or {""}
     return tuple(verdict for arm in verdicts(events).values() for verdict in arm), sentence
 
 
-@pytest.mark.parametrize("hostile", HOSTILE, ids=lambda one: one.what)
-async def test_it_ends_in_time_is_never_counted_wrong_and_is_told_in_one_sentence(
+@pytest.mark.parametrize("hostile", HOSTILE, ids=lambda hostile: hostile.what)
+async def test_it_ends_in_time_is_never_counted_wrong_and_is_reported_in_one_sentence(
     fake_provider: FakeProvider, hostile: Hostile, tmp_path: Path
 ) -> None:
     models = tmp_path / "models.toml"
@@ -218,11 +220,11 @@ async def test_it_ends_in_time_is_never_counted_wrong_and_is_told_in_one_sentenc
             fake_provider.script = script(hostile, protocol, talks=talks)
             events = await play(fake_provider, protocol, models)
             assert isinstance(events[-1], Finished)
-            assert told(events) == (hostile.verdicts, hostile.says)
+            assert outcome(events) == (hostile.verdicts, hostile.says)
             for call in calls(events):
                 assert 0 <= call.prompt_tokens < 10_000
                 assert 0 <= call.completion_tokens < 10_000
                 assert call.cost_usd is None or 0 <= call.cost_usd < 0.1
-    # three conversations, each of which ends with a call that is asked twice for a second
+    # three conversations, each with a last call of two requests of one second
     assert not hostile.slow or time.monotonic() - begun < 3 * 2 * 1.0 + 20
-    assert PAGE.read_text().count(f"\n{hostile.row}\n") == 1, "the page says something else"
+    assert PAGE.read_text().count(f"\n{hostile.row}\n") == 1, "the table in the docs differs"

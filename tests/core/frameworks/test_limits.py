@@ -1,4 +1,4 @@
-"""Every request of every seat has a limit that fits it; an answer that is cut off before it is one is never wrong."""
+"""Every request of every seat has a token limit; an answer that is cut off too early is never wrong."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.replies import Reply
 
 
 def limits(provider: FakeProvider) -> dict[str, set[int]]:
-    """Seat → the limits of its requests; a request without one fails."""
+    """Return the token limits of the requests by seat; fails if a request has none."""
     return {
         body["model"]: {b["max_tokens"] for b in provider.bodies if b["model"] == body["model"]}
         for body in provider.bodies
@@ -46,7 +46,7 @@ RAMBLING = Reply("Let us first consider what could be behind an itchy rash", fin
 
 
 @pytest.mark.parametrize("question_type", ["mcq", "frq", "frq_top3"])
-async def test_an_answer_cut_off_before_it_says_one_is_excluded_by_name(
+async def test_a_reply_cut_off_before_its_answer_is_excluded_by_name(
     fake_provider: FakeProvider, question_type: str
 ) -> None:
     fake_provider.script = Actors(answer=RAMBLING, extract="None", judge="No")
@@ -58,9 +58,9 @@ async def test_an_answer_cut_off_before_it_says_one_is_excluded_by_name(
     assert [call.finish_reason for call in calls(events) if call.role == "doctor"] == ["length"]
 
 
-async def test_an_answer_that_was_said_before_the_cut_counts(fake_provider: FakeProvider) -> None:
-    said = Reply("**Final Diagnosis:** Allergic contact dermatitis. This is because", finish_reason="length")
-    fake_provider.script = Actors(answer=said)
+async def test_an_answer_before_the_cut_counts(fake_provider: FakeProvider) -> None:
+    reply = Reply("**Final Diagnosis:** Allergic contact dermatitis. This is because", finish_reason="length")
+    fake_provider.script = Actors(answer=reply)
     events = await play(fake_provider, Rules(arms=(("vignette", "frq"), ("vignette", "mcq"))))
     assert {grade.verdict for grade in of(events, Graded)} == {"correct"}
     assert all(answer.status == "answered" for answer in of(events, Answered))
@@ -71,12 +71,12 @@ async def test_answers_on_a_summary_that_was_cut_off_are_excluded_by_name(fake_p
     fake_provider.script = Actors(fault=lambda body: cut if role_of(body) == "summariser" else None)
     rules = Rules(arms=(("summarized", "frq"), ("summarized", "mcq"), ("multi_turn", "mcq")))
     events = await play(fake_provider, rules)
-    answers = {(one.format, one.question_type): one for one in of(events, Answered)}
+    answers = {(answer.format, answer.question_type): answer for answer in of(events, Answered)}
     for question_type in ("frq", "mcq"):
-        answer = answers["summarized", question_type]
-        assert (answer.status, answer.reason) == ("invalid", "cut")
-        assert "summary" in answer.detail
+        on_summary = answers["summarized", question_type]
+        assert (on_summary.status, on_summary.reason) == ("invalid", "cut")
+        assert "summary" in on_summary.detail
     assert answers["multi_turn", "mcq"].status == "answered"
-    assert [summary.text for summary in of(events, Summarised)] == [cut.text], "what was paid for is kept"
-    asked = [body for body in fake_provider.bodies if is_answer(body)]
-    assert len(asked) == 1, "nobody is asked on a summary that leaves out what was said last"
+    assert [summary.text for summary in of(events, Summarised)] == [cut.text], "the summary is stored"
+    requests = [body for body in fake_provider.bodies if is_answer(body)]
+    assert len(requests) == 1, "an incomplete summary makes no request for an answer"

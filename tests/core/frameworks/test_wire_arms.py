@@ -1,4 +1,4 @@
-"""What the doctor is shown and asked in each format and question type, as it goes over the wire."""
+"""The doctor's requests in each format and question type: material and question."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ TALK = [
     ("assistant", "Since when does it itch?"),
     ("user", "This is reply 3."),
 ]
-"""The stage's conversation without the doctor's last message."""
+"""The conversation without the doctor's last message."""
 
 
 async def ask(
     provider: FakeProvider, *arms: Arm, case: Case = CASE, many: tuple[str, ...] = ()
 ) -> list[dict[str, Any]]:
-    """Run the arms and return the requests for the answers."""
+    """Play a trial with ``arms`` and return the requests for the answers."""
     provider.script = Actors()
     await play(provider, Rules(arms=arms, many_choices=many), case)
     return answers_asked(provider)
@@ -59,20 +59,20 @@ def after_system(body: dict[str, Any]) -> list[tuple[str, str]]:
     return [(m["role"], m["content"]) for m in body["messages"][1:]]
 
 
-async def test_each_format_shows_what_is_its_own(fake_provider: FakeProvider) -> None:
+async def test_each_format_has_its_own_material(fake_provider: FakeProvider) -> None:
     formats: tuple[Format, ...] = ("vignette", "multi_turn", "multi_turn_exam", "single_turn", "exam_only")
-    bodies = dict(zip(formats, await ask(fake_provider, *((one, "frq") for one in formats)), strict=True))
-    handed = f"The physical examination of this patient has now been done. {EXAMINATION}"
-    known = f"Only the following is known of a patient:\n30 years old, female. {EXAMINATION}"
-    assert {one: after_system(body) for one, body in bodies.items()} == {
+    bodies = dict(zip(formats, await ask(fake_provider, *((format_, "frq") for format_ in formats)), strict=True))
+    examined = f"The physical examination of this patient has now been done. {EXAMINATION}"
+    described = f"Only the following is known of a patient:\n30 years old, female. {EXAMINATION}"
+    assert {format_: after_system(body) for format_, body in bodies.items()} == {
         "vignette": [("user", f"A patient's case:\n{CASE.vignette}\n\n{FREE_QUESTION}")],
         "multi_turn": [*TALK[:-1], ("user", f"This is reply 3.\n\n{OVER}\n\n{FREE_QUESTION}")],
-        "multi_turn_exam": [*TALK[:-1], ("user", f"This is reply 3.\n\n{handed}\n\n{OVER}\n\n{FREE_QUESTION}")],
+        "multi_turn_exam": [*TALK[:-1], ("user", f"This is reply 3.\n\n{examined}\n\n{OVER}\n\n{FREE_QUESTION}")],
         "single_turn": [("assistant", GREETING), ("user", f"This is reply 1.\n\n{OVER}\n\n{FREE_QUESTION}")],
-        "exam_only": [("user", f"{known}\n\n{FREE_QUESTION}")],
+        "exam_only": [("user", f"{described}\n\n{FREE_QUESTION}")],
     }
     assert "specialised in Dermatology" in bodies["vignette"]["messages"][0]["content"]
-    assert "Scabies" not in str(bodies["multi_turn"])  # what the doctor had concluded
+    assert "Scabies" not in str(bodies["multi_turn"])  # the doctor's conclusion
     assert EXAMINATION not in str(bodies["multi_turn"])
 
 
@@ -88,9 +88,7 @@ async def test_multi_turn_drops_a_last_question_too(fake_provider: FakeProvider)
     ]
 
 
-async def test_exam_only_of_the_library_tells_all_results_and_nothing_of_the_history(
-    fake_provider: FakeProvider,
-) -> None:
+async def test_exam_only_has_all_results_and_nothing_of_the_history(fake_provider: FakeProvider) -> None:
     cases = [case for case in library() if examination_of(case)][::6]
     assert len(cases) >= 8
     for case in cases:
@@ -99,13 +97,13 @@ async def test_exam_only_of_the_library_tells_all_results_and_nothing_of_the_his
         fake_provider.script = Actors()
         await play(fake_provider, Rules(arms=(("exam_only", "mcq_many"),), many_choices=("Gout",)), case)
         (body,) = (body for body in fake_provider.bodies[before:] if role_of(body) == "doctor")
-        shown = body["messages"][1]["content"]
-        assert case.vignette not in shown
-        assert age_and_sex(case) in shown
+        prompt = body["messages"][1]["content"]
+        assert case.vignette not in prompt
+        assert age_and_sex(case) in prompt
         for fact in case.profile.optional:
-            assert fact.value.rstrip(".") in shown, (case.case_key, fact)
+            assert fact.value.rstrip(".") in prompt, (case.case_key, fact)
         for fact in case.profile.basic:
-            assert fact.lay not in shown, (case.case_key, fact)
+            assert fact.lay not in prompt, (case.case_key, fact)
 
 
 @pytest.mark.parametrize("format_", ["exam_only", "multi_turn_exam"])
@@ -124,7 +122,7 @@ async def test_a_case_without_examination_is_left_out_of_these_formats(
     assert len(answers_asked(fake_provider)) == 1
 
 
-async def test_the_summariser_is_given_the_patients_lines_alone(fake_provider: FakeProvider) -> None:
+async def test_the_summarisers_request_has_the_patients_messages_only(fake_provider: FakeProvider) -> None:
     fake_provider.script = Actors(summary="A woman has a rash that itches.")
     events = await play(fake_provider, Rules(arms=(("summarized", "frq"), ("summarized", "mcq"))))
     (request,) = sent_to(fake_provider, "summariser")
@@ -135,10 +133,10 @@ async def test_the_summariser_is_given_the_patients_lines_alone(fake_provider: F
     for foreign in (GREETING, "How old are you?", "Since when does it itch?", "Scabies", "gloves", CASE.answer):
         assert foreign not in message["content"]
     for body in answers_asked(fake_provider):
-        ((role, shown),) = after_system(body)
+        ((role, prompt),) = after_system(body)
         assert role == "user"
-        assert shown.startswith("A patient's case:\nA woman has a rash that itches.\n\n")
-        assert "reply" not in shown
+        assert prompt.startswith("A patient's case:\nA woman has a rash that itches.\n\n")
+        assert "reply" not in prompt
     assert [s.text for s in of(events, Summarised)] == ["A woman has a rash that itches."]
 
 
@@ -157,8 +155,8 @@ async def test_of_many_choices_another_name_of_the_answer_is_right_by_the_grader
     fake_provider: FakeProvider, verdict: str, by_grader: str
 ) -> None:
     many = ("Acne", "Allergic contact dermatitis", "Contact eczema, allergic")
-    said = "**Final Diagnosis:** Contact eczema, allergic"
-    fake_provider.script = Actors(answer=said, extract="Contact eczema, allergic", judge=verdict)
+    answer = "**Final Diagnosis:** Contact eczema, allergic"
+    fake_provider.script = Actors(answer=answer, extract="Contact eczema, allergic", judge=verdict)
     events = await play(fake_provider, Rules(arms=(("vignette", "mcq_many"),), many_choices=many))
     assert {grade.rule: grade.verdict for grade in of(events, Graded)} == {
         "mcq_many": by_grader,
@@ -207,7 +205,7 @@ async def test_a_case_without_choices_is_left_out_of_mcq(fake_provider: FakeProv
     assert verdicts(events) == {"vignette:mcq": ["not_applicable"], "vignette:frq": ["correct"]}
 
 
-async def test_each_answer_is_stored_with_the_call_it_came_from(fake_provider: FakeProvider) -> None:
+async def test_each_answer_is_stored_with_its_call(fake_provider: FakeProvider) -> None:
     fake_provider.script = Actors(answer=lambda body: f"**Final Diagnosis:** {question_type(body)}")
     arms: tuple[Arm, ...] = (("vignette", "mcq"), ("vignette", "frq"), ("multi_turn", "frq_top3"))
     events = await play(fake_provider, Rules(arms=arms))

@@ -1,4 +1,4 @@
-"""The conversation as it goes over the wire, message by message."""
+"""The requests of a conversation, message by message."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from tests.core.frameworks.stage import (
     calls,
     ended,
     is_answer,
+    messages_of,
     of,
     play,
     role_of,
-    said,
     sent_to,
     talk,
 )
@@ -58,18 +58,18 @@ async def test_every_request_of_a_short_conversation(fake_provider: FakeProvider
         "doctor",  # greeting → reply 1, question, reply 2, conclusion
         "doctor",
         "grader",
-        "grader",  # the answer, what it names, whether it fits
+        "grader",  # the answer, its extraction, its comparison
     ]
     first, second = (without_system(b["messages"]) for b in sent_to(fake_provider, "patient"))
     assert first == [("user", GREETING)]
     assert second == [("user", GREETING), ("assistant", "This is reply 1."), ("user", "How old are you?")]
-    opening, concluding, asked = (without_system(b["messages"]) for b in sent_to(fake_provider, "doctor"))
+    opening, concluding, answering = (without_system(b["messages"]) for b in sent_to(fake_provider, "doctor"))
     assert opening == [("assistant", GREETING), ("user", "This is reply 1.")]
     assert concluding == [*opening, ("assistant", "How old are you?"), ("user", "This is reply 2.")]
-    assert asked[:-1] == concluding[:-1]  # without the doctor's last message, the one with the diagnosis
-    assert asked[-1][0] == "user"
-    assert asked[-1][1].startswith(f"This is reply 2.\n\n{OVER}\n\nWhat is the most likely diagnosis?")
-    assert said(events) == [
+    assert answering[:-1] == concluding[:-1]  # without the doctor's last message, which has the diagnosis
+    assert answering[-1][0] == "user"
+    assert answering[-1][1].startswith(f"This is reply 2.\n\n{OVER}\n\nWhat is the most likely diagnosis?")
+    assert messages_of(events) == [
         ("doctor", GREETING),
         ("patient", "This is reply 1."),
         ("doctor", "How old are you?"),
@@ -79,7 +79,7 @@ async def test_every_request_of_a_short_conversation(fake_provider: FakeProvider
     assert [u.turn for u in of(events, Utterance)] == [0, 1, 2, 3, 4]
 
 
-async def test_roles_alternate_and_the_last_word_before_a_reply_is_the_others(fake_provider: FakeProvider) -> None:
+async def test_roles_alternate_and_every_request_ends_with_a_user_message(fake_provider: FakeProvider) -> None:
     fake_provider.script = Actors(questions=[f"Question {n}?" for n in range(6)])
     await play(fake_provider, FREE)
     assert len(fake_provider.bodies) == 7 + 7 + 1 + 2
@@ -89,7 +89,7 @@ async def test_roles_alternate_and_the_last_word_before_a_reply_is_the_others(fa
         assert all(a != b for a, b in pairwise(roles)), roles
 
 
-async def test_the_doctor_is_told_how_to_consult_and_the_patient_what_to_say(fake_provider: FakeProvider) -> None:
+async def test_the_prompts_of_doctor_and_patient(fake_provider: FakeProvider) -> None:
     fake_provider.script = Actors()
     await play(fake_provider, FREE)
     doctor = talk(fake_provider)[0]["messages"][0]["content"]
@@ -104,9 +104,9 @@ async def test_the_doctor_is_told_how_to_consult_and_the_patient_what_to_say(fak
 async def test_no_specialty_is_named_for_other(fake_provider: FakeProvider) -> None:
     fake_provider.script = Actors()
     await play(fake_provider, Rules(arms=(("vignette", "frq"), ("multi_turn", "mcq"))), with_(specialty="Other"))
-    asked = sent_to(fake_provider, "doctor")
-    assert len(asked) == 3 + 2
-    for body in asked:
+    requests = sent_to(fake_provider, "doctor")
+    assert len(requests) == 3 + 2
+    for body in requests:
         assert "specialised" not in str(body)
         assert "Other" not in body["messages"][0]["content"]
 
@@ -132,8 +132,7 @@ async def test_without_an_arm_that_needs_it_there_is_no_conversation(fake_provid
     assert [(role_of(b), is_answer(b)) for b in fake_provider.bodies] == [("doctor", True)] * 2
 
 
-def _cases_to_look_into() -> list[Case]:
-    """Two cases of every specialty of the library."""
+def _two_cases_of_each_specialty() -> list[Case]:
     by_specialty: dict[str, list[Case]] = {}
     for case in library():
         by_specialty.setdefault(case.specialty, []).append(case)
@@ -142,7 +141,7 @@ def _cases_to_look_into() -> list[Case]:
 
 async def test_the_patient_never_learns_question_choices_or_answer(fake_provider: FakeProvider) -> None:
     fake_provider.script = Actors(questions=["How old are you?", "Anything else?"])
-    cases = _cases_to_look_into()
+    cases = _two_cases_of_each_specialty()
     assert len({case.specialty for case in cases}) == 12
     for number, case in enumerate(cases):
         before = len(fake_provider.bodies)
@@ -150,12 +149,12 @@ async def test_the_patient_never_learns_question_choices_or_answer(fake_provider
         requests = [b for b in fake_provider.bodies[before:] if role_of(b) == "patient"]
         assert len(requests) == 3
         for body in requests:
-            told = "\n".join(m["content"] for m in body["messages"])
-            assert case.question not in told, case.case_key
-            rest = told.replace(case.vignette, "").lower()  # a vignette may tell of an earlier illness by its name
+            request = "\n".join(m["content"] for m in body["messages"])
+            assert case.question not in request, case.case_key
+            rest = request.replace(case.vignette, "").lower()  # a vignette may name an earlier illness
             for name in (case.answer, *case.synonyms, *case.choices):
                 assert name.lower() not in rest, (case.case_key, name)
-            assert case.answer.lower() not in told.lower(), case.case_key
+            assert case.answer.lower() not in request.lower(), case.case_key
 
 
 async def test_sampling_and_seed_are_passed_on_and_recorded(fake_provider: FakeProvider) -> None:
@@ -164,10 +163,12 @@ async def test_sampling_and_seed_are_passed_on_and_recorded(fake_provider: FakeP
         fake_provider, Rules(arms=(("summarized", "frq"),)), sampling=Sampling(temperature=0.7, max_tokens=99)
     )
     settings = ("temperature", "max_tokens", "seed")
-    seen = {role: {tuple(b.get(s) for s in settings) for b in sent_to(fake_provider, role)} for role in ROLES}
-    assert seen == {
+    settings_by_role = {
+        role: {tuple(b.get(s) for s in settings) for b in sent_to(fake_provider, role)} for role in ROLES
+    }
+    assert settings_by_role == {
         "doctor": {(0.7, 99, SEED)},
-        "patient": {(None, 200, SEED)},  # the doctor's settings are not the others'
+        "patient": {(None, 200, SEED)},  # the doctor's settings are not used for other roles
         "grader": {(0.0, 100, None), (0.0, 16, None)},
         "summariser": {(None, 800, None)},
     }
@@ -179,7 +180,7 @@ async def test_sampling_and_seed_are_passed_on_and_recorded(fake_provider: FakeP
     assert len({c.call_id for c in recorded}) == len(recorded)
 
 
-async def test_a_seed_of_the_model_wins_over_the_trials(fake_provider: FakeProvider) -> None:
+async def test_a_seed_of_the_model_takes_precedence_over_the_trials(fake_provider: FakeProvider) -> None:
     fake_provider.script = Actors(questions=[])
     await play(fake_provider, FREE, sampling=Sampling(seed=5))
     assert {b["seed"] for b in sent_to(fake_provider, "doctor")} == {5}
@@ -201,23 +202,23 @@ async def test_why_a_conversation_ends(fake_provider: FakeProvider, conclusion: 
     assert len(answers_asked(fake_provider)) == 1
 
 
-async def test_a_question_about_a_diagnosis_goes_on(fake_provider: FakeProvider) -> None:
+async def test_a_question_about_a_diagnosis_does_not_end_the_conversation(fake_provider: FakeProvider) -> None:
     fake_provider.script = Actors(questions=["Did anybody ever name a final diagnosis to you?"])
     assert ended(await play(fake_provider, FREE)).doctor_turns == 2
 
 
 @pytest.mark.parametrize(("cap", "messages"), [(30, 30), (29, 28), (31, 30), (10, 10), (4, 4), (3, 4), (1, 4)])
 async def test_the_cap_counts_the_doctors_prompt_too(fake_provider: FakeProvider, cap: int, messages: int) -> None:
-    """A doctor that never ends: prompt, greeting, reply, question, reply, … stop before the cap would be passed.
+    """The doctor never concludes: prompt, greeting, reply, question, reply and so on, up to the cap.
 
-    A conversation has one question at least, which makes four messages.
+    A conversation has at least one question, which makes four messages.
     """
     fake_provider.script = Actors(questions=["And what else?"] * 500)
     events = await play(fake_provider, Rules(arms=(("multi_turn", "mcq"),), max_messages=cap))
-    assert 1 + len(said(events)) == messages
+    assert 1 + len(messages_of(events)) == messages
     assert ended(events).reason == "turn_cap"
     assert ended(events).doctor_turns == (messages - 2) // 2
-    assert said(events)[-1] == ("doctor", "And what else?")
+    assert messages_of(events)[-1] == ("doctor", "And what else?")
     assert len(talk(fake_provider)) == len(sent_to(fake_provider, "patient")) == (messages - 2) // 2
 
 
@@ -227,7 +228,7 @@ async def test_a_diagnosis_at_the_cap_is_a_diagnosis(fake_provider: FakeProvider
     assert (end.reason, end.doctor_turns) == ("final_diagnosis", 4)
 
 
-async def test_without_a_cap_a_long_conversation_is_heard_out(fake_provider: FakeProvider) -> None:
+async def test_without_a_cap_a_long_conversation_is_played_to_its_end(fake_provider: FakeProvider) -> None:
     fake_provider.script = Actors(questions=["And what else?"] * 40)
     end = ended(await play(fake_provider, Rules(arms=FREE.arms, max_messages=None)))
     assert (end.reason, end.doctor_turns) == ("final_diagnosis", 41)
@@ -241,12 +242,12 @@ async def test_without_a_cap_an_endless_doctor_is_stopped_all_the_same() -> None
     cast = Cast(*people, ReferenceGrader(), ReferenceSummariser(), greeting=GREETING)
     talk = TrialDialogue((), lambda dialogue: sum(turn.role == "doctor" for turn in dialogue) - 1)
     events = [event async for event in converse(talk, CASE, scene_of(CASE, SEED), cast, None)]
-    assert 1 + len(said(events)) == 400
+    assert 1 + len(messages_of(events)) == 400
     assert (ended(events).reason, ended(events).doctor_turns) == ("turn_cap", 199)
 
 
 async def test_a_model_without_system_messages_gets_them_as_the_users(fake_provider: FakeProvider) -> None:
-    """Mistral's chat template: user and assistant in strict alternation, the user first, no system message."""
+    """Mistral's chat template: user and assistant alternate, the user begins, and there is no system message."""
     model = "mistralai/Mistral-7B-Instruct-v0.2"
     fake_provider.script = Actors(conclusion="**Final Diagnosis:** Scabies")
     fake_provider.script.fault = lambda body: body.update(model="doctor") if body["model"] == model else None
@@ -271,7 +272,7 @@ async def test_a_model_without_system_messages_gets_them_as_the_users(fake_provi
 
 
 async def test_a_model_that_takes_a_system_message_only_before_the_user(fake_provider: FakeProvider) -> None:
-    """Llama 2: the conversation begins with the assistant's greeting, a written case with the user."""
+    """Llama 2: a conversation begins with the assistant's greeting, a vignette with a user message."""
     model = "meta-llama/Llama-2-7b-chat-hf"
     fake_provider.script = Actors(questions=[])
     fake_provider.script.fault = lambda body: body.update(model="doctor") if body["model"] == model else None

@@ -1,4 +1,4 @@
-"""The grader's two steps as they go over the wire, and what becomes of its answers."""
+"""The requests of the grader's two steps, and how its replies are read."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def extractions(provider: FakeProvider) -> list[dict[str, Any]]:
 
 
 def judged(provider: FakeProvider) -> list[str]:
-    """The pairs that the second step was asked about, as they stand in its last line."""
+    """Return the pairs of the second step's requests, from their last lines."""
     return [last(b).splitlines()[-1] for b in sent_to(provider, "grader") if not is_extraction(b)]
 
 
@@ -29,7 +29,7 @@ async def test_the_response_is_extracted_and_then_compared(fake_provider: FakePr
     (extraction,) = extractions(fake_provider)
     assert [m["role"] for m in extraction["messages"]] == ["user"]
     assert last(extraction).endswith("Doctor's text:\n<quoted>\nIt looks like contact eczema to me.\n</quoted>")
-    assert CASE.answer not in last(extraction)  # who extracts does not know what would be right
+    assert CASE.answer not in last(extraction)  # the first step does not get the right answer
     assert judged(fake_provider) == ["1: Allergic contact dermatitis | 2: Contact eczema →"]
     (grade,) = of(events, Graded)
     assert (grade.grader, grade.rule, grade.extracted, grade.verdict) == (
@@ -44,7 +44,7 @@ async def test_the_response_is_extracted_and_then_compared(fake_provider: FakePr
 
 
 @pytest.mark.parametrize(
-    ("written", "verdict"),
+    ("extraction", "verdict"),
     [
         ("Multiple", "multiple"),
         ("multiple.", "multiple"),
@@ -54,8 +54,8 @@ async def test_the_response_is_extracted_and_then_compared(fake_provider: FakePr
         ("Final diagnosis: None", "no_diagnosis"),
     ],
 )
-async def test_multiple_and_none_are_never_compared(fake_provider: FakeProvider, written: str, verdict: str) -> None:
-    fake_provider.script = Actors(extract=written)
+async def test_multiple_and_none_are_never_compared(fake_provider: FakeProvider, extraction: str, verdict: str) -> None:
+    fake_provider.script = Actors(extract=extraction)
     events = await play(fake_provider, FREE)
     assert verdicts(events) == {"vignette:frq": [verdict]}
     assert len(extractions(fake_provider)) == 1
@@ -63,7 +63,7 @@ async def test_multiple_and_none_are_never_compared(fake_provider: FakeProvider,
 
 
 @pytest.mark.parametrize(
-    ("said", "verdict"),
+    ("reply", "verdict"),
     [
         ("Yes", "correct"),
         ("no", "incorrect"),
@@ -72,25 +72,25 @@ async def test_multiple_and_none_are_never_compared(fake_provider: FakeProvider,
         ("yes.", "correct"),
     ],
 )
-async def test_verdicts_are_read(fake_provider: FakeProvider, said: str, verdict: str) -> None:
-    fake_provider.script = Actors(judge=said)
+async def test_verdicts_are_read(fake_provider: FakeProvider, reply: str, verdict: str) -> None:
+    fake_provider.script = Actors(judge=reply)
     assert verdicts(await play(fake_provider, FREE)) == {"vignette:frq": [verdict]}
     assert len(judged(fake_provider)) == 1
 
 
-@pytest.mark.parametrize("said", ["Maybe", "They are not the same.", "I say yes", "Yesterday", "1", "Nothing"])
-async def test_an_unreadable_verdict_is_repaired_twice(fake_provider: FakeProvider, said: str) -> None:
-    fake_provider.script = Actors(judge=said)
+@pytest.mark.parametrize("reply", ["Maybe", "They are not the same.", "I say yes", "Yesterday", "1", "Nothing"])
+async def test_an_unreadable_verdict_is_repaired_twice(fake_provider: FakeProvider, reply: str) -> None:
+    fake_provider.script = Actors(judge=reply)
     events = await play(fake_provider, FREE)
     sent = [str(body) for body in sent_to(fake_provider, "grader") if not is_extraction(body)]
-    assert len(set(sent)) == len(sent) == 3, "no request goes out twice word for word"
+    assert len(set(sent)) == len(sent) == 3, "no two requests are equal"
     assert verdicts(events) == {"vignette:frq": ["ungradable"]}
     (grade,) = of(events, Graded)
     assert len(grade.call_ids) == 4
 
 
 @pytest.mark.parametrize("readable_at", [1, 2, 3])
-async def test_the_first_readable_verdict_ends_the_asking(fake_provider: FakeProvider, readable_at: int) -> None:
+async def test_the_first_readable_verdict_ends_the_requests(fake_provider: FakeProvider, readable_at: int) -> None:
     fake_provider.script = Actors(
         judge=lambda body: "No" if len(judged(fake_provider)) >= readable_at else "It depends."
     )
@@ -98,7 +98,7 @@ async def test_the_first_readable_verdict_ends_the_asking(fake_provider: FakePro
     assert len(judged(fake_provider)) == readable_at
 
 
-async def test_an_ungradable_pair_is_not_asked_about_again_at_temperature_0(fake_provider: FakeProvider) -> None:
+async def test_an_ungradable_pair_is_not_judged_again_at_temperature_0(fake_provider: FakeProvider) -> None:
     fake_provider.script = Actors(judge=lambda body: "Yes" if len(judged(fake_provider)) > 3 else "Hm")
     events = await play(fake_provider, Rules(arms=(("vignette", "frq"), ("single_turn", "frq"))))
     assert verdicts(events) == {"vignette:frq": ["ungradable"], "single_turn:frq": ["ungradable"]}
@@ -113,8 +113,8 @@ async def test_one_answer_is_read_once_and_one_pair_gets_one_verdict(fake_provid
     assert len(judged(fake_provider)) == 1
 
 
-async def test_a_refusal_in_words_is_told_apart_where_an_answer_was_wanted(fake_provider: FakeProvider) -> None:
-    """It is quoted by the grader's first step, which is asked of choices only where none is named."""
+async def test_a_refusal_in_words_has_its_own_verdict(fake_provider: FakeProvider) -> None:
+    """The grader's first step quotes the refusal; for choices it is called only if no choice is named."""
     words = "I can't help with that."
     fake_provider.script = Actors(answer=words, extract=f"Refused: {words}")
     arms = (("vignette", "frq"), ("vignette", "frq_top3"), ("vignette", "mcq"))
@@ -157,6 +157,6 @@ async def test_choices_are_judged_by_both_rules_without_a_grader(fake_provider: 
     events = await play(fake_provider, Rules(arms=(("vignette", "mcq"),)))
     assert [(g.rule, g.verdict, g.grader) for g in of(events, Graded)] == [
         ("mcq_loose", "correct", "rule"),  # the answer occurs in the response
-        ("mcq_strict", "multiple", "rule"),  # but so does every other choice
+        ("mcq_strict", "multiple", "rule"),  # all other choices occur too
     ]
     assert sent_to(fake_provider, "grader") == []

@@ -1,4 +1,4 @@
-"""Pictures over the wire: the doctor is sent them in every format and conversation, and nobody else ever is."""
+"""Pictures in requests: the doctor gets them in every format and conversation, and no other role does."""
 
 from __future__ import annotations
 
@@ -62,13 +62,13 @@ def with_images(*images: Image, case: Case = CASE) -> Case:
     return case.model_copy(update={"images": images})
 
 
-def holds_no_bytes(events: list[Event], *images: Image) -> bool:
-    """Whether no event, as the journal has it, holds a data URL or the beginning of a picture in base64."""
+def has_no_picture_data(events: list[Event], *images: Image) -> bool:
+    """Whether no event in the journal's form has a data URL or the beginning of a picture in base64."""
     text = json.dumps([event.model_dump(mode="json") for event in events])
     return "base64" not in text and "iVBORw0KGgo" not in text and "/9j/" not in text
 
 
-async def test_the_doctor_is_sent_the_picture_in_every_format_and_nobody_else_is(
+async def test_the_doctor_gets_the_picture_in_every_format_and_no_other_role_does(
     fake_provider: FakeProvider, image: Image
 ) -> None:
     fake_provider.script = Actors()
@@ -82,18 +82,16 @@ async def test_the_doctor_is_sent_the_picture_in_every_format_and_nobody_else_is
     assert {role_of(body) for body in others} == {"patient", "grader", "summariser"}
     assert all(isinstance(m["content"], str) for body in others for m in body["messages"])
     assert "picture" not in json.dumps(others)
-    assert holds_no_bytes(events, image)
+    assert has_no_picture_data(events, image)
 
 
-async def test_the_picture_stands_before_the_dialogue_and_before_the_written_case(
-    fake_provider: FakeProvider, image: Image
-) -> None:
+async def test_the_picture_precedes_the_dialogue_and_the_vignette(fake_provider: FakeProvider, image: Image) -> None:
     fake_provider.script = Actors()
     await play(fake_provider, Rules(arms=PAPER_ARMS, pictures=True), with_images(image))
     for body in sent_to(fake_provider, "doctor"):
-        shown = body["messages"][1]
-        assert [part["type"] for part in shown["content"]] == ["image_url", "text"]
-        assert set(shown["content"][0]) == {"type", "image_url"}
+        with_picture = body["messages"][1]
+        assert [part["type"] for part in with_picture["content"]] == ["image_url", "text"]
+        assert set(with_picture["content"][0]) == {"type", "image_url"}
         roles_and_words = words_in(body)
         assert roles_and_words[0][0] == "system"
         assert roles_and_words[1] == ("user", ONE) or roles_and_words[1][1].startswith(f"{ONE}\n\n")
@@ -102,16 +100,16 @@ async def test_the_picture_stands_before_the_dialogue_and_before_the_written_cas
     assert words_in(vignette)[1][1].index(ONE) < words_in(vignette)[1][1].index(CASE.vignette)
 
 
-async def test_without_the_setting_and_without_a_picture_every_request_is_as_it_was(
+async def test_without_the_setting_or_a_picture_the_requests_do_not_change(
     fake_provider: FakeProvider, image: Image
 ) -> None:
     rules = Rules(arms=ALL_ARMS, many_choices=("Scabies", "Psoriasis"))
     sent: list[list[dict[str, Any]]] = []
     distant = Image(url="https://example.org/rash.png")
-    for case, how in ((CASE, rules), (with_images(image), rules), (CASE, SHOWN), (with_images(distant), SHOWN)):
+    for case, trial_rules in ((CASE, rules), (with_images(image), rules), (CASE, SHOWN), (with_images(distant), SHOWN)):
         fake_provider.requests.clear()
         fake_provider.script = Actors()
-        await play(fake_provider, how, case)
+        await play(fake_provider, trial_rules, case)
         sent.append(fake_provider.bodies)
     assert sent[0] == sent[1] == sent[2] == sent[3]
     assert "image_url" not in json.dumps(sent)
@@ -121,8 +119,8 @@ async def test_several_pictures_go_in_one_message_each_with_its_own_type(
     fake_provider: FakeProvider, image: Image
 ) -> None:
     fake_provider.script = Actors()
-    both = with_images(image, Image(url="https://example.org/other.png"), kept_picture("JPEG", 1))
-    await play(fake_provider, Rules(arms=(("vignette", "mcq"), ("multi_turn", "mcq")), pictures=True), both)
+    with_three = with_images(image, Image(url="https://example.org/other.png"), kept_picture("JPEG", 1))
+    await play(fake_provider, Rules(arms=(("vignette", "mcq"), ("multi_turn", "mcq")), pictures=True), with_three)
     for body in sent_to(fake_provider, "doctor"):
         assert pictures_in(body) == [RED, BLUE]
         assert words_in(body)[1][1].startswith(TWO)
@@ -147,16 +145,18 @@ async def test_models_without_a_system_message_get_the_picture_with_the_users_wo
     assert len(of(events, Answered)) == 2
 
 
-async def test_what_is_kept_of_a_request_is_hash_type_and_size(fake_provider: FakeProvider, image: Image) -> None:
+async def test_a_stored_request_has_hash_type_and_size_of_its_picture(
+    fake_provider: FakeProvider, image: Image
+) -> None:
     fake_provider.script = Actors()
     events = await play(fake_provider, Rules(arms=(("vignette", "mcq"),), pictures=True), with_images(image))
     (call,) = calls(events)
-    kept = call.request["messages"][1]
-    assert kept["images"] == [
+    message = call.request["messages"][1]
+    assert message["images"] == [
         {"sha256": image.sha256, "media_type": "image/png", "size": image.size, "name": "rash-0.png"}
     ]
-    assert kept["content"] == words_in(fake_provider.bodies[0])[1][1]
-    assert [m for m in call.request["messages"] if "images" in m] == [kept]
+    assert message["content"] == words_in(fake_provider.bodies[0])[1][1]
+    assert [m for m in call.request["messages"] if "images" in m] == [message]
 
 
 async def test_the_probe_asks_the_same_doctor_with_the_same_picture(fake_provider: FakeProvider, image: Image) -> None:
@@ -177,8 +177,12 @@ async def test_under_consultation_the_doctor_sees_it_and_the_solver_does_not(
     fake_provider: FakeProvider, image: Image, prompt: str
 ) -> None:
     def script(body: dict[str, Any]) -> str:
-        asked = sum(m["role"] == "assistant" for m in body["messages"])
-        lines = {"doctor": "Since when?" if asked < 2 else "Thank you.", "patient": "Two days.", "solver": "Scabies"}
+        messages_so_far = sum(m["role"] == "assistant" for m in body["messages"])
+        lines = {
+            "doctor": "Since when?" if messages_so_far < 2 else "Thank you.",
+            "patient": "Two days.",
+            "solver": "Scabies",
+        }
         return lines.get(role_of(body), "Yes")
 
     fake_provider.script = script
@@ -203,7 +207,7 @@ async def test_under_consultation_the_doctor_sees_it_and_the_solver_does_not(
     others = [body for body in fake_provider.bodies if role_of(body) != "doctor"]
     assert not any(urls_in(body) for body in others)
     assert ONE not in json.dumps(others)
-    assert holds_no_bytes(events, image)
+    assert has_no_picture_data(events, image)
 
 
 async def test_under_automedic_the_doctor_sees_it_and_patient_and_staff_do_not(
@@ -215,8 +219,8 @@ async def test_under_automedic_the_doctor_sees_it_and_patient_and_staff_do_not(
         if role_of(body) != "doctor":
             return "Rating: 4\nReason: She listened."
         last = str(body["messages"][-1]["content"])
-        asked = sum(m["role"] == "assistant" for m in body["messages"])
-        return "C. Allergic contact dermatitis" if "Answer this question" in last else lines[asked]
+        messages_so_far = sum(m["role"] == "assistant" for m in body["messages"])
+        return "C. Allergic contact dermatitis" if "Answer this question" in last else lines[messages_so_far]
 
     fake_provider.script = script
     names = CastNames("openai/doctor", "openai/patient", "openai/grader")
@@ -239,23 +243,23 @@ async def test_under_automedic_the_doctor_sees_it_and_patient_and_staff_do_not(
     others = [body for body in fake_provider.bodies if role_of(body) != "doctor"]
     assert not any(urls_in(body) for body in others)
     assert ONE not in json.dumps(others)
-    assert holds_no_bytes(events, image)
+    assert has_no_picture_data(events, image)
     assert len(of(events, Answered)) == len(automedic.ARMS)
 
 
-@pytest.mark.parametrize("gone", [True, False], ids=["gone", "changed"])
-async def test_a_picture_that_is_lost_on_the_way_excludes_what_depends_on_it(
-    fake_provider: FakeProvider, image: Image, gone: bool
+@pytest.mark.parametrize("is_deleted", [True, False], ids=["deleted", "changed"])
+async def test_a_lost_picture_excludes_the_answers_that_need_it(
+    fake_provider: FakeProvider, image: Image, is_deleted: bool
 ) -> None:
-    lost = image.path
-    lost.unlink() if gone else lost.write_bytes(a_picture("blue"))
+    path = image.path
+    path.unlink() if is_deleted else path.write_bytes(a_picture("blue"))
     fake_provider.script = Actors()
     arms = (("vignette", "mcq"), ("multi_turn", "frq"))
     events = await play(fake_provider, Rules(arms=arms, pictures=True), with_images(image))
-    assert not sent_to(fake_provider, "doctor"), "nothing is asked without the picture"
+    assert not sent_to(fake_provider, "doctor"), "no request is sent without the picture"
     assert verdicts_of(events) == {"vignette:mcq": ["provider_error"], "multi_turn:frq": ["provider_error"]}
     assert ended(events).reason == "error"
-    words = "'rash-0.png' is gone: there is no" if gone else "'rash-0.png' has changed"
+    words = "'rash-0.png' is gone: there is no" if is_deleted else "'rash-0.png' has changed"
     assert all(words in answer.detail for answer in of(events, Answered))
     (failed,) = of(events, Failed)
     assert failed.failure == "picture"
@@ -265,7 +269,7 @@ async def test_a_picture_that_is_lost_on_the_way_excludes_what_depends_on_it(
     assert first.request["messages"][1]["images"][0]["sha256"] == image.sha256
 
 
-async def test_a_filter_that_stops_the_picture_is_a_refusal_and_asked_once(
+async def test_a_filter_that_stops_the_picture_is_a_refusal_without_retry(
     fake_provider: FakeProvider, image: Image
 ) -> None:
     fake_provider.script = Actors(fault=lambda body: content_filtered() if urls_in(body) else None)
@@ -274,7 +278,7 @@ async def test_a_filter_that_stops_the_picture_is_a_refusal_and_asked_once(
     assert ended(events).reason == "refusal"
     assert verdicts_of(events) == {"vignette:mcq": ["refused"], "multi_turn:frq": ["refused"]}
     assert len(sent_to(fake_provider, "doctor")) == 2, "once in the conversation, once for the vignette"
-    assert holds_no_bytes(events, image)
+    assert has_no_picture_data(events, image)
 
 
 async def test_a_model_that_declines_to_look_is_a_refusal_too(fake_provider: FakeProvider, image: Image) -> None:
@@ -297,4 +301,4 @@ async def test_a_server_that_takes_no_pictures_is_quoted_without_the_picture(
     assert "Invalid content type image_url is not supported: …" in answer.detail
     assert answer.detail.endswith("choose a model that does, or run without pictures.")
     assert len(fake_provider.bodies) == 1
-    assert holds_no_bytes(events, image)
+    assert has_no_picture_data(events, image)

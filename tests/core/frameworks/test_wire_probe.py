@@ -1,4 +1,4 @@
-"""A probed trial on the wire: what the doctor, patient and graders are sent does not change by a byte."""
+"""The requests of a probed trial: those to doctor, patient and graders do not change by a byte."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.support.fake_provider import FakeProvider
 from tests.support.replies import Reply, failing
 
 ALL = Rules(arms=tuple((f, q) for f in FORMATS for q in ASKED_TYPES), many_choices=("Gout", CASE.answer))
-ASKED = default_pack().render("belief")
+BELIEF_QUESTION = default_pack().render("belief")
 BELIEF = '```json\n{"Scabies": 0.6, "Allergic contact dermatitis": 0.3}\n```'
 
 
@@ -34,7 +34,7 @@ def acting(belief: Reply | str) -> Actors:
 
 
 async def play(provider: FakeProvider, *, probing: bool) -> tuple[list[Event], list[bytes]]:
-    """Run a trial with all arms; return its events and the bodies of all requests that were not probes."""
+    """Return the events of a trial with all arms, and the bodies of all requests that are no probes."""
     provider.requests.clear()
     async with load_registry([SHIPPED], retry=QUICK) as registry:
         casting = Casting(registry, default_pack(), Sampling(), provider.base_url)
@@ -46,16 +46,18 @@ async def test_every_other_request_is_the_same_byte_for_byte(fake_provider: Fake
     fake_provider.script = acting(BELIEF)
     plain, sent = await play(fake_provider, probing=False)
     assert not of(plain, Probed)
-    assert len(sent) == 6 + 1 + 24 + 1 + 1  # dialogue, summary, answers; they say the same: one reading, one judgement
+    assert (
+        len(sent) == 6 + 1 + 24 + 1 + 1
+    )  # dialogue, summary, answers; equal answers need one extraction and one comparison
     for belief in (BELIEF, "I will not say.", failing(400, "no probes today")):
         fake_provider.script = acting(belief)
-        probed, sent_beside = await play(fake_provider, probing=True)
-        assert len(fake_provider.bodies) > len(sent_beside)
-        assert sent_beside == sent
+        probed, sent_with_probes = await play(fake_provider, probing=True)
+        assert len(fake_provider.bodies) > len(sent_with_probes)
+        assert sent_with_probes == sent
         assert verdicts(probed) == verdicts(plain)
 
 
-async def test_one_probe_after_each_reply_costed_apart(fake_provider: FakeProvider) -> None:
+async def test_one_probe_after_each_reply_with_its_own_cost(fake_provider: FakeProvider) -> None:
     fake_provider.script = acting(BELIEF)
     events, _ = await play(fake_provider, probing=True)
     probes = [body for body in fake_provider.bodies if is_probe(body)]
@@ -64,7 +66,7 @@ async def test_one_probe_after_each_reply_costed_apart(fake_provider: FakeProvid
     assert len(probes) == 3
     for body in probes:
         assert body["model"] == "doctor"
-        assert body["messages"][-1]["content"].endswith(ASKED)
+        assert body["messages"][-1]["content"].endswith(BELIEF_QUESTION)
         assert sum("examiner" in message["content"] for message in body["messages"]) == 1
     costed = [event.call for event in of(events, Called) if event.call.purpose == "probe"]
     assert [(call.role, call.prompt_tokens, call.completion_tokens) for call in costed] == [("doctor", 11, 7)] * 3
@@ -74,11 +76,11 @@ async def test_a_failing_probe_never_fails_its_trial(fake_provider: FakeProvider
     fake_provider.script = acting(failing(400, "no probes today"))
     events, _ = await play(fake_provider, probing=True)
     assert {event.where for event in of(events, Failed)} == {"probe"}
-    assert len(of(events, Graded)) == 6 * 6  # two rules for either kind of choices, one for either free response
+    assert len(of(events, Graded)) == 6 * 6  # two rules for each type of choices, one for each type of free response
     line = TrialLine(
         run_id="run", trial_id="trial-1", case_key=CASE.case_key, trial=0, seed=SEED, events=events, finished_at=1.0
     )
     row = trial_row(line)
     assert "finished" in row
-    assert not any("probe" in str(value) for value in row[:-1])  # the last column is the stream as it happened
+    assert not any("probe" in str(value) for value in row[:-1])  # the last column is the stream of events
     assert not child_rows(line)["probes"]

@@ -14,7 +14,7 @@ from tests.support.stores import copy_of
 
 @pytest.fixture(autouse=True)
 def db(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """A database of the test's own; no keys and no addresses from outside."""
+    """A separate database; no keys and no addresses from outside."""
     for variable in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "ANAMNESIS_MODELS"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setattr(keys, "SECRETS", tmp_path / "secrets.toml")
@@ -30,21 +30,21 @@ def judges() -> Judges:
 
 @pytest.fixture
 def provider(fake_provider_thread: FakeProvider, judges: Judges) -> FakeProvider:
-    """A provider of a doctor that is wrong, and of graders."""
+    """A provider of a doctor that is always wrong, and of the graders in ``Judges``."""
     fake_provider_thread.script = judges
     return fake_provider_thread
 
 
 @pytest.fixture
 def graded(db: Path) -> RunHeader:
-    """A run whose free responses were all found wrong by ``openai/strict``."""
+    """A run with free responses that ``openai/strict`` graded as incorrect."""
     (path,) = copy_of(a_graded_run, db.parent).journals.glob("*/journal.jsonl")
     return read_header(path)
 
 
 @pytest.fixture
 def priced(tmp_path: Path) -> Path:
-    """A models file in which the provider of the tests has prices."""
+    """A models file with prices for the models of ``fake_provider_thread``."""
     path = tmp_path / "models.local.toml"
     path.write_text(PRICED)
     return path

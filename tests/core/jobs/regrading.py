@@ -1,4 +1,4 @@
-"""Runs to grade again in miniature: a doctor's one wrong answer, and graders that say yes, say no, or are broken."""
+"""Small runs for re-grading: a doctor with one wrong answer, and graders that say yes, say no, or fail."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ ARMS: tuple[Arm, ...] = (("vignette", "mcq"), ("vignette", "frq"), ("vignette", 
 ANSWERS = 4 * 2
 """Free responses of the run: four cases, two free arms, one trial."""
 CALLS = 2
-"""Of a grader that asks: the responses are one and the same, and the diagnosis that is read out of one is compared."""
+"""Calls of a grader: all responses are equal, so that one is extracted and one comparison is made."""
 
 
 class Judges:
-    """A doctor that answers "Podagra", and graders by name: one says yes to it, one no, one is broken."""
+    """A doctor that answers "Podagra", and graders by name: kind says yes, strict says no, broken fails."""
 
     def __init__(self) -> None:
         self.broken = failing(401, "who are you?")
@@ -60,7 +60,6 @@ def a_run(provider: FakeProvider | None, trials: int = 1, arms: tuple[Arm, ...] 
 
 
 def a_trial(header: RunHeader, trial: Trial) -> TrialLine:
-    """A finished trial, every answer of which is wrong."""
     events: list[Event] = [Started(trial_id=trial.trial_id, case_key=trial.case.case_key, trial=trial.number, seed=1)]
     for format_, question_type in header.arms:
         arm: dict[str, Any] = {"format": format_, "question_type": question_type}
@@ -87,8 +86,8 @@ _WRONG: dict[str, list[tuple[str, Any, Any]]] = {
 
 def again(header: RunHeader, provider: FakeProvider, grader: str, *own: Path, **changes: Any) -> AskOutcome:
     options = Options(changes.pop("concurrency", 4), changes.pop("budget_usd", None))
-    wanted = Regrading((header.run_id,), grader, **{"base_url": provider.base_url, **changes})
-    return run_job(wanted, Store(), registry(*own), options)
+    job = Regrading((header.run_id,), grader, **{"base_url": provider.base_url, **changes})
+    return run_job(job, Store(), registry(*own), options)
 
 
 def judged_before(outcome: AskOutcome) -> tuple[str, int]:
@@ -98,7 +97,6 @@ def judged_before(outcome: AskOutcome) -> tuple[str, int]:
 
 
 def grades() -> list[tuple[str, str, int]]:
-    """(rule, grader:verdict, how many), all that was ever said."""
     with Store().read() as cursor:
         sql = "SELECT rule, grader || ':' || verdict, count(*) FROM grades GROUP BY ALL ORDER BY ALL"
         return cursor.execute(sql).fetchall()

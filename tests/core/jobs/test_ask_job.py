@@ -1,4 +1,4 @@
-"""A toy job is a declaration in a folder of extensions; command, estimate, budget, stop and resume come with it."""
+"""A toy job declared in an extensions folder gets its command, estimate, budget, stop and resume."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def priced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def registry() -> Registry:
-    """A job closes its registry, so each has its own."""
+    """A new registry: a job closes its registry when it ends."""
     return load_registry(retry=RetryPolicy(attempts=1))
 
 
@@ -138,11 +138,11 @@ def test_a_long_job_is_estimated_from_a_sample_of_its_requests(toy: Any) -> None
     assert size.roles[0].prompt_tokens == pytest.approx(10 * few.roles[0].prompt_tokens, rel=0.05)
 
 
-def test_a_budget_stops_it_and_it_goes_on_without_asking_twice(toy: Any, provider: FakeProvider) -> None:
+def test_a_job_stopped_by_its_budget_resumes_without_repeated_requests(toy: Any, provider: FakeProvider) -> None:
     job = toy(tuple(CASES), "openai/fake", base_url=provider.base_url)
     first = run_job(job, Store(), registry(), Options(1, 0.03))
     assert (first.done, first.remaining, first.stopped) == (2, 2, "The budget of $0.03 is used up.")
-    assert run_job(job, Store(), registry(), Options(1, 0.03)).calls == 0, "what was spent counts"
+    assert run_job(job, Store(), registry(), Options(1, 0.03)).calls == 0, "earlier cost counts"
     rest = run_job(job, Store(), registry())
     assert (rest.done, rest.kept, rest.stopped, len(provider.requests)) == (2, 2, None, 4)
     assert rest.counts["letters"] == 2 * len("Word")
@@ -152,7 +152,7 @@ def test_a_budget_stops_it_and_it_goes_on_without_asking_twice(toy: Any, provide
     assert run_job(job, Store(), registry()).kept == len(provider.requests) == 4
 
 
-def test_stopped_between_two_requests_it_is_given_the_first_reply_again(toy: Any, provider: FakeProvider) -> None:
+def test_a_job_stopped_between_two_requests_reuses_the_first_reply(toy: Any, provider: FakeProvider) -> None:
     job, stop = toy(tuple(CASES[:1]), "openai/fake", base_url=provider.base_url), Stop()
 
     def two_words(body: dict[str, Any]) -> str:
@@ -164,10 +164,10 @@ def test_stopped_between_two_requests_it_is_given_the_first_reply_again(toy: Any
     provider.script = lambda body: "Word"
     outcome = run_job(job, Store(), registry())
     assert (outcome.done, outcome.calls, len(provider.requests)) == (1, 1, 2)
-    assert provider.bodies[-1]["messages"][1]["content"] == "Two words", "the model is told what it said"
+    assert provider.bodies[-1]["messages"][1]["content"] == "Two words", "the repair quotes the reply"
 
 
-def test_a_providers_failure_is_a_failure_and_what_is_useless_too(toy: Any, provider: FakeProvider) -> None:
+def test_failed_calls_and_unusable_replies_count_as_failures(toy: Any, provider: FakeProvider) -> None:
     replies: dict[str, Any] = {"A": failing(400, "too long"), "B": Reply("Two words")}
     broken, useless = CASES[0].vignette, CASES[1].vignette
     provider.script = lambda body: (
@@ -188,13 +188,13 @@ def test_a_providers_failure_is_a_failure_and_what_is_useless_too(toy: Any, prov
     assert run_job(job, Store(), registry()).done == 2
 
 
-def test_a_key_that_is_refused_ends_it_in_a_sentence(toy: Any, provider: FakeProvider) -> None:
+def test_a_refused_key_ends_the_job_with_a_message(toy: Any, provider: FakeProvider) -> None:
     provider.script = lambda body: failing(401, "who are you?")
     with pytest.raises(AnamnesisError, match="key"):
         run_job(toy(tuple(CASES), "openai/fake", base_url=provider.base_url), Store(), registry())
 
 
-def test_a_page_starts_watches_and_stops_it(toy: Any, provider: FakeProvider) -> None:
+def test_a_page_can_start_watch_and_stop_a_job(toy: Any, provider: FakeProvider) -> None:
     provider.script = lambda body: Reply("Word", delay_s=60)
     job = toy(tuple(CASES), "openai/fake", base_url=provider.base_url)
     work = begin_job(job)
@@ -208,15 +208,15 @@ def test_a_page_starts_watches_and_stops_it(toy: Any, provider: FakeProvider) ->
     assert (work.result.done, work.result.stopped) == (0, "It was asked to stop.")
 
 
-def test_the_command_comes_with_the_declaration(db: Path, provider: FakeProvider, tmp_path: Path) -> None:
+def test_a_declared_job_has_a_command(db: Path, provider: FakeProvider, tmp_path: Path) -> None:
     folder = tmp_path / "extensions"
     (folder / "jobs").mkdir(parents=True)
     (folder / "jobs" / "first_words.py").write_text(TOY)
-    told = environment(db, ANAMNESIS_EXTENSIONS=str(folder), ANAMNESIS_MODELS=str(tmp_path / "models.toml"))
+    variables = environment(db, ANAMNESIS_EXTENSIONS=str(folder), ANAMNESIS_MODELS=str(tmp_path / "models.toml"))
     job = ("job", "first_words", "--cases", "library", "--limit", "2", "--model", "openai/fake")
     job = (*job, "--base-url", provider.base_url)
-    asked = [("job", "--help"), (*job[:2], "--help"), (*job, "--dry-run"), job, job]
-    listed, help_, dry, first, again = in_turn(told, *asked)
+    commands = [("job", "--help"), (*job[:2], "--help"), (*job, "--dry-run"), job, job]
+    listed, help_, dry, first, again = in_turn(variables, *commands)
     assert "first_words" in listed.stdout
     assert "--aloud" in help_.stdout
     assert "Ask for it in capitals." in help_.stdout

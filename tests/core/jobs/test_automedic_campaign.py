@@ -1,4 +1,4 @@
-"""Campaigns of AutoMedic: prepared cases, identity, what they refuse, resuming, and what they will take."""
+"""Campaigns of AutoMedic: prepared cases, fingerprint, refused plans, resuming and estimates."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ PROFILE = Profile(
     basic=(Fact(key="chief complaint", value="hot, swollen big toe", lay="My big toe is hot and swollen."),),
     optional=(Fact(key="uric acid", value="9.1 mg/dL", lay="", section="laboratory"),),
 )
-MADE = Generated(suitable=True, profile=PROFILE, made_by="openai/profiler")
+GENERATED = Generated(suitable=True, profile=PROFILE, made_by="openai/profiler")
 REFUSED = Generated(suitable=False, reason="abstract_concept", note="No patient.", made_by="a person")
 
 
@@ -71,7 +71,7 @@ def fingerprint(**changes: Any) -> str:
     return header_of(automedic(**changes), registry()).fingerprint
 
 
-def one_changed(cases: tuple[Case, ...]) -> tuple[Case, ...]:
+def with_a_changed_profile(cases: tuple[Case, ...]) -> tuple[Case, ...]:
     other = PROFILE.model_copy(update={"optional": ()})
     return (cases[0].model_copy(update={"profile": other}), *cases[1:])
 
@@ -82,7 +82,7 @@ CHANGES: dict[str, dict[str, Any]] = {
     "staff": {"names": STAFF},
     "free response": {"arms": ARMS},
     "judged": {"names": CastNames("reference/bayes", grader="openai/g"), "arms": ARMS},
-    "another profile": {"cases": one_changed(with_profiles(3))},
+    "another profile": {"cases": with_a_changed_profile(with_profiles(3))},
 }
 
 
@@ -90,13 +90,13 @@ def test_what_changes_results_changes_the_fingerprint() -> None:
     assert len({fingerprint(**change) for change in CHANGES.values()}) == len(CHANGES)
 
 
-def test_what_is_the_default_anyhow_does_not() -> None:
+def test_spelling_out_a_default_keeps_the_fingerprint() -> None:
     assert fingerprint() == fingerprint(
         names=CastNames("reference/bayes", staff="reference"), settings=AutoMedicSettings(max_turns=20)
     )
 
 
-def test_a_header_says_what_was_played_and_can_be_taken_up() -> None:
+def test_a_header_names_the_cast_and_gives_the_campaign_back() -> None:
     header = header_of(automedic(names=CastNames("reference/bayes", staff="gpt_4")), registry())
     assert (header.protocol, header.prompt_pack) == ("automedic", "automedic")
     assert (header.settings["staff"], header.settings["max_turns"]) == ("openai/gpt-4-1106-preview", 20)
@@ -104,7 +104,7 @@ def test_a_header_says_what_was_played_and_can_be_taken_up() -> None:
     assert header_of(campaign_of(header), registry()).fingerprint == header.fingerprint
 
 
-def test_other_protocols_know_nothing_of_these_settings() -> None:
+def test_other_protocols_do_not_have_these_settings() -> None:
     assert not {"staff", "max_turns"} & set(header_of(plan(1), registry()).settings)
 
 
@@ -122,7 +122,7 @@ def test_other_protocols_know_nothing_of_these_settings() -> None:
         ({"prompts": "craftmd"}, "lacks opening.md"),
     ],
 )
-def test_what_cannot_be_run_is_refused_with_a_sentence(changes: dict[str, Any], sentence: str) -> None:
+def test_impossible_campaigns_are_refused_with_a_message(changes: dict[str, Any], sentence: str) -> None:
     with pytest.raises(UsageError, match=sentence):
         header_of(automedic(**changes), registry())
 
@@ -137,7 +137,7 @@ def test_what_cannot_be_run_is_refused_with_a_sentence(changes: dict[str, Any], 
         ({"max_questions": 5}, "does not belong to automedic: leave it out, or choose consultation"),
     ],
 )
-def test_settings_that_cannot_be_are_refused_with_a_sentence(settings: dict[str, Any], sentence: str) -> None:
+def test_impossible_settings_are_refused_with_a_message(settings: dict[str, Any], sentence: str) -> None:
     with pytest.raises(UsageError, match=sentence):
         read_settings(framework("automedic"), settings)
 
@@ -151,7 +151,7 @@ def test_other_frameworks_have_no_staff(protocol: str) -> None:
         read_settings(framework(protocol), {"max_turns": 5})
 
 
-def test_arms_by_word_are_the_protocols_own() -> None:
+def test_keywords_for_arms_mean_the_arms_of_the_protocol() -> None:
     assert parse_arms("paper", "automedic") == ARMS[:2] == (("vignette", "mcq"), ("multi_turn", "mcq"))
     assert parse_arms("all", "automedic") == ARMS
 
@@ -163,8 +163,8 @@ def test_the_staff_is_a_model_like_the_others() -> None:
         check_startable(campaign, registry(), Options(budget_usd=1.0))
 
 
-def test_cases_are_played_with_a_stored_profile_else_their_own_else_none() -> None:
-    """Stored ones count first, also if they refuse; a case with its own profile keeps it."""
+def test_a_case_uses_its_own_profile_or_the_stored_one() -> None:
+    """A stored refusal leaves the case out; a case with its own profile keeps it."""
     plain = small_cases(4)
     cases = (plain[0], plain[1], plain[2].model_copy(update={"profile": PROFILE}), plain[3])
     store = Store()
@@ -172,7 +172,7 @@ def test_cases_are_played_with_a_stored_profile_else_their_own_else_none() -> No
     assert [case.profile is not None for case in unprepared] == [False, False, True, False]
     assert not store.path.exists()  # looking needs no database
     with store.write() as connection:
-        add_profiles(connection, [(cases[0], MADE), (cases[1], REFUSED)])
+        add_profiles(connection, [(cases[0], GENERATED), (cases[1], REFUSED)])
     prepared = prepared_cases(cases, framework("automedic"), store)
     assert [case.case_key for case in prepared.cases] == ["small/0", "small/2", "small/3"]
     assert [case.profile and case.profile.made_by for case in prepared.cases] == ["openai/profiler", "", None]
@@ -183,11 +183,11 @@ def test_cases_are_played_with_a_stored_profile_else_their_own_else_none() -> No
     )
 
 
-def test_a_run_of_cases_without_a_profile_says_so_before_and_after() -> None:
+def test_cases_without_a_profile_are_noted_before_and_after_the_run() -> None:
     bare = small_cases(3)
     campaign = automedic(cases=(bare[0], bare[1], bare[2].model_copy(update={"profile": PROFILE})))
-    said = "the patient knows the whole vignette, also what examination and tests showed"
-    assert f"2 of 3 cases have no profile: {said}" in remarks_of(campaign)
+    warning = "the patient knows the whole vignette, also what examination and tests showed"
+    assert f"2 of 3 cases have no profile: {warning}" in remarks_of(campaign)
     assert not any("no profile" in remark for remark in remarks_of(automedic()))
 
     assert go(begun(campaign)).stopped is None
@@ -195,10 +195,13 @@ def test_a_run_of_cases_without_a_profile_says_so_before_and_after() -> None:
     fold(store)
     notes = notes_of(read_basis(lambda query, *values: query(store, *values), Selection()))
     (note,) = [note for note in notes if note.kind == "without_profile"]
-    assert (note.severity, note.text) == ("high", f"Of the 3 cases of small, 2 were played without a profile: {said}.")
+    assert (note.severity, note.text) == (
+        "high",
+        f"Of the 3 cases of small, 2 were played without a profile: {warning}.",
+    )
 
 
-def test_where_no_case_is_left_the_reason_is_said() -> None:
+def test_if_no_case_can_be_played_the_reason_is_given() -> None:
     case = small_cases(1)[0]
     with pytest.raises(UsageError, match=r"No case can be played under AutoMedic\. 1 of 1 cases are left out"):
         playable_cases(Prepared((), ((case, REFUSED),)), framework("automedic"))
@@ -207,7 +210,7 @@ def test_where_no_case_is_left_the_reason_is_said() -> None:
     assert left_out_words(Prepared((case,), ())) == ""
 
 
-def test_an_interrupted_run_is_taken_up_where_it_was() -> None:
+def test_an_interrupted_run_resumes_at_the_missing_trials() -> None:
     whole = begun(automedic(4))
     assert go(whole).stopped is None
     before = {line.case_key: story(line) for line in trial_lines(whole.run_id)}
@@ -218,7 +221,7 @@ def test_an_interrupted_run_is_taken_up_where_it_was() -> None:
 
 
 def script(body: dict[str, Any]) -> Reply | str:
-    """The doctor asks patient and staff and ends; over the man of 41 the staff's provider fails."""
+    """The doctor asks patient and staff and ends; for the value of 41 mg/dL the staff's provider fails."""
     spoken = sum(m["role"] == "assistant" for m in body["messages"])
     text = str(body["messages"])
     if body["model"] == "doctor":
@@ -230,8 +233,8 @@ def script(body: dict[str, Any]) -> Reply | str:
     return failing(400, "too young") if "41 mg" in text else "Uric acid: 9.1 mg/dL."
 
 
-def test_a_campaign_of_models_counts_what_was_answered(fake_provider_thread: FakeProvider) -> None:
-    """Three cases, of which one breaks off: it is excluded after the conversation, its static answer counts."""
+def test_a_campaign_of_models_counts_its_answers(fake_provider_thread: FakeProvider) -> None:
+    """The conversation of one of three cases breaks off: its answer is excluded, its static answer counts."""
     fake_provider_thread.script = script
     cases = list(with_profiles(3))
     odd = PROFILE.model_copy(update={"optional": (Fact(key="uric acid", value="41 mg/dL", lay=""),)})

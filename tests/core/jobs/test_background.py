@@ -1,4 +1,4 @@
-"""Jobs in a thread: progress, stop, faults, and one for each key."""
+"""Jobs in a thread: progress, stop, errors, and one job for each key."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ def over(job: Job) -> Job:
 
 
 def test_progress_and_result_can_be_watched() -> None:
-    told, go_on = threading.Event(), threading.Event()
+    reported, go_on = threading.Event(), threading.Event()
 
     def do(tell, stop) -> str:
         tell(1, 4)
-        told.set()
+        reported.set()
         go_on.wait(20)
         return "done"
 
     job = begin("watched", do)
-    assert told.wait(20)
+    assert reported.wait(20)
     assert (job.running, job.done, job.planned, job.result) == (True, 1, 4, None)
     assert job.seconds_left is not None
     assert begin("watched", lambda tell, stop: "another") is job, "it is running already"
@@ -54,7 +54,7 @@ def test_the_time_left_of_a_step_counts_from_its_own_beginning(monkeypatch) -> N
     over(job)
 
 
-def test_it_hears_a_stop() -> None:
+def test_a_job_can_be_stopped() -> None:
     def do(tell, stop) -> str:
         while not stop():
             threading.Event().wait(0.01)
@@ -65,18 +65,18 @@ def test_it_hears_a_stop() -> None:
     assert over(job).result == "stopped"
 
 
-def test_faults_are_said() -> None:
-    def known(tell, stop) -> None:
+def test_errors_become_messages() -> None:
+    def expected_error(tell, stop) -> None:
         raise AnamnesisError("The database is busy.")
 
-    def unknown(tell, stop) -> None:
+    def unexpected_error(tell, stop) -> None:
         raise KeyError("x")
 
-    assert over(begin("known", known)).error == "The database is busy."
-    assert "broke off" in str(over(begin("unknown", unknown)).error)
+    assert over(begin("expected", expected_error)).error == "The database is busy."
+    assert "broke off" in str(over(begin("unexpected", unexpected_error)).error)
 
 
-def test_only_a_few_that_are_over_are_remembered() -> None:
+def test_only_the_latest_finished_jobs_are_remembered() -> None:
     jobs = [over(begin(("many", n), lambda tell, stop: None)) for n in range(40)]
     assert job_at(("many", 39)) is jobs[-1]
     assert job_at(("many", 0)) is None

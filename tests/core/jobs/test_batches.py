@@ -1,4 +1,4 @@
-"""Work that needs no dialogue by a Batch API: half the price, paid once however often the process is ended.
+"""Jobs without a dialogue through a Batch API: half the price, and paid once even if the process is ended.
 
 A call of 11 + 7 tokens of ``openai/judge`` costs $0.018, and $0.009 in a batch.
 """
@@ -48,8 +48,8 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def provider() -> Iterator[BatchProvider]:
-    with running(world, BatchProvider) as found:
-        yield found
+    with running(world, BatchProvider) as provider:
+        yield provider
 
 
 @pytest.fixture
@@ -66,14 +66,13 @@ def batched(*own: Path) -> Registry:
 
 @pytest.fixture
 def talks(db: Path) -> int:
-    """Six stored conversations to be judged."""
     copy_of(six_talks, db.parent)
     return 6
 
 
 def judged(provider: BatchProvider, own: Path, stop: Stop | None = None, **options: Any) -> AskOutcome:
-    wanted = TermsJudging("openai/judge", base_url=provider.base_url)
-    return run_job(wanted, Store(), batched(own), Options(**{"concurrency": 2, **options}), stop)
+    job = TermsJudging("openai/judge", base_url=provider.base_url)
+    return run_job(job, Store(), batched(own), Options(**{"concurrency": 2, **options}), stop)
 
 
 def replies() -> list[ReplyLine]:
@@ -81,42 +80,46 @@ def replies() -> list[ReplyLine]:
     return [line for path in journals for _, line in read_lines(path) if isinstance(line, ReplyLine)]
 
 
-def test_a_judging_goes_as_one_batch_at_half_the_price(
+def test_judging_is_sent_as_one_batch_at_half_the_price(
     provider: BatchProvider, own: Path, talks: int, db: Path
 ) -> None:
-    """Every look but the third is answered; the status says since when it waits, and how many are done."""
+    """One status request fails; the status says since when the job waits and how many requests are done."""
     provider.looks, provider.broken = 12, 2
-    told: list[dict[str, Any]] = []
+    statuses: list[dict[str, Any]] = []
     words: set[str] = set()
 
     def look(progress: Progress) -> None:
         (name,) = {progress.replies.run_id} if progress.replies else {""}
         if name and (now := status(name)) and now["batch"]:
-            told.append(now["batch"])
+            statuses.append(now["batch"])
         words.add(progress.in_words())
 
-    wanted = TermsJudging("openai/judge", base_url=provider.base_url)
-    thought = estimate_job(wanted, Store(), batched(own))
-    assert thought.prices == "Prices: models file, halved for a batch."
+    job = TermsJudging("openai/judge", base_url=provider.base_url)
+    size = estimate_job(job, Store(), batched(own))
+    assert size.prices == "Prices: models file, halved for a batch."
     done = judged(provider, own, on_progress=look)
     assert (done.done, done.calls, done.cost_usd) == (talks, talks, pytest.approx(talks * 0.009))
-    (made,) = provider.made.values()
-    assert (made.endpoint, made.urls, len(made.requests)) == ("/v1/chat/completions", {"/v1/chat/completions"}, talks)
-    assert not any({"stream", "stream_options"} & body.keys() for body in made.requests.values())
+    (batch,) = provider.made.values()
+    assert (batch.endpoint, batch.urls, len(batch.requests)) == (
+        "/v1/chat/completions",
+        {"/v1/chat/completions"},
+        talks,
+    )
+    assert not any({"stream", "stream_options"} & body.keys() for body in batch.requests.values())
     assert provider.requests == []
     assert {line.call.price_source for line in replies()} == {"models file, halved for a batch"}
-    assert told
-    assert {(one["of"], one["done"]) for one in told} <= {(6, 0), (6, 3), (6, 6)}
-    assert time.time() - 60 < told[0]["since"] <= time.time()
-    assert any("waiting for a batch since 20" in one and "3 of 6 requests done" in one for one in words)
-    assert list(Store().journals.glob("batches/*")) == [], "what is kept need not be found again"
+    assert statuses
+    assert {(status["of"], status["done"]) for status in statuses} <= {(6, 0), (6, 3), (6, 6)}
+    assert time.time() - 60 < statuses[0]["since"] <= time.time()
+    assert any("waiting for a batch since 20" in text and "3 of 6 requests done" in text for text in words)
+    assert list(Store().journals.glob("batches/*")) == [], "a finished batch is forgotten"
 
 
 @pytest.mark.parametrize("lost", [False, True])
-def test_a_process_that_ends_finds_its_batch_again(
+def test_a_restarted_process_finds_its_batch_again(
     lost: bool, provider: BatchProvider, own: Path, talks: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It ends while the batch is under way; or before it has heard that there is one."""
+    """The process ends while the batch runs, or before it received the name of the batch."""
     provider.on_hold, stop = True, Stop()
 
     def leave(progress: Progress) -> None:
@@ -138,37 +141,36 @@ def test_a_process_that_ends_finds_its_batch_again(
 def test_replies_that_were_not_journaled_are_fetched_again(
     provider: BatchProvider, own: Path, talks: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The process dies with two replies of six in the journal."""
-    stop, keep = Stop(), engine.Engine._hear
+    stop, hear = Stop(), engine.Engine._hear
 
     def dying(self: Any, call: Any) -> None:
-        keep(self, call)
+        hear(self, call)
         if len(replies()) >= 2:
             raise engine.JobOver
 
     monkeypatch.setattr(engine.Engine, "_hear", dying)
     monkeypatch.setattr(batches, "SETTLE_S", 0.5)
     judged(provider, own, stop)
-    had = len(replies())
-    monkeypatch.setattr(engine.Engine, "_hear", keep)
+    journaled = len(replies())
+    monkeypatch.setattr(engine.Engine, "_hear", hear)
     done = judged(provider, own)
     assert len(provider.made) == 1
     assert provider.charged == talks
     assert len(replies()) == talks
-    assert done.calls == talks - had
+    assert done.calls == talks - journaled
 
 
-def test_lines_that_expired_or_failed_are_asked_again_or_said(provider: BatchProvider, own: Path, talks: int) -> None:
-    """Of six the first expires once, the second is 500 once, the fourth with nothing; the third is refused."""
-    asked: dict[str, int] = {}
+def test_expired_or_failed_lines_are_sent_again_or_reported(provider: BatchProvider, own: Path, talks: int) -> None:
+    """Of six requests the first expires once, the second fails once, the fourth is empty once; the third is refused."""
+    attempts: dict[str, int] = {}
 
     def script(body: dict[str, Any]) -> Reply | str:
         words = str(body["messages"][-1]["content"])
-        asked[words] = asked.get(words, 0) + 1
-        number = list(asked).index(words)
+        attempts[words] = attempts.get(words, 0) + 1
+        number = list(attempts).index(words)
         if number == 2:
             return failing(400, "no such thing")
-        if asked[words] == 1 and number < 4:
+        if attempts[words] == 1 and number < 4:
             return (EXPIRED, failing(500, "out of order"), "", Reply(""))[number]
         return world(body)
 
@@ -178,12 +180,12 @@ def test_lines_that_expired_or_failed_are_asked_again_or_said(provider: BatchPro
     assert done.failure.endswith(
         "the provider answered HTTP 400 (no such thing); check the model's name and its settings in the models file."
     )
-    assert sum(len(made.requests) for made in provider.made.values()) == talks + 3
+    assert sum(len(batch.requests) for batch in provider.made.values()) == talks + 3
     assert provider.charged == 5 + 1
     assert [line.call.attempts for line in replies() if line.call.attempts > 1] == [2, 2, 2]
 
 
-def test_a_refused_batch_ends_the_job_in_a_sentence(provider: BatchProvider, own: Path, talks: int) -> None:
+def test_a_refused_batch_ends_the_job_with_a_message(provider: BatchProvider, own: Path, talks: int) -> None:
     provider.refused = "Enqueued token limit reached"
     with pytest.raises(AnamnesisError, match=r"openai/judge: its provider refused the batch \(Enqueued token limit"):
         judged(provider, own)
@@ -191,14 +193,14 @@ def test_a_refused_batch_ends_the_job_in_a_sentence(provider: BatchProvider, own
     assert judged(provider, own).done == talks
 
 
-def test_a_budget_holds_in_batches(provider: BatchProvider, own: Path, talks: int) -> None:
+def test_a_budget_limits_batches(provider: BatchProvider, own: Path, talks: int) -> None:
     done = judged(provider, own, budget_usd=0.02)
     assert done.stopped == "The budget of $0.02 is used up."
     assert done.cost_usd == pytest.approx(0.027)
     assert provider.charged == 3
 
 
-def test_who_has_no_batch_api_is_told_before_anything_is_sent(provider: BatchProvider, talks: int) -> None:
+def test_a_model_without_a_batch_api_is_refused_before_anything_is_sent(provider: BatchProvider, talks: int) -> None:
     with pytest.raises(UsageError, match="openai/judge is not known to have a batch API: leave --batch out, or set"):
         run_job(TermsJudging("openai/judge", base_url=provider.base_url), Store(), batched(), Options())
     assert provider.made == {}
@@ -207,48 +209,48 @@ def test_who_has_no_batch_api_is_told_before_anything_is_sent(provider: BatchPro
         carry_out(header, batched(), Options())
 
 
-def test_a_grader_of_two_steps_makes_two_batches_and_a_campaign_on_paper_goes_too(
+def test_a_grader_of_two_steps_makes_two_batches_and_vignette_arms_make_one(
     provider: BatchProvider, own: Path, db: Path
 ) -> None:
-    """Four written cases asked in two arms: one batch of eight; then their free responses by another grader."""
+    """Four vignettes in two arms: one batch of eight; then another grader judges their free responses."""
     arms = (("vignette", "mcq"), *FREE)
     diseases = itertools.count()
 
     def script(body: dict[str, Any]) -> str:
-        asked = str(body["messages"][-1]["content"])
+        message = str(body["messages"][-1]["content"])
         if body["model"] == "strict":
-            found = re.search(r"Disease \d+", asked)
-            return found[0] if found and "doctor wrote" in asked else "No"
-        return f"Perhaps it is Disease {next(diseases)}, or so." if "name of one single" in asked else "A. Gout"
+            match = re.search(r"Disease \d+", message)
+            return match[0] if match and "doctor wrote" in message else "No"
+        return f"Perhaps it is Disease {next(diseases)}, or so." if "name of one single" in message else "A. Gout"
 
     provider.script = script
     header = begun(plan(4, arms=arms, base_url=provider.base_url), own)
-    thought = [estimate_run(plan(4, arms=arms), one, 4).cost_usd or 0 for one in (batched(own), registry(own))]
-    assert thought[0] == pytest.approx(thought[1] / 2)
+    costs = [estimate_run(plan(4, arms=arms), models, 4).cost_usd or 0 for models in (batched(own), registry(own))]
+    assert costs[0] == pytest.approx(costs[1] / 2)
     played = carry_out(header, batched(own), Options(1)).progress
     assert (played.done, played.calls) == (4, 8)
-    assert [len(made.requests) for made in provider.made.values()] == [8]
+    assert [len(batch.requests) for batch in provider.made.values()] == [8]
     fold(Store())
     provider.made.clear()
     graded = run_job(Regrading((header.run_id,), "openai/strict", base_url=provider.base_url), Store(), batched(own))
     assert (graded.done, graded.calls) == (4, 8)
     assert provider.requests == []
-    assert [len(made.requests) for made in provider.made.values()] == [4, 4]
+    assert [len(batch.requests) for batch in provider.made.values()] == [4, 4]
 
 
-def test_azure_is_asked_in_its_own_words(provider: BatchProvider, talks: int, tmp_path: Path) -> None:
-    own = tmp_path / "azure.toml"
-    own.write_text('[models."azure/judge"]\nprices = { input = 1000.0, output = 1000.0 }\n')
-    wanted = TermsJudging("azure/judge", base_url=provider.root_url)
-    assert run_job(wanted, Store(), batched(own), Options()).done == talks
-    (made,) = provider.made.values()
-    assert (made.endpoint, made.urls) == ("/chat/completions", {"/chat/completions"})
+def test_azure_batches_use_its_endpoint(provider: BatchProvider, talks: int, tmp_path: Path) -> None:
+    models_file = tmp_path / "azure.toml"
+    models_file.write_text('[models."azure/judge"]\nprices = { input = 1000.0, output = 1000.0 }\n')
+    job = TermsJudging("azure/judge", base_url=provider.root_url)
+    assert run_job(job, Store(), batched(models_file), Options()).done == talks
+    (batch,) = provider.made.values()
+    assert (batch.endpoint, batch.urls) == ("/chat/completions", {"/chat/completions"})
 
 
-def test_a_batch_that_was_made_without_anybody_hearing_of_it_is_found_later(
+def test_a_batch_whose_creation_was_not_confirmed_is_found_later(
     provider: BatchProvider, own: Path, talks: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The answer to its making is lost, and it is not asked again: the next command looks for it."""
+    """The reply to its creation is lost: the next command looks for the batch and makes no second one."""
     monkeypatch.setattr(batches, "_TRIES", 1)
     provider.unheard = 1
     with pytest.raises(AnamnesisError, match="its provider did not make a batch: the provider answered HTTP 503"):

@@ -1,4 +1,4 @@
-"""The same campaign begun again while it runs: from the command, from the page, and both at the very same moment."""
+"""The same campaign started again while it runs: by the command, by the page, and by both at the same moment."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CASES = 16
 
 @pytest.fixture
 def doctor(fake_provider_thread: FakeProvider) -> Iterator[FakeProvider]:
-    """A doctor who takes a quarter of a second, and is asked by children too."""
+    """A doctor that takes a quarter of a second for a reply, also to child processes."""
     fake_provider_thread.script = lambda body: Reply("**Final Diagnosis:** Gout", delay_s=0.25)
     yield fake_provider_thread
     stop_all()
@@ -55,13 +55,13 @@ def assert_each_case_was_asked(provider: FakeProvider, times: int) -> None:
     assert (len(by_case), set(by_case.values())) == (CASES, {times})
 
 
-def test_the_same_command_is_refused_with_the_name_of_the_run_that_goes_on(db: Path, doctor: FakeProvider) -> None:
+def test_the_same_command_is_refused_with_the_name_of_the_running_run(db: Path, doctor: FakeProvider) -> None:
     doctor.script = lambda body: Reply("**Final Diagnosis:** Gout", delay_s=8)
     first = spawn(db, *arguments(doctor))
     wait_until(lambda: len(doctor.requests) >= 2)
     (run_id,) = run_ids(db)
     second = core(db, *arguments(doctor))
-    assert first.poll() is None, "the first one was still at work"
+    assert first.poll() is None, "the first run was still going"
     doctor.script = ["**Final Diagnosis:** Gout"]
     assert second.returncode == 1
     assert run_id in second.stderr
@@ -71,12 +71,12 @@ def test_the_same_command_is_refused_with_the_name_of_the_run_that_goes_on(db: P
     assert_each_case_was_asked(doctor, 1)
 
 
-def test_a_second_copy_is_played_if_it_is_asked_for(db: Path, doctor: FakeProvider) -> None:
+def test_again_plays_a_second_copy(db: Path, doctor: FakeProvider) -> None:
     first = spawn(db, *arguments(doctor))
     wait_until(lambda: len(doctor.requests) >= 2)
     (run_id,) = run_ids(db)
     begun_at = read_header(journal_path(run_id)).created_at
-    wait_until(lambda: time.time() >= int(begun_at) + 1)  # the name of a run holds the second in which it began
+    wait_until(lambda: time.time() >= int(begun_at) + 1)  # the name of a run contains the second of its start
     second = core(db, *arguments(doctor, "--again"))
     assert (second.returncode, finish(first).returncode) == (0, 0), second.stderr
     assert [len(raw_trials(run_id)) for run_id in run_ids(db)] == [CASES, CASES]
@@ -84,9 +84,7 @@ def test_a_second_copy_is_played_if_it_is_asked_for(db: Path, doctor: FakeProvid
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
-def test_what_was_killed_or_stopped_is_not_running_and_the_same_command_takes_it_up(
-    db: Path, doctor: FakeProvider, how: signal.Signals
-) -> None:
+def test_the_same_command_resumes_a_killed_or_stopped_run(db: Path, doctor: FakeProvider, how: signal.Signals) -> None:
     first = spawn(db, *arguments(doctor))
     wait_until(lambda: len(doctor.requests) >= 4)
     first.send_signal(how)
@@ -95,15 +93,15 @@ def test_what_was_killed_or_stopped_is_not_running_and_the_same_command_takes_it
     assert 0 < len(raw_trials(run_id)) < CASES
     second = core(db, *arguments(doctor))
     assert second.returncode == 0, second.stderr
-    assert run_id in second.stderr, "it says which run it takes up"
+    assert run_id in second.stderr, "it names the run that it resumes"
     assert (run_ids(db), len(raw_trials(run_id))) == ([run_id], CASES)
-    asked = requests_by_case(doctor)
+    requests = requests_by_case(doctor)
     in_flight = 2
-    assert len(asked) == CASES
-    assert asked.total() <= CASES + in_flight
+    assert len(requests) == CASES
+    assert requests.total() <= CASES + in_flight
 
 
-def test_a_command_that_was_killed_before_its_first_trial_is_taken_up_at_once(db: Path, doctor: FakeProvider) -> None:
+def test_a_run_killed_before_its_first_trial_is_resumed(db: Path, doctor: FakeProvider) -> None:
     first = spawn(db, *arguments(doctor))
     wait_until(lambda: bool(run_ids(db)) and journal_path(run_ids(db)[0]).stat().st_size > 0)
     first.send_signal(signal.SIGKILL)
@@ -116,7 +114,7 @@ def a_campaign(provider: FakeProvider) -> Campaign:
     return plan(CASES, arms=CHOICES, base_url=provider.base_url)
 
 
-def test_the_page_starts_no_second_one_beside_the_first(doctor: FakeProvider) -> None:
+def test_the_page_does_not_start_a_second_copy(doctor: FakeProvider) -> None:
     header = header_of(a_campaign(doctor), registry())
     doctor.script = lambda body: Reply("**Final Diagnosis:** Gout", delay_s=2)
     start(header, 2, None)
@@ -130,7 +128,7 @@ def test_the_page_starts_no_second_one_beside_the_first(doctor: FakeProvider) ->
     wait_until(lambda: len(raw_trials(header.run_id)) == CASES)
     wait_until(lambda: not is_running(header.run_id))
     assert_each_case_was_asked(doctor, 1)
-    begin(twin)  # one that is over keeps nobody from playing it again
+    begin(twin)  # a finished run can be played again
 
 
 def _begin_together(barrier: threading.Barrier, headers: list[RunHeader], outcomes: list[tuple[bool, str]]) -> None:
@@ -144,21 +142,21 @@ def _begin_together(barrier: threading.Barrier, headers: list[RunHeader], outcom
             outcomes.append((True, header.run_id))
 
 
-@pytest.mark.parametrize("apart", [0, 1], ids=["one run id", "run ids of their own"])
-def test_of_many_that_begin_at_the_very_same_moment_one_begins(apart: int, doctor: FakeProvider) -> None:
+@pytest.mark.parametrize("apart", [0, 1], ids=["one run id", "different run ids"])
+def test_of_many_simultaneous_starts_one_succeeds(apart: int, doctor: FakeProvider) -> None:
     rounds, threads = 6, 6
     headers = [header_of(plan(2, base_url=doctor.base_url, seed=seed), registry()) for seed in range(rounds)]
     outcomes: list[list[tuple[bool, str]]] = [[] for _ in range(threads)]
     barrier = threading.Barrier(threads)
     with ThreadPoolExecutor(threads) as pool:
         for thread in range(threads):
-            named = [h.model_copy(update={"run_id": f"{apart * thread}-{h.fingerprint[:8]}"}) for h in headers]
-            pool.submit(_begin_together, barrier, named, outcomes[thread])
+            copies = [h.model_copy(update={"run_id": f"{apart * thread}-{h.fingerprint[:8]}"}) for h in headers]
+            pool.submit(_begin_together, barrier, copies, outcomes[thread])
     for attempts in zip(*outcomes, strict=True):
         (run_id,) = [run_id for has_begun, run_id in attempts if has_begun]
         sentences = [sentence for has_begun, sentence in attempts if not has_begun]
         assert len(sentences) == threads - 1
-        assert all(run_id in sentence for sentence in sentences), "each is told which run it is"
+        assert all(run_id in sentence for sentence in sentences), "each error names the run"
 
 
 def _as_the_page_does(environment: dict[str, str], barrier: threading.Barrier, header: RunHeader) -> None:
@@ -176,7 +174,7 @@ def _as_the_command_does(environment: dict[str, str], barrier: threading.Barrier
 
 
 @pytest.mark.parametrize("round_", [0, *(pytest.param(n, marks=pytest.mark.soak) for n in range(1, 6))])
-def test_page_and_command_at_the_very_same_moment_pay_once(
+def test_page_and_command_started_together_pay_once(
     round_: int, db: Path, doctor: FakeProvider, tmp_path: Path
 ) -> None:
     elsewhere = tmp_path / "elsewhere" / db.name

@@ -1,7 +1,7 @@
-"""A budget holds across resumes for every job that is paid for, and is overrun by one call at most.
+"""A budget limits every paid job across resumes, and is exceeded by one call at most.
 
 Every call costs $0.018: 11 + 7 tokens of models at $1000 a million. So $0.045 are used up by the third call and
-$0.08 by the fifth, whatever the job.
+$0.08 by the fifth, in every job.
 """
 
 from __future__ import annotations
@@ -40,17 +40,19 @@ Go = Callable[[float, int], object]
 
 @pytest.fixture
 def paying(fake_provider_thread: FakeProvider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeProvider:
-    own = tmp_path / "models.toml"
-    own.write_text("".join(f'[models."openai/{m}"]\nprices = {{ input = 1000.0, output = 1000.0 }}\n' for m in MODELS))
-    monkeypatch.setenv("ANAMNESIS_MODELS", str(own))
+    models_file = tmp_path / "models.toml"
+    models_file.write_text(
+        "".join(f'[models."openai/{m}"]\nprices = {{ input = 1000.0, output = 1000.0 }}\n' for m in MODELS)
+    )
+    monkeypatch.setenv("ANAMNESIS_MODELS", str(models_file))
     diseases = count()
 
     def script(body: dict[str, Any]) -> str:
-        asked = str(body["messages"][-1]["content"])
+        message = str(body["messages"][-1]["content"])
         if body["model"] == "kind":  # no two responses are the same
-            found = re.search(r"Disease \d+", asked)
-            return found[0] if found and "doctor wrote" in asked else "Yes"
-        if body["model"] == "doctor" and len(body["messages"]) < 3 and "name of one single" in asked:
+            match = re.search(r"Disease \d+", message)
+            return match[0] if match and "doctor wrote" in message else "Yes"
+        if body["model"] == "doctor" and len(body["messages"]) < 3 and "name of one single" in message:
             return f"**Final Diagnosis:** Disease {next(diseases)}"
         return world(body)
 
@@ -64,19 +66,19 @@ def campaign(provider: FakeProvider) -> Go:
 
 
 def regrading(provider: FakeProvider) -> Go:
-    """Two runs, the first with one answer: it is graded whole before the budget is used up."""
+    """Two runs, the first with one answer: it is graded completely before the budget is used up."""
     headers = [begun(plan(n, arms=FREE, seed=n, base_url=provider.base_url)) for n in (1, 6)]
     for header in headers:
         carry_out(header, load_registry(), Options())
-    wanted = Regrading(tuple(header.run_id for header in headers), "openai/kind", base_url=provider.base_url)
-    return lambda budget, at_once: run_job(wanted, Store(), load_registry(), Options(at_once, budget))
+    job = Regrading(tuple(header.run_id for header in headers), "openai/kind", base_url=provider.base_url)
+    return lambda budget, at_once: run_job(job, Store(), load_registry(), Options(at_once, budget))
 
 
-def judging(wanted: type[TermsJudging] | type[FactsJudging], **more: Any) -> Callable[[FakeProvider], Go]:
+def judging(job_type: type[TermsJudging] | type[FactsJudging], **more: Any) -> Callable[[FakeProvider], Go]:
     def prepared(provider: FakeProvider) -> Go:
         copy_of(six_talks, Store().path.parent)
-        asked = wanted("openai/judge", base_url=provider.base_url, **more)
-        return lambda budget, at_once: run_job(asked, Store(), load_registry(), Options(at_once, budget))
+        job = job_type("openai/judge", base_url=provider.base_url, **more)
+        return lambda budget, at_once: run_job(job, Store(), load_registry(), Options(at_once, budget))
 
     return prepared
 
@@ -99,16 +101,16 @@ JOBS: dict[str, Callable[[FakeProvider], Go]] = {
 
 @pytest.mark.parametrize("name", JOBS)
 def test_a_budget_holds_across_resumes(name: str, paying: FakeProvider) -> None:
-    """However many calls a job has in the air: four at once here, one after the other, four again."""
+    """The budget is independent of the concurrency: four calls at once, one at a time, four again."""
     job = JOBS[name](paying)
     paying.requests.clear()
-    for budget, at_once, asked in [(0.045, 4, 3), (0.045, 1, 3), (0.08, 1, 5), (0.045, 4, 5), (0.1, 4, 6)]:
+    for budget, at_once, requests in [(0.045, 4, 3), (0.045, 1, 3), (0.08, 1, 5), (0.045, 4, 5), (0.1, 4, 6)]:
         job(budget, at_once)
-        assert len(paying.requests) == asked
+        assert len(paying.requests) == requests
 
 
 @pytest.mark.parametrize("made", [profiles, completions])
-def test_other_cases_have_a_budget_of_their_own(
+def test_other_cases_have_a_separate_budget(
     made: Callable[[FakeProvider, Sequence[Case]], Go], paying: FakeProvider
 ) -> None:
     first, second = small_cases(8)[:4], small_cases(8)[4:]
@@ -144,16 +146,16 @@ def test_a_budget_counts_what_is_billed_for_no_reply(paying: FakeProvider, way: 
     honest = not way.startswith(("a reply that ends", "an error"))
     if honest:
         assert spent == pytest.approx(0.1 * len(paying.requests), rel=0.01)
-    else:  # it sent no usage: estimated from the prompt and the words that came, and marked
+    else:  # without usage, tokens are estimated from the prompt and the received words, and marked
         assert all(estimated and prompt > 5 for *_, prompt, estimated in rows)
     requests_before = len(paying.requests)
     again = carry_out(header, load_registry(), Options(at_once, 0.05))
     assert "budget" in (again.stopped or "")
-    assert len(paying.requests) == requests_before, "what it cost is remembered when the run is taken up again"
+    assert len(paying.requests) == requests_before, "a resumed run remembers its cost"
 
 
 def grading(provider: FakeProvider) -> Go:
-    """A campaign whose doctor costs nothing and whose grader is paid."""
+    """A campaign with a free doctor and a paid grader."""
     names = beside_rules("reference/bayes").but(grader="openai/kind")
     header = begun(plan(30, arms=FREE, names=names, base_url=provider.base_url))
     return lambda budget, at_once: carry_out(header, load_registry(), Options(at_once, budget))
@@ -170,7 +172,6 @@ WAYS_TO_JUDGE_NOTHING = {
 
 
 def spent() -> float:
-    """US dollars of all calls that are recorded."""
     fold(Store())
     with Store().read() as cursor:
         ((dollars,),) = cursor.execute("SELECT coalesce(sum(cost_usd), 0) FROM calls").fetchall()
@@ -180,14 +181,14 @@ def spent() -> float:
 @pytest.mark.parametrize("way", WAYS_TO_JUDGE_NOTHING)
 @pytest.mark.parametrize("name", JUDGES)
 def test_a_budget_counts_what_a_judge_bills_for_nothing(name: str, way: str, paying: FakeProvider) -> None:
-    """$0.05, and $0.10 a request: what is in flight when the first is paid for is all that is spent."""
+    """$0.05, and $0.10 a request: only the requests in flight at the first charge are paid."""
     job = JUDGES[name](paying)
     paying.script = lambda body: WAYS_TO_JUDGE_NOTHING[way]
     paying.requests.clear()
     spent_before, at_once = spent(), 4
     job(0.05, at_once)
-    asked = len(paying.requests)
-    assert 1 <= asked <= at_once, "at most one round of calls in flight above it"
-    assert spent() - spent_before == pytest.approx(0.1 * asked, rel=0.01), "what it bills is recorded"
+    sent = len(paying.requests)
+    assert 1 <= sent <= at_once, "at most one round of calls in flight above it"
+    assert spent() - spent_before == pytest.approx(0.1 * sent, rel=0.01), "its charges are recorded"
     job(0.05, at_once)
-    assert len(paying.requests) == asked, "it is remembered when the job is taken up again"
+    assert len(paying.requests) == sent, "a resumed job remembers its cost"

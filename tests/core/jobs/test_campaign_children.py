@@ -1,4 +1,4 @@
-"""Campaigns in processes of their own that are interrupted, killed at any moment, and taken up again."""
+"""Campaigns in child processes that are interrupted or killed at any moment, and resumed."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from core.asking.memory import JournaledReplies
 from core.datasets.library import library
 from core.datasets.select import choices_of
 from core.frameworks.base import Campaign
@@ -42,12 +43,12 @@ ARMS = "vignette:mcq,multi_turn:frq,single_turn:mcq_many,summarized:frq_top3"
 
 
 def lines_of(db: Path) -> int:
-    """Whole lines in the one journal so far, its first among them."""
+    """Complete lines of the only journal, including its header."""
     return sum(p.read_bytes().count(b"\n") for p in (db.parent / f"{db.stem}.journals").glob("*/journal.jsonl"))
 
 
 def kill_at(child: Command, db: Path, trials: int, moment: float) -> None:
-    """Kill -9 a child a moment after so many trials are in the journal."""
+    """Kill a child ``moment`` seconds after ``trials`` trials are in the journal."""
     wait_until(lambda: lines_of(db) > trials or child.poll() is not None, 120)
     time.sleep(moment)
     child.send_signal(signal.SIGKILL)
@@ -55,7 +56,7 @@ def kill_at(child: Command, db: Path, trials: int, moment: float) -> None:
 
 
 def undisturbed(cases: int, trials: int) -> dict[tuple[str, int], object]:
-    """What happens in every trial of the same campaign where nobody disturbs it."""
+    """The events of every trial of the same campaign without interruptions."""
     chosen = library()[:cases]
     many = choices_of("library")
     arms = parse_arms(ARMS)
@@ -67,12 +68,12 @@ def undisturbed(cases: int, trials: int) -> dict[tuple[str, int], object]:
 
 
 def check_kills(db: Path, cases: int, trials: int, kills: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Kill a run of the reference cast so often, resume it each time, and compare it with an undisturbed one."""
+    """Kill a run of the reference cast several times, resume it, and compare it with an undisturbed run."""
     rng = random.Random(20)
     planned = cases * trials
     moments = sorted(rng.sample(range(planned - planned // 10), kills))
     arguments = ["run", "--doctor", "reference/bayes", "--limit", str(cases), "--trials", str(trials), "--arms", ARMS]
-    kept: dict[str, bytes] = {}
+    stored_trials: dict[str, bytes] = {}
     killed = 0
     for done in moments:
         child = spawn(db, *arguments)
@@ -80,21 +81,21 @@ def check_kills(db: Path, cases: int, trials: int, kills: int, monkeypatch: pyte
         killed += child.returncode == -signal.SIGKILL
         (run_id,) = run_ids(db)
         arguments = ["resume", run_id, "--concurrency", str(rng.choice([1, 8, 32]))]
-        now = raw_trials(run_id)
-        assert len(now) >= done
-        assert {trial: now[trial] for trial in kept} == kept  # byte by byte what it was
-        kept = now
+        current = raw_trials(run_id)
+        assert len(current) >= done
+        assert {trial: current[trial] for trial in stored_trials} == stored_trials  # byte by byte
+        stored_trials = current
     assert killed == kills
-    assert 0 < len(kept) < planned
+    assert 0 < len(stored_trials) < planned
     ended = core(db, *arguments)
     assert ended.returncode == 0, ended.stderr
     assert f"Run {run_id} is complete: {planned} trials." in ended.stdout
 
     after = raw_trials(run_id)
-    assert {trial: after[trial] for trial in kept} == kept
+    assert {trial: after[trial] for trial in stored_trials} == stored_trials
     lines = trial_lines(run_id)
     chosen = [case.case_key for case in library()[:cases]]
-    assert keys(lines) == sorted((case, t) for case in chosen for t in range(trials))  # none twice, none lost
+    assert keys(lines) == sorted((case, t) for case in chosen for t in range(trials))  # no trial is missing or doubled
     with Store().read() as cursor:
         stored = stored_run(cursor, run_id)
         answers = cursor.execute("SELECT count(*), count(DISTINCT (trial_id, format, question_type)) FROM answers")
@@ -123,7 +124,7 @@ def slow_provider(fake_provider_thread: FakeProvider) -> FakeProvider:
 
 
 def begun_here(provider: FakeProvider, cases: int = 60) -> str:
-    """Begin a run of one request a trial; a child is to carry it out."""
+    """Create a run of one request per trial for a child process."""
     header = header_of(plan(cases, base_url=provider.base_url), registry())
     begin(header)
     return header.run_id
@@ -131,9 +132,7 @@ def begun_here(provider: FakeProvider, cases: int = 60) -> str:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_run_says_how_to_go_on_and_does(
-    db: Path, slow_provider: FakeProvider, sign: signal.Signals
-) -> None:
+def test_an_interrupted_run_says_how_to_resume_it(db: Path, slow_provider: FakeProvider, sign: signal.Signals) -> None:
     run_id = begun_here(slow_provider)
     child = spawn(db, "resume", run_id, "--concurrency", "3")
     wait_until(lambda: len(slow_provider.requests) >= 9)
@@ -141,30 +140,34 @@ def test_an_interrupted_run_says_how_to_go_on_and_does(
     stopped_at = time.monotonic()
     ended = finish(child, 60)
     assert time.monotonic() - stopped_at < 30
-    kept = raw_trials(run_id)
+    stored_trials = raw_trials(run_id)
+    replies = JournaledReplies.of(journal_path(run_id)).replies
     assert ended.returncode == 1
     assert ended.stderr.splitlines()[-1] == (
-        f"It was interrupted. {len(kept)} of 60 trials are stored; continue with: python -m core resume {run_id}"
+        f"It was interrupted. {replies} replies and {len(stored_trials)} of 60 trials are stored, and resuming "
+        f"pays for none of them again; continue with: python -m core resume {run_id}"
     )
     assert "Traceback" not in ended.stderr
-    assert 6 <= len(kept) < 40
-    with Store().read() as cursor:  # what was done is in the database too
+    assert 6 <= len(stored_trials) < 40
+    with Store().read() as cursor:  # finished trials are in the database too
         stored = stored_run(cursor, run_id)
     assert stored is not None
-    assert (stored.done, stored.state) == (len(kept), "partial")
+    assert (stored.done, stored.state) == (len(stored_trials), "partial")
     slow_provider.script = ["**Final Diagnosis:** Gout"]
     slow_provider.requests.clear()
-    assert go(find_header(run_id), concurrency=8).progress.done_here == 60 - len(kept)
-    again = asked_about(slow_provider)
-    assert 57 - len(kept) <= len(again) == len(set(again)) <= 60 - len(kept), "replies that were there count"
+    assert go(find_header(run_id), concurrency=8).progress.done_here == 60 - len(stored_trials)
+    repeated = asked_about(slow_provider)
+    assert 57 - len(stored_trials) <= len(repeated) == len(set(repeated)) <= 60 - len(stored_trials), (
+        "stored replies are not requested again"
+    )
     after = raw_trials(run_id)
-    assert {trial: after[trial] for trial in kept} == kept
+    assert {trial: after[trial] for trial in stored_trials} == stored_trials
     assert len(after) == 60
 
 
 @pytest.mark.soak
-def test_a_second_process_is_told_that_the_run_is_under_way(db: Path, slow_provider: FakeProvider) -> None:
-    run_id = begun_here(slow_provider, cases=300)  # more than the first can do before the second has spoken
+def test_a_second_process_is_refused_while_the_run_is_running(db: Path, slow_provider: FakeProvider) -> None:
+    run_id = begun_here(slow_provider, cases=300)  # too many for the first to finish before the second is refused
     first = spawn(db, "resume", run_id, "--concurrency", "1")
     wait_until(lambda: len(slow_provider.requests) >= 1)
     second = core(db, "resume", run_id)
@@ -177,12 +180,12 @@ def test_a_second_process_is_told_that_the_run_is_under_way(db: Path, slow_provi
         f"Run {run_id} is already running in another process: stop it there first."
     )
     assert "It was interrupted." in ended.stderr
-    asked = asked_about(slow_provider)
-    assert len(asked) == len(set(asked))  # nothing was asked by both
-    assert len(raw_trials(run_id)) in (len(asked), len(asked) - 1)
+    requests = asked_about(slow_provider)
+    assert len(requests) == len(set(requests))  # no request was sent by both
+    assert len(raw_trials(run_id)) in (len(requests), len(requests) - 1)
 
 
-def test_a_run_in_a_process_of_its_own_outlives_its_starter_and_stops_when_asked(
+def test_a_run_in_a_child_process_outlives_its_starter_and_stops_on_request(
     db: Path, slow_provider: FakeProvider
 ) -> None:
     run_id = begun_here(slow_provider)
@@ -192,7 +195,10 @@ def test_a_run_in_a_process_of_its_own_outlives_its_starter_and_stops_when_asked
     wait_until(lambda: "It was asked to stop." in last_words(run_id), 20)
     with contextlib.suppress(ChildProcessError):
         os.waitpid(-1, os.WNOHANG)
-    kept = len(raw_trials(run_id))
-    assert 0 < kept < 60
-    words = f"It was asked to stop. {kept} of 60 trials are stored; continue with: python -m core resume {run_id}"
-    assert last_words(run_id) == words
+    done = len(raw_trials(run_id))
+    assert 0 < done < 60
+    replies = JournaledReplies.of(journal_path(run_id)).replies
+    assert last_words(run_id) == (
+        f"It was asked to stop. {replies} replies and {done} of 60 trials are stored, and resuming pays "
+        f"for none of them again; continue with: python -m core resume {run_id}"
+    )

@@ -1,4 +1,4 @@
-"""The engine: how many trials run at once, what stops it, and that what was done is kept and not done again."""
+"""The engine: concurrency, reasons to stop, and that finished trials are stored and not repeated."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ def slowly(seconds: float) -> Callable[[dict[str, Any]], Reply]:
     return lambda body: Reply(GOOD.text, delay_s=seconds)
 
 
-def first(count: int, then: Reply) -> Callable[[dict[str, Any]], Reply]:
-    """Answer so many requests well, and all later ones otherwise."""
+def good_until(count: int, then: Reply) -> Callable[[dict[str, Any]], Reply]:
+    """Return a script that answers ``count`` requests well and later ones with ``then``."""
     answered = iter(range(10**6))
     return lambda body: GOOD if next(answered) < count else then
 
@@ -93,8 +93,8 @@ def test_a_run_does_every_trial_once(provider: FakeProvider) -> None:
 
 
 @pytest.mark.parametrize("concurrency", [1, 4, 7])
-def test_as_many_trials_run_at_once_as_asked_for(provider: FakeProvider, concurrency: int) -> None:
-    """Each request is under way for 0.3 s at least: no moment may see more of them than asked for."""
+def test_trials_run_with_the_requested_concurrency(provider: FakeProvider, concurrency: int) -> None:
+    """Each request takes 0.3 s at least: at no moment are more in flight than requested."""
     delay = 0.3
     provider.script = slowly(delay)
     header = begun(plan(3 * concurrency, base_url=provider.base_url))
@@ -105,8 +105,8 @@ def test_as_many_trials_run_at_once_as_asked_for(provider: FakeProvider, concurr
     assert max(at_once) == concurrency
 
 
-def test_how_many_calls_a_provider_takes_is_found_out(provider: FakeProvider, caplog: pytest.LogCaptureFixture) -> None:
-    """It takes 25 at once: 20 are begun with, and of 40 it refuses some, which are asked again."""
+def test_the_concurrency_adapts_to_the_provider(provider: FakeProvider, caplog: pytest.LogCaptureFixture) -> None:
+    """The provider takes 25 at once: the engine starts with 20, tries 40, and repeats the refused requests."""
     provider.script, provider.most = slowly(0.4), 25
     header = begun(plan(120, base_url=provider.base_url))
     words, at_once = list[str](), set[int]()
@@ -120,27 +120,27 @@ def test_how_many_calls_a_provider_takes_is_found_out(provider: FakeProvider, ca
     assert outcome.progress.verdicts == {"correct": 240}
     assert provider.peak == 25
     assert at_once >= {20, 40, 32}
-    assert any("at most 40 at once" in one for one in words)
+    assert any("at most 40 at once" in text for text in words)
     assert f"{provider.base_url} refused to take more (429) of 40 calls at once: 32 from here." in caplog.text
 
 
 def test_the_budget_stops_the_run(provider: FakeProvider, priced: Path) -> None:
-    """A call costs $0.018: the sixth takes the sum to $0.108."""
+    """A call costs $0.018: with the sixth the sum is $0.108."""
     header = begun(plan(20, base_url=provider.base_url), priced)
     outcome = go(header, priced, budget_usd=0.10)
     assert outcome.stopped == "The budget of $0.10 is used up."
     assert len(provider.requests) == 6
     assert outcome.progress.cost_usd == pytest.approx(0.108)
-    kept = raw_trials(header.run_id)
-    assert outcome.progress.done == len(kept) == 6
+    stored_trials = raw_trials(header.run_id)
+    assert outcome.progress.done == len(stored_trials) == 6
     again = go(header, priced, budget_usd=10.0)
     assert (again.stopped, again.progress.done, again.progress.done_here) == (None, 20, 14)
     assert len(provider.requests) == 20
-    assert {k: v for k, v in raw_trials(header.run_id).items() if k in kept} == kept
+    assert {k: v for k, v in raw_trials(header.run_id).items() if k in stored_trials} == stored_trials
 
 
-def test_the_budget_holds_within_a_trial_too(provider: FakeProvider, priced: Path) -> None:
-    """A doctor that never ends, 14 calls a trial: the run stops in the midst of the first."""
+def test_the_budget_is_checked_within_a_trial(provider: FakeProvider, priced: Path) -> None:
+    """A doctor that never ends, 14 calls a trial: the run stops within the first trial."""
     provider.script = ["And what else?"]
     header = begun(plan(2, base_url=provider.base_url, arms=(("multi_turn", "mcq"),)), priced)
     outcome = go(header, priced, budget_usd=0.09)
@@ -156,27 +156,27 @@ def test_a_budget_without_a_price_is_refused(provider: FakeProvider) -> None:
     assert provider.requests == []
 
 
-def test_a_refused_key_stops_the_run_and_keeps_what_was_done(provider: FakeProvider) -> None:
-    provider.script = first(5, failing(401, "bad key sk-secret-123456"))
+def test_a_refused_key_stops_the_run_and_keeps_finished_trials(provider: FakeProvider) -> None:
+    provider.script = good_until(5, failing(401, "bad key sk-secret-123456"))
     header = begun(plan(12, base_url=provider.base_url))
     outcome = go(header)
     assert outcome.stopped == (
         "The model openai/doctor gave no reply: the provider did not accept the key (HTTP 401); "
         "check the key, what it may do, and which variable it is read from."
     )
-    assert len(provider.requests) == 6  # not asked again, not for one more trial
-    kept = raw_trials(header.run_id)
-    assert outcome.progress.done == len(kept) == 5
+    assert len(provider.requests) == 6  # no retry, and no further trial
+    stored_trials = raw_trials(header.run_id)
+    assert outcome.progress.done == len(stored_trials) == 5
     provider.script = [GOOD]
     assert go(header).progress.done_here == 7
     after = raw_trials(header.run_id)
     assert len(after) == 12
-    assert {k: after[k] for k in kept} == kept
+    assert {k: after[k] for k in stored_trials} == stored_trials
     assert b"sk-secret" not in journal_path(header.run_id).read_bytes()
 
 
-def test_what_a_provider_breaks_is_done_and_excluded(provider: FakeProvider) -> None:
-    provider.script = first(3, failing(400, "no such thing"))
+def test_trials_that_a_provider_fails_are_done_and_excluded(provider: FakeProvider) -> None:
+    provider.script = good_until(3, failing(400, "no such thing"))
     header = begun(plan(5, base_url=provider.base_url))
     outcome = go(header)
     assert (outcome.stopped, outcome.progress.done) == (None, 5)
@@ -186,26 +186,26 @@ def test_what_a_provider_breaks_is_done_and_excluded(provider: FakeProvider) -> 
 def test_the_stop_file_stops_a_run_soon(provider: FakeProvider) -> None:
     provider.script = slowly(0.05)
     header = begun(plan(200, base_url=provider.base_url))
-    asked = threading.Event()
+    requested = threading.Event()
     moments: list[float] = []
 
     def ask() -> None:
         wait_until(lambda: len(provider.requests) >= 6)
         moments.append(time.monotonic())
         ask_to_stop(header.run_id)
-        asked.set()
+        requested.set()
 
     threading.Thread(target=ask).start()
     outcome = go(header, concurrency=2)
-    assert asked.is_set()
+    assert requested.is_set()
     assert outcome.stopped == "It was asked to stop."
     assert 4 <= outcome.progress.done < 60
     assert max(r.at for r in provider.requests) - moments[0] < 2.0
-    kept = raw_trials(header.run_id)
-    assert len(kept) == outcome.progress.done
+    stored_trials = raw_trials(header.run_id)
+    assert len(stored_trials) == outcome.progress.done
     assert not is_running(header.run_id)
     provider.script = [GOOD]
-    assert go(header, concurrency=8).stopped is None  # the stop file of last time stops nothing
+    assert go(header, concurrency=8).stopped is None  # the earlier stop file has no effect
     assert len(raw_trials(header.run_id)) == 200
 
 
@@ -213,12 +213,13 @@ def test_resuming_runs_only_what_is_missing(provider: FakeProvider) -> None:
     header = begun(plan(6, trials=2, base_url=provider.base_url))
     go(header)
     lines = journal_path(header.run_id).read_bytes().splitlines(keepends=True)
-    assert len(lines) == 1 + 12 * 2  # of each trial, the reply and what came of it
+    assert len(lines) == 1 + 12 * 2  # a reply and a trial line for each trial
     pairs = [lines[n : n + 2] for n in range(1, 25, 2)]
-    keep = [lines[0], *(line for n in (1, 2, 3, 7, 8, 9, 10) for line in pairs[n])]  # without five; one of them torn
-    journal_path(header.run_id).write_bytes(b"".join(keep) + pairs[4][0][:50])
-    gone = {orjson.loads(pairs[n][1])["trial_id"] for n in (0, 4, 5, 6, 11)}
-    missing = {(trial.case.case_key, trial.number) for trial in trials_of(header) if trial.trial_id in gone}
+    # five trials are missing, one of them torn
+    remaining = [lines[0], *(line for n in (1, 2, 3, 7, 8, 9, 10) for line in pairs[n])]
+    journal_path(header.run_id).write_bytes(b"".join(remaining) + pairs[4][0][:50])
+    removed = {orjson.loads(pairs[n][1])["trial_id"] for n in (0, 4, 5, 6, 11)}
+    missing = {(trial.case.case_key, trial.number) for trial in trials_of(header) if trial.trial_id in removed}
     before = raw_trials(header.run_id)
     provider.requests.clear()
     outcome = go(header)
@@ -254,7 +255,7 @@ def test_two_engines_never_run_one_run(provider: FakeProvider) -> None:
     assert go(header).progress.done == 2
 
 
-def test_who_only_asks_whether_a_run_is_under_way_does_not_keep_it_from_starting() -> None:
+def test_asking_whether_a_run_is_running_does_not_block_its_start() -> None:
     header = begun(plan(1))
     over = threading.Event()
 
@@ -282,7 +283,7 @@ async def run_engine(header: RunHeader, cast: Play, stop: Stop | None = None, **
 
 
 class Stumbling:
-    """A doctor with a fault of its own in one case."""
+    """A doctor that raises an error in one case."""
 
     name = "reference/bayes"
 
@@ -291,19 +292,19 @@ class Stumbling:
 
     async def answer(self, scene: Any, material: Any, question: Any) -> Any:
         if "A 42-year-old" in material.text:
-            raise ZeroDivisionError("a fault of ours")
+            raise ZeroDivisionError("an error in the program")
         async for item in self._doctor.answer(scene, material, question):
             yield item
 
 
-async def test_a_fault_of_ours_costs_its_own_trial_only(reference: Play) -> None:
+async def test_a_programming_error_loses_its_trial_only(reference: Play) -> None:
     header = begun(plan(9, names=CastNames("reference/bayes")))
-    known = framework()
-    whole = known.open(Casting(registry(), default_pack()), campaign_of(header).names, known.settings())
-    stumbling = replace(whole, doctor=Stumbling(whole.doctor))
+    craftmd = framework()
+    cast_of_rules = craftmd.open(Casting(registry(), default_pack()), campaign_of(header).names, craftmd.settings())
+    stumbling = replace(cast_of_rules, doctor=Stumbling(cast_of_rules.doctor))
 
     def cast(trial: Trial) -> AsyncIterator[Event]:
-        return known.play(trial, stumbling, known.settings())
+        return craftmd.play(trial, stumbling, craftmd.settings())
 
     with pytest.raises(ZeroDivisionError):
         await run_engine(header, cast)
@@ -311,24 +312,24 @@ async def test_a_fault_of_ours_costs_its_own_trial_only(reference: Play) -> None
     assert (await run_engine(header, reference)).done_here == 1
 
 
-async def test_a_trial_that_is_done_is_let_go_while_the_next_one_is_played(reference: Play) -> None:
-    held: list[weakref.ref[Event]] = []
-    left: list[int] = []
+async def test_a_finished_trial_is_released_while_the_next_is_played(reference: Play) -> None:
+    events: list[weakref.ref[Event]] = []
+    alive: list[int] = []
 
     async def noting(trial: Trial) -> AsyncIterator[Event]:
         gc.collect()
-        left.append(sum(one() is not None for one in held))
+        alive.append(sum(reference_to_event() is not None for reference_to_event in events))
         async for event in reference(trial):
-            held.append(weakref.ref(event))
+            events.append(weakref.ref(event))
             yield event
 
     header = begun(plan(3, trials=1, names=CastNames("reference/bayes")))
     await run_trials(header, noting, trials_of(header), Progress(3), Stop(), options=Options(1))
-    assert left == [0, 0, 0]
-    assert len(held) > 3
+    assert alive == [0, 0, 0]
+    assert len(events) > 3
 
 
-async def test_a_database_that_cannot_follow_does_not_disturb_the_run(
+async def test_a_failing_fold_does_not_disturb_the_run(
     reference: Play, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(engine_module, "FOLD_EVERY_S", 0.01)
@@ -343,10 +344,10 @@ async def test_a_database_that_cannot_follow_does_not_disturb_the_run(
         progress = await run_engine(header, reference, fold=fold)
     assert progress.done == 120
     assert len(tried) > 1
-    assert [one.exc_info is not None for one in caplog.records] == [True]  # said, and not over and over
+    assert [record.exc_info is not None for record in caplog.records] == [True]  # logged only once
 
 
-async def test_a_slow_fold_does_not_hold_up_a_stop(provider: FakeProvider, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_slow_fold_does_not_delay_a_stop(provider: FakeProvider, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine_module, "FOLD_EVERY_S", 0.01)
     provider.script = slowly(0.05)
     folding = asyncio.Event()
@@ -370,7 +371,7 @@ async def test_a_slow_fold_does_not_hold_up_a_stop(provider: FakeProvider, monke
     assert progress.done < 100
 
 
-async def test_a_journal_that_cannot_be_written_ends_the_run_in_one_sentence(
+async def test_an_unwritable_journal_ends_the_run_with_one_message(
     reference: Play, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     header = begun(plan(6, names=CastNames("reference/bayes")))
@@ -401,7 +402,7 @@ def test_settings_reach_the_wire_and_the_journal(provider: FakeProvider) -> None
 
 
 def test_the_cases_are_those_of_the_journal_not_of_today(provider: FakeProvider) -> None:
-    """A resumed run takes its cases from the journal, so that it ends as it began."""
+    """A resumed run takes its cases from the journal, not from the data set."""
     header = header_of(plan(2, base_url=provider.base_url), registry())
     assert header.cases == list(small_cases(2))
     assert campaign_of(RunHeader.model_validate_json(header.model_dump_json())).cases == small_cases(2)

@@ -1,4 +1,4 @@
-"""The journal: whole lines, synced, whatever happens to the process or the disk."""
+"""The journal: complete, synced lines, also if the process dies or the disk is full."""
 
 from __future__ import annotations
 
@@ -46,7 +46,6 @@ def trial(number: int) -> TrialLine:
 
 @pytest.fixture
 def journal(tmp_path: Path) -> Path:
-    """A journal with a header and three trials."""
     path = tmp_path / "r" / "journal.jsonl"
     with JournalWriter(path) as writer:
         for line in (header(), trial(1), trial(2), trial(3)):
@@ -91,7 +90,7 @@ def test_a_line_is_on_disk_when_append_returns(tmp_path: Path, monkeypatch: pyte
 def test_a_torn_last_line_is_dropped_and_its_trial_is_not_done(journal: Path, torn: bytes) -> None:
     whole = journal.read_bytes()
     journal.write_bytes(whole + torn)
-    assert done_trials(journal) == {"t1", "t2", "t3"}  # a reader leaves it alone
+    assert done_trials(journal) == {"t1", "t2", "t3"}  # a reader does not change the file
     assert journal.read_bytes() == whole + torn
     with JournalWriter(journal) as writer:
         assert journal.read_bytes() == whole
@@ -101,7 +100,7 @@ def test_a_torn_last_line_is_dropped_and_its_trial_is_not_done(journal: Path, to
 
 
 def test_a_cut_at_any_byte_costs_the_last_trial_at_most(journal: Path) -> None:
-    """Cut at every place of the last line: the trials before it stay, and writing goes on."""
+    """Cut at every byte of the last line: earlier trials stay, and writing continues."""
     whole = journal.read_bytes()
     before_last = whole.rstrip(b"\n").rfind(b"\n") + 1
     for cut in range(before_last, len(whole)):
@@ -136,21 +135,21 @@ def test_a_journal_without_its_first_line_is_no_run(tmp_path: Path, content: byt
         read_header(path)
 
 
-def test_unknown_fields_of_a_later_version_are_read_over(journal: Path) -> None:
+def test_unknown_fields_of_a_later_version_are_ignored(journal: Path) -> None:
     fields = {**trial(9).model_dump(mode="json"), "later": {"a": 1}}
     with journal.open("ab") as file:
         file.write(orjson.dumps(fields) + b"\n")
     assert "t9" in done_trials(journal)
 
 
-def test_new_verdicts_are_lines_of_their_own(journal: Path) -> None:
+def test_new_verdicts_are_separate_lines(journal: Path) -> None:
     with JournalWriter(journal) as writer:
         writer.append(GradesLine(run_id="r", trial_id="t1", grades=[]))
     assert done_trials(journal) == {"t1", "t2", "t3"}
 
 
-def test_a_full_disk_leaves_whole_lines_and_one_sentence(tmp_path: Path) -> None:
-    """The disk takes 40 bytes of a line, then refuses: the line is taken back, and later ones go on whole."""
+def test_a_full_disk_leaves_complete_lines_and_one_message(tmp_path: Path) -> None:
+    """The disk takes 40 bytes of a line, then refuses: the line is removed, and later lines are complete."""
     path = tmp_path / "journal.jsonl"
     allowed = resource.getrlimit(resource.RLIMIT_FSIZE)
     with JournalWriter(path) as writer:
@@ -168,14 +167,14 @@ def test_a_full_disk_leaves_whole_lines_and_one_sentence(tmp_path: Path) -> None
     assert sorted(done_trials(path)) == ["t1", "t3"]
 
 
-def test_journals_lie_beside_the_database(db: Path) -> None:
+def test_journals_lie_next_to_the_database(db: Path) -> None:
     assert journal_path("run-1") == db.parent / "anamnesis.journals" / "run-1" / "journal.jsonl"
 
 
 def test_resume_says_if_the_database_has_trials_that_the_journal_lacks(
     db: Path, fake_provider_thread: FakeProvider
 ) -> None:
-    """A journal was cut, or replaced by an older one: its trials are played, and paid for, again."""
+    """A cut or older journal: the missing trials are played, and paid for, again."""
     fake_provider_thread.script = ["**Final Diagnosis:** Gout"]
     begun_run = begun(plan(6, base_url=fake_provider_thread.base_url))
     run_id, path = begun_run.run_id, journal_path(begun_run.run_id)

@@ -1,4 +1,4 @@
-"""Campaigns with pictures: what they are, what they refuse before they start, what they keep, what they will take."""
+"""Campaigns with pictures: fingerprint, refused plans, stored pictures and estimates."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ WITH = CraftMdSettings(images="with")
 RIGHT = "**Final Diagnosis:** Gout"
 
 
-def shown(count: int, *, pictures: dict[int, tuple[Image, ...]] | None = None, **changes: Any) -> Campaign:
-    """A campaign with pictures; by default the first case has one."""
-    given = {0: (kept_picture(),)} if pictures is None else pictures
+def with_pictures(count: int, *, pictures: dict[int, tuple[Image, ...]] | None = None, **changes: Any) -> Campaign:
+    """A campaign with pictures; without ``pictures``, only the first case has a picture."""
+    images_of = {0: (kept_picture(),)} if pictures is None else pictures
     cases = tuple(
-        case.model_copy(update={"images": given.get(number, ())}) for number, case in enumerate(small_cases(count))
+        case.model_copy(update={"images": images_of.get(number, ())}) for number, case in enumerate(small_cases(count))
     )
     return replace(plan(count, **{"settings": WITH, **changes}), cases=cases)
 
@@ -62,7 +62,7 @@ def startable(campaign: Campaign, **options: Any) -> None:
 
 
 def test_with_and_without_pictures_are_two_campaigns_of_the_same_cases() -> None:
-    with_them = shown(2)
+    with_them = with_pictures(2)
     without = replace(with_them, settings=CraftMdSettings())
     first, second = header_of(with_them, registry()), header_of(without, registry())
     assert first.fingerprint != second.fingerprint
@@ -82,31 +82,31 @@ def test_with_and_without_pictures_are_two_campaigns_of_the_same_cases() -> None
         ({"pictures": {1: (Image(url="https://example.org/x.png"),)}}, "(1 with an address, which is never fetched)"),
     ],
 )
-def test_what_cannot_be_shown_is_said_when_it_is_planned(changes: dict[str, Any], words: str) -> None:
-    with pytest.raises(UsageError) as found:
-        header_of(shown(2, **changes), registry())
-    assert words in str(found.value)
-    assert str(found.value).endswith(".")
+def test_impossible_pictures_are_refused_at_planning(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        header_of(with_pictures(2, **changes), registry())
+    assert words in str(caught.value)
+    assert str(caught.value).endswith(".")
 
 
 @pytest.mark.parametrize("doctor", ["openai/gpt-4", "gpt_3_5", "openai/o1-mini", "mistral_v2_7b"])
 def test_a_model_known_to_take_no_pictures_is_not_started(doctor: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "nothing")
     with pytest.raises(UsageError, match=r"takes no pictures.*run without\s+pictures\.$"):
-        startable(shown(1, names=CastNames(doctor)))
-    startable(shown(1, names=CastNames(doctor), settings=CraftMdSettings()))
+        startable(with_pictures(1, names=CastNames(doctor)))
+    startable(with_pictures(1, names=CastNames(doctor), settings=CraftMdSettings()))
 
 
 def test_a_model_that_takes_pictures_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "nothing")
     for doctor in ("openai/gpt-4o", "gpt_4v", "openai/gpt-4-turbo", "openai/o3", "openai/my-own"):
-        startable(shown(1, names=CastNames(doctor)))
+        startable(with_pictures(1, names=CastNames(doctor)))
 
 
 def test_a_pack_without_words_for_pictures_is_refused(tmp_path: Path) -> None:
     shutil.copytree(paths.PROMPTS / "craftmd", tmp_path / "mine")
     (tmp_path / "mine" / "picture.md").unlink()
-    campaign = shown(1, prompts=str(tmp_path / "mine"))
+    campaign = with_pictures(1, prompts=str(tmp_path / "mine"))
     with pytest.raises(UsageError, match=r"The prompt pack mine has no picture\.md"):
         startable(campaign)
 
@@ -120,27 +120,31 @@ def change(image: Image) -> None:
 
 
 @pytest.mark.parametrize(("harm", "words"), [(lose, "is gone: there is no"), (change, "has changed")])
-def test_a_lost_picture_is_found_before_a_run_starts_and_before_it_is_resumed(
+def test_a_lost_picture_is_reported_before_a_run_starts_or_resumes(
     harm: Callable[[Image], None], words: str, fake_provider_thread: FakeProvider
 ) -> None:
     image = kept_picture()
     settings = CraftMdSettings(base_url=fake_provider_thread.base_url, images="with")
-    campaign = shown(2, pictures={1: (image,)}, settings=settings)
+    campaign = with_pictures(2, pictures={1: (image,)}, settings=settings)
     startable(campaign)
     header = begun(campaign)
     harm(image)
-    for attempt in (lambda: startable(campaign), lambda: go(header), lambda: start_consultation(one(campaign, 1))):
-        with pytest.raises(UsageError) as found:
+    for attempt in (
+        lambda: startable(campaign),
+        lambda: go(header),
+        lambda: start_consultation(single_case(campaign, 1)),
+    ):
+        with pytest.raises(UsageError) as caught:
             attempt()
-        assert f"Case small/1 cannot be shown as it was: The picture 'rash-0.png' {words}" in str(found.value)
+        assert f"Case small/1 cannot be shown as it was: The picture 'rash-0.png' {words}" in str(caught.value)
     assert fake_provider_thread.bodies == []
 
 
-def one(campaign: Campaign, number: int) -> Campaign:
+def single_case(campaign: Campaign, number: int) -> Campaign:
     return replace(campaign, cases=campaign.cases[number : number + 1], trials=1)
 
 
-def test_a_picture_lost_during_a_run_costs_its_own_case_only(fake_provider_thread: FakeProvider) -> None:
+def test_a_picture_lost_during_a_run_excludes_its_case_only(fake_provider_thread: FakeProvider) -> None:
     first, second = kept_picture(), kept_picture("JPEG", 1)
 
     def script(body: dict[str, Any]) -> str:
@@ -149,7 +153,7 @@ def test_a_picture_lost_during_a_run_costs_its_own_case_only(fake_provider_threa
 
     fake_provider_thread.script = script
     settings = CraftMdSettings(base_url=fake_provider_thread.base_url, images="with")
-    outcome = go(begun(shown(3, pictures={0: (first,), 1: (second,), 2: (first,)}, settings=settings)))
+    outcome = go(begun(with_pictures(3, pictures={0: (first,), 1: (second,), 2: (first,)}, settings=settings)))
     assert (outcome.stopped, outcome.progress.done) == (None, 3)
     assert outcome.progress.verdicts == {"correct": 4, "provider_error": 1}  # both rules judge two answers
     answers = [e for line in trial_lines(outcome.header.run_id) for e in line.events if isinstance(e, Answered)]
@@ -159,39 +163,39 @@ def test_a_picture_lost_during_a_run_costs_its_own_case_only(fake_provider_threa
 
 
 @dataclass(frozen=True)
-class Told:
+class PictureRuns:
     """Two runs of the same two cases, with their pictures and without them, folded into a database."""
 
     db: Path
-    shown: str
+    pictured: str
     bare: str
     bodies: list[dict[str, Any]]
 
 
 @pytest.fixture(scope="module")
-def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
-    place = tmp_path_factory.mktemp("both") / "anamnesis.duckdb"
+def stored_picture_runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PictureRuns]:
+    db = tmp_path_factory.mktemp("both") / "anamnesis.duckdb"
     script = lambda body: RIGHT if urls_in(body) else "**Final Diagnosis:** Bunion"  # noqa: E731
     with pytest.MonkeyPatch.context() as patch, running(script) as provider:
-        patch.setenv("ANAMNESIS_DB", str(place))
+        patch.setenv("ANAMNESIS_DB", str(db))
         pictures = {0: (kept_picture(),), 1: (kept_picture("JPEG", 1),)}
         runs = []
         for images in ("with", ""):
             settings = CraftMdSettings(base_url=provider.base_url, images=images)
-            runs.append(go(begun(shown(2, pictures=pictures, settings=settings))).header.run_id)
+            runs.append(go(begun(with_pictures(2, pictures=pictures, settings=settings))).header.run_id)
         fold(Store())
-        yield Told(place, *runs, provider.bodies)
+        yield PictureRuns(db, *runs, provider.bodies)
 
 
 @pytest.fixture
-def told(both: Told, db: Path, monkeypatch: pytest.MonkeyPatch) -> Told:
-    monkeypatch.setenv("ANAMNESIS_DB", str(both.db))
-    return both
+def picture_runs(stored_picture_runs: PictureRuns, db: Path, monkeypatch: pytest.MonkeyPatch) -> PictureRuns:
+    monkeypatch.setenv("ANAMNESIS_DB", str(stored_picture_runs.db))
+    return stored_picture_runs
 
 
-def test_neither_journal_nor_database_holds_a_picture(told: Told) -> None:
+def test_neither_journal_nor_database_contains_a_picture(picture_runs: PictureRuns) -> None:
     png, jpeg = kept_picture(), kept_picture("JPEG", 1)
-    written = journal_path(told.shown).read_bytes()
+    written = journal_path(picture_runs.pictured).read_bytes()
     with Store().read() as cursor:
         tables = [name for (name,) in cursor.execute("SELECT table_name FROM duckdb_tables()").fetchall()]
         rows = json.dumps([cursor.execute(f'SELECT * FROM "{name}"').fetchall() for name in tables], default=str)
@@ -201,10 +205,10 @@ def test_neither_journal_nor_database_holds_a_picture(told: Told) -> None:
         assert "/9j/4AAQ" not in text, "the beginning of every JPEG"
         assert png.sha256 in text
         assert jpeg.sha256 in text
-    assert a_picture("red") not in told.db.read_bytes()
+    assert a_picture("red") not in picture_runs.db.read_bytes()
 
 
-@pytest.mark.usefixtures("told")
+@pytest.mark.usefixtures("picture_runs")
 def test_the_pictures_of_a_case_are_stored_with_it() -> None:
     with Store().read() as cursor:
         case = stored_case(cursor, "small/0")
@@ -212,32 +216,32 @@ def test_the_pictures_of_a_case_are_stored_with_it() -> None:
     assert case.images == (kept_picture(),)
 
 
-def test_each_case_is_sent_its_own_picture(told: Told) -> None:
-    assert len(told.bodies) == 4
-    for body in told.bodies[:2]:
+def test_each_case_is_sent_its_own_picture(picture_runs: PictureRuns) -> None:
+    assert len(picture_runs.bodies) == 4
+    for body in picture_runs.bodies[:2]:
         kind, colour = ("PNG", "red") if "A 40-year-old" in str(body) else ("JPEG", "blue")
         assert pictures_in(body) == [(f"image/{kind.lower()}", a_picture(colour, kind))]
-    assert not any(urls_in(body) for body in told.bodies[2:])
+    assert not any(urls_in(body) for body in picture_runs.bodies[2:])
 
 
-def test_runs_with_pictures_are_never_pooled_with_others(told: Told) -> None:
+def test_runs_with_pictures_are_never_pooled_with_others(picture_runs: PictureRuns) -> None:
     with Store().read() as cursor:
         pooled = case_scores(cursor)
-        apart = case_scores(cursor, Selection(runs=[told.shown]))
+        apart = case_scores(cursor, Selection(runs=[picture_runs.pictured]))
         runs = {run.run_id: run for run in run_records(cursor, sources=CAMPAIGNS)}
-    bare, shown = "openai/doctor", "openai/doctor · with pictures"
+    bare, pictured = "openai/doctor", "openai/doctor · with pictures"
     assert [(s.model, s.case_key, s.correct, s.counted) for s in sorted(pooled, key=lambda s: s.model)] == [
         (bare, "small/0", 0, 1),
         (bare, "small/1", 0, 1),
-        (shown, "small/0", 1, 1),
-        (shown, "small/1", 1, 1),
+        (pictured, "small/0", 1, 1),
+        (pictured, "small/1", 1, 1),
     ]
     assert [(s.case_key, s.correct, s.counted) for s in apart] == [("small/0", 1, 1), ("small/1", 1, 1)]
-    sides = settings_side_by_side([side_of_run(runs[told.shown]), side_of_run(runs[told.bare])])
+    sides = settings_side_by_side([side_of_run(runs[picture_runs.pictured]), side_of_run(runs[picture_runs.bare])])
     assert [(s.name, s.values) for s in differing(sides)] == [("Pictures", ("shown to the doctor", "not shown"))]
-    assert {one.name: one.runs for one in conditions_of(list(runs.values()))} == {
-        bare: (told.bare,),
-        shown: (told.shown,),
+    assert {condition.name: condition.runs for condition in conditions_of(list(runs.values()))} == {
+        bare: (picture_runs.bare,),
+        pictured: (picture_runs.pictured,),
     }
 
 
@@ -251,7 +255,7 @@ def test_an_estimate_takes_765_tokens_for_each_picture_and_call_of_the_doctor(pr
         arms = (("multi_turn", "mcq"),)
         plain = plan(4, names=names, arms=arms, protocol=protocol, prompts=protocol, trials=2)
     first = plain.cases[0].model_copy(update={"images": (kept_picture(), kept_picture("JPEG", 1))})
-    cases: tuple[Case, ...] = (first, *plain.cases[1:])  # two pictures for four cases: half a one on average
+    cases: tuple[Case, ...] = (first, *plain.cases[1:])  # two pictures for four cases: half a picture on average
     sizes = []
     for images in ("", "with"):
         campaign = in_full(replace(plain, cases=cases, settings=CraftMdSettings(images=images)), registry())
@@ -264,15 +268,17 @@ def test_an_estimate_takes_765_tokens_for_each_picture_and_call_of_the_doctor(pr
 
 
 def test_cases_without_a_picture_are_counted() -> None:
-    cases = shown(3).cases
+    cases = with_pictures(3).cases
     assert without_words("with", cases) == "2 of the 3 cases have no picture in a file: played without."
     assert without_words("with", cases[:2]) == "1 of the 2 cases has no picture in a file: played without."
     assert without_words("with", cases[:1]) == without_words("", cases) == ""
 
 
-def test_the_command_line_says_it_all(fake_provider_thread: FakeProvider, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_line_checks_and_counts_pictures(
+    fake_provider_thread: FakeProvider, capsys: pytest.CaptureFixture[str]
+) -> None:
     fake_provider_thread.script = lambda body: RIGHT
-    imported.save("small", list(shown(2).cases))
+    imported.save("small", list(with_pictures(2).cases))
     run = ["run", "--cases", "small", "--arms", "vignette:mcq", "--trials", "1", "--doctor"]
     assert main([*run, "reference/bayes", "--images", "with"]) == 2
     assert "a doctor that is a model, and reference/bayes is none" in capsys.readouterr().err
@@ -293,7 +299,7 @@ def test_a_watched_consultation_and_its_branch_show_the_picture(fake_provider_th
         RIGHT if "Choose exactly one" in str(body["messages"][-1]) or len(body["messages"]) > 5 else "Since when?"
     )
     settings = CraftMdSettings(base_url=fake_provider_thread.base_url, images="with")
-    session = start_consultation(shown(1, settings=settings, arms=(("multi_turn", "mcq"),)))
+    session = start_consultation(with_pictures(1, settings=settings, arms=(("multi_turn", "mcq"),)))
     session.speed = 1000.0
     session.join(60)
     assert session.error is None

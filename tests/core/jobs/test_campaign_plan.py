@@ -1,4 +1,4 @@
-"""The plan of a campaign: its fingerprint, arms, seeds, and what it will take."""
+"""The plan of a campaign: its fingerprint, arms, seeds and estimate."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ CHANGES: dict[str, Callable[[], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("what", CHANGES)
-def test_the_fingerprint_changes_with_all_that_matters(what: str) -> None:
+def test_the_fingerprint_changes_with_everything_that_affects_results(what: str) -> None:
     assert fingerprint(dataclasses.replace(BASE, **CHANGES[what]())) != fingerprint(BASE)
 
 
@@ -83,7 +83,7 @@ def test_all_these_fingerprints_differ_from_each_other() -> None:
     assert len({fingerprint(dataclasses.replace(BASE, **change())) for change in CHANGES.values()}) == len(CHANGES)
 
 
-def test_the_fingerprint_does_not_change_with_what_changes_no_result() -> None:
+def test_the_fingerprint_ignores_what_does_not_affect_results() -> None:
     before = header_of(BASE, registry(), now=1.0)
     after = header_of(BASE, registry(), now=1e9)
     assert before.fingerprint == after.fingerprint
@@ -92,11 +92,11 @@ def test_the_fingerprint_does_not_change_with_what_changes_no_result() -> None:
     assert not {f.name for f in dataclasses.fields(Options)} & set(RunHeader.model_fields)  # concurrency, budget
 
 
-def test_an_effort_that_nobody_asked_for_is_no_part_of_a_campaign() -> None:
+def test_an_unset_effort_is_not_part_of_a_campaign() -> None:
     assert "reasoning_effort" not in header_of(BASE, registry()).settings
-    asked = header_of(dataclasses.replace(BASE, settings=CraftMdSettings(reasoning_effort="low")), registry())
-    assert asked.settings["reasoning_effort"] == "low"
-    assert campaign_of(asked).settings.sampling.effort == "low"
+    header = header_of(dataclasses.replace(BASE, settings=CraftMdSettings(reasoning_effort="low")), registry())
+    assert header.settings["reasoning_effort"] == "low"
+    assert campaign_of(header).settings.sampling.effort == "low"
 
 
 def test_an_alias_is_the_model_it_stands_for() -> None:
@@ -155,13 +155,13 @@ def test_mcq_many_offers_every_choice_of_every_question_once_in_alphabetical_ord
         header_of(dataclasses.replace(many, cases=cases[3:]), registry())
 
 
-def test_the_choices_of_mcq_many_are_those_of_the_whole_data_set_whichever_cases_run() -> None:
+def test_the_choices_of_mcq_many_come_from_the_whole_data_set() -> None:
     whole = {choice.casefold() for case in library() for choice in case.choices}
     assert len(choices_of("library")) == len(whole) > len({case.answer for case in library()})
     assert choices_of("library:Dermatology") == choices_of("library")
 
 
-def test_what_version_0_4_asked_is_in_no_new_run() -> None:
+def test_the_question_type_of_version_0_4_is_not_an_arm() -> None:
     with pytest.raises(UsageError, match="is no arm"):
         parse_arms("vignette:mcq_answers")
     assert not any(question_type == "mcq_answers" for _, question_type in parse_arms("all"))
@@ -200,16 +200,16 @@ def test_arms_are_read(text: str, arms: list[tuple[str, str]]) -> None:
 @pytest.mark.parametrize(
     "text", ["", ",", "vignette:mcqs", "vignete:mcq", "mcq", "vignette:mcq,oops", "vignette:mcq:frq"]
 )
-def test_what_is_no_arm_is_named(text: str) -> None:
+def test_an_unknown_arm_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match=r"is no arm: write format:question_type|No arm was named"):
         parse_arms(text)
 
 
-def test_seeds_and_ids_depend_on_what_they_belong_to_alone() -> None:
+def test_seeds_and_ids_depend_only_on_their_trial() -> None:
     header = header_of(BASE, registry(), now=0.0)
     trials = trials_of(header)
     order = [(t.case.case_key, t.number) for t in trials]
-    assert order[:3] == [("small/0", 0), ("small/1", 0), ("small/2", 0)], "a run that is stopped has all cases"
+    assert order[:3] == [("small/0", 0), ("small/1", 0), ("small/2", 0)], "a stopped run has all cases"
     assert order[3:8] == [("small/0", 1), ("small/0", 2), ("small/0", 3), ("small/0", 4), ("small/1", 1)]
     assert len(trials) == len({t.trial_id for t in trials}) == len({t.seed for t in trials}) == 15
     for trial in trials:
@@ -234,12 +234,12 @@ def test_seeds_and_ids_depend_on_what_they_belong_to_alone() -> None:
         ({"prompts": "no-such-pack"}, "There is no prompt pack"),
     ],
 )
-def test_what_cannot_be_run_is_refused(changes: dict[str, Any], message: str) -> None:
+def test_impossible_campaigns_are_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         header_of(dataclasses.replace(BASE, **changes), registry())
 
 
-def test_what_cannot_be_started_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+def test_unstartable_campaigns_are_refused_before_anything_is_written(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="set the environment variable OPENAI_API_KEY"):
         check_startable(BASE, registry(), Options())
     with pytest.raises(UsageError, match="A campaign cannot wait for a human"):
@@ -254,7 +254,7 @@ def test_what_cannot_be_started_is_refused_before_anything_is_written(tmp_path: 
     assert not paths.journals_folder().exists()
 
 
-def test_runs_are_found_by_the_beginning_of_their_names() -> None:
+def test_a_run_is_found_by_a_prefix_of_its_name() -> None:
     first, second = (header_of(plan(n), registry(), now=n * 86400.0) for n in (1, 2))
     begin(first)
     begin(second)
@@ -278,17 +278,17 @@ def test_an_unfinished_run_of_the_same_campaign_is_found() -> None:
     torn.parent.mkdir(parents=True)
     torn.write_bytes(journal_path(newer.run_id).read_bytes()[:100])
 
-    def found(done: dict[str, int]) -> str | None:
+    def twin_of(done: dict[str, int]) -> str | None:
         twin = unfinished_twin(newer.fingerprint, done)
         return twin.run_id if twin else None
 
-    assert found({}) == newer.run_id
-    assert found({newer.run_id: 3}) == newer.run_id
-    assert found({newer.run_id: 4}) == older.run_id
-    assert found({newer.run_id: 4, older.run_id: 4}) is None
+    assert twin_of({}) == newer.run_id
+    assert twin_of({newer.run_id: 3}) == newer.run_id
+    assert twin_of({newer.run_id: 4}) == older.run_id
+    assert twin_of({newer.run_id: 4, older.run_id: 4}) is None
 
 
-def test_a_run_is_begun_once_only() -> None:
+def test_a_run_can_be_created_only_once() -> None:
     """Two processes that begin the same campaign within one second would share a name."""
     header = header_of(plan(1), registry(), now=5.0)
     begin(header)
@@ -319,7 +319,7 @@ def test_the_estimate_of_a_small_plan_by_hand(tmp_path: Path) -> None:
     assert size.seconds == pytest.approx(2 * 24 * 1.5)
 
 
-def test_the_estimate_knows_what_costs_nothing_and_what_has_no_price() -> None:
+def test_the_estimate_of_free_and_of_unpriced_models() -> None:
     reference = estimate(plan(3, names=beside_rules("reference/bayes")), registry(), 4)
     assert (reference.calls, reference.tokens, reference.cost_usd) == (0, 0, 0.0)
     unknown = estimate(plan(3), registry(), 4)
@@ -327,28 +327,28 @@ def test_the_estimate_knows_what_costs_nothing_and_what_has_no_price() -> None:
     assert unknown.prices == "Prices: not known."
 
 
-def test_an_estimate_knows_where_each_seat_is_reached(tmp_path: Path) -> None:
-    """A server of one's own costs nothing, for the seats that it serves; the others keep their prices."""
+def test_an_estimate_uses_the_address_of_each_seat(tmp_path: Path) -> None:
+    """A local server costs nothing for the seats that it serves; the other seats keep their prices."""
     own = tmp_path / "models.toml"
     own.write_text(PRICED)
-    known, names = registry(own), beside_rules("openai/mine", patient="openai/doctor")
+    models, names = registry(own), beside_rules("openai/mine", patient="openai/doctor")
     talk = (("multi_turn", "mcq"),)
 
-    def asked(address: str | None, away: str = "") -> JobEstimate:
+    def size(address: str | None, away: str = "") -> JobEstimate:
         settings = FrameworkSettings(base_url=address, own_address=away)
-        return estimate(plan(1, names=names, arms=talk, settings=settings), known, 1)
+        return estimate(plan(1, names=names, arms=talk, settings=settings), models, 1)
 
-    at_home = asked("http://10.0.0.7:8000/v1", "patient")
+    at_home = size("http://10.0.0.7:8000/v1", "patient")
     doctor, patient = at_home.roles[:2]
     assert (doctor.cost_usd, doctor.source) == (0.0, "local")
-    # 7 questions to a patient whose price of $1000 a million tokens stands in the models file
+    # 7 questions to a patient; its price in the models file is $1000 per million tokens
     assert patient.cost_usd == pytest.approx((patient.prompt_tokens + patient.completion_tokens) / 1000)
     assert at_home.prices == "Prices: local for openai/mine; models file for openai/doctor."
-    assert asked("https://models.example.org/v1", "patient").cost_usd is None
-    assert asked(None).cost_usd is None
+    assert size("https://models.example.org/v1", "patient").cost_usd is None
+    assert size(None).cost_usd is None
 
 
-def test_a_model_of_ones_own_needs_no_price_under_a_budget() -> None:
+def test_a_local_model_needs_no_price_under_a_budget() -> None:
     check_startable(plan(1, base_url="http://127.0.0.1:9/v1"), registry(), Options(budget_usd=1.0))
 
 
@@ -364,6 +364,6 @@ def test_a_model_of_ones_own_needs_no_price_under_a_budget() -> None:
         ({"loudness": 3}, "--loudness does not belong to craftmd: leave it out."),
     ],
 )
-def test_settings_that_cannot_be_are_refused_with_a_sentence(settings: dict[str, Any], sentence: str) -> None:
+def test_impossible_settings_are_refused_with_a_message(settings: dict[str, Any], sentence: str) -> None:
     with pytest.raises(UsageError, match=sentence):
         read_settings(framework(), settings)

@@ -1,4 +1,4 @@
-"""Grading stored answers again: earlier verdicts stay as history, the newest counts, nothing is asked twice."""
+"""Re-grading stored answers: earlier verdicts stay as history, the newest counts, no request is repeated."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def a_pack(folder: Path, file: str, more: str) -> str:
 CHOICES = [("mcq_loose", "rule:incorrect", 4), ("mcq_strict", "rule:no_diagnosis", 4)]
 
 
-def test_the_newest_verdict_counts_and_the_old_one_is_kept(
+def test_the_newest_verdict_counts_and_the_old_verdict_stays(
     graded: RunHeader, provider: FakeProvider, judges: Judges
 ) -> None:
     assert means() == {"mcq": 0.0, "frq": 0.0, "frq_top3": 0.0}
     before = raw_trials(graded.run_id)
-    judges.delay_s = 0.2  # all four trials come to the same question while it is on its way
+    judges.delay_s = 0.2  # all four trials make the same request while it is in flight
     outcome = again(graded, provider, "openai/kind")
     assert (outcome.by, outcome.done, outcome.failed) == ("openai/kind", ANSWERS, 0)
     assert outcome.counts["changed"] == ANSWERS
@@ -45,28 +45,28 @@ def test_the_newest_verdict_counts_and_the_old_one_is_kept(
         *CHOICES,
     ]
     assert raw_trials(graded.run_id) == before
-    assert {b["model"] for b in provider.bodies} == {"kind"}  # the doctor is not asked again
-    # equal responses are asked about once
+    assert {b["model"] for b in provider.bodies} == {"kind"}  # no request to the doctor
+    # equal responses are judged once
     assert (len(provider.requests), outcome.calls, outcome.counts["saved"]) == (CALLS, CALLS, ANSWERS - 2)
     lines = [line for _, line in read_lines(journal_path(graded.run_id)) if isinstance(line, GradesLine)]
     assert len(lines) == ANSWERS
     replies = [line for _, line in read_lines(journal_path(graded.run_id)) if isinstance(line, ReplyLine)]
-    asked = {line.call.call_id for line in replies}
+    reply_ids = {line.call.call_id for line in replies}
     assert {frozenset(grade.call_ids) for line in lines for grade in line.grades if grade.rule == "frq"} == {
-        frozenset(asked)
+        frozenset(reply_ids)
     }
 
 
-def test_what_was_asked_for_one_run_serves_another(graded: RunHeader, provider: FakeProvider) -> None:
+def test_replies_for_one_run_are_used_for_another(graded: RunHeader, provider: FakeProvider) -> None:
     again(graded, provider, "openai/kind")
     other = a_run(provider, seed=21)
     outcome = again(other, provider, "openai/kind")
     assert (outcome.done, outcome.counts["saved"], len(provider.requests)) == (ANSWERS, ANSWERS, CALLS)
-    assert again(other, provider, "openai/strict").calls == CALLS  # the run's own verdicts say nothing of prompts
+    assert again(other, provider, "openai/strict").calls == CALLS, "stored verdicts name no prompts"
 
 
-def test_a_grader_has_the_last_word_again_without_being_asked(graded: RunHeader, provider: FakeProvider) -> None:
-    """Verdicts that count already are left alone; where another's were newer, the known ones are given again."""
+def test_an_earlier_grader_counts_again_without_new_requests(graded: RunHeader, provider: FakeProvider) -> None:
+    """Verdicts that count already are not written again; behind newer ones of another grader they are."""
     assert judged_before(again(graded, provider, "openai/strict")) == ("openai/strict", ANSWERS)
     again(graded, provider, "openai/kind")
     provider.requests.clear()
@@ -74,13 +74,13 @@ def test_a_grader_has_the_last_word_again_without_being_asked(graded: RunHeader,
     assert (second.done, second.kept, means()["frq"]) == (0, ANSWERS, 1.0)
     assert again(graded, provider, "openai/strict").counts["changed"] == ANSWERS
     assert means()["frq"] == 0.0
-    asked = len(provider.requests)
+    requests = len(provider.requests)
     third = again(graded, provider, "openai/kind")
-    assert (third.counts["changed"], third.counts["saved"], len(provider.requests)) == (ANSWERS, ANSWERS, asked)
+    assert (third.counts["changed"], third.counts["saved"], len(provider.requests)) == (ANSWERS, ANSWERS, requests)
     assert means()["frq"] == 1.0
 
 
-def test_fresh_asks_about_every_answer_and_keeps_every_asking(graded: RunHeader, provider: FakeProvider) -> None:
+def test_again_judges_every_answer_and_stores_every_verdict(graded: RunHeader, provider: FakeProvider) -> None:
     for _ in range(2):
         outcome = again(graded, provider, "openai/kind", again=True)
         # a list without numbers is read before its names are judged: it may decline
@@ -89,29 +89,29 @@ def test_fresh_asks_about_every_answer_and_keeps_every_asking(graded: RunHeader,
     assert ("frq", "openai/kind:correct", 8) in grades()
 
 
-def test_prompts_make_another_grader_only_where_the_grader_reads_them(
+def test_a_changed_prompt_makes_another_grader_only_if_the_grader_uses_it(
     graded: RunHeader, provider: FakeProvider, tmp_path: Path
 ) -> None:
     same = a_pack(tmp_path / "same", "doctor.md", "\nBe kind.\n")
-    mine = a_pack(tmp_path / "mine", "grader_judge.md", "\nMind synonyms.\n")
+    changed = a_pack(tmp_path / "changed", "grader_judge.md", "\nMind synonyms.\n")
     assert again(graded, provider, "openai/kind").by == "openai/kind"
     assert judged_before(again(graded, provider, "openai/kind", prompts=same)) == ("openai/kind", ANSWERS)
-    other = again(graded, provider, "openai/kind", prompts=mine)
-    assert (other.by, other.done, other.calls) == ("openai/kind [mine]", ANSWERS, CALLS)
+    other = again(graded, provider, "openai/kind", prompts=changed)
+    assert (other.by, other.done, other.calls) == ("openai/kind [changed]", ANSWERS, CALLS)
     assert str(provider.bodies[-1]["messages"]).count("Mind synonyms.") == 1
     twin = a_pack(tmp_path / "twin", "grader_judge.md", "\nMind synonyms.\n")
     assert again(graded, provider, "openai/kind", prompts=twin).done == 0
     with Store().read() as cursor:
         hashes = cursor.execute("SELECT grader, prompt_hash FROM grades WHERE rule = 'frq' GROUP BY ALL ORDER BY ALL")
-        found = dict(hashes.fetchall())
-    assert found["openai/strict"] == ""
-    assert len({found["openai/kind"], found["openai/kind [mine]"], ""}) == 3
+        hash_of = dict(hashes.fetchall())
+    assert hash_of["openai/strict"] == ""
+    assert len({hash_of["openai/kind"], hash_of["openai/kind [changed]"], ""}) == 3
 
 
 def test_a_part_of_the_answers(graded: RunHeader, provider: FakeProvider) -> None:
     assert again(graded, provider, "openai/kind", types=("frq",)).done == 4
     assert means() == {"mcq": 0.0, "frq": 1.0, "frq_top3": 0.0}
-    assert again(graded, provider, "openai/kind", limit=3).done == 1  # the third of these was judged before
+    assert again(graded, provider, "openai/kind", limit=3).done == 1  # the third answer was judged before
     assert again(graded, provider, "openai/kind").done == 3
 
 

@@ -1,4 +1,4 @@
-"""Who sits in the seats that nobody named: rules beside rules, models beside a model; said before it starts."""
+"""The defaults of seats: rules next to rules, models next to a model; named before a run starts."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ def own(tmp_path: Path, text: str = DEFAULTS) -> Path:
     return path
 
 
-def seated(doctor: str, *files: Path, protocol: str = "craftmd", **named: Any) -> dict[str, str]:
-    """Role → who sits there, in a campaign with every arm of its protocol."""
+def seated(doctor: str, *files: Path, protocol: str = "craftmd", **seats: Any) -> dict[str, str]:
+    """Role → name in its seat, for a campaign with every arm of its protocol."""
     arms = paper_arms(framework(protocol))
-    campaign = plan(1, names=CastNames(doctor, **named), protocol=protocol, arms=arms, settings=FrameworkSettings())
+    campaign = plan(1, names=CastNames(doctor, **seats), protocol=protocol, arms=arms, settings=FrameworkSettings())
     return dict(in_full(replace(campaign, prompts=protocol), registry(*files)).names)
 
 
@@ -52,26 +52,26 @@ RULES = {"patient": "reference/profile", "grader": "reference/names", "summarise
 
 
 @pytest.mark.parametrize("doctor", ["reference/bayes", "human"])
-def test_the_reference_cast_plays_beside_the_reference_doctor_and_a_human(doctor: str) -> None:
+def test_the_reference_cast_plays_with_the_reference_doctor_and_a_human(doctor: str) -> None:
     assert seated(doctor) == {"doctor": doctor, **RULES}
 
 
-def test_a_model_sits_in_every_seat_that_nobody_named() -> None:
+def test_a_model_takes_every_open_seat() -> None:
     assert set(seated("openai/gpt-4o").values()) == {"openai/gpt-4o"}
     assert set(seated("gpt_4").values()) == {"openai/gpt-4-1106-preview"}, "under its full name"
     assert seated("openai/gpt-4o", protocol="consultation")["solver"] == "openai/gpt-4o"
     assert seated("openai/gpt-4o", protocol="automedic")["staff"] == "openai/gpt-4o"
 
 
-def test_the_oracle_of_consultation_is_beside_rules() -> None:
-    found = seated("reference/oracle-direct", protocol="consultation")
-    assert (found["patient"], found["solver"]) == ("reference/profile", "reference/solver")
+def test_the_oracle_of_consultation_plays_with_rules() -> None:
+    seats = seated("reference/oracle-direct", protocol="consultation")
+    assert (seats["patient"], seats["solver"]) == ("reference/profile", "reference/solver")
     assert seated("reference", protocol="automedic")["staff"] == "reference/staff"
 
 
-def test_what_is_named_stays_and_the_rest_is_the_doctors_model() -> None:
-    found = seated("openai/a", grader="openai/b", patient="reference")
-    assert found == {
+def test_named_seats_stay_and_the_others_take_the_doctors_model() -> None:
+    seats = seated("openai/a", grader="openai/b", patient="reference")
+    assert seats == {
         "doctor": "openai/a",
         "patient": "reference/profile",
         "grader": "openai/b",
@@ -80,10 +80,10 @@ def test_what_is_named_stays_and_the_rest_is_the_doctors_model() -> None:
     assert seated("reference/bayes", patient="openai/b")["grader"] == "reference/names"
 
 
-def test_the_models_files_defaults_go_before_the_doctors_own_model(tmp_path: Path) -> None:
+def test_defaults_of_the_models_file_take_precedence_over_the_doctors_model(tmp_path: Path) -> None:
     file = own(tmp_path)
-    found = seated("openai/a", file)
-    assert found == {
+    seats = seated("openai/a", file)
+    assert seats == {
         "doctor": "openai/a",
         "patient": "openai/patient",
         "grader": "openai/gpt-4-1106-preview",
@@ -104,13 +104,13 @@ def test_the_models_files_defaults_go_before_the_doctors_own_model(tmp_path: Pat
         ('[defaults]\ngrader = "reference/bayes"', "the reference kind is called reference/names"),
     ],
 )
-def test_a_default_that_is_none_is_named_with_its_place(tmp_path: Path, text: str, message: str) -> None:
+def test_a_wrong_default_is_reported_with_its_place(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         seated("openai/gpt-4o", own(tmp_path, text))
 
 
-def test_a_default_is_reached_at_its_own_address_and_the_others_at_the_doctors(tmp_path: Path) -> None:
-    """The doctor's server is not sent what another model is to grade, also when the run is taken up again."""
+def test_a_default_uses_its_own_address_and_other_seats_the_doctors(tmp_path: Path) -> None:
+    """The doctor's server does not receive the grader's requests, also when the run is resumed."""
     with running(lambda _: "Bunion") as judge, running(lambda _: "Gout") as here:
         file = own(
             tmp_path, f'[defaults]\ngrader = "openai/judge"\n[models."openai/judge"]\nbase_url = "{judge.base_url}"'
@@ -130,15 +130,15 @@ def test_a_default_needs_its_own_key_before_anything_is_written(tmp_path: Path) 
     campaign = in_full(plan(1, names=CastNames("openai/doctor"), arms=TALK, base_url=HERE), models)
     with pytest.raises(UsageError, match="key for openai/gpt-4o is missing"):
         check_startable(campaign, models, Options())
-    named = in_full(plan(1, names=CastNames("openai/doctor", grader="openai/gpt-4o"), base_url=HERE), models)
+    campaign = in_full(plan(1, names=CastNames("openai/doctor", grader="openai/gpt-4o"), base_url=HERE), models)
     with pytest.raises(UsageError, match="key for openai/gpt-4o is missing"):
-        check_startable(named, models, Options())  # the address is the doctor's, also where a grader was named
+        check_startable(campaign, models, Options())  # --base-url is the doctor's address, also with a named grader
 
 
-def test_the_line_says_who_and_why_and_where(tmp_path: Path) -> None:
-    def line(asked: Campaign, *files: Path) -> str:
+def test_the_line_gives_name_reason_and_address(tmp_path: Path) -> None:
+    def line(planned: Campaign, *files: Path) -> str:
         models = registry(*files)
-        return who_sits(asked, in_full(asked, models), models)
+        return who_sits(planned, in_full(planned, models), models)
 
     campaign = plan(1, names=CastNames("openai/gpt-4o"), arms=TALK)
     assert line(campaign) == (
@@ -153,12 +153,12 @@ def test_the_line_says_who_and_why_and_where(tmp_path: Path) -> None:
     assert line(replace(campaign, names=CastNames("reference/bayes"))) == ""
     assert line(replace(campaign, names=CastNames("openai/gpt-4o", *RULES.values()))) == ""
     paper = replace(campaign, arms=(("vignette", "mcq"),))
-    assert line(paper) == "", "nobody but the doctor is asked"
+    assert line(paper) == "", "only the doctor gets requests"
     automedic = replace(campaign, protocol="automedic", prompts="automedic", arms=(("multi_turn", "mcq"),))
     assert line(automedic).startswith("patient, staff: openai/gpt-4o (the doctor's own model). Name others with --pat")
 
 
-def test_what_is_to_be_known_of_a_cast() -> None:
+def test_remarks_on_a_cast() -> None:
     assert remarks("openai/a", {"patient": "openai/b", "grader": "openai/c"}) == ()
     assert remarks("reference/bayes", {"patient": "reference/profile", "grader": "reference/names"}) == ()
     assert remarks("human/Ann", {"grader": "reference/names"}) == ()
@@ -172,19 +172,19 @@ def test_what_is_to_be_known_of_a_cast() -> None:
     )
 
 
-def test_the_estimate_counts_the_calls_that_are_then_made() -> None:
-    """The doctor's model in all seats, six questions and a diagnosis: what the estimate assumes of a conversation."""
-    number = iter(range(1000))  # another one each time, so that every answer is read and every pair judged
+def test_the_estimate_equals_the_calls_of_the_run() -> None:
+    """The doctor's model in all seats, six questions and a diagnosis, as the estimate assumes."""
+    number = iter(range(1000))  # a new number each time, so that no answer is judged from the cache
 
     def speak(body: dict[str, Any]) -> str:
-        first, asked = str(body["messages"][0]["content"]), sum(m["role"] == "assistant" for m in body["messages"])
+        first, replies = str(body["messages"][0]["content"]), sum(m["role"] == "assistant" for m in body["messages"])
         if first.startswith("Below is what a doctor wrote"):
             return f"Disease {next(number)}"
         if first.startswith("Do diagnosis 1"):
             return "No"
         if "described below" in first or first.startswith("Below are the things a patient said"):
             return "It began last night."
-        return f"Question {next(number)}?" if asked < 7 else f"**Final Diagnosis:** Gout {next(number)}"
+        return f"Question {next(number)}?" if replies < 7 else f"**Final Diagnosis:** Gout {next(number)}"
 
     with running(speak) as provider:
         campaign = plan(2, names=CastNames("openai/doctor"), arms=TALK, trials=2, base_url=provider.base_url)
@@ -214,42 +214,42 @@ def test_a_dry_run_says_who_sits_and_counts_them(db: Path, capsys: pytest.Captur
 def test_a_dry_run_marks_rules_beside_a_model(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*DRY, "--patient", "reference", "--grader", "openai/gpt-4.1"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith("2 cases, 2 trials, "), "nothing was left to be said"
+    assert lines[0].startswith("2 cases, 2 trials, "), "no further line"
     assert lines[-1] == "Note that rules play the patient."
 
 
-def test_a_run_says_who_sits_before_it_starts(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_lists_its_seats_before_it_starts(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with running(lambda _: "**Final Diagnosis:** Gout") as provider:
-        given = ["run", "--doctor", "openai/d", "--base-url", provider.base_url, "--limit", "1", "--trials", "1"]
-        assert main([*given, "--arms", "vignette:frq", "--grader", "openai/g"]) == 0
-        assert capsys.readouterr().out.startswith("Run "), "every seat at work was named"
-        main([*given, "--arms", "vignette:frq,vignette:mcq"])
-        said = capsys.readouterr().out.splitlines()
+        arguments = ["run", "--doctor", "openai/d", "--base-url", provider.base_url, "--limit", "1", "--trials", "1"]
+        assert main([*arguments, "--arms", "vignette:frq", "--grader", "openai/g"]) == 0
+        assert capsys.readouterr().out.startswith("Run "), "every seat in use was named"
+        main([*arguments, "--arms", "vignette:frq,vignette:mcq"])
+        lines = capsys.readouterr().out.splitlines()
     where = f"(the doctor's own model, at {provider.base_url})"
-    assert said[0] == f"grader: openai/d {where}. Name others with --grader."
+    assert lines[0] == f"grader: openai/d {where}. Name others with --grader."
     assert {b["model"] for b in provider.bodies} == {"d", "g"}
 
 
-def test_two_doctors_question_the_same_patient() -> None:
-    """What nobody named is the first model's on both sides, also beside rules."""
+def test_two_doctors_compared_have_the_same_patient() -> None:
+    """Open seats take the first model on both sides, also next to rules."""
     case = tuple(select("library", 1))
     campaign = Campaign(names=CastNames("reference/bayes"), cases=case, trials=1)
-    left, right = campaigns_of_doctors(campaign, ["reference/bayes", "openai/gpt-4o"], registry())
-    assert left.names == CastNames("reference/bayes", *["openai/gpt-4o"] * 3)
-    assert right.names == CastNames(*["openai/gpt-4o"] * 4)
-    ours = campaigns_of_doctors(campaign, ["openai/a", "openai/b"], registry())
-    assert [c.names.patient for c in ours] == ["openai/a", "openai/a"]
+    rules, model = campaigns_of_doctors(campaign, ["reference/bayes", "openai/gpt-4o"], registry())
+    assert rules.names == CastNames("reference/bayes", *["openai/gpt-4o"] * 3)
+    assert model.names == CastNames(*["openai/gpt-4o"] * 4)
+    campaigns = campaigns_of_doctors(campaign, ["openai/a", "openai/b"], registry())
+    assert [c.names.patient for c in campaigns] == ["openai/a", "openai/a"]
     assert [c.names.patient for c in campaigns_of_doctors(campaign, ["reference"] * 2, registry())] == [
         "reference/profile"
     ] * 2
 
 
-def test_the_header_holds_the_names_and_a_resumed_run_keeps_them(tmp_path: Path) -> None:
+def test_the_header_stores_the_names_and_a_resumed_run_keeps_them(tmp_path: Path) -> None:
     header = header_of(plan(1, names=CastNames("openai/doctor"), arms=TALK, base_url=HERE), registry())
     assert (header.patient, header.grader, header.summariser) == ("openai/doctor",) * 3
     assert "own_address" not in header.settings
     again = in_full(campaign_of(header), registry(own(tmp_path)))
-    assert again.names == CastNames(*["openai/doctor"] * 4), "defaults that were set since change nothing"
+    assert again.names == CastNames(*["openai/doctor"] * 4), "later defaults change nothing"
     old = header.model_copy(update={"patient": "reference/profile", "grader": "reference/names"})
     assert in_full(campaign_of(old), registry()).names.patient == "reference/profile"
     assert small_cases(1) == tuple(header.cases)

@@ -1,4 +1,4 @@
-"""Campaigns of the Consultation protocol: identity, what they refuse, resuming, budget, and what they will take."""
+"""Campaigns of the Consultation protocol: fingerprint, refused plans, resuming, budget and estimates."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def fingerprint(**changes: Any) -> str:
     return header_of(consultation(**changes), registry()).fingerprint
 
 
-def test_a_craftmd_campaign_is_what_it_was_before_there_was_another_protocol() -> None:
-    """The fingerprint of a default campaign, put together by hand: nothing of this protocol is in it."""
+def test_the_fingerprint_of_a_default_craftmd_campaign() -> None:
+    """Put together by hand: settings of other protocols are not part of it."""
     cases = small_cases(2)
     header = header_of(Campaign(CastNames("reference/bayes"), cases, arms=ALL_ARMS), registry())
     by_hand = {
@@ -90,19 +90,19 @@ def test_what_changes_results_changes_the_fingerprint() -> None:
     assert len({fingerprint(**change) for change in CHANGES.values()}) == len(CHANGES)
 
 
-def test_what_is_the_default_anyhow_does_not() -> None:
+def test_spelling_out_a_default_keeps_the_fingerprint() -> None:
     assert fingerprint() == fingerprint(
         names=ORACLE.but(solver="reference"), settings=ConsultationSettings(max_questions=10)
     )
-    assert fingerprint() == fingerprint(settings=ConsultationSettings(max_questions=3))  # no cap binds the oracle
+    assert fingerprint() == fingerprint(settings=ConsultationSettings(max_questions=3))  # the oracle has no cap
     assert fingerprint(names=MODELS) == fingerprint(names=MODELS, settings=ConsultationSettings(max_questions=10))
     assert fingerprint() == fingerprint(
         settings=ConsultationSettings(doctor_prompt="short")
-    )  # the oracle is given no prompt
+    )  # the oracle has no prompt
     assert fingerprint(names=MODELS) == fingerprint(names=MODELS, settings=ConsultationSettings(doctor_prompt="long"))
 
 
-def test_a_header_says_what_was_played_and_can_be_taken_up() -> None:
+def test_a_header_names_the_cast_and_gives_the_campaign_back() -> None:
     header = header_of(consultation(names=ORACLE.but(solver="gpt_4")), registry())
     assert (header.protocol, header.doctor, header.prompt_pack) == (
         "consultation",
@@ -133,7 +133,7 @@ def test_a_header_says_what_was_played_and_can_be_taken_up() -> None:
         ({"protocol": "osce"}, "There is no protocol 'osce': choose craftmd or consultation."),
     ],
 )
-def test_what_cannot_be_run_is_refused_with_a_sentence(changes: dict[str, Any], sentence: str) -> None:
+def test_impossible_campaigns_are_refused_with_a_message(changes: dict[str, Any], sentence: str) -> None:
     with pytest.raises(UsageError, match=sentence):
         header_of(consultation(**changes), registry())
 
@@ -149,7 +149,7 @@ def test_what_cannot_be_run_is_refused_with_a_sentence(changes: dict[str, Any], 
         ({"doctor_prompt": "loud"}, "--doctor-prompt cannot be 'loud': choose long or short"),
     ],
 )
-def test_settings_that_cannot_be_are_refused_with_a_sentence(settings: dict[str, Any], sentence: str) -> None:
+def test_impossible_settings_are_refused_with_a_message(settings: dict[str, Any], sentence: str) -> None:
     with pytest.raises(UsageError, match=sentence):
         read_settings(framework("consultation"), settings)
 
@@ -160,7 +160,7 @@ def test_craftmd_takes_none_of_these_settings(settings: dict[str, Any]) -> None:
         read_settings(framework("craftmd"), settings)
 
 
-def test_arms_by_word_are_the_protocols_own() -> None:
+def test_keywords_for_arms_mean_the_arms_of_the_protocol() -> None:
     assert parse_arms("paper", "consultation") == MCQ
     assert parse_arms("all", "consultation") == (*MCQ, ("multi_turn", "frq"))
 
@@ -176,8 +176,8 @@ def test_the_solver_needs_a_price_under_a_budget(tmp_path: Path) -> None:
         check_startable(campaign, registry(), Options(budget_usd=1.0))
 
 
-def test_an_interrupted_run_is_taken_up_where_it_was() -> None:
-    """The trials that are missing are played as they were the first time, random order and all."""
+def test_an_interrupted_run_resumes_at_the_missing_trials() -> None:
+    """Missing trials are played as in the first run, also the random order of questions."""
     whole = begun(consultation(4))
     assert go(whole).stopped is None
     before = {line.case_key: story(line) for line in trial_lines(whole.run_id)}
@@ -188,7 +188,7 @@ def test_an_interrupted_run_is_taken_up_where_it_was() -> None:
 
 
 def script(body: dict[str, Any]) -> Reply | str:
-    """The doctor asks twice and thanks; over the patient of 41 the solver's provider fails."""
+    """The doctor asks twice and thanks; for the patient of 41 the solver's provider fails."""
     spoken = sum(m["role"] == "assistant" for m in body["messages"])
     if body["model"] == "doctor":
         return ("How old are you?", "Does it hurt?", "Thank you.")[spoken]
@@ -198,8 +198,8 @@ def script(body: dict[str, Any]) -> Reply | str:
     return failing(400, "too young") if "41-year-old" in str(body) else "Gout"
 
 
-def test_a_campaign_of_models_counts_what_was_answered(fake_provider_thread: FakeProvider, tmp_path: Path) -> None:
-    """Three cases, of which one cannot be solved: two are right, one is excluded, nobody is wrong."""
+def test_a_campaign_of_models_counts_its_answers(fake_provider_thread: FakeProvider, tmp_path: Path) -> None:
+    """Three cases: two answers are correct, the failed one is excluded and not wrong."""
     fake_provider_thread.script = script
     settings = ConsultationSettings(base_url=fake_provider_thread.base_url, doctor_prompt="short")
     outcome = go(begun(consultation(3, names=MODELS.but(solver="openai/solver"), settings=settings)))
@@ -211,8 +211,8 @@ def test_a_campaign_of_models_counts_what_was_answered(fake_provider_thread: Fak
     assert [e.response for line in lines for e in line.events if isinstance(e, Answered)].count("Gout") == 2
 
 
-def test_a_budget_stops_it(fake_provider_thread: FakeProvider, tmp_path: Path) -> None:
-    """A solved bound costs one call of $0.018, so that $0.03 are used up by the second of five."""
+def test_a_budget_stops_the_run(fake_provider_thread: FakeProvider, tmp_path: Path) -> None:
+    """An answer costs one call of $0.018, so that $0.03 are used up by the second of five."""
     fake_provider_thread.script = ["Gout"]
     own = tmp_path / "models.toml"
     own.write_text(PRICED)
@@ -234,13 +234,13 @@ def test_an_estimate_by_hand() -> None:
     assert {name: role.calls for name, role in roles.items()} == {"doctor": 18, "patient": 18, "solver": 6, "grader": 0}
     assert roles["doctor"].prompt_tokens == 6 * (3 * 330 + 9 * 20)
     assert roles["doctor"].completion_tokens == 18 * 20
-    assert roles["solver"].prompt_tokens == 6 * (7 * 20 + 130)  # seven messages were said
+    assert roles["solver"].prompt_tokens == 6 * (7 * 20 + 130)  # seven messages
     words = len(small_cases(1)[0].vignette.split())
     assert roles["patient"].prompt_tokens == pytest.approx(6 * (3 * (190 + words * 4 / 3) + 9 * 20), abs=1)
 
 
 def test_an_estimate_of_the_oracle_counts_the_items() -> None:
-    """Whatever the cap: the patient tells each item of each case, and the oracle itself costs nothing."""
+    """The patient tells each item of each case, independent of the cap; the oracle costs nothing."""
     names = CastNames("reference/oracle-random", "openai/gpt-4o")
     campaign = in_full(consultation(3, names=names, settings=ConsultationSettings(max_questions=1)), registry())
     size = estimate(campaign, registry(), 4)

@@ -1,4 +1,4 @@
-"""The oracle of Consultation asks for the items by which a conversation is measured, imported and edited ones, too."""
+"""The oracle of Consultation asks for the items that conversations are measured by, also imported and edited ones."""
 
 from __future__ import annotations
 
@@ -31,7 +31,6 @@ TWELVE = (*THREE, *(HistoryItem(key=f"point {n}", value=f"value {n}", topic="neg
 
 
 def store_items(items: tuple[HistoryItem, ...], made_by: str = "mediq") -> None:
-    """Store the items of the case, as an import or an edit does."""
     (case,) = small_cases(1)
     with Store().write() as connection:
         add_items(
@@ -67,21 +66,21 @@ def questions(turns: list[Turn]) -> list[str]:
     return [turn.text for turn in turns if turn.role == "doctor" and "?" in turn.text]
 
 
-def of(items: tuple[HistoryItem, ...]) -> list[str]:
+def questions_about(items: tuple[HistoryItem, ...]) -> list[str]:
     return [f"Can you tell me about {item.key}?" for item in items]
 
 
 @pytest.mark.parametrize("order", ["direct", "random", "reversed"])
 def test_imported_items_are_asked_for_completely_in_every_order(db: Path, order: str) -> None:
     store_items(TWELVE)
-    asked = questions(played(f"reference/oracle-{order}"))
-    assert sorted(asked) == sorted(of(TWELVE))
+    questions_asked = questions(played(f"reference/oracle-{order}"))
+    assert sorted(questions_asked) == sorted(questions_about(TWELVE))
     if order != "random":
-        assert asked == (of(TWELVE) if order == "direct" else of(TWELVE)[::-1])
+        assert questions_asked == (questions_about(TWELVE) if order == "direct" else questions_about(TWELVE)[::-1])
 
 
 def test_precision_and_recall_of_the_oracle_by_hand(db: Path) -> None:
-    """Three questions of six words name three keys of one word: recall 3/3, precision 3/18; all is told and asked."""
+    """Three questions of six words contain three keys of one word: recall 3/3, precision 3/18."""
     store_items(THREE)
     (case,) = small_cases(1)
     turns = played()
@@ -91,25 +90,25 @@ def test_precision_and_recall_of_the_oracle_by_hand(db: Path) -> None:
     assert figures.doctor_recall == 1
     assert figures.doctor_precision == pytest.approx(3 / 18)
     assert figures.patient_recall == 1
-    assert figures.strictness == 1, "a question by a key is no open one"
+    assert figures.strictness == 1, "a question by a key is not an open question"
 
 
-def test_the_newest_edit_counts_and_a_run_goes_on_with_what_it_began_with(db: Path) -> None:
+def test_the_newest_edit_counts_and_a_running_campaign_keeps_its_items(db: Path) -> None:
     store_items(TWELVE)
     header = begun(campaign())
     store_items(THREE, "Ada")
     again = campaign_of(read_header(journal_path(header.run_id)))
     assert again.cases == tuple(header.cases)
     go(header_again := read_header(journal_path(header.run_id)))
-    assert questions(dialogue(header_again.run_id)) == of(TWELVE)
-    assert questions(played()) == of(THREE)
+    assert questions(dialogue(header_again.run_id)) == questions_about(TWELVE)
+    assert questions(played()) == questions_about(THREE)
 
 
-def test_items_by_rule_are_those_of_the_present_rule_whatever_was_stored(db: Path) -> None:
+def test_items_by_rule_come_from_the_present_rule(db: Path) -> None:
     (case,) = small_cases(1)
     by_rule = items_by_rule(case)
     before = questions(played())
-    assert before == of(by_rule.items)
+    assert before == questions_about(by_rule.items)
     fold(Store())
     assert make_items(Store())
     assert campaign().cases[0].items is None
@@ -117,7 +116,7 @@ def test_items_by_rule_are_those_of_the_present_rule_whatever_was_stored(db: Pat
     assert itemized(campaign().cases[0]).items == by_rule.items
 
 
-def test_items_are_part_of_a_run_only_if_somebody_by_rule_uses_them(db: Path) -> None:
+def test_items_are_part_of_the_fingerprint_only_if_a_rule_uses_them(db: Path) -> None:
     def fingerprints() -> list[str]:
         casts = [(DIRECT, "openai/p"), ("openai/d", "reference/profile"), ("openai/d", "openai/p")]
         return [header_of(campaign(*cast), registry()).fingerprint for cast in casts]

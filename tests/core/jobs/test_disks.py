@@ -1,4 +1,4 @@
-"""Disks that are full, folders that vanish, files that are damaged: a sentence that says what to do, nothing lost."""
+"""Full disks, deleted folders and damaged files: a message says what to do, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def doctor(fake_provider_thread: FakeProvider) -> FakeProvider:
 
 @pytest.fixture
 def small_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A disk of 16 MB with the database on it; the test is skipped where none can be made."""
+    """A disk of 16 MB with the database on it; the test is skipped if mounting is not possible."""
     place = tmp_path / "disk"
     place.mkdir()
     with mounted(place, 16):
@@ -42,15 +42,13 @@ def small_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path
         yield place
 
 
-def whole(trials: int) -> None:
-    """All of so many trials are in the database, and nothing is amiss."""
-    found = verify(Store())
-    assert (found.trials, found.findings) == (trials, ())
+def assert_complete(trials: int) -> None:
+    """Exactly this number of trials is in the database, and ``verify`` finds nothing wrong."""
+    verified = verify(Store())
+    assert (verified.trials, verified.findings) == (trials, ())
 
 
-def test_a_run_on_a_full_disk_stops_at_once_and_goes_on_where_there_is_room(
-    doctor: FakeProvider, small_disk: Path
-) -> None:
+def test_a_run_on_a_full_disk_stops_at_once_and_resumes_with_free_space(doctor: FakeProvider, small_disk: Path) -> None:
     doctor.script = lambda body: Reply("**Final Diagnosis:** Gout", delay_s=len(doctor.requests) % 2 * 0.5)
     header = begun(plan(150, base_url=doctor.base_url))
     ballast = fill_up(small_disk, leave=4_000_000 + 5 * 4_096)
@@ -63,19 +61,19 @@ def test_a_run_on_a_full_disk_stops_at_once_and_goes_on_where_there_is_room(
     fill_up(small_disk)
     with pytest.raises(AnamnesisError, match=r"make room, then try again"):
         go(header)
-    kept = raw_trials(header.run_id)
+    stored_trials = raw_trials(header.run_id)
     paid = len(doctor.requests)
-    assert paid < 80, "nobody is asked any more once a reply found no room"
+    assert paid < 80, "no request after the first reply that did not fit"
     ballast.unlink()
     doctor.script = ["**Final Diagnosis:** Gout"]
     assert go(header).progress.done == 150
     after = raw_trials(header.run_id)
-    assert {trial: after[trial] for trial in kept} == kept
-    assert len(doctor.requests) == 150, "also what was in the air found room, and nothing was paid for twice"
-    whole(150)
+    assert {trial: after[trial] for trial in stored_trials} == stored_trials
+    assert len(doctor.requests) == 150, "replies in flight were stored too, and nothing was paid for twice"
+    assert_complete(150)
 
 
-def test_a_database_without_room_is_left_as_it_is_and_the_journals_come_in_later(
+def test_a_database_on_a_full_disk_stays_readable_and_folds_later(
     small_disk: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     store = copy_of(campaign, small_disk)
@@ -85,8 +83,8 @@ def test_a_database_without_room_is_left_as_it_is_and_the_journals_come_in_later
     ballast = fill_up(small_disk)
     assert main(["runs"]) == 0
     assert "openai/a" in capsys.readouterr().out
-    said = f"The database {store.path} cannot be written (No space left on device): its current contents are shown."
-    assert said in caplog.messages
+    message = f"The database {store.path} cannot be written (No space left on device): its current contents are shown."
+    assert message in caplog.messages
     assert main(["label", "run-a", "--name", "mine"]) == 1
     assert "make room" in capsys.readouterr().err
     with pytest.raises(AnamnesisError, match=r"No space left on device.* make room"), store.write() as connection:
@@ -94,37 +92,35 @@ def test_a_database_without_room_is_left_as_it_is_and_the_journals_come_in_later
     assert main(["backup", "--out", str(small_disk / "kept.tar.gz")]) == 1
     assert "make room" in capsys.readouterr().err
     ballast.unlink()
-    whole(36)
+    assert_complete(36)
     assert sorted(path.name for path in small_disk.iterdir()) == ["anamnesis.duckdb", "anamnesis.journals"]
 
 
-def test_where_the_journal_was_taken_away_it_is_put_back_and_the_run_stops(
-    doctor: FakeProvider, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_deleted_journal_is_restored_and_the_run_stops(doctor: FakeProvider, monkeypatch: pytest.MonkeyPatch) -> None:
     header = begun(plan(12, base_url=doctor.base_url))
     path, append_all, count = journal_path(header.run_id), JournalWriter.append_all, 0
 
-    def taken_away(self: JournalWriter, lines: object) -> str:
+    def deleting(self: JournalWriter, lines: object) -> str:
         nonlocal count
         if (count := count + 1) == 5:
             shutil.rmtree(path.parent.parent)
         return append_all(self, lines)  # type: ignore[arg-type]
 
     with monkeypatch.context() as patch:
-        patch.setattr(JournalWriter, "append_all", taken_away)
+        patch.setattr(JournalWriter, "append_all", deleting)
         stopped = go(header).stopped
         assert stopped is not None
         assert "was deleted while the run went on. It is restored completely" in stopped
-    asked = len(doctor.requests)
+    requests = len(doctor.requests)
     assert go(header).progress.done == 12
     assert len(doctor.requests) == 12
-    assert asked == 3
-    whole(12)
+    assert requests == 3
+    assert_complete(12)
 
 
 @pytest.mark.usefixtures("sealed")
 @pytest.mark.parametrize("seed", range(4))
-def test_a_damaged_database_says_so_and_is_made_anew_from_the_journals(
+def test_a_damaged_database_is_reported_and_rebuilt_from_the_journals(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     store = copy_of(campaign, tmp_path / "here")
@@ -134,16 +130,16 @@ def test_a_damaged_database_says_so_and_is_made_anew_from_the_journals(
         data[rng.randrange(len(data))] ^= 1 + rng.randrange(255)
     store.path.write_bytes(data[: len(data) // 2] if seed == 0 else data)
     assert main(["verify"]) == 1
-    (said,) = capsys.readouterr().err.splitlines()
-    assert said.startswith(f"The database {store.path} is damaged (")
-    assert "move it elsewhere" in said
+    (message,) = capsys.readouterr().err.splitlines()
+    assert message.startswith(f"The database {store.path} is damaged (")
+    assert "move it elsewhere" in message
     store.path.rename(tmp_path / "damaged")
     assert main(["verify"]) == 0
     assert capsys.readouterr().out.startswith("Everything is stored exactly once: 2 journals, 24 trials")
 
 
-def test_a_run_whose_journal_may_not_grow_loses_what_is_in_flight_at_most(doctor: FakeProvider, db: Path) -> None:
-    """No file of the process may grow beyond a size: the room that was set aside is of no use then."""
+def test_a_run_with_a_limited_file_size_loses_calls_in_flight_only(doctor: FakeProvider, db: Path) -> None:
+    """The process may not write larger files: the space reserved on the disk does not help."""
     in_flight = 4
     doctor.script = lambda body: Reply("**Final Diagnosis:** Gout", delay_s=0.1)
     header = begun(plan(60, base_url=doctor.base_url))
@@ -161,17 +157,17 @@ def test_a_run_whose_journal_may_not_grow_loses_what_is_in_flight_at_most(doctor
     replies = [line for _, line in read_lines(path) if isinstance(line, ReplyLine)]
     paid = len(doctor.requests)
     assert paid < 60
-    assert paid - len(replies) <= in_flight, "only what was in flight is paid and not kept"
+    assert paid - len(replies) <= in_flight, "only calls in flight are paid and not stored"
     doctor.script = ["**Final Diagnosis:** Gout"]
     assert go(header).progress.done == 60
     assert len(doctor.requests) - 60 == paid - len(replies)
-    whole(60)
+    assert_complete(60)
 
 
 @pytest.mark.usefixtures("sealed")
 @pytest.mark.parametrize("free", [0, 4_096, 100_000, 300_000, 700_000, 1_500_000])
-def test_a_fold_that_finds_no_room_leaves_a_database_that_opens_and_is_made_good(small_disk: Path, free: int) -> None:
-    """Room for some blocks of the database and not for all: at each amount the file stays readable."""
+def test_a_fold_on_a_full_disk_leaves_a_readable_database_and_is_repeated_later(small_disk: Path, free: int) -> None:
+    """Space for some blocks of the database but not all: the file stays readable at each amount."""
     store = copy_of(campaign, small_disk)
     journal = (store.journals / "run-a" / "journal.jsonl").read_bytes()
     for number in range(24):
@@ -185,13 +181,13 @@ def test_a_fold_that_finds_no_room_leaves_a_database_that_opens_and_is_made_good
     assert 24 <= trials <= 24 + 24 * 12
     ballast.unlink()
     fold(store)
-    whole(24 + 24 * 12)
+    assert_complete(24 + 24 * 12)
 
 
-def test_a_run_of_somebody_stops_if_the_days_spending_cannot_be_counted(
+def test_a_run_of_a_person_stops_if_the_spending_of_the_day_cannot_be_written(
     doctor: FakeProvider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What a call cost is counted after its reply is kept: a full disk stops the run, and no reply is paid twice."""
+    """Spending is written after the reply: a full disk stops the run, and no reply is paid twice."""
     priced, disk = tmp_path / "models.toml", tmp_path / "spending"
     priced.write_text(PRICED)
     (tmp_path / "access.toml").write_text('usd_a_day = 100.0\n[people]\n"rita@example.org" = "runner"\n')
@@ -209,6 +205,6 @@ def test_a_run_of_somebody_stops_if_the_days_spending_cannot_be_counted(
         ballast.unlink()
         finished = go(header, priced, concurrency=4)
         assert (finished.stopped, finished.progress.done) == (None, 30)
-        assert len(doctor.requests) == 30, "what was paid for is not asked for again"
+        assert len(doctor.requests) == 30, "no paid request is repeated"
         assert 0.018 * (30 - first) <= access.spent_today() + 1e-9 <= 0.018 * 30 + 1e-6
-    whole(30)
+    assert_complete(30)

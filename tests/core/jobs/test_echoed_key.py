@@ -1,4 +1,4 @@
-"""A provider that writes the key it was sent wherever it can: nothing that this program keeps or shows holds it."""
+"""A provider that echoes the key in every field: nothing that this program stores or shows contains the key."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ ECHOES: dict[str, Callable[[], Reply]] = {
 
 
 def places_with(secret: str, folder: Path) -> list[str]:
-    """Return the files and the tables under a folder that hold a text."""
+    """Return the files under a folder and the tables that contain a secret."""
     places = [str(path) for path in folder.rglob("*") if path.is_file() and secret.encode() in path.read_bytes()]
     with duckdb.connect(str(Store().path), read_only=True) as connection:  # its file is compressed
         for (table,) in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall():
@@ -49,21 +49,21 @@ def places_with(secret: str, folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("echo", ECHOES)
-def test_an_echoed_key_is_kept_and_shown_nowhere(echo: str, db: Path, fake_provider_thread: FakeProvider) -> None:
-    made: Callable[[dict[str, Any]], Reply] = lambda body: ECHOES[echo]()  # noqa: E731
-    fake_provider_thread.script = made
+def test_an_echoed_key_is_not_stored_and_not_shown(echo: str, db: Path, fake_provider_thread: FakeProvider) -> None:
+    script: Callable[[dict[str, Any]], Reply] = lambda body: ECHOES[echo]()  # noqa: E731
+    fake_provider_thread.script = script
     models = db.parent / "models.toml"
     models.write_text('[models."openai/doctor"]\napi_key_env = "LAB_KEY"\n')
-    sent = {"LAB_KEY": KEY, "ANAMNESIS_MODELS": str(models)}
+    variables = {"LAB_KEY": KEY, "ANAMNESIS_MODELS": str(models)}
     campaign = [
         "run", "--doctor", "openai/doctor", *BESIDE_RULES, "--limit", "1", "--trials", "1",
         "--arms", "vignette:mcq", "--base-url", fake_provider_thread.base_url,
     ]  # fmt: skip
-    written = [core(db, *campaign, **sent)]
+    results = [core(db, *campaign, **variables)]
     assert {request.key for request in fake_provider_thread.requests} == {KEY}, "it was sent"
     (run_id,) = run_ids(db)
-    written += [
-        core(db, *command, **sent)
+    results += [
+        core(db, *command, **variables)
         for command in (
             ("runs", "--format", "json"),
             ("verify",),
@@ -73,7 +73,7 @@ def test_an_echoed_key_is_kept_and_shown_nowhere(echo: str, db: Path, fake_provi
             ("export", "duckdb", "--out", str(db.parent / "exported.duckdb")),
         )
     ]
-    for result in written:
+    for result in results:
         assert "Traceback" not in result.stderr
         assert KEY not in result.stdout + result.stderr
     assert places_with(KEY, db.parent) == []

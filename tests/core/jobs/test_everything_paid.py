@@ -1,4 +1,4 @@
-"""The database is lost after all that can be paid for was paid for: the journals bring back every result and cent."""
+"""The database is lost after every kind of paid work: the journals restore each result and each cost."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from core.store.fold import fold
 from core.store.queries.completions import completions
 from core.store.queries.profiles import profile_versions
 from tests.core.debugger.bench_stage import run_again
-from tests.core.jobs.test_paid_once import TOKENS, a_campaign, everybody
+from tests.core.jobs.test_paid_once import TOKENS, a_campaign, every_seat
 from tests.core.jobs.workshop import begun, go, plan, registry, trial_lines
 from tests.support.campaigns import beside_rules
 from tests.support.fake_provider import FakeProvider
@@ -39,12 +39,12 @@ RESULTS = (
 
 
 def world(body: dict[str, Any]) -> str:
-    """Answer whoever asks: the seats of a campaign, judges, the profiler, and who completes a vignette."""
-    asked = str(body["messages"][0]["content"])
+    """Answer every role: the seats of a campaign, judges, the profiler and the completer of vignettes."""
+    prompt = str(body["messages"][0]["content"])
     match body["model"]:
         case "judge":
-            return facts_judged(asked) if "invented" in asked else '{"terms": []}'
-        case "profiler" if "Decide whether" in asked:
+            return facts_judged(prompt) if "invented" in prompt else '{"terms": []}'
+        case "profiler" if "Decide whether" in prompt:
             return json.dumps({"suitable": True, "reason": None, "note": "Fine."})
         case "profiler":
             basic = [{"key": "chief complaint", "value": "swollen big toe", "lay": "My toe is swollen."}]
@@ -52,7 +52,7 @@ def world(body: dict[str, Any]) -> str:
         case "completer":
             return "toe since last night."
         case _:
-            return everybody(body)
+            return every_seat(body)
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def spent(store: Store) -> tuple[int, int]:
         return cursor.execute(sql).fetchall()[0]
 
 
-def test_every_result_and_every_token_comes_back(paying: FakeProvider) -> None:
+def test_journals_restore_every_result_and_every_token(paying: FakeProvider) -> None:
     url, store, models = paying.base_url, Store(), registry()
     header = a_campaign(paying)
     cases = tuple(header.cases)
@@ -102,7 +102,7 @@ def test_every_result_and_every_token_comes_back(paying: FakeProvider) -> None:
     with store.read() as cursor:
         roles = dict(cursor.execute("SELECT model, any_value(role) FROM calls GROUP BY model").fetchall())
         without = cursor.execute("SELECT DISTINCT purpose FROM calls WHERE parts NOT LIKE '%source_hash%'").fetchall()
-    assert without == [], "each says which prompt was sent, whoever asked"
+    assert without == [], "each call names its prompt, for every role"
     assert roles["openai/judge"] == roles["openai/strict"] == "grader"
     assert (roles["openai/profiler"], roles["openai/completer"]) == ("profiler", "doctor")
 
@@ -113,38 +113,36 @@ def test_every_result_and_every_token_comes_back(paying: FakeProvider) -> None:
     assert variants_of(trial.trial_id) == [variant]
     with store.read() as cursor:
         versions = profile_versions(cursor, header.cases[0])
-        assert [one.version for one in versions] == [2, 1]
-        assert [one.generated.made_by for one in versions] == ["openai/profiler"] * 2
+        assert [version.version for version in versions] == [2, 1]
+        assert [version.generated.made_by for version in versions] == ["openai/profiler"] * 2
         assert len(completions(cursor)) == 3
-    asked = len(paying.requests)
+    requests = len(paying.requests)
     assert estimate_job(TermsJudging("openai/judge"), store, models).todo == 0
     assert run_job(Profiling(cases, "openai/profiler", base_url=url), store, models).kept == 3
-    assert len(paying.requests) == asked
+    assert len(paying.requests) == requests
     fold(store)
     assert results(store) == before, "folding again adds nothing"
 
 
-def test_a_judgement_that_broke_off_is_given_what_it_was_given(
-    paying: FakeProvider, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The judge answers unreadably first; then the program breaks, before its second answer is there."""
+def test_an_interrupted_judgement_reuses_its_first_reply(paying: FakeProvider, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The judge's first reply cannot be read; the program stops before the second arrives."""
     header = a_campaign(paying)
     go(header)
-    store, wanted = Store(), TermsJudging("openai/judge", limit=1, base_url=paying.base_url)
-    given = iter(["None that I see."])
+    store, job = Store(), TermsJudging("openai/judge", limit=1, base_url=paying.base_url)
+    first_replies = iter(["None that I see."])
 
     def unsure(body: dict[str, Any]) -> Reply | str:
-        return next(given, None) or Reply('{"terms": []}', delay_s=60)
+        return next(first_replies, None) or Reply('{"terms": []}', delay_s=60)
 
     paying.requests.clear()
     paying.script = unsure
-    stopped = run_job(wanted, store, registry(), Options(1, on_progress=lambda p: _stop_at_the_second(p, paying)))
+    stopped = run_job(job, store, registry(), Options(1, on_progress=lambda p: _stop_at_the_second(p, paying)))
     assert (stopped.done, stopped.remaining, len(paying.requests)) == (0, 1, 2)
     paying.script = world
-    again = run_job(wanted, store, registry())
+    again = run_job(job, store, registry())
     assert (again.done, again.calls, len(paying.requests)) == (1, 1, 3)
     second = paying.bodies[-1]["messages"]
-    assert second[1]["content"] == "None that I see.", "it is told what it said, and not asked for that again"
+    assert second[1]["content"] == "None that I see.", "the repair quotes the first reply, which is not requested again"
 
 
 def _stop_at_the_second(progress: Any, provider: FakeProvider) -> None:
@@ -153,7 +151,7 @@ def _stop_at_the_second(progress: Any, provider: FakeProvider) -> None:
         ask_to_stop(progress.replies.run_id)
 
 
-def test_a_watched_consultation_that_is_stopped_has_cost_what_it_cost(paying: FakeProvider) -> None:
+def test_the_calls_of_a_stopped_live_consultation_are_counted(paying: FakeProvider) -> None:
     names = beside_rules("openai/doctor", patient="openai/patient")
     campaign = plan(1, names=names, arms=(("multi_turn", "mcq"),), base_url=paying.base_url)
     answered = iter(range(3))
@@ -179,7 +177,7 @@ def test_a_watched_consultation_that_is_stopped_has_cost_what_it_cost(paying: Fa
     assert [event.model_dump() for event in line.events] == [event.model_dump() for event in whole.snapshot()]
 
 
-def test_a_line_a_minute_says_what_is_waited_for(
+def test_the_progress_line_names_the_calls_in_flight(
     paying: FakeProvider, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("core.cli.options._LINE_EVERY_S", 0.0)
@@ -187,15 +185,15 @@ def test_a_line_a_minute_says_what_is_waited_for(
     header = begun(plan(2, base_url=paying.base_url))
     with progress_bar("Run") as show:
         go(header, on_progress=show, concurrency=2)
-    said = capsys.readouterr().err.splitlines()
+    lines = capsys.readouterr().err.splitlines()
     waiting = re.compile(r"waiting for 2 doctor, up to \d+ s; 2 running at call 1 to 1")  # a busy machine may be late
-    assert any(map(waiting.search, said))
-    assert said[-1] == "Run: 2 of 2 trials; 2 calls, 36 tokens"
+    assert any(map(waiting.search, lines))
+    assert lines[-1] == "Run: 2 of 2 trials; 2 calls, 36 tokens"
 
 
-@pytest.mark.parametrize(("spoken", "told"), [("Perhaps.", True), ("No", False)])
-def test_a_grader_that_cannot_be_read_is_told_of_after_ten_verdicts(
-    paying: FakeProvider, spoken: str, told: bool, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(("verdict", "warned"), [("Perhaps.", True), ("No", False)])
+def test_an_unreadable_grader_is_reported_after_ten_verdicts(
+    paying: FakeProvider, verdict: str, warned: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     number = iter(range(1000))
 
@@ -203,7 +201,7 @@ def test_a_grader_that_cannot_be_read_is_told_of_after_ten_verdicts(
         first = str(body["messages"][0]["content"])
         if first.startswith("Below is what a doctor wrote"):
             return f"Disease {next(number)}"
-        return spoken if first.startswith("Do diagnosis 1") else f"**Final Diagnosis:** Disease {next(number)}"
+        return verdict if first.startswith("Do diagnosis 1") else f"**Final Diagnosis:** Disease {next(number)}"
 
     paying.script = speak
     arms = (("vignette", "frq"),)
@@ -213,26 +211,26 @@ def test_a_grader_that_cannot_be_read_is_told_of_after_ten_verdicts(
     seen: list[tuple[int, str]] = []
     done = go(header, on_progress=lambda progress: seen.append((progress.done, progress.trouble)), concurrency=1)
     first = next((words for _, words in seen if words), "")
-    assert bool(first) == told
+    assert bool(first) == warned
     assert all(not words for done, words in seen if done < 10)
-    if told:
+    if warned:
         assert first.startswith("The grader cannot be read: 10 of 10 verdicts are ungradable and count in no figure.")
         assert [first[:60] in line for line in caplog.messages if "cannot be read" in line] == [True]
         assert done.progress.verdicts == {"ungradable": 12}
 
 
-def test_other_processes_are_told_how_far_a_run_is(paying: FakeProvider) -> None:
+def test_other_processes_can_read_the_progress_of_a_run(paying: FakeProvider) -> None:
     header = begun(plan(2, base_url=paying.base_url))
     assert status(header.run_id) is None
-    seen: list[dict[str, Any]] = []
+    states: list[dict[str, Any]] = []
     paying.script = lambda body: Reply(world(body), delay_s=0.6)
 
     def look(_: object) -> None:
-        if (told := status(header.run_id)) is not None:
-            seen.append(told)
+        if (state := status(header.run_id)) is not None:
+            states.append(state)
 
     go(header, on_progress=look, concurrency=2)
-    first = seen[0]
+    first = states[0]
     assert (first["done"], first["planned"], first["calls"]) == (0, 2, 0)
     assert [waiting[:2] for waiting in first["waiting"]] == [["doctor", "answer"]] * 2
     assert sorted(first["under_way"].values()) == [1, 1]

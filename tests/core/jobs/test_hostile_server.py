@@ -1,7 +1,7 @@
 """A hostile server through whole jobs: campaigns of all three frameworks, a grader, and a judge of facts.
 
-Whatever it does, the job ends by itself and in time, no fault is counted as a wrong answer, the key stands nowhere, and
-what is recorded as spent is what the server bills. The table of docs/reliability.md is what is found here.
+In every case the job ends by itself and in time, no fault is counted as a wrong answer, the key is not stored, and
+the recorded cost is the server's bill. These results are the table of docs/reliability.md.
 """
 
 from __future__ import annotations
@@ -57,15 +57,14 @@ FASTEST = (
 )  # fmt: skip
 
 
-def line(body: dict[str, Any]) -> str:
-    """Say what is right in each seat."""
-    asked = str(body["messages"][-1]["content"])
+def right_reply(body: dict[str, Any]) -> str:
+    prompt = str(body["messages"][-1]["content"])
     if body["model"] == "judge":
-        return facts_judged(asked)
+        return facts_judged(prompt)
     if body["model"] == "grader":
-        return "Gout" if "doctor wrote" in asked else "Yes"
+        return "Gout" if "doctor wrote" in prompt else "Yes"
     spoken = sum(message["role"] == "assistant" for message in body["messages"])
-    if body["model"] == "solver" or is_answer(body) or "Answer this question about the patient" in asked:
+    if body["model"] == "solver" or is_answer(body) or "Answer this question about the patient" in prompt:
         return "Gout"
     if any("<patient>" in str(message["content"]) for message in body["messages"][:1]):  # AutoMedic's doctor
         return "</end>" if spoken else "<patient>What brings you here?</patient>"
@@ -107,7 +106,7 @@ def registry(folder: Path, *, slow: bool) -> Registry:
 
 @pytest.fixture
 def server() -> Iterator[HostileServer]:
-    with serving(line) as running:
+    with serving(right_reply) as running:
         yield running
 
 
@@ -119,7 +118,7 @@ def campaign(framework: str, url: str) -> Campaign:
 
 
 def recorded(store: Store) -> tuple[float, bool]:
-    """What is in the database of what was spent, and whether any of it is estimated."""
+    """Return the recorded US dollars, and whether any of them are estimated."""
     fold(store)
     with store.read() as cursor:
         sql = "SELECT coalesce(sum(cost_usd), 0), coalesce(bool_or(tokens_estimated), false) FROM calls"
@@ -127,7 +126,7 @@ def recorded(store: Store) -> tuple[float, bool]:
     return float(dollars), bool(estimated)
 
 
-def everything_kept(store: Store) -> str:
+def everything_stored(store: Store) -> str:
     with store.read() as cursor:
         tables = [name for (name,) in cursor.execute("SELECT table_name FROM duckdb_tables()").fetchall()]
         rows = [repr(cursor.execute(f'SELECT * FROM "{name}"').fetchall()) for name in tables]
@@ -137,24 +136,24 @@ def everything_kept(store: Store) -> str:
 
 def check_the_bill(store: Store, server: HostileServer, does: Behaviour) -> None:
     dollars, estimated = recorded(store)
-    assert dollars == pytest.approx(server.billed_tokens * DOLLARS_A_TOKEN, rel=0.01), "what it bills is recorded"
-    assert estimated == (does.bills == "estimate"), "what is estimated is marked, and nothing else"
+    assert dollars == pytest.approx(server.billed_tokens * DOLLARS_A_TOKEN, rel=0.01), "its charges are recorded"
+    assert estimated == (does.bills == "estimate"), "estimates, and only estimates, are marked"
 
 
 def check_the_key(store: Store, log: str) -> None:
-    kept = everything_kept(store) + log
+    stored = everything_stored(store) + log
     for form in (KEY, KEY[::-1], base64.b64encode(KEY.encode()).decode()[:40]):
-        assert form not in kept, "the key is shown"
+        assert form not in stored, "the key is shown"
 
 
 def answers_of(run_id: str) -> dict[str, set[str]]:
-    """What the answers of a run count as, by how they were asked: a reason of no answer, or verdicts."""
+    """Return format → verdicts of the answers of a run, or the reasons for their exclusion."""
     (trial,) = trial_lines(run_id)
     counted: dict[str, set[str]] = {}
     for event in trial.events:
         if isinstance(event, Answered) and event.reason:
             counted.setdefault(event.format, set()).add(event.reason)
-        elif isinstance(event, Graded) and event.rule != "mcq_loose":  # the publication's, which compares letters
+        elif isinstance(event, Graded) and event.rule != "mcq_loose":  # the rule of the publication compares letters
             counted.setdefault(event.format, set()).add(event.verdict)
     return counted
 
@@ -168,9 +167,9 @@ def marked(names: Any) -> list[Any]:
 
 
 READ = ("right", "full-width", "look-alike")
-"""Fates of a reply that a grader's or a judge's reader understands."""
+"""Fates of a reply that can be read from a grader or a judge."""
 COUNTS_AS = {"right": {"correct"}, "full-width": {"correct"}, "look-alike": {"no_diagnosis"}}
-"""Fate → verdicts of the doctor's answers, where they have one."""
+"""Fate → verdicts of the doctor's answers, if they get one."""
 WITHOUT_TEXT = ("an empty reply", "nothing but blanks", "null for content")
 
 
@@ -183,7 +182,7 @@ BILLED = {"honest": "what it reports", "estimate": "estimated from its words", "
 
 
 def table() -> str:
-    """The behaviours by what becomes of a right answer and of its bill, as the page has them."""
+    """Return the table of the page: the behaviours by the fate of a correct answer and of its bill."""
     groups: dict[tuple[str, str], list[str]] = {}
     for does in BEHAVIOURS.values():
         name = does.name + (" (time limit)" if does.slow else " (the job ends)" if does.ends else "")
@@ -192,7 +191,7 @@ def table() -> str:
     return "\n".join(["| a right answer counts as | recorded cost | of | behaviours |", "|---|---|---|---|", *rows])
 
 
-def test_the_page_lists_what_the_server_does() -> None:
+def test_the_page_lists_all_behaviours() -> None:
     page = PAGE.read_text()
     assert table() in page
     assert f"with {len(BEHAVIOURS)} behaviours" in page
@@ -200,7 +199,7 @@ def test_the_page_lists_what_the_server_does() -> None:
 
 @pytest.mark.parametrize("name", marked(BEHAVIOURS))
 @pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_as_the_doctor(
+def test_a_hostile_doctor(
     framework: str, name: str, store: Store, server: HostileServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     server.behaviour, server.hostile, does = name, ("doctor", "solver"), BEHAVIOURS[name]
@@ -209,39 +208,39 @@ def test_as_the_doctor(
     outcome = carry_out(header, registry(tmp_path, slow=does.slow), Options(1))
     check_the_time(server, begun_at)
     assert server.keys == {KEY}
-    if does.ends:  # a key that is not accepted: nothing is asked again before a person has looked at it
+    if does.ends:  # a rejected key: no further request before a person has looked at it
         assert "did not accept the key" in (outcome.stopped or "")
     else:
         assert outcome.stopped is None
         counted = answers_of(header.run_id)
         assert len(counted) == len(header.arms)
         fate = COUNTS_AS.get(does.fate, {does.fate})
-        if does.name in WITHOUT_TEXT:  # an answer without text that ended normally is the model's own
+        if does.name in WITHOUT_TEXT:  # an empty answer that ended normally counts as the model's answer
             fate |= {"empty"}
         assert set().union(*counted.values()) <= fate
         assert any(counted.values())
     check_the_bill(store, server, does)
     check_the_key(store, caplog.text)
-    assert server.elsewhere == [], "nothing goes to another host"
+    assert server.elsewhere == [], "no request to another host"
     assert server.most_sent < 20
 
 
 @pytest.mark.parametrize("name", marked(BEHAVIOURS))
-def test_as_the_grader(
+def test_a_hostile_grader(
     name: str, store: Store, server: HostileServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A right free response is graded again; a grader that cannot be heard is no verdict."""
+    """A correct free response is graded again; a failed grader gives no verdict."""
     server.behaviour, server.hostile, does = name, ("grader",), BEHAVIOURS[name]
     header = begun(plan(1, arms=FREE, base_url=server.base_url))
     carry_out(header, registry(tmp_path, slow=False), Options(1))
     begun_at = time.monotonic()
-    wanted = Regrading((header.run_id,), "openai/grader", base_url=server.base_url)
+    job = Regrading((header.run_id,), "openai/grader", base_url=server.base_url)
     models = registry(tmp_path, slow=does.slow)
     if does.ends:
         with pytest.raises(AnamnesisError, match="did not accept the key"):
-            run_job(wanted, Store(), models, Options(1))
+            run_job(job, Store(), models, Options(1))
     else:
-        run_job(wanted, Store(), models, Options(1))
+        run_job(job, Store(), models, Options(1))
     check_the_time(server, begun_at)
     check_the_bill(store, server, does)
     with store.read() as cursor:
@@ -252,20 +251,20 @@ def test_as_the_grader(
 
 
 @pytest.mark.parametrize("name", marked(BEHAVIOURS))
-def test_as_a_judge_of_facts(
+def test_a_hostile_judge_of_facts(
     name: str, store: Store, server: HostileServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A judge that cannot be heard has failed, and is never taken to have found nothing."""
+    """A failed judge counts as failed, and never as a judgement without findings."""
     copy_of(six_talks, store.path.parent)
     server.behaviour, does = name, BEHAVIOURS[name]
     begun_at = time.monotonic()
-    wanted = FactsJudging("openai/judge", all_=True, limit=1, base_url=server.base_url)
+    job = FactsJudging("openai/judge", all_=True, limit=1, base_url=server.base_url)
     models = registry(tmp_path, slow=does.slow)
     if does.ends:
         with pytest.raises(AnamnesisError, match="did not accept the key"):
-            run_job(wanted, store, models, Options(1))
+            run_job(job, store, models, Options(1))
     else:
-        outcome = run_job(wanted, store, models, Options(1))
+        outcome = run_job(job, store, models, Options(1))
         assert (outcome.done, outcome.failed) == ((1, 0) if does.fate in READ else (0, 1))
     check_the_time(server, begun_at)
     check_the_bill(store, server, does)

@@ -42,13 +42,13 @@ PATIENT_RETRIES = RetryPolicy(attempts=100, base_s=0.05, cap_s=1.0, max_wait_s=1
 
 
 def slow(body: dict[str, Any]) -> Reply:
-    """Be right about every case of an even age and wrong about the others, a tenth of a second after the question."""
+    """Answer cases of an even age correctly and the others wrongly, after a tenth of a second."""
     age = re.search(r"A (\d+)-year-old", str(body["messages"]))
     return Reply(f"**Final Diagnosis:** {'Gout' if age and int(age[1]) % 2 == 0 else 'Bunion'}", delay_s=0.1)
 
 
 class ModelServer:
-    """A model server in a process of its own, which can be killed and started again at the same address."""
+    """A model server in a child process, which can be killed and restarted at the same address."""
 
     def __init__(self, folder: Path) -> None:
         self.log = folder / "requests.jsonl"
@@ -71,16 +71,16 @@ class ModelServer:
 
     @property
     def requests(self) -> list[dict[str, Any]]:
-        """What it was asked so far; of a line that the kill cut, nothing."""
+        """Requests received so far, without a line that a kill cut off."""
         lines = self.log.read_bytes().split(b"\n")[:-1] if self.log.exists() else []
         return [orjson.loads(line) for line in lines if line.endswith(b"}")]
 
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[ModelServer]:
-    made = ModelServer(tmp_path)
-    yield made
-    made.kill()
+    model_server = ModelServer(tmp_path)
+    yield model_server
+    model_server.kill()
 
 
 def replies(header: RunHeader) -> list[ReplyLine]:
@@ -89,8 +89,8 @@ def replies(header: RunHeader) -> list[ReplyLine]:
     return [line for line in lines if line.call.error is None]
 
 
-def assert_whole(header: RunHeader, count: int) -> None:
-    """Every trial once, in journal and database, and no verdict but the one that the doctor's answer deserves."""
+def assert_complete(header: RunHeader, count: int) -> None:
+    """Every trial is stored once in journal and database, and every verdict is the right one."""
     assert len(raw_trials(header.run_id)) == count
     fold(Store())
     assert verify(Store()).findings == ()
@@ -106,17 +106,17 @@ def assert_whole(header: RunHeader, count: int) -> None:
 
 
 @pytest.mark.parametrize("kills", [1, pytest.param(6, marks=pytest.mark.soak)])
-def test_a_model_server_that_is_killed_and_comes_back(kills: int, server: ModelServer) -> None:
+def test_a_run_survives_a_killed_and_restarted_model_server(kills: int, server: ModelServer) -> None:
     cases = CASES * kills
     campaign = plan(cases, base_url=server.base_url)
     header = header_of(campaign, registry())
     begin(header)
-    asked, over = len(server.requests), threading.Event()
+    requests_before, over = len(server.requests), threading.Event()
 
     def kill_now_and_then() -> None:
         for number in range(kills):
-            want = asked + CASES // 4 + number * CASES * 3 // 4
-            while len(server.requests) < want and not over.is_set():
+            target = requests_before + CASES // 4 + number * CASES * 3 // 4
+            while len(server.requests) < target and not over.is_set():
                 time.sleep(0.01)
             server.kill()
             time.sleep(0.3)
@@ -129,24 +129,23 @@ def test_a_model_server_that_is_killed_and_comes_back(kills: int, server: ModelS
         time.sleep(0.1)
     over.set()
     killer.join()
-    assert_whole(header, cases)
+    assert_complete(header, cases)
     with Store().read() as cursor:
         reasons = cursor.execute("SELECT DISTINCT reason FROM answers WHERE status <> 'answered'").fetchall()
     assert set(reasons) <= {("provider_error",)}
     distinct = {str(request["body"]["messages"]) for request in server.requests}
     assert len(distinct) == cases
-    assert len(server.requests) <= len(distinct) + kills * IN_FLIGHT, "asked again is what was in flight at a kill"
+    assert len(server.requests) <= len(distinct) + kills * IN_FLIGHT, "only requests in flight at a kill are repeated"
     assert len(server.requests) - len(replies(header)) <= kills * IN_FLIGHT
 
 
 def processes_of(header: RunHeader) -> list[psutil.Process]:
-    """Return the processes that carry a run out."""
     command = [sys.executable, "-m", "core", "resume", header.run_id]
-    return [one for one in psutil.process_iter(["cmdline"]) if (one.info["cmdline"] or [])[:5] == command]
+    return [process for process in psutil.process_iter(["cmdline"]) if (process.info["cmdline"] or [])[:5] == command]
 
 
 def _dashboard(environment: dict[str, str], header: RunHeader, ready: Any) -> None:
-    """Be a dashboard on whose page Runs somebody has pressed the button: it starts the run, and serves on."""
+    """A dashboard that starts the run, as its page Runs does, and keeps serving."""
     os.environ.clear()
     os.environ.update(environment)
     start(header, IN_FLIGHT, None)
@@ -155,7 +154,7 @@ def _dashboard(environment: dict[str, str], header: RunHeader, ready: Any) -> No
 
 
 @pytest.mark.parametrize("round_", [0, *(pytest.param(n, marks=pytest.mark.soak) for n in range(1, 6))])
-def test_a_dashboard_and_then_its_run_are_killed_and_the_command_goes_on(
+def test_resume_completes_a_run_after_dashboard_and_run_were_killed(
     round_: int, db: Path, fake_provider_thread: FakeProvider
 ) -> None:
     provider = fake_provider_thread
@@ -169,9 +168,9 @@ def test_a_dashboard_and_then_its_run_are_killed_and_the_command_goes_on(
         assert dashboard.pid is not None
         os.kill(dashboard.pid, signal.SIGKILL)
         dashboard.join(20)
-        asked = len(provider.requests)
-        wait_until(lambda: len(provider.requests) >= min(CASES, asked + 4))
-        if is_running(header.run_id):  # a campaign outlives the dashboard, and nobody plays it a second time meanwhile
+        requests = len(provider.requests)
+        wait_until(lambda: len(provider.requests) >= min(CASES, requests + 4))
+        if is_running(header.run_id):  # the run outlives the dashboard and cannot be resumed twice
             refused = core(db, "resume", header.run_id)
             assert refused.returncode == 1 or len(raw_trials(header.run_id)) == CASES, refused.stdout
         for runner in processes_of(header):
@@ -181,7 +180,7 @@ def test_a_dashboard_and_then_its_run_are_killed_and_the_command_goes_on(
         assert finished.returncode == 0, finished.stderr
     finally:
         stop_all()
-    assert_whole(header, CASES)
+    assert_complete(header, CASES)
     by_case = Counter(str(body["messages"]) for body in provider.bodies)
     assert len(by_case) == CASES
     assert by_case.total() <= CASES + IN_FLIGHT

@@ -1,4 +1,4 @@
-"""Openings by a model: what holds is stored and played, what does not falls back to the rule, and both are counted."""
+"""Openings by a model: valid ones are stored and played, others fall back to the rule, and both are counted."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tests.support.replies import failing
 
 MODEL = "openai/test"
 BY = maker(MODEL, openings_pack())
-SAID = "Hello doctor. I have a stiff neck. Can you help me?"
+TEXT = "Hello doctor. I have a stiff neck. Can you help me?"
 
 
 def case(number: int) -> Case:
@@ -42,8 +42,8 @@ def case(number: int) -> Case:
 CASES = [case(n) for n in range(4)]
 
 
-def opening(said: str = SAID, complaint: str = "a stiff neck") -> str:
-    return json.dumps({"complaint": complaint, "opening": said})
+def opening(text: str = TEXT, complaint: str = "a stiff neck") -> str:
+    return json.dumps({"complaint": complaint, "opening": text})
 
 
 @pytest.fixture
@@ -77,32 +77,32 @@ def make(store: Store, provider: FakeProvider, cases: Sequence[Case] = CASES, **
         ("I cannot.", "JSON"),
     ],
 )
-def test_an_opening_that_does_not_hold_says_why(reply: str, why: str) -> None:
+def test_an_invalid_opening_is_refused_with_a_reason(reply: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         read_opening(reply, CASES[0])
 
 
-def test_openings_are_made_once_and_come_back_from_the_journal(store: Store, provider: FakeProvider) -> None:
-    made = make(store, provider)
+def test_openings_are_made_once_and_restored_from_the_journal(store: Store, provider: FakeProvider) -> None:
+    outcome = make(store, provider)
 
-    assert (made.done, made.counts["none"], made.failed, made.kept) == (4, 0, 0, 0)
+    assert (outcome.done, outcome.counts["none"], outcome.failed, outcome.kept) == (4, 0, 0, 0)
     assert "Torticollis" not in str(provider.requests[0])
-    assert [c.opening for c in with_openings(CASES, store)] == [Opening(text=SAID, made_by=BY)] * 4
-    asked = len(provider.requests)
+    assert [c.opening for c in with_openings(CASES, store)] == [Opening(text=TEXT, made_by=BY)] * 4
+    requests = len(provider.requests)
     assert make(store, provider).kept == 4
-    assert len(provider.requests) == asked
+    assert len(provider.requests) == requests
     store.path.unlink()
     fold(store)
     assert all(c.opening for c in with_openings(CASES, store))
     assert make(store, provider, again=True).done == 4
 
 
-def test_what_does_not_hold_is_asked_again_and_then_opens_by_rule(store: Store, provider: FakeProvider) -> None:
+def test_an_invalid_opening_is_requested_again_and_replaced_by_the_rule(store: Store, provider: FakeProvider) -> None:
     provider.script = lambda body: opening(complaint="a sore knee")
-    made = make(store, provider, CASES[:1])
+    outcome = make(store, provider, CASES[:1])
 
-    assert (made.failed, made.counts["none"], len(provider.requests)) == (0, 1, 3)
-    assert "does not stand in the text" in made.remarks[0][1]
+    assert (outcome.failed, outcome.counts["none"], len(provider.requests)) == (0, 1, 3)
+    assert "does not stand in the text" in outcome.remarks[0][1]
     (plain,) = with_openings(CASES[:1], store)
     assert plain.opening is None
     assert opening_of(plain) == "Hello doctor. I've come because of a stiff neck. Can you help me?"
@@ -110,41 +110,41 @@ def test_what_does_not_hold_is_asked_again_and_then_opens_by_rule(store: Store, 
     assert len(provider.requests) == 3
 
 
-def test_a_providers_failure_is_no_opening_and_is_asked_again(store: Store, provider: FakeProvider) -> None:
+def test_a_failed_request_stores_no_opening_and_is_repeated(store: Store, provider: FakeProvider) -> None:
     provider.script = lambda body: failing(400, "too long")
-    made = make(store, provider, CASES[:1])
-    assert (made.done, made.counts["none"], made.failed) == (0, 0, 1)
+    outcome = make(store, provider, CASES[:1])
+    assert (outcome.done, outcome.counts["none"], outcome.failed) == (0, 0, 1)
 
     provider.script = lambda body: opening()
     assert make(store, provider, CASES[:1]).done == 1
 
 
-def test_items_of_a_case_are_other_than_its_opening(store: Store, provider: FakeProvider, tmp_path: Path) -> None:
+def test_openings_do_not_change_the_items_of_a_case(store: Store, provider: FakeProvider, tmp_path: Path) -> None:
     facts = tmp_path / "mediq.jsonl"
     facts.write_text(json.dumps({"context": [CASES[0].vignette], "facts": ["The patient has a stiff neck."]}))
     save_items_of_facts(store, facts, CASES[:1])
     make(store, provider)
 
-    found = stored_items(store, CASES[0])
-    assert found is not None
-    assert found.made_by == "mediq"
+    items = stored_items(store, CASES[0])
+    assert items is not None
+    assert items.made_by == "mediq"
     assert stored_items(store, CASES[1]) is None
 
 
-async def test_consultation_opens_with_it_and_the_run_says_who_made_it(store: Store, provider: FakeProvider) -> None:
-    registry, known = load_registry(), framework("consultation")
+async def test_consultation_plays_the_opening_and_the_run_names_its_maker(store: Store, provider: FakeProvider) -> None:
+    registry, consultation = load_registry(), framework("consultation")
     with store.write():
         pass  # a database without openings
 
     def campaign(cases: Sequence[Case]) -> Campaign:
-        ready = prepared_cases(cases, known, store).cases
+        ready = prepared_cases(cases, consultation, store).cases
         names = CastNames("reference/bayes")
-        asked = Campaign(names=names, cases=ready, arms=paper_arms(known), trials=1, protocol="consultation")
-        return in_full(asked, registry)
+        planned = Campaign(names=names, cases=ready, arms=paper_arms(consultation), trials=1, protocol="consultation")
+        return in_full(planned, registry)
 
     before = header_of(campaign(CASES[:1]), registry)
-    async_made = make_in_thread(store, provider)
-    assert async_made.done == 1
+    outcome = make_in_thread(store, provider)
+    assert outcome.done == 1
     opened, mixed = header_of(campaign(CASES[:1]), registry), header_of(campaign(CASES[:2]), registry)
 
     assert before.settings["openings"] == OPENINGS_BY_RULE
@@ -152,47 +152,49 @@ async def test_consultation_opens_with_it_and_the_run_says_who_made_it(store: St
     assert opened.fingerprint != before.fingerprint
     assert opened.case_set_hash == before.case_set_hash
     play = player_of(campaign(CASES[:1]), registry)
-    said = [event.text async for event in play(trials_of(opened)[0]) if isinstance(event, Utterance)]
-    assert said[0] == SAID
+    messages = [event.text async for event in play(trials_of(opened)[0]) if isinstance(event, Utterance)]
+    assert messages[0] == TEXT
 
 
 def make_in_thread(store: Store, provider: FakeProvider) -> AskOutcome:
-    """A job has an event loop of its own."""
+    """Run the job in a thread: it starts its own event loop, also within an async test."""
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(make, store, provider, CASES[:1]).result()
 
 
-def test_the_command_says_how_many_open_without_a_complaint(
+def test_the_command_counts_openings_without_a_complaint(
     capsys: pytest.CaptureFixture[str], provider: FakeProvider
 ) -> None:
-    one = "library:cardiology-1"
-    assert main(["openings", one]) == 0
-    shown = capsys.readouterr().out
-    assert "library/cardiology-1, by rules-3: Hello doctor." in shown
-    assert f"Of 1 cases 1 open by rule (100%), and 0 of all say only “{UNWELL}” (0%; all by rule: 0)." in shown
+    case_name = "library:cardiology-1"
+    assert main(["openings", case_name]) == 0
+    output = capsys.readouterr().out
+    assert "library/cardiology-1, by rules-3: Hello doctor." in output
+    assert f"Of 1 cases 1 open by rule (100%), and 0 of all say only “{UNWELL}” (0%; all by rule: 0)." in output
 
     provider.script = lambda body: opening("Hello. I have chest pain.", "chest pain")
-    arguments = ["openings", one, "--model", MODEL, "--base-url", provider.base_url]
+    arguments = ["openings", case_name, "--model", MODEL, "--base-url", provider.base_url]
     assert main([*arguments, "--dry-run"]) == 0
     assert "1 openings to make, 0 made before." in capsys.readouterr().out
     assert main(arguments) == 0
     assert f"1 openings by {BY}; none that holds for 0 cases." in capsys.readouterr().out
-    assert main(["openings", one]) == 0
+    assert main(["openings", case_name]) == 0
     assert f"library/cardiology-1, by {BY}: Hello. I have chest pain." in capsys.readouterr().out
-    run = ["run", "--protocol", "consultation", "--doctor", "reference/bayes", "--cases", one, "--trials", "1"]
+    run = ["run", "--protocol", "consultation", "--doctor", "reference/bayes", "--cases", case_name, "--trials", "1"]
     assert main(run) == 0
     capsys.readouterr()
     assert main(["report", "history"]) == 0
     assert "opening requests" not in capsys.readouterr().out
 
 
-def test_the_share_without_a_complaint_stands_beside_the_figures(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_report_gives_the_share_of_openings_without_a_complaint(capsys: pytest.CaptureFixture[str]) -> None:
     silent = CASES[1].model_copy(update={"vignette": "A pathologist receives a sample of the skin for analysis."})
-    names, known = CastNames("reference/bayes"), framework("consultation")
-    asked = Campaign(names=names, cases=(CASES[0], silent), arms=paper_arms(known), trials=1, protocol="consultation")
-    header = header_of(in_full(asked, load_registry()), load_registry())
+    names, consultation = CastNames("reference/bayes"), framework("consultation")
+    planned = Campaign(
+        names=names, cases=(CASES[0], silent), arms=paper_arms(consultation), trials=1, protocol="consultation"
+    )
+    header = header_of(in_full(planned, load_registry()), load_registry())
     begin(header)
     carry_out(header, load_registry(), Options())
 

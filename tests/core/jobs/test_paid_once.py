@@ -1,4 +1,4 @@
-"""A reply is paid for once: killed or broken off anywhere, a job goes on with what it was given, and ends the same."""
+"""A reply is paid for once: an interrupted job resumes from its stored replies and ends with the same result."""
 
 from __future__ import annotations
 
@@ -45,28 +45,28 @@ TOKENS = 18
 """Of every call: 11 of the prompt and 7 of the reply."""
 
 
-def everybody(body: dict[str, Any]) -> str:
-    """Play every seat, always the same way: a patient of an even age is told of gout, one of an odd age of a bunion."""
-    asked, said = str(body["messages"]), str(body["messages"][-1]["content"])
+def every_seat(body: dict[str, Any]) -> str:
+    """Play every seat, always the same way: the diagnosis is gout for an even age and bunion for an odd age."""
+    messages, last = str(body["messages"]), str(body["messages"][-1]["content"])
     if body["model"] == "grader":
-        if "doctor wrote" in said:
-            return "Bunion" if "Bunion" in said else "Podagra"
-        return "No" if "Bunion" in said else "Yes"
+        if "doctor wrote" in last:
+            return "Bunion" if "Bunion" in last else "Podagra"
+        return "No" if "Bunion" in last else "Yes"
     if body["model"] == "doctor":
-        if "Final Diagnosis:** or" in said or len(body["messages"]) > 5 or "case" in said.lower():
-            return f"**Final Diagnosis:** {'Bunion' if 'odd' in asked else 'Podagra'}"
+        if "Final Diagnosis:** or" in last or len(body["messages"]) > 5 or "case" in last.lower():
+            return f"**Final Diagnosis:** {'Bunion' if 'odd' in messages else 'Podagra'}"
         return "Does it hurt?"
-    age = re.search(r"A (\d+)-year-old", asked)
+    age = re.search(r"A (\d+)-year-old", messages)
     return "My toe is hot, that is odd." if age and int(age[1]) % 2 else "My toe is hot."
 
 
 class Breaks(Exception):
-    """A fault of ours, at a chosen moment."""
+    """An error at a chosen moment."""
 
 
 @pytest.fixture
 def all_seats(fake_provider_thread: FakeProvider) -> FakeProvider:
-    fake_provider_thread.script = everybody
+    fake_provider_thread.script = every_seat
     return fake_provider_thread
 
 
@@ -87,7 +87,7 @@ def verdicts(header: RunHeader) -> dict[str, list[tuple[str, str, str]]]:
 
 
 def spent() -> tuple[int, int]:
-    """Return the calls in the database, and their tokens."""
+    """Return the number of calls in the database and the sum of their tokens."""
     fold(Store())
     with Store().read() as cursor:
         sql = "SELECT count(*), coalesce(sum(prompt_tokens + completion_tokens), 0) FROM calls"
@@ -95,7 +95,7 @@ def spent() -> tuple[int, int]:
 
 
 def breaking_at(number: int) -> Callable[[Journal, Any], Any]:
-    """Return an append that breaks as if the process had died before so many lines were written."""
+    """Return an ``append`` that fails after ``number`` calls, as if the process had died."""
     append, seen = Journal.append, Counter[str]()
 
     async def broken(self: Journal, *lines: Any) -> None:
@@ -107,13 +107,13 @@ def breaking_at(number: int) -> Callable[[Journal, Any], Any]:
     return broken
 
 
-def test_a_run_that_breaks_off_anywhere_asks_again_for_what_was_in_the_air_only(
+def test_an_interrupted_run_repeats_only_the_request_in_flight(
     all_seats: FakeProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = a_campaign(all_seats)
     go(whole)
     unbroken, right = len(all_seats.requests), verdicts(whole)
-    assert {verdict for said in right.values() for *_, verdict in said} >= {"correct", "incorrect"}
+    assert {verdict for graded in right.values() for *_, verdict in graded} >= {"correct", "incorrect"}
     for number in (1, 4, 9, unbroken // 2, unbroken - 1):
         header = a_campaign(all_seats, seed=number)
         all_seats.requests.clear()
@@ -124,45 +124,45 @@ def test_a_run_that_breaks_off_anywhere_asks_again_for_what_was_in_the_air_only(
         assert len(replies(header)) <= number
         outcome = go(header)
         assert outcome.progress.unused == 0
-        assert len(all_seats.requests) == unbroken + 1, "one reply was in the air when it broke"
+        assert len(all_seats.requests) == unbroken + 1, "one request was in flight at the interruption"
         assert len(replies(header)) == unbroken
         assert verdicts(header) == right
-        # what it was graded by is what it was graded by: also what a finished trial's grader had said
+        # the resumed trials have the same events, also those of the grader
         assert [len(story(line)) for line in trial_lines(header.run_id)] == [
             len(story(line)) for line in trial_lines(whole.run_id)
         ]
 
 
 @pytest.mark.parametrize("kills", [2, pytest.param(5, marks=pytest.mark.soak)])
-def test_killed_at_any_moment_a_run_pays_for_nothing_twice(all_seats: FakeProvider, db: Path, kills: int) -> None:
+def test_a_killed_run_pays_for_no_reply_twice(all_seats: FakeProvider, db: Path, kills: int) -> None:
     whole = a_campaign(all_seats, cases=4)
     go(whole)
     unbroken, right = len(all_seats.requests), verdicts(whole)
     header = a_campaign(all_seats, cases=4, seed=21)
-    all_seats.script = lambda body: Reply(everybody(body), delay_s=0.03)
+    all_seats.script = lambda body: Reply(every_seat(body), delay_s=0.03)
     all_seats.requests.clear()
     killed = 0
-    for asked in sorted(random.Random(kills).sample(range(3, unbroken - 6), kills)):
+    for requests in sorted(random.Random(kills).sample(range(3, unbroken - 6), kills)):
         child = spawn(db, "resume", header.run_id, "--concurrency", "2")
-        wait_until(lambda asked=asked, child=child: len(all_seats.requests) >= asked or child.poll() is not None)  # type: ignore[misc]
+        wait_until(
+            lambda requests=requests, child=child: len(all_seats.requests) >= requests or child.poll() is not None
+        )  # type: ignore[misc]
         if child.poll() is None:
             child.send_signal(signal.SIGKILL)
             killed += 1
         child.communicate()
-    all_seats.script = everybody
+    all_seats.script = every_seat
     outcome = go(header, concurrency=2)
     assert killed == kills
     assert outcome.stopped is None
-    assert len(all_seats.requests) <= unbroken + 2 * kills, "two calls at most were in the air at each kill"
+    assert len(all_seats.requests) <= unbroken + 2 * kills, "at most two calls were in flight at each kill"
     assert verdicts(header) == right
     assert len(raw_trials(header.run_id)) == 4
     assert header.run_id in run_ids(db)
     assert environment(db)["ANAMNESIS_DB"] == str(db)
 
 
-def test_what_an_unfinished_trial_cost_is_counted_and_is_not_counted_twice_when_it_is_finished(
-    all_seats: FakeProvider, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_calls_of_an_unfinished_trial_count_once(all_seats: FakeProvider, monkeypatch: pytest.MonkeyPatch) -> None:
     header = a_campaign(all_seats)
     with monkeypatch.context() as patch:
         patch.setattr(Journal, "append", breaking_at(10))
@@ -180,13 +180,13 @@ def test_what_an_unfinished_trial_cost_is_counted_and_is_not_counted_twice_when_
     assert spent() == (made, made * TOKENS)
     records = [e.call for line in trial_lines(header.run_id) for e in line.events if isinstance(e, Called)]
     assert sorted(call.call_id for call in records) == sorted(line.call.call_id for line in replies(header))
-    assert all(call.response and call.request for call in records), "a trial has its calls whole again"
+    assert all(call.response and call.request for call in records), "trials read back contain the full calls"
     with JournalWriter(journal_path(header.run_id)) as journal:
         journal.append(DeletedLine(run_id=header.run_id, trial_id=trial_lines(header.run_id)[0].trial_id))
     assert spent() == (made, made * TOKENS)
 
 
-def test_a_call_stands_in_the_journal_once(all_seats: FakeProvider) -> None:
+def test_a_call_is_in_the_journal_once(all_seats: FakeProvider) -> None:
     header = a_campaign(all_seats)
     go(header)
     data = journal_path(header.run_id).read_bytes()
@@ -194,7 +194,7 @@ def test_a_call_stands_in_the_journal_once(all_seats: FakeProvider) -> None:
 
 
 def test_a_budget_holds_across_resumes(all_seats: FakeProvider, priced: Path) -> None:
-    """The doctor's calls cost $0.018 each; the others have no price that this run knows."""
+    """Each call costs $0.018."""
     price = '\n[models."openai/{}"]\nprices = {{ input = 1000.0, output = 1000.0 }}\n'
     priced.write_text(PRICED + price.format("patient") + price.format("grader"))
     header = a_campaign(all_seats, priced)
@@ -203,13 +203,13 @@ def test_a_budget_holds_across_resumes(all_seats: FakeProvider, priced: Path) ->
     assert len(all_seats.requests) == 6
     second = go(header, priced, budget_usd=0.10)
     assert second.stopped == "The budget of $0.10 is used up."
-    assert len(all_seats.requests) == 6, "what was spent before counts"
+    assert len(all_seats.requests) == 6, "earlier cost counts"
     third = go(header, priced, budget_usd=0.15)
     assert (third.stopped, len(all_seats.requests)) == ("The budget of $0.15 is used up.", 9)
     assert (third.progress.spent_usd, third.progress.cost_usd) == (pytest.approx(0.108), pytest.approx(0.054))
 
 
-def test_what_the_program_no_longer_asks_for_is_left_out_and_said(
+def test_stored_replies_without_a_request_are_counted_and_logged(
     all_seats: FakeProvider, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     header = a_campaign(all_seats, cases=1)
@@ -224,25 +224,25 @@ def test_what_the_program_no_longer_asks_for_is_left_out_and_said(
     assert "2 paid replies are no longer asked for" in caplog.text
 
 
-def test_a_regrading_that_breaks_off_goes_on_with_what_the_grader_said(
+def test_an_interrupted_regrading_reuses_the_replies_of_the_grader(
     all_seats: FakeProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     header = a_campaign(all_seats, cases=4)
     go(header)
-    wanted = Regrading((header.run_id,), "openai/grader", base_url=all_seats.base_url, again=True)
+    job = Regrading((header.run_id,), "openai/grader", base_url=all_seats.base_url, again=True)
     all_seats.requests.clear()
-    run_job(wanted, Store(), registry(), Options(1))
+    run_job(job, Store(), registry(), Options(1))
     unbroken = len(all_seats.requests)
     all_seats.requests.clear()
     with monkeypatch.context() as patch:
         patch.setattr(Journal, "append", breaking_at(5))
         with pytest.raises(Breaks):
-            run_job(wanted, Store(), registry(), Options(1))
-    kept = [unit for unit in JournaledReplies.of(journal_path(header.run_id)).units if unit.startswith(REGRADING)]
-    assert len(kept) == 1, "an answer was half graded"
-    run_job(wanted, Store(), registry(), Options(1))
-    # two answers of two calls each, and the line that ends the second is lost: of it, nothing is asked again; of all
-    # others everything is, for that is what a fresh one is for
+            run_job(job, Store(), registry(), Options(1))
+    units = [unit for unit in JournaledReplies.of(journal_path(header.run_id)).units if unit.startswith(REGRADING)]
+    assert len(units) == 1, "one answer was half graded"
+    run_job(job, Store(), registry(), Options(1))
+    # Two answers of two calls each were judged, and the line that ends the second is lost: its replies are reused.
+    # With again=True, all other answers are judged again.
     assert len(all_seats.requests) == 4 + (unbroken - 2)
 
 
@@ -255,13 +255,13 @@ async def test_many_appends_share_a_sync(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(os, "fsync", lambda number: (syncs.append(number), sync(number))[1])
     path = tmp_path / "run" / "journal.jsonl"
     async with Journal(path) as journal:
-        assert not path.exists(), "nothing is made before there is something to keep"
+        assert not path.exists(), "the file is created by the first line"
         await asyncio.gather(*(journal.append(DeletedLine(run_id="r", trial_id=str(n))) for n in range(128)))
         assert [line.trial_id for _, line in read_lines(path)] == [str(n) for n in range(128)]  # type: ignore[union-attr]
         assert len(syncs) <= 3
 
 
-async def test_a_disk_that_is_full_fails_whoever_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_full_disk_fails_the_waiting_append(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(self: JournalWriter, lines: Any) -> None:
         raise AnamnesisError("The disk is full.")
 

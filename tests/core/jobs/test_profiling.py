@@ -1,4 +1,4 @@
-"""Profiles for many cases: saved in batches, skipped where they are there, stopped without loss, failures kept."""
+"""Profiles for many cases: stored in batches, not made twice, stopped without loss, failures reported."""
 
 from __future__ import annotations
 
@@ -49,7 +49,6 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
 
 
 def answering(body: dict[str, Any]) -> str:
-    """Pass every case; the profile is the complaint."""
     if "Decide whether" in body["messages"][0]["content"]:
         return json.dumps({"suitable": True, "reason": None, "note": "Fine."})
     basic = [{"key": "chief complaint", "value": COMPLAINT, "lay": "My neck is stiff."}]
@@ -58,14 +57,14 @@ def answering(body: dict[str, Any]) -> str:
 
 
 def about(number: int, reply: Reply) -> Any:
-    """Answer as usual, but with ``reply`` to what is about one case."""
+    """Answer as usual, but with ``reply`` to requests about one case."""
     return lambda body: reply if f"No {number}." in body["messages"][0]["content"] else answering(body)
 
 
 @pytest.fixture
 def provider() -> Iterator[FakeProvider]:
-    with running(answering) as one:
-        yield one
+    with running(answering) as provider:
+        yield provider
 
 
 def make(
@@ -86,33 +85,38 @@ def make(
 
 def saved(store: Store) -> dict[str, str]:
     with store.read() as cursor:
-        return {key: found.generated.made_by for (key, _), found in newest_profiles(cursor).items()}
+        return {key: version.generated.made_by for (key, _), version in newest_profiles(cursor).items()}
 
 
-def test_every_case_gets_a_word_and_a_second_time_none(store: Store) -> None:
-    told: list[tuple[int, int]] = []
+def test_every_case_is_judged_once(store: Store) -> None:
+    progress: list[tuple[int, int]] = []
     rejected = json.dumps({"suitable": False, "reason": "image_dependent", "note": "An ECG is missing."})
     with running(about(9, Reply(text=rejected))) as provider:
         url = provider.base_url
-        made = make(
-            store, [*CASES, PICTURE], MODEL, base_url=url, on_progress=lambda p: told.append((p.done, p.planned))
+        outcome = make(
+            store, [*CASES, PICTURE], MODEL, base_url=url, on_progress=lambda p: progress.append((p.done, p.planned))
         )
-        assert (made.done, made.counts["suitable"], reasons_of(made), made.kept) == (6, 5, {"image_dependent": 1}, 0)
-        assert saved(store) == {one.case_key: MODEL for one in (*CASES, PICTURE)}
-        assert told[-1] == (6, 6)
+        assert (outcome.done, outcome.counts["suitable"], reasons_of(outcome), outcome.kept) == (
+            6,
+            5,
+            {"image_dependent": 1},
+            0,
+        )
+        assert saved(store) == {case.case_key: MODEL for case in (*CASES, PICTURE)}
+        assert progress[-1] == (6, 6)
         second = make(store, [*CASES, PICTURE], MODEL, base_url=url)
         assert (second.done, second.kept) == (0, 6)
         assert make(store, CASES, MODEL, base_url=url, again=True).done == 5
 
 
-def test_a_case_that_came_with_a_profile_is_judged_too(store: Store) -> None:
+def test_a_case_with_an_imported_profile_is_judged_too(store: Store) -> None:
     own = Profile(basic=(Fact(key="chief complaint", value="hiccups", lay="Hic."),))
     with_own = CASES[0].model_copy(update={"profile": own})
 
     assert estimate_job(Profiling((with_own,), MODEL), store, load_registry()).todo == 1
 
 
-def test_a_stop_keeps_what_was_made_and_the_next_call_goes_on(store: Store, provider: FakeProvider) -> None:
+def test_a_stopped_job_keeps_its_profiles_and_resumes(store: Store, provider: FakeProvider) -> None:
     stop = Stop()
 
     def count(progress: Progress) -> None:
@@ -126,7 +130,7 @@ def test_a_stop_keeps_what_was_made_and_the_next_call_goes_on(store: Store, prov
     assert make(store, CASES, MODEL, base_url=provider.base_url).done == 2
 
 
-def test_a_model_makes_them_and_what_did_not_hold_is_counted(store: Store, provider: FakeProvider) -> None:
+def test_a_model_makes_profiles_and_dropped_facts_are_counted(store: Store, provider: FakeProvider) -> None:
     made = make(store, CASES, MODEL, base_url=provider.base_url)
 
     assert (made.by, made.done, made.counts["suitable"], made.calls, made.counts["dropped"]) == (MODEL, 5, 5, 10, 5)
@@ -135,7 +139,7 @@ def test_a_model_makes_them_and_what_did_not_hold_is_counted(store: Store, provi
     assert make(store, CASES, MODEL, base_url=provider.base_url).calls == 0
 
 
-def test_a_failing_case_is_kept_with_its_reason_and_the_others_are_made(store: Store) -> None:
+def test_a_failing_case_is_reported_and_the_others_are_made(store: Store) -> None:
     with running(about(2, failing(400, "too long"))) as provider:
         made = make(store, CASES, MODEL, base_url=provider.base_url, concurrency=1)
 
@@ -146,7 +150,7 @@ def test_a_failing_case_is_kept_with_its_reason_and_the_others_are_made(store: S
     assert "t/2" not in saved(store)
 
 
-def test_useless_replies_are_a_failure_of_the_case_not_a_rejection(store: Store) -> None:
+def test_unusable_replies_count_as_a_failure_and_not_as_a_rejection(store: Store) -> None:
     with running(about(1, Reply(text="I would rather not."))) as provider:
         made = make(store, CASES[:2], MODEL, base_url=provider.base_url)
 
@@ -155,27 +159,27 @@ def test_useless_replies_are_a_failure_of_the_case_not_a_rejection(store: Store)
     assert made.stopped is None
 
 
-def test_what_was_no_use_is_asked_for_anew_and_what_was_is_not(store: Store) -> None:
-    """The first case is broken off after its filter; the second never gets a profile."""
-    asked: list[str] = []
+def test_only_unusable_replies_are_requested_again(store: Store) -> None:
+    """The first case fails after its filter; the replies on the second are never usable."""
+    steps: list[str] = []
 
     def failing_later(body: dict[str, Any]) -> Any:
         text = body["messages"][0]["content"]
-        asked.append("filter" if "Decide whether" in text else "profile")
+        steps.append("filter" if "Decide whether" in text else "profile")
         if "No 1." in text:
             return Reply(text="I would rather not.")
-        return failing(400, "too long") if asked[-1] == "profile" else answering(body)
+        return failing(400, "too long") if steps[-1] == "profile" else answering(body)
 
     with running(failing_later) as provider:
-        made = make(store, CASES[:2], MODEL, base_url=provider.base_url, concurrency=1)
-    assert (made.done, [case_key for case_key, _ in made.remarks]) == (0, ["t/0", "t/1"])
-    assert asked == ["filter", "profile", "filter", "filter", "filter"]
+        outcome = make(store, CASES[:2], MODEL, base_url=provider.base_url, concurrency=1)
+    assert (outcome.done, [case_key for case_key, _ in outcome.remarks]) == (0, ["t/0", "t/1"])
+    assert steps == ["filter", "profile", "filter", "filter", "filter"]
     with running(answering) as provider:
         again = make(store, CASES[:2], MODEL, base_url=provider.base_url)
         assert (again.done, again.calls, len(provider.requests)) == (2, 3, 3)
 
 
-def test_a_provider_that_always_fails_ends_the_work(store: Store) -> None:
+def test_a_provider_that_always_fails_ends_the_job(store: Store) -> None:
     many = [case(n) for n in range(GIVE_UP + 20)]
     with running(lambda body: failing(401, "wrong key")) as provider:
         with pytest.raises(AnamnesisError, match="401"):
@@ -183,7 +187,7 @@ def test_a_provider_that_always_fails_ends_the_work(store: Store) -> None:
         assert len(provider.requests) < len(many)
 
 
-def test_a_stop_ends_calls_under_way(store: Store) -> None:
+def test_a_stop_ends_calls_in_flight(store: Store) -> None:
     with running(lambda body: Reply(text=answering(body), delay_s=30)) as provider:
         stop = Stop()
 
@@ -196,7 +200,7 @@ def test_a_stop_ends_calls_under_way(store: Store) -> None:
     assert (made.done, made.remaining) == (0, 5)
 
 
-def test_in_the_background_it_can_be_watched(store: Store, provider: FakeProvider) -> None:
+def test_a_background_job_can_be_watched(store: Store, provider: FakeProvider) -> None:
     work = begin_job(Profiling(tuple(CASES), MODEL, base_url=provider.base_url))
     work.join(60)
 
@@ -206,14 +210,14 @@ def test_in_the_background_it_can_be_watched(store: Store, provider: FakeProvide
     assert (work.result.done, work.done, work.planned) == (5, 5, 5)
 
 
-def test_an_unknown_model_is_a_misuse(store: Store) -> None:
+def test_an_unknown_model_or_pack_is_refused(store: Store) -> None:
     with pytest.raises(UsageError):
-        make(store, CASES, "nobody/nothing")
+        make(store, CASES, "unknown/model")
     with pytest.raises(UsageError, match=r"lacks filter\.md"):
         make(store, CASES, MODEL, base_url="http://127.0.0.1:9/v1", pack="craftmd")
 
 
-def test_the_cost_is_told_before_where_the_price_is_known(store: Store) -> None:
+def test_the_estimate_includes_the_cost_if_the_price_is_known(store: Store) -> None:
     size = estimate_job(Profiling(tuple(CASES), "openai/gpt-4o"), store, load_registry())
 
     assert (size.calls, size.counts) == (10, {"cases to judge": 5, "judged before": 0})

@@ -1,4 +1,4 @@
-"""Trials on a Ray cluster: a node that is lost costs the calls it had in the air, and nothing else."""
+"""Trials on a Ray cluster: a lost node costs its calls in flight and nothing else."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from tests.support.fake_provider import FakeProvider
 needs_ray = pytest.mark.skipif(
     importlib.util.find_spec("ray") is None, reason="ray is not installed (pip install -r requirements-ray.txt)"
 )
-CASES, TRIALS, IN_THE_AIR = 20, 10, 16
+CASES, TRIALS, IN_FLIGHT = 20, 10, 16
 
 
-def test_without_ray_it_is_said_how_to_install_it(db: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_ray_the_error_says_how_to_install_it(db: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     done = core(db, "run", "--doctor", "reference/bayes", "--limit", "1", "--engine", "ray")
     assert (done.returncode, "pip install -r requirements-ray.txt" in done.stderr) == (2, True)
@@ -45,12 +45,12 @@ def test_two_hundred_trials_on_two_nodes_of_which_one_is_lost(
     from ray.cluster_utils import Cluster
 
     names = beside_rules("openai/doctor", patient="openai/patient", grader="openai/grader")
-    asked: dict[str, Any] = {"names": names, "trials": TRIALS, "arms": (("multi_turn", "mcq"), ("vignette", "frq"))}
-    whole = begun(plan(CASES, base_url=all_seats.base_url, **asked))
-    go(whole, concurrency=IN_THE_AIR)
+    fields: dict[str, Any] = {"names": names, "trials": TRIALS, "arms": (("multi_turn", "mcq"), ("vignette", "frq"))}
+    whole = begun(plan(CASES, base_url=all_seats.base_url, **fields))
+    go(whole, concurrency=IN_FLIGHT)
     unbroken = len(all_seats.requests)
     all_seats.requests.clear()
-    header = begun(plan(CASES, base_url=all_seats.base_url, seed=21, **asked))
+    header = begun(plan(CASES, base_url=all_seats.base_url, seed=21, **fields))
     priced.write_text('[models."openai/doctor"]\napi_key_env = "LAB_KEY"\n')
     monkeypatch.setenv("LAB_KEY", key := "of-the-nodes-6d0f")
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
@@ -64,7 +64,7 @@ def test_two_hundred_trials_on_two_nodes_of_which_one_is_lost(
             removal.start()
 
     try:
-        options = Options(IN_THE_AIR, on_progress=half_way)
+        options = Options(IN_FLIGHT, on_progress=half_way)
         outcome = carry_out(header, registry(priced), options, on_ray(cluster.address))
         removal.join()
     finally:
@@ -74,20 +74,20 @@ def test_two_hundred_trials_on_two_nodes_of_which_one_is_lost(
     with capsys.disabled():
         print(
             f"\n{CASES * TRIALS} trials on two nodes, one removed after {removed_at[0]}: {billed} calls billed, "
-            f"{counted} in the journal, {billed - counted} in the air on the lost node; {unbroken} unbroken, locally"
+            f"{counted} in the journal, {billed - counted} in flight on the lost node; {unbroken} unbroken, locally"
         )
     assert (outcome.stopped, outcome.progress.done) == (None, CASES * TRIALS)
     assert len(raw_trials(header.run_id)) == CASES * TRIALS
     assert verdicts(header) == verdicts(whole)
-    assert 0 <= billed - counted <= IN_THE_AIR
-    assert {one.key for one in all_seats.requests if one.body["model"] == "doctor"} == {key}
-    held = [path for path in session.rglob("*") if path.is_file() and key.encode() in path.read_bytes()]
-    assert held == [], "no log of the cluster's holds a key"
+    assert 0 <= billed - counted <= IN_FLIGHT
+    assert {request.key for request in all_seats.requests if request.body["model"] == "doctor"} == {key}
+    files_with_key = [path for path in session.rglob("*") if path.is_file() and key.encode() in path.read_bytes()]
+    assert files_with_key == [], "no log of the cluster contains a key"
 
 
 @needs_ray
 @pytest.mark.soak
-def test_what_keeps_a_cluster_from_beginning_is_said(
+def test_reasons_why_a_cluster_cannot_start_are_reported(
     all_seats: FakeProvider,  # noqa: F811
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -106,10 +106,12 @@ def test_what_keeps_a_cluster_from_beginning_is_said(
 @needs_ray
 @pytest.mark.soak
 def test_one_budget_holds_on_a_cluster_of_this_machine(all_seats: FakeProvider, priced: Path) -> None:  # noqa: F811
-    """A call costs $0.018 here: the sixth takes the sum to $0.108."""
+    """Each call of every seat costs $0.018, so that the sum is $0.108 with the sixth."""
     price = '\n[models."openai/{}"]\nprices = {{ input = 1000.0, output = 1000.0 }}\n'
     priced.write_text(PRICED + price.format("patient") + price.format("grader"))
     header = a_campaign(all_seats, priced, cases=8)
     stopped = carry_out(header, registry(priced), Options(4, budget_usd=0.10), on_ray(None))
     assert stopped.stopped == "The budget of $0.10 is used up."
-    assert len(all_seats.requests) == len(replies(header)) == 6, "nobody asks while another's call may use it up"
+    assert len(all_seats.requests) == len(replies(header)) == 6, (
+        "no request is sent while a call in flight may use up the budget"
+    )

@@ -21,7 +21,7 @@ from tests.support.fake_provider import FakeProvider
 from tests.support.replies import Reply, failing
 
 
-def test_a_refused_key_ends_it_and_leaves_every_verdict(graded: RunHeader, provider: FakeProvider) -> None:
+def test_a_refused_key_ends_the_job_and_keeps_every_verdict(graded: RunHeader, provider: FakeProvider) -> None:
     before = grades()
     with pytest.raises(AnamnesisError, match=r"the provider did not accept the key \(HTTP 401\)[^\n]*\.$"):
         again(graded, provider, "openai/broken")
@@ -31,9 +31,7 @@ def test_a_refused_key_ends_it_and_leaves_every_verdict(graded: RunHeader, provi
     assert len(provider.requests) <= 4
 
 
-def test_a_grader_whose_provider_breaks_takes_no_verdict_away(
-    graded: RunHeader, provider: FakeProvider, judges: Judges
-) -> None:
+def test_a_failing_grader_removes_no_verdict(graded: RunHeader, provider: FakeProvider, judges: Judges) -> None:
     again(graded, provider, "openai/kind")
     before = grades()
     judges.broken = failing(500)
@@ -43,7 +41,7 @@ def test_a_grader_whose_provider_breaks_takes_no_verdict_away(
     assert grades() == before
     assert means()["frq"] == 1.0
     judges.broken = Reply("No")
-    assert again(graded, provider, "openai/broken", types=("frq",)).done == 4  # it is asked again
+    assert again(graded, provider, "openai/broken", types=("frq",)).done == 4  # the request is repeated
 
 
 def test_a_provider_that_is_down_is_given_up(provider: FakeProvider, judges: Judges) -> None:
@@ -60,11 +58,11 @@ def test_a_run_without_free_responses_has_nothing_to_grade(provider: FakeProvide
     go(header)
     with pytest.raises(AnamnesisError, match=f"Run {header.run_id} has no free response to grade"):
         again(header, provider, "reference/names")
-    wanted = Regrading((header.run_id, graded.run_id), "reference/names")
-    assert run_job(wanted, Store(), registry()).done == ANSWERS
+    job = Regrading((header.run_id, graded.run_id), "reference/names")
+    assert run_job(job, Store(), registry()).done == ANSWERS
 
 
-CANNOT: list[tuple[dict[str, Any], str]] = [
+IMPOSSIBLE: list[tuple[dict[str, Any], str]] = [
     ({"types": ("mcq",)}, "the types are mcq_many, frq, frq_top3, not mcq"),
     ({"limit": 0}, "--limit must be at least 1"),
     ({"prompts": "nothing"}, "There is no prompt pack 'nothing'"),
@@ -75,8 +73,8 @@ CANNOT: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-def test_what_cannot_be_done_is_said_before_anybody_is_asked(graded: RunHeader, provider: FakeProvider) -> None:
-    for changes, words in CANNOT:
+def test_impossible_regradings_are_refused_before_any_request(graded: RunHeader, provider: FakeProvider) -> None:
+    for changes, words in IMPOSSIBLE:
         with pytest.raises(UsageError, match=words):
             again(graded, provider, "openai/kind", **changes)
     with running(graded.run_id), pytest.raises(AnamnesisError, match="is already running"):
@@ -85,11 +83,11 @@ def test_what_cannot_be_done_is_said_before_anybody_is_asked(graded: RunHeader, 
     path.unlink()
     with pytest.raises(UsageError, match=f"The journal of run {graded.run_id} is gone"):
         again(graded, provider, "openai/kind")
-    assert not path.exists(), "it is not made anew"
+    assert not path.exists(), "the journal is not created again"
     assert provider.requests == []
 
 
-def test_stopped_at_any_point_the_same_again_goes_on(provider: FakeProvider, judges: Judges) -> None:
+def test_a_stopped_regrading_resumes(provider: FakeProvider, judges: Judges) -> None:
     header = a_run(provider, trials=5, arms=(("vignette", "frq"),))
     stop = Stop()
 
@@ -98,18 +96,18 @@ def test_stopped_at_any_point_the_same_again_goes_on(provider: FakeProvider, jud
             stop.ask("It was interrupted.")
 
     judges.delay_s = 0.05
-    wanted = Regrading((header.run_id,), "openai/kind", base_url=provider.base_url, again=True)
-    first = run_job(wanted, Store(), registry(), Options(1, None, show), stop=stop)
+    job = Regrading((header.run_id,), "openai/kind", base_url=provider.base_url, again=True)
+    first = run_job(job, Store(), registry(), Options(1, None, show), stop=stop)
     assert first.stopped == "It was interrupted."
     assert 3 <= first.done < 20
-    rest = again(header, provider, "openai/kind")
-    assert (rest.kept, rest.done) == (first.done, 20 - first.done)
-    assert rest.calls == 0  # what the first part asked serves the rest
+    second = again(header, provider, "openai/kind")
+    assert (second.kept, second.done) == (first.done, 20 - first.done)
+    assert second.calls == 0  # equal answers were judged in the first part
     assert not is_running(header.run_id)
 
 
-def test_a_budget_ends_it_and_what_was_paid_for_is_kept(provider: FakeProvider, tmp_path: Path) -> None:
-    """A call of 11 + 7 tokens costs $0.018: of eight answers at two calls each, two fit into six cents."""
+def test_a_budget_ends_the_job_and_keeps_paid_verdicts(provider: FakeProvider, tmp_path: Path) -> None:
+    """A call of 11 + 7 tokens costs $0.018: of eight answers with two calls each, two fit into $0.06."""
     header = a_run(provider, trials=2, arms=(("vignette", "frq"),))
     prices = tmp_path / "models.toml"
     prices.write_text('[models."openai/kind"]\nprices = { input = 1000.0, output = 1000.0 }\n')
@@ -119,11 +117,11 @@ def test_a_budget_ends_it_and_what_was_paid_for_is_kept(provider: FakeProvider, 
     assert outcome.cost_usd == pytest.approx(0.072)
 
 
-def test_an_estimate_says_what_will_be_asked(graded: RunHeader, provider: FakeProvider) -> None:
+def test_the_estimate_counts_answers_and_calls(graded: RunHeader, provider: FakeProvider) -> None:
     def size(grader: str, **changes: Any) -> tuple[int, int, int, int, int]:
-        found = estimate_job(Regrading((graded.run_id,), grader, **changes), Store(), registry(), 4)
-        read = ("free responses", "judged before", "equal to others", "to judge")
-        return *(found.counts.get(name, 0) for name in read), found.calls  # type: ignore[return-value]
+        total = estimate_job(Regrading((graded.run_id,), grader, **changes), Store(), registry(), 4)
+        names = ("free responses", "judged before", "equal to others", "to judge")
+        return *(total.counts.get(name, 0) for name in names), total.calls  # type: ignore[return-value]
 
     assert size("openai/kind") == (ANSWERS, 0, 6, 2, 2 + 3)
     assert size("openai/kind", again=True) == (ANSWERS, 0, 0, 8, 4 * (2 + 3))
@@ -147,16 +145,16 @@ def test_an_unfinished_run_can_be_graded_and_then_resumed(provider: FakeProvider
     assert len(raw_trials(header.run_id)) == 12
 
 
-def test_pages_start_watch_and_stop_it(graded: RunHeader, provider: FakeProvider, judges: Judges) -> None:
-    wanted = Regrading((graded.run_id,), "openai/kind", base_url=provider.base_url, again=True)
-    work = begin_job(wanted)
+def test_a_page_can_start_watch_and_stop_a_regrading(graded: RunHeader, provider: FakeProvider, judges: Judges) -> None:
+    job = Regrading((graded.run_id,), "openai/kind", base_url=provider.base_url, again=True)
+    work = begin_job(job)
     assert job_of(Regrading) is work
     work.join(30)
     assert (work.error, work.done, work.planned) == (None, ANSWERS, ANSWERS)
     assert work.result is not None
     assert work.result.done == ANSWERS
     judges.delay_s = 60.0
-    stopped = begin_job(wanted)
+    stopped = begin_job(job)
     stopped.stop()
     stopped.join(30)
     assert stopped.result is not None
@@ -168,7 +166,7 @@ def test_pages_start_watch_and_stop_it(graded: RunHeader, provider: FakeProvider
     assert "the provider did not accept the key" in failed.error
 
 
-def test_the_stop_of_the_runs_page_reaches_it(graded: RunHeader, provider: FakeProvider, judges: Judges) -> None:
+def test_stopping_the_run_stops_its_regrading(graded: RunHeader, provider: FakeProvider, judges: Judges) -> None:
     judges.delay_s = 60.0
     work = begin_job(Regrading((graded.run_id,), "openai/kind", base_url=provider.base_url))
     while not provider.requests and work.running:

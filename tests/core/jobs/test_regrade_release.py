@@ -1,4 +1,4 @@
-"""Grading a release's answers again: its journal holds the new verdicts alone, and a database made anew has them."""
+"""Re-grading a release: its journal has only the new verdicts, and a rebuilt database has them too."""
 
 from __future__ import annotations
 
@@ -34,28 +34,28 @@ ANSWERS = 2 * 5 * 4
 """Free responses of one model: two cases, five trials, four formats."""
 
 
-def take(root: Path) -> None:
+def import_all_models(root: Path) -> None:
     layout = RELEASE.find(root, str(root))
     import_release(Store(), layout, layout.chosen(None))
 
 
 @pytest.fixture
 def release(tmp_path: Path) -> Path:
-    """Two models; GPT-4 called everything right, also "Gout", which the names do not."""
+    """Two models; GPT-4 graded everything as correct, also "Gout", which reference/names grades as incorrect."""
     root = write_release(tmp_path / "craft-md")
     for number in range(2):
         wrong = {f"trial_{n}": a_trial(vignette_frq="Gout.", extracted_ans_vignette_frq="gout") for n in range(5)}
         write_file(root, "gpt3_1106", f"case_{number}", a_file(f"case_{number}", **wrong))
-    take(root)
+    import_all_models(root)
     return root
 
 
-def described(run_id: str = RUN) -> RunHeader:
-    """What the database has of a run's description, which need not have a journal."""
+def stored_header(run_id: str = RUN) -> RunHeader:
+    """The header of a run from the database; the run may have no journal."""
     with Store().read() as cursor:
-        found = header_of(cursor, run_id)
-    assert found is not None
-    return found
+        header = header_of(cursor, run_id)
+    assert header is not None
+    return header
 
 
 def by_names(run_id: str = RUN, **changes: object) -> AskOutcome:
@@ -71,11 +71,11 @@ RIGHT = {"vignette": 1.0, "multi_turn": 1.0, "single_turn": 1.0, "summarized": 1
 BY_NAMES = {**RIGHT, "vignette": 0.0}
 
 
-def test_the_newest_verdict_counts_and_gpt_4s_is_kept(release: Path) -> None:
+def test_the_newest_verdict_counts_and_that_of_gpt_4_stays(release: Path) -> None:
     def state() -> tuple[object, ...]:
         with Store().read() as cursor:
-            found = run(cursor, RUN)
-            return found, results(cursor, Selection(runs=[RUN])).num_rows
+            stored = run(cursor, RUN)
+            return stored, results(cursor, Selection(runs=[RUN])).num_rows
 
     before = state()
     assert before[0].state == "complete"  # type: ignore[attr-defined]
@@ -86,22 +86,24 @@ def test_the_newest_verdict_counts_and_gpt_4s_is_kept(release: Path) -> None:
     assert state() == before, "the run stays as it was"
     with Store().read() as cursor:
         sql = "SELECT grader, verdict, count(*) FROM grades JOIN trials USING (trial_id) WHERE run_id = ? GROUP BY ALL"
-        said = {
+        counts = {
             (grader, verdict): n for grader, verdict, n in cursor.execute(sql, [RUN]).fetchall() if grader != "rule"
         }
-        # a stored trial is played back with the verdicts that came with it
+        # a replayed trial has the verdicts of the release
         (trial_id,) = cursor.execute("SELECT min(trial_id) FROM trials WHERE run_id = ?", [RUN]).fetchall()[0]
         assert len(grade_history(cursor, trial_id)) == 4 * 2 + 4 * 2
-    assert said == {("gpt_4", "correct"): 40, ("reference/names", "correct"): 30, ("reference/names", "incorrect"): 10}
+    assert counts == {
+        ("gpt_4", "correct"): 40,
+        ("reference/names", "correct"): 30,
+        ("reference/names", "incorrect"): 10,
+    }
     record = load_record(trial_id)
     assert record is not None
     graders = {event.grader for event in record.events if isinstance(event, Graded)}
     assert graders == {"gpt_4", "rule"}
 
 
-def test_its_journal_is_the_description_and_the_verdicts_alone(
-    release: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_its_journal_has_only_the_header_and_the_verdicts(release: Path, capsys: pytest.CaptureFixture[str]) -> None:
     by_names()
     header, *lines = [line for _, line in read_lines(journal_path(RUN))]
     assert header == read_header(journal_path(RUN)) == find_header(RUN[:12])
@@ -119,7 +121,7 @@ def test_its_journal_is_the_description_and_the_verdicts_alone(
     assert fold(Store()).journals == 0
 
 
-def test_a_database_made_anew_has_them_before_and_after_the_release_comes_again(
+def test_a_rebuilt_database_has_the_verdicts_before_and_after_the_next_import(
     release: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     by_names()
@@ -130,45 +132,45 @@ def test_a_database_made_anew_has_them_before_and_after_the_release_comes_again(
     assert main(["runs"]) == 0
     assert "No run yet" in capsys.readouterr().out
     assert main(["report", "accuracy"]) == 1
-    take(release)
+    import_all_models(release)
     assert means() == BY_NAMES
     assert judged_before(by_names()) == ("reference/names", ANSWERS)
     Store().path.unlink()
-    take(release)  # nothing was folded before
+    import_all_models(release)  # nothing was folded before
     assert means() == BY_NAMES
 
 
-def test_verdicts_on_trials_that_are_gone_harm_nothing(release: Path, provider: FakeProvider) -> None:
-    """A case file that has changed brings other trials; those of the other case have their verdicts."""
-    again(described(), provider, "openai/kind")
+def test_verdicts_on_replaced_trials_do_no_harm(release: Path, provider: FakeProvider) -> None:
+    """A changed case file replaces its trials; the trials of the other case keep their verdicts."""
+    again(stored_header(), provider, "openai/kind")
     write_file(
         release, "gpt3_1106", "case_0", a_file("case_0", answer="scabies", trial_4=a_trial(vignette_frq="Lupus"))
     )
     Store().path.unlink()
-    take(release)
+    import_all_models(release)
     with Store().read() as cursor:
         rows = results(cursor, Selection(runs=[RUN], question_types=["frq"])).to_pylist()
     assert {(r["case_key"][-1], r["grader"]) for r in rows} == {("0", "gpt_4"), ("1", "openai/kind")}
-    outcome = again(described(), provider, "openai/kind")
+    outcome = again(stored_header(), provider, "openai/kind")
     assert (outcome.done, outcome.kept) == (20, 20)
-    take(release)
+    import_all_models(release)
     fold(Store())
     assert json.dumps(means()) == json.dumps(RIGHT)
 
 
-def test_prompts_of_the_project_are_a_releases_own(release: Path, provider: FakeProvider) -> None:
-    outcome = again(described(), provider, "openai/kind")
+def test_a_release_is_graded_with_the_prompts_of_the_project(release: Path, provider: FakeProvider) -> None:
+    outcome = again(stored_header(), provider, "openai/kind")
     assert (outcome.by, outcome.done) == ("openai/kind", ANSWERS)
     assert means() == RIGHT
-    other = again(described("craftmd-mistral-v1"), provider, "openai/kind")
+    other = again(stored_header("craftmd-mistral-v1"), provider, "openai/kind")
     assert (other.done, other.counts["saved"], other.calls) == (ANSWERS, ANSWERS, 0)
 
 
-def test_all_campaigns_are_graded_at_once(release: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_command_regrades_all_campaigns(release: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["regrade", "all", "--grader", "reference/names", "--types", "frq"]) == 0
     assert capsys.readouterr().out == "Graded 80 answers by reference/names: 10 verdicts changed.\n"
     assert main(["regrade", RUN, "--grader", "reference", "--dry-run"]) == 0
-    said = capsys.readouterr().out.splitlines()
-    assert said[0] == "40 free responses, 40 judged before, 0 to judge."
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "40 free responses, 40 judged before, 0 to judge."
     assert main(["regrade", RUN, "--grader", "reference/names"]) == 0
     assert "40 were graded before and are unchanged" in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""Answers with choices that an earlier strict rule read are read anew: no model, old verdicts stay, twice is once."""
+"""Choices read by an earlier version of the strict rule are read again: without a model, keeping the old verdicts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.core.jobs.workshop import begun, plan
 from tests.support.release import a_file, a_trial, write_file, write_release
 
 CHOICE: tuple[Arm, ...] = (("vignette", "mcq"),)
-SAID = {
+RESPONSES = {
     "mcq": (
         "Therefore the answer is A.",
         "Bunion hurts less and cellulitis spreads. Gout it is.",
@@ -39,11 +39,11 @@ SAID = {
     ),
     "mcq_answers": ("Not lupus, but gout.", "A", "Lupus", "Gout or lupus"),
 }
-"""Of four cases; of the choices Gout, Cellulitis, Bunion and Fracture, and of many that have no letters."""
+"""Responses to four cases, with the choices Gout, Cellulitis, Bunion and Fracture, or many choices without letters."""
 
 
 def a_run(arms: tuple[Arm, ...] = CHOICE, version: int = 1) -> RunHeader:
-    """A run whose answers the first version of the rule called wrong, all of them."""
+    """A run in which the first version of the rule accepted no answer."""
     header = begun(plan(4, arms=arms)).model_copy(update={"many_choices": ["Gout", "Lupus"]})
     path = journal_path(header.run_id)
     path.unlink()
@@ -53,7 +53,7 @@ def a_run(arms: tuple[Arm, ...] = CHOICE, version: int = 1) -> RunHeader:
             events: list[Event] = [Started(trial_id=trial.trial_id, case_key=trial.case.case_key, trial=0, seed=1)]
             for format_, question_type in arms:
                 arm: dict[str, Any] = {"format": format_, "question_type": question_type, "grader": "rule"}
-                events.append(Answered(**arm, response=SAID[question_type][n]))
+                events.append(Answered(**arm, response=RESPONSES[question_type][n]))
                 events.append(Graded(**arm, rule="mcq_loose", extracted=None, verdict="incorrect"))
                 events.append(
                     Graded(**arm, rule="mcq_strict", extracted=None, verdict="no_diagnosis", rule_version=version)
@@ -78,7 +78,6 @@ def reread(*run_ids: str) -> AskOutcome:
 
 
 def read(header: RunHeader, question_type: str = "mcq") -> list[tuple[str, str | None]]:
-    """(verdict, choice) of each case, as they count now."""
     with Store().read() as cursor:
         grades = [latest_grades(cursor, trial.trial_id) for trial in trials_of(header)]
     return [
@@ -89,7 +88,7 @@ def read(header: RunHeader, question_type: str = "mcq") -> list[tuple[str, str |
     ]
 
 
-def test_choices_are_read_anew_and_the_old_verdicts_stay() -> None:
+def test_choices_are_read_again_and_the_old_verdicts_stay() -> None:
     header = a_run()
     outcome = reread(header.run_id)
     assert (outcome.done, outcome.counts["answers"], outcome.counts["changed"]) == (4, 4, 3)
@@ -108,7 +107,7 @@ def test_choices_are_read_anew_and_the_old_verdicts_stay() -> None:
     assert [grade.verdict for grade in history if grade.rule == "mcq_loose"] == ["incorrect"]
 
 
-def test_twice_is_once_and_a_database_made_anew_has_it() -> None:
+def test_a_second_reading_changes_nothing_and_a_rebuilt_database_has_the_verdicts() -> None:
     header = a_run()
     reread(header.run_id)
     before = journal_path(header.run_id).read_bytes()
@@ -121,7 +120,7 @@ def test_twice_is_once_and_a_database_made_anew_has_it() -> None:
     assert read(header) == was
 
 
-def test_of_many_answers_letters_stand_for_none() -> None:
+def test_letters_do_not_stand_for_the_choices_of_mcq_answers() -> None:
     header = a_run((("vignette", "mcq_answers"),))
     assert reread().done == 4
     assert read(header, "mcq_answers") == [
@@ -132,14 +131,14 @@ def test_of_many_answers_letters_stand_for_none() -> None:
     ]
 
 
-def test_what_this_version_has_read_is_left_alone() -> None:
+def test_verdicts_of_the_present_version_stay() -> None:
     header = a_run(version=STRICT_VERSION)
     assert (count_outdated(Store()), reread().done) == (0, 0)
     assert {verdict for verdict, _ in read(header)} == {"no_diagnosis"}
 
 
-def test_a_lost_journal_stops_its_run_and_no_other() -> None:
-    lost, kept = a_run(), a_run((*CHOICE, ("vignette", "mcq_answers")))
+def test_a_lost_journal_fails_its_run_only() -> None:
+    lost, complete = a_run(), a_run((*CHOICE, ("vignette", "mcq_answers")))
     shutil.rmtree(journal_path(lost.run_id).parent)
     with pytest.raises(UsageError, match="is gone"):
         reread(lost.run_id)
@@ -149,10 +148,10 @@ def test_a_lost_journal_stops_its_run_and_no_other() -> None:
     assert (outcome.done, outcome.counts["answers"]) == (4, 8)
     assert outcome.failed == 4
     assert {run_id for run_id, _ in outcome.remarks} == {lost.run_id}
-    assert read(kept)[0] == ("correct", "Gout")
+    assert read(complete)[0] == ("correct", "Gout")
 
 
-def test_what_the_command_and_the_report_say(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_and_the_report_count_outdated_answers(capsys: pytest.CaptureFixture[str]) -> None:
     header = a_run()
     assert count_outdated(Store(), Selection(models=["openai/another"])) == 0
     assert main(["report", "accuracy", "--mcq-rule", "mcq_strict"]) == 0
@@ -164,32 +163,32 @@ def test_what_the_command_and_the_report_say(capsys: pytest.CaptureFixture[str])
         f"Read 4 answers with choices by version {STRICT_VERSION} of the strict rule: 3 verdicts changed.\n"
     )
     assert main(["report", "accuracy", "--mcq-rule", "mcq_strict"]) == 0
-    said = capsys.readouterr().out
-    assert "earlier version" not in said
-    assert "differ by 0.500" in said, "the one right answer of two is no substring"
+    output = capsys.readouterr().out
+    assert "earlier version" not in output
+    assert "differ by 0.500" in output, "one of the two correct answers is not a substring"
     assert main(["regrade", "all", "--rules", "--grader", "reference/names"]) == 2
     assert "--rules reads all answers" in capsys.readouterr().err
     assert main(["regrade", "all"]) == 2
     assert "--grader" in capsys.readouterr().err
 
 
-def test_a_release_comes_with_the_present_version_and_is_brought_up_to_it(tmp_path: Path) -> None:
-    """Its prompts named choices without letters: a letter before another choice's name is no choice."""
+def test_a_release_is_read_by_the_present_version_and_updated_to_it(tmp_path: Path) -> None:
+    """Its prompts list choices without letters: a letter before the name of another choice is not a choice."""
     root = write_release(tmp_path / "craft-md")
-    said = {f"trial_{n}": a_trial(vignette_mcq="C. Tophaceous gout, rather than the others.") for n in range(5)}
-    write_file(root, "gpt3_1106", "case_0", a_file("case_0", **said))
+    trials = {f"trial_{n}": a_trial(vignette_mcq="C. Tophaceous gout, rather than the others.") for n in range(5)}
+    write_file(root, "gpt3_1106", "case_0", a_file("case_0", **trials))
     layout = RELEASE.find(root, str(root))
     import_release(Store(), layout, layout.chosen(None))
     assert count_outdated(Store()) == 0
     with Store().write() as connection:
         sql = "SELECT rule, rule_version, count(*) > 0 FROM grades GROUP BY ALL ORDER BY ALL"
         assert connection.execute(sql).fetchall() == [("frq", 1, True), ("mcq_loose", 1, True), ("mcq_strict", 2, True)]
-        was = connection.execute(_STRICT).fetchall()
+        verdicts_before = connection.execute(_STRICT).fetchall()
         connection.execute("UPDATE grades SET rule_version = 1, verdict = 'multiple' WHERE rule = 'mcq_strict'")
     outcome = reread()
-    assert outcome.counts["answers"] == outcome.counts["changed"] == len(was) > 40
+    assert outcome.counts["answers"] == outcome.counts["changed"] == len(verdicts_before) > 40
     with Store().read() as cursor:
-        assert cursor.execute(_STRICT).fetchall() == was
+        assert cursor.execute(_STRICT).fetchall() == verdicts_before
     header, *lines = [line for _, line in read_lines(journal_path("craftmd-gpt3_1106"))]
     assert isinstance(header, RunHeader)
     assert {type(line) for line in lines} == {GradesLine}

@@ -1,4 +1,4 @@
-"""What a run, a re-grading and a judgement cost is counted once, in the run or job that asked, finished or not."""
+"""The cost of runs, re-gradings and judgements is counted once, in the run or job of the calls, finished or not."""
 
 from __future__ import annotations
 
@@ -27,38 +27,36 @@ def paying(fake_provider_thread: FakeProvider) -> FakeProvider:
     return fake_provider_thread
 
 
-def held(run_id: str) -> RunProgress:
+def run_progress(run_id: str) -> RunProgress:
     with Store().read() as cursor:
-        found = run(cursor, run_id)
-    assert found is not None
-    return found
+        progress = run(cursor, run_id)
+    assert progress is not None
+    return progress
 
 
-def test_a_trial_that_was_begun_and_not_finished_counts_in_its_run(
-    paying: FakeProvider, priced: Path, db: Path
-) -> None:
-    """The journal is cut behind the fourth reply of the first trial, as a kill leaves it; the database is lost."""
+def test_the_calls_of_an_unfinished_trial_count_in_its_run(paying: FakeProvider, priced: Path, db: Path) -> None:
+    """The journal is cut after the fourth reply of the first trial, as by a kill; the database is lost."""
     header = a_campaign(paying, priced)
     go(header, priced)
     path = journal_path(header.run_id)
     lines = path.read_bytes().splitlines(keepends=True)
     assert [orjson.loads(line)["type"] for line in lines[:6]] == ["run", *["reply"] * 5]
     path.write_bytes(b"".join(lines[:5]) + lines[5][:40])
-    asked = [body["model"] for body in paying.bodies[:4]]
+    models = [body["model"] for body in paying.bodies[:4]]
     paying.requests.clear()
     db.unlink()
     fold(Store())
-    cut = held(header.run_id)
+    cut = run_progress(header.run_id)
     assert cut.done == 0
-    assert {role: use.calls for role, use in cut.use.items()} == {seat: asked.count(seat) for seat in set(asked)}
+    assert {role: use.calls for role, use in cut.use.items()} == {seat: models.count(seat) for seat in set(models)}
     assert sum(use.prompt_tokens + use.completion_tokens for use in cut.use.values()) == 4 * TOKENS
-    assert cut.use["doctor"].cost_usd == pytest.approx(0.018 * asked.count("doctor"))
+    assert cut.use["doctor"].cost_usd == pytest.approx(0.018 * models.count("doctor"))
     (listed,) = json.loads(core(db, "runs", "--format", "json").stdout)
     assert (listed["calls"], listed["tokens"], listed["trials_done"]) == (4, 4 * TOKENS, 0)
     printed = json.loads(core(db, "report", "spend", "--run", header.run_id, "--format", "json").stdout)
     assert sum(row["calls"] for row in printed) == 4
     go(header, priced)
-    assert sum(use.calls for use in held(header.run_id).use.values()) == 4 + len(paying.requests)
+    assert sum(use.calls for use in run_progress(header.run_id).use.values()) == 4 + len(paying.requests)
 
 
 def test_judgements_and_a_regrading_are_counted_once(paying: FakeProvider, db: Path) -> None:
@@ -67,8 +65,8 @@ def test_judgements_and_a_regrading_are_counted_once(paying: FakeProvider, db: P
     played = len(paying.requests)
     run_job(Regrading((header.run_id,), "openai/strict", base_url=url), Store(), models)
     regraded = len(paying.requests) - played
-    for wanted in (TermsJudging("openai/judge", base_url=url), FactsJudging("openai/judge", all_=True, base_url=url)):
-        assert run_job(wanted, Store(), models).done == 3
+    for job in (TermsJudging("openai/judge", base_url=url), FactsJudging("openai/judge", all_=True, base_url=url)):
+        assert run_job(job, Store(), models).done == 3
     for _ in range(2):
         fold(Store())
         with Store().read() as cursor:
@@ -76,11 +74,11 @@ def test_judgements_and_a_regrading_are_counted_once(paying: FakeProvider, db: P
             ids = [
                 call_id
                 for table in ("patient_judgements", "fact_judgements")
-                for (kept,) in cursor.execute(f"SELECT calls FROM {table}").fetchall()
-                for call_id in orjson.loads(kept)
+                for (call_ids,) in cursor.execute(f"SELECT calls FROM {table}").fetchall()
+                for call_id in orjson.loads(call_ids)
             ]
-            named = "SELECT count(*), any_value(model) FROM calls WHERE list_contains(?, call_id)"
-            assert cursor.execute(named, [ids]).fetchall() == [(6, "openai/judge")]
+            sql = "SELECT count(*), any_value(model) FROM calls WHERE list_contains(?, call_id)"
+            assert cursor.execute(sql, [ids]).fetchall() == [(6, "openai/judge")]
         by = {(row["run_id"][:7], row["model"]): (row["calls"], row["failed"]) for row in rows}
         assert len(ids) == 6
         assert by[header.run_id[:7], "openai/strict"] == (regraded, 0)
@@ -89,4 +87,4 @@ def test_judgements_and_a_regrading_are_counted_once(paying: FakeProvider, db: P
         assert sum(row["prompt_tokens"] + row["completion_tokens"] for row in rows) == len(paying.requests) * TOKENS
         db.unlink()
     journals = b"".join(path.read_bytes() for path in Store().journals.glob("judging-*/journal.jsonl"))
-    assert journals.count(b'"request"') == 6, "the record of a call stands once"
+    assert journals.count(b'"request"') == 6, "each call is recorded once"

@@ -1,4 +1,4 @@
-"""The cast of a study: who sits next to a second doctor where nobody was named, why, and where they are asked."""
+"""The cast of a study: the open seats next to a second doctor, the reason for them, and their addresses."""
 
 from __future__ import annotations
 
@@ -30,34 +30,41 @@ def a_run(campaign: Campaign, created_at: float = 100.0, **changes: Any) -> Run:
     return Run(**{**fields, "arms": arms, "cases": len(header.cases), **changes})
 
 
-def asks(doctor: str, base_url: str | None = HERE, **changes: Any) -> Campaign:
-    given: dict[str, Any] = {"names": CastNames(doctor), "arms": TALK, "settings": FrameworkSettings(base_url=base_url)}
-    return plan(2, **{**given, **changes})
+def asking_campaign(doctor: str, base_url: str | None = HERE, **changes: Any) -> Campaign:
+    fields: dict[str, Any] = {
+        "names": CastNames(doctor),
+        "arms": TALK,
+        "settings": FrameworkSettings(base_url=base_url),
+    }
+    return plan(2, **{**fields, **changes})
 
 
-def seats(doctor: str, *runs: Run, base_url: str | None = HERE, case_set: str = "small", **named: Any) -> CastNames:
-    asked = asks(doctor, base_url, names=CastNames(doctor, **named))
-    return in_full(asked, registry(), study_cast(runs, "craftmd", case_set, doctor, registry())).names
+def seats(doctor: str, *runs: Run, base_url: str | None = HERE, case_set: str = "small", **others: Any) -> CastNames:
+    campaign = asking_campaign(doctor, base_url, names=CastNames(doctor, **others))
+    return in_full(campaign, registry(), study_cast(runs, "craftmd", case_set, doctor, registry())).names
 
 
-FIRST = a_run(asks("openai/first", names=CastNames("openai/first", grader="openai/judge")))
+FIRST = a_run(asking_campaign("openai/first", names=CastNames("openai/first", grader="openai/judge")))
 
 
-def test_a_second_doctor_has_the_cast_of_the_study_and_the_first_one_itself() -> None:
+def test_a_second_doctor_gets_the_cast_of_the_study() -> None:
     assert seats("openai/second") == CastNames("openai/second", *["openai/second"] * 3)
-    found = seats("openai/second", FIRST)
-    assert (found.patient, found.grader) == ("openai/first", "openai/judge")
+    cast = seats("openai/second", FIRST)
+    assert (cast.patient, cast.grader) == ("openai/first", "openai/judge")
     assert seats("openai/second", FIRST, patient="openai/named").patient == "openai/named"
-    assert seats("openai/first", FIRST).grader == "openai/first", "a doctor's own run is nobody else's"
-    second = a_run(replace(asks("openai/second"), names=found), 200.0)
+    assert seats("openai/first", FIRST).grader == "openai/first", "the doctor's own run is not a study of others"
+    second = a_run(replace(asking_campaign("openai/second"), names=cast), 200.0)
     assert seats("openai/first", FIRST, second) == CastNames(
-        "openai/first", "openai/first", "openai/judge", found.summariser
-    ).but(summariser="openai/first"), "the first doctor, asked again, keeps its cast"
+        "openai/first", "openai/first", "openai/judge", cast.summariser
+    ).but(summariser="openai/first"), "the first doctor, tested again, keeps its cast"
 
 
-def test_the_newest_run_counts_and_a_part_of_the_data_set_is_of_it() -> None:
+def test_the_newest_run_on_the_data_set_or_a_part_of_it_counts() -> None:
     newer = a_run(
-        asks("openai/third", names=CastNames("openai/third", patient="openai/new"), case_set="small (first 2)"), 200.0
+        asking_campaign(
+            "openai/third", names=CastNames("openai/third", patient="openai/new"), case_set="small (first 2)"
+        ),
+        200.0,
     )
     for case_set in ("small", "small:Rheumatology", "small (sample of 2, seed 3)"):
         assert seats("openai/second", FIRST, newer, case_set=case_set).patient == "openai/new"
@@ -76,11 +83,11 @@ def test_the_newest_run_counts_and_a_part_of_the_data_set_is_of_it() -> None:
         {"doctor": "python:mine:reply"},
     ],
 )
-def test_what_is_no_run_of_the_study_gives_no_cast(changes: dict[str, Any]) -> None:
+def test_other_runs_give_no_cast(changes: dict[str, Any]) -> None:
     assert seats("openai/second", replace(FIRST, **changes)).patient == "openai/second"
 
 
-def test_rules_humans_and_applications_have_who_sat_next_to_them_before() -> None:
+def test_rules_and_humans_play_with_rules() -> None:
     for doctor in ("reference/bayes", "human"):
         assert seats(doctor, FIRST).patient == "reference/profile"
 
@@ -90,27 +97,31 @@ def test_defaults_of_the_models_files_take_precedence(tmp_path: Path) -> None:
     own.write_text('[defaults]\npatient = "openai/usual"')
     models = registry(own)
     study = study_cast([FIRST], "craftmd", "small", "openai/second", models)
-    full = in_full(asks("openai/second"), models, study)
+    full = in_full(asking_campaign("openai/second"), models, study)
     assert (full.names.patient, full.names.grader) == ("openai/usual", "openai/judge")
 
 
-def test_a_seat_that_had_nothing_to_do_is_taken_from_the_run_in_which_it_had() -> None:
-    vignettes = a_run(asks("openai/third", names=CastNames("openai/third", grader="openai/new"), arms=FREE), 200.0)
-    found = seats("openai/second", FIRST, vignettes)
-    assert (found.patient, found.grader) == ("openai/first", "openai/new")
+def test_a_seat_comes_from_the_newest_run_that_used_it() -> None:
+    vignettes = a_run(
+        asking_campaign("openai/third", names=CastNames("openai/third", grader="openai/new"), arms=FREE), 200.0
+    )
+    cast = seats("openai/second", FIRST, vignettes)
+    assert (cast.patient, cast.grader) == ("openai/first", "openai/new")
 
 
-def test_rules_of_the_study_are_taken_over_and_a_human_is_not() -> None:
-    ruled = a_run(asks("openai/third", names=CastNames("openai/third", "reference/profile", "reference/names")), 200)
+def test_the_cast_of_a_study_includes_rules_but_no_human() -> None:
+    ruled = a_run(
+        asking_campaign("openai/third", names=CastNames("openai/third", "reference/profile", "reference/names")), 200
+    )
     assert seats("openai/second", ruled).patient == "reference/profile"
     assert seats("openai/second", replace(ruled, patient="human")).patient == "openai/second"
     assert seats("openai/second", replace(ruled, patient="nowhere/gone")).patient == "openai/second"
 
 
-def test_a_model_of_the_study_is_asked_where_it_was_asked_before(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_of_the_study_keeps_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
     def address(base_url: str | None, run: Run) -> str | None:
         study = study_cast([run], "craftmd", "small", "openai/second", registry())
-        full = in_full(asks("openai/second", base_url), registry(), study)
+        full = in_full(asking_campaign("openai/second", base_url), registry(), study)
         header = header_of(full, registry())
         assert campaign_of(header).settings.address_of("doctor") == base_url
         return campaign_of(header).settings.address_of("patient")
@@ -120,19 +131,19 @@ def test_a_model_of_the_study_is_asked_where_it_was_asked_before(monkeypatch: py
     assert address(None, FIRST) == HERE
     monkeypatch.setenv("OPENAI_API_KEY", "k")
     elsewhere = replace(FIRST, settings={**FIRST.settings, "own_address": "patient"})
-    assert address(HERE, elsewhere) is None, "where the models files know it"
+    assert address(HERE, elsewhere) is None, "the address of the models files"
 
 
-def test_what_cannot_be_asked_now_is_said_and_the_doctors_own_model_sits_there() -> None:
+def test_an_unreachable_model_is_reported_and_replaced_by_the_doctors_model() -> None:
     models = registry()
-    keyless = a_run(asks("openai/gpt-4o", None))
-    asked = asks("openai/second")
+    keyless = a_run(asking_campaign("openai/gpt-4o", None))
+    campaign = asking_campaign("openai/second")
 
     def line(run: Run) -> str:
         study = study_cast([run], "craftmd", "small", "openai/second", models)
-        full = in_full(asked, models, study)
+        full = in_full(campaign, models, study)
         assert (full.names.patient == "openai/second") == bool(study["patient"].problem)
-        return who_sits(asked, full, models, study)
+        return who_sits(campaign, full, models, study)
 
     assert f"openai/gpt-4o of run {keyless.run_id} cannot be asked: the key OPENAI_API_KEY is missing" in line(keyless)
     assert "somebody else gave the address of its server" in line(replace(FIRST, visitor="ann@example.org"))
@@ -141,7 +152,7 @@ def test_what_cannot_be_asked_now_is_said_and_the_doctors_own_model_sits_there()
     )
 
 
-def test_the_command_says_who_sits_and_why_and_takes_up_what_it_began(
+def test_the_command_lists_the_cast_with_reasons_and_resumes_with_it(
     db: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     part = ("--arms", "vignette:frq", "--trials", "1")
@@ -158,7 +169,7 @@ def test_the_command_says_who_sits_and_why_and_takes_up_what_it_began(
             assert f"grader: openai/a (as in run {first} of openai/a" in run("openai/b", *more)
         (second,) = set(run_ids(db)) - {first}
         assert find_header(second).grader == "openai/a"
-        # begun before the study has another grader, and stopped: the same command goes on with its own cast
+        # begun before the study had another grader, and stopped: the same command resumes with the original cast
         run("openai/c", "--limit", "1", "--grader", "openai/judge")
         header = header_of_half(provider.base_url, "openai/b", find_header(second))
         again = run("openai/b", "--sample", "3")
@@ -168,7 +179,7 @@ def test_the_command_says_who_sits_and_why_and_takes_up_what_it_began(
 
 
 def header_of_half(base_url: str, doctor: str, like: RunHeader) -> RunHeader:
-    """Begin, and do not play, what ``run --sample 3`` began when the grader was that of ``like``."""
+    """Begin the campaign of ``run --sample 3`` with the grader of ``like``, without playing it."""
     from core.datasets.select import choices_of, choose
 
     chosen = choose("library", sample=3)
@@ -177,9 +188,9 @@ def header_of_half(base_url: str, doctor: str, like: RunHeader) -> RunHeader:
     return begun(campaign)
 
 
-def test_a_header_of_before_says_nothing_of_its_data_set_and_is_read_and_resumed() -> None:
+def test_an_older_header_without_a_data_set_hash_is_read_and_resumed() -> None:
     with running(lambda _: "**Final Diagnosis:** Gout") as provider:
-        header = begun(asks("openai/doctor", provider.base_url, arms=FREE))
+        header = begun(asking_campaign("openai/doctor", provider.base_url, arms=FREE))
         old = header.model_dump(exclude={"data_set_hash", "data_set_cases"})
         read = RunHeader.model_validate(old)
         assert (read.data_set_hash, read.data_set_cases) == ("", 0)

@@ -1,4 +1,4 @@
-"""Models that think aloud, in every seat of every framework: what they think is kept, and nobody else learns of it."""
+"""Reasoning models in every seat of every framework: their reasoning is stored and passed to no other role."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ BELIEF = '{"diagnoses": [{"diagnosis": "Gout", "probability": 0.7}, {"diagnosis"
 
 
 def script(body: dict[str, Any]) -> str:
-    """Every seat of the three frameworks; one answer in three is wrong, so that verdicts differ."""
+    """Replies for every seat of the three frameworks; one answer in three is wrong, so that verdicts differ."""
     text, model = str(body["messages"]), body["model"]
     last = str(body["messages"][-1]["content"])
-    asked = sum(m["role"] == "assistant" for m in body["messages"])
+    replies = sum(m["role"] == "assistant" for m in body["messages"])
     if "This note comes from the examiner" in last:
         return BELIEF
     if "How much empathy" in last:
@@ -55,12 +55,12 @@ def script(body: dict[str, Any]) -> str:
         return "Uric acid: 9.1 mg/dL."
     if "<patient>" in text:
         after = ("<patient>What is it?</patient>", "<clinical>Uric acid?</clinical>", "</end>")
-        return after[asked] if "Answer this question" not in text else "Gout"
+        return after[replies] if "Answer this question" not in text else "Gout"
     if "most likely" in last or "three" in last:
         return "1. Cellulitis\n2. Gout\n3. Bunion" if "three" in last else "**Final Diagnosis:** Cellulitis"
     if "at most" in str(body["messages"][0]["content"]):
-        return "Since when does it hurt?" if asked == 0 else "Thank you, that is all."
-    return "Since when does it hurt?" if asked < 3 else "**Final Diagnosis:** Gout"
+        return "Since when does it hurt?" if replies == 0 else "Thank you, that is all."
+    return "Since when does it hurt?" if replies < 3 else "**Final Diagnosis:** Gout"
 
 
 SEATS = CastNames("openai/doctor", "openai/patient", "openai/grader", "openai/summariser")
@@ -69,19 +69,19 @@ FREE = (("multi_turn", "mcq"), ("multi_turn", "frq"))
 
 
 ALONE = ("a closing tag alone",)
-"""A model that thinks so once is taken to do so always: it is not mixed with others."""
+"""A model that does this once is expected to do it always, so that it is not mixed with others."""
 MIXED = tuple(way for way in WAYS if way not in ALONE)
 
 
 def in_turns(ways: Sequence[str]) -> Script:
-    """Return a script in which each model thinks in one way after the other."""
-    asked = Counter[str]()
+    """Return a script in which each model alternates between ways to reason."""
+    calls = Counter[str]()
 
     def thinking(body: dict[str, Any]) -> Reply | str:
-        asked[body["model"]] += 1
-        said = aloud(script, ways[asked[body["model"]] % len(ways)])
-        assert callable(said)
-        return said(body)
+        calls[body["model"]] += 1
+        script_of_way = aloud(script, ways[calls[body["model"]] % len(ways)])
+        assert callable(script_of_way)
+        return script_of_way(body)
 
     return thinking
 
@@ -98,19 +98,19 @@ def campaign(protocol: str, base_url: str, seed: int = 0) -> Campaign:
         "automedic": (("vignette", "mcq"), ("vignette", "frq"), *FREE),
     }[protocol]
     cases = with_profiles(2) if protocol == "automedic" else small_cases(2)
-    made = plan(names=SEATS.but(**MORE[protocol]), protocol=protocol, prompts=protocol, arms=arms, settings=settings)
-    return replace(made, cases=cases, seed=seed)  # runs of one second must not be the same campaign
+    planned = plan(names=SEATS.but(**MORE[protocol]), protocol=protocol, prompts=protocol, arms=arms, settings=settings)
+    return replace(planned, cases=cases, seed=seed)  # two runs within one second must differ
 
 
-def said_in(events: list[Event]) -> list[dict[str, Any]]:
-    """All that is spoken, answered, judged or written, without ids and moments."""
+def without_ids(events: list[Event]) -> list[dict[str, Any]]:
+    """The messages, answers and verdicts of a trial, without ids and times."""
     dropped = {"at", "call_id", "call_ids"}
-    kept = [e.model_dump(mode="json") for e in events if isinstance(e, SPOKEN)]
-    return [{name: value for name, value in one.items() if name not in dropped} for one in kept]
+    dumped = [e.model_dump(mode="json") for e in events if isinstance(e, SPOKEN)]
+    return [{name: value for name, value in fields.items() if name not in dropped} for fields in dumped]
 
 
 def played(provider: FakeProvider, protocol: str, ways: Sequence[str]) -> tuple[list[list[Event]], list[Any]]:
-    """What happened in the trials of a run, and the messages that the provider was sent."""
+    """Return the events of each trial of a run, and the messages sent to the provider."""
     provider.requests.clear()
     provider.script = in_turns(ways) if ways else script
     outcome = go(begun(campaign(protocol, provider.base_url, len(ways))))
@@ -120,9 +120,9 @@ def played(provider: FakeProvider, protocol: str, ways: Sequence[str]) -> tuple[
 
 
 @pytest.mark.parametrize("protocol", ["craftmd", "consultation", "automedic"])
-def test_nobody_learns_what_a_model_thinks(fake_provider_thread: FakeProvider, protocol: str) -> None:
+def test_reasoning_is_stored_and_passed_to_no_other_role(fake_provider_thread: FakeProvider, protocol: str) -> None:
     silent, sent = played(fake_provider_thread, protocol, ())
-    before = [said_in(events) for events in silent]
+    before = [without_ids(events) for events in silent]
     calls = sum(isinstance(event, Called) for events in silent for event in events)
     seats = {event.call.role for events in silent for event in events if isinstance(event, Called)}
     assert (
@@ -138,7 +138,7 @@ def test_nobody_learns_what_a_model_thinks(fake_provider_thread: FakeProvider, p
     assert not [e for trial in before for e in trial if e["kind"] == "answered" and e["status"] == "invalid"]
     for way in (ALONE, MIXED):
         thinking, sent_to_thinkers = played(fake_provider_thread, protocol, way)
-        assert [said_in(events) for events in thinking] == before, way
+        assert [without_ids(events) for events in thinking] == before, way
         assert sent_to_thinkers == sent, way
         assert SECRET not in json.dumps(sent_to_thinkers)
         records = [event.call for events in thinking for event in events if isinstance(event, Called)]
@@ -170,10 +170,10 @@ def test_nobody_learns_what_a_model_thinks(fake_provider_thread: FakeProvider, p
 
 
 @pytest.mark.parametrize("ways", [ALONE, MIXED])
-def test_a_watched_consultation_speaks_no_thought(
+def test_a_live_consultation_streams_reasoning_apart_from_speech(
     fake_provider_thread: FakeProvider, ways: Sequence[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What streams as speech holds no thought, unless it is taken back: a closing tag alone comes too late once."""
+    """Streamed speech contains no reasoning unless it is restarted: a closing tag alone comes too late once."""
     heard = {"speech": "", "thought": ""}
     take = Session._take
 
@@ -193,12 +193,12 @@ def test_a_watched_consultation_speaks_no_thought(
     assert SECRET not in heard["speech"]
     events = session.snapshot()
     assert [e.text for e in events if isinstance(e, Utterance)][-1] == "**Final Diagnosis:** Gout"
-    assert SECRET not in json.dumps(said_in(events))
+    assert SECRET not in json.dumps(without_ids(events))
     assert SECRET not in json.dumps([body["messages"] for body in fake_provider_thread.bodies])
 
 
 @pytest.mark.parametrize("protocol", ["craftmd", "consultation", "automedic"])
-def test_who_runs_out_of_tokens_while_thinking_is_excluded_and_never_wrong(
+def test_answers_without_tokens_left_after_reasoning_are_excluded(
     fake_provider_thread: FakeProvider, protocol: str
 ) -> None:
     def short_of_tokens(body: dict[str, Any]) -> Reply | str:
@@ -221,6 +221,6 @@ def test_who_runs_out_of_tokens_while_thinking_is_excluded_and_never_wrong(
             assert call.error.startswith("thinking: ")
             assert (call.reasoning, call.response) == (THOUGHT, None)
             assert call.completion_tokens == 40 * call.attempts, "each request was charged"
-            assert call.attempts in (1, 2), "asked again with room for its thoughts until it is known to think"
+            assert call.attempts in (1, 2), "a retry allows more tokens until the model is known to reason"
             assert call.request["max_tokens"] > THINKING_TOKENS
     assert outcome.progress.verdicts["provider_error"] == 2 * len(choices)

@@ -1,4 +1,4 @@
-"""Campaigns in miniature: small cases, runs and commands inside this process, and commands as child processes."""
+"""Small campaigns: cases, runs and commands inside this process, and commands as child processes."""
 
 from __future__ import annotations
 
@@ -75,7 +75,6 @@ TALK: tuple[Arm, ...] = (("multi_turn", "mcq"),)
 
 
 def six_talks(store: Store) -> None:
-    """Write six conversations, to be judged."""
     go(begun(plan(6, arms=TALK, names=beside_rules("reference/bayes"))))
     fold(store)
 
@@ -91,7 +90,7 @@ def begun(campaign: Campaign, *own: Path) -> RunHeader:
 
 
 def go(header: RunHeader, *own: Path, **options: Any) -> RunOutcome:
-    """Carry out what a run still misses, in this process."""
+    """Play the missing trials of a run in this process, one at a time unless ``options`` say otherwise."""
     return carry_out(header, registry(*own), Options(**{"concurrency": 1, **options}))
 
 
@@ -100,31 +99,30 @@ def trial_lines(run_id: str) -> list[TrialLine]:
 
 
 def raw_trials(run_id: str) -> dict[str, bytes]:
-    """Trial id → its whole line in the journal, byte by byte; fails where a trial stands there twice."""
-    found: dict[str, bytes] = {}
+    """Return trial id → its complete line in the journal; fails if a trial has two lines."""
+    lines: dict[str, bytes] = {}
     data = journal_path(run_id).read_bytes()
     for line in data[: data.rfind(b"\n") + 1].splitlines():
         fields = orjson.loads(line)
         if fields["type"] == "trial":
-            assert fields["trial_id"] not in found, "a trial was run twice"
-            found[fields["trial_id"]] = line
-    return found
+            assert fields["trial_id"] not in lines, "a trial was run twice"
+            lines[fields["trial_id"]] = line
+    return lines
 
 
 def story(line: TrialLine) -> list[dict[str, Any]]:
-    """What happened in a trial, without what differs between two runs of it: moments, ids of run and trial."""
+    """The events of a trial without the fields that differ between two runs of it: times and ids."""
     dropped = {"at", "trial_id", "call_id", "call_ids"}
     return [{k: v for k, v in e.model_dump(mode="json").items() if k not in dropped} for e in line.events]
 
 
 def environment(db: Path, **more: str) -> dict[str, str]:
-    """The environment of a child: its own database, no keys, no addresses."""
-    kept = {k: v for k, v in os.environ.items() if not re.match(r"(AZURE_)?OPENAI|ANTHROPIC|ANAMNESIS", k)}
-    return {**kept, "ANAMNESIS_DB": str(db), "COLUMNS": "200", **more}
+    """The environment of a child process: its own database, no keys, no addresses."""
+    inherited = {k: v for k, v in os.environ.items() if not re.match(r"(AZURE_)?OPENAI|ANTHROPIC|ANAMNESIS", k)}
+    return {**inherited, "ANAMNESIS_DB": str(db), "COLUMNS": "200", **more}
 
 
 def spawn(db: Path, *arguments: str, env: Mapping[str, str] | None = None) -> Command:
-    """Start ``python -m core`` in a child process."""
     return Command(environment(db, **(env or {})), arguments)
 
 
@@ -152,9 +150,8 @@ def run_ids(db: Path) -> list[str]:
 
 
 def asked_about(provider: FakeProvider) -> list[str]:
-    """Which case each request was about, by the patient's age."""
-    found = (re.search(r"A (\d+)-year-old man", str(body)) for body in provider.bodies)
-    return [f"small/{int(match[1]) - 40}" for match in found if match]
+    matches = (re.search(r"A (\d+)-year-old man", str(body)) for body in provider.bodies)
+    return [f"small/{int(match[1]) - 40}" for match in matches if match]
 
 
 def keys(lines: Iterable[TrialLine]) -> list[tuple[str, int]]:

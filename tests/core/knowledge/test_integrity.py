@@ -1,4 +1,4 @@
-"""The shipped knowledge and the shipped cases hang together: nothing undefined, nothing defined twice."""
+"""The shipped knowledge and cases are consistent: nothing undefined, nothing defined twice."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from core.knowledge.base import knowledge, normalise_name, read_knowledge
 from core.text.negation import is_content, stem_of, words_in
 
 DELIBERATE = {("hepatosplenomegali",), ("pancytopenia",)}
-"""One word that tells of two findings at once (both organs, both cell lines)."""
+"""Words that mean two findings at once (both organs, both cell lines)."""
 
 
 def lines(kind: str) -> list[tuple[str, dict[str, object]]]:
@@ -32,7 +32,7 @@ def lines(kind: str) -> list[tuple[str, dict[str, object]]]:
     ]
 
 
-def twice(keys: list[str]) -> list[str]:
+def duplicates(keys: list[str]) -> list[str]:
     return [key for key, count in Counter(keys).items() if count > 1]
 
 
@@ -44,13 +44,13 @@ def test_there_are_enough_diseases_of_every_specialty() -> None:
     assert min(counts.values()) >= 14
 
 
-def test_every_disease_says_what_its_figures_are_for() -> None:
+def test_every_disease_states_the_use_of_its_figures() -> None:
     assert {fields["use"] for _, fields in lines("diseases")} == {"reference baseline only, not for care"}
 
 
 @pytest.mark.parametrize("kind", ["diseases", "findings"])
 def test_no_id_is_defined_twice(kind: str) -> None:
-    assert twice([str(fields["id"]) for _, fields in lines(kind)]) == []
+    assert duplicates([str(fields["id"]) for _, fields in lines(kind)]) == []
 
 
 def test_no_disease_uses_an_undefined_finding_or_an_impossible_likelihood() -> None:
@@ -77,7 +77,7 @@ def test_no_name_or_synonym_belongs_to_two_diseases() -> None:
     assert {name: ids for name, ids in owners.items() if len(ids) > 1} == {}
 
 
-def test_no_phrase_tells_of_two_findings() -> None:
+def test_no_phrase_means_two_findings() -> None:
     owners: dict[tuple[tuple[str, ...], str], set[str]] = defaultdict(set)
     for finding in knowledge().findings:
         for phrase in finding.phrases:
@@ -97,7 +97,7 @@ def test_no_phrase_tells_of_two_findings() -> None:
         ("diseases", "{oops", "line 2"),
     ],
 )
-def test_a_faulty_line_of_knowledge_is_named(tmp_path: Path, folder: str, line: str, reason: str) -> None:
+def test_a_faulty_line_of_knowledge_is_reported(tmp_path: Path, folder: str, line: str, reason: str) -> None:
     for name in ("findings", "diseases"):
         (tmp_path / name).mkdir()
     (tmp_path / folder / "x.jsonl").write_text(f"\n{line}\n")
@@ -115,8 +115,8 @@ def test_the_library_has_five_cases_of_each_specialty() -> None:
 
 
 def test_case_keys_and_answers_of_the_library_are_unique() -> None:
-    assert twice([case.case_key for case in library()]) == []
-    assert twice([normalise_name(case.answer) for case in library()]) == []
+    assert duplicates([case.case_key for case in library()]) == []
+    assert duplicates([normalise_name(case.answer) for case in library()]) == []
 
 
 @pytest.mark.parametrize("case", library(), ids=lambda case: case.case_key)
@@ -139,11 +139,11 @@ def test_a_library_case_is_complete(case: Case) -> None:
     assert all(fact.lay.strip().endswith((".", "!")) for fact in case.profile.facts)
 
 
-def test_the_library_has_no_fault_the_linter_knows() -> None:
-    found = lint(library(), knowledge())
-    assert [finding for finding in found if finding.severe] == []
-    # the disease is rightly part of the other one's name: a remark
-    assert [(finding.case_key, finding.fault) for finding in found] == [
+def test_the_linter_finds_no_fault_in_the_library() -> None:
+    findings = lint(library(), knowledge())
+    assert [finding for finding in findings if finding.severe] == []
+    # a remark, since the disease is rightly part of the name of another one
+    assert [(finding.case_key, finding.fault) for finding in findings] == [
         ("library/rheumatology-3", "answer_in_other_choice")
     ]
 
@@ -166,6 +166,6 @@ def test_reading_knowledge_needs_neither_torch_nor_streamlit() -> None:
         "import core.text.findings as findings, sys; findings.recogniser();"
         "print(sorted({'torch', 'streamlit'} & set(sys.modules)))"
     )
-    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=paths.ROOT, check=True)
+    child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=paths.ROOT, check=True)
 
-    assert shown.stdout.strip() == "[]"
+    assert child.stdout.strip() == "[]"

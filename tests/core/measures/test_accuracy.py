@@ -34,7 +34,7 @@ def frq(verdict: Verdict) -> tuple[Event, Event]:
 
 
 def fill(store: Store) -> None:
-    """Case 1: right, wrong and a provider's error. Case 2: right twice, once no diagnosis. Case 3: never valid."""
+    """Case 1: right, wrong, a provider's error. Case 2: right twice, once no diagnosis. Case 3: no valid answer."""
     cases = [a_case(1), a_case(2, specialty="Cardiology", single_diagnosis=False), a_case(3, dataset="other")]
     outcomes: dict[int, list[Verdict]] = {
         1: ["correct", "incorrect", "provider_error"],
@@ -80,8 +80,8 @@ def test_groups_are_specialties_or_data_sets(filled: Store) -> None:
         ("Cardiology", pytest.approx(2 / 3), 1),
         ("Dermatology", 0.5, 1),
     ]
-    other, ours = accuracy(filled, "dataset")
-    assert ours.n == 2
+    other, own = accuracy(filled, "dataset")
+    assert own.n == 2
     assert (other["group"], other.estimate, other.low, other.high, other.n) == ("other", None, None, None, 0)
     assert other.excluded == {"refused": 1, "ungradable": 1}
 
@@ -141,7 +141,7 @@ def test_runs_of_one_model_are_pooled_by_case(filled: Store) -> None:
     assert row.n == 2
 
 
-def test_case_scores_are_what_pairs_are_made_of(filled: Store) -> None:
+def test_case_scores_count_correct_and_counted_trials(filled: Store) -> None:
     with filled.read() as cursor:
         scores = case_scores(cursor)
     assert [(s.case_key, s.correct, s.counted, s.score) for s in scores] == [
@@ -155,7 +155,7 @@ def test_an_empty_database_has_no_rows(store: Store) -> None:
     assert accuracy(store) == []
 
 
-def test_the_exact_interval_is_refused_where_it_cannot_be() -> None:
+def test_the_exact_interval_is_refused_for_many_values() -> None:
     values = np.random.default_rng(0).random(20).tolist()
     assert exact_interval(values) is None
     with pytest.raises(UsageError, match="bootstrap"):

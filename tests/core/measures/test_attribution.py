@@ -1,4 +1,4 @@
-"""Each rule of the attribution on evidence made for it, and which comes first where several hold."""
+"""Each rule of the attribution, and which rule takes precedence if several apply."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ WITHHELD = PatientVerdict("withheld", 3, "Any fever?", "fever", "fever", "associ
 LAST = 8
 
 
-def judged(*verdicts: PatientVerdict, never: int = 3, asked: int = 5) -> JudgedPatient:
-    """Return a judgement with so many facts that were never asked for, and so many that were told."""
+def judged(*verdicts: PatientVerdict, never: int = 3, answered: int = 5) -> JudgedPatient:
+    """Return a judgement with ``never`` facts that were never asked for and ``answered`` facts that were told."""
     marks = [PatientVerdict("never_asked", None, "", f"n{n}", "a fact", "onset") for n in range(never)]
-    marks += [PatientVerdict("asked", 1, "words", f"a{n}", "a fact", "onset") for n in range(asked)]
+    marks += [PatientVerdict("asked", 1, "words", f"a{n}", "a fact", "onset") for n in range(answered)]
     return JudgedPatient("openai/j", "abc", (*marks, *verdicts))
 
 
@@ -34,7 +34,7 @@ ALL_TOLD = judged(never=0)
 
 
 def wrong(**changes: Any) -> WrongAnswer:
-    given: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "trial_id": "t",
         "model": "m",
         "case": ("ours/1", None),
@@ -49,7 +49,7 @@ def wrong(**changes: Any) -> WrongAnswer:
         "end_reason": "final_diagnosis",
         "on_vignette": "correct",
     }
-    return WrongAnswer(**{**given, **changes})
+    return WrongAnswer(**{**defaults, **changes})
 
 
 def believing(*leaders: str) -> Any:
@@ -60,9 +60,9 @@ def believing(*leaders: str) -> Any:
 def cause(
     answer: WrongAnswer, patient: JudgedPatient | None = MISSING, case: Case | None = CASE, **more: Any
 ) -> tuple[str, int | None]:
-    found = attribute(AnswerEvidence(answer, case, patient, last_turn=LAST, **more))
-    assert found.rule.endswith(".")
-    return found.cause, found.turn
+    attribution = attribute(AnswerEvidence(answer, case, patient, last_turn=LAST, **more))
+    assert attribution.rule.endswith(".")
+    return attribution.cause, attribution.turn
 
 
 @pytest.mark.parametrize("verdict", ["provider_error", "refused"])
@@ -77,13 +77,13 @@ def test_a_leaking_case_is_at_fault_whatever_else_happened() -> None:
     assert "Eczema" in attribute(AnswerEvidence(wrong(), LEAKY, MISSING)).rule
 
 
-def test_faults_of_the_choices_count_only_where_they_are_shown() -> None:
+def test_faults_of_the_choices_count_only_for_questions_with_choices() -> None:
     assert cause(wrong(question_type="mcq", rule="mcq_loose"), case=ODD)[0] == "case"
     assert cause(wrong(), case=ODD)[0] == "doctor_never_asked"
 
 
 @pytest.mark.parametrize(
-    ("everybody", "expected"),
+    ("all_doctors", "expected"),
     [
         (OnVignette(20, 0, 5), "case"),
         (OnVignette(20, 1, 5), "doctor_never_asked"),
@@ -91,13 +91,11 @@ def test_faults_of_the_choices_count_only_where_they_are_shown() -> None:
         (OnVignette(100, 0, 4), "doctor_never_asked"),
     ],
 )
-def test_nobody_right_on_the_vignette_is_the_case_only_of_many_answers_by_many(
-    everybody: OnVignette, expected: str
-) -> None:
-    assert cause(wrong(), all_doctors=everybody)[0] == expected
+def test_the_case_is_the_cause_if_many_doctors_all_fail_on_the_vignette(all_doctors: OnVignette, expected: str) -> None:
+    assert cause(wrong(), all_doctors=all_doctors)[0] == expected
 
 
-def test_a_verdict_is_disputed_when_anybody_called_the_answer_correct() -> None:
+def test_a_verdict_is_disputed_if_any_grader_called_the_answer_correct() -> None:
     assert cause(wrong(called_correct=(("frq", "reference/names"),)), patient=judged(INVENTED)) == ("grader", None)
     other_rule = wrong(question_type="mcq", rule="mcq_loose", called_correct=(("mcq_strict", "rule"),))
     assert "mcq_strict" in attribute(AnswerEvidence(other_rule, CASE)).rule
@@ -125,23 +123,23 @@ def test_a_name_that_counts_by_the_reference_grader_is_a_dispute(changes: dict[s
 
 def test_a_refusal_in_words_is_the_doctors_whatever_the_patient_did() -> None:
     answer = wrong(verdict="refused_in_words", response="I won't say.", extracted="Refused: “I won't say”")
-    found = attribute(AnswerEvidence(answer, CASE, judged(INVENTED)))
-    assert (found.cause, found.rule) == ("doctor_refused", "The doctor declined to answer: “I won't say”.")
-    assert found.counted
+    attribution = attribute(AnswerEvidence(answer, CASE, judged(INVENTED)))
+    assert (attribution.cause, attribution.rule) == ("doctor_refused", "The doctor declined to answer: “I won't say”.")
+    assert attribution.counted
 
 
 def test_an_unreadable_verdict_is_the_graders_and_does_not_count() -> None:
-    found = attribute(AnswerEvidence(wrong(verdict="ungradable"), CASE, MISSING))
-    assert (found.cause, found.counted) == ("grader", False)
+    attribution = attribute(AnswerEvidence(wrong(verdict="ungradable"), CASE, MISSING))
+    assert (attribution.cause, attribution.counted) == ("grader", False)
 
 
 @pytest.mark.parametrize("on_vignette", ["correct", None, "provider_error"])
-def test_what_a_model_judged_invented_or_withheld_is_the_cause_with_its_words(on_vignette: str | None) -> None:
+def test_an_invented_or_withheld_fact_is_the_cause_with_its_words(on_vignette: str | None) -> None:
     answer = wrong(on_vignette=on_vignette)
     assert cause(answer, judged(INVENTED)) == ("patient", 5)
     assert cause(answer, judged(INVENTED, never=0)) == ("patient", 5)
     assert cause(answer, judged(WITHHELD)) == ("patient", 3)
-    assert cause(answer, judged(WITHHELD, INVENTED)) == ("patient", 5), "an invention is heard first"
+    assert cause(answer, judged(WITHHELD, INVENTED)) == ("patient", 5), "an invention takes precedence"
     invented = attribute(AnswerEvidence(answer, CASE, judged(INVENTED)))
     withheld = attribute(AnswerEvidence(answer, CASE, judged(WITHHELD)))
     assert ("“my knee hurts”" in invented.rule, "openai/j" in invented.rule) == (True, True)
@@ -149,7 +147,7 @@ def test_what_a_model_judged_invented_or_withheld_is_the_cause_with_its_words(on
     assert invented.judged
 
 
-def test_what_the_patient_did_decides_nothing_where_the_doctor_fails_for_reasons_of_its_own() -> None:
+def test_the_patient_is_not_the_cause_if_the_doctor_fails_with_all_facts() -> None:
     assert cause(wrong(on_vignette="incorrect"), judged(INVENTED)) == ("doctor_concluded_wrongly", LAST)
     right = believing("Gout", "Eczema")
     assert cause(wrong(), judged(INVENTED), beliefs=right) == ("doctor_concluded_wrongly", 3)
@@ -161,24 +159,24 @@ def test_the_patient_has_no_part_in_the_answer_to_the_vignette() -> None:
     assert not attribute(AnswerEvidence(answer, CASE, judged(INVENTED))).judged
 
 
-OF_BEFORE = JudgedPatient("openai/j", "old")
-"""A judgement of version 0.5, which names what was withheld and invented, here nothing, and marks no other fact."""
+OF_VERSION_0_5 = JudgedPatient("openai/j", "old")
+"""A judgement of version 0.5, which marks withheld and invented facts only; this one has none."""
 
 
-@pytest.mark.parametrize("patient", [None, OF_BEFORE])
+@pytest.mark.parametrize("patient", [None, OF_VERSION_0_5])
 @pytest.mark.parametrize("on_vignette", ["correct", None])
 def test_without_a_models_marks_the_cause_is_not_judged(patient: JudgedPatient | None, on_vignette: str | None) -> None:
     assert cause(wrong(on_vignette=on_vignette), patient) == ("not_judged", LAST)
 
 
-@pytest.mark.parametrize("patient", [None, OF_BEFORE])
-def test_a_doctor_that_fails_for_reasons_of_its_own_needs_no_judge(patient: JudgedPatient | None) -> None:
+@pytest.mark.parametrize("patient", [None, OF_VERSION_0_5])
+def test_a_doctor_that_fails_with_all_facts_needs_no_judge(patient: JudgedPatient | None) -> None:
     assert cause(wrong(on_vignette="incorrect"), patient) == ("doctor_concluded_wrongly", LAST)
     right = believing("Gout", "Eczema")
     assert cause(wrong(), patient, beliefs=right) == ("doctor_concluded_wrongly", 3)
 
 
-def test_a_fault_that_an_earlier_version_judged_is_still_the_patients() -> None:
+def test_a_fault_judged_by_version_0_5_is_still_the_patients() -> None:
     withheld = PatientVerdict("withheld", 3, "Any fever?", "fever", "fever")
     assert cause(wrong(), JudgedPatient("openai/j", "old", (withheld,))) == ("patient", 3)
 
@@ -186,35 +184,39 @@ def test_a_fault_that_an_earlier_version_judged_is_still_the_patients() -> None:
 @pytest.mark.parametrize(
     ("patient", "expected"), [(MISSING, "doctor_never_asked"), (ALL_TOLD, "doctor_concluded_wrongly")]
 )
-def test_a_judge_who_finds_nothing_leaves_the_doctor(patient: JudgedPatient, expected: str) -> None:
-    found = attribute(AnswerEvidence(wrong(), CASE, patient))
-    assert (found.cause, found.judged) == (expected, True)
+def test_without_a_fault_of_the_patient_the_cause_is_the_doctor(patient: JudgedPatient, expected: str) -> None:
+    attribution = attribute(AnswerEvidence(wrong(), CASE, patient))
+    assert (attribution.cause, attribution.judged) == (expected, True)
 
 
-def test_never_asked_needs_missing_facts_and_a_doctor_who_knows_with_them() -> None:
+def test_never_asked_needs_missing_facts_and_a_right_answer_on_the_vignette() -> None:
     assert cause(wrong()) == ("doctor_never_asked", 8)
     assert cause(wrong(), ALL_TOLD) == ("doctor_concluded_wrongly", 8)
     assert cause(wrong(on_vignette="incorrect")) == ("doctor_concluded_wrongly", 8)
 
 
 @pytest.mark.parametrize(
-    ("own", "expected"),
+    ("other_trials", "expected"),
     [(OnVignette(4, 2, 1), "doctor_never_asked"), (OnVignette(4, 1, 1), "doctor_concluded_wrongly")],
 )
-def test_other_trials_stand_in_for_a_trial_without_a_vignette_answer(own: OnVignette, expected: str) -> None:
-    assert cause(wrong(on_vignette=None), own=own)[0] == expected
-    assert cause(wrong(on_vignette="refused"), own=own)[0] == expected
-    assert cause(wrong(on_vignette="correct"), own=own)[0] == "doctor_never_asked", "the same trial is heard first"
+def test_without_a_vignette_answer_other_trials_of_the_case_decide(other_trials: OnVignette, expected: str) -> None:
+    assert cause(wrong(on_vignette=None), own=other_trials)[0] == expected
+    assert cause(wrong(on_vignette="refused"), own=other_trials)[0] == expected
+    assert cause(wrong(on_vignette="correct"), own=other_trials)[0] == "doctor_never_asked", (
+        "the same trial takes precedence"
+    )
 
 
-@pytest.mark.parametrize(("told", "expected"), [(2, "doctor_never_asked"), (3, "doctor_concluded_wrongly")])
-def test_where_nothing_is_known_on_the_vignette_half_of_the_facts_decide(told: int, expected: str) -> None:
-    assert cause(wrong(on_vignette=None), judged(never=3, asked=told))[0] == expected
+@pytest.mark.parametrize(("told_facts", "expected"), [(2, "doctor_never_asked"), (3, "doctor_concluded_wrongly")])
+def test_without_any_vignette_answer_half_of_the_facts_decide(told_facts: int, expected: str) -> None:
+    assert cause(wrong(on_vignette=None), judged(never=3, answered=told_facts))[0] == expected
 
 
-def test_a_doctor_whose_own_belief_was_right_had_what_it_needed() -> None:
+def test_a_doctor_with_a_right_belief_concluded_wrongly() -> None:
     assert cause(wrong(), beliefs=believing("Gout", "Eczema")) == ("doctor_concluded_wrongly", 3)
-    assert cause(wrong(), beliefs=believing("Eczema", "Gout")) == ("doctor_never_asked", 8), "it was not sure of it"
+    assert cause(wrong(), beliefs=believing("Eczema", "Gout")) == ("doctor_never_asked", 8), (
+        "its probability was not high enough"
+    )
     assert cause(wrong(), ALL_TOLD, beliefs=believing("Eczema", "Gout")) == ("doctor_concluded_wrongly", 1)
 
 
@@ -223,6 +225,6 @@ def test_without_a_case_nothing_can_be_judged() -> None:
 
 
 @pytest.mark.parametrize("format_", ["single_turn", "exam_only", "summarized"])
-def test_formats_that_hold_facts_back_themselves_are_not_attributed(format_: str) -> None:
+def test_formats_that_omit_facts_are_not_attributed(format_: str) -> None:
     with pytest.raises(ValueError, match=format_):
         attribute(AnswerEvidence(wrong(format=format_), CASE))

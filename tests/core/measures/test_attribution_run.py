@@ -1,4 +1,4 @@
-"""Attribution of what is stored: progress, stop, the cache, and shares and accuracies by hand."""
+"""Attribution of stored answers: progress, stop, extracts, and shares and accuracies by hand."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from tests.support.stores import copy_of
 
 
 def talk(case: int, reply: str, vignette: str = "correct", believed: str = "Gout") -> Any:
-    """A conversation with one question about a lump and a wrong answer after it."""
+    """Return a trial with one question about a lump and a wrong answer."""
     stream = [
         Utterance(turn=0, role="doctor", text="Hello, what symptoms bring you in?"),
         Utterance(turn=1, role="patient", text="I don't know."),
@@ -82,17 +82,17 @@ def filled(tmp_path: Path) -> Store:
     return copy_of(fill, tmp_path)
 
 
-def attributed(store: Store, selection: Selection = AFTER, **how: Any) -> list[Attribution]:
-    return WrongAnswers(store, selection, **how).attributed(slice(None))
+def attributed(store: Store, selection: Selection = AFTER, **options: Any) -> list[Attribution]:
+    return WrongAnswers(store, selection, **options).attributed(slice(None))
 
 
-def test_without_a_judge_only_what_needs_none_gets_a_cause(filled: Store) -> None:
+def test_without_a_judge_only_some_answers_get_a_cause(filled: Store) -> None:
     assert len(WrongAnswers(filled, AFTER)) == 5
     assert causes_of(filled) == {
         "ours/1": ("not_judged", 4),
         "ours/2": ("not_judged", 4),
-        "ours/3": ("doctor_concluded_wrongly", 4),  # it fails on the vignette too
-        "ours/4": ("doctor_concluded_wrongly", 1),  # its own belief was right, and it fails on the vignette too
+        "ours/3": ("doctor_concluded_wrongly", 4),  # wrong on the vignette too
+        "ours/4": ("doctor_concluded_wrongly", 1),  # its belief was right, and it is wrong on the vignette too
         "ours/5": ("provider", None),
     }
 
@@ -107,19 +107,19 @@ NEVER = PatientVerdict("never_asked", None, "", *FACT)
 def judge(
     store: Store, trial: str, *verdicts: PatientVerdict, by: Judge = JUDGE, at: float = 1.0, failure: str = ""
 ) -> None:
-    """Keep a judgement of a conversation against its present facts."""
+    """Store a judgement of a conversation against its current facts."""
     with store.read() as cursor:
         (talk,) = talks_to_judge(cursor, by, trials=[trial])
-    kept = {"trial_id": trial, "dropped": 0, "failure": failure, "calls": "[]", "tokens": 1, "cost_usd": None}
-    row = fact_judgement_row(by, talk.facts_hash, None if failure else verdicts, {**kept, "judged_at": at})
+    columns = {"trial_id": trial, "dropped": 0, "failure": failure, "calls": "[]", "tokens": 1, "cost_usd": None}
+    row = fact_judgement_row(by, talk.facts_hash, None if failure else verdicts, {**columns, "judged_at": at})
     keep_lines(store, "judging", [RowLine(table="fact_judgements", row=row)])
 
 
-def causes_of(store: Store, **how: Any) -> dict[str, tuple[str, int | None]]:
-    return {a.answer.case[0]: (a.cause, a.turn) for a in attributed(store, **how)}
+def causes_of(store: Store, **options: Any) -> dict[str, tuple[str, int | None]]:
+    return {a.answer.case[0]: (a.cause, a.turn) for a in attributed(store, **options)}
 
 
-def test_a_model_decides_what_the_patient_did_and_says_who(filled: Store) -> None:
+def test_a_judgement_decides_the_cause(filled: Store) -> None:
     without = causes_of(filled)
     judge(filled, "run/1", LUMP)
     judge(filled, "run/2", TOLD)
@@ -131,11 +131,11 @@ def test_a_model_decides_what_the_patient_did_and_says_who(filled: Store) -> Non
     assert causes_of(filled)["ours/1"] == ("doctor_never_asked", 4)
 
 
-def test_judges_are_never_mixed_and_who_was_last_at_work_counts(filled: Store) -> None:
+def test_judges_are_never_mixed_and_the_last_judge_counts(filled: Store) -> None:
     other = Judge("openai/j", "p2")
     judge(filled, "run/1", LUMP)
     judge(filled, "run/2", by=other, at=2.0)
-    assert causes_of(filled)["ours/1"] == ("not_judged", 4), "the newer judge has not looked at it"
+    assert causes_of(filled)["ours/1"] == ("not_judged", 4), "the newer judge has not judged it"
     assert causes_of(filled, judge=JUDGE)["ours/1"] == ("patient", 3)
     judge(filled, "run/1", by=other, at=3.0, failure="unreadable")
     assert causes_of(filled)["ours/1"] == ("not_judged", 4), "a failure judges nothing"
@@ -150,72 +150,72 @@ def test_a_judgement_against_other_facts_does_not_count(filled: Store) -> None:
 
 
 def test_all_formats_that_can_be_attributed_by_default(filled: Store) -> None:
-    found = {(a.answer.case[0], a.answer.format): a.cause for a in attributed(filled, Selection())}
-    assert len(found) == 5 + 2
-    assert found["ours/3", "vignette"] == "doctor_concluded_wrongly"
+    causes = {(a.answer.case[0], a.answer.format): a.cause for a in attributed(filled, Selection())}
+    assert len(causes) == 5 + 2
+    assert causes["ours/3", "vignette"] == "doctor_concluded_wrongly"
     assert not WrongAnswers(filled, Selection(formats=["single_turn"]))
 
 
-def test_an_extract_goes_on_where_it_was_stopped_and_is_kept(filled: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_extract_continues_after_a_stop(filled: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(extracts, "PART", 2)
-    chosen, seen, read = Causes(filled.path, CHOSEN, None), list[tuple[int, int]](), list[slice]()
+    first, progress_reports, parts = Causes(filled.path, CHOSEN, None), list[tuple[int, int]](), list[slice]()
 
-    def table(rows: WrongAnswers, part: slice, made: Callable[..., Any] = WrongAnswers.table) -> Any:
-        read.append(part)
-        return made(rows, part)
+    def table(rows: WrongAnswers, part: slice, original: Callable[..., Any] = WrongAnswers.table) -> Any:
+        parts.append(part)
+        return original(rows, part)
 
     monkeypatch.setattr(WrongAnswers, "table", table)
-    assert not chosen.make(lambda *at: seen.append(at), lambda: len(seen) == 1, few=True)
-    assert chosen.make(lambda *at: seen.append(at), lambda: False, few=True)
-    assert seen == [(2, 5), (2, 5), (4, 5), (5, 5)]
-    assert read == [slice(0, 2), slice(2, 4), slice(4, 6)], "what was found before the stop is kept"
-    again = Causes(filled.path, CHOSEN, None)
-    assert again.make(lambda *at: seen.append(at), lambda: False, few=True)
-    assert len(read) == 3, "nothing is worked out twice"
-    assert len(seen) == 4
-    kept = again.read()
-    assert dict(zip(kept["case_key"], kept["cause"], strict=True))["ours/3"] == "doctor_concluded_wrongly"
-    assert list(again.read(["trial_id"], cause="not_judged")["trial_id"]) == ["run/1", "run/2"]
+    assert not first.make(lambda *at: progress_reports.append(at), lambda: len(progress_reports) == 1, few=True)
+    assert first.make(lambda *at: progress_reports.append(at), lambda: False, few=True)
+    assert progress_reports == [(2, 5), (2, 5), (4, 5), (5, 5)]
+    assert parts == [slice(0, 2), slice(2, 4), slice(4, 6)], "the part before the stop is not computed again"
+    repeated = Causes(filled.path, CHOSEN, None)
+    assert repeated.make(lambda *at: progress_reports.append(at), lambda: False, few=True)
+    assert len(parts) == 3, "nothing is computed twice"
+    assert len(progress_reports) == 4
+    causes = repeated.read()
+    assert dict(zip(causes["case_key"], causes["cause"], strict=True))["ours/3"] == "doctor_concluded_wrongly"
+    assert list(repeated.read(["trial_id"], cause="not_judged")["trial_id"]) == ["run/1", "run/2"]
     write_journal(filled.journals, "more", a_header("more", cases=[a_case(9)]))
     fold(filled)
     newer = Causes(filled.path, CHOSEN, None)
-    assert newer.whole != again.whole, "another state of the database is another extract"
-    assert newer.make(lambda *at: None, lambda: False, few=False), "in a process of its own"
-    assert newer.read().equals(kept)
+    assert newer.whole != repeated.whole, "another state of the database is another extract"
+    assert newer.make(lambda *at: None, lambda: False, few=False), "in another process"
+    assert newer.read().equals(causes)
 
 
 def test_premature_closure_is_known_if_a_model_judged_the_facts(filled: Store) -> None:
-    found = ProbedTalks(filled).in_parts(lambda *at: None)
-    assert found["premature"].isna().all()
-    (note,) = closure_notes(found)
+    talks = ProbedTalks(filled).in_parts(lambda *at: None)
+    assert talks["premature"].isna().all()
+    (note,) = closure_notes(talks)
     assert "not judged in 4 of 4 probed conversations" in note.text
     assert "core job facts --all" in note.text
     judge(filled, "run/1", NEVER)
     judge(filled, "run/2", TOLD)
     judge(filled, "run/4", NEVER)
-    found = ProbedTalks(filled).in_parts(lambda *at: None)
-    known = found.dropna(subset=["premature"])
-    assert dict(zip(known["case_key"], known["premature"], strict=True)) == {
-        "ours/1": 1,  # gout led, and the lump never came up
-        "ours/2": 0,  # nothing was left
+    talks = ProbedTalks(filled).in_parts(lambda *at: None)
+    judged_talks = talks.dropna(subset=["premature"])
+    assert dict(zip(judged_talks["case_key"], judged_talks["premature"], strict=True)) == {
+        "ours/1": 1,  # gout led, and the lump was never mentioned
+        "ours/2": 0,  # all facts were told
         "ours/4": 0,  # eczema at 0.8 led
     }
-    assert "not judged in 1 of 4" in closure_notes(found)[0].text
+    assert "not judged in 1 of 4" in closure_notes(talks)[0].text
 
 
-def put_down(case: int, cause: Cause, **changes: Any) -> Attribution:
+def with_cause(case: int, cause: Cause, **changes: Any) -> Attribution:
     answer: WrongAnswer = wrong(trial_id=f"{case}", case=(f"ours/{case}", None), **changes)
     return Attribution(answer, cause, "Because.", None)
 
 
-FOUND = attribution_table([
-    put_down(1, "patient"), put_down(1, "patient"), put_down(1, "doctor_never_asked"), put_down(2, "patient"),
-    put_down(3, "provider", verdict="provider_error"), put_down(3, "grader", format="vignette"),
+TABLE = attribution_table([
+    with_cause(1, "patient"), with_cause(1, "patient"), with_cause(1, "doctor_never_asked"), with_cause(2, "patient"),
+    with_cause(3, "provider", verdict="provider_error"), with_cause(3, "grader", format="vignette"),
 ])  # fmt: skip
 
 
 def test_shares_are_of_all_counted_wrong_answers() -> None:
-    rows = {row["cause"]: row for row in cause_shares(FOUND)}
+    rows = {row["cause"]: row for row in cause_shares(TABLE)}
     assert list(rows) == list(CAUSES)
     assert {cause: (row["n"], row["excluded"]) for cause, row in rows.items() if row["n"] or row["excluded"]} == {
         "provider": (0, 1),
@@ -226,42 +226,42 @@ def test_shares_are_of_all_counted_wrong_answers() -> None:
     assert rows["patient"].estimate == 3 / 5
     assert sum(row["share"] for row in rows.values()) == pytest.approx(1)
     assert rows["patient"]["ci_low"] < 0.6 < rows["patient"]["ci_high"]
-    # none in the three cases with wrong answers, which have unequal numbers of them
+    # no answer of the three cases, which have unequal numbers of wrong answers
     assert rows["case"].low == 0
     assert 0.5 < rows["case"].high < 0.7
 
 
 def test_shares_by_arm() -> None:
-    rows = {(row["format"], row["question_type"], row["cause"]): row for row in cause_shares(FOUND, arms=True)}
+    rows = {(row["format"], row["question_type"], row["cause"]): row for row in cause_shares(TABLE, arms=True)}
     assert rows["vignette", "frq", "grader"].estimate == 1
     assert rows["multi_turn", "frq", "patient"].estimate == 3 / 4
     assert rows["multi_turn", "frq", "patient"].n == 4
 
 
 def test_only_broken_answers_have_no_share() -> None:
-    rows = cause_shares(attribution_table([put_down(1, "provider", verdict="refused")]))
+    rows = cause_shares(attribution_table([with_cause(1, "provider", verdict="refused")]))
     assert [(row["cause"], row["excluded"]) for row in rows if row["excluded"]] == [("provider", 1)]
     assert all(math.isnan(row["share"]) for row in rows)
 
 
-def test_accuracy_without_what_the_patient_spoiled() -> None:
-    """Case 1: 1 of 4 right, two of three wrong ones the patient's → 1 of 2. Case 2: 0 of 1 → gone. Case 4: 3 of 3."""
+def test_accuracy_without_the_patients_faults() -> None:
+    """Case 1: 1 of 4 right, 1 of 2 without the patient's. Case 2: 0 of 1, left out without it. Case 4: 3 of 3."""
 
     def score(case: int, correct: int, counted: int) -> CaseScore:
         return CaseScore("m", "multi_turn", "frq", f"ours/{case}", "ours", "Dermatology", correct, counted, {})
 
-    (row,) = patient_effects(FOUND[:5], [score(1, 1, 4), score(2, 0, 1), score(3, 0, 0), score(4, 3, 3)])
+    (row,) = patient_effects(TABLE[:5], [score(1, 1, 4), score(2, 0, 1), score(3, 0, 0), score(4, 3, 3)])
     assert row.estimate == pytest.approx((0.25 + 0 + 1) / 3)
     assert row["without_patient"] == pytest.approx((0.5 + 1) / 2)
     assert row["same_cases"] == pytest.approx((0.25 + 0) / 2)
     assert (row.n, row["answers_left_out"], row["cases_left_out"], row["not_judged"]) == (2, 3, 1, 0)
 
 
-def test_what_nobody_judged_stays_in_and_is_counted() -> None:
-    """Case 1: 1 of 3 right, one wrong answer not judged, one the doctor's; nothing is left out."""
+def test_an_answer_that_is_not_judged_stays_in_and_is_counted() -> None:
+    """Case 1: 1 of 3 right, one wrong answer not judged, one by the doctor: nothing is left out."""
     score = CaseScore("m", "multi_turn", "frq", "ours/1", "ours", "Dermatology", 1, 3, {})
-    found = attribution_table([put_down(1, "not_judged"), put_down(1, "doctor_never_asked")])
-    (row,) = patient_effects(found, [score])
+    table = attribution_table([with_cause(1, "not_judged"), with_cause(1, "doctor_never_asked")])
+    (row,) = patient_effects(table, [score])
     assert (row["without_patient"], row["answers_left_out"], row["not_judged"]) == (row.estimate, 0, 1)
-    shares = {row["cause"]: row["n"] for row in cause_shares(found)}
+    shares = {row["cause"]: row["n"] for row in cause_shares(table)}
     assert (shares["not_judged"], shares["doctor_never_asked"], shares["patient"]) == (1, 1, 0)

@@ -29,7 +29,7 @@ def probe(turn: int, **shares: float) -> Probed:
 
 COURSE = (
     probe(1, gout=0.5, tb=0.2),
-    probe(3, right=0.4, wide=0.2, gout=0.3),  # 0.6 in all is right
+    probe(3, right=0.4, wide=0.2, gout=0.3),  # together 0.6 for the right answer
     probe(5, gout=0.45, right=0.4),
     probe(7, syn=0.6, gout=0.2),
     probe(9, wide=0.7, right=0.25, gout=0.05),
@@ -44,17 +44,17 @@ def test_names_count_by_the_rules_of_the_reference_grader() -> None:
 
 
 def test_a_course_by_hand() -> None:
-    found = trajectory(CASE, COURSE)
-    assert [b.right for b in found.beliefs] == pytest.approx([0, 0.6, 0.4, 0.6, 0.95])
-    assert [b.leads for b in found.beliefs] == [False, True, False, True, True]
-    assert [b.leading for b in found.beliefs] == [0.5, 0.4, 0.45, 0.6, 0.7]
-    assert (found.first_led, found.led_for_good, found.last_change) == (
+    course = trajectory(CASE, COURSE)
+    assert [b.right for b in course.beliefs] == pytest.approx([0, 0.6, 0.4, 0.6, 0.95])
+    assert [b.leads for b in course.beliefs] == [False, True, False, True, True]
+    assert [b.leading for b in course.beliefs] == [0.5, 0.4, 0.45, 0.6, 0.7]
+    assert (course.first_led, course.led_for_good, course.last_change) == (
         3,
         7,
         7,
     )  # a synonym to a broader name: no change
-    assert found.leads_at_end
-    assert not found.lost
+    assert course.leads_at_end
+    assert not course.lost
 
 
 def test_the_order_of_probes_and_of_names_within_one_does_not_matter() -> None:
@@ -62,30 +62,30 @@ def test_the_order_of_probes_and_of_names_within_one_does_not_matter() -> None:
     assert trajectory(CASE, turned) == trajectory(CASE, COURSE)
 
 
-def test_what_led_once_and_not_at_the_end_is_lost() -> None:
-    found = trajectory(CASE, COURSE[:3])
-    assert (found.first_led, found.led_for_good, found.last_change, found.lost) == (3, None, 5, True)
-    assert found.over_asked == 0
+def test_a_lead_that_is_gone_at_the_end_is_lost() -> None:
+    course = trajectory(CASE, COURSE[:3])
+    assert (course.first_led, course.led_for_good, course.last_change, course.lost) == (3, None, 5, True)
+    assert course.over_asked == 0
 
 
-def test_without_a_probe_there_is_nothing_to_say() -> None:
-    found = trajectory(CASE, (), "final_diagnosis", 3)
-    assert (found.beliefs, found.first_led, found.led_for_good) == ((), None, None)
-    assert (found.premature, found.over_asked) == (None, 0)
-    assert not found.leads_at_end
-    assert not found.lost
+def test_without_a_probe_there_are_no_figures() -> None:
+    course = trajectory(CASE, (), "final_diagnosis", 3)
+    assert (course.beliefs, course.first_led, course.led_for_good) == ((), None, None)
+    assert (course.premature, course.over_asked) == (None, 0)
+    assert not course.leads_at_end
+    assert not course.lost
 
 
 @pytest.mark.parametrize(
     ("shares", "reason", "never", "premature"),
     [
-        ({"gout": 0.8, "right": 0.2}, "final_diagnosis", 2, True),  # something else led
+        ({"gout": 0.8, "right": 0.2}, "final_diagnosis", 2, True),  # another diagnosis led
         ({"right": 0.49, "gout": 0.3}, "final_diagnosis", 2, True),  # right, and less likely than not
         ({"right": 0.5, "gout": 0.3}, "final_diagnosis", 2, False),
         ({"gout": 0.8, "right": 0.2}, "no_question", 1, True),
-        ({"gout": 0.8, "right": 0.2}, "turn_cap", 2, False),  # it did not end the conversation itself
+        ({"gout": 0.8, "right": 0.2}, "turn_cap", 2, False),  # the cap ended the conversation
         ({"gout": 0.8, "right": 0.2}, "error", 2, False),
-        ({"gout": 0.8, "right": 0.2}, "final_diagnosis", 0, False),  # nothing was left to ask
+        ({"gout": 0.8, "right": 0.2}, "final_diagnosis", 0, False),  # all facts were asked for
         ({"gout": 0.8, "right": 0.2}, "final_diagnosis", None, None),
         ({"gout": 0.8, "right": 0.2}, None, 2, None),
     ],
@@ -99,4 +99,6 @@ def test_over_asking_counts_the_questions_after_the_right_one_has_settled() -> N
     assert trajectory(CASE, early).over_asked == 2  # settled at 5, two more answered questions: 7 and 9
     assert trajectory(CASE, early[:2]).over_asked == 0  # not settled at the end
     assert trajectory(CASE, (*early, probe(11, gout=0.99))).over_asked == 0
-    assert trajectory(CASE, (early[0], early[4])).over_asked == 4  # probes that failed between do not hide questions
+    assert (
+        trajectory(CASE, (early[0], early[4])).over_asked == 4
+    )  # failed probes between do not reduce the number of questions

@@ -16,14 +16,14 @@ from tests.support.intervals import beta_bounds
 
 
 def course(case: int, *probes: tuple[str, float], model: str = "m", never: int | None = 1) -> CaseTrajectory:
-    """A conversation about a case whose answer is Eczema; each probe names its leader and its probability."""
-    told = [
+    """Return the course of a belief on a case of eczema; a probe is (leading diagnosis, probability)."""
+    probed = [
         Probed(turn=2 * n + 1, differential=((name, share), ("Gout", 0.01))) for n, (name, share) in enumerate(probes)
     ]
-    return model, f"ours/{case}", trajectory(a_case(case), told, "final_diagnosis", never)
+    return model, f"ours/{case}", trajectory(a_case(case), probed, "final_diagnosis", never)
 
 
-FOUND = [
+TRAJECTORIES = [
     course(1, ("Eczema", 0.8), ("Eczema", 0.9)),
     course(1, ("Psoriasis", 0.6), ("Psoriasis", 0.7)),
     course(2, ("Psoriasis", 0.6), ("Eczema", 0.6), ("Eczema", 0.95), ("Eczema", 0.95)),
@@ -32,26 +32,29 @@ FOUND = [
 
 
 def test_shares_are_means_of_conversations_then_of_cases() -> None:
-    rows = {row["figure"]: row for row in belief_rows(belief_table(FOUND))}
+    rows = {row["figure"]: row for row in belief_rows(belief_table(TRAJECTORIES))}
     assert rows["ever_led"].estimate == pytest.approx((0.5 + 1 + 1) / 3)
     assert rows["leads_at_end"].estimate == pytest.approx((0.5 + 1 + 0) / 3)
     assert rows["lost"].estimate == pytest.approx(1 / 3)
-    assert (rows["premature"].estimate, rows["premature"].n) == (pytest.approx((0.5 + 0) / 2), 2)  # case 3: unknown
+    assert (rows["premature"].estimate, rows["premature"].n) == (
+        pytest.approx((0.5 + 0) / 2),
+        2,
+    )  # case 3 is not judged
     assert rows["over_asked"].estimate == pytest.approx(
         (0 + 1 + 0) / 3
-    )  # 0.9 is reached at the last probe of the first
+    )  # the first conversation reaches 0.9 only at its last probe
     assert (rows["first_led"].estimate, rows["first_led"]["n_conversations"]) == (pytest.approx((1 + 3 + 1) / 3), 3)
     assert (rows["ever_led"].low, rows["ever_led"].high) == mean_interval([0.5, 1, 1])
     assert (rows["ever_led"].n, rows["ever_led"]["n_conversations"]) == (3, 4)
 
 
-def test_models_are_apart_and_conversations_without_probe_are_left_out() -> None:
-    rows = belief_rows(belief_table([*FOUND, course(9, model="other"), course(9, ("Eczema", 0.9), model="a")]))
+def test_models_have_separate_rows_and_conversations_without_probe_are_left_out() -> None:
+    rows = belief_rows(belief_table([*TRAJECTORIES, course(9, model="other"), course(9, ("Eczema", 0.9), model="a")]))
     assert list(dict.fromkeys(row["model"] for row in rows)) == ["a", "m"]
 
 
 def test_curves_by_hand() -> None:
-    points = {(p["quantity"], p["per_cent"]): p for p in curves(belief_table(FOUND))}
+    points = {(p["quantity"], p["per_cent"]): p for p in curves(belief_table(TRAJECTORIES))}
     assert points["right", 50].estimate == pytest.approx(((0.8 + 0) / 2 + 0.6 + 0.4) / 3)
     assert points["leads", 100].estimate == pytest.approx((0.5 + 1 + 0) / 3)
     assert points["leading", 100].estimate == pytest.approx(((0.9 + 0.7) / 2 + 0.95 + 0.4) / 3)
@@ -59,17 +62,17 @@ def test_curves_by_hand() -> None:
 
 
 def test_calibration_by_hand() -> None:
-    (every, bins), (at_end, _) = calibrations(belief_table(FOUND))
-    assert (every["when"], every.n, every["n_probes"]) == ("every probe", 3, 10)
+    (at_every_probe, bins), (at_end, _) = calibrations(belief_table(TRAJECTORIES))
+    assert (at_every_probe["when"], at_every_probe.n, at_every_probe["n_probes"]) == ("every probe", 3, 10)
     case_1 = (0.2**2 + 0.1**2 + 0.6**2 + 0.7**2) / 4
     case_2 = (0.6**2 + 0.4**2 + 2 * 0.05**2) / 4
     case_3 = (0.6**2 + 0.4**2) / 2
-    assert every.estimate == pytest.approx((case_1 + case_2 + case_3) / 3)
-    assert (every.low, every.high) == mean_interval([case_1, case_2, case_3])
+    assert at_every_probe.estimate == pytest.approx((case_1 + case_2 + case_3) / 3)
+    assert (at_every_probe.low, at_every_probe.high) == mean_interval([case_1, case_2, case_3])
     # weights: 0.4: 1 and 0 at 1/2 each · 0.6: two 0 and a 1 at 1/4 each · 0.7: 0 at 1/4 · 0.8: 1 at 1/4
     # · 0.9: a 1 at 0.9 and two at 0.95, 1/4 each
     gaps = [abs(0.4 - 0.5), abs(0.75 * 0.6 - 0.25), 0.25 * 0.7, 0.25 * 0.2, 0.25 * (0.1 + 0.05 + 0.05)]
-    assert every["ece"] == pytest.approx(sum(gaps) / 3)
+    assert at_every_probe["ece"] == pytest.approx(sum(gaps) / 3)
     fourth = bins[4]
     assert (fourth["n_probes"], fourth.n, fourth["probability"], fourth.estimate) == (2, 1, 0.4, 0.5)
     assert math.isnan(bins[0]["right"])
@@ -84,19 +87,19 @@ def test_bins_begin_at_their_lower_edge_and_one_is_in_the_last() -> None:
 
 
 def test_a_perfect_doctor_has_no_error_and_no_spread() -> None:
-    _, (found, _) = calibrations(belief_table(course(n, ("Eczema", 1.0)) for n in range(5)))
-    assert (found.estimate, found["ece"], found.low) == (0, 0, 0)
-    assert found.high == pytest.approx(beta_bounds(0, 5)[1])
-    assert math.isnan(found["ece_low"])
+    _, (row, _) = calibrations(belief_table(course(n, ("Eczema", 1.0)) for n in range(5)))
+    assert (row.estimate, row["ece"], row.low) == (0, 0, 0)
+    assert row.high == pytest.approx(beta_bounds(0, 5)[1])
+    assert math.isnan(row["ece_low"])
 
 
-def test_the_interval_of_the_calibration_error_holds_what_resampling_by_hand_gives() -> None:
-    """Half the cases right at 0.5: the error is |share − 0.5| in a resample, with share ~ Binomial(40, ½)/40."""
-    held = [course(n, ("Eczema" if n % 2 else "Psoriasis", 0.5)) for n in range(40)]
-    _, (found, _) = calibrations(belief_table(held))
-    assert found["ece"] == 0
+def test_the_interval_of_the_calibration_error_agrees_with_resampling_by_hand() -> None:
+    """Half of the cases are right at 0.5: the error of a resample is |share − 0.5|, share ~ Binomial(40, ½)/40."""
+    trajectories = [course(n, ("Eczema" if n % 2 else "Psoriasis", 0.5)) for n in range(40)]
+    _, (row, _) = calibrations(belief_table(trajectories))
+    assert row["ece"] == 0
     draws = np.abs(np.random.default_rng(1).binomial(40, 0.5, 20_000) / 40 - 0.5)
-    assert found["ece_high"] == pytest.approx(float(np.quantile(draws, 0.978)), abs=0.02)
+    assert row["ece_high"] == pytest.approx(float(np.quantile(draws, 0.978)), abs=0.02)
 
 
 def test_sums_are_resampled_case_by_case() -> None:
@@ -107,10 +110,10 @@ def test_sums_are_resampled_case_by_case() -> None:
     assert sums[:, 0].mean() == pytest.approx(7, abs=0.3)
 
 
-def test_ratios_of_sums_weigh_cases_by_what_they_count() -> None:
+def test_ratios_of_sums_weigh_cases_by_their_denominator() -> None:
     assert ratio([1, 0], [1, 3]) == 0.25
     assert math.isnan(ratio([0], [0]))
-    plain, nothing = ratio_intervals([[1, 0]] * 10 + [[0, 0]] * 10, [[1, 0]] * 20)
+    plain, without_data = ratio_intervals([[1, 0]] * 10 + [[0, 0]] * 10, [[1, 0]] * 20)
     assert plain.low < 0.5 < plain.high
     assert plain.low > 0.2
-    assert math.isnan(nothing.low)
+    assert math.isnan(without_data.low)

@@ -1,4 +1,4 @@
-"""Computed and published cells: which are shown, marked how, and never mixed."""
+"""Computed and published cells: their sources and splits, and that they are never mixed."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def test_published_cells_are_the_printed_ones_with_their_table() -> None:
     gpt_4 = cell_at(cells, "gpt_4", "vignette", "mcq", None)
     assert (gpt_4.estimate, gpt_4.low, gpt_4.high, gpt_4.source) == (0.82, 0.804, 0.837, "supplementary table 1")
     assert cell_at(cells, "mistral_v1_7b", "vignette", "mcq", None).source == "supplementary table 22"
-    # of both tables that print Mistral v2, the one on all cases is taken, and the other is named where it differs
-    both = cell_at(cells, "mistral_v2_7b", "vignette", "frq", None)
-    assert both.estimate == 0.222
-    assert "0.222 in table 4, 0.211 in table 22" in printed_twice([both], "craftmd")
-    assert both.source.startswith("supplementary table 4; table 22")
-    assert "0.211" in both.source
+    # two tables print Mistral v2: the table on all cases counts, the other is named if it differs
+    twice_printed = cell_at(cells, "mistral_v2_7b", "vignette", "frq", None)
+    assert twice_printed.estimate == 0.222
+    assert "0.222 in table 4, 0.211 in table 22" in printed_twice([twice_printed], "craftmd")
+    assert twice_printed.source.startswith("supplementary table 4; table 22")
+    assert "0.211" in twice_printed.source
     assert cell_at(cells, "mistral_v2_7b", "vignette", "mcq", None).source == "supplementary table 1"
     assert cell_at(published_rows("craftmd", "specialty"), "gpt_4", "vignette", "mcq", "Cardiology").estimate == 0.802
     assert (
@@ -41,13 +41,13 @@ def test_published_cells_are_the_printed_ones_with_their_table() -> None:
 def test_every_printed_accuracy_is_in_some_split() -> None:
     with (FOLDER / "craftmd_accuracy.csv").open(encoding="utf-8") as file:
         printed = list(csv.DictReader(file))
-    shown = {split: len(published_rows("craftmd", split)) for split in (None, "specialty", "dermatology", "single")}
+    counts = {split: len(published_rows("craftmd", split)) for split in (None, "specialty", "dermatology", "single")}
     of_scope = {scope: sum(row["scope"] == scope for row in printed) for scope in {row["scope"] for row in printed}}
-    assert shown["specialty"] == of_scope["specialty"] == 384
-    assert shown["dermatology"] == of_scope["dataset"] == 96
-    assert shown["single"] == of_scope["dataset_single_dx"] == 96
-    # Mistral v2 stands in tables 1 and 4 and again in 22
-    assert shown[None] == of_scope["overall"] + of_scope["multimodal"] + of_scope["monitoring"] - 8
+    assert counts["specialty"] == of_scope["specialty"] == 384
+    assert counts["dermatology"] == of_scope["dataset"] == 96
+    assert counts["single"] == of_scope["dataset_single_dx"] == 96
+    # Mistral v2 is in tables 1 and 4 and again in 22
+    assert counts[None] == of_scope["overall"] + of_scope["multimodal"] + of_scope["monitoring"] - 8
 
 
 def test_an_interval_that_misses_its_mean_is_not_shown() -> None:
@@ -59,7 +59,7 @@ def test_an_interval_that_misses_its_mean_is_not_shown() -> None:
     assert all(row.low is not None and row.estimate is not None and row.low <= row.estimate for row in others)
 
 
-def test_published_cells_fill_only_what_nothing_of_ours_covers() -> None:
+def test_published_cells_fill_only_cells_without_a_computed_figure() -> None:
     scores = [score(1, 4, model="openai/gpt-4-1106-preview"), score(2, 5, model="openai/gpt-4-1106-preview")]
     own = accuracy_of(scores, interval="bootstrap")
     assert [row.estimate for row in own] == pytest.approx([0.9])
@@ -77,7 +77,7 @@ def test_an_arm_of_which_nothing_counts_has_no_estimate() -> None:
     assert (row.estimate, row.low, row.n, row.excluded) == (None, None, 0, {"provider_error": 5})
 
 
-def test_dermatology_is_only_that() -> None:
+def test_the_split_of_dermatology_has_only_its_cases() -> None:
     scores = [
         score(1, 0, case_key="craftmd/case_1"),
         score(2, 0, case_key="craftmd/case_2", specialty="Neurology"),

@@ -1,4 +1,4 @@
-"""Comparison by case: hand-worked differences, outcomes and counts; p against the enumeration of every resample."""
+"""Comparison by case: differences and counts by hand; p against the enumeration of all signs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from core.store.queries.answers import CaseScore
 
 
 def score(case: int | str, correct: int, counted: int = 5, **changes: Any) -> CaseScore:
-    given: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "model": "m",
         "format": "vignette",
         "question_type": "mcq",
@@ -29,7 +29,7 @@ def score(case: int | str, correct: int, counted: int = 5, **changes: Any) -> Ca
         "counted": counted,
         "excluded": {},
     }
-    return CaseScore(**{**given, **changes})
+    return CaseScore(**{**defaults, **changes})
 
 
 def cases(*scores: CaseScore) -> dict[str, CaseScore]:
@@ -45,7 +45,7 @@ def adjusted_p(results: list[Comparison], correction: Correction) -> list[float]
     return [row.comparison.adjusted_p for row in rows if row.comparison and row.comparison.adjusted_p is not None]
 
 
-def test_sides_that_count_choices_by_two_rules_are_told() -> None:
+def test_sides_with_two_rules_for_choices_are_marked_as_mixed() -> None:
     same = compare({"ours/1": score(1, 5, rule="mcq_loose")}, {"ours/1": score(1, 3, rule="mcq_loose")})
     assert (same.rules, same.mixed) == (("mcq_loose",), False)
     other = compare({"ours/1": score(1, 5, rule="mcq_loose")}, {"ours/1": score(1, 3, rule="mcq_strict")})
@@ -60,7 +60,7 @@ def test_a_comparison_by_hand() -> None:
     assert result.second_mean == pytest.approx(0.56)
     assert result.difference == pytest.approx(0.12)
     assert (result.improved, result.regressed, result.equal) == (2, 1, 2)
-    # right from half of the trials on: 1 and 3 before, 1 and 2 after
+    # a case is right if at least half of its trials are: 1 and 3 before, 1 and 2 after
     assert result.counts == PairedCounts(both=1, first_only=1, second_only=1, neither=2)
     assert (result.first_alone, result.second_alone) == (1, 2)
 
@@ -76,7 +76,7 @@ def test_interval_and_p_are_those_of_the_paired_test_and_the_second_side_comes_f
     assert swapped.p == pytest.approx(result.p)
 
 
-def test_p_is_that_of_all_choices_of_signs_counted_one_by_one() -> None:
+def test_p_equals_the_enumeration_of_all_signs() -> None:
     differences = np.array([0, 0.8, -0.4, 0, 0.2])
     means = np.array([np.mean(differences * signs) for signs in itertools.product((1, -1), repeat=5)])
     expected = np.mean(np.abs(means) >= abs(differences.mean()) - 1e-9)
@@ -121,7 +121,7 @@ def test_flips_give_mcnemars_test_its_counts() -> None:
     assert mcnemar(result.counts).p == pytest.approx(24 / 2048)
 
 
-def test_holm_goes_over_all_that_is_shown() -> None:
+def test_holm_adjusts_over_all_rows() -> None:
     results = [compare(FIRST, SECOND), compare(FIRST, FIRST), compare(FIRST, SECOND)]
     p = results[0].p
     assert results[1].p == 1
@@ -144,7 +144,7 @@ def test_each_format_is_compared_with_the_vignette_of_its_own_kind_only() -> Non
     assert list(by_specialty) == [("m", "multi_turn", "mcq", "Dermatology")]
 
 
-def test_scores_are_found_by_arm_and_case() -> None:
+def test_scores_are_grouped_by_arm_and_case() -> None:
     arms = by_arm([score(1, 5), score(2, 3), score(1, 2, format="multi_turn")])
     assert set(arms) == {("m", "vignette", "mcq"), ("m", "multi_turn", "mcq")}
     assert arms["m", "vignette", "mcq"]["ours/2"].correct == 3

@@ -1,4 +1,4 @@
-"""Printed figures beside this database's: whose figure stands there, and which is left out."""
+"""Printed figures with their counterparts in the database: which row is chosen, and when there is none."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _own(model: str, value: float, n: int, *, measure: str = "accuracy", arm: tu
     return Row(label, value, value - 0.1, value + 0.1, n)
 
 
-def test_the_same_model_comes_first_and_of_its_conditions_the_one_on_most_cases() -> None:
+def test_the_same_model_takes_precedence_with_its_condition_on_most_cases() -> None:
     own = [_own("gpt_4 few", 0.9, 5), _own("gpt_4 many", 0.6, 50), _own("other", 0.95, 90)]
     (row,) = counterparts([printed_row("table 1", "gpt_4", 0.5, arm=ARM)], own, _label)
     assert (row["ours"], row.estimate, row.n, row["same_model"]) == ("gpt_4 many", 0.6, 50, True)
@@ -26,7 +26,7 @@ def test_the_same_model_comes_first_and_of_its_conditions_the_one_on_most_cases(
     assert round(row["difference"], 6) == 0.1
 
 
-def test_else_the_best_of_the_same_arm_and_of_lengths_the_nearest() -> None:
+def test_otherwise_the_best_of_the_arm_counts_and_the_nearest_of_lengths() -> None:
     own = [
         _own("a", 0.4, 9),
         _own("b", 0.7, 9),
@@ -56,7 +56,7 @@ def test_the_preprints_conversations_end_with_the_examination() -> None:
     assert figures["gpt_3_5", "multi_turn_exam", "mcq_many", cases] == 0.201
 
 
-def test_shares_lie_between_0_and_1_and_intervals_hold_their_means() -> None:
+def test_shares_are_between_0_and_1_and_intervals_contain_their_means() -> None:
     history = printed_histories("qmax")
     assert {(f["model"], f["measure"]): f.estimate for f in history}["vicuna_ft", "accuracy"] == 0.4275
     assert {(f["model"], f["measure"]): f.estimate for f in history}["vicuna_ft", "doctor_turns"] == 7.84

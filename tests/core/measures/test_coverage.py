@@ -1,4 +1,4 @@
-"""Which facts a conversation uncovers, on dialogues made by hand."""
+"""The facts that a conversation uncovers, on dialogues made by hand."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ CASE = Case(**PLAIN, vignette="x", profile=Profile(demographics=(AGE,), basic=(P
 
 
 def turns(*patient: str) -> tuple[Turn, ...]:
-    """Return a dialogue in which the doctor asks before every reply."""
+    """Return a dialogue with these replies, each after the same question of the doctor."""
     return tuple(turn for text in patient for turn in (Turn("doctor", "And what else?"), Turn("patient", text)))
 
 
-def found(*patient: str, case: Case = CASE) -> dict[str, int | None]:
+def turns_by_fact(*patient: str, case: Case = CASE) -> dict[str, int | None]:
     return {item.fact.key: item.turn for item in uncovered(case, turns(*patient))}
 
 
 def test_nothing_is_uncovered_before_the_patient_speaks() -> None:
-    assert set(found().values()) == {None}
+    assert set(turns_by_fact().values()) == {None}
     assert [item.turn for item in uncovered(CASE, [Turn("doctor", "Sharp chest pain for two days?")])] == [None] * 4
 
 
@@ -44,24 +44,24 @@ def test_facts_come_in_the_profiles_order_and_say_who_can_tell_them() -> None:
     ],
 )
 def test_clinical_and_lay_words_both_count(reply: str) -> None:
-    assert found(reply)["complaint"] == 1
+    assert turns_by_fact(reply)["complaint"] == 1
 
 
 def test_a_passing_mention_is_not_enough() -> None:
-    assert found("I sometimes have pain.")["complaint"] is None
+    assert turns_by_fact("I sometimes have pain.")["complaint"] is None
 
 
 def test_words_of_two_replies_are_not_put_together() -> None:
-    assert found("Something sharp.", "In my chest.", "For two days.")["complaint"] is None
+    assert turns_by_fact("Something sharp.", "In my chest.", "For two days.")["complaint"] is None
 
 
 def test_the_first_reply_that_tells_it_counts() -> None:
-    talk = found("Hello.", "I'm 31.", "I am 31, as I said.", "Sharp chest pain for two days, yes.")
+    talk = turns_by_fact("Hello.", "I'm 31.", "I am 31, as I said.", "Sharp chest pain for two days, yes.")
     assert (talk["age"], talk["complaint"]) == (3, 7)
 
 
 def test_one_reply_can_uncover_several_facts() -> None:
-    talk = found("I'm 31, and for two days I've had a sharp chest pain.")
+    talk = turns_by_fact("I'm 31, and for two days I've had a sharp chest pain.")
     assert (talk["age"], talk["complaint"], talk["fever"]) == (1, 1, None)
 
 
@@ -75,11 +75,11 @@ def test_a_case_without_a_profile_is_taken_sentence_by_sentence() -> None:
 
 def test_a_fact_without_any_telling_word_is_never_uncovered() -> None:
     case = Case(**PLAIN, vignette="x", profile=Profile(basic=(Fact(key="odd", value="not any", lay="no"),)))
-    assert found("No, not any.", case=case) == {"odd": None}
+    assert turns_by_fact("No, not any.", case=case) == {"odd": None}
 
 
 def test_a_patient_who_reads_out_every_lay_fact_uncovers_them_all() -> None:
     for case in cases_of("library")[:12]:
-        told = [fact for fact, can_tell in facts_of(case) if can_tell]
-        items = uncovered(case, turns(*(fact.lay for fact in told)))
+        told_facts = [fact for fact, can_tell in facts_of(case) if can_tell]
+        items = uncovered(case, turns(*(fact.lay for fact in told_facts)))
         assert [item.fact.key for item in items if item.told and item.turn is None] == [], case.case_key

@@ -1,4 +1,4 @@
-"""Why conversations ended, by hand-made conversations, and the facts of the authors' release."""
+"""The reasons why conversations ended: on conversations made by hand, and on the authors' release."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def talk(case: int, number: int, reason: str, turns: int, last: str):
 
 
 def fill(store: Store) -> None:
-    """Case 1: concluded, and at the cap. Case 2: no question twice, once in other letters. Case 3: no conversation."""
+    """Case 1: concluded, and at the cap. Case 2: twice no question, once with a diagnosis. Case 3: no conversation."""
     cases = [a_case(1), a_case(2, specialty="Cardiology"), a_case(3)]
     write_journal(
         store.journals,
@@ -65,19 +65,19 @@ def test_conversations_are_counted_by_how_they_ended(filled: Store) -> None:
     assert (row["model"], row["conversations"], row.n, row.excluded) == ("openai/a", 4, 2, {"no conversation": 1})
     assert row["reasons"] == {"final_diagnosis": 1, "no_question": 2, "turn_cap": 1}
     assert (row["turns_mean"], row["turns_median"], row["turns_most"]) == (5.0, 2.5, 14)
-    # what the last message says, in any case of letters; both cases: one of two
+    # by the last message, in upper or lower case; in each case one of two has no diagnosis
     assert (row["without_diagnosis"], row.estimate) == (2, 0.5)
-    # two cases alike, each one of two: surer than one of two cases, and as unsure to either side
+    # two equal cases: narrower than one of two cases, and symmetric
     assert beta_bounds(1, 2)[0] < row.low == pytest.approx(1 - row.high)
     assert row.low < 0.2
     turns = turn_rows(read(filled))
     assert [(r["turns"], r["conversations"], r["share"]) for r in turns] == [(n, 1, 0.25) for n in (1, 2, 3, 14)]
 
 
-def test_a_selection_narrows_what_is_read(filled: Store) -> None:
-    def keys(**chosen: list[str]) -> list[str]:
+def test_a_selection_narrows_the_conversations(filled: Store) -> None:
+    def keys(**filters: list[str]) -> list[str]:
         with filled.read() as cursor:
-            return sorted(conversation_endings(cursor, Selection(**chosen))["case_key"].unique())
+            return sorted(conversation_endings(cursor, Selection(**filters))["case_key"].unique())
 
     assert keys(specialties=["Cardiology"]) == ["ours/2"]
     assert keys(case_sets=["ours"], conditions=["openai/a"], datasets=["ours"]) == ["ours/1", "ours/2", "ours/3"]
@@ -90,7 +90,7 @@ def test_reasons_are_shares_of_conversations(filled: Store) -> None:
     assert rows == {"final_diagnosis": (1, 4, 0.25), "no_question": (2, 4, 0.5), "turn_cap": (1, 4, 0.25)}
 
 
-def test_a_report_of_rules_names_those_that_there_are(filled: Store) -> None:
+def test_an_unknown_rule_is_refused_with_the_known_ones(filled: Store) -> None:
     with pytest.raises(UsageError, match="There is no rule none; there are no_diagnosis_excluded"):
         list(report.rows(MetricRequest(filled), "rules", "none"))
 
@@ -106,7 +106,7 @@ def test_a_model_without_any_conversation_has_nothing_to_show(store: Store) -> N
 
 
 @pytest.mark.skipif(not COPY, reason="ANAMNESIS_CRAFTMD_RELEASE does not name the authors' release")
-def test_the_release_ends_as_is_known_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_reasons_of_the_release_equal_an_independent_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from core.frameworks.craftmd.release import RELEASE
     from core.jobs.release.importing import import_release
 
@@ -117,7 +117,7 @@ def test_the_release_ends_as_is_known_of_it(tmp_path: Path, monkeypatch: pytest.
     rows = {row["model"]: row for row in endings(read(store))}
     first, second = rows["mistral_v1_7b"], rows["mistral_v2_7b"]
     assert (first["conversations"], second["conversations"]) == (10_020, 10_020)
-    # counted in the files by another script: 48 % and 4.1 % without a diagnosis, 10.7 and 2.9 turns
+    # counted in the files with another script: 48 % and 4.1 % without a diagnosis, 10.7 and 2.9 turns
     assert (first["without_diagnosis"], second["without_diagnosis"]) == (4781, 408)
     assert first.estimate == pytest.approx(4781 / 10_020)
     assert (round(first["turns_mean"], 2), round(second["turns_mean"], 2)) == (10.72, 2.94)

@@ -1,4 +1,4 @@
-"""A measure is one file in a folder of extensions: it is found, measured, kept with its evidence, and reported."""
+"""A measure is one file in a folder of extensions: it is discovered, measured, stored with evidence, and reported."""
 
 from __future__ import annotations
 
@@ -32,10 +32,12 @@ class QuestionLength(Measure):
     name = "question_length"
 
     def scores(self, record: Record):
-        asked = [(n, turn.text) for n, turn in enumerate(record.dialogue) if turn.role == "doctor" and "?" in turn.text]
-        if asked:
-            longest = max(asked, key=lambda one: len(one[1].split()))
-            yield Score("words", sum(len(text.split()) for _, text in asked) / len(asked), (Evidence(*longest),))
+        messages = enumerate(record.dialogue)
+        questions = [(n, turn.text) for n, turn in messages if turn.role == "doctor" and "?" in turn.text]
+        if questions:
+            longest = max(questions, key=lambda question: len(question[1].split()))
+            mean = sum(len(text.split()) for _, text in questions) / len(questions)
+            yield Score("words", mean, (Evidence(*longest),))
 '''
 COUNTING = '''
 from typing import Annotated
@@ -44,9 +46,9 @@ from core.measures.base import Columns, Row, metric
 
 
 @metric("trials", empty="There is no trial.")
-def report(asked, least: Annotated[int, "Cases with fewer trials are left out."] = 1):
+def report(request, least: Annotated[int, "Cases with fewer trials are left out."] = 1):
     """Count the trials of each case."""
-    with asked.store.read() as cursor:
+    with request.store.read() as cursor:
         rows = cursor.execute("SELECT case_key, count(*) FROM trials GROUP BY case_key ORDER BY case_key").fetchall()
     for case, n in rows:
         if n >= least:
@@ -58,7 +60,7 @@ from core.measures.registry import measures
 from core.store.database import Store
 print(measure_missing(Store(), measures()["triage_words"], processes=1).measured, *measures())
 """
-SAID = {
+MESSAGES = {
     "run/1/0": ("Fever?", "No.", "Since when do you cough?", "Monday."),  # 1 and 5 words
     "run/1/1": ("Any pain in your chest?", "No.", "Thank you.", "Bye."),  # 5 words
     "run/2/0": ("Do you smoke at all now?", "No.", "I see.", "Yes."),  # 6 words
@@ -68,7 +70,7 @@ SAID = {
 
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
-    """Two cases with two trials each, and the folder of extensions with the measure in it."""
+    """A database with two trials of each of two cases, and a folder of extensions with the measure."""
     folder = tmp_path / "extensions"
     (folder / "measures").mkdir(parents=True)
     (folder / "measures" / "question_length.py").write_text(TOY)
@@ -88,21 +90,21 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
             case_key=f"ours/{trial[4]}",
             trial=int(trial[-1]),
         )
-        for trial, texts in SAID.items()
+        for trial, texts in MESSAGES.items()
     ]
     write_journal(store.journals, "run", a_header(cases=[a_case(1), a_case(2)]), *lines)
     return store
 
 
 def reports(*commands: tuple[str, ...]) -> list[str]:
-    """Run ``python -m core report`` in a process of its own, once for each tuple of options."""
-    return [one.stdout for one in in_turn(os.environ, *(("report", *options) for options in commands))]
+    """Return the outputs of ``python -m core report`` for each tuple of options, run in another process."""
+    return [command.stdout for command in in_turn(os.environ, *(("report", *options) for options in commands))]
 
 
-def test_it_is_reported_and_a_metric_of_its_own_has_its_own_rows_and_options(store: Store, tmp_path: Path) -> None:
+def test_a_measure_is_reported_and_a_metric_has_its_own_rows_and_options(store: Store, tmp_path: Path) -> None:
     (tmp_path / "extensions" / "measures" / "trials.py").write_text(COUNTING)
     out = tmp_path / "trials.csv"
-    rows, evidence, told, counted, wrote, told_of_it = reports(
+    rows, evidence, help_text, counted, written, help_of_trials = reports(
         ("question_length", "--format", "json"),
         ("question_length", "--part", "evidence", "--format", "json"),
         ("--help",),
@@ -111,7 +113,7 @@ def test_it_is_reported_and_a_metric_of_its_own_has_its_own_rows_and_options(sto
         ("trials", "--help"),
     )
     (row,) = json.loads(rows)
-    # case 1: (3 + 5) / 2, case 2: 6; two cases drawn again and again have means between 4 and 6
+    # case 1: (3 + 5) / 2, case 2: 6; the means of all resamples of the two are between 4 and 6
     assert (row["model"], row["score"], row["mean"]) == ("openai/a", "words", 5.0)
     assert (row["ci_low"], row["ci_high"]) == (4.0, 6.0)
     assert (row["n_cases"], row["n_trials"], row["excluded"]) == (2, 3, {"nothing to measure": 1})
@@ -120,14 +122,14 @@ def test_it_is_reported_and_a_metric_of_its_own_has_its_own_rows_and_options(sto
         ("run/1/1", 5.0, 0, "Any pain in your chest?"),
         ("run/2/0", 6.0, 0, "Do you smoke at all now?"),
     ]
-    assert "Mean number of words in the doctor's questions." in told
+    assert "Mean number of words in the doctor's questions." in help_text
     assert json.loads(counted) == [
         {"case": "ours/1", "trials": 2, "ci_low": None, "ci_high": None},
         {"case": "ours/2", "trials": 2, "ci_low": None, "ci_high": None},
     ]
-    assert wrote == f"Wrote 2 rows to {out}.\n"
+    assert written == f"Wrote 2 rows to {out}.\n"
     assert out.read_text().splitlines() == ["case,trials,ci_low,ci_high", "ours/1,2,,", "ours/2,2,,"]
-    assert "Cases with fewer trials are left out." in told_of_it
+    assert "Cases with fewer trials are left out." in help_of_trials
 
 
 def test_it_is_measured_in_processes_and_once(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,22 +139,22 @@ def test_it_is_measured_in_processes_and_once(store: Store, monkeypatch: pytest.
     assert measure_missing(store, toy, processes=1) == Measured(4, 0)
     assert measure_missing(store, toy) == Measured(0, 0)
     with store.read() as cursor:
-        kept = cursor.execute(
+        scores = cursor.execute(
             "SELECT trial_id, name, value, evidence FROM scores WHERE name <> '' ORDER BY trial_id"
         ).fetchall()
-    assert [(trial, name, value) for trial, name, value, _ in kept] == [
+    assert [(trial, name, value) for trial, name, value, _ in scores] == [
         ("run/1/0", "words", 3.0),
         ("run/1/1", "words", 5.0),
         ("run/2/0", "words", 6.0),
     ]
-    assert json.loads(kept[0][3]) == [{"turn": 2, "words": "Since when do you cough?"}]
+    assert json.loads(scores[0][3]) == [{"turn": 2, "words": "Since when do you cough?"}]
     monkeypatch.setattr(type(toy), "version", "2")
     assert count_missing(store, toy) == 4
 
 
 @pytest.mark.soak
-def test_a_framework_brings_measures_of_its_own(store: Store, tmp_path: Path) -> None:
-    """One as a module, one in a package; other modules of a framework are not looked into."""
+def test_a_framework_can_have_measures(store: Store, tmp_path: Path) -> None:
+    """One framework has a module, another a package of measures; other modules are not searched."""
     folder, framework = tmp_path / "extensions" / "frameworks", "from core.frameworks.craftmd import FRAMEWORK\n"
     for place, text in {
         "triage/__init__.py": framework,
@@ -185,4 +187,6 @@ def test_a_file_that_cannot_be_read_is_named(store: Store, tmp_path: Path) -> No
 def test_every_metric_has_help_and_every_measure_is_known() -> None:
     assert {"history_taking", "patient_marks"} <= set(measures())
     assert set(measures()) <= set(metrics())
-    assert all(one.help.splitlines()[0].endswith(".") and one.empty.endswith(".") for one in metrics().values())
+    assert all(
+        metric.help.splitlines()[0].endswith(".") and metric.empty.endswith(".") for metric in metrics().values()
+    )

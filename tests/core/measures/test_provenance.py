@@ -1,4 +1,4 @@
-"""What differs between the runs behind two figures, as stored in their journals."""
+"""Differences in settings between the runs behind two figures."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ def test_casts_are_the_campaigns_newest_first(stored: dict[str, Run]) -> None:
 
 
 def test_every_difference_is_named_with_both_values(stored: dict[str, Run]) -> None:
-    found = {
+    differences = {
         s.name: s.values
         for s in differing(settings_side_by_side([side_of_run(stored["one"]), side_of_run(stored["two"])]))
     }
-    assert found == {
+    assert differences == {
         "Prompts (name and hash)": ("default h", "default gggggggg"),
         "Patient": ("openai/p", "openai/other"),
         "Cap of the conversation": ("30 messages", "none"),
@@ -62,9 +62,9 @@ def test_every_difference_is_named_with_both_values(stored: dict[str, Run]) -> N
 
 
 def test_the_same_settings_are_no_difference(stored: dict[str, Run]) -> None:
-    found = settings_side_by_side([side_of_run(stored["one"]), side_of_run(stored["three"])])
-    assert [s.name for s in differing(found)] == ["Trials of a case"]
-    assert {s.name for s in found if s.same} >= {"Patient", "Grader", "Seed", "Cap of the conversation"}
+    settings = settings_side_by_side([side_of_run(stored["one"]), side_of_run(stored["three"])])
+    assert [s.name for s in differing(settings)] == ["Trials of a case"]
+    assert {s.name for s in settings if s.same} >= {"Patient", "Grader", "Seed", "Cap of the conversation"}
 
 
 def test_runs_of_one_side_that_disagree_are_all_named(stored: dict[str, Run]) -> None:

@@ -26,13 +26,13 @@ from tests.core.store.builders import (
 )
 from tests.support.stores import copy_of
 
-SAID = "**Final Diagnosis:** Eczema"
-ASKED = "Does it itch?"
+CONCLUSION = "**Final Diagnosis:** Eczema"
+QUESTION = "Does it itch?"
 ARMS = [("multi_turn", "frq"), ("vignette", "mcq")]
 
 
 def talk(case: int, number: int, reason: str, frq: str, mcq: tuple[str, str] = ("correct", "correct")):
-    last = SAID if reason == "final_diagnosis" else ASKED
+    last = CONCLUSION if reason == "final_diagnosis" else QUESTION
     answer = (invalid(frq),) if frq in ("refused", "not_applicable") else (answered(), graded(frq))
     choice = [answered("vignette", "mcq")]
     choice += [graded(v, "vignette", "mcq", rule=r) for r, v in zip(("mcq_loose", "mcq_strict"), mcq, strict=True)]
@@ -47,7 +47,7 @@ def talk(case: int, number: int, reason: str, frq: str, mcq: tuple[str, str] = (
 
 
 def fill(store: Store) -> None:
-    """Case 1: right when concluded, wrong at the cap. Case 2: right without a question. Case 3: refused twice."""
+    """Case 1: right if concluded, wrong at the cap. Case 2: right without a question. Case 3: refused twice."""
     lines = [
         talk(1, 0, "final_diagnosis", "correct"),
         talk(1, 1, "turn_cap", "incorrect", ("correct", "multiple")),
@@ -73,7 +73,7 @@ def rescored(store: Store, format_: str = "multi_turn") -> dict[str, Row]:
     return {row["rule"]: row for row in rescore(outcomes, RULES, [arm])}  # type: ignore[list-item]
 
 
-def test_the_standard_rule_is_accuracy_as_it_is_everywhere(filled: Store) -> None:
+def test_the_standard_rule_is_the_accuracy_of_the_accuracy_page(filled: Store) -> None:
     row = rescored(filled)["standard"]
     assert (row.estimate, row.n, row["n_answers"], row["n_excluded"]) == (0.5, 2, 4, 2)
     assert (row["concerned"], row["changed"], row["same_cases"], row["n_same"]) == (0, 0, 0.0, 2)
@@ -81,9 +81,9 @@ def test_the_standard_rule_is_accuracy_as_it_is_everywhere(filled: Store) -> Non
 
 def test_conversations_without_a_diagnosis_are_left_out(filled: Store) -> None:
     row = rescored(filled)["no_diagnosis_excluded"]
-    # case 1 keeps its right answer, case 2 its wrong one
+    # of case 1 the right answer stays, of case 2 the wrong answer
     assert (row.estimate, row.n, row["n_answers"], row["n_excluded"]) == (0.5, 2, 2, 4)
-    assert (row["concerned"], row["changed"]) == (3, 2)  # one of the three had been refused anyhow
+    assert (row["concerned"], row["changed"]) == (3, 2)  # one of the three is refused and excluded already
     assert row["same_cases"] == 0.0
     # the changes of the two cases are +1/2 and −1/2
     assert -1 < row["same_cases_low"] < -0.5
@@ -96,10 +96,10 @@ def test_conversations_without_a_diagnosis_count_as_none(filled: Store) -> None:
     assert (row["concerned"], row["changed"]) == (3, 1)  # only case 2 loses a right answer
 
 
-def test_the_cap_and_the_missing_question_are_told_apart(filled: Store) -> None:
+def test_the_cap_and_the_missing_question_have_separate_rules(filled: Store) -> None:
     rows = rescored(filled)
     assert rows["cap_excluded"].estimate == 0.75  # case 1 right, case 2 half
-    assert rows["cap_wrong"].estimate == 0.5  # the answer at the cap was wrong already
+    assert rows["cap_wrong"].estimate == 0.5  # the answer at the cap is wrong already
     assert (rows["cap_wrong"]["concerned"], rows["cap_wrong"]["changed"]) == (2, 0)
     assert rows["no_question_excluded"].estimate == 0.25  # case 1 half, case 2 wrong
     assert (rows["no_question_excluded"]["concerned"], rows["no_question_excluded"]["changed"]) == (1, 1)
@@ -136,7 +136,7 @@ def test_the_strict_rule_changes_choices_only(filled: Store) -> None:
         "blank_excluded",
         "excluded_wrong",
     }
-    assert set(vignette) == grading, "how a conversation ended is nothing to a vignette"
+    assert set(vignette) == grading, "rules on the end of a conversation do not apply to a vignette"
     assert "strict" not in rescored(filled)
     row = vignette["strict"]
     # loose: 1, 1/2, 0; strict: 1/2, 1/2 (another answer than by the loose rule), 0
@@ -155,15 +155,15 @@ def test_a_trial_that_broke_off_is_excluded_by_every_rule(store: Store) -> None:
 
 
 def test_every_kind_of_excluded_answer_counts_as_wrong(store: Store) -> None:
-    """Case 1: one right answer and one of each kind that does not count. Case 2 has only a refusal."""
+    """Case 1: one right answer and one of each excluded kind. Case 2: a refusal. Case 3: an inapplicable answer."""
     kinds = ("refused", "ungradable", "provider_error")
     lines = [talk(1, 0, "final_diagnosis", "correct")]
     for number, kind in enumerate(kinds, 1):
-        ended = (Utterance(turn=0, role="doctor", text=SAID), Ended(reason="final_diagnosis", doctor_turns=1))
+        ended = (Utterance(turn=0, role="doctor", text=CONCLUSION), Ended(reason="final_diagnosis", doctor_turns=1))
         stream = [*ended, invalid(kind), Finished()]
         lines.append(a_trial(stream, trial_id=f"run/1/{number}", case_key="ours/1", trial=number))
-    # answered but never graded; and a conversation that broke off before any answer, which is unanswered in every arm
-    stream = [Utterance(turn=0, role="doctor", text=SAID), Ended(reason="final_diagnosis", doctor_turns=1)]
+    # an answer without a grade, and a conversation that broke off, which has no answer in any arm
+    stream = [Utterance(turn=0, role="doctor", text=CONCLUSION), Ended(reason="final_diagnosis", doctor_turns=1)]
     lines.append(a_trial([*stream, answered(), Finished()], trial_id="run/1/4", case_key="ours/1", trial=4))
     stream = [Utterance(turn=0, role="doctor", text="Hello"), Ended(reason="error", doctor_turns=0)]
     lines.append(a_trial(stream, trial_id="run/1/5", case_key="ours/1", trial=5))
@@ -173,18 +173,24 @@ def test_every_kind_of_excluded_answer_counts_as_wrong(store: Store) -> None:
     fold(store)
     rows = rescored(store)
     assert (rows["standard"].estimate, rows["standard"].n, rows["standard"]["n_answers"]) == (1.0, 1, 1)
-    every = rows["excluded_wrong"]
-    # case 1: one of six; case 2: none of one; what cannot be asked of case 3 stays out
-    assert every.estimate == pytest.approx((1 / 6 + 0) / 2)
-    assert (every.n, every["n_answers"], every["n_excluded"], every["concerned"], every["changed"]) == (2, 7, 1, 6, 6)
-    assert (every["same_cases"], every["n_same"]) == (pytest.approx(1 / 6 - 1), 1)
+    all_wrong = rows["excluded_wrong"]
+    # case 1: one of six; case 2: none of one; the inapplicable answer of case 3 stays excluded
+    assert all_wrong.estimate == pytest.approx((1 / 6 + 0) / 2)
+    assert (
+        all_wrong.n,
+        all_wrong["n_answers"],
+        all_wrong["n_excluded"],
+        all_wrong["concerned"],
+        all_wrong["changed"],
+    ) == (2, 7, 1, 6, 6)
+    assert (all_wrong["same_cases"], all_wrong["n_same"]) == (pytest.approx(1 / 6 - 1), 1)
     refused = rows["refused_wrong"]
     # case 1: one of two; case 2: none of one
     assert (refused.estimate, refused.n, refused["n_answers"], refused["concerned"]) == (0.25, 2, 3, 2)
 
 
-def test_a_refusal_to_choose_is_excluded_or_wrong_and_both_are_shown(store: Store) -> None:
-    # the strict rule reads a refusal; by the paper's substring rule it is just not the answer
+def test_a_refusal_to_choose_is_excluded_or_wrong_by_two_rules(store: Store) -> None:
+    # the strict rule reads a refusal; by the paper's substring rule it is incorrect
     lines = [
         talk(1, 0, "final_diagnosis", "correct"),
         talk(1, 1, "final_diagnosis", "correct", ("incorrect", "refused")),
@@ -199,7 +205,7 @@ def test_a_refusal_to_choose_is_excluded_or_wrong_and_both_are_shown(store: Stor
 
 
 def test_a_refusal_in_words_is_incorrect_as_in_the_papers_or_left_out(store: Store) -> None:
-    """Of free responses one is right, one wrong, one refused; of choices one refusal names the answer all the same."""
+    """Of free responses one is right, one wrong, one refused; of choices one refusal contains the answer."""
     verdicts = [("correct", ("correct", "correct")), ("incorrect", ("correct", "refused_in_words"))]
     verdicts.append(("refused_in_words", ("incorrect", "refused_in_words")))
     lines = [talk(1, n, "final_diagnosis", frq, mcq) for n, (frq, mcq) in enumerate(verdicts)]
@@ -217,9 +223,9 @@ def test_a_refusal_in_words_is_incorrect_as_in_the_papers_or_left_out(store: Sto
 
 
 def test_a_blank_answer_is_not_correct_or_left_out(store: Store) -> None:
-    """Of three answers one is right, one wrong and one blank, which no grader has seen."""
+    """Of three answers one is right, one wrong and one blank, which has no grade."""
     lines = [talk(1, n, "final_diagnosis", verdict) for n, verdict in enumerate(("correct", "incorrect"))]
-    ended = (Utterance(turn=0, role="doctor", text=SAID), Ended(reason="final_diagnosis", doctor_turns=1))
+    ended = (Utterance(turn=0, role="doctor", text=CONCLUSION), Ended(reason="final_diagnosis", doctor_turns=1))
     stream = [*ended, invalid("empty"), Finished()]
     lines.append(a_trial(stream, trial_id="run/1/2", case_key="ours/1", trial=2))
     write_journal(store.journals, "run", a_header(cases=[a_case(1)], arms=ARMS), *lines)
@@ -239,7 +245,7 @@ def test_a_rule_can_leave_nothing(store: Store) -> None:
     assert (row.estimate, row["same_cases"], row.n, row["n_same"]) == (None, None, 0, 0)
 
 
-def test_rules_have_names_and_words_of_their_own() -> None:
+def test_rules_have_distinct_keys_and_labels_and_a_description() -> None:
     rules = (STANDARD, *RULES)
     assert len({rule.key for rule in rules}) == len({rule.label for rule in rules}) == len(rules)
     assert all(rule.words.endswith(".") for rule in rules)

@@ -29,13 +29,12 @@ def _bare_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.fixture
 def registry() -> Registry:
-    """The shipped models alone."""
     return load_registry([SHIPPED])
 
 
 @pytest.fixture
 def own_file(tmp_path: Path) -> Callable[[str], Registry]:
-    """Make a registry of the shipped models and a user's file with the given text."""
+    """A function that returns a registry of the shipped models and a user's file with the given text."""
 
     def make(text: str) -> Registry:
         path = tmp_path / "models.local.toml"

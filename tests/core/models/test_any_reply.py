@@ -1,4 +1,4 @@
-"""Whatever bytes a server sends, a call ends with a completion or a provider's error, and in time."""
+"""For any bytes that a server sends, a call ends in time with a completion or a provider's error."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from core.models.spec import Timeouts
 from tests.support.talking import hear, make_model, make_spec
 
 TIMES = Timeouts(call_s=1.5, first_piece_s=1.2, stall_s=1)
-"""Short: a chunk that cannot be read is waited for to its end, since the HTTP client does not pass its fault on."""
+"""Short, because a malformed chunk is only noticed at its timeout: the HTTP client does not report it."""
 _NAMES = st.sampled_from(
     "choices delta message content text type index finish_reason usage prompt_tokens completion_tokens model error "
     "code refusal reasoning reasoning_details tool_calls prompt_tokens_details cached_tokens total_tokens".split()
@@ -54,7 +54,7 @@ _HEADER = st.sampled_from(
 _REPLY = st.tuples(_NICE | _NICE | _STATUS, st.lists(_HEADER, max_size=4), _STREAM | _WHOLE | st.binary(max_size=200))
 
 
-async def _asked(data: bytes) -> Completion | ProviderError:
+async def _outcome_of(data: bytes) -> Completion | ProviderError:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             await reader.readuntil(b"\r\n\r\n")
@@ -82,7 +82,7 @@ async def _asked(data: bytes) -> Completion | ProviderError:
 
 
 @given(reply=_REPLY)
-def test_a_call_ends_whatever_comes(reply: tuple[bytes, list[bytes], bytes]) -> None:
+def test_a_call_ends_for_any_reply(reply: tuple[bytes, list[bytes], bytes]) -> None:
     check(reply)
 
 
@@ -90,23 +90,23 @@ def test_a_call_ends_whatever_comes(reply: tuple[bytes, list[bytes], bytes]) -> 
 @pytest.mark.timeout(3_600)
 @settings(max_examples=10_000)
 @given(reply=_REPLY)
-def test_ten_thousand_calls_end_whatever_comes(reply: tuple[bytes, list[bytes], bytes]) -> None:
+def test_ten_thousand_calls_end_for_any_reply(reply: tuple[bytes, list[bytes], bytes]) -> None:
     check(reply)
 
 
 def check(reply: tuple[bytes, list[bytes], bytes]) -> None:
     status, headers, body = reply
-    came = asyncio.run(_asked(b"\r\n".join([status, *headers, b"Connection: close", b"", body])))
-    if isinstance(came, Completion):
-        assert came.text.strip()
-        came.text.encode()  # what cannot be stored is none
-        usage, dollars = came.usage, came.cost_usd
+    outcome = asyncio.run(_outcome_of(b"\r\n".join([status, *headers, b"Connection: close", b"", body])))
+    if isinstance(outcome, Completion):
+        assert outcome.text.strip()
+        outcome.text.encode()  # the text can be stored
+        usage, dollars = outcome.usage, outcome.cost_usd
     else:
-        assert str(came).endswith(".")
-        assert "\n" not in str(came)
-        if not isinstance(came, NoReply):
+        assert str(outcome).endswith(".")
+        assert "\n" not in str(outcome)
+        if not isinstance(outcome, NoReply):
             return
-        usage, dollars = came.spent.usage, came.spent.cost_usd
+        usage, dollars = outcome.spent.usage, outcome.spent.cost_usd
     assert 0 <= usage.prompt_tokens < 100_000
     assert 0 <= usage.completion_tokens < 1_000_000
     assert dollars is None or 0 <= dollars < 100

@@ -1,4 +1,4 @@
-"""Applications as models: a function and an endpoint are given the messages so far and reply with text."""
+"""Applications as models: a function or an endpoint that receives the messages so far and replies with text."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def toy(folder: Path) -> str:
-    """A module of a name of its own, since modules are loaded once."""
+    """The name of a new module: Python loads a module only once."""
     name = f"toy_{folder.name.replace('-', '_')}"
     (folder / f"{name}.py").write_text(TOY)
     return name
@@ -71,15 +71,15 @@ def own(folder: Path, text: str) -> Registry:
     return load_registry([SHIPPED, folder / "own.toml"], retry=QUICK)
 
 
-async def test_a_function_is_given_the_messages_and_its_text_is_the_reply(toy: str) -> None:
+async def test_a_function_receives_the_messages_and_returns_the_reply(toy: str) -> None:
     done = await ask(opened().open(f"python:{toy}:reply"))
     assert done.text == "I heard 2 messages, last: How are you?"
     assert (done.model, done.usage.estimated, done.cost_usd) == (f"python/{toy}:reply", True, None)
     assert done.request["messages"] == HELLO
-    assert source(opened().spec(done.model)) is None, "what it asks others for is known to nobody here"
+    assert source(opened().spec(done.model)) is None, "the cost of its own calls is not known"
 
 
-async def test_a_function_may_be_async_and_tell_what_it_took(toy: str) -> None:
+async def test_a_function_may_be_async_and_report_usage_and_cost(toy: str) -> None:
     done = await ask(opened().open(f"python:{toy}:later"))
     assert done.text.startswith("thread ")
     assert (done.usage.prompt_tokens, done.usage.completion_tokens, done.usage.estimated) == (5, 3, False)
@@ -87,18 +87,18 @@ async def test_a_function_may_be_async_and_tell_what_it_took(toy: str) -> None:
     assert (await ask(opened().open(f"python:{toy}:doctor"))).text == "an object that is called"
 
 
-async def test_a_thread_is_the_same_through_a_conversation_and_no_other(toy: str) -> None:
+async def test_each_conversation_has_its_own_thread(toy: str) -> None:
     model = opened().open(f"python:{toy}:later")
 
-    async def thread(conversation: str, *said: str) -> str:
+    async def thread(conversation: str, *texts: str) -> str:
         CONVERSATION.set(conversation)
-        turns = [message("assistant" if n % 2 else "user", text) for n, text in enumerate(said)]
+        turns = [message("assistant" if n % 2 else "user", text) for n, text in enumerate(texts)]
         return (await ask(model, [message("system", "You are a doctor."), *turns])).text
 
     first = await thread("run/1", "It hurts.")
     assert await thread("run/1", "It hurts.", "Where?", "Here.") == first
     assert await thread("run/2", "It hurts.") != first, "the same words in another trial"
-    assert await thread("run/1", "A man of 40 …") != first, "what is asked beside the conversation"
+    assert await thread("run/1", "A man of 40 …") != first, "a request outside the conversation"
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ async def test_a_thread_is_the_same_through_a_conversation_and_no_other(toy: str
         ("number", "malformed", "it answered with int"),
     ],
 )
-async def test_a_function_that_fails_is_a_providers_failure_in_one_sentence(
+async def test_a_failing_function_is_a_provider_error_with_one_sentence(
     toy: str, function: str, kind: str, words: str
 ) -> None:
     with pytest.raises(ProviderError) as caught:
@@ -120,7 +120,7 @@ async def test_a_function_that_fails_is_a_providers_failure_in_one_sentence(
     assert "0123456789" not in str(caught.value)
 
 
-async def test_a_function_that_takes_too_long_is_given_up(folder: Path, toy: str) -> None:
+async def test_a_slow_function_times_out(folder: Path, toy: str) -> None:
     registry = own(folder, f'[models."python/t"]\nmodel_id = "{toy}:slow"\ntimeouts = {{ call_s = 0.1 }}\n')
     began = time.monotonic()
     with pytest.raises(ProviderError, match=r"within 0\.1 seconds") as caught:
@@ -136,12 +136,12 @@ async def test_a_function_that_takes_too_long_is_given_up(folder: Path, toy: str
         ("TOY:nothing", "has no function nothing"),
         ("TOY:constant", "has no function constant"),
         ("TOY", "write MODULE:FUNCTION"),
-        ("needs_more:reply", "it needs a_package_nobody_has"),
+        ("needs_more:reply", "it needs a_missing_package"),
         ("misspelt:reply", "cannot be loaded (SyntaxError"),
     ],
 )
-def test_what_cannot_be_loaded_is_said_before_anything_starts(folder: Path, toy: str, name: str, words: str) -> None:
-    (folder / "needs_more.py").write_text("import a_package_nobody_has\n")
+def test_functions_that_cannot_be_loaded_are_refused_on_opening(folder: Path, toy: str, name: str, words: str) -> None:
+    (folder / "needs_more.py").write_text("import a_missing_package\n")
     (folder / "misspelt.py").write_text("def reply(\n")
     with pytest.raises(UsageError) as caught:
         opened().open(f"python:{name.replace('TOY', toy)}")
@@ -175,13 +175,11 @@ async def endpoint(handler: Handler) -> AsyncIterator[str]:
         await runner.cleanup()
 
 
-async def test_an_endpoint_is_posted_each_message_with_its_thread(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[dict[str, Any]] = []
+async def test_an_endpoint_receives_each_message_with_its_thread(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    requests: list[dict[str, Any]] = []
 
     async def chat(request: web.Request) -> web.Response:
-        asked.append({**(await request.json()), "key": request.headers.get("Authorization")})
+        requests.append({**(await request.json()), "key": request.headers.get("Authorization")})
         return web.json_response({"reply": "Since when?", "usage": {"prompt_tokens": 9, "completion_tokens": 2}})
 
     monkeypatch.setenv("CLINIC_KEY", "sk-clinic-1")
@@ -190,8 +188,8 @@ async def test_an_endpoint_is_posted_each_message_with_its_thread(
         registry = own(folder, f'[models."http/clinic"]\nbase_url = "{url}"\napi_key_env = "CLINIC_KEY"\n')
         await ask(registry.open("clinic"))
     assert (done.text, done.model, done.usage.prompt_tokens, done.cost_usd) == ("Since when?", f"http/{url}", 9, None)
-    assert asked[0] == {"thread": asked[0]["thread"], "message": "How are you?", "messages": HELLO, "key": None}
-    assert asked[1]["key"] == "Bearer sk-clinic-1"
+    assert requests[0] == {"thread": requests[0]["thread"], "message": "How are you?", "messages": HELLO, "key": None}
+    assert requests[1]["key"] == "Bearer sk-clinic-1"
 
 
 @pytest.mark.parametrize(
@@ -205,7 +203,7 @@ async def test_an_endpoint_is_posted_each_message_with_its_thread(
         (200, '{"answer": "x"}', "malformed", "no text", 1),
     ],
 )
-async def test_an_endpoint_that_fails_is_a_providers_failure(
+async def test_a_failing_endpoint_is_a_provider_error(
     status: int, body: str, kind: str, words: str, times: int
 ) -> None:
     requests = []
@@ -222,18 +220,18 @@ async def test_an_endpoint_that_fails_is_a_providers_failure(
     assert "hush" not in str(caught.value)
 
 
-async def test_an_endpoint_that_is_not_there() -> None:
+async def test_a_missing_endpoint_is_reported() -> None:
     with pytest.raises(ProviderError, match=r"nothing listens at 127\.0\.0\.1:9"):
         await hear(opened().open("http://127.0.0.1:9/chat"))
 
 
 @pytest.mark.parametrize("name", ["python:os:system", "python/os:system"])
-def test_what_is_typed_elsewhere_than_on_a_command_line_runs_nothing(folder: Path, name: str) -> None:
+def test_programs_run_only_if_named_on_the_command_line(folder: Path, name: str) -> None:
     registry = load_registry([SHIPPED])
     for use in (registry.spec, registry.open, registry.missing_key):
         with pytest.raises(UsageError, match="would run a program"):
             use(name)
-    assert registry.group(name) == "application", "what is stored of it is shown all the same"
+    assert registry.group(name) == "application", "its stored runs are still shown"
     assert os.getcwd() == str(folder)
 
 

@@ -1,4 +1,4 @@
-"""The test of a model says what its server can, or why it cannot be asked; servers on this machine are found."""
+"""The connection test describes a server's abilities or the reason of a failure; local servers are found."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ KEY = SecretStr("sk-hush-0123456789")
 HEALTHY = '{"pulse": 72, "fever": false}'
 
 
-def tried(address: str, name: str = "server/test", key: SecretStr | None = KEY, **more: Any) -> Connection:
+def connect(address: str, name: str = "server/test", key: SecretStr | None = KEY, **more: Any) -> Connection:
     return try_model(load_registry([SHIPPED]), name, address=address, key=key, **more)
 
 
-def said(script: Callable[[dict[str, Any]], Reply | str]) -> tuple[Connection, FakeProvider]:
+def connect_to_script(script: Callable[[dict[str, Any]], Reply | str]) -> tuple[Connection, FakeProvider]:
     with running(script) as provider:
-        return tried(provider.base_url), provider
+        return connect(provider.base_url), provider
 
 
 @contextmanager
 def serving(status: int = 200, kind: str = "text/html", body: str = "<html>Welcome</html>") -> Iterator[str]:
-    """A web server that answers everything alike, and no model server."""
+    """A web server that gives the same answer to every request, and is no model server."""
 
     class Page(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -57,26 +57,33 @@ def serving(status: int = 200, kind: str = "text/html", body: str = "<html>Welco
 
 
 def test_a_good_server_is_described_with_two_calls() -> None:
-    found, provider = said(lambda body: HEALTHY if "response_format" in body else "I am well, thank you.")
-    assert found.ok
-    assert (found.streams, found.usage, found.system_role, found.structured) == (True, True, True, "json_schema")
-    assert (found.thinks, found.reply, found.served_by) == ("no", "I am well, thank you.", "fake-1")
-    assert (found.calls, found.tokens, found.cost_usd) == (2, 36, 0.0)
-    assert found.latency_s is not None
-    assert found.first_token_s is not None
-    assert 0 <= found.first_token_s <= found.latency_s
-    assert found.findings == {"structured": "json_schema"}
+    connection, provider = connect_to_script(
+        lambda body: HEALTHY if "response_format" in body else "I am well, thank you."
+    )
+    assert connection.ok
+    assert (connection.streams, connection.usage, connection.system_role, connection.structured) == (
+        True,
+        True,
+        True,
+        "json_schema",
+    )
+    assert (connection.thinks, connection.reply, connection.served_by) == ("no", "I am well, thank you.", "fake-1")
+    assert (connection.calls, connection.tokens, connection.cost_usd) == (2, 36, 0.0)
+    assert connection.latency_s is not None
+    assert connection.first_token_s is not None
+    assert 0 <= connection.first_token_s <= connection.latency_s
+    assert connection.findings == {"structured": "json_schema"}
     assert len(provider.requests) == 2
     assert all(body["max_tokens"] <= 512 for body in provider.bodies)
     assert {request.key for request in provider.requests} == {KEY.get_secret_value()}
-    assert dict(found.lines())["Structured replies"] == "by schema"
+    assert dict(connection.lines())["Structured replies"] == "by schema"
 
 
-def test_a_server_that_can_little_is_described_too() -> None:
-    """No usage, no stream, no system message, no schema but JSON, and a thought in its text."""
+def test_a_limited_server_is_described_too() -> None:
+    """No usage, no stream, no system message, JSON without a schema, and reasoning in the text."""
 
     def poor(body: dict[str, Any]) -> Reply | str:
-        if any(one["role"] == "system" for one in body["messages"]):
+        if any(message["role"] == "system" for message in body["messages"]):
             return failing(400, "Conversation roles must alternate user/assistant")
         if (body.get("response_format") or {}).get("type") == "json_schema":
             return failing(400, "response_format of this type is not supported")
@@ -84,40 +91,52 @@ def test_a_server_that_can_little_is_described_too() -> None:
             return Reply(HEALTHY, usage=None)
         return Reply("<think>How am I?</think>Well.", chunks=["<think>How am I?</think>Well."], usage=None)
 
-    found, provider = said(poor)
-    assert found.ok
-    assert (found.system_role, found.structured, found.usage, found.streams) == (False, "json_object", False, False)
-    assert (found.thinks, found.reply) == ("shown", "Well.")
-    assert found.findings == {"structured": "json_object", "system_role": "user"}
+    connection, provider = connect_to_script(poor)
+    assert connection.ok
+    assert (connection.system_role, connection.structured, connection.usage, connection.streams) == (
+        False,
+        "json_object",
+        False,
+        False,
+    )
+    assert (connection.thinks, connection.reply) == ("shown", "Well.")
+    assert connection.findings == {"structured": "json_object", "system_role": "user"}
     assert len(provider.requests) <= 5
 
 
-def test_json_that_is_asked_for_and_does_not_come_is_no_structured_reply() -> None:
-    found, _ = said(lambda body: "Certainly! The pulse is 72.")
-    assert found.structured == "none"
+def test_a_reply_without_the_requested_json_is_not_structured() -> None:
+    connection, _ = connect_to_script(lambda body: "Certainly! The pulse is 72.")
+    assert connection.structured == "none"
 
 
-def test_a_template_that_opens_the_thought_is_told() -> None:
-    found, _ = said(lambda body: HEALTHY if "response_format" in body else "They greet me.</think>Well, thank you.")
-    assert (found.opens_thinking, found.thinks) == (True, "shown")
-    assert found.findings["opens_thinking"] is True
+def test_a_template_that_opens_the_reasoning_is_recognised() -> None:
+    connection, _ = connect_to_script(
+        lambda body: HEALTHY if "response_format" in body else "They greet me.</think>Well, thank you."
+    )
+    assert (connection.opens_thinking, connection.thinks) == (True, "shown")
+    assert connection.findings["opens_thinking"] is True
 
 
-def test_a_model_that_only_thinks_within_the_limit_still_answers() -> None:
+def test_a_model_that_only_reasons_within_the_limit_counts_as_answering() -> None:
     def long(body: dict[str, Any]) -> Reply | str:
         if "response_format" in body:
             return HEALTHY
         return Reply(text="", deltas=[{"reasoning_content": "Hm."}], finish_reason="length")
 
-    found, _ = said(long)
-    assert (found.ok, found.thinks, found.reply) == (True, "shown", "")
+    connection, _ = connect_to_script(long)
+    assert (connection.ok, connection.thinks, connection.reply) == (True, "shown", "")
 
 
 def test_a_server_that_does_not_stream_is_understood() -> None:
     whole = {"model": "m", "choices": [{"message": {"content": "Well, thank you."}, "finish_reason": "stop"}]}
     with serving(kind="application/json", body=json.dumps(whole)) as address:
-        found = tried(address)
-    assert (found.ok, found.reply, found.streams, found.usage) == (True, "Well, thank you.", False, False)
+        connection = connect(address)
+    assert (connection.ok, connection.reply, connection.streams, connection.usage) == (
+        True,
+        "Well, thank you.",
+        False,
+        False,
+    )
 
 
 @pytest.mark.parametrize(
@@ -133,19 +152,19 @@ def test_a_server_that_does_not_stream_is_understood() -> None:
         ),
     ],
 )
-def test_why_it_does_not_answer_is_one_sentence(answer: Reply, kind: str, words: str) -> None:
-    found, provider = said(lambda body: answer)
-    assert not found.ok
-    assert (found.kind, words in found.problem) == (kind, True), found.problem
-    assert found.problem.endswith(".")
-    assert "hush" not in repr(found)
-    assert len(provider.requests) <= 2, "nothing is tried again and again"
-    assert dict(found.lines()) == {"Answers": "no", "Why": found.problem}
+def test_the_reason_of_a_failure_is_one_sentence(answer: Reply, kind: str, words: str) -> None:
+    connection, provider = connect_to_script(lambda body: answer)
+    assert not connection.ok
+    assert (connection.kind, words in connection.problem) == (kind, True), connection.problem
+    assert connection.problem.endswith(".")
+    assert "hush" not in repr(connection)
+    assert len(provider.requests) <= 2, "no repeated retries"
+    assert dict(connection.lines()) == {"Answers": "no", "Why": connection.problem}
 
 
-def test_the_names_that_a_server_offers_come_with_the_result() -> None:
-    found, _ = said(lambda body: failing(404, "no such model"))
-    assert "choose one that it offers (fake-1)" in found.problem
+def test_an_unknown_model_lists_the_models_of_the_server() -> None:
+    connection, _ = connect_to_script(lambda body: failing(404, "no such model"))
+    assert "choose one that it offers (fake-1)" in connection.problem
 
 
 @pytest.mark.parametrize(
@@ -155,30 +174,30 @@ def test_the_names_that_a_server_offers_come_with_the_result() -> None:
         ("http://no-such-host.invalid/v1", "no server is known as no-such-host.invalid"),
     ],
 )
-def test_an_address_where_nobody_is(address: str, words: str) -> None:
-    assert words in tried(address).problem
+def test_an_address_without_a_server_is_reported(address: str, words: str) -> None:
+    assert words in connect(address).problem
     with pytest.raises(ProviderError, match=words.replace(".", r"\.")):
         offered(address)
 
 
-def test_a_web_page_and_a_plain_port_are_no_model_server() -> None:
+def test_a_web_page_or_a_port_without_tls_is_reported() -> None:
     with serving() as address:
-        assert "a web page came back instead of JSON; check the address: most end with /v1." in tried(address).problem
+        assert "a web page came back instead of JSON; check the address: most end with /v1." in connect(address).problem
         with pytest.raises(ProviderError, match="a web page came back"):
             offered(address)
-        secure = tried(address.replace("http:", "https:"))
+        secure = connect(address.replace("http:", "https:"))
     assert "does not speak TLS" in secure.problem
     assert "http://" in secure.problem
 
 
-def test_a_server_that_is_silent_is_not_waited_for() -> None:
+def test_a_silent_server_times_out() -> None:
     with running(lambda body: Reply(stall_after=0)) as provider:
-        found = tried(provider.base_url, timeout_s=0.3)
-    assert found.kind == "timeout"
-    assert "0.3 seconds" in found.problem
+        connection = connect(provider.base_url, timeout_s=0.3)
+    assert connection.kind == "timeout"
+    assert "0.3 seconds" in connection.problem
 
 
-def test_what_cannot_be_asked_at_all_is_said_before() -> None:
+def test_missing_keys_and_addresses_are_refused() -> None:
     registry = load_registry([SHIPPED])
     with pytest.raises(UsageError, match="OPENAI_API_KEY"):
         try_model(registry, "openai/gpt-4o")
@@ -188,7 +207,7 @@ def test_what_cannot_be_asked_at_all_is_said_before() -> None:
         try_model(registry, "server/x", address="localhost")
 
 
-def test_the_list_of_a_server_is_its_own_and_needs_its_key() -> None:
+def test_the_models_of_a_server_are_listed_with_its_key() -> None:
     rows = {"data": [{"id": "b", "owned_by": "vllm"}, {"id": "a"}]}
     with serving(kind="application/json", body=json.dumps(rows)) as address:
         assert offered(f"{address}/", KEY) == ("a", "b")
@@ -202,13 +221,13 @@ def test_the_list_of_a_server_is_its_own_and_needs_its_key() -> None:
         offered("localhost:8000")
 
 
-def test_servers_on_this_machine_are_found_and_pages_are_not_taken_for_them() -> None:
+def test_local_model_servers_are_found_and_web_pages_ignored() -> None:
     ollama = json.dumps({"object": "list", "data": [{"id": "smollm2:135m", "owned_by": "library"}]})
-    with serving(kind="application/json", body=ollama) as one, running() as other, serving() as page:
-        ports = [int(address.split(":")[2].removesuffix("/v1")) for address in (one, other.base_url, page)]
-        found = find_servers([*ports, 9])
-    assert [(server.program, server.models) for server in found] == [
+    with serving(kind="application/json", body=ollama) as ollama_address, running() as fake, serving() as page:
+        ports = [int(address.split(":")[2].removesuffix("/v1")) for address in (ollama_address, fake.base_url, page)]
+        servers = find_servers([*ports, 9])
+    assert [(server.program, server.models) for server in servers] == [
         ("Ollama", ("smollm2:135m",)),
         ("an OpenAI-compatible server", ("fake-1",)),
     ]
-    assert found[0].address == one
+    assert servers[0].address == ollama_address

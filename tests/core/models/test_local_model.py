@@ -1,4 +1,4 @@
-"""Local models: the words of a failing server, and the whole life of a real one."""
+"""Local models: messages of a failing server, and start, use and end of a real one."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ SUPERVISOR = ROOT / "core" / "models" / "supervise.py"
         ([], "", "by hand"),
     ],
 )
-def test_the_telling_line_is_found(lines: list[str], words: str, hint: str) -> None:
-    found = last_words(lines)
-    assert words in found
-    assert hint in advice(found)
+def test_the_line_with_the_reason_is_found(lines: list[str], words: str, hint: str) -> None:
+    line = last_words(lines)
+    assert words in line
+    assert hint in advice(line)
 
 
 @pytest.mark.parametrize(
-    ("flags", "device", "asked"),
+    ("flags", "device", "arguments"),
     [
         ("fpu sse2 avx2", "", ("--dtype", "float32")),
         ("fpu avx512f avx512_bf16", "", ()),
@@ -64,8 +64,8 @@ def test_the_telling_line_is_found(lines: list[str], words: str, hint: str) -> N
     ],
     ids=["no bfloat16", "x86 with it", "arm with it", "a graphics card"],
 )
-def test_a_processor_that_knows_no_bfloat16_is_given_float32(
-    tmp_path: Path, flags: str, device: str, asked: tuple[str, ...]
+def test_processors_without_bfloat16_use_float32(
+    tmp_path: Path, flags: str, device: str, arguments: tuple[str, ...]
 ) -> None:
     cpu, devices, model = tmp_path / "cpuinfo", tmp_path / "dev", tmp_path / "model"
     cpu.write_text(f"model name : any\nflags : {flags}\n")
@@ -73,14 +73,14 @@ def test_a_processor_that_knows_no_bfloat16_is_given_float32(
         folder.mkdir()
     (devices / (device or "null")).touch()
     (model / "model.safetensors").write_bytes(b"weights")
-    assert tuple(precision(str(model), cpu=cpu, devices=devices)) == asked
-    assert precision("organisation/model", cpu=cpu, devices=devices) == (), "of which only the name is known"
+    assert tuple(precision(str(model), cpu=cpu, devices=devices)) == arguments
+    assert precision("organisation/model", cpu=cpu, devices=devices) == (), "the size of the model is not known"
     with (model / "model.safetensors").open("wb") as file:
         file.truncate(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 4)
-    assert precision(str(model), cpu=cpu, devices=devices) == (), "twice as large it would fill half the memory"
+    assert precision(str(model), cpu=cpu, devices=devices) == (), "in float32 it would fill half of the memory"
 
 
-def gone(pid: int, patience_s: float = 10) -> bool:
+def has_ended(pid: int, patience_s: float = 10) -> bool:
     deadline = time.monotonic() + patience_s
     while time.monotonic() < deadline:
         try:
@@ -113,14 +113,14 @@ def supervised() -> subprocess.Popen[bytes]:
 @pytest.mark.parametrize(
     "end",
     [lambda process: process.stdin.close(), lambda process: process.kill()],
-    ids=["owner gone", "supervisor killed"],
+    ids=["owner ended", "supervisor killed"],
 )
 def test_the_supervised_server_ends(
     supervised: subprocess.Popen[bytes], end: Callable[[subprocess.Popen[bytes]], None]
 ) -> None:
     server = child_of(supervised.pid)
     end(supervised)
-    assert gone(server)
+    assert has_ended(server)
     supervised.wait(10)
 
 
@@ -129,7 +129,7 @@ def test_the_servers_own_children_end_with_it(supervised: subprocess.Popen[bytes
     grandchild = child_of(child_of(supervised.pid))
     assert supervised.stdin is not None
     supervised.stdin.close()
-    assert gone(grandchild)
+    assert has_ended(grandchild)
     supervised.wait(10)
 
 
@@ -151,7 +151,7 @@ class TestRealServer:
     def _offline(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("HF_HUB_OFFLINE", "1")
 
-    async def test_it_streams_samples_and_is_gone_after_closing(self, tiny: Path) -> None:
+    async def test_a_server_streams_samples_and_ends_after_closing(self, tiny: Path) -> None:
         async with load_registry([SHIPPED]) as registry:
             model, again = registry.open(f"hf/{tiny}"), registry.open(f"hf/{tiny}")
             assert isinstance(model, LocalModel)
@@ -159,7 +159,7 @@ class TestRealServer:
             items = await hear(model, sampling=Sampling(temperature=0.0, max_tokens=8))
             completion = items[-1]
             assert isinstance(completion, Completion)
-            assert [one.words for one in items if isinstance(one, Delayed)] == ["the model is being loaded", "", ""]
+            assert [item.words for item in items if isinstance(item, Delayed)] == ["the model is being loaded", "", ""]
             assert len([item for item in items if isinstance(item, TextPiece)]) > 1
             assert completion.finish_reason == "length"
             assert completion.usage.completion_tokens == 8
@@ -169,18 +169,18 @@ class TestRealServer:
             assert same.text == completion.text, "temperature 0 is greedy"
             assert again.server is model.server, "one server serves both"
             hot = {(await ask(model, sampling=Sampling(temperature=2.0, max_tokens=8, seed=s))).text for s in range(3)}
-            assert len(hot) == 3, "a temperature is really sampled with"
+            assert len(hot) == 3, "the temperature has an effect"
             seeded = Sampling(temperature=2.0, max_tokens=8, seed=5)
-            beside = await asyncio.gather(*(ask(one, sampling=seeded) for one in (model, again, model, again)))
-            assert len({one.text for one in beside}) == 1, "a seed gives one text, also side by side"
+            replies = await asyncio.gather(*(ask(m, sampling=seeded) for m in (model, again, model, again)))
+            assert len({reply.text for reply in replies}) == 1, "a seed gives the same text, also in parallel"
             assert model.server is not None
             assert model.server.process is not None
             supervisor = model.server.process.pid
             server = child_of(supervisor)
             await model.aclose()
-            assert not gone(server, 0.2), "the other user still has it"
-        assert gone(server, 0.2)
-        assert gone(supervisor, 0.2)
+            assert not has_ended(server, 0.2), "the other model still uses the server"
+        assert has_ended(server, 0.2)
+        assert has_ended(supervisor, 0.2)
         assert not local_server._servers
 
     @pytest.mark.soak
@@ -202,8 +202,8 @@ class TestRealServer:
             supervisor = int(owner.stdout.readline())
             server = child_of(supervisor)
             os.kill(owner.pid, signal.SIGKILL)
-            assert gone(server)
-            assert gone(supervisor)
+            assert has_ended(server)
+            assert has_ended(supervisor)
 
     @pytest.mark.soak
     async def test_a_broken_folder_is_explained_once_for_all_callers(self, tmp_path: Path) -> None:
@@ -222,13 +222,13 @@ class TestRealServer:
         await model.aclose()
 
     @pytest.mark.soak
-    async def test_a_server_that_dies_is_named_and_one_too_slow_is_ended(self, tiny: Path) -> None:
+    async def test_a_dead_server_is_reported_and_a_slow_one_is_ended(self, tiny: Path) -> None:
         model = LocalModel(spec_of(tiny))
         await model._ready()
         assert model.server is not None
         assert model.server.process is not None
         os.kill(child_of(model.server.process.pid), signal.SIGKILL)
-        assert gone(model.server.process.pid)
+        assert has_ended(model.server.process.pid)
         with pytest.raises(ProviderError, match="stopped"):
             await ask(model)
         await model.aclose()
@@ -239,7 +239,7 @@ class TestRealServer:
         await slow.aclose()
         assert not local_server._servers
 
-    async def test_closing_calls_off_a_start(self, tiny: Path) -> None:
+    async def test_closing_cancels_a_start(self, tiny: Path) -> None:
         model = LocalModel(spec_of(tiny))
         call = asyncio.create_task(ask(model))
         await asyncio.sleep(1)

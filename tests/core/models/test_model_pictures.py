@@ -1,4 +1,4 @@
-"""Pictures in requests: what is sent, what is kept, what a model that takes none is spared, and what they weigh."""
+"""Pictures in requests: sending, recording, models without pictures, and token counts."""
 
 from __future__ import annotations
 
@@ -32,93 +32,97 @@ def _own_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def shown() -> list[Message]:
-    both = (kept_picture(), kept_picture("JPEG", 1))
-    return [message("system", "Be brief."), message("user", "Look.", both), message("assistant", "Hello?")]
+def with_pictures() -> list[Message]:
+    pictures = (kept_picture(), kept_picture("JPEG", 1))
+    return [message("system", "Be brief."), message("user", "Look.", pictures), message("assistant", "Hello?")]
 
 
-async def test_bytes_go_out_and_the_record_has_their_hash(fake_provider: FakeProvider, shown: list[Message]) -> None:
-    done = await ask(make_model(make_spec(fake_provider.base_url)), shown)
+async def test_the_bytes_are_sent_and_their_hash_is_recorded(
+    fake_provider: FakeProvider, with_pictures: list[Message]
+) -> None:
+    done = await ask(make_model(make_spec(fake_provider.base_url)), with_pictures)
     (body,) = fake_provider.bodies
     assert pictures_in(body) == [RED, BLUE]
     assert words_in(body) == [("system", "Be brief."), ("user", "Look."), ("assistant", "Hello?")]
     assert body["messages"][0]["content"] == "Be brief."
-    kept = done.request["messages"]
-    assert [image["media_type"] for image in kept[1]["images"]] == ["image/png", "image/jpeg"]
+    recorded_messages = done.request["messages"]
+    assert [image["media_type"] for image in recorded_messages[1]["images"]] == ["image/png", "image/jpeg"]
     assert "base64" not in json.dumps(done.request)
-    assert [read_back(one) for one in kept] == shown
+    assert [read_back(entry) for entry in recorded_messages] == with_pictures
     assert {k: v for k, v in body.items() if k != "messages"} == {
         k: v for k, v in done.request.items() if k != "messages"
     }
 
 
 async def test_azure_is_sent_the_same_parts(
-    fake_provider: FakeProvider, shown: list[Message], monkeypatch: pytest.MonkeyPatch
+    fake_provider: FakeProvider, with_pictures: list[Message], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", fake_provider.root_url)
     async with load_registry([SHIPPED]) as registry:
-        await ask(registry.open("azure/eyes"), shown)
+        await ask(registry.open("azure/eyes"), with_pictures)
     assert "/deployments/eyes/" in fake_provider.requests[0].path
     assert pictures_in(fake_provider.bodies[0]) == [RED, BLUE]
 
 
-async def test_a_request_that_is_made_again_has_the_picture_again(
-    fake_provider: FakeProvider, shown: list[Message]
+async def test_a_repeated_request_contains_the_pictures(
+    fake_provider: FakeProvider, with_pictures: list[Message]
 ) -> None:
     fake_provider.script = [failing(503), failing(400, "stream_options: unknown field"), Reply("Fine.")]
-    done = await ask(make_model(make_spec(fake_provider.base_url)), shown)
+    done = await ask(make_model(make_spec(fake_provider.base_url)), with_pictures)
     assert (done.text, done.attempts) == ("Fine.", 3)
     assert [pictures_in(body) for body in fake_provider.bodies] == [[RED, BLUE]] * 3
 
 
-async def test_usage_is_the_providers_own_and_a_guess_only_without_it(
-    fake_provider: FakeProvider, shown: list[Message]
+async def test_usage_is_estimated_only_if_the_provider_gives_none(
+    fake_provider: FakeProvider, with_pictures: list[Message]
 ) -> None:
     fake_provider.script = [Reply("Fine.", usage=(1200, 2)), Reply("Fine.", usage=None)]
     model = make_model(make_spec(fake_provider.base_url))
-    told, guessed = (await ask(model, shown)).usage, (await ask(model, shown)).usage
-    assert (told.prompt_tokens, told.estimated) == (1200, False)
-    assert (guessed.prompt_tokens, guessed.estimated) == (3 + 2 + 2 + 2 * 765, True)
+    reported, estimated = (await ask(model, with_pictures)).usage, (await ask(model, with_pictures)).usage
+    assert (reported.prompt_tokens, reported.estimated) == (1200, False)
+    assert (estimated.prompt_tokens, estimated.estimated) == (3 + 2 + 2 + 2 * 765, True)
 
 
-def test_rate_limits_count_pictures(shown: list[Message]) -> None:
-    body = request_body(make_spec("http://x/v1"), shown, Sampling(max_tokens=100))
+def test_rate_limits_count_pictures(with_pictures: list[Message]) -> None:
+    body = request_body(make_spec("http://x/v1"), with_pictures, Sampling(max_tokens=100))
     assert prompt_tokens(body) == 3 + 2 + 2 + 2 * 765  # two, one and one words at 4/3 tokens, rounded up
     assert expected_tokens(body) == prompt_tokens(body) + 100
 
 
-async def test_a_model_that_takes_none_is_not_asked(fake_provider: FakeProvider, shown: list[Message]) -> None:
+async def test_a_model_without_pictures_gets_no_request_with_pictures(
+    fake_provider: FakeProvider, with_pictures: list[Message]
+) -> None:
     model = make_model(make_spec(fake_provider.base_url, unsupported=("images",)))
-    with pytest.raises(ProviderError, match=r"^The model openai/test takes no pictures: .*\.$") as found:
-        await hear(model, shown)
-    assert (found.value.kind, found.value.attempts) == ("bad_request", 0)
+    with pytest.raises(ProviderError, match=r"^The model openai/test takes no pictures: .*\.$") as caught:
+        await hear(model, with_pictures)
+    assert (caught.value.kind, caught.value.attempts) == ("bad_request", 0)
     assert fake_provider.bodies == []
-    assert (await ask(model, [shown[0], message("user", "Look.")])).text, "words it is sent as ever"
+    assert (await ask(model, [with_pictures[0], message("user", "Look.")])).text, "requests without pictures are sent"
 
 
-async def test_a_local_model_is_not_even_started_for_a_picture(shown: list[Message]) -> None:
+async def test_a_local_model_is_not_even_started_for_a_picture(with_pictures: list[Message]) -> None:
     spec = load_registry([SHIPPED]).spec("hf/some/model")
     model = LocalModel(spec)
-    with pytest.raises(ProviderError, match=r"local models are served with text only: serve it with vLLM") as found:
-        await hear(model, shown)
-    assert str(found.value) == refusal(spec)
+    with pytest.raises(ProviderError, match=r"local models are served with text only: serve it with vLLM") as caught:
+        await hear(model, with_pictures)
+    assert str(caught.value) == refusal(spec)
     assert model.server is None
 
 
-async def test_nothing_of_a_picture_is_logged(
-    fake_provider: FakeProvider, shown: list[Message], caplog: pytest.LogCaptureFixture
+async def test_pictures_are_not_logged(
+    fake_provider: FakeProvider, with_pictures: list[Message], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG, "core")
-    url = data_urls(shown)[shown[1]["images"][0].sha256]
+    url = data_urls(with_pictures)[with_pictures[1]["images"][0].sha256]
     fake_provider.script = [failing(500, f"cannot read {url}"), failing(500, url[30:]), failing(400, url)]
-    with pytest.raises(ProviderError) as found:
-        await ask(make_model(make_spec(fake_provider.base_url)), shown)
-    assert found.value.kind == "bad_request"
-    assert "iVBOR" not in caplog.text + str(found.value)
-    assert url[40:80] not in caplog.text + str(found.value)
+    with pytest.raises(ProviderError) as caught:
+        await ask(make_model(make_spec(fake_provider.base_url)), with_pictures)
+    assert caught.value.kind == "bad_request"
+    assert "iVBOR" not in caplog.text + str(caught.value)
+    assert url[40:80] not in caplog.text + str(caught.value)
 
 
-def test_errors_are_cleaned_of_pictures_and_keep_their_words() -> None:
+def test_pictures_are_removed_from_errors() -> None:
     url = data_urls([message("user", "Look.", [kept_picture()])]).popitem()[1]
     assert clean(f"bad url {url} in message 1") == "bad url … in message 1"
     assert clean(f"bad input {url.partition(',')[2]}, try again") == "bad input …, try again"
@@ -128,25 +132,25 @@ def test_errors_are_cleaned_of_pictures_and_keep_their_words() -> None:
 
 def test_a_picture_that_is_only_an_address_is_never_sent() -> None:
     distant = message("user", "Look.", [Image(url="https://example.org/rash.png")])
-    with pytest.raises(ProviderError, match=r"known by its address, which is never fetched") as found:
+    with pytest.raises(ProviderError, match=r"known by its address, which is never fetched") as caught:
         data_urls([distant])
-    assert found.value.kind == "picture"
+    assert caught.value.kind == "picture"
 
 
-def test_messages_that_are_joined_keep_their_pictures_in_order(shown: list[Message]) -> None:
-    first, second = shown[1]["images"]
-    both = joined(message("user", "One.", [first]), message("user", "Two.", [second]))
-    assert (both["content"], both["images"]) == ("One.\n\nTwo.", (first, second))
+def test_joined_messages_keep_their_pictures_in_order(with_pictures: list[Message]) -> None:
+    first, second = with_pictures[1]["images"]
+    joined_message = joined(message("user", "One.", [first]), message("user", "Two.", [second]))
+    assert (joined_message["content"], joined_message["images"]) == ("One.\n\nTwo.", (first, second))
     assert "images" not in joined(message("user", "One."), message("user", "Two."))
-    as_user = fitting_messages(make_spec("http://x/v1", system_role="user"), shown)
-    assert [(one["role"], one["content"]) for one in as_user] == [
+    as_user = fitting_messages(make_spec("http://x/v1", system_role="user"), with_pictures)
+    assert [(entry["role"], entry["content"]) for entry in as_user] == [
         ("user", "Be brief.\n\nLook."),
         ("assistant", "Hello?"),
     ]
     assert pictures_of(as_user) == (first, second)
 
 
-def test_a_message_without_pictures_is_kept_and_sent_as_it_always_was() -> None:
+def test_a_message_without_pictures_is_recorded_and_sent_unchanged() -> None:
     plain = message("user", "Hello.")
     assert recorded(plain) == plain == {"role": "user", "content": "Hello."}
     body = {"messages": [recorded(plain)]}
@@ -154,13 +158,15 @@ def test_a_message_without_pictures_is_kept_and_sent_as_it_always_was() -> None:
     assert read_back({"role": "user", "content": "Hello."}) == plain
 
 
-async def test_the_pieces_of_a_reply_about_a_picture_stream(fake_provider: FakeProvider, shown: list[Message]) -> None:
+async def test_the_pieces_of_a_reply_about_a_picture_stream(
+    fake_provider: FakeProvider, with_pictures: list[Message]
+) -> None:
     fake_provider.script = ["It is a rash."]
-    items = await hear(make_model(make_spec(fake_provider.base_url)), shown)
+    items = await hear(make_model(make_spec(fake_provider.base_url)), with_pictures)
     assert [item.text for item in items if isinstance(item, TextPiece)] == ["It", " is", " a", " rash."]
 
 
-def test_the_models_file_may_say_that_a_model_takes_them_after_all(tmp_path: Path) -> None:
+def test_the_models_file_can_change_whether_a_model_takes_pictures(tmp_path: Path) -> None:
     own = tmp_path / "models.toml"
     own.write_text('[models."hf/llava/small"]\nunsupported = []\n[models."openai/blind"]\nunsupported = ["images"]\n')
     registry = load_registry([SHIPPED, own])

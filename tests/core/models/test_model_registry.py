@@ -1,4 +1,4 @@
-"""Names of models: what the shipped file knows, what a user's file changes, what is said when something is missing."""
+"""Names of models: the shipped file, a user's file, and errors for missing models and keys."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ def test_every_alias_and_listed_model_resolves(registry: Registry) -> None:
     of_the_papers = {registry.spec(name) for name in registry.aliases.values()}
     assert all(spec.retired for spec in of_the_papers if spec.name not in listed)
     assert not any(registry.spec(name).retired for name in listed)
-    known = "genai-prices " + version("genai-prices")
-    assert all((source(spec) or "").startswith(known) for spec in registry.specs() if spec.base_url)
+    price_list = "genai-prices " + version("genai-prices")
+    assert all((source(spec) or "").startswith(price_list) for spec in registry.specs() if spec.base_url)
 
 
-def test_an_unlisted_model_of_a_known_provider_is_fine(registry: Registry) -> None:
+def test_an_unlisted_model_of_a_known_provider_is_accepted(registry: Registry) -> None:
     spec = registry.spec("openai/gpt-99-turbo")
     assert (spec.model_id, spec.base_url, spec.prices) == ("gpt-99-turbo", "https://api.openai.com/v1", None)
     assert cost(spec, Usage(10, 10)) is None
@@ -79,12 +79,12 @@ def test_families_carry_their_quirks(registry: Registry, name: str, field: str, 
     assert ("temperature" in spec.unsupported) is dropped
 
 
-def test_cost_is_by_the_million(registry: Registry) -> None:
+def test_prices_are_per_million_tokens(registry: Registry) -> None:
     assert cost(registry.spec("openai/gpt-4o"), Usage(1_000_000, 100_000)) == pytest.approx(2.5 + 1.0)
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         ("gpt_5_3", "gpt_3_5"),
         ("opnai/gpt-4o", "openai/gpt-4o"),
@@ -96,10 +96,10 @@ def test_cost_is_by_the_million(registry: Registry) -> None:
         ("human", "not a chat model"),
     ],
 )
-def test_unknown_names_get_a_useful_answer(registry: Registry, name: str, said: str) -> None:
+def test_unknown_names_get_a_useful_message(registry: Registry, name: str, message: str) -> None:
     with pytest.raises(UsageError) as caught:
         registry.spec(name)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert name in str(caught.value)
 
 
@@ -117,9 +117,9 @@ def test_keys_come_from_the_environment_then_the_secrets_file(
     keys.SECRETS.write_text('OPENAI_API_KEY = "from-file"\n[section]\nANTHROPIC_API_KEY = "too deep"\n')
     assert keys.find_key("OPENAI_API_KEY").get_secret_value() == "from-file"
     monkeypatch.setenv("OPENAI_API_KEY", "from-env")
-    found = keys.find_key("OPENAI_API_KEY")
-    assert found.get_secret_value() == "from-env"
-    assert "from-env" not in repr(found)
+    key = keys.find_key("OPENAI_API_KEY")
+    assert key.get_secret_value() == "from-env"
+    assert "from-env" not in repr(key)
     assert keys.find_key("ANTHROPIC_API_KEY") is None
     assert "from-env" not in repr(registry.open("openai/gpt-4o"))
 
@@ -131,7 +131,7 @@ def test_a_broken_secrets_file_is_named_but_not_quoted(registry: Registry) -> No
     assert "unquoted" not in str(caught.value)
 
 
-async def test_a_model_on_this_machine_needs_no_key_and_gets_none(
+async def test_a_local_model_needs_no_key_and_gets_none(
     registry: Registry, fake_provider: FakeProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-the-real-one")
@@ -143,7 +143,7 @@ async def test_a_model_on_this_machine_needs_no_key_and_gets_none(
     assert fake_provider.requests[0].key == "none"
 
 
-async def test_hugging_face_models_are_served_here_unless_they_have_an_address(
+async def test_hugging_face_models_are_served_locally_unless_they_have_an_address(
     registry: Registry, fake_provider: FakeProvider
 ) -> None:
     here = registry.open("mistral_v2_7b")

@@ -1,4 +1,4 @@
-"""The models files: what a user's own changes, what is said of mistakes in it, and addresses from the environment."""
+"""The models files: entries of a user's file, errors in it, and addresses from the environment."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.talking import ask
 OwnFile = Callable[[str], Registry]
 
 
-async def test_a_users_file_defines_a_model_of_its_own(
+async def test_a_users_file_defines_a_model(
     own_file: OwnFile, fake_provider: FakeProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MY_KEY", "local-key-1")
@@ -43,7 +43,7 @@ async def test_a_users_file_defines_a_model_of_its_own(
     assert (fake_provider.bodies[0]["model"], fake_provider.bodies[0]["max_tokens"]) == ("llama-3-8b", 12)
     assert fake_provider.requests[0].key == "local-key-1"
     shipped = registry.spec("openai/gpt-4o")
-    assert (shipped.display, shipped.context) == ("Four-o", 128_000), "what is not overridden stays"
+    assert (shipped.display, shipped.context) == ("Four-o", 128_000), "other fields stay"
 
 
 def test_settings_go_from_provider_to_family_to_model(own_file: OwnFile) -> None:
@@ -66,10 +66,10 @@ def test_settings_go_from_provider_to_family_to_model(own_file: OwnFile) -> None
     assert (big.limits.requests_per_minute, big.limits.tokens_per_minute) == (5, 5000)
     assert (big.timeouts.call_s, big.timeouts.stall_s) == (10, 3)
     assert small.limits_scope == "lab https://lab.example/v1"
-    assert big.limits_scope != small.limits_scope, "limits of its own are not shared"
+    assert big.limits_scope != small.limits_scope, "a model with separate limits does not share them"
 
 
-async def test_a_model_can_be_told_its_effort_in_its_own_words(own_file: OwnFile, fake_provider: FakeProvider) -> None:
+async def test_extra_body_can_contain_the_effort(own_file: OwnFile, fake_provider: FakeProvider) -> None:
     registry = own_file(
         f"""
         [models."openai/routed"]
@@ -87,14 +87,14 @@ async def test_a_model_can_be_told_its_effort_in_its_own_words(own_file: OwnFile
     assert not any("reasoning_effort" in body for body in fake_provider.bodies)
 
 
-def test_models_whose_template_opens_the_thought_are_known(registry: Registry) -> None:
+def test_models_whose_template_opens_the_reasoning_are_known(registry: Registry) -> None:
     opens = ("hf/Qwen/Qwen3-4B-Thinking-2507", "openai/deepseek-r1-distill-llama-8b", "hf/Qwen/QwQ-32B", "deepseek_r1")
     assert all(registry.spec(name).opens_thinking for name in opens)
     plain = ("openai/gpt-4o", "hf/Qwen/Qwen2.5-7B-Instruct", "openai/unthinking", "openai/deepseek-chat")
     assert not any(registry.spec(name).opens_thinking for name in plain)
 
 
-def test_the_environment_can_move_the_address(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_can_set_the_address(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1/")
     assert registry.spec("openai/gpt-4o").base_url == "http://127.0.0.1:9/v1"
 
@@ -110,7 +110,7 @@ def test_the_environment_names_the_users_file(monkeypatch: pytest.MonkeyPatch, t
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ('[models."openai/x"]\nprices = { input = "dear", output = 1 }', 'models."openai/x".prices.input'),
         ('[models."openai/x"]\nprices = { input = -1, output = 1 }', 'models."openai/x".prices.input'),
@@ -123,18 +123,18 @@ def test_the_environment_names_the_users_file(monkeypatch: pytest.MonkeyPatch, t
         ("[models", "no valid TOML"),
     ],
 )
-def test_mistakes_in_a_file_name_the_file_and_the_key(own_file: OwnFile, text: str, said: str) -> None:
+def test_errors_in_a_file_name_the_file_and_the_key(own_file: OwnFile, text: str, message: str) -> None:
     with pytest.raises(UsageError) as caught:
         own_file(text)
     sentence = str(caught.value)
-    assert said in sentence
+    assert message in sentence
     assert "models.local.toml" in sentence
     assert "do-not-show" not in sentence
     assert "hush" not in sentence
 
 
 @pytest.mark.parametrize("url", ["localhost:8000/v1", "ftp://host/v1", "http://", "http://me:secret@host/v1"])
-def test_a_base_url_has_to_be_one(registry: Registry, url: str) -> None:
+def test_a_malformed_base_url_is_refused(registry: Registry, url: str) -> None:
     with pytest.raises(UsageError, match="base URL") as caught:
         registry.open("openai/x", base_url=url)
     assert "secret" not in str(caught.value)

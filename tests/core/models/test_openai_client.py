@@ -1,4 +1,4 @@
-"""One call to an OpenAI-compatible server: what is sent, what comes back."""
+"""One call to an OpenAI-compatible server: request and reply."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def test_streams_pieces_then_one_completion(fake_provider: FakeProvider) -
     await model.aclose()
 
 
-async def test_a_reply_arrives_while_it_is_spoken(fake_provider: FakeProvider) -> None:
+async def test_pieces_of_a_reply_arrive_as_they_are_sent(fake_provider: FakeProvider) -> None:
     fake_provider.script = [Reply("one two", stall_after=1)]
     model = make_model(make_spec(fake_provider.base_url))
     stream = aiter(model.stream(HELLO, Sampling()))
@@ -45,7 +45,7 @@ async def test_a_reply_arrives_while_it_is_spoken(fake_provider: FakeProvider) -
     await model.aclose()
 
 
-async def test_the_whole_request_is_sent_and_kept(fake_provider: FakeProvider) -> None:
+async def test_the_whole_request_is_sent_and_recorded(fake_provider: FakeProvider) -> None:
     model = make_model(make_spec(fake_provider.base_url), key="sk-secret-123456")
     sampling = Sampling(temperature=0.0, max_tokens=40, seed=7, stop=("END",))
     completion = await ask(model, sampling=sampling)
@@ -66,7 +66,7 @@ async def test_the_whole_request_is_sent_and_kept(fake_provider: FakeProvider) -
     await model.aclose()
 
 
-async def test_what_is_left_open_is_not_sent_and_defaults_fill_it(fake_provider: FakeProvider) -> None:
+async def test_unset_sampling_is_not_sent_unless_the_model_has_defaults(fake_provider: FakeProvider) -> None:
     plain = make_model(make_spec(fake_provider.base_url))
     await ask(plain)
     assert not {"temperature", "max_tokens", "seed", "stop"} & set(fake_provider.bodies[0])
@@ -102,7 +102,7 @@ async def test_a_strict_template_keeps_the_system_message_where_it_can(
 
 
 @pytest.mark.parametrize("usage", [(10**15, 7), (11, 10**15), (-5, 7), (11, -1), (2.5, 7), (True, 7)], ids=str)
-async def test_counts_that_cannot_be_are_estimated_and_cost_no_fortune(
+async def test_impossible_token_counts_are_replaced_by_estimates(
     fake_provider: FakeProvider, usage: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     fake_provider.script = lambda body: Reply("one two three four five six", usage=usage)
@@ -111,13 +111,11 @@ async def test_counts_that_cannot_be_are_estimated_and_cost_no_fortune(
     await model.aclose()
     assert first.cost_usd == pytest.approx((7 * 2 + 8 * 10) / 1e6)
     assert first.usage == second.usage == Usage(prompt_tokens=3 + 4, completion_tokens=8, estimated=True)
-    said = [one for one in caplog.messages if "counts tokens that cannot be" in one]
-    assert len(said) == (usage in [(10**15, 7), (11, 10**15), (-5, 7), (11, -1)]), "once, where there was a count"
+    warnings = [line for line in caplog.messages if "counts tokens that cannot be" in line]
+    assert len(warnings) == (usage in [(10**15, 7), (11, 10**15), (-5, 7), (11, -1)]), "once, if there was a count"
 
 
-async def test_a_server_that_knows_no_limit_is_cut(
-    fake_provider: FakeProvider, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_reply_beyond_its_limit_is_cut(fake_provider: FakeProvider, caplog: pytest.LogCaptureFixture) -> None:
     fake_provider.script = [Reply("and again " * 5_000)]
     model = make_model(make_spec(fake_provider.base_url))
     completion = await ask(model, sampling=Sampling(max_tokens=20))
@@ -132,37 +130,37 @@ _ROUND = "I would like to know more about that. "
 
 
 @pytest.mark.parametrize(
-    ("said", "repeats", "characters"),
+    ("text", "repeats", "characters"),
     [
-        (_ROUND * 400, 30, (2_000, 3_000)),  # over two thousand characters of it
+        (_ROUND * 400, 30, (2_000, 3_000)),  # cut after 2,000 characters of it
         ("Where does it hurt? " + ". " * 4_500, 30, (2_000, 3_000)),
         (
             (" ".join(map(str, range(100, 198))) + " end. ") * 60,
             30,
             (31 * 397, 31 * 397 + 600),
-        ),  # thirty more after one
+        ),  # the first and thirty repetitions
         (_ROUND * 400, 0, None),
         (" ".join(f"Question {number}: does it hurt?" for number in range(400)), 30, None),
         (_ROUND * 40, 30, None),  # often, but short
     ],
     ids=["a sentence", "dots", "a paragraph", "let go on", "numbered", "short"],
 )
-async def test_a_model_that_says_the_same_over_and_over_is_cut(
-    fake_provider: FakeProvider, said: str, repeats: int, characters: tuple[int, int] | None
+async def test_a_repetitive_reply_is_cut(
+    fake_provider: FakeProvider, text: str, repeats: int, characters: tuple[int, int] | None
 ) -> None:
-    fake_provider.script = [Reply(said)]
+    fake_provider.script = [Reply(text)]
     model = make_model(make_spec(fake_provider.base_url, bounds=Bounds(repeats=repeats)))
     completion = await ask(model, sampling=Sampling(max_tokens=8_000))
     await model.aclose()
     if characters is None:
-        assert (completion.finish_reason, completion.text) == ("stop", said)
+        assert (completion.finish_reason, completion.text) == ("stop", text)
     else:
         assert completion.finish_reason == "repetition"
-        assert said.startswith(completion.text)
+        assert text.startswith(completion.text)
         assert characters[0] <= len(completion.text) <= characters[1]
 
 
-async def test_missing_usage_is_estimated_and_says_so(fake_provider: FakeProvider) -> None:
+async def test_missing_usage_is_estimated_and_marked(fake_provider: FakeProvider) -> None:
     fake_provider.script = [Reply("one two three four five six", usage=None)]
     model = make_model(make_spec(fake_provider.base_url))
     usage = (await ask(model)).usage
@@ -170,7 +168,7 @@ async def test_missing_usage_is_estimated_and_says_so(fake_provider: FakeProvide
     await model.aclose()
 
 
-async def test_a_server_that_knows_no_stream_options_is_asked_without(fake_provider: FakeProvider) -> None:
+async def test_a_server_without_stream_options_gets_requests_without_them(fake_provider: FakeProvider) -> None:
     def old_server(body: dict[str, object]) -> Reply:
         return failing(400, "Unrecognized field: stream_options") if "stream_options" in body else Reply("Fine.")
 
@@ -180,11 +178,11 @@ async def test_a_server_that_knows_no_stream_options_is_asked_without(fake_provi
     assert (first.text, first.usage.estimated) == ("Fine.", True)
     assert "stream_options" not in first.request
     await ask(model)
-    assert len(fake_provider.requests) == 3, "the second call has learnt it"
+    assert len(fake_provider.requests) == 3, "the second call needs no retry"
     await model.aclose()
 
 
-async def test_a_break_after_the_end_does_not_spoil_the_reply(fake_provider: FakeProvider) -> None:
+async def test_a_disconnect_after_the_end_does_not_lose_the_reply(fake_provider: FakeProvider) -> None:
     fake_provider.script = [Reply("Done now.", finish_reason="length", cut_after=3)]
     model = make_model(make_spec(fake_provider.base_url))
     completion = await ask(model)
@@ -196,22 +194,22 @@ async def test_a_break_after_the_end_does_not_spoil_the_reply(fake_provider: Fak
 async def test_models_of_one_address_and_key_share_a_client_until_the_last_closes(fake_provider: FakeProvider) -> None:
     pool = ClientPool()
     spec = make_spec(fake_provider.base_url)
-    one, two, other = (make_model(spec, key=key, pool=pool) for key in ("k1", "k1", "k2"))
-    for model in (one, two, other):
+    first, second, other_key = (make_model(spec, key=key, pool=pool) for key in ("k1", "k1", "k2"))
+    for model in (first, second, other_key):
         await ask(model)
     clients = [shared.client for shared in pool._shared.values()]
     assert len(clients) == 2
-    await one.aclose()
+    await first.aclose()
     assert not clients[0].is_closed()
-    await two.aclose()
-    await two.aclose()
+    await second.aclose()
+    await second.aclose()
     assert clients[0].is_closed()
     assert not clients[1].is_closed()
-    await other.aclose()
+    await other_key.aclose()
     assert not pool._shared
 
 
-async def test_a_closed_model_can_speak_again(fake_provider: FakeProvider) -> None:
+async def test_a_closed_model_can_be_used_again(fake_provider: FakeProvider) -> None:
     model = make_model(make_spec(fake_provider.base_url))
     await ask(model)
     await model.aclose()
@@ -289,16 +287,16 @@ async def test_a_slow_listener_is_not_a_slow_provider(fake_provider: FakeProvide
     await model.aclose()
 
 
-def test_events_are_read_wherever_the_bytes_are_cut() -> None:
+def test_events_can_be_cut_at_any_byte() -> None:
     sent = (
         b': hello\r\n\r\nevent: x\r\ndata: {"a": "\xc3\xa9"}\r\n\r\ndata:{"b":\ndata: 1}\n\n'
         b'data: "\\ud83d"\n\ndata: [DONE]\n\ndata: 7\n\n'
     )
     for size in range(1, len(sent)):
         events = ServerSentEvents()
-        found = [
-            one for at in range(0, len(sent), size) if not events.done for one in events.take(sent[at : at + size])
+        values = [
+            value for at in range(0, len(sent), size) if not events.done for value in events.take(sent[at : at + size])
         ]
-        assert (found, events.done) == ([{"a": "é"}, {"b": 1}, "\ud83d"], True)
+        assert (values, events.done) == ([{"a": "é"}, {"b": 1}, "\ud83d"], True)
     with pytest.raises(ValueError):
         list(ServerSentEvents().take(b"data: {\n\n"))

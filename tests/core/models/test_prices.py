@@ -1,4 +1,4 @@
-"""What a call costs: the list's prices, the models file's, and nothing on this machine; worked out by hand."""
+"""The cost of a call, calculated by hand: by the price list, by the models file, and nothing for local models."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_cached_input_is_cheaper_and_reasoning_is_output(registry: Registry) -> 
     assert cost(registry.spec("openai/gpt-4.1"), USAGE, IN_2026) == pytest.approx(by_hand) == pytest.approx(2.2)
 
 
-def test_the_models_file_wins(registry: Registry) -> None:
+def test_the_models_file_takes_precedence(registry: Registry) -> None:
     spec = ModelSpec(
         "openai/gpt-4.1",
         "openai",
@@ -35,11 +35,11 @@ def test_the_models_file_wins(registry: Registry) -> None:
     assert cost(spec, USAGE) == pytest.approx(0.6 * 10 + 0.4 * 1 + 0.1 * 20)
     assert source(spec) == "models file, 2026-11"
     without = ModelSpec("openai/x", "openai", "openai", "x", "own", prices=Prices(input=10.0, output=20.0))
-    assert cost(without, USAGE) == pytest.approx(10 + 2), "cached input costs as all input"
+    assert cost(without, USAGE) == pytest.approx(10 + 2), "cached input has the price of all input"
 
 
-def test_input_that_is_kept_costs_what_the_list_says(registry: Registry) -> None:
-    # Claude Sonnet 4 through OpenRouter: 3 dollars in, 3.75 kept, 0.3 read again, 15 out, a million tokens each
+def test_cache_writes_have_the_price_of_the_list(registry: Registry) -> None:
+    # Claude Sonnet 4 through OpenRouter: 3 dollars in, 3.75 cache write, 0.3 cache read, 15 out, a million tokens each
     usage = Usage(1_000_000, 100_000, cached_tokens=400_000, cache_write_tokens=200_000)
     spec = registry.spec("openrouter/anthropic/claude-sonnet-4")
     assert cost(spec, usage, IN_2026) == pytest.approx(0.4 * 3 + 0.2 * 3.75 + 0.4 * 0.3 + 0.1 * 15)
@@ -49,8 +49,8 @@ def test_input_that_is_kept_costs_what_the_list_says(registry: Registry) -> None
     assert cost(own, usage) == pytest.approx(0.4 * 10 + 0.2 * 12.5 + 0.4 * 1 + 0.1 * 20)
 
 
-def test_a_batch_costs_what_the_list_says_of_it_and_else_half(registry: Registry) -> None:
-    """The list says of gpt-4o in a batch: 1.25 in, 5 out since 2026-10-14, and nothing of cached input (1.25)."""
+def test_a_batch_has_the_price_of_the_list_or_half_the_usual_price(registry: Registry) -> None:
+    """Listed for gpt-4o in a batch: 1.25 in, 5 out since 2026-10-14, without a price of cached input (1.25)."""
     spec, own = (
         registry.spec("openai/gpt-4o"),
         ModelSpec("a/x", "a", "openai", "x", "own", prices=Prices(input=10.0, output=20.0)),
@@ -58,21 +58,21 @@ def test_a_batch_costs_what_the_list_says_of_it_and_else_half(registry: Registry
     assert cost(spec, USAGE, IN_2026, batch=True) == pytest.approx(0.6 * 1.25 + 0.4 * 1.25 + 0.1 * 5)
     assert cost(own, USAGE, batch=True) == pytest.approx((10 + 2) / 2)
     assert source(own, batch=True) == "models file, halved for a batch"
-    said = source(spec, IN_2026, batch=True) or ""
-    assert said.startswith("genai-prices ")
-    assert said.endswith(", its price in a batch")
+    price_source = source(spec, IN_2026, batch=True) or ""
+    assert price_source.startswith("genai-prices ")
+    assert price_source.endswith(", its price in a batch")
     before = datetime(2026, 10, 1, tzinfo=UTC)
     assert cost(spec, USAGE, before, batch=True) == pytest.approx((0.6 * 2.5 + 0.4 * 1.25 + 0.1 * 10) / 2)
     assert (source(spec, before, batch=True) or "").endswith(", halved for a batch")
 
 
-def test_a_price_that_has_changed_says_since_when(registry: Registry) -> None:
+def test_a_changed_price_gives_its_date(registry: Registry) -> None:
     spec = registry.spec("anthropic/claude-sonnet-4-6")
     assert (source(spec, IN_2026) or "").endswith(", price of 2026-03-13")
     assert "price of" not in (source(spec, datetime(2026, 3, 1, tzinfo=UTC)) or "")
 
 
-def test_a_model_of_this_machine_costs_nothing(registry: Registry) -> None:
+def test_a_local_model_costs_nothing(registry: Registry) -> None:
     assert (cost(registry.spec("hf/some/folder"), USAGE), source(registry.spec("hf/some/folder"))) == (0.0, "local")
     for name in ("openai/my-llama", "openai/gpt-oss-20b"):
         assert cost(with_base_url(registry.spec(name), "http://127.0.0.1:8000/v1"), USAGE) == 0.0
@@ -96,14 +96,14 @@ def test_a_hosted_model_through_a_proxy_on_this_machine_keeps_its_price(registry
         ("https://internal.example.org/v1", (None, None)),
     ],
 )
-def test_an_address_of_ones_own_costs_nothing_and_a_public_one_is_not_known(
+def test_private_addresses_cost_nothing_and_public_ones_are_unknown(
     registry: Registry, address: str, price: tuple[float | None, str | None]
 ) -> None:
     spec = registry.spec("openai/my-llama", base_url=address)
     assert (cost(spec, USAGE), source(spec)) == price
 
 
-def test_what_nobody_lists_is_unknown(registry: Registry) -> None:
+def test_an_unlisted_model_has_no_price(registry: Registry) -> None:
     elsewhere = with_base_url(registry.spec("openai/my-llama"), "https://models.example.org/v1")
     assert (cost(elsewhere, USAGE), source(elsewhere)) == (None, None)
 
@@ -123,7 +123,7 @@ def test_what_nobody_lists_is_unknown(registry: Registry) -> None:
         ({"prompt_tokens": 100, "completion_tokens": 50}, (100, None, 50, None)),
         ({"prompt_tokens": 100, "completion_tokens": 50, "prompt_tokens_details": None}, (100, None, 50, None)),
         ({"prompt_tokens": 100, "completion_tokens": 50, "prompt_cache_hit_tokens": 80}, (100, 80, 50, None)),
-        # what was thought stands beside the reply's tokens, as the sum shows
+        # by the sum, reasoning tokens are counted in addition to those of the reply
         (
             {
                 "prompt_tokens": 100,
@@ -151,15 +151,15 @@ def test_cached_and_reasoning_tokens_are_read_from_the_usage(
 
 
 @pytest.mark.parametrize(
-    ("sent", "kept"),
+    ("sent", "written"),
     [
         ({"prompt_tokens_details": {"cached_tokens": 60, "cache_write_tokens": 40}}, 40),
         ({"cache_creation_input_tokens": 30}, 30),
         ({"prompt_tokens_details": {"cached_tokens": 60, "cache_write_tokens": 41}}, None),
     ],
 )
-def test_what_is_kept_in_a_cache_is_read_from_the_usage(sent: dict[str, object], kept: int | None) -> None:
+def test_cache_writes_are_read_from_the_usage(sent: dict[str, object], written: int | None) -> None:
     reply = StreamedReply()
     assert list(reply.take({"choices": [], "usage": {"prompt_tokens": 100, "completion_tokens": 5, **sent}})) == []
     assert reply.usage is not None
-    assert reply.usage.cache_write_tokens == kept
+    assert reply.usage.cache_write_tokens == written

@@ -1,4 +1,4 @@
-"""When a provider fails: what is asked again, how long is waited, what the user is told."""
+"""Failures of a provider: retries, waiting times, and messages to the user."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ GOOD = Reply("All better now.")
         (Reply("", finish_reason="error"), "empty"),
     ],
 )
-async def test_what_can_heal_is_asked_again(fake_provider: FakeProvider, bad: Reply, kind: str) -> None:
+async def test_temporary_failures_are_retried(fake_provider: FakeProvider, bad: Reply, kind: str) -> None:
     fake_provider.script = [bad, GOOD]
     naps = Naps()
     model = make_model(make_spec(fake_provider.base_url), naps=naps)
@@ -66,7 +66,7 @@ async def test_what_can_heal_is_asked_again(fake_provider: FakeProvider, bad: Re
 
 
 @pytest.mark.parametrize(
-    ("bad", "kind", "said"),
+    ("bad", "kind", "message"),
     [
         (failing(400, "temperature is too high"), "bad_request", "temperature is too high"),
         (failing(400, "too long", code="context_length_exceeded"), "bad_request", "shorten the conversation"),
@@ -82,11 +82,13 @@ async def test_what_can_heal_is_asked_again(fake_provider: FakeProvider, bad: Re
         (Reply("x", error_after=1, error={"message": "no", "code": "content_filter"}), "refused", "content filter"),
     ],
 )
-async def test_what_cannot_heal_is_asked_once(fake_provider: FakeProvider, bad: Reply, kind: str, said: str) -> None:
+async def test_permanent_failures_are_not_retried(
+    fake_provider: FakeProvider, bad: Reply, kind: str, message: str
+) -> None:
     fake_provider.script = [bad, GOOD]
     naps = Naps()
     model = make_model(make_spec(fake_provider.base_url), naps=naps)
-    with pytest.raises(ProviderError, match=said) as caught:
+    with pytest.raises(ProviderError, match=message) as caught:
         await hear(model)
     assert (caught.value.kind, caught.value.attempts) == (kind, 1)
     assert len(fake_provider.requests) == 1
@@ -98,7 +100,7 @@ async def test_what_cannot_heal_is_asked_once(fake_provider: FakeProvider, bad: 
     await model.aclose()
 
 
-async def test_a_listener_hears_why_a_request_is_made_again(fake_provider: FakeProvider) -> None:
+async def test_restarts_give_the_reason_of_the_retry(fake_provider: FakeProvider) -> None:
     fake_provider.script = [failing(500), Reply("one two three", cut_after=2), GOOD]
     items = await hear(make_model(make_spec(fake_provider.base_url)))
     restarts = [item for item in items if isinstance(item, Restart)]
@@ -107,7 +109,7 @@ async def test_a_listener_hears_why_a_request_is_made_again(fake_provider: FakeP
     assert "connection" in restarts[1].reason
 
 
-async def test_a_server_that_is_not_there(unused_port: int) -> None:
+async def test_a_missing_server_is_reported(unused_port: int) -> None:
     naps = Naps()
     model = make_model(make_spec(f"http://127.0.0.1:{unused_port}/v1"), naps=naps)
     with pytest.raises(ProviderError, match=r"nothing listens at 127\.0\.0\.1:\d+\); start the server") as caught:
@@ -132,13 +134,13 @@ async def test_waits_grow_and_stay_bounded(fake_provider: FakeProvider) -> None:
     await model.aclose()
 
 
-async def test_a_rate_limit_uses_up_no_attempt_of_a_fault(fake_provider: FakeProvider) -> None:
-    """Nine rate limits, more than the five requests that a fault is given, and four faults among them: it answers."""
+async def test_rate_limits_and_faults_have_separate_attempts(fake_provider: FakeProvider) -> None:
+    """Nine rate limits, more than the five attempts for faults, and four faults among them: the call succeeds."""
     fake_provider.script = [*[rate_limited()] * 6, *[failing(500)] * 4, *[rate_limited()] * 3, GOOD]
     naps = Naps()
     model = make_model(make_spec(fake_provider.base_url), naps=naps, jitter=lambda: 1.0)
     assert (await ask(model)).attempts == 14
-    assert naps.seconds == [1, 2, 4, 8, 16, 30, 1, 2, 4, 8, 30, 30, 30], "each kind has waits of its own"
+    assert naps.seconds == [1, 2, 4, 8, 16, 30, 1, 2, 4, 8, 30, 30, 30], "each kind has separate waits"
 
 
 async def test_retry_after_is_honoured(fake_provider: FakeProvider) -> None:
@@ -151,11 +153,9 @@ async def test_retry_after_is_honoured(fake_provider: FakeProvider) -> None:
     assert naps.seconds[2] == 0.25
 
 
-@pytest.mark.parametrize("rest", ["3600", "1e300", "Fri, 31 Dec 9999 23:59:59 GMT"])
-async def test_whatever_rest_is_asked_for_it_is_asked_again_after_a_minute(
-    fake_provider: FakeProvider, rest: str
-) -> None:
-    fake_provider.script = [rate_limited(rest), GOOD]
+@pytest.mark.parametrize("header", ["3600", "1e300", "Fri, 31 Dec 9999 23:59:59 GMT"])
+async def test_a_long_retry_after_is_cut_to_a_minute(fake_provider: FakeProvider, header: str) -> None:
+    fake_provider.script = [rate_limited(header), GOOD]
     naps, clock = Naps(), Clock()
     limiter = RateLimiter(RateLimits(), clock=clock, sleep=clock.sleep)
     model = make_model(make_spec(fake_provider.base_url), naps=naps, limiter=limiter)
@@ -164,26 +164,26 @@ async def test_whatever_rest_is_asked_for_it_is_asked_again_after_a_minute(
     assert 60 <= naps.seconds[0] <= 61
     waits = [item.words for item in items if isinstance(item, Delayed)]
     assert "60 s" in waits[0]
-    assert waits[-1] == "", "who watches sees that it waits, and that it goes on"
+    assert waits[-1] == "", "the wait and its end are reported"
 
 
 @pytest.mark.parametrize(
-    "rest", ["Mon, 01 Jan 99999 00:00:00 GMT", "Fri, 00 Foo 0000 99:99:99 +9999", "-1e999", "nan", "²", "," * 5_000]
+    "header", ["Mon, 01 Jan 99999 00:00:00 GMT", "Fri, 00 Foo 0000 99:99:99 +9999", "-1e999", "nan", "²", "," * 5_000]
 )
-async def test_a_rest_that_is_no_time_ends_nothing(fake_provider: FakeProvider, rest: str) -> None:
-    """A year that no calendar has was an OverflowError that ended the whole campaign, and again at each resume."""
-    assert retry_after({"retry-after": rest}) in (None, 0.0)
-    fake_provider.script = [rate_limited(rest.encode().decode("latin-1")), GOOD]
+async def test_a_malformed_retry_after_is_ignored(fake_provider: FakeProvider, header: str) -> None:
+    """A year out of range raised an OverflowError that ended the whole campaign, and each resumed one."""
+    assert retry_after({"retry-after": header}) in (None, 0.0)
+    fake_provider.script = [rate_limited(header.encode().decode("latin-1")), GOOD]
     assert (await ask(make_model(make_spec(fake_provider.base_url), naps=Naps()))).attempts == 2
 
 
-async def test_a_rate_limit_holds_back_every_call_of_the_provider(fake_provider: FakeProvider) -> None:
+async def test_a_rate_limit_delays_every_call_of_the_provider(fake_provider: FakeProvider) -> None:
     fake_provider.script = [rate_limited("30"), GOOD]
     clock = Clock()
     limiter = RateLimiter(RateLimits(), clock=clock, sleep=clock.sleep)
     spec = make_spec(fake_provider.base_url)
     await ask(make_model(spec, limiter=limiter))
-    assert clock.now == 1030, "the retry itself waits in its own sleep, and in the limiter until the rest is over"
+    assert clock.now == 1030, "the retry sleeps, and then waits in the limiter for the rest of the time"
 
 
 @pytest.mark.parametrize(
@@ -215,8 +215,8 @@ async def test_the_key_never_leaks(
         await hear(model)
     assert fake_provider.requests[0].key == key, "it was sent"
     written = "".join(traceback.format_exception(caught.value)) + caplog.text + "".join(capsys.readouterr())
-    shown = [written, repr(model), repr(model.spec), str(vars(model)), repr(fake_provider.requests)]
-    for text in shown:
+    texts = [written, repr(model), repr(model.spec), str(vars(model)), repr(fake_provider.requests)]
+    for text in texts:
         assert key not in text
         assert "abcdef123456" not in text
     await model.aclose()
@@ -239,14 +239,14 @@ async def test_the_key_is_not_in_the_record_of_a_good_call(fake_provider: FakePr
         (UnicodeDecodeError("utf-8", b"x", 0, 1, "bad"), "malformed"),
     ],
 )
-def test_every_way_to_break_off_has_its_kind(error: Exception, kind: str) -> None:
+def test_every_interruption_has_a_kind(error: Exception, kind: str) -> None:
     failure = classify(error)
     assert failure is not None
     assert (failure.kind, failure.retry) == (kind, True)
 
 
-def test_a_mistake_of_ours_is_not_the_providers() -> None:
-    assert classify(KeyError("ours")) is None
+def test_a_programming_error_is_no_provider_failure() -> None:
+    assert classify(KeyError("x")) is None
 
 
 def test_details_are_one_short_clean_line() -> None:
@@ -271,10 +271,10 @@ KEY = "sk-proj-Zq83hTwL0pVbN5xYd2RkMf7C"
         KEY.encode().hex(), KEY.encode().hex().upper(), " ".join(KEY), "-".join(KEY), "\u200b".join(KEY),
     ],
 )  # fmt: skip
-def test_a_key_is_shown_in_no_form_that_a_provider_may_echo(echo: str) -> None:
-    shown = clean(f"Incorrect API key provided: {echo} (see the docs)", (KEY,))
-    assert "Incorrect" not in shown
-    assert not any(KEY[at : at + 6].lower() in shown.lower() for at in range(len(KEY) - 6))
+def test_an_echoed_key_is_removed_in_every_form(echo: str) -> None:
+    cleaned = clean(f"Incorrect API key provided: {echo} (see the docs)", (KEY,))
+    assert "Incorrect" not in cleaned
+    assert not any(KEY[at : at + 6].lower() in cleaned.lower() for at in range(len(KEY) - 6))
 
 
 async def test_a_key_that_a_reply_repeats_is_not_stored(fake_provider: FakeProvider) -> None:

@@ -1,4 +1,4 @@
-"""The limiter: no sixty seconds hold more than allowed, everyone gets a turn, and how many at once is learnt."""
+"""The limiter: limits in every window of sixty seconds, fair order, and a learnt concurrency."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def moments(limit: RateLimiter, clock: Clock, sizes: list[int]) -> list[fl
     return passed
 
 
-async def test_without_limits_nobody_waits() -> None:
+async def test_without_limits_no_call_waits() -> None:
     clock = Clock()
     assert await moments(limiter(clock), clock, [10**9] * 50) == [0.0] * 50
 
@@ -49,7 +49,7 @@ async def test_a_call_larger_than_the_limit_goes_alone() -> None:
     assert await moments(limiter(clock, tokens=100), clock, [10, 500, 10]) == [0, 60, 120]
 
 
-async def test_no_window_ever_holds_more_than_allowed() -> None:
+async def test_no_window_contains_more_than_allowed() -> None:
     clock, dice = Clock(), random.Random(7)
     limit = limiter(clock, requests=10, tokens=1000)
     passed: list[tuple[float, int]] = []
@@ -76,7 +76,7 @@ async def test_estimates_are_corrected() -> None:
     assert await moments(limit, clock, [90]) == [60], "a call that left the window no longer counts"
 
 
-async def test_a_place_given_up_is_free_again() -> None:
+async def test_a_cancelled_ticket_frees_its_place() -> None:
     clock = Clock()
     limit = limiter(clock, requests=1)
     (await limit.acquire(1)).cancel()
@@ -91,7 +91,7 @@ async def test_a_caller_cancelled_while_waiting_leaves_no_trace() -> None:
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting
-    assert (limit._requests, limit._tokens) == (0, 0), "the first has left the window, the second never went"
+    assert (limit._requests, limit._tokens) == (0, 0), "the first has left the window, the second never entered it"
 
 
 async def test_first_come_first_served() -> None:
@@ -107,7 +107,7 @@ async def test_first_come_first_served() -> None:
         call.cancel()
 
 
-async def test_pause_holds_back() -> None:
+async def test_pause_delays_calls() -> None:
     clock = Clock()
     limit = limiter(clock)
     limit.pause(12)
@@ -115,7 +115,7 @@ async def test_pause_holds_back() -> None:
     assert await moments(limit, clock, [1, 1]) == [12, 12]
 
 
-def test_one_limiter_a_provider_and_address() -> None:
+def test_one_limiter_per_provider_address_and_key() -> None:
     limits = RateLimits(requests_per_minute=5)
     assert shared_limiter("openai http://a", limits) is shared_limiter("openai http://a", limits)
     assert shared_limiter("openai http://a", limits) is not shared_limiter("openai http://b", limits)
@@ -136,14 +136,14 @@ async def test_a_model_charges_its_tokens_and_corrects_them(fake_provider: FakeP
 
 
 class Rounds:
-    """A provider whose every reply takes a second, and who is sent as much as may be: each round is a second."""
+    """A provider with replies of one second that receives as many requests as allowed: a round is a second."""
 
     def __init__(self) -> None:
         self.clock = Clock()
         self.learnt = Concurrency("lab", clock=self.clock)
 
     async def go(self, *, limited: int = 0, faults: int = 0, rest_s: float | None = None, tokens: int = 10) -> int:
-        """Fill all places and answer them, so many with a rate limit or a fault; return what is allowed then."""
+        """Fill all places and answer them, some with a rate limit or a fault; return the new limit."""
         sent = self.learnt.limit
         for _ in range(sent):
             await self.learnt.acquire()
@@ -154,7 +154,7 @@ class Rounds:
         return self.learnt.limit
 
 
-async def test_it_doubles_until_the_first_rate_limit_and_then_grows_slowly() -> None:
+async def test_the_limit_doubles_until_the_first_rate_limit_and_then_grows_slowly() -> None:
     rounds = Rounds()
     assert [await rounds.go() for _ in range(3)] == [40, 80, 160]
     assert await rounds.go(limited=7) == 128, "a fifth less, once"
@@ -162,7 +162,7 @@ async def test_it_doubles_until_the_first_rate_limit_and_then_grows_slowly() -> 
     assert await rounds.go(limited=1) == 118  # 148.2 × 0.8
 
 
-async def test_it_takes_no_more_than_most_and_no_less_than_least() -> None:
+async def test_the_limit_stays_within_its_bounds() -> None:
     rounds = Rounds()
     assert [await rounds.go() for _ in range(7)] == [40, 80, 160, 320, 512, 512, 512]
     lowest = [await rounds.go(limited=1) for _ in range(25)]
@@ -170,7 +170,7 @@ async def test_it_takes_no_more_than_most_and_no_less_than_least() -> None:
     assert lowest[-5:] == [10] * 5
 
 
-async def test_rate_limits_during_a_rest_say_nothing_new_and_it_does_not_grow_in_it() -> None:
+async def test_the_limit_does_not_change_during_a_pause() -> None:
     rounds = Rounds()
     assert await rounds.go(limited=3, rest_s=2.5) == 16
     assert await rounds.go(limited=1) == 16
@@ -178,27 +178,27 @@ async def test_rate_limits_during_a_rest_say_nothing_new_and_it_does_not_grow_in
     assert await rounds.go(limited=1) == 12  # 16 × 0.8, the rest being over
 
 
-async def test_after_a_fault_it_grows_by_one_per_cent_for_ten_rounds() -> None:
+async def test_after_a_fault_the_limit_grows_by_one_per_cent_for_ten_rounds() -> None:
     rounds = Rounds()
     await rounds.go()
     await rounds.go()
     await rounds.go()
-    assert await rounds.go(faults=1) == 160, "a fault is no reason to shrink"
+    assert await rounds.go(faults=1) == 160, "a fault does not lower the limit"
     assert [await rounds.go() for _ in range(12)] == [161, 163, 164, 166, 168, 169, 171, 173, 174, 176, 185, 194]
 
 
-async def test_it_grows_only_where_all_places_were_taken_and_nothing_else_held_it_up() -> None:
+async def test_the_limit_grows_only_if_it_was_reached() -> None:
     rounds = Rounds()
     for _ in range(100):
         await rounds.learnt.acquire()
         rounds.learnt.release("reply")
     assert rounds.learnt.limit == 20
-    rounds.learnt.throttled = True  # limits of the models file hold its requests back
+    rounds.learnt.throttled = True  # limits of the models file delay its requests
     assert await rounds.go() == 20
 
 
-async def test_a_server_that_only_makes_more_of_them_wait_is_not_flooded() -> None:
-    """It writes 400 tokens a second however many ask: at 40 at once no more comes than at 20."""
+async def test_the_limit_does_not_grow_without_more_throughput() -> None:
+    """A server of 400 tokens a second: 40 calls at once give no more tokens than 20."""
     rounds = Rounds()
     assert [await rounds.go(tokens=400 // rounds.learnt.limit) for _ in range(4)] == [40, 40, 40, 40]
     assert [await rounds.go(tokens=400 // rounds.learnt.limit) for _ in range(12)][-1] == 45  # 40 × 1.01¹²
@@ -209,7 +209,7 @@ async def test_one_round_of_short_replies_does_not_end_the_doubling() -> None:
     assert [await rounds.go(tokens=tokens) for tokens in (50, 10, 50, 50)] == [40, 40, 80, 160]
 
 
-async def test_who_waits_for_a_place_is_let_in_when_one_is_free_also_from_another_thread() -> None:
+async def test_a_waiting_call_gets_a_free_place_also_from_another_thread() -> None:
     learnt = Concurrency()
     for _ in range(20):
         await learnt.acquire()
@@ -225,7 +225,7 @@ async def test_who_waits_for_a_place_is_let_in_when_one_is_free_also_from_anothe
     assert learnt._in_flight == 20
 
 
-async def test_a_request_tells_what_came_of_it_only_within_a_job_that_learns(fake_provider: FakeProvider) -> None:
+async def test_the_limit_is_learnt_only_within_a_job(fake_provider: FakeProvider) -> None:
     fake_provider.script = [rate_limited(), Reply("ok")]
     clock = Clock()
     learnt = Concurrency("lab", clock=clock)

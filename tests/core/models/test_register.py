@@ -1,4 +1,4 @@
-"""Entries of the user's models file: added, replaced, kept and removed, and nothing else in the file is touched."""
+"""Entries of the user's models file: adding, replacing and removing, without other changes of the file."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ unsupported = [
 [models."server/first".limits]
 requests_per_minute = 5
 
-# what sits beside a model
+# the usual seats
 [defaults]
 grader = "quick"
 """
@@ -48,7 +48,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def test_what_is_entered_is_what_the_registry_then_knows(file: Path) -> None:
+def test_an_added_entry_is_in_the_registry(file: Path) -> None:
     entry = Entry(
         "my-llama",
         model_id="llama3.1:8b",
@@ -84,10 +84,10 @@ def test_a_hand_written_file_keeps_its_comments_and_its_other_tables(file: Path)
     remove("server/first")
     text = file.read_text()
     assert tomllib.loads(text) == {"aliases": {"quick": "openai/gpt-4o"}, "defaults": {"grader": "quick"}}
-    assert all(comment in text for comment in ("# mine, with care", "# the old one", "# what sits beside a model"))
+    assert all(comment in text for comment in ("# mine, with care", "# the old one", "# the usual seats"))
     assert "Ann" not in text
     assert file.stat().st_mode & 0o777 == 0o640
-    assert [path.name for path in file.parent.iterdir()] == ["own.toml"], "nothing half written is left"
+    assert [path.name for path in file.parent.iterdir()] == ["own.toml"], "no partial file is left"
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_a_hand_written_file_keeps_its_comments_and_its_other_tables(file: Path)
         '[models.\'server/x\']\nbase_url = "http://10.0.0.1/v1"\n\n# in a line\n[aliases]\nz = "server/x"\n',
     ],
 )
-def test_entries_are_changed_in_whatever_form_they_are_written(file: Path, text: str) -> None:
+def test_entries_can_be_changed_in_every_toml_form(file: Path, text: str) -> None:
     before = tomllib.loads(text)
     entry = before["models"]["server/x"]
     file.write_text(text)
@@ -113,7 +113,7 @@ def test_entries_are_changed_in_whatever_form_they_are_written(file: Path, text:
     assert "# in a line" in file.read_text() or "aliases" not in before
 
 
-def test_an_entry_that_is_given_again_keeps_its_place_and_its_comments(file: Path) -> None:
+def test_a_replaced_entry_keeps_its_place_and_comments(file: Path) -> None:
     file.write_text(HAND_WRITTEN)
     add(Entry("first", address="http://10.0.0.2:8000/v1", requests_per_minute=5), again=True)
     text = file.read_text()
@@ -121,13 +121,11 @@ def test_an_entry_that_is_given_again_keeps_its_place_and_its_comments(file: Pat
         "base_url": "http://10.0.0.2:8000/v1",
         "limits": {"requests_per_minute": 5},
     }
-    assert (
-        text.index("# the old one") < text.index("server/first") < text.index("# what sits beside a model\n[defaults]")
-    )
+    assert text.index("# the old one") < text.index("server/first") < text.index("# the usual seats\n[defaults]")
     assert "# Ann's machine" in text
 
 
-def test_findings_go_into_the_entry_and_into_one_of_their_own_for_a_shipped_model(file: Path) -> None:
+def test_findings_are_stored_in_the_entry_or_in_a_new_one_for_a_shipped_model(file: Path) -> None:
     file.write_text(HAND_WRITTEN)
     keep("server/first", {"structured": "json_schema", "system_role": "user"})
     keep("server/first", {"structured": "none"})
@@ -141,9 +139,9 @@ def test_findings_go_into_the_entry_and_into_one_of_their_own_for_a_shipped_mode
 
 
 @pytest.mark.parametrize(
-    ("entry", "said"),
+    ("entry", "message"),
     [
-        (Entry("x", provider="nobody", address=HERE), "no provider nobody: choose one of openai"),
+        (Entry("x", provider="unknown", address=HERE), "no provider unknown: choose one of openai"),
         (Entry("x"), "needs the address of its server"),
         (Entry("x", address="localhost:8000"), "must look like http://"),
         (Entry("x", address="http://127.0.0.1:no/v1"), "must look like http://"),
@@ -161,17 +159,17 @@ def test_findings_go_into_the_entry_and_into_one_of_their_own_for_a_shipped_mode
         (Entry("x", provider="http"), "needs the address of its server"),
     ],
 )
-def test_bad_input_gets_one_sentence_and_writes_nothing(file: Path, entry: Entry, said: str) -> None:
+def test_wrong_input_is_one_sentence_and_writes_nothing(file: Path, entry: Entry, message: str) -> None:
     with pytest.raises(UsageError) as caught:
         add(entry)
     sentence = str(caught.value)
-    assert said in sentence
+    assert message in sentence
     assert "hush" not in sentence
     assert sentence.endswith(".")
     assert not file.exists()
 
 
-def test_programs_are_entered_where_that_is_allowed_with_their_folder(file: Path) -> None:
+def test_programs_are_added_only_if_allowed_with_their_folder(file: Path) -> None:
     here = os.getcwd()
     with pytest.raises(UsageError, match="MODULE:FUNCTION"):
         add(Entry("mine", provider="python"), programs=True)
@@ -180,7 +178,7 @@ def test_programs_are_entered_where_that_is_allowed_with_their_folder(file: Path
     assert (spec.model_id, spec.folder) == ("mydoctor:reply", here)
 
 
-def test_a_name_is_taken_until_it_is_said_again_or_removed(file: Path) -> None:
+def test_a_name_is_taken_until_it_is_replaced_or_removed(file: Path) -> None:
     add(Entry("x", address=HERE))
     with pytest.raises(UsageError, match="called x already"):
         add(Entry("server/x", address=HERE))
@@ -193,7 +191,7 @@ def test_a_name_is_taken_until_it_is_said_again_or_removed(file: Path) -> None:
         remove("openai/gpt-4o")
 
 
-async def test_a_key_for_this_process_is_used_and_written_nowhere(file: Path, fake_provider: FakeProvider) -> None:
+async def test_a_key_for_this_process_is_used_and_not_written(file: Path, fake_provider: FakeProvider) -> None:
     secret = "sk-typed-0123456789"
     name = add(Entry("lab", address=fake_provider.base_url), SecretStr(secret))
     async with load_registry() as registry:
@@ -204,27 +202,27 @@ async def test_a_key_for_this_process_is_used_and_written_nowhere(file: Path, fa
     assert keys.environment({}) == {"ANAMNESIS_KEY_LAB": secret}
     assert "ANAMNESIS_KEY_LAB" not in os.environ
     add(Entry("far", address="https://lab.example/v1"), SecretStr(secret))
-    assert load_registry().missing_key("server/far") is None, "a key that is held counts as there"
+    assert load_registry().missing_key("server/far") is None, "a key in memory counts as present"
     remove("far")
     assert keys.find_key("ANAMNESIS_KEY_FAR") is None
     keys.remove_key("ANAMNESIS_KEY_LAB")
 
 
-def test_the_list_has_the_users_own_first_and_names_what_is_missing(file: Path) -> None:
+def test_the_list_starts_with_own_entries_and_names_missing_keys(file: Path) -> None:
     add(Entry("far", address="https://lab.example/v1", key_env="FAR_KEY"))
-    found = listed(load_registry())
-    assert (found[0].spec.name, found[0].own, found[0].missing_key, found[0].prices) == (
+    rows = listed(load_registry())
+    assert (rows[0].spec.name, rows[0].own, rows[0].missing_key, rows[0].prices) == (
         "server/far",
         True,
         "FAR_KEY",
         None,
     )
-    others = {one.spec.name: one for one in found[1:]}
+    others = {row.spec.name: row for row in rows[1:]}
     assert others["openai/gpt-4o"].missing_key == "OPENAI_API_KEY"
-    assert not any(one.own or one.spec.retired for one in others.values())
+    assert not any(row.own or row.spec.retired for row in others.values())
 
 
-def test_a_short_name_stands_for_the_only_model_of_that_name(file: Path) -> None:
+def test_a_short_name_stands_for_a_unique_model(file: Path) -> None:
     add(Entry("llama", address=HERE))
     assert load_registry().spec("llama").name == "server/llama"
     add(replace(Entry("llama"), provider="openai", address=HERE), again=True)

@@ -1,4 +1,4 @@
-"""What a model thinks is kept apart from what it says, in whichever form and pieces it comes."""
+"""Reasoning is separated from the reply, in every form and for all pieces of a stream."""
 
 from __future__ import annotations
 
@@ -28,46 +28,44 @@ BY_TAGS = [
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 1000])
-@pytest.mark.parametrize(("reply", "said", "thought"), BY_TAGS)
-def test_tags_are_found_wherever_the_stream_is_cut(reply: str, said: str, thought: str, size: int) -> None:
+@pytest.mark.parametrize(("reply", "speech", "thought"), BY_TAGS)
+def test_tags_are_found_in_any_pieces(reply: str, speech: str, thought: str, size: int) -> None:
     thinking = Thinking()
-    shown = [item for at in range(0, len(reply), size) for item in thinking.take(reply[at : at + size])]
-    shown += thinking.end(cut_off=False)
-    assert (thinking.text, thinking.reasoning.split()) == (said, thought.split())
+    items = [item for at in range(0, len(reply), size) for item in thinking.take(reply[at : at + size])]
+    items += thinking.end(cut_off=False)
+    assert (thinking.text, thinking.reasoning.split()) == (speech, thought.split())
     heard = ""
-    for item in shown:
+    for item in items:
         if isinstance(item, TextPiece):
             heard += item.text
         elif item.void:
             heard = ""
-    assert heard.strip() == said.strip()
-    spoken = [item.text for item in shown if isinstance(item, TextPiece)]
-    assert thinking.closed_alone == (reply[0] == "I" and bool(thought)), "only then is a thought known too late"
+    assert heard.strip() == speech.strip()
+    spoken = [item.text for item in items if isinstance(item, TextPiece)]
+    assert thinking.closed_alone == (reply[0] == "I" and bool(thought)), "only then is reasoning recognised too late"
     assert thinking.closed_alone or "B" not in "".join(spoken)
 
 
-def test_what_the_template_began_is_thought_from_its_first_word() -> None:
+def test_reasoning_opened_by_the_template_is_recognised_from_its_first_word() -> None:
     thinking = Thinking(opened=True)
-    shown = [item for bit in ("It is", " B.</th", "ink>Any fever?") for item in thinking.take(bit)]
-    shown += thinking.end(cut_off=False)
-    assert shown == [Thought("It is"), Thought(" B."), TextPiece("Any fever?")]
+    items = [item for bit in ("It is", " B.</th", "ink>Any fever?") for item in thinking.take(bit)]
+    items += thinking.end(cut_off=False)
+    assert items == [Thought("It is"), Thought(" B."), TextPiece("Any fever?")]
     assert (thinking.text, thinking.reasoning) == ("Any fever?", "It is B.")
 
 
-@pytest.mark.parametrize(("cut_off", "said", "thought"), [(False, "Any fever?", ""), (True, "", "Any fever?")])
-def test_a_thought_of_the_template_that_never_ends_was_none_unless_it_was_cut_off(
-    cut_off: bool, said: str, thought: str
-) -> None:
+@pytest.mark.parametrize(("cut_off", "speech", "thought"), [(False, "Any fever?", ""), (True, "", "Any fever?")])
+def test_unclosed_reasoning_of_the_template_is_speech_unless_cut_off(cut_off: bool, speech: str, thought: str) -> None:
     thinking = Thinking(opened=True)
     list(thinking.take("Any fever?"))
     list(thinking.end(cut_off=cut_off))
-    assert (thinking.text, thinking.reasoning) == (said, thought)
+    assert (thinking.text, thinking.reasoning) == (speech, thought)
 
 
-def test_a_server_that_parts_thought_and_speech_itself_is_believed() -> None:
+def test_separate_fields_for_reasoning_take_precedence() -> None:
     thinking = Thinking(opened=True)
-    shown = [*thinking.think("It is B."), *thinking.take("\nAny "), *thinking.take("fever?")]
-    assert shown == [Thought("It is B."), TextPiece("Any "), TextPiece("fever?")]
+    items = [*thinking.think("It is B."), *thinking.take("\nAny "), *thinking.take("fever?")]
+    assert items == [Thought("It is B."), TextPiece("Any "), TextPiece("fever?")]
     list(thinking.end(cut_off=True))
     assert (thinking.text, thinking.reasoning) == ("Any fever?", "It is B.")
 
@@ -90,7 +88,7 @@ DETAILS = [
     ],
     ids=["reasoning", "reasoning_content", "reasoning_details", "all at once", "a part of the content"],
 )
-async def test_reasoning_beside_the_text_is_kept_beside_it(
+async def test_reasoning_in_separate_fields_is_recorded(
     fake_provider: FakeProvider, deltas: list[dict[str, object]]
 ) -> None:
     fake_provider.script = [Reply("Any fever?", deltas=deltas, usage=(11, 9), thought=6)]
@@ -121,32 +119,32 @@ async def test_content_in_parts_is_read(fake_provider: FakeProvider) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "kept"), [(6, 6), (0, 0), (9, 9), (10, None), (-1, None), (2.5, None), (True, None), ("6", None)]
+    ("reported", "counted"), [(6, 6), (0, 0), (9, 9), (10, None), (-1, None), (2.5, None), (True, None), ("6", None)]
 )
-async def test_reasoning_tokens_are_believed_where_they_can_be_true(
-    fake_provider: FakeProvider, told: object, kept: int | None
+async def test_impossible_counts_of_reasoning_tokens_are_ignored(
+    fake_provider: FakeProvider, reported: object, counted: int | None
 ) -> None:
-    fake_provider.script = [Reply("Any fever?", usage=(11, 9), thought=told)]
+    fake_provider.script = [Reply("Any fever?", usage=(11, 9), thought=reported)]
     model = make_model(make_spec(fake_provider.base_url))
-    assert (await ask(model)).usage.reasoning_tokens == kept
+    assert (await ask(model)).usage.reasoning_tokens == counted
     await model.aclose()
 
 
-async def test_thoughts_count_where_tokens_are_guessed(fake_provider: FakeProvider) -> None:
+async def test_estimated_tokens_include_reasoning(fake_provider: FakeProvider) -> None:
     fake_provider.script = [Reply("<think>one two three</think>four five six", usage=None)]
     model = make_model(make_spec(fake_provider.base_url))
     assert (await ask(model)).usage.completion_tokens == 8  # six words at 4/3 tokens
     await model.aclose()
 
 
-async def test_a_model_whose_template_opens_the_thought_is_known_from_its_first_reply_on(
+async def test_a_template_that_opens_the_reasoning_is_recognised_by_the_first_reply(
     fake_provider: FakeProvider,
 ) -> None:
     fake_provider.script = [Reply("It is B. </think>Any fever?")]
     model = make_model(make_spec(fake_provider.base_url))
     first = await hear(model)
     voids = [item for item in first if isinstance(item, Thought) and item.void]
-    assert [item.text for item in voids] == ["It is B. "], "what was shown is taken back"
+    assert [item.text for item in voids] == ["It is B. "], "the streamed speech is withdrawn"
     second = await hear(model)
     assert "".join(item.text for item in second if isinstance(item, TextPiece)) == "Any fever?"
     for items in (first, second):
@@ -156,7 +154,7 @@ async def test_a_model_whose_template_opens_the_thought_is_known_from_its_first_
     await model.aclose()
 
 
-async def test_a_thought_that_breaks_off_is_begun_anew(fake_provider: FakeProvider) -> None:
+async def test_interrupted_reasoning_is_restarted(fake_provider: FakeProvider) -> None:
     fake_provider.script = [Reply("<think>It is B", cut_after=2), Reply("<think>Not B.</think>Any fever?")]
     model = make_model(make_spec(fake_provider.base_url))
     items = await hear(model)
@@ -174,9 +172,7 @@ OUT_OF_TOKENS = [
 
 
 @pytest.mark.parametrize("reply", OUT_OF_TOKENS, ids=["tag", "field", "hidden"])
-async def test_running_out_of_tokens_while_thinking_is_a_failure_with_that_name(
-    fake_provider: FakeProvider, reply: Reply
-) -> None:
+async def test_running_out_of_tokens_while_reasoning_is_a_failure(fake_provider: FakeProvider, reply: Reply) -> None:
     fake_provider.script = [reply]
     model = make_model(make_spec(fake_provider.base_url))
     with pytest.raises(ProviderError, match=r"ran out of tokens while thinking \(limit 40\)") as caught:
@@ -189,7 +185,7 @@ async def test_running_out_of_tokens_while_thinking_is_a_failure_with_that_name(
     await model.aclose()
 
 
-async def test_a_template_s_thought_that_is_cut_off_is_not_taken_for_the_answer(fake_provider: FakeProvider) -> None:
+async def test_cut_off_reasoning_of_the_template_is_not_the_answer(fake_provider: FakeProvider) -> None:
     fake_provider.script = [Reply("The answer is B", finish_reason="length")]
     plain, thinking = (make_model(make_spec(fake_provider.base_url, opens_thinking=opens)) for opens in (False, True))
     assert (await ask(plain)).text == "The answer is B"
@@ -202,9 +198,7 @@ async def test_a_template_s_thought_that_is_cut_off_is_not_taken_for_the_answer(
 @pytest.mark.parametrize(
     "reply", [Reply("<think>Enough said.</think>\n"), Reply("", deltas=[{"reasoning": "Enough said."}])]
 )
-async def test_a_model_that_thought_but_said_nothing_is_asked_once_more(
-    fake_provider: FakeProvider, reply: Reply
-) -> None:
+async def test_a_reply_of_reasoning_only_is_requested_once_more(fake_provider: FakeProvider, reply: Reply) -> None:
     fake_provider.script = [reply]
     model = make_model(make_spec(fake_provider.base_url))
     with pytest.raises(ProviderError, match="it thought but said nothing") as caught:
@@ -213,15 +207,15 @@ async def test_a_model_that_thought_but_said_nothing_is_asked_once_more(
     await model.aclose()
 
 
-async def test_an_effort_is_sent_where_the_model_takes_it(fake_provider: FakeProvider) -> None:
-    wanted = Sampling(effort="low")
+async def test_the_effort_is_sent_if_the_model_accepts_it(fake_provider: FakeProvider) -> None:
+    low = Sampling(effort="low")
     body = {"reasoning": {"effort": "{effort}", "exclude": False}, "chat_template_kwargs": {"level": "{effort}"}}
     kinds = [{}, {"unsupported": ("reasoning_effort",)}, {"extra_body": body}, {"sampling": Sampling(effort="high")}]
     for changes in kinds:
         model = make_model(make_spec(fake_provider.base_url, **changes))
-        for sampling in (wanted, Sampling()):
+        for sampling in (low, Sampling()):
             done = await ask(model, sampling=sampling)
-            assert done.request == fake_provider.bodies[-1], "what was sent is kept"
+            assert done.request == fake_provider.bodies[-1], "the sent request is recorded"
         await model.aclose()
     usual, default, never, never_either, own, own_default, set_, set_default = fake_provider.bodies
     assert (usual["reasoning_effort"], set_["reasoning_effort"], set_default["reasoning_effort"]) == (
@@ -237,10 +231,10 @@ async def test_an_effort_is_sent_where_the_model_takes_it(fake_provider: FakePro
     assert "chat_template_kwargs" not in own_default
 
 
-async def test_a_server_that_knows_no_effort_is_asked_without(fake_provider: FakeProvider) -> None:
+async def test_a_server_without_effort_gets_requests_without_it(fake_provider: FakeProvider) -> None:
     def old_server(body: dict[str, object]) -> Reply:
-        known = "reasoning_effort" not in body
-        return Reply("Fine.") if known else failing(400, "Unrecognized request argument supplied: reasoning_effort")
+        accepted = "reasoning_effort" not in body
+        return Reply("Fine.") if accepted else failing(400, "Unrecognized request argument supplied: reasoning_effort")
 
     fake_provider.script = old_server
     model = make_model(make_spec(fake_provider.base_url))
@@ -248,13 +242,11 @@ async def test_a_server_that_knows_no_effort_is_asked_without(fake_provider: Fak
         done = await ask(model, sampling=Sampling(effort="low"))
         assert done.text == "Fine."
         assert "reasoning_effort" not in done.request
-    assert len(fake_provider.requests) == 3, "the second call has learnt it"
+    assert len(fake_provider.requests) == 3, "the second call needs no retry"
     await model.aclose()
 
 
-async def test_an_effort_that_a_server_knows_by_other_words_is_not_dropped_in_silence(
-    fake_provider: FakeProvider,
-) -> None:
+async def test_an_unsupported_effort_is_an_error(fake_provider: FakeProvider) -> None:
     fake_provider.script = [failing(400, "'reasoning_effort' does not support 'minimal': choose 'low' or 'high'")]
     model = make_model(make_spec(fake_provider.base_url))
     with pytest.raises(ProviderError, match="does not support 'minimal'"):
@@ -284,13 +276,13 @@ FAMILIES = {
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_the_markers_of_every_family_are_read_wherever_the_stream_is_cut(family: str, size: int) -> None:
+def test_the_markers_of_every_family_are_read_in_any_pieces(family: str, size: int) -> None:
     reply, thinking = FAMILIES[family], Thinking()
-    shown = [item for at in range(0, len(reply), size) for item in thinking.take(reply[at : at + size])]
-    shown += thinking.end(cut_off=False)
+    items = [item for at in range(0, len(reply), size) for item in thinking.take(reply[at : at + size])]
+    items += thinking.end(cut_off=False)
     assert (thinking.text, thinking.unclosed) == ("Any fever?", False)
     assert "It is B." in thinking.reasoning
-    assert "".join(item.text for item in shown if isinstance(item, TextPiece)).strip() == "Any fever?"
+    assert "".join(item.text for item in items if isinstance(item, TextPiece)).strip() == "Any fever?"
 
 
 @pytest.mark.parametrize("size", [1, 4, 1000])
@@ -299,12 +291,12 @@ def test_the_markers_of_every_family_are_read_wherever_the_stream_is_cut(family:
     ["Analysis of the blood?", "analysis of blood, any?", "analysis", "a < b [see] <b>bold</b> <|x|>", "Is it <|chan",
      "[TH", "final: no", "◁ ", "<thinness>"],
 )  # fmt: skip
-def test_words_that_only_resemble_markers_are_said(reply: str, size: int) -> None:
+def test_words_that_resemble_markers_are_speech(reply: str, size: int) -> None:
     thinking = Thinking()
-    shown = [item for at in range(0, len(reply), size) for item in thinking.take(reply[at : at + size])]
-    shown += thinking.end(cut_off=False)
+    items = [item for at in range(0, len(reply), size) for item in thinking.take(reply[at : at + size])]
+    items += thinking.end(cut_off=False)
     assert (thinking.text, thinking.reasoning, thinking.unclosed) == (reply, "", False)
-    assert "".join(item.text for item in shown) == reply
+    assert "".join(item.text for item in items) == reply
 
 
 def test_a_models_own_markers_are_read() -> None:
@@ -318,24 +310,22 @@ def test_a_models_own_markers_are_read() -> None:
 @pytest.mark.parametrize(
     "reply", ["Well. <think>It is B.", "[THINK]It is B. Any fever?", "analysisIt is B. Any fever?"]
 )
-async def test_a_thought_that_is_begun_and_not_ended_is_a_fault_and_no_reply(
-    fake_provider: FakeProvider, reply: str
-) -> None:
+async def test_unclosed_reasoning_is_a_failure(fake_provider: FakeProvider, reply: str) -> None:
     fake_provider.script = [Reply(reply)]
     model = make_model(make_spec(fake_provider.base_url))
     with pytest.raises(ProviderError, match="did not end") as caught:
         await ask(model)
-    assert caught.value.kind == "thinking", "a provider's fault, and never the model's blank answer"
+    assert caught.value.kind == "thinking", "a provider's failure, never an empty answer of the model"
     await model.aclose()
 
 
 @pytest.mark.parametrize(
-    ("reply", "so"),
+    ("reply", "noticed"),
     [
         ("Okay, the user is asking about a rash. Any fever?", True), ("We need to ask one question. Any fever?", True),
         ("Let me think. Any fever?", True), ("Okay, thank you. Any fever?", False), ("Any fever?", False),
         ("I need to see you today.", False), ("Let me ask you this: any fever?", False),
     ],
 )  # fmt: skip
-def test_unmarked_reasoning_is_noticed(reply: str, so: bool) -> None:
-    assert looks_like_thought(reply) is so
+def test_unmarked_reasoning_is_noticed(reply: str, noticed: bool) -> None:
+    assert looks_like_thought(reply) is noticed

@@ -1,4 +1,4 @@
-"""Agreement on items that hang together by case: the same figures as on single items, wider intervals."""
+"""Agreement on items clustered by case: the same estimates as for single items, wider intervals."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ KINDS = ("a", "b", "c")
 
 
 def a_table(cases: int = 40, items: int = 5) -> np.ndarray:
-    """Cases whose two judges mostly agree; what kind it is depends on the case."""
+    """Return cases × kind × kind counts of two judges who agree on three quarters of the cases."""
     table, generator = np.zeros((cases, 3, 3)), np.random.default_rng(1)
     for case in range(cases):
         differ = case % 4 == 0  # in every fourth case the judges never agree: items of a case are alike
@@ -37,19 +37,19 @@ def gwet_ac1(counts: list[list[int]]) -> float:
     return (agree - chance) / (1 - chance)
 
 
-def test_the_figures_are_those_of_the_single_items() -> None:
+def test_the_estimates_are_those_of_single_items() -> None:
     table = a_table()
-    (found,) = agreement_by_case([table])
+    (estimates,) = agreement_by_case([table])
     counts = [[pair.count(kind) for kind in KINDS] for pair in as_items(table)]
-    assert found["percent_agreement"].value == 0.75
-    assert found["cohen_kappa"].value == pytest.approx(cohens_kappa(table.sum(0), return_results=False))
-    assert found["gwet_ac"].value == pytest.approx(gwet_ac1(counts))
+    assert estimates["percent_agreement"].value == 0.75
+    assert estimates["cohen_kappa"].value == pytest.approx(cohens_kappa(table.sum(0), return_results=False))
+    assert estimates["gwet_ac"].value == pytest.approx(gwet_ac1(counts))
 
 
 def test_intervals_resample_whole_cases() -> None:
     table = a_table()
-    (found,) = agreement_by_case([table])
-    low, high = found["percent_agreement"].interval
+    (estimates,) = agreement_by_case([table])
+    low, high = estimates["percent_agreement"].interval
     # 40 cases that agree wholly or not at all: the interval of a share of 40, not of 200
     half = 1.96 * math.sqrt(0.75 * 0.25 / 40)
     assert (high - low) / 2 == pytest.approx(half, rel=0.15)
@@ -66,24 +66,24 @@ def test_several_tables_are_resampled_together_and_alike() -> None:
     assert both[1]["percent_agreement"].value > both[0]["percent_agreement"].value
 
 
-def test_nobody_judged_and_everybody_always_says_the_same() -> None:
+def test_no_items_and_constant_answers() -> None:
     (empty,) = agreement_by_case([np.zeros((3, 2, 2))])
     assert math.isnan(empty["cohen_kappa"].value)
     same = np.zeros((3, 2, 2))
     same[:, 0, 0] = 4
-    (found,) = agreement_by_case([same])
-    assert found["percent_agreement"].value == 1
-    assert math.isnan(found["cohen_kappa"].value)
-    assert math.isnan(found["cohen_kappa"].interval.low)
+    (estimates,) = agreement_by_case([same])
+    assert estimates["percent_agreement"].value == 1
+    assert math.isnan(estimates["cohen_kappa"].value)
+    assert math.isnan(estimates["cohen_kappa"].interval.low)
 
 
-def test_three_judges_as_fleiss_and_gwet_have_them() -> None:
+def test_three_judges_equal_the_formulas_of_fleiss_and_gwet() -> None:
     # patterns: all say a; two a and one b; one a, one b, one c
     patterns = [[3, 0, 0], [2, 1, 0], [1, 1, 1]]
-    held = [[4, 1, 0], [2, 0, 1], [3, 2, 0]]
-    found = many_judges_by_case(patterns, held)
+    counts_by_case = [[4, 1, 0], [2, 0, 1], [3, 2, 0]]
+    estimates = many_judges_by_case(patterns, counts_by_case)
     items = [[3, 0, 0]] * 9 + [[2, 1, 0]] * 3 + [[1, 1, 1]]
-    assert found["percent_agreement"].value == pytest.approx((9 + 3 / 3) / 13)
-    assert found["fleiss_kappa"].value == pytest.approx(fleiss_kappa(np.array(items)))
-    assert found["gwet_ac"].value == pytest.approx(gwet_ac1(items))
-    assert found["gwet_ac"].interval.low <= found["gwet_ac"].value <= found["gwet_ac"].interval.high
+    assert estimates["percent_agreement"].value == pytest.approx((9 + 3 / 3) / 13)
+    assert estimates["fleiss_kappa"].value == pytest.approx(fleiss_kappa(np.array(items)))
+    assert estimates["gwet_ac"].value == pytest.approx(gwet_ac1(items))
+    assert estimates["gwet_ac"].interval.low <= estimates["gwet_ac"].value <= estimates["gwet_ac"].interval.high

@@ -1,4 +1,4 @@
-"""Intervals of a mean: against hand-worked samples, against every resample there is, and against resampling."""
+"""Intervals of a mean, compared with values by hand, with the enumeration of all resamples, and with resampling."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from core.stats.intervals import t_interval
 
 
 @pytest.mark.parametrize("interval", [exact_interval, resampled_interval, bootstrap_interval])
-def test_cases_that_are_all_alike_leave_doubt_about_others(interval) -> None:
+def test_equal_cases_still_have_an_interval(interval) -> None:
     # Wilson with z² = 3.8415: 20 of 20 have the lower bound 20/23.8415, 0 of 20 the upper bound 3.8415/23.8415
     assert interval([1.0] * 20) == (pytest.approx(0.838875, abs=1e-6), 1.0)
     assert interval([0.0] * 20) == (0.0, pytest.approx(0.161125, abs=1e-6))
@@ -32,9 +32,9 @@ def test_cases_that_are_all_alike_leave_doubt_about_others(interval) -> None:
 
 
 @pytest.mark.parametrize("interval", [exact_interval, resampled_interval, bootstrap_interval])
-def test_the_plain_percentiles_and_what_is_no_share_stay_as_they_are(interval) -> None:
+def test_plain_percentiles_and_other_measures_are_not_expanded(interval) -> None:
     assert interval([1.0] * 20, expanded=False) == (1.0, 1.0)
-    assert all(map(math.isnan, interval([4.0] * 20, shares=False))), "nothing is known of how others vary"
+    assert all(map(math.isnan, interval([4.0] * 20, shares=False))), "the variation of other cases is unknown"
 
 
 @pytest.mark.parametrize("interval", [exact_interval, resampled_interval, bootstrap_interval, t_interval])
@@ -83,7 +83,7 @@ def test_many_values_off_a_lattice_agree_with_resampling_within_its_error(n: int
     noise = sample.std() / n**0.5
     assert exact_interval(sample) is None
     assert np.abs(np.subtract(bootstrap_interval(sample), resampled_interval(sample))).max() < 0.1 * noise
-    # nothing to share out, and one value that outweighs all others: resampled
+    # no variation, and a value that outweighs all others: resampled
     assert all(map(math.isnan, bootstrap_interval(np.full(n, math.pi), shares=False)))
     outlier = np.append(sample, 1e4)
     assert bootstrap_interval(outlier) == resampled_interval(outlier)

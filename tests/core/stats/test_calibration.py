@@ -1,4 +1,4 @@
-"""Do intervals cover, and tests reject, as often as they say? In small; benchmarks/bench_stats.py is the full one.
+"""Coverage of intervals and rejection rates of tests, in small; the full simulation is benchmarks/bench_stats.py.
 
 Tolerances: 94–96.5 % and at most 5 %, and 3.3 binomial standard errors for the number of simulations.
 """
@@ -20,7 +20,7 @@ SIZES = [(20, 1_500), *(pytest.param(*size, marks=pytest.mark.soak) for size in 
 
 
 def arms(n: int, runs: int, a: float = 1, b: float = 1) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Two models equally good on average; on half of the cases the second one's chances are drawn anew."""
+    """Two models equally good on average; on half of the cases, the chances of the second are drawn again."""
     rng = np.random.default_rng(n)
     for _ in range(runs):
         chance = rng.beta(a, b, n)
@@ -37,7 +37,7 @@ def covers(interval: Interval, truth: float) -> bool:
 
 
 @pytest.mark.parametrize(("n", "runs"), SIZES)
-def test_intervals_cover_as_often_as_they_say_and_tests_reject_no_more(n: int, runs: int) -> None:
+def test_coverage_and_rejection_rate_are_at_their_nominal_levels(n: int, runs: int) -> None:
     smoothed = percentiles = rejected = 0
     for first, second in arms(n, runs):
         smoothed += covers(mean_interval(first), 0.5)
@@ -49,7 +49,7 @@ def test_intervals_cover_as_often_as_they_say_and_tests_reject_no_more(n: int, r
 
 
 @pytest.mark.soak
-def test_without_expansion_twenty_cases_are_covered_too_seldom() -> None:
+def test_without_expansion_coverage_is_too_low_for_twenty_cases() -> None:
     runs = 1_500
     covered, rejected = {True: 0, False: 0}, {True: 0, False: 0}
     for first, second in arms(20, runs):

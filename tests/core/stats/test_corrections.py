@@ -1,4 +1,4 @@
-"""Multiplicity by hand and by the published tables, stars, and how p-values read."""
+"""Corrections for multiple tests by hand and by published tables, stars, and the format of p-values."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def test_four_p_values_by_hand() -> None:
 
 @pytest.mark.parametrize(("correction", "method"), [("holm", "holm"), ("bh", "fdr_bh")])
 @pytest.mark.parametrize("size", [1, 2, 24, 200])
-def test_statsmodels_agrees_ties_included(correction: Correction, method: str, size: int) -> None:
+def test_corrections_equal_those_of_statsmodels(correction: Correction, method: str, size: int) -> None:
     p_values = np.random.default_rng(size).beta(0.3, 1, size).round(3)
     assert adjusted(p_values, correction) == pytest.approx(multipletests(p_values, method=method)[1], abs=1e-15)
 
 
-def test_tests_that_could_not_be_made_are_no_part_of_the_family() -> None:
+def test_missing_p_values_are_not_part_of_the_family() -> None:
     got = adjusted([0.02, math.nan, 0.04], "holm")
     assert got[::2] == pytest.approx([0.04, 0.04])
     assert math.isnan(got[1])
@@ -41,11 +41,11 @@ def test_tests_that_could_not_be_made_are_no_part_of_the_family() -> None:
 
 @pytest.mark.skipif(not PUBLISHED.exists(), reason="data/published/craftmd_pvalues.csv is not there")
 @pytest.mark.parametrize("table", ["2", "5", "7", "9", "11", "13", "17"])
-def test_the_printed_tables_hold_benjamini_hochberg_not_holm(table: str) -> None:
+def test_the_published_tables_use_benjamini_hochberg(table: str) -> None:
     with PUBLISHED.open(encoding="utf-8") as file:
         rows = [row for row in csv.DictReader(file) if row["table"] == table]
     raw, printed = ([float(row[column]) for row in rows] for column in ("p_value", "p_adjusted"))
-    # raw values are printed to four decimals, so adjusted ones can be off in the last
+    # raw values are printed with four decimals, so that adjusted ones can differ in the last
     assert adjusted(raw, "bh") == pytest.approx(printed, abs=1.01e-4)
     assert adjusted(raw, "holm") != pytest.approx(printed, abs=1.01e-4)
 
@@ -69,13 +69,13 @@ def test_p_values_are_printed_to_four_decimals(p: float, text: str) -> None:
     assert format_p(p) == text
 
 
-def test_under_no_difference_holm_rarely_finds_any_and_bh_finds_few() -> None:
+def test_without_a_difference_corrected_tests_rarely_reject() -> None:
     rng = np.random.default_rng(2)
-    found: dict[Correction, int] = {"holm": 0, "bh": 0, "none": 0}
+    rejections: dict[Correction, int] = {"holm": 0, "bh": 0, "none": 0}
     for _ in range(400):
         p_values = rng.random(20)
-        for correction in found:
-            found[correction] += min(adjusted(p_values, correction)) <= 0.05
+        for correction in rejections:
+            rejections[correction] += min(adjusted(p_values, correction)) <= 0.05
     # 5 % ± 3.3 standard errors; uncorrected 1 − .95^20 = 64 %
-    assert found["holm"] <= found["bh"] < 400 * (0.05 + 3.3 * (0.05 * 0.95 / 400) ** 0.5)
-    assert found["none"] > 400 * 0.5
+    assert rejections["holm"] <= rejections["bh"] < 400 * (0.05 + 3.3 * (0.05 * 0.95 / 400) ** 0.5)
+    assert rejections["none"] > 400 * 0.5

@@ -1,4 +1,4 @@
-"""Paired comparisons: against every resample there is, and exact against resampled."""
+"""Paired comparisons, compared with the enumeration of all resamples, and exact with resampled ones."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ def test_equal_arms_do_not_differ() -> None:
     assert got.interval.low <= 0 <= got.interval.high
 
 
-def test_exchanging_the_arms_changes_the_sign_only() -> None:
+def test_exchanging_the_arms_only_changes_the_sign() -> None:
     first, second = random_arms(np.random.default_rng(3), 40, 5)
-    one, other = bootstrap_difference(first, second), bootstrap_difference(second, first)
-    assert one.p == pytest.approx(other.p, rel=1e-9)
-    assert one.mean == -other.mean
+    forward, backward = bootstrap_difference(first, second), bootstrap_difference(second, first)
+    assert forward.p == pytest.approx(backward.p, rel=1e-9)
+    assert forward.mean == -backward.mean
     # on a lattice the two quantiles can differ by one step
-    assert one.interval.low == pytest.approx(-other.interval.high, abs=2 / (5 * 40))
+    assert forward.interval.low == pytest.approx(-backward.interval.high, abs=2 / (5 * 40))
 
 
 def test_tiny_p_values_stop_at_the_floor() -> None:
@@ -70,20 +70,20 @@ def test_tiny_p_values_stop_at_the_floor() -> None:
     assert bootstrap_difference(first, second, engine="resampled", expanded=False).p == pytest.approx(1 / 10_001)
 
 
-def test_few_equal_differences_are_no_proof() -> None:
+def test_few_equal_differences_are_not_significant() -> None:
     # without variance the bootstrap alone would call even two cases certain
     assert bootstrap_difference([1, 1], [0, 0], expanded=False).p == FLOOR
     assert bootstrap_difference([1, 1], [0, 0]).p > 0.05
     assert bootstrap_difference([1] * 20, [0] * 20).p < 0.0001
 
 
-def test_too_few_cases_say_nothing() -> None:
+def test_too_few_cases_give_nan() -> None:
     for got in (bootstrap_difference([1], [0]), bootstrap_difference([], [])):
         assert isinstance(got, Difference)
         assert all(map(math.isnan, (got.p, *got.interval)))
 
 
-def test_what_cannot_be_compared_is_refused_in_a_sentence() -> None:
+def test_incomparable_scores_are_refused() -> None:
     with pytest.raises(UsageError, match="same cases"):
         bootstrap_difference([0.2, 0.4], [0.2])
     with pytest.raises(UsageError, match="without gaps"):
@@ -95,7 +95,7 @@ def test_what_cannot_be_compared_is_refused_in_a_sentence() -> None:
 
 
 def random_arms(rng: np.random.Generator, n: int, trials: int) -> tuple[np.ndarray, np.ndarray]:
-    """Two arms on the same cases; half of the cases are as hard for both, the second arm is somewhat better."""
+    """Two arms on the same cases; half of the cases are equally hard for both, the second arm is slightly better."""
     hardness = rng.beta(0.7, 0.7, n)
     other = np.where(rng.random(n) < 0.5, hardness, rng.beta(0.7, 0.7, n))
     shift = rng.normal(scale=1.5 / n**0.5)

@@ -33,6 +33,6 @@ def test_asymptotic() -> None:
 
 
 @pytest.mark.parametrize("exact", [True, False])
-def test_without_disagreement_there_is_nothing_to_see(exact: bool) -> None:
+def test_without_disagreement_p_is_1(exact: bool) -> None:
     assert mcnemar(PairedCounts(5, 0, 0, 9), exact=exact).p == 1
     assert mcnemar(PairedCounts(5, 4, 4, 9), exact=exact).p <= 1

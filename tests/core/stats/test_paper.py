@@ -1,4 +1,4 @@
-"""The published test: identical to drawing one resample after the other, to the last digit, ties included."""
+"""The published test: exactly equal to drawing resamples one by one, also with ties."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ CASES = [(1, 2), (3, 20), (7, 301)]
 
 
 @pytest.mark.parametrize(("seed", "n"), CASES)
-def test_it_is_the_loop_to_the_last_digit(seed: int, n: int) -> None:
+def test_p_equals_that_of_the_published_loop(seed: int, n: int) -> None:
     first, second = arms(seed, n)
     assert paper_p(first, second) == literal(first, second)
 
 
-def test_many_tests_together_give_what_each_gives_alone() -> None:
+def test_many_tests_together_equal_single_tests() -> None:
     pairs = [arms(seed, n) for seed, n in CASES] + [arms(20, 100), arms(21, 100), arms(22, 100, trials=3)]
     assert paper_p_values(pairs) == [paper_p(*pair) for pair in pairs]
 
 
-def test_rounding_decides_ties_as_it_did_in_print() -> None:
-    # In whole fifths a tie is a tie; in floating point some ties count and some do not. Both bounds are off here.
+def test_ties_depend_on_rounding_as_in_the_publication() -> None:
+    # With integers all ties are equal; with floats some count and some do not, so that p lies between these bounds.
     first, second = arms(4, 100)
     ticks = np.rint((first - second) * 5).astype(int)
     sums = resamples_of(100).counts.astype(int) @ ticks
@@ -54,14 +54,14 @@ def test_the_order_of_cases_and_of_arms_is_part_of_the_result() -> None:
     assert paper_p(second, first) == literal(second, first)
 
 
-def test_a_value_off_the_lattice_changes_nothing_about_identity() -> None:
+def test_values_off_the_lattice_are_equal_to_the_loop_too() -> None:
     rng = np.random.default_rng(9)
     first, second = rng.random(150), rng.random(150)
     assert paper_p(first, second) == literal(first, second)
 
 
 @pytest.mark.parametrize(("second", "p"), [([0.2] * 30, 1.0), ([1.0] * 30, 0.0001)])
-def test_arms_that_never_and_always_differ_alike(second: list[float], p: float) -> None:
+def test_arms_with_constant_differences(second: list[float], p: float) -> None:
     assert paper_p([0.2] * 30, second) == literal(np.full(30, 0.2), np.array(second)) == p
 
 
@@ -73,7 +73,7 @@ def test_no_cases_and_gaps() -> None:
             paper_p(wrong, [0.2, 0.4])
 
 
-def test_resamples_are_those_of_the_legacy_generator_and_counted_right() -> None:
+def test_resamples_are_those_of_the_legacy_generator() -> None:
     drawn, counts = resamples_of(37)
     generator = np.random.RandomState(20)
     for row in drawn[:50]:

@@ -1,4 +1,4 @@
-"""Planning: against statsmodels' t-test power, against simulation, and components against what made the data."""
+"""Planning: power compared with statsmodels and simulation, and variance components with those of the data."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_power_is_that_of_the_paired_t_test(difference: float, cases: int, trial
     assert power(TYPICAL, difference, cases, trials) == pytest.approx(expected, abs=1e-9)
 
 
-def test_power_has_its_ends() -> None:
+def test_power_at_extreme_values() -> None:
     assert power(TYPICAL, 0, 300, 5) == pytest.approx(0.05)
     for cases in (300, 1_000, 2_004, 100_000):
         assert power(TYPICAL, 0.9, cases, 5) == pytest.approx(1)
@@ -40,7 +40,7 @@ def test_power_has_its_ends() -> None:
     assert power(PairedComponents(0, 0), 0, 10, 1) == 0
 
 
-def test_the_cases_needed_are_the_fewest_that_do() -> None:
+def test_the_cases_needed_are_the_smallest_sufficient_number() -> None:
     for trials in (1, 5):
         cases = cases_needed(TYPICAL, 0.05, trials)
         assert power(TYPICAL, 0.05, cases, trials) >= 0.8 > power(TYPICAL, 0.05, cases - 1, trials)
@@ -48,13 +48,13 @@ def test_the_cases_needed_are_the_fewest_that_do() -> None:
     assert cases_needed(TYPICAL, 0.05, 1) == pytest.approx(1_038, abs=1)
 
 
-def test_the_detectable_difference_is_the_other_way_round() -> None:
-    found = detectable_difference(TYPICAL, 586, 5)
-    assert power(TYPICAL, found, 586, 5) == pytest.approx(0.8, abs=1e-6)
+def test_the_detectable_difference_is_the_inverse_of_power() -> None:
+    difference = detectable_difference(TYPICAL, 586, 5)
+    assert power(TYPICAL, difference, 586, 5) == pytest.approx(0.8, abs=1e-6)
     assert detectable_difference(TYPICAL, 2, 1) == 1
 
 
-def test_trials_help_only_against_the_variance_within_cases() -> None:
+def test_more_trials_only_reduce_the_variance_within_cases() -> None:
     noisy, stable = PairedComponents(0.01, 0.4), PairedComponents(0.4, 0.0)
     few, many = plans(noisy, 0.05, (1, 10))
     assert many.cases < few.cases / 4
@@ -62,7 +62,7 @@ def test_trials_help_only_against_the_variance_within_cases() -> None:
     assert len({plan.cases for plan in plans(stable, 0.05)}) == 1
 
 
-def test_what_cannot_be_planned_is_said() -> None:
+def test_impossible_plans_are_refused() -> None:
     with pytest.raises(UsageError, match="other than 0"):
         cases_needed(TYPICAL, 0, 5)
     with pytest.raises(UsageError, match="too small"):
@@ -85,15 +85,15 @@ def test_components_of_a_pair_by_hand() -> None:
     assert np.isnan(components_of_pair([1], [2], [1], [2]).between)
 
 
-def made(rng: np.random.Generator, cases: int, trials: int, shift: float) -> tuple[np.ndarray, np.ndarray]:
+def simulated(rng: np.random.Generator, cases: int, trials: int, shift: float) -> tuple[np.ndarray, np.ndarray]:
     """Trials of two models; the second's chances are another draw in half of the cases, and lower by ``shift``."""
     first = 0.3 + 0.4 * rng.random(cases)
     second = np.where(rng.random(cases) < 0.5, first, 0.3 + 0.4 * rng.random(cases)) - shift
     return rng.binomial(trials, first), rng.binomial(trials, second)
 
 
-def test_components_of_a_pair_are_those_that_made_the_data() -> None:
-    a, b = made(np.random.default_rng(1), 60_000, 4, 0)
+def test_components_of_a_pair_are_estimated_from_simulated_data() -> None:
+    a, b = simulated(np.random.default_rng(1), 60_000, 4, 0)
     trials = np.full(60_000, 4)
     got = components_of_pair(a, trials, b, trials)
     # var of uniform(0.3, 0.7) is .16/12; half of the cases differ, by two independent draws; E[p(1 − p)] = .25 − .16/12
@@ -101,13 +101,13 @@ def test_components_of_a_pair_are_those_that_made_the_data() -> None:
     assert got.within == pytest.approx(2 * (0.25 - 0.16 / 12), rel=0.02)
 
 
-def test_simulated_campaigns_find_the_difference_as_often_as_promised() -> None:
+def test_the_power_of_simulated_campaigns_is_the_planned_one() -> None:
     components = PairedComponents(0.16 / 12, 2 * (0.25 - 0.16 / 12))
     cases = cases_needed(components, 0.1, trials=3)
     rng = np.random.default_rng(2)
     runs = 500
-    found = 0
+    significant = 0
     for _ in range(runs):
-        a, b = made(rng, cases, 3, 0.1)
-        found += paired_difference(a / 3, b / 3).p <= 0.05
-    assert found / runs == pytest.approx(0.8, abs=3.3 * (0.8 * 0.2 / runs) ** 0.5 + 0.01)
+        a, b = simulated(rng, cases, 3, 0.1)
+        significant += paired_difference(a / 3, b / 3).p <= 0.05
+    assert significant / runs == pytest.approx(0.8, abs=3.3 * (0.8 * 0.2 / runs) ** 0.5 + 0.01)

@@ -1,4 +1,4 @@
-"""The paired comparison: p against all choices of signs, and an interval that agrees with it."""
+"""The paired comparison: p compared with all choices of signs, and a consistent interval."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_p_is_the_share_of_all_choices_of_signs(differences: np.ndarray) -> None
     assert sign_flip_p(differences) == (pytest.approx(expected), "exact")
 
 
-def test_of_yes_and_no_it_is_mcnemars_exact_test() -> None:
+def test_for_yes_and_no_p_equals_mcnemars_exact_test() -> None:
     counts = PairedCounts(30, 10, 2, 8)
     assert sign_flip_p([0] * 30 + [1] * 10 + [-1] * 2 + [0] * 8)[0] == pytest.approx(mcnemar(counts).p)
 
@@ -39,9 +39,9 @@ def test_random_signs_agree_with_all_of_them(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_five_against_five_that_all_differ() -> None:
-    found = paired_difference([1] * 5, [0] * 5)
-    assert (found.mean, found.p) == (1, pytest.approx(2 / 2**5))
-    assert found.interval == (0, 1), "p is above .05, so the interval reaches 0"
+    five = paired_difference([1] * 5, [0] * 5)
+    assert (five.mean, five.p) == (1, pytest.approx(2 / 2**5))
+    assert five.interval == (0, 1), "p is above .05, so the interval reaches 0"
     six = paired_difference([1] * 6, [0] * 6)
     assert six.p == pytest.approx(2 / 2**6)
     assert 0 < six.interval.low < 0.5
@@ -57,36 +57,36 @@ def test_twelve_cases_reach_a_p_that_holds_after_correction_over_seventeen_measu
 def test_interval_and_p_never_contradict_each_other(seed: int) -> None:
     rng = np.random.default_rng(seed)
     first, second = rng.binomial(5, 0.8, 15) / 5, rng.binomial(5, 0.8 - 0.03 * seed, 15) / 5
-    found = paired_difference(first, second)
-    inside = found.interval.low < 0 < found.interval.high
-    assert not (inside and found.p <= 0.05)
-    assert found.p <= 0.05 or found.interval.low <= 0 <= found.interval.high
+    compared = paired_difference(first, second)
+    inside = compared.interval.low < 0 < compared.interval.high
+    assert not (inside and compared.p <= 0.05)
+    assert compared.p <= 0.05 or compared.interval.low <= 0 <= compared.interval.high
     other = paired_difference(second, first)
-    assert other.p == pytest.approx(found.p)
-    assert (-other.interval.high, -other.interval.low) == pytest.approx(found.interval)
+    assert other.p == pytest.approx(compared.p)
+    assert (-other.interval.high, -other.interval.low) == pytest.approx(compared.interval)
 
 
 def test_equal_arms_have_an_interval_around_0() -> None:
-    found = paired_difference([0.4, 1.0] * 10, [0.4, 1.0] * 10)
-    assert (found.mean, found.p) == (0, 1)
-    assert -0.2 < found.interval.low == pytest.approx(-found.interval.high)
-    assert found.interval.high > 0.05
+    compared = paired_difference([0.4, 1.0] * 10, [0.4, 1.0] * 10)
+    assert (compared.mean, compared.p) == (0, 1)
+    assert -0.2 < compared.interval.low == pytest.approx(-compared.interval.high)
+    assert compared.interval.high > 0.05
 
 
-def test_measures_without_a_limit_take_the_largest_value_seen() -> None:
+def test_measures_without_a_maximum_use_the_largest_value() -> None:
     shares = paired_difference([0.4] * 8 + [1.0] * 4, [0.1] * 12)
     scaled = paired_difference([4.0] * 8 + [10.0] * 4, [1.0] * 12, most=None)
     assert scaled.interval == pytest.approx([10 * bound for bound in shares.interval])
     nothing = paired_difference([0, 0], [0, 0], most=None)
     assert nothing.p == 1
-    assert all(map(math.isnan, nothing.interval)), "two doctors that ask nothing"
+    assert all(map(math.isnan, nothing.interval)), "no variation and no maximum"
     with pytest.raises(UsageError, match="larger than 1"):
         paired_difference([10, 3], [1, 2])
 
 
 def test_too_few_cases_and_gaps() -> None:
-    for found in (paired_difference([1], [0]), paired_difference([], [])):
-        assert all(map(math.isnan, (found.p, *found.interval)))
+    for compared in (paired_difference([1], [0]), paired_difference([], [])):
+        assert all(map(math.isnan, (compared.p, *compared.interval)))
     with pytest.raises(UsageError, match="same cases"):
         paired_difference([0.2, 0.4], [0.2])
     with pytest.raises(UsageError, match="without gaps"):

@@ -1,4 +1,4 @@
-"""The small-sample correction: against tables of t, and where it must change nothing."""
+"""The small-sample correction: compared with tables of t, and without effect on large samples."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def test_tails_of_twenty_cases_by_the_tables() -> None:
 
 @pytest.mark.parametrize("n", [5, 20, 100, 2_004])
 @pytest.mark.parametrize("level", [0.8, 0.95, 0.999])
-def test_p_and_tail_are_two_sides_of_one_correction(n: int, level: float) -> None:
+def test_p_and_tail_are_inverse(n: int, level: float) -> None:
     expansion = expansion_of_mean(n)
     assert expansion.p(2 * expansion.tail(level)) == pytest.approx(1 - level)
 

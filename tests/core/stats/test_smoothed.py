@@ -1,4 +1,4 @@
-"""The smoothed interval: against the beta distribution, against random weights, and as errors are added."""
+"""The smoothed interval: compared with the beta distribution and random weights, and with added errors."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from tests.support.intervals import beta_bounds
     ("right", "cases"), [(0, 1), (1, 2), (0, 5), (1, 5), (20, 20), (3, 317), (0, 2_004), (7, 20_000)]
 )
 def test_one_trial_a_case_has_the_bounds_of_the_beta_distribution(right: int, cases: int) -> None:
-    found = mean_interval([1.0] * right + [0.0] * (cases - right))
-    assert found == pytest.approx(beta_bounds(right, cases), rel=1e-4)
+    interval = mean_interval([1.0] * right + [0.0] * (cases - right))
+    assert interval == pytest.approx(beta_bounds(right, cases), rel=1e-4)
 
 
 def by_random_weights(above: np.ndarray, below: np.ndarray) -> np.ndarray:
-    """Return both bounds from 100,000 draws of gamma weights."""
+    """Return the lower and upper bound from 100,000 draws of gamma weights."""
     n, rng = above.size, np.random.default_rng(3)
     shapes = np.append(np.ones(n), [pseudo_shape(n)] * 2)
     weights = rng.standard_gamma(shapes, (100_000, n + 2))
@@ -44,9 +44,9 @@ def by_random_weights(above: np.ndarray, below: np.ndarray) -> np.ndarray:
     ],
 )
 def test_bounds_are_those_of_random_weights(values: list[float]) -> None:
-    found, sample = mean_interval(values), np.array(values)
-    spread = found.high - found.low
-    assert found == pytest.approx(by_random_weights(sample, np.ones(sample.size)), abs=0.015 * spread)
+    interval, sample = mean_interval(values), np.array(values)
+    spread = interval.high - interval.low
+    assert interval == pytest.approx(by_random_weights(sample, np.ones(sample.size)), abs=0.015 * spread)
 
 
 def test_a_share_of_items_weighs_cases_whole() -> None:
@@ -59,7 +59,7 @@ def test_a_share_of_items_weighs_cases_whole() -> None:
 
 
 def orders(cases: int, trials: int) -> dict[str, list[int]]:
-    """Return in which cases one wrong answer after the other falls."""
+    """Return orders of the cases in which wrong answers are added one by one."""
     rng = np.random.default_rng(4)
     everything = [case for case in range(cases) for _ in range(trials)]
     return {
@@ -89,14 +89,14 @@ def test_one_wrong_trial_of_a_hundred_does_not_narrow_the_interval() -> None:
     assert 0.99 < all_but_one.high < 1
 
 
-def test_no_cases_and_no_room_have_no_interval() -> None:
-    for found in (mean_interval([]), mean_interval([0.0, 0.0], high=0.0)):
-        assert isinstance(found, Interval)
-        assert all(map(math.isnan, found))
+def test_no_cases_and_no_range_have_no_interval() -> None:
+    for interval in (mean_interval([]), mean_interval([0.0, 0.0], high=0.0)):
+        assert isinstance(interval, Interval)
+        assert all(map(math.isnan, interval))
 
 
 def coverage(cases: int, mean: float, icc: float, trials: int, runs: int) -> float:
-    """Return how often the interval holds the mean of cases whose chances are beta distributed."""
+    """Return how often the interval covers the mean of cases with beta-distributed chances."""
     rng, size = np.random.default_rng(cases), 1 / icc - 1
     covered = 0
     for _ in range(runs):
@@ -108,7 +108,7 @@ def coverage(cases: int, mean: float, icc: float, trials: int, runs: int) -> flo
 
 @pytest.mark.parametrize(("cases", "mean", "icc"), [(20, 0.1, 0.5), (60, 0.05, 0.8), (60, 0.3, 0.2)])
 def test_coverage_in_small(cases: int, mean: float, icc: float) -> None:
-    """benchmarks/bench_coverage.py has the whole table."""
+    """A few cells of the table of benchmarks/bench_coverage.py, with fewer runs."""
     runs = 500
     assert 0.93 - 3.3 * (0.07 * 0.93 / runs) ** 0.5 <= coverage(cases, mean, icc, 5, runs)
 
@@ -116,7 +116,7 @@ def test_coverage_in_small(cases: int, mean: float, icc: float) -> None:
 @pytest.mark.parametrize("cases", [5, 10, 20, 60, 317])
 @pytest.mark.parametrize("mean", [0.02, 0.05, 0.1, 0.3, 0.5])
 def test_coverage_of_one_trial_a_case_is_never_below_93(cases: int, mean: float) -> None:
-    """Exactly: the binomial chance of the counts whose interval holds the mean."""
+    """Exact coverage: the binomial probability of the counts with an interval that covers the mean."""
     counts = np.arange(cases + 1)
-    held = [low <= mean <= high for low, high in (mean_interval([1.0] * k + [0.0] * (cases - k)) for k in counts)]
-    assert stats.binom.pmf(counts, cases, mean)[held].sum() >= 0.93
+    covered = [low <= mean <= high for low, high in (mean_interval([1.0] * k + [0.0] * (cases - k)) for k in counts)]
+    assert stats.binom.pmf(counts, cases, mean)[covered].sum() >= 0.93

@@ -1,4 +1,4 @@
-"""Reliability over trials: pass^k and flips by enumeration, variance components by a textbook and by simulation."""
+"""Reliability over trials: pass^k and flip rate by enumeration, variance components by a textbook and simulation."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_flip_rate_by_hand() -> None:
     assert flip_rate(CORRECT, COUNTED)[:3] == (0.5, 4, 1)
 
 
-def test_nothing_to_go_by_is_said_so() -> None:
+def test_too_few_trials_give_nan() -> None:
     assert math.isnan(pass_hat_k([1], [1], 2).value)
     assert math.isnan(flip_rate([], []).value)
     assert math.isnan(variance_components([1, 0], [1, 1]).icc)
@@ -86,7 +86,7 @@ def test_trials_that_always_agree_and_that_agree_by_chance() -> None:
     assert variance_components(by_chance, np.full(20_000, 5)).icc == pytest.approx(0, abs=0.02)
 
 
-def test_components_are_those_that_made_the_data() -> None:
+def test_components_are_estimated_from_simulated_data() -> None:
     # beta(1, 2): variance of chances 1/18, of trials around them E[p(1 − p)] = 1/6
     rng = np.random.default_rng(4)
     counted = rng.integers(1, 7, 60_000)
@@ -96,11 +96,11 @@ def test_components_are_those_that_made_the_data() -> None:
     assert got.within == pytest.approx(1 / 6, rel=0.05)
 
 
-def test_the_interval_of_the_icc_holds_it_and_resamples_cases() -> None:
+def test_the_interval_of_the_icc_resamples_cases() -> None:
     correct, counted = [5, 4, 0, 1, 5, 0, 3, 5], [5] * 8
-    found = icc_interval(correct, counted)
-    assert found.low < variance_components(correct, counted).icc < found.high <= 1
-    # trials of a case always agree, however cases are drawn: that gives no width, so no interval
+    interval = icc_interval(correct, counted)
+    assert interval.low < variance_components(correct, counted).icc < interval.high <= 1
+    # trials of a case always agree in every resample, so that there is no interval
     assert all(map(math.isnan, icc_interval([5, 0, 5, 0, 5], [5] * 5)))
     assert all(map(math.isnan, icc_interval([1, 0], [1, 1])))
 

@@ -34,15 +34,15 @@ ARMS = [("vignette", "mcq"), ("multi_turn", "frq")]
 
 
 def conditions_of(runs: Iterable[Run]) -> list[Condition]:
-    """Return the conditions of runs by what is written of them, whoever judged their answers; the newest first."""
+    """Return the conditions that the runs' own records make, without later gradings, the newest first."""
     seats = with_missing_parts([seat for run in runs for seat in judged_runs(run, {}, frozenset())])
-    found = [condition_of(name, members) for name, members in named_conditions(seats).items()]
-    return sorted(found, key=lambda one: (one.doctor, -one.newest.created_at, one.name))
+    unsorted = [condition_of(name, members) for name, members in named_conditions(seats).items()]
+    return sorted(unsorted, key=lambda condition: (condition.doctor, -condition.newest.created_at, condition.name))
 
 
 def a_case(number: int = 1, **changes: Any) -> Case:
     lump = Fact(key="lump", value="nodule on the neck", lay="a lump on my neck")
-    given: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "case_key": f"ours/{number}",
         "dataset": "ours",
         "specialty": "Dermatology",
@@ -55,11 +55,11 @@ def a_case(number: int = 1, **changes: Any) -> Case:
         "sex": "male",
         "profile": Profile(basic=(lump,)),
     }
-    return Case(**{**given, **changes})
+    return Case(**{**defaults, **changes})
 
 
 def a_header(run_id: str = "run", cases: Iterable[Case] = (), **changes: Any) -> RunHeader:
-    given: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "run_id": run_id,
         "fingerprint": "f",
         "protocol": "craftmd",
@@ -79,11 +79,11 @@ def a_header(run_id: str = "run", cases: Iterable[Case] = (), **changes: Any) ->
         "created_at": 100.0,
         "cases": list(cases),
     }
-    return RunHeader(**{**given, **changes})
+    return RunHeader(**{**defaults, **changes})
 
 
 def a_call(call_id: str, **changes: Any) -> Called:
-    given: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "call_id": call_id,
         "role": "doctor",
         "purpose": "dialogue",
@@ -95,13 +95,13 @@ def a_call(call_id: str, **changes: Any) -> Called:
         "latency_s": 0.5,
         "cost_usd": 0.25,
     }
-    return Called(call=CallRecord(**{**given, **changes}))
+    return Called(call=CallRecord(**{**defaults, **changes}))
 
 
 def graded(verdict: Verdict, format_: str = "multi_turn", question_type: str = "frq", **changes: Any) -> Graded:
     rule = {"mcq": "mcq_loose"}.get(question_type, question_type)
-    given: dict[str, Any] = {"grader": "openai/g", "rule": rule, "extracted": "eczema", "at": 10.0}
-    return Graded(format=format_, question_type=question_type, verdict=verdict, **{**given, **changes})
+    defaults: dict[str, Any] = {"grader": "openai/g", "rule": rule, "extracted": "eczema", "at": 10.0}
+    return Graded(format=format_, question_type=question_type, verdict=verdict, **{**defaults, **changes})
 
 
 def answered(format_: str = "multi_turn", question_type: str = "frq", **changes: Any) -> Answered:
@@ -113,7 +113,7 @@ def invalid(verdict: Verdict, format_: str = "multi_turn", question_type: str = 
 
 
 def a_stream(trial_id: str = "run/1/0") -> list[Event]:
-    """Every kind of event that a journal keeps."""
+    """Return a trial with each kind of event that a journal stores."""
     return [
         Started(trial_id=trial_id, case_key="ours/1", trial=0, seed=7, at=1.0),
         Utterance(turn=0, role="doctor", text="Hello, what brings you in?"),
@@ -137,9 +137,9 @@ def a_stream(trial_id: str = "run/1/0") -> list[Event]:
 def a_trial(
     events: Iterable[Event] | None = None, *, trial_id: str = "run/1/0", run_id: str = "run", **changes: Any
 ) -> TrialLine:
-    given: dict[str, Any] = {"case_key": "ours/1", "trial": 0, "seed": 7, "finished_at": 9.0}
+    defaults: dict[str, Any] = {"case_key": "ours/1", "trial": 0, "seed": 7, "finished_at": 9.0}
     stream = a_stream(trial_id) if events is None else list(events)
-    return TrialLine(run_id=run_id, trial_id=trial_id, events=stream, **{**given, **changes})
+    return TrialLine(run_id=run_id, trial_id=trial_id, events=stream, **{**defaults, **changes})
 
 
 def grades(trial_id: str, *new: Graded, run_id: str = "run") -> GradesLine:
@@ -147,7 +147,6 @@ def grades(trial_id: str, *new: Graded, run_id: str = "run") -> GradesLine:
 
 
 def write_journal(folder: Path, run_id: str, *lines: JournalLine) -> Path:
-    """Append lines to the journal of a run, made as needed."""
     path = folder / run_id / "journal.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("ab") as file:
@@ -157,7 +156,7 @@ def write_journal(folder: Path, run_id: str, *lines: JournalLine) -> Path:
 
 
 def as_released(store: Store, run_id: str) -> None:
-    """Make a stored run one of a release: imports write theirs without a journal."""
+    """Mark a stored run as part of a release, which the import would write without a journal."""
     fold(store)
     with store.write() as connection:
         connection.execute("UPDATE runs SET source = 'release' WHERE run_id = ?", [run_id])

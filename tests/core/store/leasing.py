@@ -1,4 +1,4 @@
-"""What the tests of the lease share: a table to write to, and second processes."""
+"""Helpers of the tests of the lease: writing a row, counting rows, and a second process."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def note(store: Store, item: str) -> None:
 
 @contextmanager
 def other_process(store: Store, body: str) -> Iterator[subprocess.Popen[str]]:
-    """Run Python in a second process, with ``store``; go on once it has said so."""
+    """Run ``body`` with ``store`` in a second process, and continue after it has printed "ready"."""
     head = f"import os, signal, sys, time\nfrom pathlib import Path\nfrom core.store.database import Store\n\
 store = Store(Path({str(store.path)!r}))\n"
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}

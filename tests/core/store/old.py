@@ -13,12 +13,10 @@ DATABASES = Path(__file__).with_name("databases")
 
 
 def make_database_of_0_4(path: Path) -> None:
-    """Make the small database of version 0.4."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with duckdb.connect(str(path)) as connection:
         connection.execute((DATABASES / "version_0_4.sql").read_text(encoding="utf-8"))
 
 
 def copy_journals_of_0_4(path: Path) -> None:
-    """Put the journals of version 0.4 next to a database."""
     shutil.copytree(DATABASES / "version_0_4.journals", journals_of(path))

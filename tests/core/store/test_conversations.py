@@ -1,4 +1,4 @@
-"""Finding conversations: by case or answer, by words and who said them, by verdict under either rule; their order."""
+"""Conversations filtered by case, answer, text, speaker and verdict under either rule; their order."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ from tests.support.stores import copy_of
 MCQ = "multi_turn:mcq"
 
 
-def trial(case: int, said: str, *events, number: int = 0):
+def trial(case: int, reply: str, *events, number: int = 0):
     stream = [
         Utterance(turn=0, role="doctor", text="Hello, does it itch?"),
-        Utterance(turn=1, role="patient", text=said),
+        Utterance(turn=1, role="patient", text=reply),
         Ended(reason="no_question", doctor_turns=0),
         *events,
     ]
@@ -52,8 +52,8 @@ def mcq(loose: str, strict: str):
 
 def fill(store: Store) -> None:
     """Cases 2, 10 and 1 (eczema, plaque psoriasis, guttate psoriasis), in that order; case 1 with two trials."""
-    named = {2: "Eczema", 10: "Plaque psoriasis", 1: "Guttate psoriasis"}
-    cases = [a_case(n, case_key=f"ours/case_{n}", answer=a, choices=(a, "Lupus")) for n, a in named.items()]
+    answers = {2: "Eczema", 10: "Plaque psoriasis", 1: "Guttate psoriasis"}
+    cases = [a_case(n, case_key=f"ours/case_{n}", answer=a, choices=(a, "Lupus")) for n, a in answers.items()]
     write_journal(
         store.journals,
         "run",
@@ -71,14 +71,14 @@ def filled(tmp_path: Path) -> Store:
     return copy_of(fill, tmp_path)
 
 
-def ids(store: Store, **wanted: object) -> list[str]:
+def ids(store: Store, **filters: object) -> list[str]:
     with store.read() as cursor:
-        asked = Selection(**wanted)  # type: ignore[arg-type]
-        found = conversation_ids(cursor, asked)
-        assert [c.trial_id for c in conversations(cursor, asked)] == found
-        assert count_conversations(cursor, asked) == len(found)
-        assert counted_page(cursor, asked, limit=1)[0] == len(found)
-    return found
+        selection = Selection(**filters)  # type: ignore[arg-type]
+        trial_ids = conversation_ids(cursor, selection)
+        assert [c.trial_id for c in conversations(cursor, selection)] == trial_ids
+        assert count_conversations(cursor, selection) == len(trial_ids)
+        assert counted_page(cursor, selection, limit=1)[0] == len(trial_ids)
+    return trial_ids
 
 
 def test_cases_come_in_the_order_of_their_numbers(filled: Store) -> None:
@@ -86,7 +86,7 @@ def test_cases_come_in_the_order_of_their_numbers(filled: Store) -> None:
 
 
 @pytest.mark.parametrize(
-    ("case", "found"),
+    ("case", "trial_ids"),
     [
         ("case_1", ["run/1/0", "run/1/1"]),  # not case_10 as well
         ("ours/CASE_10", ["run/10/0"]),
@@ -96,14 +96,14 @@ def test_cases_come_in_the_order_of_their_numbers(filled: Store) -> None:
         ("gout", []),
     ],
 )
-def test_a_case_is_found_by_its_id_or_else_by_parts_of_it_and_of_the_answer(
-    filled: Store, case: str, found: list[str]
+def test_a_case_is_found_by_its_id_or_by_parts_of_the_id_and_the_answer(
+    filled: Store, case: str, trial_ids: list[str]
 ) -> None:
-    assert ids(filled, case=case) == found
+    assert ids(filled, case=case) == trial_ids
 
 
 @pytest.mark.parametrize(
-    ("text", "speaker", "found"),
+    ("text", "speaker", "trial_ids"),
     [
         ("itch", None, ["run/1/0", "run/1/1", "run/2/0", "run/10/0"]),
         ("itch", "patient", ["run/2/0", "run/10/0"]),
@@ -114,10 +114,10 @@ def test_a_case_is_found_by_its_id_or_else_by_parts_of_it_and_of_the_answer(
         ("\\E.*", None, []),
     ],
 )
-def test_words_are_taken_as_they_stand_in_any_case_of_letters(
-    filled: Store, text: str, speaker: str | None, found: list[str]
+def test_text_matches_literally_and_ignores_upper_and_lower_case(
+    filled: Store, text: str, speaker: str | None, trial_ids: list[str]
 ) -> None:
-    assert ids(filled, text=text, speaker=speaker) == found
+    assert ids(filled, text=text, speaker=speaker) == trial_ids
 
 
 def test_verdicts_are_those_of_the_chosen_rule(filled: Store) -> None:
@@ -129,9 +129,9 @@ def test_verdicts_are_those_of_the_chosen_rule(filled: Store) -> None:
 
 
 def test_the_list_shows_the_verdict_of_the_chosen_rule_and_the_newest(filled: Store) -> None:
-    def listed(**wanted) -> list[dict[str, str]]:
+    def listed(**filters) -> list[dict[str, str]]:
         with filled.read() as cursor:
-            return [c.verdicts for c in conversations(cursor, Selection(**wanted))]
+            return [c.verdicts for c in conversations(cursor, Selection(**filters))]
 
     assert [v[MCQ] for v in listed()] == ["correct", "refused", "correct", "incorrect"]
     assert [v[MCQ] for v in listed(mcq_rule="mcq_strict")] == ["correct", "refused", "multiple", "incorrect"]
@@ -142,7 +142,7 @@ def test_the_list_shows_the_verdict_of_the_chosen_rule_and_the_newest(filled: St
     assert [v[MCQ] for v in listed(case="case_10")] == ["correct"]
 
 
-def test_all_of_them_without_a_limit_are_as_the_pages(filled: Store) -> None:
+def test_the_list_without_a_limit_equals_all_pages(filled: Store) -> None:
     with filled.read() as cursor:
         pages = [c for offset in (0, 3) for c in conversations(cursor, limit=3, offset=offset)]
         assert conversations(cursor, limit=None) == pages
@@ -152,17 +152,17 @@ def test_all_of_them_without_a_limit_are_as_the_pages(filled: Store) -> None:
 
 def test_the_first_message_with_the_words_is_named(filled: Store) -> None:
     with filled.read() as cursor:
-        held = ["run/2/0", "run/1/0"]
-        assert first_matches(cursor, held, "itch", "patient") == {"run/2/0": "It ITCHES (a lot)."}
-        assert first_matches(cursor, held, "ITCH") == dict.fromkeys(held, "Hello, does it itch?")
+        trial_ids = ["run/2/0", "run/1/0"]
+        assert first_matches(cursor, trial_ids, "itch", "patient") == {"run/2/0": "It ITCHES (a lot)."}
+        assert first_matches(cursor, trial_ids, "ITCH") == dict.fromkeys(trial_ids, "Hello, does it itch?")
 
 
 def test_filters_offer_what_is_stored(filled: Store, tmp_path) -> None:
     write_journal(filled.journals, "none", a_header("none", doctor="openai/idle", arms=[("vignette", "frq")]))
     fold(filled)
     with filled.read() as cursor:
-        held = offer(cursor)
-    assert held == ConversationFilters(4, {"run": "openai/a"}, ("ours",), ("Dermatology",), ("no_question",), (MCQ,))
-    assert held.models == ["openai/a"]
+        filters = offer(cursor)
+    assert filters == ConversationFilters(4, {"run": "openai/a"}, ("ours",), ("Dermatology",), ("no_question",), (MCQ,))
+    assert filters.models == ["openai/a"]
     with Store(tmp_path / "empty.duckdb").read() as cursor:
         assert offer(cursor) == ConversationFilters(0, {}, (), (), (), ())

@@ -1,4 +1,4 @@
-"""Edited facts of cases: the newest list of a case's present content counts, earlier ones stay."""
+"""Edited facts of cases: the newest list for the current content of a case counts; earlier lists stay stored."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ def store(tmp_path: Path) -> Store:
     return Store(tmp_path / "x.duckdb")
 
 
-def test_the_newest_list_counts_and_comes_back_as_it_was(store: Store) -> None:
+def test_the_newest_list_counts_and_is_read_back_unchanged(store: Store) -> None:
     for made_by, facts in (("openai/a", [fact("a"), fact("b")]), ("Ada", [fact("b")])):
         with store.write() as connection:
             save_facts(connection, a_case(), facts, made_by)
 
     with store.read() as cursor:
-        found = facts_saved(cursor, a_case())
-        kept = cursor.execute("SELECT count(*) FROM fact_sets").fetchall()
+        newest = facts_saved(cursor, a_case())
+        lists = cursor.execute("SELECT count(*) FROM fact_sets").fetchall()
 
-    assert found is not None
-    assert (found.facts, found.made_by) == ((fact("b"),), "Ada")
-    assert kept == [(2,)]
+    assert newest is not None
+    assert (newest.facts, newest.made_by) == ((fact("b"),), "Ada")
+    assert lists == [(2,)]
 
 
 def test_facts_of_another_case_or_an_older_content_do_not_count(store: Store) -> None:
@@ -52,10 +52,10 @@ def test_all_lists_come_by_case_and_content(store: Store) -> None:
         save_facts(connection, a_case(2), [], "Ada")
 
     with store.read() as cursor:
-        found = all_facts_saved(cursor)
+        facts_by_case = all_facts_saved(cursor)
 
     keys = [(case.case_key, case.content_hash) for case in (a_case(1), a_case(2))]
-    assert found == {keys[0]: (fact("b"),), keys[1]: ()}
+    assert facts_by_case == {keys[0]: (fact("b"),), keys[1]: ()}
 
 
 def test_two_facts_with_one_id_are_refused(store: Store) -> None:

@@ -1,4 +1,4 @@
-"""Wrong answers, beliefs, dialogues and cases are read as they are stored."""
+"""Wrong answers, beliefs, dialogues and cases are read from the database as they were stored."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ from tests.support.stores import copy_of
 
 
 def both_rules(loose: str, strict: str, format_: str = "multi_turn") -> list[Graded]:
-    given = {"grader": "rule", "extracted": None}
-    return [graded(loose, format_, "mcq", **given), graded(strict, format_, "mcq", rule="mcq_strict", **given)]  # type: ignore[arg-type]
+    fields = {"grader": "rule", "extracted": None}
+    return [graded(loose, format_, "mcq", **fields), graded(strict, format_, "mcq", rule="mcq_strict", **fields)]  # type: ignore[arg-type]
 
 
 TALK = [
@@ -46,7 +46,7 @@ TALK = [
 
 
 def fill(store: Store) -> None:
-    """Case 1: wrong in talk and right on the vignette; then right. Case 2: broken, re-graded, judged by two rules."""
+    """Case 1: wrong in conversation and right on the vignette; then right. Case 2: failed, graded again, two rules."""
     cases = [a_case(1), a_case(2, specialty="Cardiology")]
     first = [
         *TALK,
@@ -88,20 +88,20 @@ def filled(tmp_path: Path) -> Store:
 
 def read(store: Store, rule: McqRule = "mcq_loose", **selection: object) -> dict[tuple[str, str, str], WrongAnswer]:
     with store.read() as cursor:
-        found = wrong_answers(cursor, Selection(**selection), rule)  # type: ignore[arg-type]
-    assert len({(a.trial_id, a.format, a.question_type) for a in found}) == len(found), "each answer once"
-    return {(a.trial_id, a.format, a.question_type): a for a in found}
+        answers = wrong_answers(cursor, Selection(**selection), rule)  # type: ignore[arg-type]
+    assert len({(a.trial_id, a.format, a.question_type) for a in answers}) == len(answers), "each answer once"
+    return {(a.trial_id, a.format, a.question_type): a for a in answers}
 
 
 def test_wrong_and_broken_answers_and_no_others(filled: Store) -> None:
-    found = read(filled)
-    assert set(found) == {
+    answers = read(filled)
+    assert set(answers) == {
         ("a", "multi_turn", "frq"),
         ("c", "multi_turn", "frq"),
         ("c", "multi_turn", "mcq"),
         ("c", "vignette", "frq"),
     }
-    plain = found["a", "multi_turn", "frq"]
+    plain = answers["a", "multi_turn", "frq"]
     assert (plain.model, plain.case, plain.verdict, plain.rule) == (
         "openai/a",
         ("ours/1", a_case(1).content_hash),
@@ -115,21 +115,21 @@ def test_wrong_and_broken_answers_and_no_others(filled: Store) -> None:
         "turn_cap",
     )
     assert (plain.on_vignette, plain.called_correct, plain.counted) == ("correct", (), True)
-    broken = found["c", "multi_turn", "frq"]
+    broken = answers["c", "multi_turn", "frq"]
     assert (broken.verdict, broken.counted, broken.response) == ("provider_error", False, None)
 
 
-def test_who_ever_called_the_answer_correct(filled: Store) -> None:
-    found = read(filled)
-    assert found["c", "vignette", "frq"].called_correct == (("frq", "openai/g"),)
-    assert found["c", "multi_turn", "mcq"].called_correct == (("mcq_strict", "rule"),)
-    assert found["c", "multi_turn", "mcq"].on_vignette == "correct"
+def test_a_wrong_answer_lists_the_rules_and_graders_that_called_it_correct(filled: Store) -> None:
+    answers = read(filled)
+    assert answers["c", "vignette", "frq"].called_correct == (("frq", "openai/g"),)
+    assert answers["c", "multi_turn", "mcq"].called_correct == (("mcq_strict", "rule"),)
+    assert answers["c", "multi_turn", "mcq"].on_vignette == "correct"
 
 
-def test_the_chosen_rule_says_what_is_wrong(filled: Store) -> None:
-    found = read(filled, "mcq_strict")
-    assert ("c", "multi_turn", "mcq") not in found
-    assert found["c", "vignette", "mcq"].called_correct == (("mcq_loose", "rule"),)
+def test_the_chosen_rule_decides_which_answers_are_wrong(filled: Store) -> None:
+    answers = read(filled, "mcq_strict")
+    assert ("c", "multi_turn", "mcq") not in answers
+    assert answers["c", "vignette", "mcq"].called_correct == (("mcq_loose", "rule"),)
 
 
 def test_a_selection_restricts(filled: Store) -> None:
@@ -139,7 +139,7 @@ def test_a_selection_restricts(filled: Store) -> None:
     assert {key[0] for key in read(filled, runs=["live"])} == {"l"}
 
 
-def test_a_trial_that_broke_off_is_a_failure_in_every_arm_it_lacks(store: Store) -> None:
+def test_a_trial_that_broke_off_is_a_failure_in_every_missing_arm(store: Store) -> None:
     write_journal(store.journals, "run", a_header(cases=[a_case(1)]), a_trial(TALK, trial_id="cut"))
     fold(store)
     assert {key[1:]: a.verdict for key, a in read(store).items()} == {
@@ -150,22 +150,22 @@ def test_a_trial_that_broke_off_is_a_failure_in_every_arm_it_lacks(store: Store)
 
 def test_beliefs_of_campaigns_with_why_the_conversation_ended(filled: Store) -> None:
     with filled.read() as cursor:
-        (found,) = probed_conversations(cursor)
-        watched = probed_conversations(cursor, Selection(runs=["live"]))
+        (probed,) = probed_conversations(cursor)
+        live = probed_conversations(cursor, Selection(runs=["live"]))
         assert not probed_conversations(cursor, Selection(models=["openai/none"]))
         assert probes_of_trials(cursor, ["a", "b", "nothing"]) == {
             "a": (Probed(turn=1, differential=(("Gout", 0.6), ("Eczema", 0.3))),)
         }
-    assert (found.trial_id, found.model, found.case[0], found.end_reason) == ("a", "openai/a", "ours/1", "turn_cap")
-    assert [one.trial_id for one in watched] == ["l"]
+    assert (probed.trial_id, probed.model, probed.case[0], probed.end_reason) == ("a", "openai/a", "ours/1", "turn_cap")
+    assert [conversation.trial_id for conversation in live] == ["l"]
 
 
-def test_dialogues_and_cases_as_the_trials_held_them(filled: Store) -> None:
+def test_dialogues_and_cases_are_those_of_the_trials(filled: Store) -> None:
     old, new = a_case(1), a_case(1, vignette="Another text.")
     write_journal(filled.journals, "later", a_header("later", cases=[new]))
     fold(filled)
     with filled.read() as cursor:
         assert dialogues(cursor, ["a", "b", "x"]) == {"a": (Turn("doctor", "Hello?"), Turn("patient", "A rash."))}
         keys = [("ours/1", old.content_hash), ("ours/1", new.content_hash), ("ours/1", None), ("ours/7", None)]
-        found = cases_of(cursor, keys)
-    assert found == {keys[0]: old, keys[1]: new, keys[2]: new}
+        cases = cases_of(cursor, keys)
+    assert cases == {keys[0]: old, keys[1]: new, keys[2]: new}

@@ -1,4 +1,4 @@
-"""Journals into the database: once each, whatever is killed, torn, damaged or done twice."""
+"""Folding: each line of a journal is stored once, also after a kill, a torn line, damage or a second fold."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_without_journals_nothing_is_opened(store: Store) -> None:
     assert not store.path.exists()
 
 
-def test_what_a_journal_grew_by_comes_in(store: Store) -> None:
+def test_new_lines_of_a_journal_are_folded(store: Store) -> None:
     write_journal(store.journals, "run", a_header(cases=[a_case()]), a_trial())
     fold(store)
     write_journal(store.journals, "run", a_trial(trial_id="run/1/1", trial=1))
@@ -85,7 +85,7 @@ def test_what_a_journal_grew_by_comes_in(store: Store) -> None:
     assert hashes == [(a_case().content_hash,)]
 
 
-def test_a_torn_last_line_waits_until_it_is_whole(store: Store) -> None:
+def test_a_torn_last_line_is_folded_when_it_is_complete(store: Store) -> None:
     path = write_journal(store.journals, "run", a_header())
     line = as_bytes(a_trial())
     with path.open("ab") as file:
@@ -96,7 +96,7 @@ def test_a_torn_last_line_waits_until_it_is_whole(store: Store) -> None:
     assert fold(store).trials == 1
 
 
-def test_a_damaged_journal_is_reported_and_the_others_go_in(store: Store) -> None:
+def test_a_damaged_journal_is_reported_and_the_others_are_folded(store: Store) -> None:
     broken = write_journal(store.journals, "a", a_header("a"), a_trial(trial_id="a/1", run_id="a"))
     with broken.open("ab") as file:
         file.write(b'{"type": "trial"}\n')
@@ -152,16 +152,16 @@ def test_regrading_adds_to_the_history_and_the_newest_counts(store: Store) -> No
     assert newest == [late]
 
 
-def test_the_calls_of_a_regrading_are_kept_and_counted_once(store: Store) -> None:
+def test_the_calls_of_a_regrading_are_stored_once(store: Store) -> None:
     judged = grades("run/1/0", graded("correct", at=30.0, grader="openai/g2"))
     call = a_call("judge-1").call
     reply = ReplyLine(run_id="run", trial_id="run/1/0", unit="again", key="k", number=0, place=0, call=call)
     write_journal(store.journals, "run", a_header(), a_trial(), reply, reply, judged)
     fold(store)
     with store.read() as cursor:
-        kept = [call.call_id for call in calls_of(cursor, "run/1/0")]
-    assert kept.count("judge-1") == 1
-    assert kept[-1] == "judge-1", "they come after the calls of the trial itself"
+        call_ids = [call.call_id for call in calls_of(cursor, "run/1/0")]
+    assert call_ids.count("judge-1") == 1
+    assert call_ids[-1] == "judge-1", "the calls of the trial itself come first"
 
 
 def test_a_case_that_changed_is_another_row_and_trials_keep_theirs(store: Store) -> None:
@@ -170,10 +170,10 @@ def test_a_case_that_changed_is_another_row_and_trials_keep_theirs(store: Store)
     write_journal(store.journals, "new", a_header("new", cases=[changed]), a_trial(trial_id="new/1", run_id="new"))
     fold(store)
     with store.read() as cursor:
-        found = cursor.execute(
+        answers = cursor.execute(
             "SELECT run_id, answer FROM trials JOIN cases USING (case_key, content_hash) ORDER BY run_id"
         ).fetchall()
-    assert found == [("new", "Psoriasis"), ("run", "Eczema")]
+    assert answers == [("new", "Psoriasis"), ("run", "Eczema")]
 
 
 def test_a_trial_without_its_end_is_a_failed_one(store: Store) -> None:
@@ -195,7 +195,7 @@ print(fold(Store(Path(sys.argv[1]))).trials)
 
 
 @pytest.mark.soak
-def test_two_processes_that_fold_at_once_take_every_trial_once(store: Store) -> None:
+def test_two_processes_that_fold_at_the_same_time_store_every_trial_once(store: Store) -> None:
     for name in ("a", "b"):
         lines = [a_trial(trial_id=f"{name}/{n}", run_id=name) for n in range(300)]
         write_journal(store.journals, name, a_header(name), *lines)
@@ -209,14 +209,14 @@ def test_two_processes_that_fold_at_once_take_every_trial_once(store: Store) -> 
     assert fold(store) == FoldReport()
 
 
-def test_journals_that_did_not_grow_are_told_without_opening_the_database(
+def test_unchanged_journals_are_recognised_without_opening_the_database(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_journal(store.journals, "run", a_header(), a_trial())
     assert fold(store).trials == 1
     assert fold(store) == FoldReport()
     with monkeypatch.context() as patch:
-        patch.setattr(Store, "read", lambda *given: pytest.fail("opened"))
+        patch.setattr(Store, "read", lambda *args: pytest.fail("opened"))
         assert fold(store) == FoldReport()
     write_journal(store.journals, "other", a_header("other"), a_trial(trial_id="other/1", run_id="other"))
     assert fold(store).trials == 1
@@ -233,12 +233,14 @@ def test_many_trials_come_in_several_transactions(store: Store, monkeypatch: pyt
         assert cursor.execute("SELECT count(*) FROM journal_positions").fetchall() == [(3,)]
 
 
-def test_a_fold_that_was_stopped_goes_on_where_it_was(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fold_that_was_stopped_continues_after_its_last_transaction(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("core.store.fold.CHUNK_TRIALS", 40)
     write_journal(store.journals, "run", a_header(), *[a_trial(trial_id=f"run/{n}") for n in range(100)])
     write = Store.write
     allowed = iter([write, write])
-    monkeypatch.setattr(Store, "write", lambda *given: next(allowed)(*given))
+    monkeypatch.setattr(Store, "write", lambda *args: next(allowed)(*args))
     with pytest.raises(StopIteration):
         fold(store)
     monkeypatch.setattr(Store, "write", write)
@@ -258,17 +260,19 @@ def test_fold_if_free_does_not_wait(store: Store) -> None:
 
 
 def follower() -> psutil.Process:
-    (found,) = [one for one in psutil.Process().children() if one.is_running() and "follow()" in "".join(one.cmdline())]
-    return found
+    (process,) = [
+        child for child in psutil.Process().children() if child.is_running() and "follow()" in "".join(child.cmdline())
+    ]
+    return process
 
 
 @pytest.mark.parametrize(
-    ("often", "most_bytes"), [(1, 10**9), pytest.param(99, 100, marks=pytest.mark.soak)], ids=["long", "much"]
+    ("folds", "most_bytes"), [(1, 10**9), pytest.param(99, 100, marks=pytest.mark.soak)], ids=["long", "much"]
 )
 async def test_the_database_of_a_long_job_follows_in_a_process_that_may_die(
-    store: Store, monkeypatch: pytest.MonkeyPatch, often: int, most_bytes: int
+    store: Store, monkeypatch: pytest.MonkeyPatch, folds: int, most_bytes: int
 ) -> None:
-    monkeypatch.setattr(fold_module, "PROCESS_AFTER_FOLDS", often)
+    monkeypatch.setattr(fold_module, "PROCESS_AFTER_FOLDS", folds)
     monkeypatch.setattr(fold_module, "PROCESS_AFTER_BYTES", most_bytes)
     write_journal(store.journals, "run", a_header(), a_trial())
     async with following(store) as follow:
@@ -291,7 +295,7 @@ async def test_the_database_of_a_long_job_follows_in_a_process_that_may_die(
     assert not child.is_running()
 
 
-def test_what_the_journal_writer_wrote_comes_in(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_journal_of_the_journal_writer_is_folded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "mine.duckdb"))
     header, trial = a_header(cases=[a_case()]), a_trial()
     with JournalWriter(journal_path("run")) as journal:
@@ -301,6 +305,6 @@ def test_what_the_journal_writer_wrote_comes_in(monkeypatch: pytest.MonkeyPatch,
     assert not report.damaged
     assert report.trials == 1
     with Store().read() as cursor:
-        found = run(cursor, "run")
-    assert found is not None
-    assert found.cases == 1
+        stored = run(cursor, "run")
+    assert stored is not None
+    assert stored.cases == 1

@@ -21,16 +21,16 @@ TABLES = ("trials", "utterances", "answers", "grades", "calls", "probes", "forks
 
 
 def add(store: Store, name: str, parent: str | None = None, turn: int = 1, at: float = 1.0, **header: object) -> Path:
-    """Write a conversation of a run of its own: a branch where it has a parent."""
+    """Write a run with one conversation, which is a branch if it has a parent."""
     stream: list[Event] = a_stream(name)
     if parent is not None:
-        noted = Parent(trial_id=parent, turn=turn, changes=(f"message {turn + 1} edited",))
-        stream[0] = Started(trial_id=name, case_key="ours/1", trial=0, seed=7, at=1.0, parent=noted)
+        parent_event = Parent(trial_id=parent, turn=turn, changes=(f"message {turn + 1} edited",))
+        stream[0] = Started(trial_id=name, case_key="ours/1", trial=0, seed=7, at=1.0, parent=parent_event)
         stream[1:4] = [event for event in stream[1:4] if isinstance(event, Utterance)]
     source = "live" if parent is None else "fork"
-    given = {"cases": [a_case()], "trials": 1, "source": source, **header}
+    fields = {"cases": [a_case()], "trials": 1, "source": source, **header}
     line = a_trial(stream, trial_id=name, run_id=f"of-{name}", finished_at=at)
-    return write_journal(store.journals, f"of-{name}", a_header(f"of-{name}", **given), line)
+    return write_journal(store.journals, f"of-{name}", a_header(f"of-{name}", **fields), line)
 
 
 def fill_family(store: Store) -> None:
@@ -50,13 +50,13 @@ def family(tmp_path: Path) -> Store:
 
 def tree_of(store: Store, trial_id: str) -> Tree:
     with store.read() as cursor:
-        found = tree(cursor, trial_id)
-    assert found is not None
-    return found
+        family = tree(cursor, trial_id)
+    assert family is not None
+    return family
 
 
-def shape(found: Tree) -> list[tuple[str, str | None, int | None]]:
-    return [(node.trial_id, node.parent, node.turn) for node in found.nodes]
+def shape(family: Tree) -> list[tuple[str, str | None, int | None]]:
+    return [(node.trial_id, node.parent, node.turn) for node in family.nodes]
 
 
 SHAPE = [("root", None, None), ("a", "root", 1), ("b", "a", 2), ("c", "root", 2)]
@@ -64,13 +64,13 @@ SHAPE = [("root", None, None), ("a", "root", 1), ("b", "a", 2), ("c", "root", 2)
 
 @pytest.mark.parametrize("member", ["root", "a", "b", "c"])
 def test_every_member_leads_to_the_whole_family(family: Store, member: str) -> None:
-    found = tree_of(family, member)
-    assert shape(found) == SHAPE  # branches behind their parent, the earlier one first
-    assert [node.trial_id for node in found.descendants("root")] == ["a", "b", "c"]
-    assert [node.trial_id for node in found.children("root")] == ["a", "c"]
+    family_tree = tree_of(family, member)
+    assert shape(family_tree) == SHAPE  # a branch follows its parent; earlier branches come first
+    assert [node.trial_id for node in family_tree.descendants("root")] == ["a", "b", "c"]
+    assert [node.trial_id for node in family_tree.children("root")] == ["a", "c"]
 
 
-def test_a_node_tells_who_played_and_what_came_of_it(family: Store) -> None:
+def test_a_node_has_its_players_and_its_outcome(family: Store) -> None:
     node = tree_of(family, "root").node("b")
     assert node is not None
     assert node.talk is not None
@@ -84,16 +84,16 @@ def test_a_node_tells_who_played_and_what_came_of_it(family: Store) -> None:
 def test_a_conversation_without_branches_is_a_family_of_one(family: Store) -> None:
     assert shape(tree_of(family, "alone")) == [("alone", None, None)]
     with family.read() as cursor:
-        assert tree(cursor, "nobody") is None
+        assert tree(cursor, "unknown") is None
 
 
-def test_a_first_conversation_that_is_not_stored_is_known_by_name(store: Store) -> None:
+def test_a_root_that_is_not_stored_still_has_its_id(store: Store) -> None:
     add(store, "a", "stopped", 1)
     fold(store)
-    found = tree_of(store, "stopped")
-    assert shape(found) == [("stopped", None, None), ("a", "stopped", 1)]
-    assert found.root.talk is None
-    assert found.root.messages == 0
+    family_tree = tree_of(store, "stopped")
+    assert shape(family_tree) == [("stopped", None, None), ("a", "stopped", 1)]
+    assert family_tree.root.talk is None
+    assert family_tree.root.messages == 0
     with store.read() as cursor:
         (listed,) = families(cursor)
     assert (listed.root, listed.doctor, listed.case_key) == ("stopped", None, "ours/1")
@@ -125,8 +125,8 @@ def test_deleting_takes_a_branch_with_its_own_branches_and_nothing_else(family: 
     journals = {name: (family.journals / f"of-{name}" / "journal.jsonl").read_bytes() for name in before}
     assert delete_branch("a", family) == 2
     assert shape(tree_of(family, "root")) == [("root", None, None), ("c", "root", 2)]
-    for gone in ("a", "b"):
-        assert {table for table, count in rows_of(family, gone).items() if count} == {"calls"}, "they were paid for"
+    for deleted in ("a", "b"):
+        assert {table for table, count in rows_of(family, deleted).items() if count} == {"calls"}, "they were paid for"
     for name, rows in before.items():
         assert rows_of(family, name) == rows
         assert (family.journals / f"of-{name}" / "journal.jsonl").read_bytes() == journals[name]
@@ -134,8 +134,8 @@ def test_deleting_takes_a_branch_with_its_own_branches_and_nothing_else(family: 
         assert {r for (r,) in cursor.execute("SELECT run_id FROM runs").fetchall()} == {"of-root", "of-c", "of-alone"}
 
 
-def test_what_is_no_branch_is_not_deleted(family: Store) -> None:
-    for name in ("root", "alone", "nobody"):
+def test_a_conversation_that_is_no_branch_is_not_deleted(family: Store) -> None:
+    for name in ("root", "alone", "unknown"):
         with pytest.raises(UsageError, match="is not a stored branch"):
             delete_branch(name, family)
     assert shape(tree_of(family, "root")) == SHAPE
@@ -160,8 +160,7 @@ with store.read() as cursor:
 """
 
 
-def elsewhere(path: Path) -> str:
-    """The family as another process finds it."""
+def in_other_process(path: Path) -> str:
     command = [sys.executable, "-c", SHOW, str(path)]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=60).stdout.strip()
 
@@ -169,10 +168,10 @@ def elsewhere(path: Path) -> str:
 @pytest.mark.soak
 def test_the_family_and_a_deletion_survive_a_restart_and_a_rebuild_from_the_journals(family: Store) -> None:
     family.path.unlink()
-    assert elsewhere(family.path) == "root a b c"
+    assert in_other_process(family.path) == "root a b c"
     delete_branch("b", family)
     family.path.unlink()
-    assert elsewhere(family.path) == "root a c"
+    assert in_other_process(family.path) == "root a c"
     fold(family)
     assert {table for table, count in rows_of(family, "b").items() if count} == {"calls"}
 
@@ -181,6 +180,6 @@ def test_a_circle_in_damaged_journals_is_cut(store: Store) -> None:
     add(store, "a", "b", 1, at=1.0)
     add(store, "b", "a", 1, at=2.0)
     fold(store)
-    found = tree_of(store, "a")
-    assert {node.trial_id for node in found.nodes} == {"a", "b"}
-    assert len(found.descendants(found.root.trial_id)) == 1
+    family_tree = tree_of(store, "a")
+    assert {node.trial_id for node in family_tree.nodes} == {"a", "b"}
+    assert len(family_tree.descendants(family_tree.root.trial_id)) == 1

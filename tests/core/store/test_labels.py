@@ -1,4 +1,4 @@
-"""Names, tags and notes of runs, and runs that are deleted: what is journaled holds for a database made anew."""
+"""Names, tags and notes of runs, and deleted runs: both survive a database that is made again from the journals."""
 
 from __future__ import annotations
 
@@ -12,20 +12,22 @@ from core.store.queries.runs import run_ids
 from core.store.tables import OF_A_TRIAL
 
 
-def from_the_journals(store: Store) -> Store:
-    """The same folder with a database that is made anew from its journals."""
+def rebuilt(store: Store) -> Store:
+    """Delete the database and make it again from the journals of its folder."""
     store.path.unlink()
-    made = Store(store.path)
-    fold(made)
-    return made
+    new_store = Store(store.path)
+    fold(new_store)
+    return new_store
 
 
 def counts(store: Store, run_id: str) -> dict[str, int]:
-    """How many rows of the run's trials each table has."""
-    mine = "SELECT trial_id FROM trials WHERE run_id = ?"
+    """Return the number of rows that belong to the run's trials, by table."""
+    of_run = "SELECT trial_id FROM trials WHERE run_id = ?"
     with store.read() as cursor:
         return {
-            table: cursor.execute(f"SELECT count(*) FROM {table} WHERE trial_id IN ({mine})", [run_id]).fetchall()[0][0]
+            table: cursor.execute(f"SELECT count(*) FROM {table} WHERE trial_id IN ({of_run})", [run_id]).fetchall()[0][
+                0
+            ]
             for table in OF_A_TRIAL
         }
 
@@ -35,18 +37,18 @@ def calls_of(store: Store, run_id: str) -> int:
         return int(cursor.execute("SELECT count(*) FROM calls WHERE run_id = ?", [run_id]).fetchall()[0][0])
 
 
-def test_the_newest_name_counts_and_outlives_the_database(filled_store: Store) -> None:
+def test_the_newest_name_counts_also_in_a_rebuilt_database(filled_store: Store) -> None:
     with filled_store.read() as cursor:
         run_id, *_ = run_ids(cursor)
     label_run(filled_store, run_id, Label("First try"))
     label_run(filled_store, run_id, Label("  Pilot,  short prompt ", ("pilot", " skin", "pilot"), "Ten questions.\n"))
     expected = {run_id: Label("Pilot, short prompt", ("pilot", "skin"), "Ten questions.")}
-    for store in (filled_store, from_the_journals(filled_store)):
+    for store in (filled_store, rebuilt(filled_store)):
         with store.read() as cursor:
             assert labels(cursor) == expected
 
 
-def test_a_name_is_for_a_run_that_is_here_and_is_short(filled_store: Store) -> None:
+def test_a_label_needs_a_stored_run_and_a_short_name(filled_store: Store) -> None:
     with pytest.raises(UsageError, match="No run nonsense is stored here"):
         label_run(filled_store, "nonsense", Label("A"))
     with filled_store.read() as cursor:
@@ -58,13 +60,13 @@ def test_a_name_is_for_a_run_that_is_here_and_is_short(filled_store: Store) -> N
 def test_a_deleted_run_is_gone_with_all_of_its_trials_and_its_calls_stay_counted(filled_store: Store) -> None:
     with filled_store.read() as cursor:
         first, *others = run_ids(cursor)
-        held = run_contents(cursor, first)
+        contents = run_contents(cursor, first)
     before = {run_id: counts(filled_store, run_id) for run_id in others}
     calls = calls_of(filled_store, first)
-    assert held.trials > 0
-    assert held.calls == calls
-    assert delete_run(filled_store, first) == held
-    for store in (filled_store, from_the_journals(filled_store)):
+    assert contents.trials > 0
+    assert contents.calls == calls
+    assert delete_run(filled_store, first) == contents
+    for store in (filled_store, rebuilt(filled_store)):
         with store.read() as cursor:
             assert run_ids(cursor) == others
             orphans = cursor.execute("SELECT count(*) FROM answers ANTI JOIN trials USING (trial_id)").fetchall()

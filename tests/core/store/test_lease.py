@@ -1,4 +1,4 @@
-"""The database as a lease among the threads of a process, and what may be found in its place."""
+"""The lease of the database among the threads of a process, and files that are no database."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from core.store.lease import DatabaseBusyError
 from tests.core.store.leasing import NOTE, count, note
 
 
-def test_the_file_is_made_by_whoever_comes_first(store: Store) -> None:
+def test_the_first_reader_makes_the_file(store: Store) -> None:
     assert not store.path.exists()
     assert count(store) == 0
     assert [p.name for p in store.path.parent.iterdir()] == ["results.duckdb"]
 
 
-def test_what_is_written_is_read_and_an_exception_undoes_it(store: Store) -> None:
-    note(store, "kept")
+def test_a_written_row_is_read_and_an_exception_undoes_it(store: Store) -> None:
+    note(store, "stored")
     with suppress(ZeroDivisionError), store.write() as connection:
         connection.execute(NOTE, ["lost"])
         raise ZeroDivisionError
@@ -73,13 +73,13 @@ def test_eight_threads_read_while_one_writes(store: Store) -> None:
     stop = threading.Event()
 
     def read_on() -> None:
-        seen = 0
+        largest = 0
         try:
             while not stop.is_set():
                 with store.read() as cursor:
-                    now = cursor.execute("SELECT count(*), count(DISTINCT item) FROM annotations").fetchall()[0]
-                assert now[0] == now[1] >= seen
-                seen = now[0]
+                    counts = cursor.execute("SELECT count(*), count(DISTINCT item) FROM annotations").fetchall()[0]
+                assert counts[0] == counts[1] >= largest
+                largest = counts[0]
         except BaseException as error:
             problems.append(error)
 
@@ -89,13 +89,13 @@ def test_eight_threads_read_while_one_writes(store: Store) -> None:
     started = time.monotonic()
     for number in range(15):
         note(store, str(number))
-    taken = time.monotonic() - started
+    seconds = time.monotonic() - started
     stop.set()
     for thread in threads:
         thread.join()
     assert not problems
     assert count(store) == 15
-    assert taken < 15, "the writer was starved by readers"
+    assert seconds < 15, "the writer was starved by readers"
 
 
 def test_a_thread_that_gives_up_says_that_this_program_is_busy(store: Store) -> None:
@@ -165,17 +165,17 @@ def test_duckdb_is_started_once_and_the_file_opened_and_closed_each_time(
 ) -> None:
     note(store, "x")
     with monkeypatch.context() as patch:
-        patch.setattr(duckdb, "connect", lambda *given, **named: pytest.fail("started again"))
+        patch.setattr(duckdb, "connect", lambda *args, **options: pytest.fail("started again"))
         assert count(store) == 1
         note(store, "y")
         assert count(store) == 2
-    with duckdb.connect(str(store.path)) as other:  # nobody has it open
+    with duckdb.connect(str(store.path)) as other:  # no connection has it open
         assert other.execute("SELECT count(*) FROM annotations").fetchall() == [(2,)]
     other_file = Store(store.path.with_name("other.duckdb"))
     assert (count(other_file), count(store)) == (0, 2)
 
 
-def test_a_copy_holds_everything_and_never_overwrites(store: Store, tmp_path: Path) -> None:
+def test_a_copy_has_all_rows_and_never_overwrites_a_file(store: Store, tmp_path: Path) -> None:
     note(store, "x")
     target = tmp_path / "it's a copy.duckdb"
     store.copy_to(target)
@@ -199,12 +199,12 @@ def test_a_copy_waits_for_a_writer_that_was_faster(
 ) -> None:
     connect, tries = duckdb.connect, list[str]()
 
-    def connecting(*given: str, **options: object) -> duckdb.DuckDBPyConnection:
-        if given == (":memory:",):
-            tries.append(given[0])
-            if len(tries) < 3:  # as a run in another process, which holds the file for a moment
-                raise duckdb.IOException("IO Error: Could not set lock on file: Conflicting lock is held")
-        return connect(*given, **options)  # type: ignore[arg-type]
+    def connecting(*args: str, **options: object) -> duckdb.DuckDBPyConnection:
+        if args == (":memory:",):
+            tries.append(args[0])
+            if len(tries) < 3:  # as if a run in another process had the file open for a moment
+                raise duckdb.IOException("IO Error: Could not set lock on file: Conflicting lock")
+        return connect(*args, **options)  # type: ignore[arg-type]
 
     with store.write():
         pass

@@ -1,4 +1,4 @@
-"""The database as a lease among processes, and when one is killed."""
+"""The lease of the database among processes, and after a process is killed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_a_writer_waits_for_another_process_that_reads(store: Store) -> None:
 
 
 @pytest.mark.parametrize("mode", ["read", pytest.param("write", marks=pytest.mark.soak)])
-def test_others_wait_for_a_process_that_writes_and_name_it_where_they_give_up(store: Store, mode: str) -> None:
+def test_others_wait_for_a_process_that_writes_and_name_it_if_they_give_up(store: Store, mode: str) -> None:
     note(store, "x")
     with other_process(store, HOLD.format(mode="write", seconds=1)) as holder:
         started = time.monotonic()

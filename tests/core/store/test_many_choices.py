@@ -1,4 +1,4 @@
-"""Answers to many choices of version 0.4, which offered right answers alone, are kept apart from those of today."""
+"""Version 0.4 offered only right answers as many choices: its answers stay separate from today's."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def of_0_4() -> tuple[RunHeader, TrialLine]:
     return header, a_trial(stream, trial_id="old/1/0", run_id="old")
 
 
-def as_0_4_wrote_it(store: Store) -> None:
+def write_journal_of_0_4(store: Store) -> None:
     write_journal(store.journals, "old", *of_0_4())
     path = store.journals / "old" / "journal.jsonl"
     lines = [orjson.loads(line) for line in path.read_bytes().splitlines()]
@@ -59,21 +59,21 @@ def means(store: Store, rule: str = "usual") -> dict[tuple[str, str], tuple[floa
     return {(row["model"].rpartition(" · ")[2], row["question_type"]): (row.estimate, row["rule"]) for row in rows}
 
 
-def test_a_journal_of_0_4_comes_in_under_a_name_of_its_own(store: Store) -> None:
-    as_0_4_wrote_it(store)
+def test_a_journal_of_0_4_gets_another_question_type(store: Store) -> None:
+    write_journal_of_0_4(store)
     write_journal(store.journals, "new", *today())
     fold(store)
     old, new = ("version 0.4", "mcq_answers"), ("version 0.5", "mcq_many")
-    # the grader takes what is another name of the answer; the substring rule does not
+    # the grader accepts another name of the answer; the substring rule does not
     assert means(store) == {old: (1, "mcq_loose"), new: (1, "mcq_many")}
     assert means(store, "mcq_strict") == {old: (0, "mcq_strict"), new: (1, "mcq_many")}
     assert means(store, "mcq_loose") == {old: (1, "mcq_loose"), new: (0, "mcq_loose")}
     pooled = accuracy(store, selection=Selection(pooled=True))
     assert [(row["question_type"], row.estimate) for row in pooled] == [("mcq_many", 1), ("mcq_answers", 1)]
     with store.read() as cursor:
-        held = run(cursor, "old")
-        assert held is not None
-        assert held.arms == (("vignette", "mcq"), ("vignette", "mcq_answers"))
+        stored = run(cursor, "old")
+        assert stored is not None
+        assert stored.arms == (("vignette", "mcq"), ("vignette", "mcq_answers"))
         kinds = {e.question_type for e in trial_events(cursor, "old/1/0") if isinstance(e, Answered | Graded)}
     assert kinds == {"mcq_answers"}
     header = next(line for _, line in read_lines(store.journals / "old" / "journal.jsonl"))
@@ -84,7 +84,7 @@ def test_a_journal_of_0_4_comes_in_under_a_name_of_its_own(store: Store) -> None
 def test_a_database_of_0_4_opens_with_its_answers_under_that_name(store: Store) -> None:
     write_journal(store.journals, "old", *of_0_4())
     fold(store)
-    with duckdb.connect(str(store.path)) as connection:  # as it was before the migration
+    with duckdb.connect(str(store.path)) as connection:  # the state before the migration
         connection.execute("DELETE FROM migrations WHERE name >= '0013'")
     assert means(store) == {("openai/a", "mcq_answers"): (1, "mcq_loose")}
     assert means(store, "mcq_strict") == {("openai/a", "mcq_answers"): (0, "mcq_strict")}
@@ -92,15 +92,15 @@ def test_a_database_of_0_4_opens_with_its_answers_under_that_name(store: Store) 
         assert {e.question_type for e in trial_events(cursor, "old/1/0") if isinstance(e, Answered | Graded)} == {
             "mcq_answers"
         }
-        held = run(cursor, "old")
-        assert held is not None
-        assert held.arms == (("vignette", "mcq"), ("vignette", "mcq_answers"))
+        stored = run(cursor, "old")
+        assert stored is not None
+        assert stored.arms == (("vignette", "mcq"), ("vignette", "mcq_answers"))
 
 
 def test_the_what_if_has_the_substring_rule_for_many_choices_and_the_strict_one_for_few(store: Store) -> None:
     write_journal(store.journals, "new", *today())
     fold(store)
-    for selection in (Selection(), Selection(trials=["new/1/0"])):  # counted beforehand, and answer by answer
+    for selection in (Selection(), Selection(trials=["new/1/0"])):  # from the tallies, and answer by answer
         with store.read() as cursor:
             outcomes = ending_outcomes(cursor, selection)
         rows = {row["rule"]: row for row in rescore(outcomes, RULES, [("vignette", "mcq_many")])}
@@ -108,17 +108,17 @@ def test_the_what_if_has_the_substring_rule_for_many_choices_and_the_strict_one_
         assert "strict" not in rows
 
 
-def test_what_the_preprint_printed_stands_beside_answers_of_today_only() -> None:
+def test_the_figures_of_the_preprint_are_for_answers_of_today_only() -> None:
     kinds = {row["question_type"] for row in printed_figures("preprint")}
     assert "mcq_many" in kinds
     assert "mcq_answers" not in kinds
 
 
 @pytest.mark.parametrize("rule", ["usual", "mcq_loose"])
-def test_one_answer_counts_once_whatever_its_rules(store: Store, rule: str) -> None:
+def test_an_answer_with_several_rules_counts_once(store: Store, rule: str) -> None:
     write_journal(store.journals, "new", *today())
     fold(store)
     (row,) = accuracy(store, selection=Selection(question_types=["mcq_many"]), mcq_rule=rule)  # type: ignore[arg-type]
-    (named,) = accuracy(store, selection=Selection(trials=["new/1/0"]), mcq_rule=rule)  # type: ignore[arg-type]
-    assert (row["n_trials"], row["n_excluded"]) == (named["n_trials"], named["n_excluded"]) == (1, 0)
-    assert (row.estimate, row["rule"]) == (named.estimate, named["rule"])
+    (row_by_trial,) = accuracy(store, selection=Selection(trials=["new/1/0"]), mcq_rule=rule)  # type: ignore[arg-type]
+    assert (row["n_trials"], row["n_excluded"]) == (row_by_trial["n_trials"], row_by_trial["n_excluded"]) == (1, 0)
+    assert (row.estimate, row["rule"]) == (row_by_trial.estimate, row_by_trial["rule"])

@@ -1,4 +1,4 @@
-"""A database of 0.4 opens and is brought up to date; one of before it, and one of a newer program, are refused."""
+"""A database of 0.4 is migrated; an older one and one of a newer program are refused."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ def test_a_new_database_says_which_program_made_it(store: Store, caplog: pytest.
     assert not caplog.records
 
 
-def shown(store: Store) -> None:
-    """Check all that version 0.4 stored of its run."""
+def check_stored_run(store: Store) -> None:
+    """Assert that everything version 0.4 stored of its run is readable."""
     rated = Assessed(name="empathy", most=5, by="openai/p", value=4, words="Kind.")
     with store.read() as cursor:
         events = trial_events(cursor, "run/1/0")
@@ -81,22 +81,22 @@ def shown(store: Store) -> None:
         assert {g.rule: g.verdict for g in latest_grades(cursor, "run/1/0")}["frq"] == "correct"
         assert calls_of(cursor, "run/1/0")[1].cost_usd == 0.25
         assert case(cursor, "ours/1") == a_case(1)
-        held = run(cursor, "run")
-        assert held is not None
-        assert (held.doctor, held.planned, held.done, held.code_version) == ("openai/a", 4, 1, "0.4.0")
+        stored = run(cursor, "run")
+        assert stored is not None
+        assert (stored.doctor, stored.planned, stored.done, stored.code_version) == ("openai/a", 4, 1, "0.4.0")
         assert [(s.format, s.correct, s.counted) for s in case_scores(cursor)] == [
             ("multi_turn", 1, 1),
             ("vignette", 1, 1),
         ]
-        assert [(name.name, name.tags) for name in labels(cursor).values()] == [("First try", ("pilot",))]
+        assert [(label.name, label.tags) for label in labels(cursor).values()] == [("First try", ("pilot",))]
 
 
-def test_a_database_of_0_4_opens_says_what_was_done_and_keeps_everything(
+def test_a_database_of_0_4_is_migrated_with_a_log_message_and_loses_nothing(
     store: Store, caplog: pytest.LogCaptureFixture
 ) -> None:
     make_database_of_0_4(store.path)
     with caplog.at_level(logging.WARNING):
-        shown(store)
+        check_stored_run(store)
     with store.read() as cursor:
         assert [(a.annotator, a.value, a.spans[0].text) for a in annotations_of(cursor)] == [("Ada", "yes", "lump")]
         assert [items.items for items in newest_items(cursor)] == ['[["Chief complaint","lump"]]']
@@ -110,18 +110,18 @@ def test_a_database_of_0_4_opens_says_what_was_done_and_keeps_everything(
 def test_journals_of_0_4_make_the_same_database(store: Store) -> None:
     copy_journals_of_0_4(store.path)
     assert fold(store).damaged == ()
-    shown(store)
+    check_stored_run(store)
 
 
-def test_a_database_of_0_4_takes_in_journals_on(store: Store) -> None:
+def test_a_database_of_0_4_folds_further_journals(store: Store) -> None:
     make_database_of_0_4(store.path)
     second: TrialLine = a_trial(a_stream("run/1/1"), trial_id="run/1/1", trial=1)
     write_journal(store.journals, "run", a_header(cases=[a_case(1), a_case(2)]), a_trial(), second)
     assert fold(store).trials == 1
     with store.read() as cursor:
-        held = run(cursor, "run")
-    assert held is not None
-    assert held.done == 2
+        stored = run(cursor, "run")
+    assert stored is not None
+    assert stored.done == 2
 
 
 def test_a_database_of_0_4_has_the_same_tables_in_the_end(store: Store) -> None:
@@ -148,8 +148,8 @@ def test_a_database_of_before_0_4_is_refused_with_the_way_to_import_it(
     with duckdb.connect(str(store.path)) as connection:
         for statement in statements:
             connection.execute(statement)
-    way = r"before 0\.4, .*: open it once with version 0\.5, .* and then here; or import"
-    with pytest.raises(AnamnesisError, match=way) as caught, store.read():
+    message = r"before 0\.4, .*: open it once with version 0\.5, .* and then here; or import"
+    with pytest.raises(AnamnesisError, match=message) as caught, store.read():
         pass
     assert str(store.path) in str(caught.value)
 
@@ -208,11 +208,13 @@ def test_a_column_more_in_every_table_disturbs_no_reader_and_no_writer(
     write_journal(store.journals, "run", a_header(cases=[a_case(1)]), a_trial())
     assert fold(store).trials == 1
     step = PromptPart("user", "Hello", "doctor")
-    done = StoredCompletion("ours/1", "h", "m", "p", "a", "b", "c", "", 0.5, "{}", 3, None, 1.0)
+    completion = StoredCompletion("ours/1", "h", "m", "p", "a", "b", "c", "", 0.5, "{}", 3, None, 1.0)
     review = Review("First", ReviewPlan(kind="baseline", number=1, annotators=("Ada",)))
     with store.write() as connection:
         add_annotations(connection, [Annotation("talk:run/1/0", "Ada", "in_vignette", "yes")])
-        insert(connection, "INSERT INTO completions BY NAME SELECT * FROM incoming", "completions", [astuple(done)])
+        insert(
+            connection, "INSERT INTO completions BY NAME SELECT * FROM incoming", "completions", [astuple(completion)]
+        )
         add_review(connection, review, [])
         write_release(connection, ReleaseBatch(documents={"notes.txt": ("d", b"words")}))
     keep_lines(store, JOURNAL, [line_of(Variant("run/1/0", "doctor", (step,), "m"))])
@@ -221,7 +223,7 @@ def test_a_column_more_in_every_table_disturbs_no_reader_and_no_writer(
         assert len(latest_grades(cursor, "run/1/0")) == 3
         assert [a.value for a in annotations_of(cursor)] == ["yes"]
         assert [v.messages for v in variants_of(cursor, "run/1/0")] == [(step,)]
-        assert completions(cursor) == [done]
+        assert completions(cursor) == [completion]
         assert [r.name for r in reviews(cursor)] == ["First"]
         assert document(cursor, "notes.txt") == b"words"
         assert [(s.format, s.correct) for s in case_scores(cursor)] == [("multi_turn", 0), ("vignette", 1)]

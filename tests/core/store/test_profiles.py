@@ -1,4 +1,4 @@
-"""Profiles in the database: versions by case and content, the newest counts, and who has judged what."""
+"""Profiles in the database: versions by case and content, the newest counts, and the cases that a maker has judged."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ def add(store: Store, *new: tuple[Case, Generated]) -> int:
         return add_profiles(connection, new)
 
 
-def test_a_word_on_a_case_comes_back_as_it_was_saved(store: Store) -> None:
+def test_a_profile_is_read_back_as_it_was_saved(store: Store) -> None:
     assert add(store, (CASE, GOOD), (OTHER, BAD)) == 2
     with store.read() as cursor:
-        found = newest_profiles(cursor)
+        profiles = newest_profiles(cursor)
 
-    assert found[CASE.case_key, CASE.content_hash].generated == GOOD
-    assert found[OTHER.case_key, OTHER.content_hash].generated == BAD
+    assert profiles[CASE.case_key, CASE.content_hash].generated == GOOD
+    assert profiles[OTHER.case_key, OTHER.content_hash].generated == BAD
 
 
-def test_a_second_word_is_version_two_and_counts(store: Store) -> None:
+def test_a_second_profile_is_version_two_and_counts(store: Store) -> None:
     add(store, (CASE, BAD))
     add(store, (CASE, GOOD))
     with store.read() as cursor:
@@ -54,12 +54,12 @@ def test_a_changed_case_has_no_profile_yet(store: Store) -> None:
         assert (changed.case_key, changed.content_hash) not in newest_profiles(cursor)
 
 
-def test_a_maker_has_judged_a_case_also_where_another_word_counts_now(store: Store) -> None:
+def test_a_maker_has_judged_a_case_also_if_another_profile_counts_now(store: Store) -> None:
     add(store, (CASE, BAD))
     add(store, (CASE, GOOD))
     with store.read() as cursor:
         assert profiled_by(cursor, "rules-1") == {(CASE.case_key, CASE.content_hash)}
-        assert profiled_by(cursor, "nobody") == set()
+        assert profiled_by(cursor, "rules-9") == set()
 
 
 def test_deleting_takes_all_versions_of_some_cases(store: Store) -> None:
@@ -71,7 +71,7 @@ def test_deleting_takes_all_versions_of_some_cases(store: Store) -> None:
         assert [key for key, _ in newest_profiles(cursor)] == ["t/2"]
 
 
-def test_what_cannot_be_read_names_the_case(store: Store) -> None:
+def test_a_profile_that_cannot_be_read_names_the_case(store: Store) -> None:
     add(store, (CASE, GOOD))
     with store.write() as connection:
         connection.execute("UPDATE profiles SET suitable = false")

@@ -1,4 +1,4 @@
-"""The questions that pages ask of the database."""
+"""The queries behind the pages."""
 
 from __future__ import annotations
 
@@ -77,13 +77,13 @@ def test_runs_tell_how_far_they_are(filled: Store) -> None:
 
 def test_runs_tell_what_each_role_used(filled: Store) -> None:
     with filled.read() as cursor:
-        found = run(cursor, "run")
+        stored = run(cursor, "run")
         assert run(cursor, "no such run") is None
-    assert found is not None
-    doctor, patient = found.use["doctor"], found.use["patient"]
+    assert stored is not None
+    doctor, patient = stored.use["doctor"], stored.use["patient"]
     assert (doctor.calls, doctor.prompt_tokens, doctor.completion_tokens, doctor.cost_usd) == (2, 20, 6, 0.5)
     assert patient.cost_usd is None
-    assert found.cost_usd is None
+    assert stored.cost_usd is None
 
 
 def test_a_call_that_failed_costs_nothing(store: Store) -> None:
@@ -91,15 +91,15 @@ def test_a_call_that_failed_costs_nothing(store: Store) -> None:
     write_journal(store.journals, "run", a_header(), a_trial([a_call("c1"), failed]))
     fold(store)
     with store.read() as cursor:
-        (found,) = runs(cursor)
-    assert found.use["doctor"].failed == 1
-    assert found.cost_usd == 0.25
+        (stored,) = runs(cursor)
+    assert stored.use["doctor"].failed == 1
+    assert stored.cost_usd == 0.25
 
 
 def test_cases_come_back_as_they_were(filled: Store) -> None:
     with filled.read() as cursor:
         assert case(cursor, "ours/1") == a_case(1)
-        assert case(cursor, "nobody") is None
+        assert case(cursor, "no such case") is None
         assert [c.case_key for c in run_cases(cursor, "run")] == ["ours/2", "ours/1"]
         assert [c.case_key for c in cases(cursor, "ours")] == ["ours/1"]
         assert len(cases(cursor)) == 2
@@ -124,12 +124,12 @@ def test_conversations_are_listed_with_their_verdicts(filled: Store) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "found"),
+    ("selection", "trial_ids"),
     [
         (Selection(runs=["run"]), ["run/1/0", "run/2/0"]),
         (Selection(models=["openai/b"]), ["later/1/0"]),
         (Selection(specialties=["Cardiology"]), ["run/2/0"]),
-        (Selection(datasets=["ours"]), ["later/1/0", "run/1/0"]),  # the case as it came in last
+        (Selection(datasets=["ours"]), ["later/1/0", "run/1/0"]),  # by the newest content of the case
         (Selection(statuses=["failed"]), ["later/1/0"]),
         (Selection(end_reasons=["final_diagnosis"], cases=["ours/1"]), ["run/1/0"]),
         (Selection(verdicts=["refused"], arm="vignette:frq"), ["run/2/0"]),
@@ -139,10 +139,10 @@ def test_conversations_are_listed_with_their_verdicts(filled: Store) -> None:
         (Selection(text="100%_'; DROP TABLE trials"), []),
     ],
 )
-def test_conversations_are_found(filled: Store, wanted: Selection, found: list[str]) -> None:
+def test_conversations_are_found(filled: Store, selection: Selection, trial_ids: list[str]) -> None:
     with filled.read() as cursor:
-        assert [c.trial_id for c in conversations(cursor, wanted)] == found
-        assert count_conversations(cursor, wanted) == len(found)
+        assert [c.trial_id for c in conversations(cursor, selection)] == trial_ids
+        assert count_conversations(cursor, selection) == len(trial_ids)
 
 
 def test_conversations_come_by_the_page(filled: Store) -> None:
@@ -163,7 +163,7 @@ def test_results_have_a_row_for_each_answer_and_rule(filled: Store) -> None:
     assert {r["model"] for r in rows} == {"openai/a"}
 
 
-def test_transcripts_leave_out_calls_unless_wanted(filled: Store) -> None:
+def test_transcripts_have_calls_only_on_request(filled: Store) -> None:
     with filled.read() as cursor:
         plain, full = list(transcripts(cursor, "run")), list(transcripts(cursor, "run", calls=True))
     assert [t["trial_id"] for t in plain] == ["run/1/0", "run/2/0"]
@@ -194,7 +194,7 @@ def test_odd_texts_survive(store: Store) -> None:
         assert trial_events(cursor, TRIAL)[1] == answered(response=odd)
 
 
-def test_a_selection_may_want_what_the_question_asks_for(store: Store) -> None:
+def test_a_selection_filters_by_what_the_question_asks_for(store: Store) -> None:
     treated = a_case(2, question="Which of the following is the best treatment?")
     stated = a_case(3, question="What now?", asks_for="test")
     listed = [a_case(1), treated, stated]
@@ -202,13 +202,13 @@ def test_a_selection_may_want_what_the_question_asks_for(store: Store) -> None:
     write_journal(store.journals, "run", a_header(cases=listed), *trials)
     fold(store)
     with store.read() as cursor:
-        found = {
+        case_keys = {
             kind: [score.case_key for score in case_scores(cursor, Selection(asks_for=[kind], formats=["vignette"]))]
             for kind in ASKS_FOR
         }
         assert [question_kind(case) for case in cases(cursor)] == ["diagnosis", "treatment", "test"]
         assert cases(cursor) == listed
-    assert {kind: keys for kind, keys in found.items() if keys} == {
+    assert {kind: keys for kind, keys in case_keys.items() if keys} == {
         "diagnosis": ["ours/1"],
         "treatment": ["ours/2"],
         "test": ["ours/3"],

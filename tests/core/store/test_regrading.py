@@ -1,4 +1,4 @@
-"""What a re-grading asks of the database: answers with the verdict that counts, their cases, words given before."""
+"""Queries of a re-grading: answers with the verdict that counts, their cases, and earlier verdicts."""
 
 from __future__ import annotations
 
@@ -67,16 +67,16 @@ def test_free_responses_come_trial_by_trial_with_the_verdict_that_counts(filled:
     assert [a.trial_id for a in to_grade(filled, ("frq_top3",))] == ["run/2/0"]
 
 
-def test_cases_are_as_the_trials_held_them(filled: Store) -> None:
+def test_cases_have_the_content_that_the_trials_used(filled: Store) -> None:
     with filled.write() as connection:
         add_cases(connection, [a_case(1, answer="Psoriasis")])
     with filled.read() as cursor:
-        held = cases_answered(cursor, "run")
-    assert held == {(c.case_key, c.content_hash): c for c in (a_case(1), a_case(2))}
-    assert {a.case for a in to_grade(filled)} == set(held)
+        cases = cases_answered(cursor, "run")
+    assert cases == {(c.case_key, c.content_hash): c for c in (a_case(1), a_case(2))}
+    assert {a.case for a in to_grade(filled)} == set(cases)
 
 
-def test_without_cases_in_the_journal_the_last_one_stands_in(store: Store) -> None:
+def test_a_case_that_the_journal_lacks_is_replaced_by_its_newest_content(store: Store) -> None:
     write_journal(store.journals, "run", a_header(), trial(0, 1, answered()))
     fold(store)
     with store.read() as cursor, pytest.raises(AnamnesisError, match="1 cases of run run are not stored, ours/1 the"):
@@ -87,8 +87,8 @@ def test_without_cases_in_the_journal_the_last_one_stands_in(store: Store) -> No
         assert cases_answered(cursor, "run") == {("ours/1", None): a_case(1, answer="Psoriasis")}
 
 
-def test_words_given_before_are_known_by_model_and_prompts(filled: Store) -> None:
-    """Not the run's own verdicts (no hash), nor failures, nor other prompts; of two the newer."""
+def test_earlier_verdicts_are_found_by_model_and_prompts(filled: Store) -> None:
+    """The run's own verdicts (no hash), failures and other prompts do not count; the newer of two verdicts does."""
     write_journal(
         filled.journals,
         "run",
@@ -101,13 +101,13 @@ def test_words_given_before_are_known_by_model_and_prompts(filled: Store) -> Non
     )
     fold(filled)
     with filled.read() as cursor:
-        given = earlier_verdicts(cursor, "openai/g", PROMPTS)
-    assert [(g.question_type, g.answer, g.response, g.verdict, tuple(g.call_ids)) for g in given] == [
+        verdicts = earlier_verdicts(cursor, "openai/g", PROMPTS)
+    assert [(g.question_type, g.answer, g.response, g.verdict, tuple(g.call_ids)) for g in verdicts] == [
         ("frq", "Eczema", "Eczema", "correct", ("c",))
     ]
 
 
-def test_campaigns_are_ours_and_those_of_releases(filled: Store) -> None:
+def test_campaigns_are_local_runs_and_releases(filled: Store) -> None:
     for number, source in enumerate(("live", "bench", "fork")):
         write_journal(filled.journals, source, a_header(source, source=source, created_at=float(number)))
     write_journal(filled.journals, "first", a_header("first", created_at=50.0))

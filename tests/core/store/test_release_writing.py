@@ -1,4 +1,4 @@
-"""A release goes in whole or not at all, and a database of the first version takes it as well."""
+"""The import of a release is all or nothing."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def db(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def count(table: str) -> int:
     with Store().read() as cursor:
-        (found,) = cursor.execute(f"SELECT count(*) FROM {table}").fetchall()[0]
-    return int(found)
+        (rows,) = cursor.execute(f"SELECT count(*) FROM {table}").fetchall()[0]
+    return int(rows)
 
 
 def put_in(root: Path) -> None:
@@ -47,7 +47,7 @@ def test_a_write_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.M
     assert [count(table) for table in tables] == [0] * len(tables)
 
 
-def test_a_replacement_that_fails_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_replacement_that_fails_leaves_the_former_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = files.write_release(tmp_path / "release")
     put_in(root)
     before = [count(table) for table in ("trials", "utterances", "answers", "grades")]

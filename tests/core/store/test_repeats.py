@@ -1,4 +1,4 @@
-"""Trials of one condition are known by case and seed: who played the same seeds in two runs has one trial, not two."""
+"""Trials of one condition are identified by case and seed: two runs with the same seeds make one trial, not two."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def played(
         Ended(reason="final_diagnosis", doctor_turns=1, detail=""),
     ]
     for (format_, question_type), verdict in verdicts.items():
-        place: dict[str, Any] = {"format": format_, "question_type": question_type}
-        events.append(Answered(**place, response="Eczema"))
+        arm: dict[str, Any] = {"format": format_, "question_type": question_type}
+        events.append(Answered(**arm, response="Eczema"))
         for rule in ("mcq_loose", "mcq_strict") if question_type == "mcq" else ("frq",):
-            events.append(Graded(**place, grader="g", rule=rule, extracted=None, verdict=verdict, at=at))
+            events.append(Graded(**arm, grader="g", rule=rule, extracted=None, verdict=verdict, at=at))
     return a_trial(
         [*events, Finished(at=at)],
         trial_id=trial_id,
@@ -50,7 +50,7 @@ def played(
 
 
 def run(store: Store, run_id: str, verdicts: Mapping[tuple[int, int], Verdict], *, at: float, **changes: Any) -> None:
-    """Store a run of (case, trial) → the verdict on each of its arms."""
+    """Store a run whose trials, by (case, trial), have the given verdict in each arm."""
     arms = changes.get("arms", [FRQ])
     cases = [a_case(n) for n in (1, 2)]
     header = a_header(run_id, cases, **{"arms": arms, "created_at": at, **changes})
@@ -70,8 +70,12 @@ AGAIN: dict[tuple[int, int], Verdict] = dict.fromkeys(FIRST, "incorrect")
 
 
 def row(store: Store, selection: Selection | None = None, question_type: str = "frq", **more: Any) -> Row:
-    (found,) = [one for one in accuracy(store, selection=selection, **more) if one["question_type"] == question_type]
-    return found
+    (match,) = [
+        candidate
+        for candidate in accuracy(store, selection=selection, **more)
+        if candidate["question_type"] == question_type
+    ]
+    return match
 
 
 PATHS = {"tallies": Selection(), "trials": Selection(statuses=["finished"])}
@@ -79,17 +83,17 @@ PATHS = {"tallies": Selection(), "trials": Selection(statuses=["finished"])}
 
 @pytest.mark.parametrize("selection", PATHS.values(), ids=PATHS)
 def test_the_same_campaign_run_twice_is_one_trial_each_and_the_first_counts(store: Store, selection: Selection) -> None:
-    """Case 1 is right in 2 of 2 trials, case 2 in 1 of 2: .75; with both runs pooled it would be 3 of 8."""
+    """Case 1 is right in 2 of 2 trials, case 2 in 1 of 2: .75. Both runs pooled would give 3 of 8."""
     run(store, "b", AGAIN, at=200.0)
     run(store, "a", FIRST, at=100.0)
-    found = row(store, selection)
-    assert (found.estimate, found["n_trials"], found.n, found["n_repeats"]) == (0.75, 4, 2, 4)
+    result = row(store, selection)
+    assert (result.estimate, result["n_trials"], result.n, result["n_repeats"]) == (0.75, 4, 2, 4)
     (condition,) = conditions(store)
     assert (condition.runs, condition.repeats) == (("a", "b"), 4)
 
 
 def test_repeats_are_no_further_trials_of_reliability(store: Store) -> None:
-    """Of the two trials of each case pass^2 is (1 + 0) / 2; four trials a case would make it (1/6 + 0) / 2."""
+    """With two trials of each case, pass^2 is (1 + 0) / 2; with four it would be (1/6 + 0) / 2."""
     run(store, "a", FIRST, at=100.0)
     before = {score.case_key: (score.correct, score.counted) for score in read_scores(store)}
     run(store, "b", AGAIN, at=200.0)
@@ -107,7 +111,7 @@ def test_runs_with_other_seeds_or_of_a_release_are_trials_of_their_own(store: St
     run(store, "c", FIRST, at=300.0)
     as_released(store, "c")
     as_released(store, "a")
-    counts = {one["model"]: (one["n_trials"], one["n_repeats"]) for one in accuracy(store)}
+    counts = {result["model"]: (result["n_trials"], result["n_repeats"]) for result in accuracy(store)}
     assert sum(trials for trials, _ in counts.values()) == 12
     assert not any(repeats for _, repeats in counts.values())
 
@@ -133,13 +137,13 @@ def test_a_trial_that_broke_off_gives_way_to_its_repeat(store: Store) -> None:
     assert (row(store).estimate, row(store)["n_trials"], row(store).excluded) == (1.0, 1, {"provider_error": 1})
     run(store, "b", {(1, 0): "incorrect", (2, 0): "incorrect"}, at=200.0, trials=1)
     for selection in (Selection(), Selection(case="ours")):
-        found = row(store, selection)
-        assert (found.estimate, found["n_trials"], found["n_excluded"], found["n_repeats"]) == (0.5, 2, 0, 2)
+        result = row(store, selection)
+        assert (result.estimate, result["n_trials"], result["n_excluded"], result["n_repeats"]) == (0.5, 2, 0, 2)
     assert row(store, Selection(verdicts=["incorrect"], arm="multi_turn:frq"))["n_trials"] == 1
 
 
 def test_a_later_run_adds_the_arms_that_the_first_did_not_ask(store: Store) -> None:
-    """Its free responses are the first of their kind; its choices and its conversations are repeats."""
+    """Run b has the first free responses; its choices and its conversations are repeats."""
     run(store, "a", FIRST, at=100.0, arms=[MCQ])
     run(store, "b", AGAIN, at=200.0, arms=[MCQ, FRQ])
     for selection in PATHS.values():
@@ -170,20 +174,20 @@ def test_what_another_grader_judged_is_another_condition_and_repeats_nothing(sto
     ]  # fmt: skip
     write_journal(store.journals, "b", *lenient[:1])
     fold(store)
-    counts = {one["model"]: (one.estimate, one["n_trials"], one["n_repeats"]) for one in accuracy(store)}
+    counts = {result["model"]: (result.estimate, result["n_trials"], result["n_repeats"]) for result in accuracy(store)}
     assert counts == {"openai/a": (0.75, 4, 4), "openai/a · grader h (1 of 4 answers)": (1.0, 1, 0)}
     write_journal(store.journals, "b", *lenient[1:])
     fold(store)
-    counts = {one["model"]: (one.estimate, one["n_trials"], one["n_repeats"]) for one in accuracy(store)}
+    counts = {result["model"]: (result.estimate, result["n_trials"], result["n_repeats"]) for result in accuracy(store)}
     assert counts == {"openai/a · grader g": (0.75, 4, 0), "openai/a · grader h": (1.0, 4, 0)}
 
 
-def test_conditions_that_are_pooled_on_purpose_do_not_repeat_one_another(store: Store) -> None:
+def test_pooled_conditions_do_not_repeat_each_other(store: Store) -> None:
     run(store, "a", FIRST, at=100.0)
     run(store, "b", AGAIN, at=200.0, patient="openai/q")
     run(store, "c", AGAIN, at=300.0, patient="openai/q")
-    found = row(store, Selection(pooled=True))
-    assert (found["n_trials"], found["n_repeats"]) == (8, 4)
+    result = row(store, Selection(pooled=True))
+    assert (result["n_trials"], result["n_repeats"]) == (8, 4)
 
 
 def test_results_have_every_answer_and_say_which_are_repeats(store: Store) -> None:

@@ -1,4 +1,4 @@
-"""The sample study: taken in beside what is one's own, never pooled with it, gone without a trace, made as it says."""
+"""The sample study: it is never pooled with own runs, can be removed completely, and contains what the docs say."""
 
 from __future__ import annotations
 
@@ -35,30 +35,29 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
 
 @pytest.fixture
 def sampled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
-    """A database with the sample study and nothing else."""
     store = copy_of(add_sample, tmp_path)
     monkeypatch.setenv("ANAMNESIS_DB", str(store.path))
     return store
 
 
 def rows(store: Store) -> dict[str, int]:
-    """Table → its rows, of all but the cases, which are the library's, and the items made of them."""
+    """Return the number of rows by table, without the library's cases and the history items made of them."""
     with store.read() as cursor:
         counts = {t: cursor.execute(f"SELECT count(*) FROM {t}").fetchall()[0][0] for t in SCHEMAS}
     return {t: n for t, n in counts.items() if n and t not in ("cases", "history_items")}
 
 
-def test_it_holds_models_before_and_after_training_and_is_small(sampled: Store) -> None:
+def test_it_has_models_before_and_after_training_and_is_small(sampled: Store) -> None:
     assert PACKED.stat().st_size < 3_000_000
     with sampled.read() as cursor:
-        found = runs(cursor)
+        stored = runs(cursor)
         assert reviews(cursor), "an expert's review"
-    doctors = {run.doctor for run in found}
+    doctors = {run.doctor for run in stored}
     assert {"reference/bayes", "hf/smollm2-135m", "hf/smollm2-135m-history"} <= doctors
-    assert {run.protocol for run in found} == {"craftmd", "consultation", "automedic"}
-    assert {run.study for run in found} == {SAMPLE}
-    assert all(run.state == "complete" for run in found)
-    assert {run.source for run in found} >= {"local", "fork"}
+    assert {run.protocol for run in stored} == {"craftmd", "consultation", "automedic"}
+    assert {run.study for run in stored} == {SAMPLE}
+    assert all(run.state == "complete" for run in stored)
+    assert {run.source for run in stored} >= {"local", "fork"}
 
 
 def sample_runs_of(store: Store) -> list[str]:
@@ -66,7 +65,7 @@ def sample_runs_of(store: Store) -> list[str]:
         return sample_runs(cursor)
 
 
-def test_it_stands_apart_from_ones_own_under_the_same_name_and_goes_without_a_trace(store: Store) -> None:
+def test_it_is_separate_from_own_runs_of_the_same_model_and_can_be_removed(store: Store) -> None:
     header = a_header(cases=[a_case()], doctor="reference/bayes")
     write_journal(store.journals, "run", header, a_trial(), grades("run/1/0", graded("correct")))
     fold(store)
@@ -74,16 +73,18 @@ def test_it_stands_apart_from_ones_own_under_the_same_name_and_goes_without_a_tr
     own, before = accuracy(store, selection=bayes), rows(store)
     assert own
     assert add_sample(store) == len(sample_runs_of(store))
-    assert add_sample(store) == len(sample_runs_of(store)), "taken in twice it is there once"
-    names = {one.name for one in conditions(store) if one.doctor == "reference/bayes"}
+    assert add_sample(store) == len(sample_runs_of(store)), "a second import adds nothing"
+    names = {condition.name for condition in conditions(store) if condition.doctor == "reference/bayes"}
     assert {name for name in names if " · sample" not in name} == {"reference/bayes"}
-    assert len(names) == 4, "and the sample's, one for each framework"
-    found = accuracy(store, selection=bayes)
-    assert [row for row in found if " · sample" not in row["model"]] == own
+    assert len(names) == 4, "in addition one of the sample for each framework"
+    figures = accuracy(store, selection=bayes)
+    assert [row for row in figures if " · sample" not in row["model"]] == own
     with store.read() as cursor:
         drawn = candidates(cursor, ReviewPlan(kind="conversations", number=1, annotators=("a",), shared=0))
-    assert {one.model for one in drawn} <= {"reference/bayes"}
-    assert not any(one.case_key.startswith("library/") for one in drawn), "a review of one's own draws one's own"
+    assert {conversation.model for conversation in drawn} <= {"reference/bayes"}
+    assert not any(conversation.case_key.startswith("library/") for conversation in drawn), (
+        "a review draws own conversations only"
+    )
     pooled = accuracy(store, selection=replace(bayes, pooled=True))
     assert {row["model"] for row in pooled} == {
         "reference/bayes · ours",
@@ -102,23 +103,31 @@ def test_it_stands_apart_from_ones_own_under_the_same_name_and_goes_without_a_tr
         ("consultation", (11, "doctor", "Is it worse when you lie down and better when you lean forward?")),
     ],
 )
-def test_what_an_earlier_reference_cast_said_in_it_opens_unchanged(
+def test_conversations_of_an_earlier_reference_cast_are_unchanged(
     sampled: Store, framework: str, message: tuple[int, str, str]
 ) -> None:
-    lines = said(sampled, framework)
+    lines = contents(sampled, framework)
     assert ("library/cardiology-1", "final_diagnosis", *message) in lines
     assert len(lines) == {"craftmd": 156, "consultation": 28}[framework]
 
 
 def test_its_commands_still_run(sampled: Store) -> None:
-    asked = ["run", "--doctor", "reference/bayes", "--cases", f"library:{','.join(CASES)}", "--arms", "multi_turn:frq"]
-    assert main([*asked, "--trials", "1"]) == 0
+    command = [
+        "run",
+        "--doctor",
+        "reference/bayes",
+        "--cases",
+        f"library:{','.join(CASES)}",
+        "--arms",
+        "multi_turn:frq",
+    ]
+    assert main([*command, "--trials", "1"]) == 0
 
 
-def said(store: Store, framework: str) -> list[tuple[object, ...]]:
-    """All that was said, answered and judged in the first trials of the reference doctor on ``CASES``."""
+def contents(store: Store, framework: str) -> list[tuple[object, ...]]:
+    """Return all messages, answers and verdicts of the first trials of the reference doctor on ``CASES``."""
     study = "json_extract_string(settings, '$.study')"
-    found: list[tuple[object, ...]] = []
+    lines: list[tuple[object, ...]] = []
     with store.read() as cursor:
         for table, columns in (
             ("utterances", "position, role, text"),
@@ -131,9 +140,9 @@ def said(store: Store, framework: str) -> list[tuple[object, ...]]:
                 WHERE source = 'local' AND doctor = 'reference/bayes' AND protocol = $framework AND trial = 0
                     AND list_contains($cases, split_part(case_key, '/', 2)) AND {study} IS NOT NULL
                 ORDER BY ALL"""
-            rows = cursor.execute(sql, {"framework": framework, "cases": CASES}).fetchall()
-            found += rows
-    return found
+            table_rows = cursor.execute(sql, {"framework": framework, "cases": CASES}).fetchall()
+            lines += table_rows
+    return lines
 
 
 ROW = re.compile(r"\| (.+?) \| ([\d.]+) \| ([\d.]+) \| ([+−]?[\d.]+) \[([+−]?[\d.]+), ([+−]?[\d.]+)\]")
@@ -147,24 +156,24 @@ MEASURES = {
 }
 
 
-def test_what_the_docs_say_of_the_training_is_what_the_sample_says(sampled: Store, tmp_path: Path) -> None:
+def test_the_figures_of_the_training_in_the_docs_are_those_of_the_sample(sampled: Store, tmp_path: Path) -> None:
     models, out = ["hf/smollm2-135m", "hf/smollm2-135m-history"], tmp_path / "change.json"
     with sampled.read() as cursor:
-        held = [run.run_id for run in runs(cursor) if run.doctor in models and run.protocol == "consultation"]
-    chosen = [word for run_id in held if not run_id.startswith("fork") for word in ("--run", run_id)]
-    asked = ["report", "history", "--part", "change", "--models", ",".join(models), "--format", "json"]
-    assert main([*asked, *chosen, "--out", str(out)]) == 0
-    found = {row["measure"]: row for row in json.loads(out.read_text())}
-    told = ROW.findall((ROOT / "docs" / "models.md").read_text())
-    assert [words for words, *_ in told] == list(MEASURES)
-    for words, *numbers in told:
-        row = found[MEASURES[words]]
+        run_ids = [run.run_id for run in runs(cursor) if run.doctor in models and run.protocol == "consultation"]
+    run_options = [word for run_id in run_ids if not run_id.startswith("fork") for word in ("--run", run_id)]
+    command = ["report", "history", "--part", "change", "--models", ",".join(models), "--format", "json"]
+    assert main([*command, *run_options, "--out", str(out)]) == 0
+    rows = {row["measure"]: row for row in json.loads(out.read_text())}
+    documented = ROW.findall((ROOT / "docs" / "models.md").read_text())
+    assert [words for words, *_ in documented] == list(MEASURES)
+    for words, *numbers in documented:
+        row = rows[MEASURES[words]]
         before, after, *change = (float(number.replace("−", "-")) for number in numbers)
         assert (before, after) == pytest.approx((row["before"], row["after"]), abs=0.051)
         assert change == pytest.approx([row["change"], row["ci_low"], row["ci_high"]], abs=0.006)
 
 
-def test_a_damaged_file_is_one_sentence_and_leaves_nothing(store: Store, tmp_path: Path) -> None:
+def test_a_damaged_file_is_reported_and_leaves_nothing(store: Store, tmp_path: Path) -> None:
     damaged = tmp_path / "study.tar.xz"
     damaged.write_bytes(PACKED.read_bytes()[:10_000])
     with pytest.raises(AnamnesisError, match=r"study\.tar\.xz could not be unpacked"):

@@ -1,4 +1,4 @@
-"""The one table of scores: which trials a measure lacks, what counts of what is kept, means over a case's trials."""
+"""The table of scores: trials that a measure has not scored yet, scores that count, means over a case's trials."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class ByItems(Toy):
 
 
 def fill(store: Store) -> None:
-    """Model a: case 1 played to an end and broken off, case 2 without a reply. Model b: case 1, to its cap."""
+    """Model a: case 1 with a finished and a broken trial, case 2 without a reply. Model b: case 1, up to the cap."""
     hello, lump = Utterance(turn=0, role="doctor", text="Hello?"), Utterance(turn=1, role="patient", text="A lump.")
     broken = Failed(where="doctor", failure="server", message="The provider failed.")
     talks = (
@@ -75,15 +75,15 @@ def filled(tmp_path: Path) -> Store:
 
 def missing(store: Store, measure: Reader, selection: Selection | None = None) -> list[str]:
     with store.read() as cursor:
-        return [one.trial_id for one in unmeasured(cursor, measure, selection)]
+        return [trial.trial_id for trial in unmeasured(cursor, measure, selection)]
 
 
-def keep(store: Store, measure: Reader, **scores: list[Score]) -> None:
-    """Keep scores of the trials that are missing; of trial "run/1/0" under the name ``run_1_0``, none of others."""
+def save_missing(store: Store, measure: Reader, **scores: list[Score]) -> None:
+    """Save scores of all unmeasured trials: ``run_1_0`` are those of trial "run/1/0"; other trials get none."""
     with store.read() as cursor:
         todo = unmeasured(cursor, measure)
     with store.write() as connection:
-        add_scores(connection, measure, [(one, scores.get(one.trial_id.replace("/", "_"), [])) for one in todo])
+        add_scores(connection, measure, [(trial, scores.get(trial.trial_id.replace("/", "_"), [])) for trial in todo])
 
 
 def add(store: Store, number: int = 1, text: str = ITEMS, made_by: str = "rules-1", at: float = 1.0) -> None:
@@ -92,11 +92,11 @@ def add(store: Store, number: int = 1, text: str = ITEMS, made_by: str = "rules-
 
 
 def test_a_measure_says_which_trials_it_reads(filled: Store) -> None:
-    found = {
+    trial_ids = {
         reads: missing(filled, type("Reads", (Toy,), {"reads": reads})())
         for reads in ("all", "replies", "consultations", "whole")
     }
-    assert found == {
+    assert trial_ids == {
         "all": ["other/1/0", "run/1/0", "run/1/1", "run/2/0"],
         "replies": ["other/1/0", "run/1/0", "run/1/1"],
         "consultations": ["other/1/0", "run/1/0", "run/1/1", "run/2/0"],
@@ -107,45 +107,45 @@ def test_a_measure_says_which_trials_it_reads(filled: Store) -> None:
 
 
 def test_a_trial_without_scores_is_measured_all_the_same(filled: Store) -> None:
-    keep(filled, Toy())
+    save_missing(filled, Toy())
     assert missing(filled, Toy()) == []
 
 
 def test_scores_count_for_one_version_and_one_list_of_the_case(filled: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     measure = ByItems()
-    keep(filled, measure)
+    save_missing(filled, measure)
     assert missing(filled, measure) == []
     add(filled, 2)
-    assert missing(filled, measure) == ["run/2/0"], "there is a list where there was none"
-    keep(filled, measure)
+    assert missing(filled, measure) == ["run/2/0"], "its case has a list now"
+    save_missing(filled, measure)
     add(filled, 2, ITEMS.replace("nodule", "node"), at=2.0)
     assert missing(filled, measure) == ["run/2/0"]
     monkeypatch.setattr(ByItems, "version", "2")
     assert missing(filled, measure) == ["other/1/0", "run/1/0", "run/2/0"]
 
 
-def test_lists_of_another_kind_are_no_matter(filled: Store) -> None:
-    keep(filled, ByItems())
+def test_lists_of_another_kind_change_nothing(filled: Store) -> None:
+    save_missing(filled, ByItems())
     with filled.write() as connection:
         save_facts(connection, a_case(1), [], "Ada")
     assert missing(filled, ByItems()) == []
 
 
-def test_new_scores_take_the_place_of_older_ones(filled: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    keep(filled, Toy(), run_1_0=[Score("words", 3.0)])
+def test_new_scores_replace_older_ones(filled: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    save_missing(filled, Toy(), run_1_0=[Score("words", 3.0)])
     monkeypatch.setattr(Toy, "version", "2")
-    keep(filled, Toy(), run_1_0=[Score("words", 4.0, series=(1.0, None, 4.0))])
+    save_missing(filled, Toy(), run_1_0=[Score("words", 4.0, series=(1.0, None, 4.0))])
     sql = "SELECT measure_version, value, series FROM scores WHERE trial_id = 'run/1/0' AND name = 'words'"
     with filled.read() as cursor:
         assert cursor.execute(sql).fetchall() == [("2", 4.0, [1.0, None, 4.0])]
 
 
-def test_means_are_taken_over_a_cases_trials_and_what_is_left_out_is_counted(filled: Store) -> None:
+def test_means_are_over_the_trials_of_a_case_and_left_out_trials_are_counted(filled: Store) -> None:
     with filled.read() as cursor:
-        todo = [one for one in unmeasured(cursor, Toy()) if one.trial_id != "run/2/0"]
+        todo = [trial for trial in unmeasured(cursor, Toy()) if trial.trial_id != "run/2/0"]
     scores = {"run/1/0": [Score("words", 3.0)], "run/1/1": [Score("words", 5.0)], "other/1/0": [Score("words", None)]}
     with filled.write() as connection:
-        add_scores(connection, Toy(), [(one, scores[one.trial_id]) for one in todo])
+        add_scores(connection, Toy(), [(trial, scores[trial.trial_id]) for trial in todo])
     with filled.read() as cursor:
         means, counts = case_means(cursor, Toy())
     rows = means.set_index(["model", "case_key"])
@@ -158,12 +158,12 @@ def test_means_are_taken_over_a_cases_trials_and_what_is_left_out_is_counted(fil
 
 
 def test_evidence_comes_piece_by_piece(filled: Store) -> None:
-    pieces = (Evidence(1, "A lump.", 0, "said so"), Evidence(None, "of no message"))
-    keep(filled, Toy(), run_1_0=[Score("words", 3.0, pieces)], run_1_1=[Score("words", 5.0)])
+    pieces = (Evidence(1, "A lump.", 0, "patient's words"), Evidence(None, "of no message"))
+    save_missing(filled, Toy(), run_1_0=[Score("words", 3.0, pieces)], run_1_1=[Score("words", 5.0)])
     with filled.read() as cursor:
-        found = evidence(cursor, Toy())
-    assert [(one["trial_id"], one["value"]) for one in found] == [("run/1/0", 3.0)] * 2
-    assert [Evidence(*(one[name] for name in Evidence._fields)) for one in found] == list(pieces)
+        rows = evidence(cursor, Toy())
+    assert [(row["trial_id"], row["value"]) for row in rows] == [("run/1/0", 3.0)] * 2
+    assert [Evidence(*(row[name] for name in Evidence._fields)) for row in rows] == list(pieces)
 
 
 def test_the_newest_list_of_a_case_counts(filled: Store) -> None:

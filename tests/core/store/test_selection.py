@@ -1,4 +1,4 @@
-"""Conditions: which answers may stand behind one bar, what a bar is called, and that no figure pools two."""
+"""Conditions: the answers that may be pooled, the names of conditions, and that no figure pools two of them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from core.measures.accuracy import accuracy
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.runs import Run
-from core.store.selection import Selection, conditions
+from core.store.selection import Selection, conditions, sample_size, select
 from tests.core.store.builders import a_case, a_header, a_trial, conditions_of, grades, write_journal
 
 
 def a_run(run_id: str, **changes: Any) -> Run:
-    given: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "run_id": run_id,
         "protocol": "craftmd",
         "doctor": "openai/a",
@@ -35,25 +35,25 @@ def a_run(run_id: str, **changes: Any) -> Run:
         "created_at": 1.0,
         "cases": 1,
     }
-    return Run(**{**given, **changes})
+    return Run(**{**defaults, **changes})
 
 
 def names(*runs: Run) -> dict[str, tuple[str, ...]]:
-    return {one.name: one.runs for one in conditions_of(runs)}
+    return {condition.name: condition.runs for condition in conditions_of(runs)}
 
 
 def test_runs_that_differ_in_seed_and_number_of_trials_are_one_condition() -> None:
     assert names(a_run("2", seed=1, trials=3), a_run("1")) == {"openai/a": ("1", "2")}
 
 
-def test_a_study_that_came_with_the_program_stands_apart_and_changes_no_name_of_ones_own() -> None:
-    mine, theirs = a_run("1"), a_run("2", settings={"study": "sample"}, code_version="2")
-    assert names(mine, theirs) == {"openai/a": ("1",), "openai/a · sample": ("2",)}
+def test_a_study_of_the_program_is_separate_and_leaves_the_names_of_own_runs() -> None:
+    own, sample = a_run("1"), a_run("2", settings={"study": "sample"}, code_version="2")
+    assert names(own, sample) == {"openai/a": ("1",), "openai/a · sample": ("2",)}
     equal = a_run("3", settings={"study": "sample"})
-    assert names(mine, equal) == {"openai/a": ("1",), "openai/a · sample": ("3",)}
-    assert {part for one in conditions_of([equal]) for part, words in one.parts.items() if words == "sample"} == {
-        "study"
-    }
+    assert names(own, equal) == {"openai/a": ("1",), "openai/a · sample": ("3",)}
+    assert {
+        part for condition in conditions_of([equal]) for part, words in condition.parts.items() if words == "sample"
+    } == {"study"}
 
 
 @pytest.mark.parametrize(
@@ -82,12 +82,12 @@ def test_a_study_that_came_with_the_program_stands_apart_and_changes_no_name_of_
 def test_every_part_makes_another_condition_which_is_named_by_it(
     changes: dict[str, Any], first: str, second: str
 ) -> None:
-    found = names(a_run("1"), a_run("2", **changes))
-    called = [" · ".join(filter(None, ("openai/a", words))) for words in (first, second)]
-    assert found == {called[0]: ("1",), called[1]: ("2",)}
+    runs_by_name = names(a_run("1"), a_run("2", **changes))
+    expected = [" · ".join(filter(None, ("openai/a", words))) for words in (first, second)]
+    assert runs_by_name == {expected[0]: ("1",), expected[1]: ("2",)}
 
 
-def test_past_the_framework_only_what_differs_within_it_is_named() -> None:
+def test_names_have_the_framework_and_the_differences_within_it() -> None:
     solved = {"solver": "openai/s", "doctor_prompt": "short", "max_questions": 10}
     runs = [
         a_run("1"),
@@ -101,7 +101,7 @@ def test_past_the_framework_only_what_differs_within_it_is_named() -> None:
     }
 
 
-def test_a_doctor_is_not_told_apart_by_what_only_others_vary() -> None:
+def test_the_name_of_a_doctor_has_no_part_that_varies_only_for_others() -> None:
     assert set(names(a_run("1"), a_run("2", doctor="openai/b", patient="openai/q"))) == {"openai/a", "openai/b"}
 
 
@@ -118,7 +118,7 @@ def graded(verdict: str, at: float = 5.0, grader: str = "g", prompt_hash: str = 
 
 
 def store_run(store: Store, run_id: str, verdicts: list[str], **changes: Any) -> None:
-    """A run with one trial of each case, each with one free response and the grader's verdict on it."""
+    """Store a run with one trial of each case; each trial has one free response with the grader's verdict."""
     header = a_header(
         run_id, [a_case(n) for n in range(len(verdicts))], trials=1, arms=[("vignette", "frq")], **changes
     )
@@ -137,7 +137,6 @@ def store_run(store: Store, run_id: str, verdicts: list[str], **changes: Any) ->
 
 
 def regrade(store: Store, verdicts: dict[str, str], at: float, grader: str = "h", prompt_hash: str = "abc") -> None:
-    """Grade answers again, as a re-grading journals it."""
     lines = [
         grades(trial, graded(verdict, at, grader, prompt_hash), run_id=trial.partition("/")[0])
         for trial, verdict in verdicts.items()
@@ -147,18 +146,18 @@ def regrade(store: Store, verdicts: dict[str, str], at: float, grader: str = "h"
     fold(store)
 
 
-def means(store: Store, **selected: Any) -> dict[str, tuple[float | None, int]]:
-    return {row["model"]: (row.estimate, row["n_trials"]) for row in accuracy(store, selection=Selection(**selected))}
+def means(store: Store, **filters: Any) -> dict[str, tuple[float | None, int]]:
+    return {row["model"]: (row.estimate, row["n_trials"]) for row in accuracy(store, selection=Selection(**filters))}
 
 
-def test_a_whole_regrading_takes_the_place_of_the_first_grader(store: Store) -> None:
+def test_a_complete_regrading_replaces_the_first_grader(store: Store) -> None:
     store_run(store, "r", ["correct", "correct", "incorrect", "incorrect"])
     assert means(store) == {"openai/a": (0.5, 4)}
     regrade(store, {f"r/{n}": "correct" for n in range(4)}, at=10.0)
     assert means(store) == {"openai/a": (1.0, 4)}
 
 
-def test_a_partial_regrading_is_a_condition_of_its_own_that_says_how_much_it_covers(store: Store) -> None:
+def test_a_partial_regrading_is_a_separate_condition_with_its_coverage(store: Store) -> None:
     store_run(store, "r", ["correct", "correct", "incorrect", "incorrect"])
     regrade(store, {"r/0": "incorrect", "r/2": "correct", "r/3": "correct"}, at=10.0)
     assert means(store) == {"openai/a": (0.5, 4), "openai/a · grader h (3 of 4 answers)": (2 / 3, 3)}
@@ -175,7 +174,7 @@ def test_an_older_partial_grading_is_history_once_all_is_graded_again(store: Sto
     assert means(store) == {"openai/a": (1.0, 2)}
 
 
-def test_runs_are_told_apart_by_the_grader_that_counts(store: Store) -> None:
+def test_runs_with_different_final_graders_are_two_conditions(store: Store) -> None:
     store_run(store, "r", ["correct", "incorrect"])
     store_run(store, "s", ["correct", "incorrect"], seed=21)
     assert means(store) == {"openai/a": (0.5, 4)}
@@ -200,8 +199,8 @@ def test_pooling_on_purpose_is_marked_and_never_mixes_data_sets(store: Store) ->
     assert pooled["openai/a · elsewhere"] == (0.0, 2)
 
 
-def test_who_has_nothing_to_do_in_a_run_makes_no_condition() -> None:
-    """Nobody talks to a patient, summarises or grades where only vignettes are asked with choices."""
+def test_a_player_without_a_task_in_a_run_makes_no_condition() -> None:
+    """A run of vignettes with choices needs no patient, no summariser and no grader."""
     silent = (("vignette", "mcq"),)
     assert names(a_run("1", arms=silent), a_run("2", arms=silent, patient="openai/q", summariser="openai/t")) == {
         "openai/a": ("1", "2")
@@ -211,30 +210,30 @@ def test_who_has_nothing_to_do_in_a_run_makes_no_condition() -> None:
 
 
 def test_vignettes_of_one_run_and_conversations_of_another_are_one_condition() -> None:
-    paper, talk = a_run("1", arms=(("vignette", "mcq"),)), a_run("2", arms=(("multi_turn", "mcq"),))
-    assert names(paper, talk) == {"openai/a": ("1", "2")}
+    vignettes, talk = a_run("1", arms=(("vignette", "mcq"),)), a_run("2", arms=(("multi_turn", "mcq"),))
+    assert names(vignettes, talk) == {"openai/a": ("1", "2")}
     other = a_run("3", arms=(("multi_turn", "mcq"),), patient="openai/q")
-    assert names(paper, talk, other) == {
+    assert names(vignettes, talk, other) == {
         "openai/a": ("1",),
         "openai/a · patient openai/p": ("2",),
         "openai/a · patient openai/q": ("3",),
-    }, "of two patients none is taken"
+    }, "with two patients, the vignettes belong to neither"
 
 
 def test_runs_that_each_lack_another_seat_are_one_condition() -> None:
-    paper, choices = a_run("1", arms=(("vignette", "mcq"),)), a_run("2", arms=(("multi_turn", "mcq"),))
+    vignettes, choices = a_run("1", arms=(("vignette", "mcq"),)), a_run("2", arms=(("multi_turn", "mcq"),))
     summed = a_run("3", arms=(("summarized", "mcq"),))
-    assert names(paper, choices, summed) == {"openai/a": ("1", "2", "3")}
+    assert names(vignettes, choices, summed) == {"openai/a": ("1", "2", "3")}
 
 
 def test_a_run_with_choices_alone_is_one_with_a_run_that_was_graded(store: Store) -> None:
     store_run(store, "graded", ["correct"])
     header = a_header("choices", [a_case(0)], trials=1, arms=[("vignette", "mcq")])
-    place: dict[str, Any] = {"format": "vignette", "question_type": "mcq"}
-    right = Graded(**place, grader="rule", rule="mcq_loose", extracted=None, verdict="correct", at=5.0)
+    arm: dict[str, Any] = {"format": "vignette", "question_type": "mcq"}
+    right = Graded(**arm, grader="rule", rule="mcq_loose", extracted=None, verdict="correct", at=5.0)
     events: list[Event] = [
         Started(trial_id="choices/0", case_key=a_case(0).case_key, trial=0, seed=1, at=1.0),
-        Answered(**place, response="Gout"),
+        Answered(**arm, response="Gout"),
         right,
         Finished(at=6.0),
     ]
@@ -245,23 +244,23 @@ def test_a_run_with_choices_alone_is_one_with_a_run_that_was_graded(store: Store
         a_trial(events, trial_id="choices/0", run_id="choices", case_key=a_case(0).case_key),
     )
     fold(store)
-    (one,) = conditions(store)
-    assert one.runs == ("choices", "graded")
+    (condition,) = conditions(store)
+    assert condition.runs == ("choices", "graded")
     assert {row["question_type"]: row["model"] for row in accuracy(store)} == {"mcq": "openai/a", "frq": "openai/a"}
 
 
-def test_a_condition_says_that_rules_play_beside_a_model_and_that_it_grades_itself() -> None:
+def test_a_condition_remarks_that_rules_play_the_patient() -> None:
     arms = (("multi_turn", "frq"),)
-    (one,) = conditions_of([a_run("1", arms=arms, patient="reference/profile")])
-    assert one.remarks == ("rules play the patient",)
+    (condition,) = conditions_of([a_run("1", arms=arms, patient="reference/profile")])
+    assert condition.remarks == ("rules play the patient",)
 
 
-def test_a_doctors_name_selects_all_its_conditions_and_a_conditions_name_that_one(store: Store) -> None:
+def test_the_name_of_a_doctor_selects_all_its_conditions(store: Store) -> None:
     store_run(store, "r", ["correct"])
     store_run(store, "s", ["incorrect"], prompt_pack="mine", prompt_hash="other")
-    both = set(means(store))
-    assert len(both) == 2
-    assert set(means(store, models=["openai/a"])) == both
+    names_of_both = set(means(store))
+    assert len(names_of_both) == 2
+    assert set(means(store, models=["openai/a"])) == names_of_both
     assert means(store, models=["openai/a · prompts mine"]) == {"openai/a · prompts mine": (0.0, 1)}
 
 
@@ -276,10 +275,57 @@ def test_every_filter_narrows_the_figures_and_leaves_the_names_as_they_are(store
     assert means(store, cases=["ours/0"]) == means(store, case="0") == {plain: (1.0, 1), terse: (0.0, 1)}
     assert means(store, verdicts=["correct"], arm="vignette:frq") == {plain: (1.0, 1)}
     assert means(store, pictures=False) == means(store, statuses=["finished"]) == means(store)
-    assert means(store, pictures=True) == means(store, text="fever") == means(store, patients=["nobody"]) == {}
+    assert means(store, pictures=True) == means(store, text="fever") == means(store, patients=["openai/none"]) == {}
 
 
-def test_trials_that_are_named_count_whatever_the_source_of_their_run(store: Store) -> None:
+def test_own_runs_the_sample_study_and_releases_are_told_apart_and_own_runs_come_first(store: Store) -> None:
+    study = {"max_messages": 30, "study": "sample"}
+    store_run(store, "r", ["correct", "incorrect"], doctor="openai/z")
+    store_run(store, "s", ["incorrect"], doctor="openai/a", settings=study)
+    store_run(store, "t", ["correct"], doctor="gpt_4", source="release")
+    own, sample, released = {"openai/z": (0.5, 2)}, {"openai/a · sample": (0.0, 1)}, {"gpt_4": (1.0, 1)}
+    assert list(means(store)) == ["openai/z", "openai/a · sample", "gpt_4"]
+    assert means(store, origins=["mine"]) == own
+    assert means(store, origins=["sample"]) == sample
+    assert means(store, origins=["published"]) == released
+    assert means(store, origins=["published", "mine"]) == {**own, **released}
+    assert means(store, origins=["sample"], runs=["r"]) == {}
+    assert not Selection(origins=["mine"]).has_published
+    assert Selection().has_published
+
+
+def test_selected_trials_count_for_every_source_of_their_run(store: Store) -> None:
     store_run(store, "r", ["correct", "incorrect"], source="live")
     assert means(store) == {}
     assert means(store, trials=["r/1"]) == {"openai/a": (0.0, 1)}
+
+
+def sampled(store: Store, **selected: Any) -> dict[str, set[str]]:
+    """Return condition → the case keys of its trials in a selection."""
+    with store.read() as cursor:
+        select(cursor, Selection(**selected))
+        sql = "SELECT model, list(case_key) FROM chosen JOIN seated USING (run_id) GROUP BY model"
+        return {model: set(keys) for model, keys in cursor.execute(sql).fetchall()}
+
+
+def test_a_sample_is_always_the_same_on_the_same_cases_and_part_of_a_larger_one(store: Store) -> None:
+    store_run(store, "a", ["correct"] * 9, doctor="openai/a")
+    store_run(store, "b", ["incorrect"] * 9, doctor="openai/b")
+    store_run(store, "c", ["correct"], doctor="openai/c")
+
+    three = sampled(store, sample=3)
+    assert three == sampled(store, sample=3)
+    assert len(three["openai/a"]) == 3
+    assert three["openai/a"] == three["openai/b"]
+    assert len(three["openai/c"]) == 1, "a smaller condition is in it as a whole"
+    assert three["openai/a"] < sampled(store, sample=5)["openai/a"]
+    assert sampled(store, sample=3, conditions=["openai/a"]) == {"openai/a": three["openai/a"]}
+    with store.read() as cursor:
+        assert sample_size(cursor, Selection(sample=3)) == (7, 19)
+
+
+def test_figures_of_a_sample_are_those_of_its_trials(store: Store) -> None:
+    store_run(store, "a", ["correct", "incorrect", "correct", "incorrect"], doctor="openai/a")
+    keys = sampled(store, sample=2)["openai/a"]
+    right = sum(int(key.rpartition("/")[2]) % 2 == 0 for key in keys)
+    assert means(store, sample=2) == {"openai/a": (right / 2, 2)}

@@ -1,4 +1,4 @@
-"""How providers called the models they served: part of the condition, counted by run when calls come in."""
+"""The providers' names of the served models: part of the condition, counted by run when calls are folded."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _seeds = iter(range(1000, 2000))
 
 
 def store_run(store: Store, run_id: str, trials: Sequence[TrialLine], **changes: Any) -> None:
-    """Store a run with a seed of its own, so that no two repeat one another."""
+    """Store a run with a new seed, so that no run repeats another."""
     cases = [a_case(n) for n in range(1, 5)]
     header = a_header(run_id, cases, **{"arms": [("multi_turn", "frq")], "trials": 1, "seed": next(_seeds), **changes})
     write_journal(store.journals, run_id, header, *trials)
@@ -53,13 +53,13 @@ def store_run(store: Store, run_id: str, trials: Sequence[TrialLine], **changes:
 
 
 def by_doctor(store: Store, run_id: str, *served: str | None, **changes: Any) -> None:
-    """Store a run with a trial for each of the names by which the doctor was served in it."""
+    """Store a run with one trial for each name in ``served``, which is the doctor's served model."""
     calls = [[("doctor", "openai/a", name)] for name in served]
-    store_run(store, run_id, [trial(run_id, n, of, at=10.0 * n) for n, of in enumerate(calls, start=1)], **changes)
+    store_run(store, run_id, [trial(run_id, n, call, at=10.0 * n) for n, call in enumerate(calls, start=1)], **changes)
 
 
 def names(store: Store) -> dict[str, tuple[str, ...]]:
-    return {one.name: one.runs for one in conditions(store)}
+    return {condition.name: condition.runs for condition in conditions(store)}
 
 
 def only(store: Store, selection: Selection | None = None) -> Condition:
@@ -67,7 +67,7 @@ def only(store: Store, selection: Selection | None = None) -> Condition:
     return condition
 
 
-def test_runs_of_one_model_that_were_served_by_two_are_two_conditions(store: Store) -> None:
+def test_runs_of_one_model_with_two_served_models_are_two_conditions(store: Store) -> None:
     by_doctor(store, "r", "gpt-4o-2024-05-13", "gpt-4o-2024-05-13")
     by_doctor(store, "s", "gpt-4o-2024-08-06", created_at=200.0)
     assert names(store) == {
@@ -77,7 +77,7 @@ def test_runs_of_one_model_that_were_served_by_two_are_two_conditions(store: Sto
 
 
 @pytest.mark.parametrize("unknown", [None, ""])
-def test_a_name_that_nobody_recorded_splits_nothing(store: Store, unknown: str | None) -> None:
+def test_an_unrecorded_name_splits_nothing(store: Store, unknown: str | None) -> None:
     by_doctor(store, "r", unknown)
     assert names(store) == {"openai/a": ("r",)}
     by_doctor(store, "s", "a-1", unknown)
@@ -85,7 +85,7 @@ def test_a_name_that_nobody_recorded_splits_nothing(store: Store, unknown: str |
     assert only(store).served == {"doctor": ("a-1",)}
 
 
-def test_of_two_names_a_run_without_one_takes_none(store: Store) -> None:
+def test_a_run_without_a_name_stays_separate_from_two_served_models(store: Store) -> None:
     for run_id, served in (("r", None), ("s", "a-1"), ("t", "a-2")):
         by_doctor(store, run_id, served)
     assert names(store) == {"openai/a": ("r",), "openai/a · served as a-1": ("s",), "openai/a · served as a-2": ("t",)}
@@ -102,7 +102,7 @@ def test_a_run_that_was_served_under_two_names_is_one_condition_with_a_note(stor
 
 
 @pytest.mark.parametrize("role", ["patient", "summariser"])
-def test_every_other_seat_is_told_apart_by_it_too(store: Store, role: str) -> None:
+def test_the_served_models_of_other_seats_make_conditions_too(store: Store, role: str) -> None:
     model = {"patient": "openai/p", "summariser": "openai/s"}[role]
     for run_id, served in (("r", "x-1"), ("s", "x-2")):
         calls: Calls = [("doctor", "openai/a", "a-1"), (role, model, served)]
@@ -110,15 +110,15 @@ def test_every_other_seat_is_told_apart_by_it_too(store: Store, role: str) -> No
     assert set(names(store)) == {f"openai/a · {role} served as x-1", f"openai/a · {role} served as x-2"}
 
 
-def test_of_different_patients_only_their_names_are_said(store: Store) -> None:
+def test_the_names_of_different_patients_have_no_served_models(store: Store) -> None:
     for run_id, patient in (("r", "openai/p"), ("s", "openai/q")):
         calls: Calls = [("doctor", "openai/a", "a-1"), ("patient", patient, f"{patient}-1")]
         store_run(store, run_id, [trial(run_id, 1, calls)], patient=patient)
     assert set(names(store)) == {"openai/a · patient openai/p", "openai/a · patient openai/q"}
 
 
-def test_of_the_graders_those_are_told_apart_whose_verdicts_count(store: Store) -> None:
-    """Both runs are graded by g; h judges both again, and was served under another name at the second."""
+def test_only_the_graders_whose_verdicts_count_make_conditions(store: Store) -> None:
+    """Grader g judges both runs. Grader h judges both again, with another served model at the second."""
     calls: Calls = [("doctor", "openai/a", "a-1"), ("grader", "openai/g", "g-1")]
     for run_id in ("r", "s"):
         store_run(store, run_id, [trial(run_id, 1, calls)])
@@ -133,12 +133,12 @@ def test_of_the_graders_those_are_told_apart_whose_verdicts_count(store: Store) 
 
 
 def test_answers_are_split_by_the_served_model_of_their_trial(store: Store) -> None:
-    """r: two right under a-1, one wrong under a-2, one trial under both; s was served by one name throughout."""
-    both: Calls = [("doctor", "openai/a", "a-1"), ("doctor", "openai/a", "a-2")]
+    """Run r has two right trials with a-1, one wrong with a-2 and one wrong with both; run s has one served model."""
+    two_models: Calls = [("doctor", "openai/a", "a-1"), ("doctor", "openai/a", "a-2")]
     trials = [
         *(trial("r", n, [("doctor", "openai/a", "a-1"), ("patient", "openai/p", "p")]) for n in (1, 2)),
         trial("r", 3, [("doctor", "openai/a", "a-2")], "incorrect"),
-        trial("r", 4, both, "incorrect"),
+        trial("r", 4, two_models, "incorrect"),
     ]
     store_run(store, "r", trials)
     store_run(store, "s", [trial("s", 1, [("doctor", "openai/b", "b-1")])], doctor="openai/b")
@@ -149,8 +149,8 @@ def test_answers_are_split_by_the_served_model_of_their_trial(store: Store) -> N
         ("openai/a", "a-1 + a-2"): (0.0, 1),
         ("openai/b", "b-1"): (1.0, 1),
     }
-    whole = {row["model"]: (row.estimate, row["n_trials"]) for row in accuracy(store)}
-    assert whole == {"openai/a": (0.5, 4), "openai/b": (1.0, 1)}
+    by_model = {row["model"]: (row.estimate, row["n_trials"]) for row in accuracy(store)}
+    assert by_model == {"openai/a": (0.5, 4), "openai/b": (1.0, 1)}
     assert [row["n_trials"] for row in accuracy(store, "served", Selection(cases=["ours/3"]))] == [1]
 
 
@@ -208,13 +208,13 @@ def test_two_servers_of_one_name_are_shown_by_their_addresses_without_keys(store
     for run_id, address in (("r", near), ("s", far)):
         settings = {"base_url": address, "own_address": "grader", "max_messages": 30}
         by_doctor(store, run_id, "a-1", settings=settings, prompt_hash=run_id, created_at={"r": 2.0, "s": 1.0}[run_id])
-    shown = ("http://localhost:8000/v1", "http://far.example:8000/v1")
-    assert addresses(store) == [(f"Address of the {role}", shown) for role in ("doctor", "patient")], (
+    without_keys = ("http://localhost:8000/v1", "http://far.example:8000/v1")
+    assert addresses(store) == [(f"Address of the {role}", without_keys) for role in ("doctor", "patient")], (
         "the grader was reached at its own address, and the summariser had nothing to do"
     )
 
 
-def test_a_condition_that_was_reached_at_two_addresses_says_so(store: Store) -> None:
+def test_a_condition_with_two_addresses_has_a_note(store: Store) -> None:
     for run_id, port in (("r", 1), ("s", 2)):
         by_doctor(store, run_id, "a-1", settings={"addresses": f"doctor=http://h:{port}/v1", "max_messages": 30})
     condition = only(store)

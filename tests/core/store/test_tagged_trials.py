@@ -1,4 +1,4 @@
-"""AutoMedic's trials in the store: found by their words, and in no measure that knows a doctor and a patient only."""
+"""AutoMedic's trials in the store: a search finds their text, and measures of a doctor and a patient leave them out."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from core.store.selection import Selection
 from tests.core.store.builders import Ended, Finished, Utterance, a_case, a_header, a_trial, write_journal
 from tests.support.tagged import MISUSED, RUN, STAFF_SAYS, UNTAGGED, store_tagged
 
-NAMED = Selection(runs=[RUN])
+OF_AUTOMEDIC = Selection(runs=[RUN])
 JUDGE = Judge("openai/j", "p1")
 
 
 @pytest.fixture
-def held(store: Store) -> Store:
-    """One conversation of CRAFT-MD, which was capped, and two of AutoMedic."""
+def three_conversations(store: Store) -> Store:
+    """One conversation of CRAFT-MD, ended by the cap, and two of AutoMedic."""
     talk = [
         Utterance(turn=0, role="doctor", text="Hello, what brings the patient in?"),
         Utterance(turn=1, role="patient", text="An itch."),
@@ -37,43 +37,45 @@ def held(store: Store) -> Store:
     return store_tagged(store)
 
 
-def found(store: Store, **wanted: object) -> set[str]:
+def matches(store: Store, **filters: object) -> set[str]:
     with store.read() as cursor:
-        return set(conversation_ids(cursor, Selection(**wanted)))
+        return set(conversation_ids(cursor, Selection(**filters)))
 
 
-def test_words_are_found_by_speaker_and_a_tag_is_no_word(held: Store) -> None:
-    assert found(held, text="heart auscultation") == {MISUSED}
-    assert found(held, text="auscultation", speaker="staff") == {MISUSED}
-    assert found(held, text="auscultation", speaker="patient") == set()
-    assert found(held, text="patient", speaker="doctor") == {"run/1/0", MISUSED}, "one writes “Patient:”"
-    assert found(held, text="clinical") == set()
-    assert found(held, text="<patient>") == set()
-    assert found(held, text="brings") == {"run/1/0", UNTAGGED}
-    with held.read() as cursor:
+def test_words_are_found_by_speaker_and_a_tag_is_no_word(three_conversations: Store) -> None:
+    assert matches(three_conversations, text="heart auscultation") == {MISUSED}
+    assert matches(three_conversations, text="auscultation", speaker="staff") == {MISUSED}
+    assert matches(three_conversations, text="auscultation", speaker="patient") == set()
+    assert matches(three_conversations, text="patient", speaker="doctor") == {"run/1/0", MISUSED}, (
+        "a message of the doctor contains “Patient:”"
+    )
+    assert matches(three_conversations, text="clinical") == set()
+    assert matches(three_conversations, text="<patient>") == set()
+    assert matches(three_conversations, text="brings") == {"run/1/0", UNTAGGED}
+    with three_conversations.read() as cursor:
         assert first_matches(cursor, [MISUSED], "auscultation", "staff") == {MISUSED: STAFF_SAYS}
-        said = first_matches(cursor, [MISUSED], "patient")
-    assert said[MISUSED].endswith("Patient: For two days, doctor.")
+        messages = first_matches(cursor, [MISUSED], "patient")
+    assert messages[MISUSED].endswith("Patient: For two days, doctor.")
 
 
-def test_a_listed_conversation_names_its_protocol(held: Store) -> None:
-    with held.read() as cursor:
+def test_a_listed_conversation_names_its_protocol(three_conversations: Store) -> None:
+    with three_conversations.read() as cursor:
         listed = {talk.trial_id: talk.protocol for talk in conversations(cursor)}
     assert listed == {"run/1/0": "craftmd", MISUSED: "automedic", UNTAGGED: "automedic"}
 
 
-def test_history_taking_leaves_them_out(held: Store) -> None:
-    assert set(read_doctors(held)["case_key"]) <= {"ours/1"}
-    with held.read() as cursor:
-        assert unmeasured(cursor, HISTORY, NAMED) == []
+def test_history_taking_leaves_them_out(three_conversations: Store) -> None:
+    assert set(read_doctors(three_conversations)["case_key"]) <= {"ours/1"}
+    with three_conversations.read() as cursor:
+        assert unmeasured(cursor, HISTORY, OF_AUTOMEDIC) == []
 
 
-def test_facts_causes_and_belief_leave_them_out_where_their_run_is_named_too(held: Store) -> None:
-    with held.read() as cursor:
-        assert talks_to_judge(cursor, JUDGE, NAMED, which="all") == []
-        assert judged_sums(cursor, None, NAMED).empty
-        assert wrong_answers(cursor, NAMED, "mcq_strict") == []
-        assert probed_conversations(cursor, NAMED) == []
+def test_facts_causes_and_belief_leave_them_out_even_if_their_run_is_selected(three_conversations: Store) -> None:
+    with three_conversations.read() as cursor:
+        assert talks_to_judge(cursor, JUDGE, OF_AUTOMEDIC, which="all") == []
+        assert judged_sums(cursor, None, OF_AUTOMEDIC).empty
+        assert wrong_answers(cursor, OF_AUTOMEDIC, "mcq_strict") == []
+        assert probed_conversations(cursor, OF_AUTOMEDIC) == []
         assert [talk.trial_id for talk in talks_to_judge(cursor, JUDGE, which="all")] == ["run/1/0"]
 
 
@@ -89,7 +91,7 @@ def test_a_rating_that_failed_is_no_failure_of_the_trial(store: Store) -> None:
     write_journal(store.journals, "run", header, a_trial(talk, trial_id="run/1/0"))
     fold(store)
     with store.read() as cursor:
-        (one,) = conversations(cursor, Selection(runs=["run"]))
-        kept = cursor.execute("SELECT failure FROM trials").fetchall()
-    assert one.end_reason == "turn_cap"
-    assert kept == [(None,)]
+        (conversation,) = conversations(cursor, Selection(runs=["run"]))
+        failures = cursor.execute("SELECT failure FROM trials").fetchall()
+    assert conversation.end_reason == "turn_cap"
+    assert failures == [(None,)]

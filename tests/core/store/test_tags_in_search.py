@@ -1,4 +1,4 @@
-"""The text of a selection is looked for in words, never in the tags in which a framework's doctor speaks."""
+"""The text filter searches the words of a message, not the tags that address it."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ class Toy(frameworks()["consultation"].__class__):  # type: ignore[misc]
 
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
-    known: dict[str, Framework] = {**frameworks(), "toy": Toy()}
-    monkeypatch.setattr(selection, "frameworks", lambda: known)
+    with_toy: dict[str, Framework] = {**frameworks(), "toy": Toy()}
+    monkeypatch.setattr(selection, "frameworks", lambda: with_toy)
     store = Store(tmp_path / "results.duckdb")
-    said = {
+    messages = {
         "r/a": "[[Nurse's desk]] How long? (?)",
         "r/b": "Is the nurse's desk free?",
         "r/c": "<PATIENT>Pain?</patient>",
     }
     trials = [
         a_trial(trial_id=trial, run_id="r", trial=number, events=[Utterance(turn=0, role="doctor", text=text)])
-        for number, (trial, text) in enumerate(said.items())
+        for number, (trial, text) in enumerate(messages.items())
     ]
     write_journal(store.journals, "r", a_header("r"), *trials)
     fold(store)
@@ -46,7 +46,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
 @pytest.mark.parametrize(
     ("text", "trials"),
     [
-        ("nurse's desk", {"r/b"}),  # in r/a it stands in a tag only
+        ("nurse's desk", {"r/b"}),  # r/a has it in a tag only
         ("how long", {"r/a"}),
         ("?", {"r/a", "r/b", "r/c"}),
         ("(?)", set()),

@@ -1,4 +1,4 @@
-"""Counts of answers that are kept beside them: right after each write, whatever it added, judged anew or took away."""
+"""The stored counts of answers are right after each write: new trials, new verdicts and deletions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.core.store.builders import a_case, a_header, a_trial, answered, grade
 
 
 def counted(store: Store) -> dict[tuple[str, ...], int]:
-    """Return (run, case, format, question type, verdict, strict verdict, whether answered) → answers."""
+    """Return the answers counted by run, case, format, question type, verdict, strict verdict and whether answered."""
     sql = """
         SELECT run_id, case_key, format, question_type, loose, strict, answered, sum(n)
         FROM tallies GROUP BY ALL HAVING sum(n) <> 0"""
@@ -29,20 +29,22 @@ def graders(store: Store) -> Counter[str]:
 
 
 def test_every_write_is_counted_once(store: Store) -> None:
-    def take(*lines: JournalLine) -> None:
+    def store_lines(*lines: JournalLine) -> None:
         write_journal(store.journals, "run", *lines)
         fold(store)
 
-    take(a_header(cases=[a_case(1), a_case(2)]), a_trial())
+    store_lines(a_header(cases=[a_case(1), a_case(2)]), a_trial())
     vignette, talk = ("run", "ours/1", "vignette", "mcq"), ("run", "ours/1", "multi_turn", "frq")
     assert counted(store) == {
         (*vignette, "correct", "incorrect", True): 1,
         (*talk, "provider_error", "provider_error", True): 1,
     }
-    # a second trial of the case whose free response nobody has graded, and one that broke off before any answer
+    # a second trial of the case, with an ungraded free response, and a trial that broke off before any answer
     events = [answered("vignette", "mcq"), graded("correct", "vignette", "mcq"), answered(), Finished(at=9.0)]
     broken = [Failed(where="doctor", failure="refused", message="no")]
-    take(a_trial(events, trial_id="run/1/1", trial=1), a_trial(broken, trial_id="run/2/0", case_key="ours/2", trial=0))
+    store_lines(
+        a_trial(events, trial_id="run/1/1", trial=1), a_trial(broken, trial_id="run/2/0", case_key="ours/2", trial=0)
+    )
     of_two = {
         ("run", "ours/2", format_, type_, "refused", "refused", False): 1
         for format_, type_ in (("vignette", "mcq"), ("multi_turn", "frq"))
@@ -53,8 +55,8 @@ def test_every_write_is_counted_once(store: Store) -> None:
         (*talk, "provider_error", "provider_error", True): 1,
         (*talk, "ungraded", "ungraded", True): 1,
     }
-    # graded later, the first trial again, beside a new trial in one fold; an older verdict changes nothing
-    take(
+    # later verdicts on both trials and a new trial in one fold; an older verdict changes nothing
+    store_lines(
         grades("run/1/0", graded("correct", grader="openai/new", at=20.0)),
         grades("run/1/1", graded("incorrect", at=20.0), graded("correct", at=15.0)),
         a_trial([invalid("refused"), Finished(at=9.0)], trial_id="run/1/2", trial=2),
@@ -67,25 +69,25 @@ def test_every_write_is_counted_once(store: Store) -> None:
         (*talk, "refused", "refused", True): 1,
     }
     assert graders(store) == {"rule": 2, "openai/g": 4, "openai/new": 1}
-    kept = counted(store)
+    before = counted(store)
     with store.write() as connection:
         recount(connection)
-    assert counted(store) == kept
-    take(DeletedLine(run_id="run", trial_id="run/1/0"))
+    assert counted(store) == before
+    store_lines(DeletedLine(run_id="run", trial_id="run/1/0"))
     assert (*vignette, "correct", "incorrect", True) not in counted(store)
     assert graders(store) == {"openai/g": 3}
-    take(RunDeletedLine(run_id="run"))
+    store_lines(RunDeletedLine(run_id="run"))
     assert counted(store) == {}
 
 
-def test_a_database_of_before_is_counted_when_it_is_opened(tmp_path: Path) -> None:
+def test_a_database_without_counts_is_counted_when_it_is_opened(tmp_path: Path) -> None:
     store = Store(tmp_path / "before.duckdb")
     write_journal(store.journals, "run", a_header(cases=[a_case(1)]), a_trial())
     fold(store)
-    kept = counted(store)
+    before = counted(store)
     with store.write() as connection:
         for table in ("tallies", "judged"):
             connection.execute(f"DROP TABLE {table}")
         connection.execute("DELETE FROM migrations WHERE name = '0009_tallies'")
-    assert kept
-    assert counted(store) == kept
+    assert before
+    assert counted(store) == before

@@ -1,4 +1,4 @@
-"""Holding the database against its journals, mending it from them, and keeping all of it in one file."""
+"""Verifying the database against its journals, repairing it from them, backup and restore."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def journal(store: Store, run: str = "run-a") -> Path:
     return store.journals / run / "journal.jsonl"
 
 
-def one_more(store: Store) -> None:
+def add_trial(store: Store) -> None:
     write_journal(store.journals, "run-a", a_trial(trial_id="run-a/1/9", run_id="run-a", trial=9))
 
 
@@ -45,75 +45,76 @@ def rows(store: Store) -> dict[str, int]:
         return {table: cursor.execute(f"SELECT count(*) FROM {table}").fetchall()[0][0] for table in tables}
 
 
-def told(store: Store) -> dict[tuple[str, str], str]:
-    return {(one.kind, one.where): one.words for one in verify(store).findings}
+def findings(store: Store) -> dict[tuple[str, str], str]:
+    return {(finding.kind, finding.where): finding.words for finding in verify(store).findings}
 
 
-def test_what_is_whole_has_no_finding(store: Store) -> None:
-    found = verify(store)
-    assert (found.journals, found.trials, found.findings) == (2, 24, ())
+def test_an_intact_database_has_no_finding(store: Store) -> None:
+    report = verify(store)
+    assert (report.journals, report.trials, report.findings) == (2, 24, ())
 
 
 def test_trials_that_only_the_database_lacks_come_back_from_the_journal(store: Store) -> None:
     before = rows(store)
     for table in before:
         change(store, f"DELETE FROM {table} WHERE trial_id IN ('run-a/1/0', 'run-a/2/1')")
-    found = verify(store)
-    assert {(one.kind, one.where): one.words for one in found.findings} == {
+    report = verify(store)
+    assert {(finding.kind, finding.where): finding.words for finding in report.findings} == {
         ("missing", "run-a"): "holds 2 trials and 0 calls that the database lacks"
     }
-    assert repair(store, found) == list(found.findings)
-    assert told(store) == {}
+    assert repair(store, report) == list(report.findings)
+    assert findings(store) == {}
     assert rows(store) == before
 
 
 def test_rows_without_their_trial_are_named(store: Store) -> None:
     change(store, "DELETE FROM trials WHERE trial_id = 'run-a/1/0'")
-    found = told(store)
-    assert {("orphaned", "utterances"), ("orphaned", "answers"), ("orphaned", "grades")} < found.keys()
-    assert found["orphaned", "grades"] == "has rows of 1 trials that do not exist"
+    words = findings(store)
+    assert {("orphaned", "utterances"), ("orphaned", "answers"), ("orphaned", "grades")} < words.keys()
+    assert words["orphaned", "grades"] == "has rows of 1 trials that do not exist"
 
 
-def test_counts_that_are_off_are_named_and_counted_anew(store: Store) -> None:
+def test_wrong_counts_are_reported_and_counted_again(store: Store) -> None:
     change(store, "UPDATE tallies SET n = n + 1 WHERE run_id = 'run-a' AND loose = 'correct'")
     change(store, "DELETE FROM judged WHERE run_id = 'run-b'")
-    found = verify(store)
-    assert [(one.kind, one.where, one.repairable) for one in found.findings] == [("miscounted", "tallies", True)]
-    assert [one.kind for one in repair(store, found)] == ["miscounted"]
+    report = verify(store)
+    assert [(finding.kind, finding.where, finding.repairable) for finding in report.findings] == [
+        ("miscounted", "tallies", True)
+    ]
+    assert [finding.kind for finding in repair(store, report)] == ["miscounted"]
     assert not verify(store).findings
 
 
 def test_a_line_that_a_crash_cut_off_is_dropped(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(upkeep, "_LOCK_TIMEOUT_S", 0.01)
-    whole = journal(store).read_bytes()
-    journal(store).write_bytes(whole + b'{"type": "trial", "run_id": "run-a", "tri')
-    found = verify(store)
-    assert [(one.kind, one.where) for one in found.findings] == [("torn", "run-a")]
+    intact = journal(store).read_bytes()
+    journal(store).write_bytes(intact + b'{"type": "trial", "run_id": "run-a", "tri')
+    report = verify(store)
+    assert [(finding.kind, finding.where) for finding in report.findings] == [("torn", "run-a")]
     with FileLock(journal(store).with_name("running.lock")):
-        repair(store, found)  # a run that began meanwhile is not waited for: it drops the line itself
-    repair(store, found)
-    assert journal(store).read_bytes() == whole
-    assert told(store) == {}
+        repair(store, report)  # repair does not wait for a run that has started: the run drops the line itself
+    repair(store, report)
+    assert journal(store).read_bytes() == intact
+    assert findings(store) == {}
 
 
-def test_what_no_journal_has_is_named_and_left(store: Store) -> None:
+def test_trials_that_no_journal_has_are_reported_and_stay(store: Store) -> None:
     lines = journal(store).read_bytes().splitlines(keepends=True)
     journal(store).write_bytes(b"".join(lines[:-2]))
     shutil.rmtree(journal(store, "run-b").parent)
-    found = told(store)
-    assert found == {
+    assert findings(store) == {
         ("orphaned", "run-a"): "lacks 2 trials that the database has",
         ("orphaned", "run-b"): "has no journal here: its 12 trials cannot be resumed or graded again",
     }
     assert repair(store, verify(store)) == []
 
 
-def test_what_stands_there_twice_is_named(store: Store) -> None:
-    one_more(store)
-    assert told(store) == {}
+def test_doubled_rows_are_reported(store: Store) -> None:
+    add_trial(store)
+    assert findings(store) == {}
     change(store, "INSERT INTO calls SELECT * FROM calls WHERE call_id = 'c1'")
     change(store, "INSERT INTO utterances SELECT * FROM utterances WHERE trial_id = 'run-b/1/0'")
-    assert told(store) == {
+    assert findings(store) == {
         ("doubled", "c1"): "is 2 times in the table calls",
         ("doubled", "run-b/1/0"): "is 2 times in the table utterances",
     }
@@ -124,40 +125,40 @@ def test_a_damaged_journal_and_a_lost_picture_are_named(store: Store) -> None:
     journal(store).write_bytes(lines[0] + b"oops\n" + b"".join(lines[1:]))
     image = [{"sha256": "ab" * 32, "media_type": "image/png", "size": 5, "name": "scan.png"}]
     change(store, f"UPDATE cases SET images = '{json.dumps(image)}' WHERE case_key = 'ours/1'")
-    found = told(store)
-    assert f"is damaged in the line that ends at byte {len(lines[0]) + 5}" in found["damaged", "run-a"]
-    assert found["picture", "scan.png"].startswith("is gone: ")
+    words = findings(store)
+    assert f"is damaged in the line that ends at byte {len(lines[0]) + 5}" in words["damaged", "run-a"]
+    assert words["picture", "scan.png"].startswith("is gone: ")
 
 
-def test_what_was_deleted_is_not_missing(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_deleted_run_is_not_missing(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["delete", "run-a", "--yes"]) == 0
-    assert told(store) == {}
+    assert findings(store) == {}
     assert main(["verify"]) == 0
     assert (
         capsys.readouterr().out.splitlines()[-1].startswith("Everything is stored exactly once: 2 journals, 12 trials")
     )
 
 
-def test_the_command_mends_and_says_so(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_repairs_and_reports(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     for table in rows(store):
         change(store, f"DELETE FROM {table} WHERE trial_id LIKE 'run-a%'")
     assert main(["verify"]) == 1
-    said = capsys.readouterr()
-    assert "missing: run-a holds 12 trials and 0 calls that the database lacks" in said.out
-    assert "python -m core verify --repair" in said.err
+    output = capsys.readouterr()
+    assert "missing: run-a holds 12 trials and 0 calls that the database lacks" in output.out
+    assert "python -m core verify --repair" in output.err
     assert main(["verify", "--repair"]) == 0
     assert (
         capsys.readouterr().out.splitlines()[-1].startswith("Everything is stored exactly once: 2 journals, 24 trials")
     )
 
 
-def test_a_backup_comes_back_as_it_was_made(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_backup_is_restored_unchanged(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (store.path.parent / "images").mkdir()
     (store.path.parent / "images" / "a.png").write_bytes(b"picture")
-    out = tmp_path / "kept.tar.gz"
+    out = tmp_path / "backup.tar.gz"
     assert backup(store, out) == 4
     before = {run: journal(store, run).read_bytes() for run in ("run-a", "run-b")}
-    one_more(store)
+    add_trial(store)
     monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "there" / "results.duckdb"))
     other = Store()
     assert restore(out, other) == 4
@@ -173,19 +174,19 @@ def test_a_backup_comes_back_as_it_was_made(store: Store, tmp_path: Path, monkey
         backup(store, out)
 
 
-def test_what_a_run_writes_during_the_backup_is_in_it(
+def test_a_backup_has_the_trials_that_a_run_writes_meanwhile(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     copy_to = Store.copy_to
 
     def copying(self: Store, target: Path) -> None:
         copy_to(self, target)
-        one_more(self)
+        add_trial(self)
 
     monkeypatch.setattr(Store, "copy_to", copying)
-    backup(store, tmp_path / "kept.tar.gz")
+    backup(store, tmp_path / "backup.tar.gz")
     monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "there" / NAME))
-    restore(tmp_path / "kept.tar.gz", Store())
+    restore(tmp_path / "backup.tar.gz", Store())
     assert (verify(Store()).trials, verify(Store()).findings) == (25, ())
 
 
@@ -198,7 +199,7 @@ def _no_archive(path: Path) -> None:
 
 
 def _changed(path: Path) -> None:
-    """Pack it anew with another journal than its sums speak of."""
+    """Pack the archive again with a journal that does not match its checksum."""
     with tarfile.open(path) as packed, tarfile.open(path.with_suffix(".new"), "w:gz") as other:
         for member in packed:
             source = packed.extractfile(member)
@@ -216,7 +217,7 @@ def _strange(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("harm", "said"),
+    ("harm", "message"),
     [
         (_cut, "is damaged or incomplete"),
         (_no_archive, "is damaged or incomplete"),
@@ -225,18 +226,18 @@ def _strange(path: Path) -> None:
     ],
 )
 def test_a_damaged_backup_restores_nothing(
-    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, harm: Callable[[Path], None], said: str
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, harm: Callable[[Path], None], message: str
 ) -> None:
-    out = tmp_path / "kept.tar.gz"
+    out = tmp_path / "backup.tar.gz"
     backup(store, out)
     harm(out)
     monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "there" / NAME))
-    with pytest.raises(AnamnesisError, match=said):
+    with pytest.raises(AnamnesisError, match=message):
         restore(out, Store())
     assert not any((tmp_path / "there").iterdir())
 
 
-def test_the_commands_keep_and_bring_back(
+def test_the_commands_back_up_and_restore(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["backup"]) == 0
@@ -248,20 +249,20 @@ def test_the_commands_keep_and_bring_back(
     assert "24 trials" in capsys.readouterr().out
 
 
-def test_other_words_in_database_and_journal_are_named_and_the_journal_can_win(
+def test_differences_of_database_and_journal_are_reported_and_the_journal_can_take_precedence(
     store: Store, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A journal that was cut and resumed held other answers than the database, and all was said to be well."""
     change(store, "UPDATE answers SET response = 'Gout' WHERE trial_id = 'run-a/1/0'")
     change(store, "UPDATE utterances SET text = 'Hello.' WHERE trial_id = 'run-b/2/1' AND position = 1")
     change(store, "UPDATE answers SET status = 'invalid', reason = 'refused' WHERE trial_id = 'run-b/2/0'")
     before = rows(store)
-    found = verify(store)
-    assert [(one.kind, one.where, one.trials) for one in found.findings if one.kind == "different"] == [
-        ("different", "run-a", ("run-a/1/0",)),
-        ("different", "run-b", ("run-b/2/0", "run-b/2/1")),
-    ]
-    assert repair(store, found) == [one for one in found.findings if one.repairable], "who is right is not decided here"
+    report = verify(store)
+    assert [
+        (finding.kind, finding.where, finding.trials) for finding in report.findings if finding.kind == "different"
+    ] == [("different", "run-a", ("run-a/1/0",)), ("different", "run-b", ("run-b/2/0", "run-b/2/1"))]
+    assert repair(store, report) == [finding for finding in report.findings if finding.repairable], (
+        "repair does not choose between the two"
+    )
     assert main(["verify"]) == 1
     assert "--fold" in capsys.readouterr().err
     assert main(["verify", "--fold"]) == 0

@@ -1,4 +1,4 @@
-"""Variants of steps in the database: read back whole, in their order, and gone with their trial."""
+"""Variants of steps in the database: they are read back complete and in order, and deleted with their trial."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def a_call(cost: float | None, error: str | None = None) -> CallRecord:
     )
 
 
-def test_a_variant_is_read_back_whole_and_the_oldest_comes_first(tmp_path: Path) -> None:
+def test_a_variant_is_read_back_complete_and_the_oldest_comes_first(tmp_path: Path) -> None:
     store = Store(tmp_path / "x.duckdb")
     later = a_variant(
         response="Gout",
@@ -50,8 +50,8 @@ def test_a_variant_is_read_back_whole_and_the_oldest_comes_first(tmp_path: Path)
     )
     failed = a_variant(reason="refused", detail="no", made_at=5.0)
     other = a_variant("answer:vignette:mcq", made_at=7.0)
-    for one in (later, failed, other):
-        keep_lines(store, JOURNAL, [line_of(one)])
+    for variant in (later, failed, other):
+        keep_lines(store, JOURNAL, [line_of(variant)])
     with store.read() as cursor:
         assert variants_of(cursor, "run/1/0") == [failed, other, later]
         assert variants_of(cursor, "run/1/0", "ask:2") == [failed, later]

@@ -52,7 +52,7 @@ from core.store.queries.fact_sets import all_facts_saved, facts_saved, save_fact
 from core.store.queries.profiles import add_profiles, delete_profiles, newest_profiles, profile_row, profile_versions
 from core.store.queries.reviews import add_review
 from core.store.queries.run_labels import Label, delete_run, label_run, labels
-from core.store.review_records import ASKED, Review, ReviewItem
+from core.store.review_records import Review, ReviewItem, yes_no_questions
 from core.store.tables import SCHEMAS, schema_of
 from core.store.upkeep import backup, repair, replace_differing, restore, verify
 from core.store.written import KINDS, EntryKind, journal_of, write
@@ -235,7 +235,7 @@ def test_the_figures_are_those_of_the_answers(full: Store) -> None:
     again = from_the_journals(full)
     decided = decisions_of(again, state_of(again, "Talks"))
     # of 12 conversations two are tied: Cyd says no of one and yes of the other
-    about_terms = [row for row in shares(decided) if row["question"] == ASKED["medical_terms"]]
+    about_terms = [row for row in shares(decided) if row["question"] == yes_no_questions()["medical_terms"]]
     assert (sum(row["yes"] for row in about_terms), sum(row.n for row in about_terms)) == (11, 12)
     percent = next(row for row in agreement(decided, ["medical_terms"]) if row["measure"] == "percent agreement")
     assert (percent.estimate, percent.n) == (pytest.approx(10 / 12), 12)
@@ -257,14 +257,13 @@ import sys
 from pathlib import Path
 from core.store.database import Store
 from core.store.queries.annotations import Annotation, add_annotations
-from core.store.review_records import ASKED_OF
+from core.store.review_kinds import form_named
 store, who = Store(Path(sys.argv[1])), sys.argv[2]
 for number in range(1, 41):
     item, value = f"release:m:craftmd/case_{number}", "yes" if number % 2 else "no"
     with store.write() as connection:
-        add_annotations(
-            connection, [Annotation(item, who, one, value, review_id="many") for one in ASKED_OF["conversations"]]
-        )
+        required = form_named("conversations").required
+        add_annotations(connection, [Annotation(item, who, one, value, review_id="many") for one in required])
 """
 
 
@@ -281,7 +280,7 @@ def test_two_processes_write_two_hundred_answers_each_at_once(store: Store) -> N
             (item.item, who, question): "yes" if item.number % 2 else "no"
             for item in items
             for who in ("Ada", "Ben")
-            for question in state.questions
+            for question in state.form.required
         }
         with made.read() as cursor:
             assert cursor.execute("SELECT count(*) FROM annotations").fetchall() == [(400,)]

@@ -32,7 +32,7 @@ VIGNETTE = (
 
 
 def a_case(vignette: str = VIGNETTE, **changes: Any) -> Case:
-    given = {
+    fields = {
         "case_key": "t/1",
         "dataset": "t",
         "specialty": "Cardiology",
@@ -41,10 +41,10 @@ def a_case(vignette: str = VIGNETTE, **changes: Any) -> Case:
         "choices": ("Gout", "Flu"),
         "question": "What is it?",
     }
-    return Case.model_validate({**given, **changes})
+    return Case.model_validate({**fields, **changes})
 
 
-def test_a_case_has_the_items_that_its_vignette_gives_where_none_are_stored() -> None:
+def test_a_case_without_stored_items_has_those_of_its_vignette() -> None:
     view = itemized(a_case())
     assert view.items == items_by_rule(a_case()).items
     assert view.made_by.startswith("rules-")
@@ -63,14 +63,14 @@ def test_a_vignette_is_split_into_topics_with_its_own_words() -> None:
 
 
 @pytest.mark.parametrize("case", library()[::3], ids=lambda c: c.case_key)
-def test_every_word_of_a_value_stands_in_the_vignette(case: Case) -> None:
+def test_every_word_of_a_value_is_in_the_vignette(case: Case) -> None:
     plain = case.model_copy(update={"profile": None})
     items = items_by_rule(plain).items
-    held = set(words_of(plain.vignette))
-    assert all(set(words_of(item.value)) <= held for item in items)
+    vignette_words = set(words_of(plain.vignette))
+    assert all(set(words_of(item.value)) <= vignette_words for item in items)
     assert len({item.key for item in items}) == len(items) >= 5
-    told = set(words_of(" ".join(item.value for item in items)))
-    assert len(told & held) >= 0.75 * len(held)
+    item_words = set(words_of(" ".join(item.value for item in items)))
+    assert len(item_words & vignette_words) >= 0.75 * len(vignette_words)
 
 
 def test_a_profile_gives_one_item_a_topic_under_its_own_keys() -> None:
@@ -83,8 +83,8 @@ def test_a_profile_gives_one_item_a_topic_under_its_own_keys() -> None:
         "medication": "no medication",
     }
     basic = [Fact(key=k, value=v, lay=v) for k, v in facts.items()]
-    shown = (Fact(key="pulse", value="96/min", lay="fine", section="vital_signs"),)
-    profile = Profile(demographics=tuple(basic[:2]), basic=tuple(basic[2:]), optional=shown)
+    results = (Fact(key="pulse", value="96/min", lay="fine", section="vital_signs"),)
+    profile = Profile(demographics=tuple(basic[:2]), basic=tuple(basic[2:]), optional=results)
     made = items_by_rule(a_case(profile=profile))
     assert made.made_by.startswith("profile-")
     assert [(i.key, i.value) for i in made.items] == [
@@ -96,12 +96,14 @@ def test_a_profile_gives_one_item_a_topic_under_its_own_keys() -> None:
     ]
 
 
-def test_the_library_s_items_hold_every_profile_whole() -> None:
+def test_the_items_of_the_library_contain_every_profile_completely() -> None:
     for case in library():
         assert case.profile is not None
-        told = set(words_of(" ".join(item.value for item in items_by_rule(case).items)))
-        held = set(words_of(" ".join(fact.value for fact in case.profile.facts)))
-        assert held - {"no", "not", "never", "has", "had", "any"} <= told  # denials in a row share their negation
+        item_words = set(words_of(" ".join(item.value for item in items_by_rule(case).items)))
+        profile_words = set(words_of(" ".join(fact.value for fact in case.profile.facts)))
+        assert (
+            profile_words - {"no", "not", "never", "has", "had", "any"} <= item_words
+        )  # consecutive denials share their negation
 
 
 def test_of_several_denials_one_keeps_its_negation_in_the_wording_of_the_case() -> None:
@@ -116,7 +118,7 @@ def test_of_several_denials_one_keeps_its_negation_in_the_wording_of_the_case() 
     ("text", "noun"),
     [("sudden chest pain on exertion", "chest pain"), ("Fever and cough", "fever"), ("trouble at school", "complaint")],
 )
-def test_what_a_complaint_is_called(text: str, noun: str) -> None:
+def test_the_noun_of_a_complaint(text: str, noun: str) -> None:
     assert complaint_noun(text) == noun
 
 
@@ -134,12 +136,12 @@ def test_the_opening_of_a_profile_is_the_lay_complaint_without_its_details() -> 
 
 
 def test_a_parent_opens_for_a_small_child() -> None:
-    said = opening("A 3-year-old boy is brought to the physician because of a rash on his face for 2 days.")
-    assert said == f"Hello doctor. I've come with my child because of a rash on his face. {PLEA}"
+    text = opening("A 3-year-old boy is brought to the physician because of a rash on his face for 2 days.")
+    assert text == f"Hello doctor. I've come with my child because of a rash on his face. {PLEA}"
 
 
 @pytest.mark.parametrize(
-    ("vignette", "said"),
+    ("vignette", "complaint"),
     [
         ("A 50-year-old man presents with dry, itchy skin for 3 weeks.", "I've come because of dry, itchy skin"),
         ("A 50-year-old man presents with two days of chest pain.", "I've come because of chest pain"),
@@ -148,17 +150,17 @@ def test_a_parent_opens_for_a_small_child() -> None:
         ("A 40-year-old man is referred for evaluation of a swollen knee.", "I've come because of a swollen knee"),
         ("A 21-year-old nurse starts to feel strange in his shift. He has a headache.",
          "I've come because of a headache"),
-        # an illness known before is no complaint
+        # an earlier illness is no complaint
         ("A 25-year-old man with gout is seen today. He has been vomiting.", "I've come because of vomiting"),
         ("A pathologist receives a sample of the skin for analysis.", UNWELL),
     ],
 )  # fmt: skip
-def test_the_rule_quotes_a_complaint_and_not_the_chart_around_it(vignette: str, said: str) -> None:
-    assert opening(vignette) == f"Hello doctor. {said}. {PLEA}"
-    assert is_vague(opening(vignette)) == (said == UNWELL)
+def test_the_rule_quotes_only_the_complaint(vignette: str, complaint: str) -> None:
+    assert opening(vignette) == f"Hello doctor. {complaint}. {PLEA}"
+    assert is_vague(opening(vignette)) == (complaint == UNWELL)
 
 
-def test_a_models_opening_is_said_as_it_was_made_and_changes_no_hash() -> None:
+def test_an_opening_by_a_model_is_used_and_changes_no_hash() -> None:
     made = a_case().model_copy(update={"opening": Opening(text="Hello. My chest hurts.", made_by="openai/x 1a2b")})
 
     assert itemized(made).opening == "Hello. My chest hurts."
@@ -172,7 +174,7 @@ def test_a_case_without_a_readable_complaint_opens_vaguely() -> None:
     assert opening("A 50-year-old man is seen.") == f"Hello doctor. {UNWELL}. {PLEA}"
 
 
-def test_no_opening_tells_how_long_or_names_the_answer() -> None:
+def test_no_opening_contains_a_duration_or_the_answer() -> None:
     lasting = re.compile(r"\b(?:hour|day|week|month|year)s?\b(?! pregnant| of pregnancy)")
     for case in library():
         for view in (itemized(case), itemized(case.model_copy(update={"profile": None}))):

@@ -1,4 +1,4 @@
-"""Looking for a clue first finds what looking for every alternative would."""
+"""A search for a clue first gives the same matches as the full pattern."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from core.text import findings, profiles, topics
 from core.text.vocabulary import Words, clue_of
 
 _TEXTS = [text.lower() for case in library() for text in (case.vignette, case.question, *case.choices)]
-_SENTENCES = [one for text in _TEXTS for one in re.split(r"[.?!]", text)]
+_SENTENCES = [sentence for text in _TEXTS for sentence in re.split(r"[.?!]", text)]
 
 
-def _cues_in(held: object) -> Iterator[Words]:
-    if isinstance(held, Words):
-        yield held
-    elif isinstance(held, tuple):
-        for one in held:
-            yield from _cues_in(one)
+def _cues_in(value: object) -> Iterator[Words]:
+    if isinstance(value, Words):
+        yield value
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from _cues_in(item)
 
 
 @pytest.mark.parametrize(
@@ -35,15 +35,15 @@ def _cues_in(held: object) -> Iterator[Words]:
         ("(?:one|two)", ""),
     ],
 )
-def test_a_clue_is_what_every_match_holds(pattern: str, clue: str) -> None:
+def test_a_clue_is_part_of_every_match(pattern: str, clue: str) -> None:
     assert clue_of(pattern) == clue
 
 
-def test_every_cue_is_found_where_its_whole_pattern_is() -> None:
+def test_every_cue_matches_where_its_full_pattern_matches() -> None:
     cues = {
         words.pattern for module in (findings, profiles, topics) for words in _cues_in(tuple(vars(module).values()))
     }
     assert len(cues) > 20
     for pattern in cues:
         words, whole = Words(pattern), re.compile(pattern)
-        assert all(words.are_in(one) == bool(whole.search(one)) for one in _SENTENCES), pattern
+        assert all(words.are_in(sentence) == bool(whole.search(sentence)) for sentence in _SENTENCES), pattern

@@ -1,4 +1,4 @@
-"""Which findings a text says are there, and which it denies."""
+"""Findings that a text affirms, and findings that it denies."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ SMALL = Recogniser(
         ("", {}),
     ],
 )
-def test_what_a_text_says(text: str, expected: dict[str, bool]) -> None:
+def test_findings_of_a_text(text: str, expected: dict[str, bool]) -> None:
     assert SMALL.read(text) == expected
 
 
@@ -201,6 +201,6 @@ def test_values_are_read_with_their_units(text: str, finding_id: str, present: b
         ("The lesion is on the right side of her face and is painful.", "flank_pain"),
     ],
 )
-def test_words_that_only_look_like_a_finding_are_not_taken_for_it(text: str, finding_id: str) -> None:
+def test_words_that_resemble_a_finding_are_not_read_as_one(text: str, finding_id: str) -> None:
     assert finding_id in knowledge().finding
     assert recogniser().read(text).get(finding_id) is not True

@@ -1,4 +1,4 @@
-"""Items from MediQ's files: a small file of the same layout, and the published one where it is at hand."""
+"""Items from MediQ's files: a small file of the same layout, and the published one if a copy is present."""
 
 from __future__ import annotations
 

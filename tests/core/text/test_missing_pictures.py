@@ -1,4 +1,4 @@
-"""Cases that speak of a picture: which of them cannot be solved without it."""
+"""Cases that mention a picture: recognising those that cannot be solved without it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def question(vignette: str) -> Case:
         ("A 71-year-old man is found unconscious. His skin is cold and his pulse is 40/min.", False),
     ],
 )
-def test_a_picture_is_missing_only_if_nothing_in_words_stands_for_it(vignette: str, missing: bool) -> None:
+def test_a_picture_is_missing_only_if_it_is_not_described(vignette: str, missing: bool) -> None:
     assert picture_missing(question(vignette)) is missing
 
 

@@ -1,4 +1,4 @@
-"""A patient's own words as a caregiver would tell them: the person changes, nothing else."""
+"""A patient's words in the third person, as a caregiver says them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from core.text.persons import third_person
 
 
 @pytest.mark.parametrize(
-    ("own", "sex", "told"),
+    ("own", "sex", "third"),
     [
         ("I've had a sharp chest pain for two days.", "male", "He has had a sharp chest pain for two days."),
         ("No, I haven't been short of breath.", "female", "No, she hasn't been short of breath."),
@@ -27,5 +27,5 @@ from core.text.persons import third_person
         ("It was mine, I did it myself.", "female", "It was hers, she did it herself."),
     ],
 )
-def test_only_the_person_changes(own: str, sex: str | None, told: str) -> None:
-    assert third_person(own, sex) == told  # type: ignore[arg-type]
+def test_only_the_person_changes(own: str, sex: str | None, third: str) -> None:
+    assert third_person(own, sex) == third  # type: ignore[arg-type]

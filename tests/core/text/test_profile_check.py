@@ -1,4 +1,4 @@
-"""What of a proposed profile holds against its case, and what is dropped, each with the reason."""
+"""Checking a proposed profile against its case: facts that are kept, and facts that are dropped with a reason."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ CASE = Case(
 COMPLAINT = Fact(key="chief complaint", value="burning pain in his left foot", lay="My left foot burns.")
 
 
-def told(key: str, value: str, lay: str = "So it is.", *, imputed: bool = False) -> Fact:
+def a_fact(key: str, value: str, lay: str = "So it is.", *, imputed: bool = False) -> Fact:
     return Fact(key=key, value=value, lay=lay, imputed=imputed)
 
 
-def shown(value: str, section: FactSection | None = "examination") -> Fact:
+def a_result(value: str, section: FactSection | None = "examination") -> Fact:
     return Fact(key="finding", value=value, lay=value, section=section)
 
 
 @pytest.mark.parametrize("value", ["a swollen big toe", "His pulse is 82/min", "EXAMINATION shows a swollen big toe."])
-def test_a_result_of_the_vignette_is_kept_whatever_its_spaces_and_case(value: str) -> None:
-    checked = check_profile(CASE, Profile(basic=(COMPLAINT,), optional=(shown(value),)))
+def test_a_result_of_the_vignette_is_kept_in_any_spacing_and_case(value: str) -> None:
+    checked = check_profile(CASE, Profile(basic=(COMPLAINT,), optional=(a_result(value),)))
 
     assert [f.value for f in checked.profile.optional] == [value]
     assert checked.dropped == ()
 
 
 @pytest.mark.parametrize("value", ["tophi on both ears", "pulse 82/min", "swollen left big toe", " "])
-def test_a_result_in_other_words_is_dropped_and_named(value: str) -> None:
-    checked = check_profile(CASE, Profile(basic=(COMPLAINT,), optional=(shown(value),)))
+def test_a_result_in_other_words_is_dropped(value: str) -> None:
+    checked = check_profile(CASE, Profile(basic=(COMPLAINT,), optional=(a_result(value),)))
 
     assert checked.profile.optional == ()
     assert [(d.part, d.value, d.why) for d in checked.dropped] == [
@@ -52,16 +52,16 @@ def test_a_result_in_other_words_is_dropped_and_named(value: str) -> None:
 @pytest.mark.parametrize(
     "fact",
     [
-        told("smoking", "smokes one pack of cigarettes every day"),
-        told("family history", "parents are well", imputed=True),
-        told("itching", "itches at night"),
-        told("smoking", "does not smoke", "I have never smoked."),
-        told("smoking", "smokes a pack of cigarettes daily", "No day goes by without a pack."),
+        a_fact("smoking", "smokes one pack of cigarettes every day"),
+        a_fact("family history", "parents are well", imputed=True),
+        a_fact("itching", "itches at night"),
+        a_fact("smoking", "does not smoke", "I have never smoked."),
+        a_fact("smoking", "smokes a pack of cigarettes daily", "No day goes by without a pack."),
     ],
     ids=lambda fact: f"{fact.key}: {fact.value}",
 )
-def test_what_a_fact_means_is_left_to_who_wrote_it(fact: Fact) -> None:
-    proposed = Profile(demographics=(told("age", "47 years"),), basic=(COMPLAINT, fact), made_by="openai/x")
+def test_the_meaning_of_facts_is_not_checked(fact: Fact) -> None:
+    proposed = Profile(demographics=(a_fact("age", "47 years"),), basic=(COMPLAINT, fact), made_by="openai/x")
     checked = check_profile(CASE, proposed)
 
     assert checked.profile == proposed
@@ -71,9 +71,9 @@ def test_what_a_fact_means_is_left_to_who_wrote_it(fact: Fact) -> None:
 @pytest.mark.parametrize(
     "fact",
     [
-        told("past history", "gout flare last year"),
-        told("family history", "father was ill", "My father has had gout flares."),
-        told("family history", "father had podagra", imputed=True),
+        a_fact("past history", "gout flare last year"),
+        a_fact("family history", "father was ill", "My father has had gout flares."),
+        a_fact("family history", "father had podagra", imputed=True),
     ],
     ids=lambda fact: fact.lay,
 )
@@ -85,12 +85,12 @@ def test_a_fact_that_names_the_answer_is_dropped_unless_the_vignette_names_it(fa
     assert [(d.part, d.value, d.why) for d in checked.dropped] == [
         ("basic", fact.value, "it names the answer, which the vignette does not")
     ]
-    named = case.model_copy(update={"vignette": f"{CASE.vignette} His father had gout flares, called podagra."})
-    assert check_profile(named, Profile(basic=(COMPLAINT, fact))).dropped == ()
+    naming_case = case.model_copy(update={"vignette": f"{CASE.vignette} His father had gout flares, called podagra."})
+    assert check_profile(naming_case, Profile(basic=(COMPLAINT, fact))).dropped == ()
 
 
-def test_an_edited_profile_is_kept_under_a_name_with_remarks_that_forbid_nothing() -> None:
-    profile = Profile(basic=(COMPLAINT,), optional=(shown("tophi on both ears"),))
+def test_an_edited_profile_is_stored_with_its_author_and_remarks() -> None:
+    profile = Profile(basic=(COMPLAINT,), optional=(a_result("tophi on both ears"),))
     word = edited(CASE, profile, " Ada ")
 
     assert word.made_by == "Ada"
@@ -105,16 +105,16 @@ def test_an_edited_profile_is_kept_under_a_name_with_remarks_that_forbid_nothing
     ("profile", "by", "why"),
     [
         (Profile(basic=(COMPLAINT,)), " ", "Say who"),
-        (Profile(basic=(told("cough", "no cough"),)), "Ada", "no chief complaint"),
-        (Profile(basic=(COMPLAINT, told("cough", "no cough", " "))), "Ada", "“cough” needs"),
-        (Profile(basic=(COMPLAINT,), optional=(shown("a swollen big toe", None),)), "Ada", "needs a section"),
+        (Profile(basic=(a_fact("cough", "no cough"),)), "Ada", "no chief complaint"),
+        (Profile(basic=(COMPLAINT, a_fact("cough", "no cough", " "))), "Ada", "“cough” needs"),
+        (Profile(basic=(COMPLAINT,), optional=(a_result("a swollen big toe", None),)), "Ada", "needs a section"),
     ],
 )
-def test_what_cannot_be_played_is_not_saved(profile: Profile, by: str, why: str) -> None:
+def test_an_unplayable_profile_is_refused(profile: Profile, by: str, why: str) -> None:
     with pytest.raises(UsageError, match=why):
         edited(CASE, profile, by)
 
 
-def test_an_imputed_complaint_is_none() -> None:
+def test_an_imputed_complaint_does_not_count() -> None:
     assert has_complaint(Profile(basic=(COMPLAINT,)))
     assert not has_complaint(Profile(basic=(COMPLAINT.model_copy(update={"imputed": True}),)))

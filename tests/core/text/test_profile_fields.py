@@ -1,4 +1,4 @@
-"""Which fields a profile fills, and the suitability and coverage of a set of cases."""
+"""The fields of a profile, and the suitability and coverage of a set of cases."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FULL = Profile(
 )
 
 
-def test_a_field_is_present_where_the_source_says_it_else_imputed_else_absent() -> None:
+def test_a_field_is_present_imputed_or_absent() -> None:
     assert presence(FULL) == {
         "age": "present",
         "sex": "present",
@@ -58,34 +58,34 @@ def test_an_empty_profile_has_nothing() -> None:
         ("alcohol", "beer", "lifestyle"),
     ],
 )
-def test_a_field_is_known_by_key_or_words(key: str, value: str, field: str) -> None:
+def test_a_field_is_recognised_by_key_or_words(key: str, value: str, field: str) -> None:
     assert presence(Profile(basic=(fact(key, value),)))[field] == "present"  # type: ignore[index]
 
 
-def test_coverage_counts_reasons_and_the_fields_of_the_suitable_alone() -> None:
+def test_coverage_counts_reasons_and_the_fields_of_suitable_cases() -> None:
     bare = Profile(basic=(fact("chief complaint", "cough"),))
-    words = [
+    judgements = [
         Generated(suitable=True, profile=FULL, made_by="m"),
         Generated(suitable=True, profile=bare, made_by="m"),
         Generated(suitable=True, profile=bare, made_by="m"),
         Generated(suitable=False, reason="image_dependent", made_by="m"),
     ]
-    found = coverage(words)
+    result = coverage(judgements)
 
-    assert (found.n, found.suitable, found.share, found.reasons) == (4, 3, 0.75, {"image_dependent": 1})
+    assert (result.n, result.suitable, result.share, result.reasons) == (4, 3, 0.75, {"image_dependent": 1})
     # Wilson's interval of 3 of 4, z = 1.959964: centre (0.75 + z²/8)/(1 + z²/4), by hand
-    assert found.interval.low == pytest.approx(0.300642, abs=1e-5)
-    assert found.interval.high == pytest.approx(0.954413, abs=1e-5)
-    age = found.of("age")
+    assert result.interval.low == pytest.approx(0.300642, abs=1e-5)
+    assert result.interval.high == pytest.approx(0.954413, abs=1e-5)
+    age = result.of("age")
     assert (age.present, age.imputed, age.absent, age.n) == (1, 0, 2, 3)
-    assert found.of("past history").share("imputed") == pytest.approx(1 / 3)
-    assert [shares.field for shares in found.fields] == list(FIELDS)
+    assert result.of("past history").share("imputed") == pytest.approx(1 / 3)
+    assert [shares.field for shares in result.fields] == list(FIELDS)
 
 
-def test_nothing_judged_is_no_share() -> None:
-    found = coverage([])
+def test_without_judgements_there_is_no_share() -> None:
+    result = coverage([])
 
-    assert found.n == 0
-    assert math.isnan(found.share)
-    assert math.isnan(found.interval.low)
-    assert math.isnan(found.of("age").share("present"))
+    assert result.n == 0
+    assert math.isnan(result.share)
+    assert math.isnan(result.interval.low)
+    assert math.isnan(result.of("age").share("present"))

@@ -1,4 +1,4 @@
-"""Values and durations in prose, with the findings that they are by hand."""
+"""Values and durations in prose, with findings assigned by hand."""
 
 from __future__ import annotations
 

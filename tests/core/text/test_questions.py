@@ -1,4 +1,4 @@
-"""What a question asks for, told from its words; the wordings are this project's own."""
+"""The kind of a question, recognised by its words; the questions are written for this project."""
 
 from __future__ import annotations
 
@@ -42,6 +42,6 @@ from core.text.questions import asked_for
         ("Why?", "other"),
     ],
 )
-def test_what_a_question_asks_for_is_told_from_its_words(question: str, kind: str) -> None:
+def test_the_kind_of_a_question_is_recognised(question: str, kind: str) -> None:
     assert asked_for(question) == kind
     assert asked_for(f"  {question.replace(' ', '  ')} ") == kind

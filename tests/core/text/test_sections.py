@@ -1,4 +1,4 @@
-"""Which section of a vignette each sentence belongs to, against marks made by hand."""
+"""The section of each sentence of a vignette, compared with marks by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stems of words, which consultations side by side ask for at the same time."""
+"""Stems of words, computed by several threads at the same time."""
 
 from __future__ import annotations
 
@@ -15,17 +15,16 @@ WORDS = [f"{start}{end}" for start in ("palpit", "radi", "vomit", "swell", "gene
 
 
 @pytest.fixture
-def restless() -> Iterator[None]:
-    """Threads that take turns as often as they can."""
+def frequent_thread_switches() -> Iterator[None]:
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     yield
     sys.setswitchinterval(before)
 
 
-def test_threads_side_by_side_get_the_stems_that_one_gets(restless: None) -> None:
-    stem = stem_of.__wrapped__  # what a word is asked for once is kept
+def test_parallel_threads_get_the_same_stems(frequent_thread_switches: None) -> None:
+    stem = stem_of.__wrapped__  # without the cache
     alone = [stem(word) for word in WORDS]
     assert {"palpit", "vomit", "swell"} <= set(alone)
     with ThreadPoolExecutor(4) as pool:
-        assert all(found == alone for found in pool.map(lambda _: [stem(word) for word in WORDS], range(4)))
+        assert all(stems == alone for stems in pool.map(lambda _: [stem(word) for word in WORDS], range(4)))

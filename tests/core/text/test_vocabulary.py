@@ -1,4 +1,4 @@
-"""The words of denial, relatives and numbers, and the taxonomy of topics, stand in data/knowledge and nowhere else."""
+"""The words of denial, relatives and numbers, and the taxonomy of topics, are only in data/knowledge."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from core.text.vocabulary import DAYS, NUMBERS, Words, below, cues, people, rela
 
 CORE = Path(core.__file__).parent
 EXCEPT = {
-    ("denies", "text/persons.py"): "a table of what each verb becomes in the first person, which is no list of denials",
+    ("denies", "text/persons.py"): "a table of verbs in the first person, not a list of denials",
     ("denied", "text/persons.py"): "the same table",
 }
-"""(word, file) → why it may be typed there."""
+"""(word, file) → the reason of the exception."""
 SENTINELS = (
     "denies", "denied", "grandmother", "grandfather", "uncle", "aunt", "cousin", "sibling",
     "brother", "girlfriend", "seventy",
@@ -31,8 +31,8 @@ SENTINELS = (
 )  # fmt: skip
 
 
-def typed(path: Path) -> Iterator[str]:
-    """Yield the strings of a module but for its docstrings."""
+def strings_of(path: Path) -> Iterator[str]:
+    """Yield the strings of a module, without docstrings."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     docs = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
@@ -43,15 +43,15 @@ def typed(path: Path) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def strings() -> dict[str, str]:
     anywhere = re.compile("|".join(SENTINELS), re.IGNORECASE)
-    named = [path for path in sorted(CORE.rglob("*.py")) if anywhere.search(path.read_text(encoding="utf-8"))]
-    return {path.relative_to(CORE).as_posix(): "\n".join(typed(path)) for path in named}
+    files = [path for path in sorted(CORE.rglob("*.py")) if anywhere.search(path.read_text(encoding="utf-8"))]
+    return {path.relative_to(CORE).as_posix(): "\n".join(strings_of(path)) for path in files}
 
 
 @pytest.mark.parametrize("word", SENTINELS)
-def test_a_word_of_the_vocabulary_is_typed_nowhere_else(word: str, strings: dict[str, str]) -> None:
-    found = {file for file, text in strings.items() if re.search(rf"(?<![a-z]){word}(?![a-z])", text, re.IGNORECASE)}
+def test_words_of_the_vocabulary_are_in_no_module(word: str, strings: dict[str, str]) -> None:
+    files = {file for file, text in strings.items() if re.search(rf"(?<![a-z]){word}(?![a-z])", text, re.IGNORECASE)}
 
-    assert found == {file for kept, file in EXCEPT if kept == word}
+    assert files == {file for exception, file in EXCEPT if exception == word}
 
 
 def test_the_units_are_those_of_the_calendar() -> None:
@@ -70,15 +70,15 @@ def test_alternatives_take_the_longest_word() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "matches"),
     [
         ("a word that has them inside is none: unclear, chemotherapy, apparent", False),
         ("no relative has diabetes", True),
         ("his grandmother died", True),
     ],
 )
-def test_relatives_are_whole_words(text: str, found: bool) -> None:
-    assert bool(re.search(rf"\b(?:{relatives()})s?\b", text)) is found
+def test_relatives_are_whole_words(text: str, matches: bool) -> None:
+    assert bool(re.search(rf"\b(?:{relatives()})s?\b", text)) is matches
 
 
 @pytest.mark.parametrize(
@@ -89,17 +89,17 @@ def test_a_fact_that_opens_with_a_denial(text: str, negated: bool) -> None:
     assert is_negated(text) is negated
 
 
-def test_a_trip_and_its_return_are_travel_and_a_pain_that_wanders_is_not() -> None:
+def test_trips_are_travel_and_wandering_pain_is_not() -> None:
     travel = re.compile(cues("travel", of=("statement",)))
 
     assert travel.search("he returned six days ago from three weeks in brazil")
     assert not travel.search("the pain travels to her right shoulder")
 
 
-def test_sections_and_topics_are_places_of_one_tree() -> None:
-    named = {name.replace("_", " ") for name in VIGNETTE_SECTIONS} - {"complaint"}
+def test_sections_and_topics_are_in_one_tree() -> None:
+    sections = {name.replace("_", " ") for name in VIGNETTE_SECTIONS} - {"complaint"}
 
-    assert all(cues(name, of=("heading",)) for name in named | {"chief complaint"})
+    assert all(cues(name, of=("heading",)) for name in sections | {"chief complaint"})
     assert all(name == "other" or below(name) is not None for name in TOPICS)
     assert below("exposure") == ("travel", "animals", "bites", "sick contacts")
     with pytest.raises(KeyError):
@@ -119,7 +119,7 @@ def test_no_two_topics_have_one_name() -> None:
     assert len(set(listed)) == len(listed)
 
 
-def test_a_topic_holds_what_is_below_it_unless_that_has_a_place_of_its_own() -> None:
+def test_a_topic_contains_its_subtopics_unless_they_are_separate() -> None:
     both = dict(view(("social history", "exposure"), "statement"))
     whole = dict(view(("social history",), "statement"))
 
@@ -129,12 +129,12 @@ def test_a_topic_holds_what_is_below_it_unless_that_has_a_place_of_its_own() -> 
     assert whole["social history"].are_in("he keeps goats")
 
 
-def test_plain_words_are_found_in_a_question_and_in_a_statement_and_are_no_order() -> None:
+def test_plain_words_are_cues_of_questions_and_statements_but_not_of_orders() -> None:
     assert cues("mammogram", of=("question",)) == cues("mammogram", of=("statement",)) == "mammogra"
     assert cues("mammogram", of=("order",)) == ""
 
 
-def test_alternatives_stand_in_brackets_of_their_own() -> None:
+def test_alternatives_are_grouped() -> None:
     words = Words(r"fever|\b(?:cold|hot)\b spells?|\d+ ?kg")
 
     assert [text for text in ("no fever", "a cold spell", "70 kg", "scold spell") if words.are_in(text)] == [

@@ -1,4 +1,4 @@
-"""Cases of our own for the tests of training sets."""
+"""Cases for the tests of training sets."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ RETOLD = (
     "A 33-year-old woman has had a red itchy rash on both arms for two weeks, and it is worse after she has washed up.",
     "A 33-year-old woman has had a red itchy rash on both knees for some months, and it is worse after she has knelt.",
 )
-"""The first and the second are nearly one, the second and the third too; the first and the third less."""
+"""The first and the second are near-duplicates, also the second and the third, but not the first and the third."""
 
 
 def a_case(number: int = 1, **changes: Any) -> Case:
-    given: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "case_key": f"ours/{number}",
         "dataset": "ours",
         "specialty": "Cardiology",
-        "vignette": unlike(number),
+        "vignette": random_vignette(number),
         "answer": "Myocarditis",
         "choices": ("Myocarditis", "Pericarditis"),
         "licence": "MIT",
         "source": "ours",
     }
-    return Case(**{**given, **changes})
+    return Case(**{**fields, **changes})
 
 
-def unlike(number: int) -> str:
-    """A vignette of made-up words, which no other number shares."""
+def random_vignette(number: int) -> str:
+    """Return a vignette of random words, different for each number."""
     rng = random.Random(number)
     return " ".join("".join(rng.choices(string.ascii_lowercase, k=7)) for _ in range(30))

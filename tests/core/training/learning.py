@@ -1,4 +1,4 @@
-"""What the tests of fine-tuning share: a tiny random model and a small training set."""
+"""A tiny random model and a small training set for the tests of fine-tuning."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ QUICK = FineTuneSettings(epochs=2, lr=3e-3, batch_size=2, generate=1)
 
 
 def make_tiny_model(folder: Path) -> Path:
-    """Write the tiny model in this process, which holds torch anyhow."""
+    """Write the tiny model in this process, where torch is loaded already."""
     folder.mkdir(exist_ok=True)
     _write(folder)
     return folder
 
 
 def make_training_set(folder: Path) -> Path:
-    """Four train cases and two test cases of four items each."""
+    """Write a set of four train cases and two test cases with four items each."""
     write(folder, build([a_case(n, profile=PROFILE) for n in range(6)], ExportSettings(test_share=1 / 3)))
     return folder
 

@@ -33,7 +33,7 @@ SHOUTING = "{% for m in messages %}<{{ m['role'] }}>{{ m['content'] | upper }}{%
 
 
 def learnt(template: str | None, length: int = 10_000) -> str:
-    """What a model would learn of the talk: the labelled tokens as text, a bar between separate pieces."""
+    """Return the labelled tokens of the talk as text, with a bar between separate pieces."""
     chat = ChatFormat(a_tokenizer(template))
     encoded = chat.encode(TALK, length)
     assert len(encoded.ids) == len(encoded.labels)
@@ -54,7 +54,7 @@ def learnt(template: str | None, length: int = 10_000) -> str:
     ],
     ids=["chatml", "alternating", "thinking", "none"],
 )
-def test_only_the_doctors_words_and_their_end_are_learnt(template: str | None, words: str) -> None:
+def test_only_the_doctors_messages_and_their_end_marks_are_learnt(template: str | None, words: str) -> None:
     assert learnt(template) == words
 
 
@@ -90,6 +90,6 @@ def test_a_long_dialogue_is_cut_at_its_end() -> None:
     assert whole.predicted == len("Since when?<|im_end|>\nIt fits.\n**Final Diagnosis:** Flu<|im_end|>\n")
 
 
-def test_a_template_that_rewrites_what_was_said_is_refused() -> None:
+def test_a_template_that_changes_messages_is_refused() -> None:
     with pytest.raises(AnamnesisError, match="chat template does not repeat"):
         learnt(SHOUTING)

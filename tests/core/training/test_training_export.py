@@ -1,4 +1,4 @@
-"""The files of a training set: format, manifest, and what is refused."""
+"""The files of a training set: format, manifest, and refused input."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def folder(tmp_path: Path) -> Path:
 
 def test_each_line_is_a_chat_whose_assistant_is_the_doctor(folder: Path) -> None:
     for side, cases in (("train", 7), ("test", 3)):
-        found = rows(folder / f"{side}.jsonl")
-        assert len(found) == 2 * cases
-        for row in found:
+        lines = rows(folder / f"{side}.jsonl")
+        assert len(lines) == 2 * cases
+        for row in lines:
             roles = [message["role"] for message in row["messages"]]
             assert roles[:3] == ["system", "user", "assistant"]
             assert roles[1:] == ["user", "assistant"] * (len(roles[1:]) // 2)
@@ -57,7 +57,7 @@ def test_the_dialogues_of_a_case_differ(folder: Path) -> None:
     assert {len(dialogues) for dialogues in by_case.values()} == {2}
 
 
-def test_the_manifest_says_what_there_is_and_whose(folder: Path) -> None:
+def test_the_manifest_has_counts_and_sources(folder: Path) -> None:
     manifest = json.loads((folder / "manifest.json").read_text())
     for name, entry in manifest["files"].items():
         assert entry["sha256"] == hashlib.sha256((folder / name).read_bytes()).hexdigest()
@@ -80,7 +80,7 @@ def test_the_same_seed_gives_the_same_bytes(folder: Path, tmp_path: Path) -> Non
         assert (tmp_path / "other" / name).read_bytes() != (folder / name).read_bytes()
 
 
-def test_stored_items_are_asked_about() -> None:
+def test_stored_items_are_used() -> None:
     stored = ItemSet((HistoryItem(key="shoe size", value="large", topic="other"),), "openai/x")
     training = build(CASES[:8], ExportSettings(), lambda case: stored if case.case_key == "ours/3" else None)
     line = next(x for side in ("train", "test") for x in training.lines[side] if x.case_key == "ours/3")
@@ -89,7 +89,7 @@ def test_stored_items_are_asked_about() -> None:
     assert training.manifest.items_made_by == {"openai/x": 1, "profile-3": 7}
 
 
-def test_a_training_set_is_only_replaced_when_asked_for(folder: Path) -> None:
+def test_a_training_set_is_only_replaced_with_force(folder: Path) -> None:
     (folder / "notes.txt").write_text("mine")
     before = (folder / "train.jsonl").read_bytes()
     other = build(CASES, ExportSettings(seed=5))
@@ -103,7 +103,7 @@ def test_a_training_set_is_only_replaced_when_asked_for(folder: Path) -> None:
         write(folder / "notes.txt", other, force=True)
 
 
-def test_what_is_read_is_checked(folder: Path) -> None:
+def test_a_training_set_is_checked_when_read(folder: Path) -> None:
     assert len(read_side(folder, "train")) == 14
     (folder / "test.jsonl").write_bytes((folder / "train.jsonl").read_bytes())
     with pytest.raises(AnamnesisError, match=r"test\.jsonl, line 1 belongs to train"):
@@ -119,7 +119,7 @@ def test_what_is_read_is_checked(folder: Path) -> None:
         read_side(folder, "test")
 
 
-def test_a_line_whose_roles_do_not_take_turns_is_refused(folder: Path) -> None:
+def test_a_line_without_alternating_roles_is_refused(folder: Path) -> None:
     row = rows(folder / "train.jsonl")[0]
     ChatLine.model_validate(row)
     for messages in (row["messages"][1:], row["messages"][:-1], [row["messages"][0], *row["messages"][2:], {}]):

@@ -1,4 +1,4 @@
-"""Fine-tuning from end to end on a tiny random model: the loss falls, the figures are right, the model is whole."""
+"""Fine-tuning from end to end on a tiny random model: the loss falls, the figures are correct, the model loads."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_the_loss_falls_on_both_sides(tuned: tuple[Path, Metrics]) -> None:
 
 
 def cross_entropy(learner: Learner, lines: Sequence[ChatLine]) -> tuple[float, int]:
-    """The sum over the doctor's tokens by torch alone, each message on its own after its history, and their number."""
+    """Return the summed cross entropy of the doctor's tokens, computed by torch for each message, and their number."""
     torch, tokenizer = import_module("torch"), learner.chat.tokenizer
     total, count = 0.0, 0
     for line in lines:
@@ -79,7 +79,7 @@ def cross_entropy(learner: Learner, lines: Sequence[ChatLine]) -> tuple[float, i
 def test_the_first_step_has_the_mean_cross_entropy_of_the_doctors_messages(
     tiny: Path, data: Path, tmp_path: Path
 ) -> None:
-    """A batch of all four dialogues, of different lengths: every token of the doctor counts once, and nothing else."""
+    """A batch of four dialogues of different lengths: every token of the doctor counts once."""
     whole = FineTuneSettings(epochs=1, batch_size=4, generate=0)
     for lora in (False, True):
         metrics = fine_tune(str(tiny), data, tmp_path / f"{lora}", whole.model_copy(update={"lora": lora}))
@@ -88,7 +88,7 @@ def test_the_first_step_has_the_mean_cross_entropy_of_the_doctors_messages(
         assert metrics.losses[0] == pytest.approx(total / count, abs=1e-4)
 
 
-def test_the_model_loads_again_as_it_was_measured(tuned: tuple[Path, Metrics], data: Path) -> None:
+def test_the_saved_model_has_the_measured_loss(tuned: tuple[Path, Metrics], data: Path) -> None:
     out, metrics = tuned
     assert Metrics.model_validate_json((out / "metrics.json").read_bytes()) == metrics
     assert sorted(p.name for p in out.parent.iterdir()) == ["model"]
@@ -106,8 +106,8 @@ def test_one_seed_gives_one_model(tuned: tuple[Path, Metrics], tiny: Path, data:
     assert (tmp_path / "again" / "model.safetensors").read_bytes() == (out / "model.safetensors").read_bytes()
 
 
-def press_at(step: int, signal_: int) -> Any:
-    """What is told of the progress, and sends this process a signal after a step."""
+def interrupt_at(step: int, signal_: int) -> Any:
+    """Return a progress callback that sends this process a signal after a step."""
 
     def press(what: str, done: int, planned: int, loss: float | None) -> None:
         if what == "training" and done == step:
@@ -117,8 +117,7 @@ def press_at(step: int, signal_: int) -> Any:
 
 
 def same_files(first: Path, second: Path) -> bool:
-    """Whether two folders hold the same files, byte for byte."""
-    names, others = (sorted(p.relative_to(one) for p in one.rglob("*") if p.is_file()) for one in (first, second))
+    names, others = (sorted(p.relative_to(f) for p in f.rglob("*") if p.is_file()) for f in (first, second))
     assert names == others
     return all((first / name).read_bytes() == (second / name).read_bytes() for name in names)
 
@@ -128,12 +127,12 @@ def hidden(folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("sign", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.soak)])
-def test_a_stopped_training_keeps_what_was_learnt_and_goes_on_to_the_same_end(
+def test_a_stopped_training_resumes_to_the_same_model(
     tuned: tuple[Path, Metrics], tiny: Path, data: Path, tmp_path: Path, sign: signal.Signals
 ) -> None:
     out, whole = tmp_path / "model", tuned[1]
     handler = signal.getsignal(sign)
-    metrics = fine_tune(str(tiny), data, out, QUICK, press_at(1, sign))
+    metrics = fine_tune(str(tiny), data, out, QUICK, interrupt_at(1, sign))
     assert (metrics.finished, metrics.losses, metrics.planned_steps) == (False, whole.losses[:1], 4)
     assert metrics.after is None
     assert json.loads((out / "metrics.json").read_text())["finished"] is False
@@ -163,12 +162,12 @@ fine_tune(tiny, Path(data), Path(out), FineTuneSettings.model_validate_json(sett
 
 @pytest.mark.soak
 @pytest.mark.parametrize(
-    ("lora", "every", "told"), [(False, 200, [2, 3, 4]), (True, 3, [3, 4])], ids=["whole", "adapters"]
+    ("lora", "every", "expected"), [(False, 200, [2, 3, 4]), (True, 3, [3, 4])], ids=["whole", "adapters"]
 )
-def test_a_killed_training_goes_on_from_its_checkpoint_to_the_same_bytes(
-    tuned: tuple[Path, Metrics], tiny: Path, data: Path, tmp_path: Path, lora: bool, every: int, told: list[int]
+def test_a_killed_training_resumes_from_its_checkpoint_to_the_same_bytes(
+    tuned: tuple[Path, Metrics], tiny: Path, data: Path, tmp_path: Path, lora: bool, every: int, expected: list[int]
 ) -> None:
-    """Killed in the fourth of four steps, before it is written: the first epoch is kept, or the third step too."""
+    """Killed in the fourth of four steps, before it is written: the checkpoint has two or three steps."""
     settings, out = QUICK.model_copy(update={"lora": lora}), tmp_path / "model"
     whole, undisturbed = tuned
     if lora:
@@ -182,7 +181,7 @@ def test_a_killed_training_goes_on_from_its_checkpoint_to_the_same_bytes(
     resumed = fine_tune(
         str(tiny), data, out, settings, lambda what, n, planned, loss: steps.append(n) if loss else None
     )
-    assert steps == told, "what the checkpoint holds is not learnt again"
+    assert steps == expected, "steps of the checkpoint are not repeated"
     assert resumed == undisturbed
     assert same_files(out, whole)
     assert hidden(tmp_path) == []
@@ -190,21 +189,21 @@ def test_a_killed_training_goes_on_from_its_checkpoint_to_the_same_bytes(
 
 def test_a_checkpoint_of_another_training_is_left_alone(tiny: Path, data: Path, tmp_path: Path) -> None:
     out, fast = tmp_path / "model", QUICK.model_copy(update={"generate": 0})
-    fine_tune(str(tiny), data, out, fast, press_at(1, signal.SIGINT))
+    fine_tune(str(tiny), data, out, fast, interrupt_at(1, signal.SIGINT))
     checkpoints = tmp_path / ".model.checkpoint"
-    kept = {path: path.read_bytes() for path in checkpoints.rglob("*") if path.is_file()}
+    contents = {path: path.read_bytes() for path in checkpoints.rglob("*") if path.is_file()}
     with pytest.raises(UsageError, match=r"\.model\.checkpoint is of a training with .*other settings"):
         fine_tune(str(tiny), data, out, fast.model_copy(update={"epochs": 3}))
-    assert {path: path.read_bytes() for path in checkpoints.rglob("*") if path.is_file()} == kept
+    assert {path: path.read_bytes() for path in checkpoints.rglob("*") if path.is_file()} == contents
     for name in ("optimizer.pt", "model.safetensors"):
         (broken,) = checkpoints.glob(f"checkpoint-1/{name}")
-        broken.write_bytes(kept[broken][:-100])
+        broken.write_bytes(contents[broken][:-100])
         with pytest.raises(AnamnesisError, match=r"\.model\.checkpoint cannot be read.*: remove it"):
             fine_tune(str(tiny), data, out, fast)
-        broken.write_bytes(kept[broken])
+        broken.write_bytes(contents[broken])
     (checkpoints / "checkpoint-1" / "trainer_state.json").unlink()
     shutil.rmtree(out)
-    assert fine_tune(str(tiny), data, out, fast).finished, "what was not written to its end is not gone on from"
+    assert fine_tune(str(tiny), data, out, fast).finished, "an incomplete checkpoint is not used"
 
 
 def test_a_checkpoint_of_an_older_version_is_refused(tiny: Path, data: Path, tmp_path: Path) -> None:
@@ -217,7 +216,7 @@ def test_a_checkpoint_of_an_older_version_is_refused(tiny: Path, data: Path, tmp
 
 
 @pytest.mark.soak
-def test_a_model_that_cannot_be_written_is_not_learnt_again(
+def test_a_failed_save_does_not_repeat_the_training(
     tiny: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object) -> None:
@@ -257,7 +256,7 @@ def test_a_loss_that_is_no_number_is_one_sentence(tiny: Path, data: Path, tmp_pa
         fine_tune(str(tiny), data, tmp_path / "model", QUICK.model_copy(update={"generate": 0, "lr": 1e30}))
 
 
-def test_what_cannot_be_loaded_or_read_is_one_sentence(tiny: Path, data: Path, tmp_path: Path) -> None:
+def test_unreadable_models_and_data_are_one_sentence(tiny: Path, data: Path, tmp_path: Path) -> None:
     out = tmp_path / "model"
     (tmp_path / "empty").mkdir()
     with pytest.raises(UsageError, match=r"There is no folder /no/such"):
@@ -279,14 +278,16 @@ def test_what_cannot_be_loaded_or_read_is_one_sentence(tiny: Path, data: Path, t
     assert not out.exists()
 
 
-def test_a_model_that_is_nowhere_is_one_sentence(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_that_cannot_be_downloaded_is_one_sentence(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def offline(*_: object) -> None:
         raise OSError("We couldn't connect to 'https://huggingface.co'.\nCheck your internet connection.")
 
     monkeypatch.setattr("transformers.AutoTokenizer.from_pretrained", offline)
-    words = r"^The model nobody/nothing cannot be loaded \(We couldn't connect to 'https://huggingface.co'\): check its"
+    words = r"^The model unknown/model cannot be loaded \(We couldn't connect to 'https://huggingface.co'\): check its"
     with pytest.raises(AnamnesisError, match=words):
-        fine_tune("nobody/nothing", data, tmp_path / "model", QUICK)
+        fine_tune("unknown/model", data, tmp_path / "model", QUICK)
 
 
 @pytest.mark.soak
@@ -301,35 +302,37 @@ def test_adapters_are_merged_into_a_whole_model(tiny: Path, data: Path, tmp_path
     )
     total, count = cross_entropy(Learner.load(str(tmp_path / "model")), read_side(data, "test"))
     assert metrics.after.loss == pytest.approx(total / count, abs=1e-3)
-    # the adapters alone make the same model again of the one that they were trained on
+    # the adapters and the base model give the same model again
     from_adapters(tmp_path / "model" / "adapters", tiny, tmp_path / "merged")
     whole, merged = (Learner.load(str(tmp_path / name)).model.state_dict() for name in ("model", "merged"))
     assert max(float((whole[name] - merged[name]).abs().max()) for name in whole) < 0.01
 
 
 class Parrot:
-    """Asks the same question everywhere, and notes what it had been shown."""
+    """A model that always asks the same question, and records its input."""
 
     def __init__(self) -> None:
-        self.shown: list[str] = []
+        self.prompts: list[str] = []
 
     def replies(self, conversations: Sequence[Sequence[dict[str, str]]], max_tokens: int) -> list[str]:
-        self.shown += [messages[-1]["content"] for messages in conversations]
+        self.prompts += [messages[-1]["content"] for messages in conversations]
         return ["Any chest pains?"] * len(conversations)
 
 
-def test_the_model_asks_in_the_doctors_place_but_for_the_diagnosis(data: Path) -> None:
+def test_the_model_asks_every_question_but_not_the_diagnosis(data: Path) -> None:
     parrot, line = Parrot(), read_side(data, "test")[0]
-    said = questions(parrot, line)  # type: ignore[arg-type]
-    assert len(said) == len(line.keys) == 4
-    assert parrot.shown == [message.content for message in line.messages[1:-2:2]]
+    questions_asked = questions(parrot, line)  # type: ignore[arg-type]
+    assert len(questions_asked) == len(line.keys) == 4
+    assert parrot.prompts == [message.content for message in line.messages[1:-2:2]]
 
 
-def test_questions_asked_side_by_side_are_those_asked_alone(tuned: tuple[Path, Metrics], data: Path) -> None:
+def test_questions_in_a_batch_equal_single_ones(tuned: tuple[Path, Metrics], data: Path) -> None:
     learner = Learner.load(str(tuned[0]))
     messages = read_side(data, "test")[0].dumped()
-    asked = [messages[:n] for n in (2, 4, 6)]
-    assert learner.replies(asked, 4) == [learner.replies([one], 4)[0] for one in asked]
+    conversations = [messages[:n] for n in (2, 4, 6)]
+    assert learner.replies(conversations, 4) == [
+        learner.replies([conversation], 4)[0] for conversation in conversations
+    ]
 
 
 def test_recall_of_keys_is_rouge_1_of_all_questions_against_all_keys() -> None:
@@ -338,7 +341,7 @@ def test_recall_of_keys_is_rouge_1_of_all_questions_against_all_keys() -> None:
     assert key_recall(["chest pain"], []) == 0.0
 
 
-def test_a_line_is_measured_by_its_own_keys(data: Path) -> None:
+def test_a_line_has_the_keys_of_its_case(data: Path) -> None:
     line: ChatLine = read_side(data, "test")[0]
     assert line.keys == ("age and sex", "main complaint", "medication", "troponin")
 

@@ -1,4 +1,4 @@
-"""Train and test: nothing of one side stands, nearly, on the other."""
+"""Train and test: no near-duplicates on both sides."""
 
 from __future__ import annotations
 
@@ -9,35 +9,34 @@ import pytest
 from core.case import Case
 from core.errors import UsageError
 from core.training.split import clusters_of, near_duplicates, split_cases
-from tests.core.training.golden_cases import RETOLD, a_case, unlike
+from tests.core.training.golden_cases import RETOLD, a_case, random_vignette
 
 
 def with_retold(strangers: int = 17) -> list[Case]:
-    """Three retold cases scattered among others."""
     cases = [a_case(n) for n in range(strangers)]
     for place, text in zip((2, 9, 14), RETOLD, strict=True):
         cases.insert(place, a_case(100 + place, vignette=text))
     return cases
 
 
-def test_likeness_is_that_of_the_words_in_alphabetical_order() -> None:
+def test_similarity_is_that_of_the_sorted_words() -> None:
     # 11 letters and spaces each, 10 of them common in order: 2 * 10 / 22 = 90.9 per cent
     assert list(near_duplicates(["aa bb cc dd", "aa bb cc dx"], 90.9)) == [(0, 1)]
     assert list(near_duplicates(["aa bb cc dd", "aa bb cc dx"], 91)) == []
     assert list(near_duplicates(["No fever. A cough, at night.", "A cough at night; no FEVER!"], 100)) == [(0, 1)]
 
 
-def test_pairs_are_found_wherever_they_stand() -> None:
-    texts = [unlike(n) for n in range(1100)]
-    for left, right in ((3, 4), (10, 700), (520, 1030), (1060, 1099)):
-        texts[right] = f"{texts[left]} besides"
+def test_pairs_are_found_at_every_position() -> None:
+    texts = [random_vignette(n) for n in range(1100)]
+    for first, second in ((3, 4), (10, 700), (520, 1030), (1060, 1099)):
+        texts[second] = f"{texts[first]} more"
     assert sorted(near_duplicates(texts)) == [(3, 4), (10, 700), (520, 1030), (1060, 1099)]
 
 
-def test_likeness_is_passed_on() -> None:
+def test_clusters_are_transitive() -> None:
     cases = with_retold()
     pairs = set(near_duplicates([case.vignette for case in cases]))
-    assert pairs == {(2, 9), (9, 14)}, "the first and the last alone would not be joined"
+    assert pairs == {(2, 9), (9, 14)}, "the first and the last are no pair"
     assert [group for group in clusters_of(cases) if len(group) > 1] == [[2, 9, 14]]
 
 
@@ -51,7 +50,7 @@ def test_near_duplicates_land_on_one_side(seed: int) -> None:
     assert Counter(c.case_key for c in (*split.train, *split.test)) == Counter(c.case_key for c in with_retold())
 
 
-def test_retold_cases_do_come_to_either_side() -> None:
+def test_clusters_can_be_on_either_side() -> None:
     sides = {"ours/109" in {c.case_key for c in split_cases(with_retold(), 0.5, seed).test} for seed in range(12)}
     assert sides == {True, False}
 
@@ -80,7 +79,7 @@ def test_specialties_of_one_case_each_share_the_test_cases() -> None:
     assert len(split_cases(cases, 0.25).test) == 2
 
 
-def test_what_cannot_be_split_is_said() -> None:
+def test_impossible_splits_are_refused() -> None:
     alike = [a_case(n, vignette=RETOLD[0]) for n in range(4)]
     with pytest.raises(UsageError, match=r"4 cases \(1 without near-duplicates\) cannot be split"):
         split_cases(alike)

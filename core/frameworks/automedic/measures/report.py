@@ -59,7 +59,7 @@ _MEASURES: dict[str, tuple[str, ...]] = {
 _WITH_PUBLISHED = ("parts", "profile", "summary")
 
 
-@metric("care", "run", "models", empty="This part has nothing to list for these trials.", page="quality")
+@metric("care", "run", "models", "source", empty="This part has nothing to list for these trials.", page="quality")
 def report(
     request: MetricRequest,
     by: Annotated[Literal["dataset", "all"], "Each data set separately, or all items together."] = "dataset",
@@ -81,10 +81,11 @@ def report(
     The accuracy is Acc_conv × min(1, Acc_conv / Acc_static); the formula in the paper is not known to us.
     """
     request.basis = replace(request.selection, frameworks=staffed())
+    with_published = published and part in _WITH_PUBLISHED and request.selection.has_published
     trials = request.read(read_care, question_type, request.selection)
     if blank == "excluded":
         trials = without_blank(trials)
-    if trials.empty and not (published and part in _WITH_PUBLISHED):
+    if trials.empty and not with_published:
         raise AnamnesisError(
             f"There is no trial of {publisher('care').title} with {question_type} answers to report: run `python "
             f"-m core run --protocol {publisher('care').name} --doctor reference/bayes`, or choose another "
@@ -93,35 +94,34 @@ def report(
     if not trials.empty:
         _note_what_counts(request, trials, question_type)
         yield from _rows_of(request, trials, part, by_dataset=by == "dataset")
-    if published and part in _WITH_PUBLISHED:
+    if with_published:
         dataset = "all" if by == "all" else PUBLISHED_SET
         yield from published_summaries(dataset) if part == "summary" else published_parts(dataset)
 
 
 def _rows_of(request: MetricRequest, trials: pd.DataFrame, part: CarePart, *, by_dataset: bool) -> Iterator[Listed]:
     """Yield the rows of a part of the report from ``read_care``'s table."""
-    if part in _MEASURES:
-        yield from (row for row in parts(trials, by_dataset=by_dataset) if row.label["measure"] in _MEASURES[part])
-    elif part == "summary":
-        yield from summaries(trials, by_dataset=by_dataset)
-    elif part == "kinds":
-        yield from failure_shares(trials, by_dataset=by_dataset)
-    elif part in ("failures", "ratings"):
-        with request.store.read() as cursor:
-            yield from [vars(line) for line in (failures if part == "failures" else ratings)(cursor, trials)]
-    elif part == "items":
-        for line in item_rows(trials).to_dict("records"):
-            yield {str(name): None if pd.isna(value) else value for name, value in line.items()}
-    elif part in ("habits", "queries", "endings", "misuses", "rating_shares"):
-        yield from _habit_rows(habits(trials, by_dataset=by_dataset), part)
-    else:
-        by_set = parts(trials, by_dataset=True)
-        if part == "normalised":
+    match part:
+        case "parts" | "profile" | "accuracies":
+            yield from (row for row in parts(trials, by_dataset=by_dataset) if row.label["measure"] in _MEASURES[part])
+        case "summary":
+            yield from summaries(trials, by_dataset=by_dataset)
+        case "kinds":
+            yield from failure_shares(trials, by_dataset=by_dataset)
+        case "failures" | "ratings":
+            with request.store.read() as cursor:
+                yield from [vars(line) for line in (failures if part == "failures" else ratings)(cursor, trials)]
+        case "items":
+            for line in item_rows(trials).to_dict("records"):
+                yield {str(name): None if pd.isna(value) else value for name, value in line.items()}
+        case "habits" | "queries" | "endings" | "misuses" | "rating_shares":
+            yield from _habit_rows(habits(trials, by_dataset=by_dataset), part)
+        case "normalised":
             with request.store.read() as cursor:
                 joined = across_data_sets(cursor, request.selection)
-            yield from normalised(by_set, joined)
-        else:
-            by_doctor = points(by_set, load_registry().group)
+            yield from normalised(parts(trials, by_dataset=True), joined)
+        case "points" | "fit":
+            by_doctor = points(parts(trials, by_dataset=True), load_registry().group)
             yield from by_doctor if part == "points" else fits(by_doctor)
 
 

@@ -114,6 +114,7 @@ _COLUMNS = Columns(excluded="excluded")
     "prefixes",
     "run",
     "models",
+    "source",
     "cases",
     "datasets",
     "specialties",

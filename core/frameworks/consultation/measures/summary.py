@@ -302,10 +302,12 @@ VIRTUES = ("honesty", "strictness", "colloquialism")
     "history",
     "run",
     "models",
+    "source",
     "cases",
     "datasets",
     "specialties",
     "mcq_rule",
+    "sample",
     empty="There is no conversation to report: run a campaign, such as `python -m core run --doctor reference/bayes`, "
     "or import the authors' release.",
     page="quality",

@@ -1,4 +1,4 @@
-"""A row for each AutoMedic trial: words of queries, verdicts that count, failures with their quotes, ratings."""
+"""The rows of AutoMedic trials: words of queries, verdicts, failures with quotes, and ratings."""
 
 from __future__ import annotations
 
@@ -30,26 +30,26 @@ def filled(tmp_path: Path) -> Store:
     return copy_of(fill, tmp_path)
 
 
-def columns(store: Store, *names: str, **given: object) -> list[dict[str, object]]:
-    """Return case number → the value of each column; missing ones as ``None``."""
+def columns(store: Store, *names: str, **filters: object) -> list[dict[str, object]]:
+    """Return, for each column, its values by case number; a missing value is ``None``."""
     with store.read() as cursor:
-        table = trial_rows(cursor, Selection(**given))  # type: ignore[arg-type]
-    keys, held = table["case_key"].str.removeprefix("ours/"), table.astype(object).where(table.notna(), None)
-    return [dict(zip(keys, held[name], strict=True)) for name in names]
+        table = trial_rows(cursor, Selection(**filters))  # type: ignore[arg-type]
+    keys, rows = table["case_key"].str.removeprefix("ours/"), table.astype(object).where(table.notna(), None)
+    return [dict(zip(keys, rows[name], strict=True)) for name in names]
 
 
-def column(store: Store, name: str, **given: object) -> dict[str, object]:
-    return columns(store, name, **given)[0]
+def column(store: Store, name: str, **filters: object) -> dict[str, object]:
+    return columns(store, name, **filters)[0]
 
 
 def test_queries_and_their_words(filled: Store) -> None:
     turns, words, to_staff, repeated = columns(filled, "turns", "words", "to_staff", "repeated")
     assert turns == {"1": 4, "2": 5, "3": 5, "4": 1, "5": 2, "6": 0, "7": 0}
-    # words outside the tags count: two of case 2, and six of case 5 that the doctor writes for the patient; a message
-    # that ends the conversation is no turn's
+    # words outside the tags count: two of case 2, and six of case 5 that the doctor writes for the patient; the words
+    # of a message that ends the conversation do not
     assert words == {"1": 20, "2": 36, "3": 9, "4": 10, "5": 8, "6": 0, "7": 0}
     assert to_staff == {"1": 1, "2": 1, "3": 0, "4": 0, "5": 0, "6": 0, "7": 0}
-    # case 2 asks its second query again in other letters, lines and punctuation; the comma stands in both
+    # case 2 repeats its second query with other letters, lines and punctuation; both have the comma
     assert repeated == {"1": 0, "2": 1, "3": 0, "4": 0, "5": 0, "6": 0, "7": 0}
 
 
@@ -72,16 +72,16 @@ MESSAGES = (
 )
 
 
-def test_words_in_sql_are_those_that_the_protocol_reads(store: Store) -> None:
+def test_words_in_sql_are_those_of_the_tag_protocol(store: Store) -> None:
     lines = [a_consultation(n, [message, "</end>"]) for n, message in enumerate(MESSAGES)]
     write_journal(store.journals, "run", automedic(cases=range(len(MESSAGES))), *lines)
     fold(store)
-    spoken = {str(n): read_tags(message) for n, message in enumerate(MESSAGES)}
-    assert all(one.queries for one in spoken.values()), "every message is meant to hold a query"
+    tags = {str(n): read_tags(message) for n, message in enumerate(MESSAGES)}
+    assert all(message_tags.queries for message_tags in tags.values()), "every message of the test must have a query"
     words, turns, to_staff = columns(store, "words", "turns", "to_staff")
     assert words == {str(n): len(plain_words(message)) for n, message in enumerate(MESSAGES)}
-    assert turns == {n: len(one.queries) for n, one in spoken.items()}
-    assert to_staff == {n: sum(q.to == "staff" for q in one.queries) for n, one in spoken.items()}
+    assert turns == {n: len(message_tags.queries) for n, message_tags in tags.items()}
+    assert to_staff == {n: sum(q.to == "staff" for q in message_tags.queries) for n, message_tags in tags.items()}
 
 
 def test_a_framework_without_a_pattern_reads_every_message_itself(
@@ -93,12 +93,12 @@ def test_a_framework_without_a_pattern_reads_every_message_itself(
     assert columns(filled, *names) == by_pattern
     monkeypatch.setattr(TagSpeech, "queries", Speech.queries)
     turns, words = columns(filled, "turns", "words")
-    assert turns == by_pattern[0], "a reply makes a turn, whatever is read in the message"
-    # case 2 as it is written: 10 words, 9 (two are joined by the tags between them), 10 with the reasoning, 8
+    assert turns == by_pattern[0], "the number of turns follows the replies"
+    # case 2 with its tags: 10 words, 9 (tags without a space join two words), 10 with the reasoning, 8
     assert words["2"] == 37
 
 
-def test_only_answered_queries_are_turns_as_where_the_first_alone_was_passed_on_once(store: Store) -> None:
+def test_only_answered_queries_are_turns(store: Store) -> None:
     line = a_consultation(1, ["<patient>Since when?</patient><patient>And where is it?</patient>", "</end>"])
     replies = [event for event in line.events if isinstance(event, Utterance) and event.role == "patient"]
     events = [
@@ -111,8 +111,8 @@ def test_only_answered_queries_are_turns_as_where_the_first_alone_was_passed_on_
     assert columns(store, "turns", "words") == [{"1": 1}, {"1": 6}]
 
 
-def test_an_answered_message_without_a_query_counts_as_it_stands(store: Store) -> None:
-    """A human may be in the doctor's seat, who writes no tags."""
+def test_an_answered_message_without_tags_counts_as_one_query(store: Store) -> None:
+    """A human in the doctor's seat writes no tags."""
     line = a_consultation(1, ["</end>"])
     talk = [
         Utterance(turn=0, role="doctor", text="Since\n when?"),
@@ -127,13 +127,13 @@ def test_an_answered_message_without_a_query_counts_as_it_stands(store: Store) -
     assert columns(store, "turns", "words") == [{"1": 1}, {"1": 2}]
 
 
-def test_what_a_provider_broke_is_named_and_does_not_count(filled: Store) -> None:
-    conv, static, counted, whole = columns(filled, "conv", "static", "counted", "whole")
-    assert (conv["7"], static["7"], whole["7"]) == ("provider_error", "correct", False)
+def test_a_trial_that_a_provider_broke_does_not_count(filled: Store) -> None:
+    conv, static, counted, complete = columns(filled, "conv", "static", "counted", "whole")
+    assert (conv["7"], static["7"], complete["7"]) == ("provider_error", "correct", False)
     assert counted == {**dict.fromkeys("123456", True), "7": False}
 
 
-def test_a_refusal_a_missing_answer_and_an_unjudged_one_are_told_apart(store: Store) -> None:
+def test_refusals_and_ungraded_answers_have_their_reasons(store: Store) -> None:
     unjudged = a_consultation(3, ["</end>"], conv=None)
     refused = a_consultation(1, ["<patient>When?</patient>"], conv=None, reason="refusal")
     no_answer = a_consultation(2, ["</end>"], conv="refused")
@@ -142,9 +142,9 @@ def test_a_refusal_a_missing_answer_and_an_unjudged_one_are_told_apart(store: St
         store.journals, "run", automedic(), refused, no_answer, unjudged.model_copy(update={"events": events})
     )
     fold(store)
-    conv, whole, counted = columns(store, "conv", "whole", "counted")
+    conv, complete, counted = columns(store, "conv", "whole", "counted")
     assert conv == {"1": "refused", "2": "refused", "3": "ungraded"}
-    assert whole == {"1": False, "2": True, "3": True}
+    assert complete == {"1": False, "2": True, "3": True}
     assert set(counted.values()) == {False}
 
 
@@ -155,7 +155,7 @@ def test_a_new_grade_changes_the_verdict(filled: Store) -> None:
     assert column(filled, "conv")["1"] == "incorrect"
 
 
-def test_an_arm_that_a_run_does_not_ask_is_missing_and_no_exclusion(store: Store) -> None:
+def test_an_arm_that_a_run_does_not_have_is_missing_and_not_excluded(store: Store) -> None:
     header = automedic(arms=[("vignette", "mcq")])
     write_journal(store.journals, "run", header, a_consultation(1, ["</end>"], conv=None))
     fold(store)
@@ -164,16 +164,16 @@ def test_an_arm_that_a_run_does_not_ask_is_missing_and_no_exclusion(store: Store
         assert trial_rows(cursor, question_type="frq").empty
 
 
-def test_free_answers_have_a_rule_of_their_own(store: Store) -> None:
+def test_free_answers_are_judged_by_the_rule_for_free_answers(store: Store) -> None:
     header = automedic(arms=[("vignette", "frq"), ("multi_turn", "frq")])
     line = a_consultation(1, ["</end>"], conv="no_diagnosis", question_type="frq", response="I cannot say")
     write_journal(store.journals, "run", header, line)
     fold(store)
     with store.read() as cursor:
         table = trial_rows(cursor, question_type="frq")
-        found = failures(cursor, table)
+        trial_failures = failures(cursor, table)
     assert table["conv"].tolist() == ["no_diagnosis"]
-    assert [(f.kind, f.cause, f.quote) for f in found] == [
+    assert [(f.kind, f.cause, f.quote) for f in trial_failures] == [
         ("abrupt_termination", "early_end", "</end>"),
         ("invalid_answer", "no_diagnosis", "I cannot say"),
     ]
@@ -189,10 +189,10 @@ def test_selections(filled: Store) -> None:
     assert column(filled, "turns", runs=["run"], specialties=["Cardiology"]) == {}
 
 
-def test_every_failure_with_what_shows_it(filled: Store) -> None:
+def test_failures_have_a_cause_and_a_quote(filled: Store) -> None:
     with filled.read() as cursor:
-        found = failures(cursor, trial_rows(cursor))
-    assert [(f.case_key[-1], f.kind, f.cause, f.turn, f.quote) for f in found] == [
+        trial_failures = failures(cursor, trial_rows(cursor))
+    assert [(f.case_key[-1], f.kind, f.cause, f.turn, f.quote) for f in trial_failures] == [
         ("3", "role_breaking", "speaks_for_others", 0, "For two days."),
         ("4", "abrupt_termination", "no_tag", 2, "It is eczema."),
         ("5", "role_breaking", "speaks_for_others", 0, "Patient: On my neck, it itches."),
@@ -200,14 +200,14 @@ def test_every_failure_with_what_shows_it(filled: Store) -> None:
         ("6", "abrupt_termination", "early_end", 0, "</end>"),
         ("6", "invalid_answer", "multiple", None, "A or B"),
     ]
-    assert {(f.run_id, f.model, f.dataset) for f in found} == {("run", "openai/a", "ours")}
-    assert found[0].trial_id == "run/3/0"
+    assert {(f.run_id, f.model, f.dataset) for f in trial_failures} == {("run", "openai/a", "ours")}
+    assert trial_failures[0].trial_id == "run/3/0"
 
 
 @pytest.mark.parametrize(("turns", "cause"), [(3, "early_end"), (4, None)])
 def test_an_end_is_abrupt_up_to_the_third_turn(store: Store, turns: int, cause: str | None) -> None:
-    said = [f"<patient>Question {n}?</patient>" for n in range(turns)]
-    write_journal(store.journals, "run", automedic(), a_consultation(1, [*said, "</end>"]))
+    messages = [f"<patient>Question {n}?</patient>" for n in range(turns)]
+    write_journal(store.journals, "run", automedic(), a_consultation(1, [*messages, "</end>"]))
     fold(store)
     assert column(store, "abrupt") == {"1": cause}
 
@@ -221,9 +221,9 @@ def test_the_cap_is_no_abrupt_end(store: Store) -> None:
 
 def test_ratings_with_their_words_the_worst_first(filled: Store) -> None:
     with filled.read() as cursor:
-        found = ratings(cursor, trial_rows(cursor))
+        worst_first = ratings(cursor, trial_rows(cursor))
         assert failures(cursor, trial_rows(cursor, Selection(runs=["none"]))) == []
-    assert [(r.case_key[-1], r.rating) for r in found] == [
+    assert [(r.case_key[-1], r.rating) for r in worst_first] == [
         ("6", 1),
         ("4", 2),
         ("3", 3),
@@ -231,4 +231,4 @@ def test_ratings_with_their_words_the_worst_first(filled: Store) -> None:
         ("1", 5),
         ("5", None),
     ]
-    assert (found[0].words, found[0].rater) == ("I would give 1.", "openai/p")
+    assert (worst_first[0].words, worst_first[0].rater) == ("I would give 1.", "openai/p")

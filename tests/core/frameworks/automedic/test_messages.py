@@ -1,4 +1,4 @@
-"""A conversation in tags as a reader is shown it, and what of a profile it has brought to the doctor."""
+"""A conversation in tags as it is displayed, and the facts of a profile that the doctor has learned."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from tests.core.store.builders import a_case, a_stream
 from tests.support.tagged import misused_events, the_case, untagged_events
 
 
-def said(text: str, turn: int = 0, role: str = "doctor") -> Utterance:
+def message(text: str, turn: int = 0, role: str = "doctor") -> Utterance:
     return Utterance(turn=turn, role=role, text=text)
 
 
 @pytest.mark.parametrize(
-    ("written", "goes", "text"),
+    ("content", "goes", "text"),
     [
         ("<patient>How long?</patient>", "patient", "How long?"),
         ("<clinical>Vital signs?</clinical>\n", "staff", "Vital signs?"),
         ("</end>", "end", ""),
     ],
 )
-def test_a_message_that_is_nothing_but_its_tag_is_shown_without_it(written: str, goes: Goes, text: str) -> None:
-    assert message_of(written) == ShownMessage(GOES[goes], text, goes)
+def test_a_message_with_one_tag_only_is_displayed_without_it(content: str, goes: Goes, text: str) -> None:
+    assert message_of(content) == ShownMessage(GOES[goes], text, goes)
 
 
 @pytest.mark.parametrize(
-    ("written", "goes", "text"),
+    ("content", "goes", "text"),
     [
         ("<think>a, b</think><patient>How long?</patient>", "patient", "How long?"),
         ("Well. <patient>How long?</patient>", "patient", "How long?"),
@@ -48,10 +48,10 @@ def test_a_message_that_is_nothing_but_its_tag_is_shown_without_it(written: str,
         ("How long?", "nowhere", "How long?"),
     ],
 )
-def test_what_holds_more_than_its_query_can_be_seen_whole(written: str, goes: str, text: str) -> None:
-    shown = message_of(written)
-    assert (shown.goes, shown.text) == (goes, text)
-    assert shown.whole == (written if goes != "nowhere" else None)
+def test_a_message_with_more_than_its_query_can_be_displayed_in_full(content: str, goes: str, text: str) -> None:
+    displayed = message_of(content)
+    assert (displayed.goes, displayed.text) == (goes, text)
+    assert displayed.whole == (content if goes != "nowhere" else None)
 
 
 @pytest.mark.parametrize(
@@ -64,38 +64,42 @@ def test_what_holds_more_than_its_query_can_be_seen_whole(written: str, goes: st
         ("Is it < 3 days?", "Is it"),
     ],
 )
-def test_a_message_that_is_still_being_said_shows_no_half_tags(so_far: str, words: str) -> None:
+def test_an_incomplete_message_is_displayed_without_partial_tags(so_far: str, words: str) -> None:
     assert without_tags(so_far) == words
 
 
-def test_a_conversation_is_known_by_what_no_other_protocol_has() -> None:
+def test_a_conversation_in_tags_is_recognised_by_its_events() -> None:
     assert speaks_in_tags(misused_events())
     assert speaks_in_tags(untagged_events())
-    assert speaks_in_tags([said("<clinical>Vital signs?</clinical>", turn=4)]), "a part of one"
-    alone: list[Event] = [
-        said("Fine.", role="staff"),
+    assert speaks_in_tags([message("<clinical>Vital signs?</clinical>", turn=4)]), "a part of a conversation"
+    telling_events: list[Event] = [
+        message("Fine.", role="staff"),
         Assessed(name=MISUSE, turn=0, values=("no_tag",)),
         Assessed(name=EMPATHY, most=5, by="p"),
         Ended(reason="no_tag", doctor_turns=0),
     ]
-    assert all(speaks_in_tags([event]) for event in alone)
+    assert all(speaks_in_tags([event]) for event in telling_events)
 
 
-def test_other_protocols_are_not_taken_for_it() -> None:
+def test_conversations_of_other_frameworks_are_not_in_tags() -> None:
     assert not speaks_in_tags(a_stream())
     assert not speaks_in_tags([])
-    greeted = [said("Hello, what brings you in?"), said("It itches.", 1, "patient"), said("<patient>?</patient>", 2)]
+    greeted = [
+        message("Hello, what brings you in?"),
+        message("It itches.", 1, "patient"),
+        message("<patient>?</patient>", 2),
+    ]
     assert not speaks_in_tags(greeted), "the doctor's first message decides"
-    opened = [said("Please help.", role="patient"), said("Since when?", 1)]
+    opened = [message("Please help.", role="patient"), message("Since when?", 1)]
     assert not speaks_in_tags(opened)
-    # words that look like tags, a model that thinks aloud, and tags after a patient who opened
-    assert not speaks_in_tags([said("Hello, <patient>. Where does it hurt at the <end> of the day?")])
-    assert not speaks_in_tags([said("Please help.", role="patient")])
-    assert not speaks_in_tags([said("Please help.", role="patient"), said("<patient>Since when?</patient>", 1)])
+    # words that look like tags, and tags after an opening message of the patient
+    assert not speaks_in_tags([message("Hello, <patient>. Where does it hurt at the <end> of the day?")])
+    assert not speaks_in_tags([message("Please help.", role="patient")])
+    assert not speaks_in_tags([message("Please help.", role="patient"), message("<patient>Since when?</patient>", 1)])
     assert not speaks_in_tags([Ended(reason="turn_cap", doctor_turns=3)])
 
 
-def test_queries_and_misuses_are_told_by_their_messages() -> None:
+def test_queries_are_counted_and_misuses_are_stored_with_their_message() -> None:
     assert queries_passed_on(misused_events()) == 3
     assert queries_passed_on(untagged_events()) == 0
     assert {
@@ -103,15 +107,20 @@ def test_queries_and_misuses_are_told_by_their_messages() -> None:
     } == {2: ("text_outside",), 4: ("text_outside", "speaks_for_others"), 6: ("end_with_query",)}
 
 
-def test_a_fact_is_brought_by_who_holds_it_alone() -> None:
+def test_a_fact_counts_only_from_the_role_that_knows_it() -> None:
     case = the_case()
     assert case.profile is not None
     basic, optional = case.profile.basic[0], case.profile.optional[0]
     before = gathered(case, ())
     assert before.demographics == case.profile.demographics
     assert before.brought == 0
-    told = [Turn("doctor", basic.value), Turn("patient", basic.lay), Turn("doctor", "?"), Turn("staff", optional.value)]
-    after = gathered(case, told)
+    dialogue = [
+        Turn("doctor", basic.value),
+        Turn("patient", basic.lay),
+        Turn("doctor", "?"),
+        Turn("staff", optional.value),
+    ]
+    after = gathered(case, dialogue)
     assert (after.patient[0].turn, after.staff[0].turn) == (1, 3)
     swapped = gathered(case, [Turn("staff", basic.lay), Turn("patient", optional.value)])
     assert (swapped.patient[0].turn, swapped.staff[0].turn) == (None, None)

@@ -1,4 +1,4 @@
-"""AutoMedic's own words for what happens in its conversations."""
+"""AutoMedic's labels of endings, misuses and ratings."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from core.frameworks.automedic.tags import EMPATHY, MISUSE, MISUSE_WORDS, TAGS, 
 SPEECH = TagSpeech()
 
 
-def test_what_counts_is_the_queries_that_were_passed_on() -> None:
+def test_an_ending_has_the_number_of_queries_that_were_passed_on() -> None:
     ended, capped = Ended(reason="end_tag", doctor_turns=8), Ended(reason="turn_cap", doctor_turns=1)
     assert SPEECH.ending(ended) == "the doctor wrote the end tag; 8 queries were passed on"
     assert SPEECH.ending(capped) == "the cap was reached; 1 query was passed on"
 
 
-def test_every_misuse_has_its_words_and_one_of_another_version_is_still_said() -> None:
+def test_every_misuse_has_a_label_and_an_unknown_misuse_its_name() -> None:
     assert set(MISUSE_WORDS) == set(get_args(TagMisuse))
     misuse = Assessed(name=MISUSE, turn=2, values=("unclosed", "empty", "shouted_tag"))
     assert SPEECH.remark(misuse) == (
@@ -25,11 +25,11 @@ def test_every_misuse_has_its_words_and_one_of_another_version_is_still_said() -
     )
 
 
-def test_a_rating_says_by_whom_and_that_there_is_none() -> None:
+def test_a_remark_on_a_rating_names_the_rater_or_that_it_is_missing() -> None:
     rated = Assessed(name=EMPATHY, value=4, most=5, by="openai/p")
     assert SPEECH.remark(rated) == "Empathy 4 of 5, rated by openai/p as the patient"
     assert SPEECH.remark(rated.model_copy(update={"value": None})) == "Empathy not rated by openai/p as the patient"
 
 
-def test_the_tags_are_those_that_the_doctor_is_told() -> None:
+def test_the_tags_are_those_of_the_doctors_prompt() -> None:
     assert set(TAGS) == {"<patient>", "</patient>", "<clinical>", "</clinical>", "</end>"}

@@ -1,4 +1,4 @@
-"""The tag protocol: what of a doctor's message goes on, what breaks the rules, and who speaks for whom."""
+"""The tag protocol: the queries of a doctor's message, misuses, and messages that speak for others."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from core.frameworks.automedic.tags import plain_words, queries_of, read_tags, w
         ("<THINK>hm</THINK> <patient>Is the pH < 7 or > 8?</patient>", "patient", "Is the pH < 7 or > 8?"),
     ],
 )
-def test_one_query_goes_on_and_nothing_is_amiss(message: str, to: str, query: str) -> None:
-    spoken = read_tags(message)
-    assert ([(asked.to, asked.text) for asked in spoken.queries], spoken.ends) == ([(to, query)], False)
-    assert (spoken.misuses, spoken.detail) == ((), "")
+def test_one_query_is_passed_on_without_a_misuse(message: str, to: str, query: str) -> None:
+    tags = read_tags(message)
+    assert ([(q.to, q.text) for q in tags.queries], tags.ends) == ([(to, query)], False)
+    assert (tags.misuses, tags.detail) == ((), "")
 
 
 @pytest.mark.parametrize("message", ["</end>", " </end>\n", "<think>Enough.</think></end>", "</end>.", "</end></end>"])
 def test_the_end_tag_alone_is_a_clean_end(message: str) -> None:
-    spoken = read_tags(message)
-    assert (spoken.ends, spoken.queries, spoken.misuses) == (True, (), ())
+    tags = read_tags(message)
+    assert (tags.ends, tags.queries, tags.misuses) == (True, (), ())
 
 
 @pytest.mark.parametrize(
@@ -77,20 +77,20 @@ def test_the_end_tag_alone_is_a_clean_end(message: str) -> None:
     ],
 )
 def test_misuse_is_named_and_quoted(message: str, query: str, misuses: tuple[str, ...], detail: str) -> None:
-    spoken = read_tags(message)
-    assert (" ".join(asked.text for asked in spoken.queries), spoken.misuses, spoken.detail) == (query, misuses, detail)
-    assert spoken.ends is False
+    tags = read_tags(message)
+    assert (" ".join(q.text for q in tags.queries), tags.misuses, tags.detail) == (query, misuses, detail)
+    assert tags.ends is False
 
 
 @pytest.mark.parametrize(
     "message",
     ["<patient>How long?</patient></end>", "Thank you. </end>", "</end> It is gout.", "<patient>Bye </end></patient>"],
 )
-def test_an_end_beside_something_else_ends_and_passes_nothing_on(message: str) -> None:
-    spoken = read_tags(message)
-    assert (spoken.ends, spoken.queries) == (True, ())
-    assert "end_with_query" in spoken.misuses
-    assert spoken.detail
+def test_an_end_with_other_text_ends_and_passes_nothing_on(message: str) -> None:
+    tags = read_tags(message)
+    assert (tags.ends, tags.queries) == (True, ())
+    assert "end_with_query" in tags.misuses
+    assert tags.detail
 
 
 def test_a_quote_is_short() -> None:
@@ -155,9 +155,9 @@ NOT_FOR_OTHERS = (
 
 @pytest.mark.parametrize("message", FOR_OTHERS)
 def test_the_doctor_plays_the_others(message: str) -> None:
-    spoken = read_tags(message)
-    assert "speaks_for_others" in spoken.misuses
-    assert spoken.detail
+    tags = read_tags(message)
+    assert "speaks_for_others" in tags.misuses
+    assert tags.detail
 
 
 @pytest.mark.parametrize("message", NOT_FOR_OTHERS)
@@ -165,11 +165,11 @@ def test_the_doctor_does_not_play_the_others(message: str) -> None:
     assert "speaks_for_others" not in read_tags(message).misuses
 
 
-def test_a_reply_of_its_own_making_in_a_tag_is_named_though_it_goes_on() -> None:
-    spoken = read_tags("<patient>How long?</patient><patient>For two days.</patient>")
-    assert [asked.text for asked in spoken.queries] == ["How long?", "For two days."]
-    assert spoken.misuses == ("speaks_for_others",)
-    assert spoken.detail == "For two days."
+def test_a_made_up_reply_in_a_tag_is_a_misuse_and_is_passed_on() -> None:
+    tags = read_tags("<patient>How long?</patient><patient>For two days.</patient>")
+    assert [query.text for query in tags.queries] == ["How long?", "For two days."]
+    assert tags.misuses == ("speaks_for_others",)
+    assert tags.detail == "For two days."
 
 
 def test_the_queries_of_a_dialogue_with_their_replies() -> None:
@@ -180,8 +180,8 @@ def test_the_queries_of_a_dialogue_with_their_replies() -> None:
         Turn("staff", "That is not available."),
         Turn("doctor", "<patient>Since when?</patient>"),
     )
-    found = [(q.turn, q.to, q.text, q.reply) for q in queries_of(dialogue)]
-    assert found == [
+    queries = [(q.turn, q.to, q.text, q.reply) for q in queries_of(dialogue)]
+    assert queries == [
         (0, "patient", "What brings you here today?", "My toe hurts."),
         (2, "staff", "Uric acid?", "That is not available."),
         (4, "patient", "Since when?", None),
@@ -190,7 +190,7 @@ def test_the_queries_of_a_dialogue_with_their_replies() -> None:
 
 def test_replies_answer_the_queries_of_a_message_one_by_one() -> None:
     message = "<patient>Where?</patient><clinical>Uric acid?</clinical><patient>Since when?</patient>"
-    found = [
+    queries = [
         (q.text, q.reply)
         for q in queries_of(
             (
@@ -203,7 +203,7 @@ def test_replies_answer_the_queries_of_a_message_one_by_one() -> None:
             )
         )
     ]
-    assert found == [
+    assert queries == [
         ("Where?", "My toe."),
         ("Uric acid?", "8 mg/dL."),
         ("Since when?", None),
@@ -222,11 +222,11 @@ def test_words_outside_the_tags_count_and_reasoning_does_not() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "left"),
+    ("text", "rest"),
     [("<think>a</think>b<think>c</think>d", "bd"), ("a</think> b", "b"), ("b <think>never closed", "b"), ("b", "b")],
 )
-def test_thinking_is_taken_off(text: str, left: str) -> None:
-    assert without_thinking(text) == left
+def test_thinking_is_removed(text: str, rest: str) -> None:
+    assert without_thinking(text) == rest
 
 
 _PIECES = (
@@ -237,17 +237,17 @@ _PIECES = (
 
 
 @given(st.lists(st.sampled_from(_PIECES), max_size=12).map("".join))
-def test_whatever_is_written_only_what_pairs_of_tags_hold_goes_on(message: str) -> None:
-    spoken = read_tags(message)
-    assert not (spoken.ends and spoken.queries)
-    assert spoken.queries or spoken.ends != ("no_tag" in spoken.misuses)
-    for asked in spoken.queries:
-        tag = {"patient": "patient", "staff": "clinical"}[asked.to]
-        assert asked.text in [" ".join(s.split()) for s in re.findall(f"<{tag}>(.*?)</{tag}>", message, re.DOTALL)]
-    assert read_tags(f"<think><patient>Not this</patient></end></think>{message}") == spoken
+def test_only_text_between_a_pair_of_tags_is_passed_on(message: str) -> None:
+    tags = read_tags(message)
+    assert not (tags.ends and tags.queries)
+    assert tags.queries or tags.ends != ("no_tag" in tags.misuses)
+    for query in tags.queries:
+        tag = {"patient": "patient", "staff": "clinical"}[query.to]
+        assert query.text in [" ".join(s.split()) for s in re.findall(f"<{tag}>(.*?)</{tag}>", message, re.DOTALL)]
+    assert read_tags(f"<think><patient>Not this</patient></end></think>{message}") == tags
 
 
-def test_a_tag_that_holds_only_tags_is_no_query() -> None:
+def test_a_tag_with_only_tags_inside_is_no_query() -> None:
     assert read_tags("<patient><b></b></patient>").misuses == ("no_tag", "empty", "unknown_tag")
 
 
@@ -265,6 +265,6 @@ def test_a_tag_that_holds_only_tags_is_no_query() -> None:
     ids=["open", "blanks in a tag", "brackets", "one closing", "blanks", "pairs", "label"],
 )
 def test_a_message_of_a_hundred_thousand_characters_is_read_at_once(message: str) -> None:
-    began = time.perf_counter()
+    began = time.process_time()
     assert read_tags(message).queries == ()
-    assert time.perf_counter() - began < 3
+    assert time.process_time() - began < 3

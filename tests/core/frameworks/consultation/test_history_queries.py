@@ -1,4 +1,4 @@
-"""Means of history taking over a case's conversations, from their scores."""
+"""Means of history taking over the conversations of a case."""
 
 from __future__ import annotations
 
@@ -54,39 +54,39 @@ def filled(tmp_path: Path) -> Store:
     return copy_of(fill, tmp_path)
 
 
-def keep(store: Store, **found: list[Score]) -> None:
-    """Store an item of case 1, and the scores of its trials."""
+def add_scores_of_trials(store: Store, **scores_by_trial: list[Score]) -> None:
+    """Store an item of case 1, and scores of trials: ``run_1_0`` has those of trial "run/1/0"."""
     with store.write() as connection:
         add_items(connection, [StoredItems("ours/1", a_case(1).content_hash, ITEMS, "rules-1", 1.0)])
     with store.read() as cursor:
-        todo = {one.trial_id.replace("/", "_"): one for one in unmeasured(cursor, HISTORY)}
+        todo = {trial.trial_id.replace("/", "_"): trial for trial in unmeasured(cursor, HISTORY)}
     with store.write() as connection:
-        add_scores(connection, HISTORY, [(todo[trial], scores) for trial, scores in found.items()])
+        add_scores(connection, HISTORY, [(todo[trial], scores) for trial, scores in scores_by_trial.items()])
 
 
 def means(store: Store, selection: Selection | None = None) -> pd.DataFrame:
     with store.read() as cursor:
-        found = history_means(cursor, HISTORY, ["queries", "patient_recall"], ["patient_recall"], ["onset"], selection)
-    return found.set_index(["model", "case_key"])
+        table = history_means(cursor, HISTORY, ["queries", "patient_recall"], ["patient_recall"], ["onset"], selection)
+    return table.set_index(["model", "case_key"])
 
 
-def test_only_whole_conversations_are_to_be_measured(filled: Store) -> None:
+def test_conversations_that_broke_off_are_not_measured(filled: Store) -> None:
     with filled.read() as cursor:
         assert [u.trial_id for u in unmeasured(cursor, HISTORY)] == ["other/1/0", "run/1/0", "run/2/0"]
 
 
 def test_means_are_taken_over_the_conversations_of_a_case(filled: Store) -> None:
     curve = (0.5, None, *[0.75] * 8, 1.0)
-    keep(
+    add_scores_of_trials(
         filled,
         other_1_0=[Score("queries", 3), Score("patient_recall", 1.0, series=curve), Score("order onset", 0.25)],
         run_1_0=[Score("queries", None), Score("order onset", None)],
     )
     table = means(filled)
-    mine, other = table.loc[("openai/a", "ours/1")], table.loc[("openai/b", "ours/1")]
-    assert (mine["conversations"], mine["excluded"], mine["missing"], mine["n_queries"]) == (1, 1, 0, 0)
-    assert (mine["told_onset"], other["told_onset"], other["order_onset"]) == (0, 1, 0.25)
-    assert pd.isna(mine["order_onset"])
+    first, other = table.loc[("openai/a", "ours/1")], table.loc[("openai/b", "ours/1")]
+    assert (first["conversations"], first["excluded"], first["missing"], first["n_queries"]) == (1, 1, 0, 0)
+    assert (first["told_onset"], other["told_onset"], other["order_onset"]) == (0, 1, 0.25)
+    assert pd.isna(first["order_onset"])
     assert (other["queries"], other["n_queries"], other["patient_recall"]) == (3, 1, 1)
     assert [other[f"patient_recall_at_{i}"] for i in (0, 2, 10)] == [0.5, 0.75, 1]
     assert pd.isna(other["patient_recall_at_1"])
@@ -95,10 +95,10 @@ def test_means_are_taken_over_the_conversations_of_a_case(filled: Store) -> None
     assert (unready["conversations"], unready["missing"], unready["n_queries"]) == (0, 1, 0)
 
 
-def test_f1_over_the_dialogue_is_each_conversations_own(filled: Store) -> None:
-    """Of recall .5 and precision 1 it is 2/3; without a word there is no precision, and of no recall F1 is 0."""
+def test_the_curve_of_f1_is_computed_for_each_conversation(filled: Store) -> None:
+    """With recall .5 and precision 1, F1 is 2/3. Without words there is no precision; with recall 0, F1 is 0."""
     recall, precision = (0.0, 0.5, *[0.5] * 9), (None, 1.0, *[0.5] * 9)
-    keep(
+    add_scores_of_trials(
         filled,
         other_1_0=[
             Score("patient_recall", 0.5, series=recall),
@@ -112,13 +112,13 @@ def test_f1_over_the_dialogue_is_each_conversations_own(filled: Store) -> None:
     assert [row[f"patient_f1_at_{i}"] for i in (0, 1, 10)] == pytest.approx([0, 2 / 3, 0.5])
 
 
-def test_where_nothing_is_measured_every_column_is_there(filled: Store) -> None:
+def test_without_scores_all_columns_exist(filled: Store) -> None:
     table = means(filled)
     assert list(table["missing"]) == [1, 1, 1]
     assert table[["queries", "patient_recall_at_10", "told_onset"]].isna().all(axis=None)
 
 
-def test_live_conversations_count_only_where_they_are_asked_for(filled: Store) -> None:
+def test_live_conversations_count_only_if_they_are_selected(filled: Store) -> None:
     with filled.write() as connection:
         connection.execute("UPDATE runs SET source = 'live' WHERE run_id = 'other'")
     assert set(means(filled).reset_index()["model"]) == {"openai/a"}

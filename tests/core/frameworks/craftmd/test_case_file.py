@@ -1,4 +1,4 @@
-"""One case file: what it says of each trial, and what makes it unusable."""
+"""One case file of the release: its trials, and the errors that make it unusable."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def first(cap: int | None = 30, **changes: Any) -> ReleasedTrial:
     return read(a_file("case_7", trial_0=a_trial(**changes)), cap)[0]
 
 
-def test_a_whole_trial() -> None:
+def test_a_complete_trial() -> None:
     trial = first()
     assert trial.prompt == "You are an AI doctor specializing in Dermatology. Ask one question at a time."
     assert list(zip(trial.roles, trial.texts, strict=True)) == [
@@ -48,14 +48,14 @@ def test_a_whole_trial() -> None:
     assert list(trial.faults) == [None] * 8
 
 
-@pytest.mark.parametrize("teller", ["system", "user"])
-def test_the_prompt_is_no_message_whoever_was_its_sender(teller: str) -> None:
-    trial = first(multiturn_conversation=a_conversation("Hi?", "I itch.", "Scabies.", teller=teller))
+@pytest.mark.parametrize("role", ["system", "user"])
+def test_the_prompt_is_no_message_with_either_role(role: str) -> None:
+    trial = first(multiturn_conversation=a_conversation("Hi?", "I itch.", "Scabies.", teller=role))
     assert list(trial.texts) == ["Hi?", "I itch.", "Scabies."]
 
 
 @pytest.mark.parametrize(
-    ("said", "cap", "reason"),
+    ("messages", "cap", "reason"),
     [
         (["Hi?", "I itch.", "Final Diagnosis: is it gout?"], 30, "final_diagnosis"),
         (["Hi?", "I itch.", "final diagnosis: gout"], 30, "no_question"),
@@ -67,15 +67,15 @@ def test_the_prompt_is_no_message_whoever_was_its_sender(teller: str) -> None:
         ([], 30, "error"),
     ],
 )
-def test_why_a_conversation_ended(said: list[str], cap: int | None, reason: str) -> None:
-    trial = first(cap, multiturn_conversation=a_conversation(*said))
+def test_why_a_conversation_ended(messages: list[str], cap: int | None, reason: str) -> None:
+    trial = first(cap, multiturn_conversation=a_conversation(*messages))
     assert trial.end_reason == reason
     assert bool(trial.end_detail) == (reason == "error")
 
 
 def test_a_missing_message_ends_the_record() -> None:
     talk = a_conversation("Hi?", "I itch.", "Where?", "Here.", "Gout.")
-    talk[4]["content"] = None  # the patient's second answer comes after the prompt and three messages
+    talk[4]["content"] = None  # the patient's second reply, after the prompt and three messages
     talk[3]["content"] = ["Where?", 0.002]
     trial = first(multiturn_conversation=talk)
     assert list(trial.texts) == ["Hi?", "I itch.", "Where?"]
@@ -91,7 +91,7 @@ def test_a_missing_message_ends_the_record() -> None:
         (3, "ungradable", "an int|a int"),
     ],
 )
-def test_what_is_no_text_is_invalid_and_never_wrong(response: Any, verdict: str, words: str) -> None:
+def test_a_response_that_is_no_text_is_invalid_and_never_wrong(response: Any, verdict: str, words: str) -> None:
     trial = first(vignette_mcq=response, singleturn_frq=response, evaluation_singleturn_frq=-1)
     for index in (0, 5):
         fault = trial.faults[index]
@@ -104,13 +104,13 @@ def test_what_is_no_text_is_invalid_and_never_wrong(response: Any, verdict: str,
     assert trial.mcq[1:] == [("correct", "correct", "Scabies")] * 3
 
 
-def test_a_list_keeps_its_text_as_what_was_said() -> None:
+def test_a_list_keeps_its_text_as_the_response() -> None:
     trial = first(vignette_mcq=["Scabies", 0.01], summarized_conversation=["A summary.", 0.1])
     assert trial.responses[0] == "Scabies"
     assert trial.summary == "A summary."
 
 
-def test_a_field_that_is_not_there() -> None:
+def test_a_missing_field() -> None:
     stored = a_trial()
     del stored["summarized_mcq"]
     trial = read(a_file("case_7", trial_0=stored))[0]
@@ -142,16 +142,16 @@ def test_evaluations_of_free_responses(evaluation: Any, extracted: str, verdict:
         ("Gout", "incorrect", "incorrect", "Gout"),
         ("Scabies or gout", "correct", "multiple", "Scabies, Gout"),
         ("No idea", "incorrect", "no_diagnosis", None),
-        ("A", "incorrect", "no_diagnosis", None),  # its prompts named the choices without letters
+        ("A", "incorrect", "no_diagnosis", None),  # the release's prompts list the choices without letters
         ("Lupus nephritis", "incorrect", "incorrect", "Lupus nephritis"),
-        ("", "incorrect", "no_diagnosis", None),  # an empty reply is a reply: no diagnosis
+        ("", "incorrect", "no_diagnosis", None),  # an empty reply counts as no diagnosis
     ],
 )
 def test_choices_are_judged_by_both_rules(response: str, loose: str, strict: str, read_as: str | None) -> None:
     assert first(multiturn_mcq=response).mcq[1] == (loose, strict, read_as)
 
 
-def test_a_missing_trial_is_there_with_its_reason() -> None:
+def test_a_missing_trial_has_a_reason() -> None:
     trials = read(a_file("case_7", trial_3=None))
     assert [trial.missing is None for trial in trials] == [True, True, True, False, True]
     assert set(trials[3].faults) == {("ungradable", "trial_3 is missing in the release")}

@@ -62,10 +62,10 @@ def test_the_order_of_columns_does_not_matter_nor_do_others(tmp_path: Path) -> N
     assert read(path).cases[0].answer == "Scabies"
 
 
-@pytest.mark.parametrize(("theirs", "ours"), RELEASE_SPECIALTIES.items())
-def test_the_four_names_of_the_release_are_mapped(tmp_path: Path, theirs: str, ours: str) -> None:
-    assert ours in SPECIALTIES
-    assert read(write(tmp_path, {"category": theirs})).cases[0].specialty == ours
+@pytest.mark.parametrize(("release_name", "specialty"), RELEASE_SPECIALTIES.items())
+def test_the_four_names_of_the_release_are_mapped(tmp_path: Path, release_name: str, specialty: str) -> None:
+    assert specialty in SPECIALTIES
+    assert read(write(tmp_path, {"category": release_name})).cases[0].specialty == specialty
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_a_wrong_number_of_fields_is_rejected_with_both_numbers(tmp_path: Path) 
     assert read(path).rejected == [(4, "2 fields instead of 9")]
 
 
-def test_a_case_id_that_stands_there_twice_is_rejected_with_its_first_line(tmp_path: Path) -> None:
+def test_a_repeated_case_id_is_rejected_with_its_first_line(tmp_path: Path) -> None:
     reading = read(write(tmp_path, {}, {"answer": "Gout"}))
 
     assert [case.answer for case in reading.cases] == ["Scabies"]
@@ -166,7 +166,7 @@ def test_an_unclosed_quote_stops_the_import(tmp_path: Path) -> None:
         read(path)
 
 
-def test_the_authors_release_is_read_whole() -> None:
+def test_all_rows_of_the_authors_release_are_read() -> None:
     folder = os.environ.get("ANAMNESIS_CRAFTMD_RELEASE")
     if not folder:
         pytest.skip("set ANAMNESIS_CRAFTMD_RELEASE to the folder of the authors' release (with data/) to run this")

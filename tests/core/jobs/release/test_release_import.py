@@ -1,4 +1,4 @@
-"""Importing a small release: what is stored, what a second import does, and what happens to what is broken."""
+"""Importing a small release: what is stored, what a second import does, and how damaged files are treated."""
 
 from __future__ import annotations
 
@@ -48,14 +48,13 @@ def trial_ids(run_id: str) -> dict[tuple[str, int], str]:
 
 
 def correct(run_id: str) -> dict[tuple[str, str], list[tuple[int, int]]]:
-    """Arm → (correct, counted) of each case."""
-    found: dict[tuple[str, str], list[tuple[int, int]]] = {}
+    counts: dict[tuple[str, str], list[tuple[int, int]]] = {}
     label = a_run(run_id).doctor
     with Store().read() as cursor:
         for score in case_scores(cursor):
             if score.model == label:
-                found.setdefault((score.format, score.question_type), []).append((score.correct, score.counted))
-    return found
+                counts.setdefault((score.format, score.question_type), []).append((score.correct, score.counted))
+    return counts
 
 
 def test_a_run_for_each_model(release: Path) -> None:
@@ -98,17 +97,17 @@ def test_specialties_and_single_diagnoses_are_mapped(tmp_path: Path) -> None:
     (notes / "case_vignette_qc.csv").write_bytes(quality + b"private_case01,No,Yes\n")
     report = import_all(root)
     with Store().read() as cursor:
-        found = {case.case_key: case for case in run_cases(cursor, GPT)}
-        kept = document(cursor, "results/expert_annotations/case_vignette_qc.csv")
-    assert {key: case.single_diagnosis for key, case in found.items()} == {
+        cases = {case.case_key: case for case in run_cases(cursor, GPT)}
+        annotations = document(cursor, "results/expert_annotations/case_vignette_qc.csv")
+    assert {key: case.single_diagnosis for key, case in cases.items()} == {
         "craftmd/case_0": True,
         "craftmd/case_1": False,
         "craftmd/case_100": True,
         "craftmd/case_300": None,
     }
-    assert found["craftmd/case_300"].specialty == "Urology and Nephrology"
+    assert cases["craftmd/case_300"].specialty == "Urology and Nephrology"
     assert report.documents == ("results/expert_annotations/case_vignette_qc.csv",)
-    assert kept == quality + b"private_case01,No,Yes\n"
+    assert annotations == quality + b"private_case01,No,Yes\n"
 
 
 def test_a_conversation_reads_back_as_events(tmp_path: Path) -> None:
@@ -173,14 +172,14 @@ def test_a_changed_file_replaces_its_trials_only(release: Path) -> None:
     assert trial_ids(MISTRAL) == other
     assert correct(GPT)["vignette", "mcq"] == [(5, 5), (0, 4)]
     rows = dump()
-    known = {trial_id for trial_id, *_ in rows["trials"]}
+    stored = {trial_id for trial_id, *_ in rows["trials"]}
     for name in ("utterances", "answers", "grades"):
-        assert {row[0] for row in rows[name]} <= known
+        assert {row[0] for row in rows[name]} <= stored
     assert len(rows["release_files"]) == 4
     assert import_all(release).changed is False
 
 
-def test_a_case_changed_in_the_data_set_is_judged_anew(release: Path) -> None:
+def test_a_changed_case_of_the_data_set_is_judged_again(release: Path) -> None:
     import_all(release)
     write_cases(release, [a_row("case_0"), a_row("case_1", choice_2="Scabies mite")])
     report = import_all(release)
@@ -192,8 +191,8 @@ def test_a_case_changed_in_the_data_set_is_judged_anew(release: Path) -> None:
 def test_a_missing_trial_is_excluded_and_not_wrong(tmp_path: Path) -> None:
     import_all(write_release(tmp_path / "r", {"gpt3_1106": {"case_0": a_file("case_0", trial_3=None)}}))
     assert set(map(tuple, correct(GPT).values())) == {((5 - 1, 5 - 1),)}
-    found = a_run(GPT)
-    assert (found.done, found.failed, found.excluded) == (5, 1, 8)
+    run = a_run(GPT)
+    assert (run.done, run.failed, run.excluded) == (5, 1, 8)
     with Store().read() as cursor:
         events = trial_events(cursor, trial_ids(GPT)["craftmd/case_0", 3])
     assert [e.message for e in events if isinstance(e, Failed)] == ["trial_3 is missing in the release"]
@@ -201,7 +200,7 @@ def test_a_missing_trial_is_excluded_and_not_wrong(tmp_path: Path) -> None:
     assert (row["n_trials"], row["n_excluded"], row.excluded) == (4, 1, {"ungradable": 1})
 
 
-def test_a_broken_file_is_set_aside_and_the_rest_goes_in(release: Path) -> None:
+def test_a_damaged_file_is_quarantined_and_the_others_are_imported(release: Path) -> None:
     whole = (release / "results" / "gpt3_1106" / "case_0.json").read_bytes()
     write_file(release, "gpt3_1106", "case_0", whole[: len(whole) // 2])
     write_file(release, "gpt3_1106", "case_77", a_file("case_77"))
@@ -224,7 +223,7 @@ def test_a_broken_file_is_set_aside_and_the_rest_goes_in(release: Path) -> None:
         assert [f.path for f in quarantined(cursor)] == ["results/gpt3_1106/case_77.json"]
 
 
-def test_a_file_that_breaks_later_keeps_what_came_in_before(release: Path) -> None:
+def test_a_file_that_is_damaged_later_keeps_its_imported_trials(release: Path) -> None:
     import_all(release)
     before = trial_ids(GPT)
     write_file(release, "gpt3_1106", "case_0", b'{"case_id": "case_0", ')
@@ -235,16 +234,15 @@ def test_a_file_that_breaks_later_keeps_what_came_in_before(release: Path) -> No
     assert correct(GPT)["vignette", "mcq"] == [(4, 5), (5, 5)]
 
 
-def test_nothing_usable_is_an_error_and_nothing_is_stored(tmp_path: Path) -> None:
+def test_a_release_without_usable_files_is_refused_and_nothing_is_stored(tmp_path: Path) -> None:
     root = write_release(tmp_path / "r", {"gpt3_1106": {"case_0": b"{", "case_1": b""}})
     with pytest.raises(AnamnesisError, match=r"None of the 2 case files can be used \(results/gpt3_1106/case_0"):
         import_all(root)
-    rows = dump()
-    assert {name for name, found in rows.items() if found} == {"meta", "migrations"}
+    assert {name for name, rows in dump().items() if rows} == {"meta", "migrations"}
     assert imported.names() == []
 
 
-def test_earlier_files_that_a_copy_lacks_stay(release: Path) -> None:
+def test_imported_files_that_are_missing_later_stay(release: Path) -> None:
     import_all(release)
     (release / "results" / "gpt3_1106" / "case_0.json").unlink()
     report = import_all(release)
@@ -255,10 +253,10 @@ def test_earlier_files_that_a_copy_lacks_stay(release: Path) -> None:
 def test_only_the_chosen_models(release: Path) -> None:
     import_all(release, ["mistral_v1_7b"])
     with Store().read() as cursor:
-        assert [found.run_id for found in runs(cursor)] == [MISTRAL]
+        assert [run.run_id for run in runs(cursor)] == [MISTRAL]
     import_all(release, ["gpt3_1106", "gpt_3_5"])
     with Store().read() as cursor:
-        assert {found.run_id for found in runs(cursor)} == {GPT, MISTRAL}
+        assert {run.run_id for run in runs(cursor)} == {GPT, MISTRAL}
     with pytest.raises(UsageError, match=r"no model 'gpt_4'.*gpt_3_5 \(gpt3_1106\), mistral_v1_7b"):
         import_all(release, ["gpt_4"])
 
@@ -268,7 +266,7 @@ def test_an_unknown_folder_keeps_its_name(tmp_path: Path) -> None:
     assert a_run("craftmd-new-model").doctor == "new-model"
 
 
-def test_prompts_are_told_apart_but_not_by_their_specialty(tmp_path: Path) -> None:
+def test_prompts_that_differ_only_in_the_specialty_count_as_equal(tmp_path: Path) -> None:
     rows = [a_row("case_0"), a_row("case_1", category="Other"), a_row("case_2")]
     bare = PROMPT.replace(" specializing in {}", "")
     other = PROMPT.format("Dermatology") + " Be brief."
@@ -301,7 +299,7 @@ def test_the_cases_become_a_data_set_once(release: Path) -> None:
     assert len(imported.load("craftmd")) == 1
 
 
-def test_grades_given_here_stay_apart_from_the_release_s(release: Path) -> None:
+def test_own_grades_stay_apart_from_those_of_the_release(release: Path) -> None:
     import_all(release)
     trial_id = trial_ids(GPT)["craftmd/case_0", 0]
     with Store().write() as connection:
@@ -320,7 +318,7 @@ def test_a_wrong_header_is_named(release: Path) -> None:
     write_cases(release, [a_row("case_0")], columns=("case_vignette", "choice_1", "answer", "case_id"))
     with pytest.raises(AnamnesisError, match=r"line 1: the columns choice_2, choice_3, choice_4, category, dataset"):
         import_all(release)
-    assert not any(found for name, found in dump().items() if name not in ("meta", "migrations"))
+    assert not any(rows for name, rows in dump().items() if name not in ("meta", "migrations"))
 
 
 def test_links_out_of_the_folder_are_not_followed(release: Path, tmp_path: Path) -> None:

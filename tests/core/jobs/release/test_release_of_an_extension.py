@@ -1,4 +1,4 @@
-"""A framework in a folder of extensions brings a format and its authors' release, with nothing else edited."""
+"""A framework in an extensions folder adds a data format and its authors' release without other edits."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Answers(Release):
 
     name, about = "quiz", "the answers to the quiz"
     arms, trials = (("vignette", "mcq"),), 1
-    cast = {"patient": "nobody", "grader": "a teacher", "summariser": "nobody"}
+    cast = {"patient": "none", "grader": "a teacher", "summariser": "none"}
 
     def wanted(self, member):
         return member.suffix in (".json", ".jsonl")
@@ -48,9 +48,9 @@ class Answers(Release):
     def read(self, data, case_id, case, model):
         if case is None:
             raise BadFileError("there is no such card")
-        said = json.loads(data)["said"]
-        verdict = "correct" if said == case.answer else "incorrect"
-        return [ReleasedTrial(0, (None,), responses=(said,), mcq=[(verdict, verdict, said)])]
+        answer = json.loads(data)["answer"]
+        verdict = "correct" if answer == case.answer else "incorrect"
+        return [ReleasedTrial(0, (None,), responses=(answer,), mcq=[(verdict, verdict, answer)])]
 
 
 class Quiz(Framework):
@@ -94,37 +94,40 @@ def environment(tmp_path: Path) -> dict[str, str]:
         "extensions/frameworks/quiz/__init__.py": FRAMEWORK,
         "extensions/frameworks/quiz/formats/quiz.py": FORMAT,
         "copy/cards/quiz_of_2020.jsonl": "".join(f"{json.dumps(card)}\n" for card in CARDS),
-        "copy/runs/alpha/one.json": json.dumps({"said": "Gout"}),
-        "copy/runs/alpha/two.json": json.dumps({"said": "Gout"}),
-        "copy/runs/beta/one.json": json.dumps({"said": "Gout"}),
-        "copy/runs/beta/three.json": json.dumps({"said": "Gout"}),
+        "copy/runs/alpha/one.json": json.dumps({"answer": "Gout"}),
+        "copy/runs/alpha/two.json": json.dumps({"answer": "Gout"}),
+        "copy/runs/beta/one.json": json.dumps({"answer": "Gout"}),
+        "copy/runs/beta/three.json": json.dumps({"answer": "Gout"}),
     }
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
-    own = {"ANAMNESIS_EXTENSIONS": str(tmp_path / "extensions"), "ANAMNESIS_DB": str(tmp_path / "own" / "a.duckdb")}
-    return {**os.environ, **own}
+    variables = {
+        "ANAMNESIS_EXTENSIONS": str(tmp_path / "extensions"),
+        "ANAMNESIS_DB": str(tmp_path / "own" / "a.duckdb"),
+    }
+    return {**os.environ, **variables}
 
 
-def test_its_release_is_imported_by_a_command_of_its_name(environment: dict[str, str], tmp_path: Path) -> None:
+def test_import_reads_the_release_of_an_extension(environment: dict[str, str], tmp_path: Path) -> None:
     importing = ("import", "quiz", str(tmp_path / "copy"))
     first, second, accuracy = in_turn(
         environment, importing, (*importing, "--models", "Alpha"), ("report", "accuracy", "--format", "json")
     )
-    said, again = first.stdout, second.stdout
-    assert "Alpha (runs/alpha): 2 files new; 2 trials came in." in said
-    assert "runs/beta/three.json: there is no such card." in said
-    assert "The 2 cases are now the data set quiz: `run --cases quiz`." in said
-    assert "Alpha (runs/alpha): 2 as they were." in again
+    output, repeated = first.stdout, second.stdout
+    assert "Alpha (runs/alpha): 2 files new; 2 trials came in." in output
+    assert "runs/beta/three.json: there is no such card." in output
+    assert "The 2 cases are now the data set quiz: `run --cases quiz`." in output
+    assert "Alpha (runs/alpha): 2 as they were." in repeated
 
-    # Alpha says Gout to both cards, which is right for one of two; Beta saw that one alone
+    # Alpha answers Gout to both cards, which is right for one; Beta answered that card only
     rows = json.loads(accuracy.stdout)
     assert {row["model"]: (row["mean"], row["n_cases"]) for row in rows} == {"Alpha": (0.5, 2), "Beta": (1.0, 1)}
 
 
 @pytest.mark.soak
-def test_its_format_is_read_and_its_file_known_by_name(environment: dict[str, str], tmp_path: Path) -> None:
+def test_the_format_of_an_extension_is_recognised_by_its_file_name(environment: dict[str, str], tmp_path: Path) -> None:
     (done,) = in_turn(environment, ("import", "cases", str(tmp_path / "copy" / "cards" / "quiz_of_2020.jsonl")))
-    said = done.stdout
-    assert "Imported 2 cases as data set 'quiz'." in said
-    assert "Format: Quiz cards; licence: CC0." in said
+    output = done.stdout
+    assert "Imported 2 cases as data set 'quiz'." in output
+    assert "Format: Quiz cards; licence: CC0." in output

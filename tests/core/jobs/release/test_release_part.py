@@ -1,4 +1,4 @@
-"""The authors' own files, imported and counted again from the JSON by other means; nothing of them is in this project.
+"""The authors' files, imported and compared with counts from the JSON. They are not part of this project.
 
 Needs a copy of the release, or a part of it, in the folder that ANAMNESIS_CRAFTMD_RELEASE names.
 """
@@ -41,11 +41,10 @@ def imported(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Store, 
 
 @pytest.fixture(scope="module")
 def files() -> dict[str, dict[str, dict[str, Any]]]:
-    """Folder → case id → contents."""
-    found: dict[str, dict[str, dict[str, Any]]] = {}
+    contents: dict[str, dict[str, dict[str, Any]]] = {}
     for path in Path(COPY).glob("results/*/case_*.json"):
-        found.setdefault(path.parent.name, {})[path.stem] = json.loads(path.read_text(encoding="utf-8"))
-    return found
+        contents.setdefault(path.parent.name, {})[path.stem] = json.loads(path.read_text(encoding="utf-8"))
+    return contents
 
 
 def trials(stored: dict[str, Any]) -> list[dict[str, Any]]:
@@ -57,13 +56,15 @@ def query(store: Store, sql: str, *values: object) -> list[tuple[Any, ...]]:
         return cursor.execute(sql, list(values)).fetchall()
 
 
-def test_every_file_came_in(imported: tuple[Store, ImportReport], files: dict[str, Any]) -> None:
+def test_every_file_is_imported(imported: tuple[Store, ImportReport], files: dict[str, Any]) -> None:
     _, report = imported
     assert report.quarantined == ()
     assert report.rejected_cases == ()
-    assert {m.folder: m.taken for m in report.models} == {f"results/{name}": len(held) for name, held in files.items()}
+    assert {m.folder: m.taken for m in report.models} == {
+        f"results/{name}": len(cases) for name, cases in files.items()
+    }
     assert {m.folder: m.trials for m in report.models} == {
-        f"results/{name}": 5 * len(held) for name, held in files.items()
+        f"results/{name}": 5 * len(cases) for name, cases in files.items()
     }
 
 
@@ -76,17 +77,17 @@ def test_scores_follow_from_the_files(imported: tuple[Store, ImportReport], file
             count(*) FILTER (verdict IN ('correct', 'incorrect', 'no_diagnosis', 'multiple'))
         FROM verdicts JOIN trials USING (trial_id) WHERE rule <> 'mcq_strict' GROUP BY ALL""",
     )
-    found = {(run, key.split("/")[1], f, q): (right, counted) for run, key, f, q, right, counted in rows}
+    scores = {(run, key.split("/")[1], f, q): (right, counted) for run, key, f, q, right, counted in rows}
     expected = {}
     for folder, cases in files.items():
         for case_id, stored in cases.items():
             for format_, name in FORMATS.items():
-                said = [t[f"{name}_mcq"] for t in trials(stored) if isinstance(t[f"{name}_mcq"], str)]
+                responses = [t[f"{name}_mcq"] for t in trials(stored) if isinstance(t[f"{name}_mcq"], str)]
                 judged = [t[f"evaluation_{name}_frq"] for t in trials(stored) if t[f"evaluation_{name}_frq"] != -1]
-                right = sum(stored["correct_ans"].lower() in text.lower() for text in said)
-                expected[f"craftmd-{folder}", case_id, format_, "mcq"] = (right, len(said))
+                right = sum(stored["correct_ans"].lower() in text.lower() for text in responses)
+                expected[f"craftmd-{folder}", case_id, format_, "mcq"] = (right, len(responses))
                 expected[f"craftmd-{folder}", case_id, format_, "frq"] = (judged.count(1), len(judged))
-    assert found == expected
+    assert scores == expected
 
 
 def test_endings_follow_from_the_last_messages(imported: tuple[Store, ImportReport], files: dict[str, Any]) -> None:
@@ -109,7 +110,7 @@ def test_endings_follow_from_the_last_messages(imported: tuple[Store, ImportRepo
         assert query(store, "SELECT sum(doctor_turns) FROM trials WHERE run_id = ?", f"craftmd-{folder}") == [(turns,)]
 
 
-def test_the_data_set_s_order_is_the_run_s(imported: tuple[Store, ImportReport], files: dict[str, Any]) -> None:
+def test_runs_keep_the_order_of_the_data_set(imported: tuple[Store, ImportReport], files: dict[str, Any]) -> None:
     store, _ = imported
     with (Path(COPY) / "data" / "usmle_and_derm_dataset.csv").open(encoding="utf-8-sig", newline="") as file:
         order = [row["case_id"] for row in csv.DictReader(file)]
@@ -118,7 +119,9 @@ def test_the_data_set_s_order_is_the_run_s(imported: tuple[Store, ImportReport],
         assert [key for (key,) in rows] == [f"craftmd/{name}" for name in order if name in cases]
 
 
-def test_transcripts_are_what_was_said(imported: tuple[Store, ImportReport], files: dict[str, Any]) -> None:
+def test_transcripts_equal_the_messages_of_the_files(
+    imported: tuple[Store, ImportReport], files: dict[str, Any]
+) -> None:
     store, _ = imported
     for folder, cases in files.items():
         for case_id in sorted(cases)[::400]:
@@ -127,8 +130,8 @@ def test_transcripts_are_what_was_said(imported: tuple[Store, ImportReport], fil
             with store.read() as cursor:
                 events = trial_events(cursor, trial_id)
             stored = cases[case_id]["trial_4"]
-            said = [m["content"] for m in stored["multiturn_conversation"][1:]]
-            assert [e.text for e in events if isinstance(e, Utterance)] == said
+            texts = [m["content"] for m in stored["multiturn_conversation"][1:]]
+            assert [e.text for e in events if isinstance(e, Utterance)] == texts
             answers = {(e.format, e.question_type): e.response for e in events if isinstance(e, Answered)}
             assert answers["summarized", "frq"] == stored["summarized_frq"]
 
@@ -137,6 +140,6 @@ def test_models_were_run_under_different_prompts(imported: tuple[Store, ImportRe
     store, report = imported
     assert [len(m.prompts) for m in report.models] == [1] * len(report.models)
     with store.read() as cursor:
-        hashes = {found.doctor: found.prompt_hash for found in runs(cursor)}
-    for one, other in (("gpt_3_5", "mistral_v1_7b"), ("mistral_v1_7b", "mistral_v2_7b")):
-        assert one not in hashes or hashes[one] != hashes.get(other)
+        hashes = {run.doctor: run.prompt_hash for run in runs(cursor)}
+    for first, second in (("gpt_3_5", "mistral_v1_7b"), ("mistral_v1_7b", "mistral_v2_7b")):
+        assert first not in hashes or hashes[first] != hashes.get(second)

@@ -1,4 +1,4 @@
-"""Results whose files bring their own cases, with the picture that the doctor was shown."""
+"""Results whose files contain their own cases with the pictures that the doctor saw."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ RED, BLUE = a_picture(), a_picture("blue")
 
 @pytest.fixture
 def release(tmp_path: Path) -> Path:
-    """Two usual models, and one with three cases of its own, two of them with a picture."""
+    """Two usual models, and one that brings three other cases, two of them with a picture."""
     root = write_release(tmp_path / "release")
     write_file(root, "gpt4v", "case_0", a_pictured_file("case_0", address(RED)))
     write_file(root, "gpt4v", "case_4", a_pictured_file("case_4", address(BLUE)))
@@ -62,7 +62,7 @@ def query(sql: str) -> list[tuple[Any, ...]]:
         return cursor.execute(sql).fetchall()
 
 
-def held(run_id: str) -> dict[str, Any]:
+def cases_of(run_id: str) -> dict[str, Any]:
     with Store().read() as cursor:
         return {case.case_key: case for case in run_cases(cursor, run_id)}
 
@@ -73,7 +73,7 @@ def verdicts(run_id: str) -> dict[tuple[str, str], int]:
     return {(rule, verdict): count for rule, verdict, count in query(sql)}
 
 
-def test_the_files_own_cases_become_a_run_of_their_own(release: Path) -> None:
+def test_cases_from_the_files_become_a_separate_run(release: Path) -> None:
     report = import_all(release)
     assert report.quarantined == ()
     seen = next(model for model in report.models if model.label == "gpt_4v")
@@ -82,31 +82,31 @@ def test_the_files_own_cases_become_a_run_of_their_own(release: Path) -> None:
     assert (stored.protocol, stored.doctor, stored.case_set) == ("craftmd", "gpt_4v", "craftmd-images")
     assert (stored.settings["images"], stored.settings["max_messages"]) == (WITH, None)
     assert "images" not in a_run("craftmd-gpt3_1106").settings
-    cases = held(SEEN)
+    cases = cases_of(SEEN)
     assert list(cases) == ["craftmd-images/case_0", "craftmd-images/case_4", "craftmd-images/case_12"]
     case = cases["craftmd-images/case_4"]
     assert (case.dataset, case.specialty, case.answer) == ("craftmd-images", "Other", "gout")
     assert (case.vignette, case.question) == ("A 50-year-old man, case_4, has a swollen hand.", "What is it?")
     assert (case.choices, case.age, case.sex) == ((), 50, "male")
-    assert held("craftmd-gpt3_1106")["craftmd/case_0"].answer == "Scabies"
+    assert cases_of("craftmd-gpt3_1106")["craftmd/case_0"].answer == "Scabies"
 
 
 def test_pictures_are_kept_as_files_and_never_in_the_database(release: Path) -> None:
     import_all(release)
-    cases = held(SEEN)
+    cases = cases_of(SEEN)
     for key, data in (("case_0", RED), ("case_4", BLUE)):
         (image,) = cases[f"craftmd-images/{key}"].images
         assert (image.sha256, image.media_type) == (hashlib.sha256(data).hexdigest(), "image/png")
         assert images.contents(image) == data
     assert cases["craftmd-images/case_12"].images == ()
-    # the database packs what it holds, so that it is looked through row by row
+    # the database compresses its contents, so that the test searches row by row
     assert base64.b64encode(RED).decode()[:40] not in repr(dump())
     assert "base64" not in repr(dump())
 
 
-def test_grades_are_taken_over_and_the_strict_rule_is_left_out_without_choices(release: Path) -> None:
+def test_grades_are_imported_and_the_strict_rule_needs_choices(release: Path) -> None:
     import_all(release)
-    # 3 cases × 5 trials × 4 formats; "Tophaceous gout." holds the answer "gout"
+    # 3 cases × 5 trials × 4 formats; "Tophaceous gout." contains the answer "gout"
     assert verdicts(SEEN) == {("mcq_loose", "correct"): 60, ("frq", "correct"): 60}
     assert verdicts("craftmd-gpt3_1106")["mcq_strict", "correct"] == 40
     write_file(release, "gpt4v", "case_0", a_pictured_file("case_0", choices=["Gout", "Tophaceous gout", "Lupus"]))
@@ -132,15 +132,15 @@ def test_lists_of_parts_are_reduced_to_their_text(release: Path) -> None:
             ).fetchall()
         ]
     assert texts == ["Hi!", "Look\nhere.", "**Final Diagnosis:** Gout"]
-    assert held(SEEN)["craftmd-images/case_0"].images[0].sha256 == hashlib.sha256(RED).hexdigest()
+    assert cases_of(SEEN)["craftmd-images/case_0"].images[0].sha256 == hashlib.sha256(RED).hexdigest()
     prompts = [p["template"] for p in a_run(SEEN).settings["prompts"].values()]
     assert "You are an AI doctor specializing in {specialty}. Look at it." in prompts
 
 
-def test_importing_twice_adds_nothing_but_brings_a_lost_picture_back(release: Path) -> None:
+def test_importing_twice_only_restores_a_lost_picture(release: Path) -> None:
     import_all(release)
     before = dump()
-    lost = held(SEEN)["craftmd-images/case_4"].images[0].path
+    lost = cases_of(SEEN)["craftmd-images/case_4"].images[0].path
     lost.unlink()
     report = import_all(release)
     assert [(m.taken, m.unchanged) for m in report.models] == [(0, 2), (0, 3), (0, 2)]
@@ -150,7 +150,7 @@ def test_importing_twice_adds_nothing_but_brings_a_lost_picture_back(release: Pa
 
 
 @pytest.mark.parametrize(
-    ("shown", "words"),
+    ("picture", "words"),
     [
         (address(RED[:-16]), "is damaged or cut short"),
         (address(RED)[:-3], "its base64 text cannot be read"),
@@ -159,25 +159,25 @@ def test_importing_twice_adds_nothing_but_brings_a_lost_picture_back(release: Pa
         ("data:image/png,abc", "neither its contents in the file nor an address"),
     ],
 )
-def test_a_picture_that_cannot_be_used_is_told_and_the_case_goes_without(
-    release: Path, shown: str, words: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_an_unusable_picture_is_reported_and_its_case_is_imported_without_it(
+    release: Path, picture: str, words: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(images, "MAX_BYTES", 1024**2)
-    write_file(release, "gpt4v", "case_4", a_pictured_file("case_4", shown))
+    write_file(release, "gpt4v", "case_4", a_pictured_file("case_4", picture))
     assert main(["import", "craftmd", str(release), "--models", "gpt_4v"]) == 0
-    said = capsys.readouterr().out
-    (line,) = [line for line in said.splitlines() if "case_4.json" in line]
+    output = capsys.readouterr().out
+    (line,) = [line for line in output.splitlines() if "case_4.json" in line]
     assert words in line
     assert line.endswith("The case goes without it.")
-    assert "3 files new; 15 trials came in." in said
-    assert held(SEEN)["craftmd-images/case_4"].images == ()
+    assert "3 files new; 15 trials came in." in output
+    assert cases_of(SEEN)["craftmd-images/case_4"].images == ()
     assert a_run(SEEN).settings["images"] == "with"
 
 
 def test_an_address_is_kept_as_text(release: Path) -> None:
     write_file(release, "gpt4v", "case_4", a_pictured_file("case_4", "https://example.org/hand.png"))
     import_all(release)
-    (image,) = held(SEEN)["craftmd-images/case_4"].images
+    (image,) = cases_of(SEEN)["craftmd-images/case_4"].images
     assert (image.url, image.local) == ("https://example.org/hand.png", False)
 
 
@@ -187,18 +187,18 @@ def test_an_unknown_folder_without_pictures_is_read_the_same_way(release: Path) 
     import_all(release, ["blind"])
     assert a_run("craftmd-blind").case_set == "craftmd-images"
     assert "images" not in a_run("craftmd-blind").settings
-    assert held("craftmd-blind")["craftmd-images/case_0"].images == ()
+    assert cases_of("craftmd-blind")["craftmd-images/case_0"].images == ()
 
 
-def test_both_arms_are_about_the_same_cases(release: Path) -> None:
+def test_runs_with_and_without_pictures_share_their_cases(release: Path) -> None:
     write_file(release, "gpt4v_blind", "case_0", a_pictured_file("case_0"))
     import_all(release)
-    seen, blind = held(SEEN)["craftmd-images/case_0"], held("craftmd-gpt4v_blind")["craftmd-images/case_0"]
+    seen, blind = cases_of(SEEN)["craftmd-images/case_0"], cases_of("craftmd-gpt4v_blind")["craftmd-images/case_0"]
     assert seen.content_hash == blind.content_hash
     assert len(imported.load("craftmd-images")) == 3
 
 
-def test_one_file_graded_against_another_answer_is_no_folder_of_own_cases(release: Path) -> None:
+def test_one_file_with_another_answer_does_not_make_a_folder_with_own_cases(release: Path) -> None:
     usual = a_file("case_0") | {"case_vignette": "A 30-year-old woman has an itch."}
     write_file(release, "llama2", "case_0", usual)
     write_file(release, "llama2", "case_1", usual | {"case_id": "case_1", "correct_ans": "gout"})
@@ -206,17 +206,17 @@ def test_one_file_graded_against_another_answer_is_no_folder_of_own_cases(releas
     assert [(f.path, "graded against 'gout'" in (f.fault or "")) for f in report.quarantined] == [
         ("results/llama2/case_1.json", True)
     ]
-    assert list(held("craftmd-llama2")) == ["craftmd/case_0"]
+    assert list(cases_of("craftmd-llama2")) == ["craftmd/case_0"]
 
 
 @pytest.mark.parametrize("part", ["case_vignette", "correct_ans"])
-def test_a_file_without_a_part_of_its_case_is_set_aside(release: Path, part: str) -> None:
+def test_a_file_without_a_part_of_its_case_is_quarantined(release: Path, part: str) -> None:
     write_file(release, "gpt4v", "case_4", a_pictured_file("case_4", address(RED), **{part: " "}))
     (file,) = import_all(release).quarantined
     assert (file.path, file.fault) == ("results/gpt4v/case_4.json", f"it brings its own case, but no {part}")
 
 
-def test_figures_and_tables_of_the_paper_stay_what_they_were(release: Path) -> None:
+def test_figures_and_tables_of_the_paper_do_not_change(release: Path) -> None:
     import_all(release, ["gpt_3_5", "mistral_v1_7b"])
     rows, before = accuracy(Store()), reproduce(Store())
     import_all(release)

@@ -6,7 +6,7 @@ from core.reviews.reviewing import plan_review, state_of
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.annotations import Annotation, add_annotations
-from core.store.review_records import Review, ReviewPlan, ReviewQuestion, planned
+from core.store.review_records import Review, ReviewPlan, planned
 from tests.core.store.builders import (
     Ended,
     Finished,
@@ -23,7 +23,7 @@ from tests.core.store.builders import (
 
 MODELS = ("openai/secret-one", "openai/secret-two")
 SPECIALTIES = ("Dermatology", "Cardiology")
-FIVE: tuple[ReviewQuestion, ...] = (
+FIVE: tuple[str, ...] = (
     "single_diagnosis", "complete_history", "medical_terms", "in_vignette", "complete_answers"
 )  # fmt: skip
 
@@ -73,6 +73,7 @@ def answer_all(
         Annotation(item.item, annotator, question, (but or {}).get(item.number, value), review_id=review.review_id)
         for item in state.items_for(annotator)
         for question in state.questions
+        if question in FIVE or question == "equivalent"
     ]
     with store.write() as connection:
         add_annotations(connection, said)

@@ -16,9 +16,9 @@ from core.measures.experts.report import report
 from core.reviews.reviewing import (
     answer_vignette,
     baseline_cases,
-    baseline_pool,
     baseline_run,
     begin_baseline,
+    case_pool,
     draw,
     next_question,
     plan_review,
@@ -124,7 +124,7 @@ def as_0_4_planned(store: Store, name: str, monkeypatch: pytest.MonkeyPatch, **c
     whole = a_plan(kind="baseline", number=2, shared=0, annotators=("Ada",), specialties=("Neurology",), **changes)
     plan = whole.model_copy(update={"order": "choices first", "question_types": ("mcq", "frq")})
     review = Review(name, plan)
-    items = draw(baseline_pool(plan), plan)
+    items = draw(case_pool(plan), plan)
     with monkeypatch.context() as patched:
         patched.setattr(ReviewPlan, "order_in_words", "")
         begin_baseline(store, review, items)

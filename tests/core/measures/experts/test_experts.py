@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import os
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from core.datasets.published import rows
 from core.errors import AnamnesisError
 from core.measures.experts.adjudication import Decision, agreement, decide, pairs, shares
 from core.measures.experts.workbooks import FILES, expert_answers, read_rows
-from core.store.review_records import ASKED, ExpertAnswer, YesNo
+from core.store.review_records import ExpertAnswer, YesNo, yes_no_questions
 from tests.support.intervals import beta_bounds
 
 RELEASE = os.environ.get("ANAMNESIS_CRAFTMD_RELEASE")
@@ -124,9 +125,10 @@ def test_intervals_of_shares_and_agreement_resample_cases() -> None:
     decisions = decide(judgements)
     (measure,) = (row for row in agreement(decisions, ["medical_terms"]) if row["measure"] == "percent agreement")
     assert (measure.estimate, measure.n) == (0.75, 100)
-    # as of 20 cases: 0.19; as of 100 conversations it would be 0.085
-    half = 1.96 * (0.75 * 0.25 / 20) ** 0.5
-    assert (measure.high - measure.low) / 2 == pytest.approx(half, rel=0.15)
+    # the standard error of 20 cases, 0.0993 (of 100 items 0.043), and t(19) = 2.093, on the scale −log(1 − x)
+    half = 2.093 * (0.75 * 0.25 / 19) ** 0.5 / 0.25
+    bounds = (1 - 0.25 * math.exp(half), 1 - 0.25 * math.exp(-half))
+    assert (measure.low, measure.high) == pytest.approx(bounds, abs=1e-4)
     (share,) = shares([one for one in decisions if one.answer is not None])
     assert (share["yes"], share.n) == (25, 75)
     half = 1.96 * (1 / 3 * 2 / 3 / 15) ** 0.5  # 15 cases have an answer
@@ -149,8 +151,8 @@ def test_the_release_gives_the_papers_counts(of_the_release: list[Decision]) -> 
     counted = {(row["question"], row["model"]): (row["yes"], row.n) for row in shares(of_the_release)}
     for question, yes in (("single_diagnosis", (24, 14, 5, 16)), ("complete_history", (32, 14, 4, 23))):
         for model, count in zip(("gpt_4", "gpt_3_5", "mistral_v2_7b", "llama_2_7b"), yes, strict=True):
-            assert counted[ASKED[question], model] == (count, 45)  # type: ignore[index]
-    terms = [counts for (question, _), counts in counted.items() if question == ASKED["medical_terms"]]
+            assert counted[yes_no_questions()[question], model] == (count, 45)  # type: ignore[index]
+    terms = [counts for (question, _), counts in counted.items() if question == yes_no_questions()["medical_terms"]]
     assert (sum(yes for yes, _ in terms), sum(n for _, n in terms)) == (13, 180)
 
 
@@ -167,7 +169,7 @@ def test_the_release_gives_table_18_by_exact_mcnemar(of_the_release: list[Decisi
     for row in rows("craftmd_expert"):
         question = printed.get(row["metric"])
         if question:
-            p = tested[ASKED[question], frozenset(row["model"].split("_vs_"))]  # type: ignore[index]
+            p = tested[yes_no_questions()[question], frozenset(row["model"].split("_vs_"))]  # type: ignore[index]
             if row["value"].startswith("<"):
                 assert p < float(row["value"][1:])
             else:

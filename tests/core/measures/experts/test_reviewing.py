@@ -22,7 +22,7 @@ from core.store.fold import fold
 from core.store.queries.annotations import annotation_history
 from core.store.queries.reviews import candidates
 from core.store.queries.trials import trial_events
-from core.store.review_records import ASKED, AnnotatedItem, parse_item
+from core.store.review_records import AnnotatedItem, parse_item, yes_no_questions
 from tests.core.measures.experts.reviews import FIVE, MODELS, a_plan, a_review, answer_all
 from tests.core.store.builders import (
     Finished,
@@ -121,7 +121,7 @@ def test_decisions_take_the_thirds_word_and_agreement_does_not(store: Store) -> 
         record(store, "First", number, "Cyd", "medical_terms", word)
     unblind(store, "First", "Cyd", "the others' ties do not matter here")
     decisions = decisions_of(store, state_of(store, "First"))
-    found = [row for row in shares(decisions) if row["question"] == ASKED["medical_terms"]]
+    found = [row for row in shares(decisions) if row["question"] == yes_no_questions()["medical_terms"]]
     assert sum(row["yes"] for row in found) == 11
     assert sum(row.n for row in found) == 12
     percent = next(row for row in agreement(decisions, ["medical_terms"]) if row["measure"] == "percent agreement")

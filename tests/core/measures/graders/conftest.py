@@ -11,5 +11,4 @@ from tests.support.stores import copy_of
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
-    """A database with answers that three graders judged."""
     return copy_of(three_graders, tmp_path)

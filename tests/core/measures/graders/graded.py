@@ -21,30 +21,33 @@ from tests.core.store.builders import (
 
 OWN, OTHER, THIRD = "openai/g", "openai/h", "reference/names"
 DOCTORS = ("openai/a", "openai/b")
-SAID: dict[Verdict, str] = {"correct": "Eczema", "incorrect": "Gout", "no_diagnosis": "", "multiple": "Multiple"}
+RESPONSES: dict[Verdict, str] = {"correct": "Eczema", "incorrect": "Gout", "no_diagnosis": "", "multiple": "Multiple"}
 OWN_SAYS: list[list[Verdict]] = [["correct", "incorrect"], ["correct", "correct"], ["incorrect", "no_diagnosis"]]
-"""Case × trial, of the first doctor; of the second doctor all are incorrect, and one answer was refused."""
+"""Case × trial, of the first doctor. Of the second doctor, all answers are incorrect but one, which was refused."""
 
 
 def store_graded(store: Store) -> Store:
-    """Three cases with two trials each, a free response in the conversation's arm."""
+    """Store two doctors' trials: three cases, two trials each, with a free response after the conversation."""
     cases = [a_case(n, profile=None) for n in range(3)]
     for number, doctor in enumerate(DOCTORS):
         run, lines = f"run{number}", []
         for case in range(3):
             for trial in range(2):
                 verdict = OWN_SAYS[case][trial] if number == 0 else "incorrect"
-                given = [answered(response=SAID[verdict] or "I cannot say"), graded(verdict, extracted=SAID[verdict])]
+                answer_events = [
+                    answered(response=RESPONSES[verdict] or "I cannot say"),
+                    graded(verdict, extracted=RESPONSES[verdict]),
+                ]
                 if (number, case, trial) == (1, 2, 1):
-                    given = [invalid("refused")]
+                    answer_events = [invalid("refused")]
                 name = trial_id(number, case, trial)
-                said = [
+                opening_events = [
                     Started(trial_id=name, case_key=f"ours/{case}", trial=trial, seed=1, at=1.0),
                     Utterance(turn=0, role="doctor", text="What brings you in?"),
                 ]
                 lines.append(
                     a_trial(
-                        [*said, *given, Finished(at=9.0)],
+                        [*opening_events, *answer_events, Finished(at=9.0)],
                         trial_id=name,
                         run_id=run,
                         case_key=f"ours/{case}",
@@ -62,9 +65,9 @@ def trial_id(doctor: int, case: int, trial: int) -> str:
 
 
 def judge_again(store: Store, grader: str, verdicts: dict[str, Verdict], at: float, prompt_hash: str = "") -> None:
-    """Add a later verdict of a grader on the answers of these trials."""
+    """Store verdicts of a grader on the answers of trials, given at ``at`` seconds."""
     for name, verdict in verdicts.items():
-        new = graded(verdict, grader=grader, at=at, extracted=SAID.get(verdict), prompt_hash=prompt_hash)
+        new = graded(verdict, grader=grader, at=at, extracted=RESPONSES.get(verdict), prompt_hash=prompt_hash)
         write_journal(store.journals, f"run{name[1]}", grades(name, new, run_id=f"run{name[1]}"))
     fold(store)
 
@@ -72,12 +75,12 @@ def judge_again(store: Store, grader: str, verdicts: dict[str, Verdict], at: flo
 OTHER_SAYS: dict[str, Verdict] = {
     "t000": "correct", "t001": "correct", "t010": "correct", "t011": "incorrect", "t020": "incorrect",
 }  # fmt: skip
-"""Against the run's own grader: agree, not, agree, not, agree; the sixth answer it has not judged."""
+"""Compared with the run's own grader: agree, not, agree, not, agree. The sixth answer is not judged."""
 THIRD_SAYS: dict[str, Verdict] = {"t000": "correct", "t001": "correct", "t010": "incorrect", "t011": "correct"}
 
 
 def three_graders(store: Store) -> Store:
-    """Let two more judge the first doctor's answers."""
+    """Store the two doctors' trials with verdicts of two more graders on the first doctor's answers."""
     judge_again(store_graded(store), OTHER, OTHER_SAYS, 20.0, "abc")
     judge_again(store, THIRD, THIRD_SAYS, 30.0)
     return store

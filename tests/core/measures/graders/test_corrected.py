@@ -1,4 +1,4 @@
-"""Accuracy corrected for the error that an expert found in each grader, and in the panel."""
+"""Accuracy corrected for the error of each grader, and of the panel, against an expert."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OWN, OTHER = "openai/g", "openai/h"
 
 
 def fill(store: Store) -> None:
-    """Two models' answers to ten cases. The own grader calls all of the first model's right, the other six of them."""
+    """Two models' answers to ten cases. The own grader calls all of the first model right, the other grader six."""
     store_talks(store, cases=10)
     for model in range(2):
         for case in range(10):
@@ -36,30 +36,30 @@ def store(tmp_path: Path) -> Store:
 
 
 def reviewed(store: Store, **changes: object) -> Review:
-    """An expert calls the first model's answers to cases 0 to 5 right, and no other."""
+    """Store a review in which an expert calls the first model's answers to cases 0 to 5 right, and no others."""
     review = a_review(store, kind="answers", annotators=("Ada",), shared=0, **{"number": 20, **changes})
     items = state_of(store, review.review_id).items
-    wrong = {one.number: "no" for one in items if one.item.split(":")[1] not in {f"t0{case}" for case in range(6)}}
+    wrong = {item.number: "no" for item in items if item.item.split(":")[1] not in {f"t0{case}" for case in range(6)}}
     answer_all(store, review, "Ada", but=wrong)
     return review
 
 
 def test_each_grader_is_corrected_by_its_own_error(store: Store) -> None:
     reviewed(store)
-    assert corrected_by_judge(store, [OWN]) == []  # blinded: nobody is told yet
+    assert corrected_by_judge(store, [OWN]) == []  # blinded: no figures yet
     unblind(store, "First", "Ada")
-    found = {(row["judge"], row["model"]): row for row in corrected_by_judge(store, [OWN, OTHER], [OWN, OTHER])}
-    assert {row["review"] for row in found.values()} == {"First"}
-    # of 6 right answers the other calls 4 right, of 14 wrong ones 12 wrong
-    other, sensitivity, specificity = found[OTHER, MODELS[0]], 4 / 6, 12 / 14
+    rows = {(row["judge"], row["model"]): row for row in corrected_by_judge(store, [OWN, OTHER], [OWN, OTHER])}
+    assert {row["review"] for row in rows.values()} == {"First"}
+    # the other grader calls 4 of 6 right answers right, and 12 of 14 wrong answers wrong
+    other, sensitivity, specificity = rows[OTHER, MODELS[0]], 4 / 6, 12 / 14
     assert other["apparent"] == pytest.approx(0.6)
     assert other.estimate == pytest.approx((0.6 + specificity - 1) / (sensitivity + specificity - 1))
-    assert (other.n, other["clipped"]) == (20, True)  # an end of its interval lies beyond 1
-    # the own grader finds all right ones and calls 4 of 14 wrong ones right
-    assert (found[OWN, MODELS[0]]["apparent"], found[OWN, MODELS[0]].estimate) == (1.0, pytest.approx(1.0))
-    assert (found[OWN, MODELS[1]].estimate, found[OWN, MODELS[1]]["clipped"]) == (0.0, True)
-    # the two tie on four answers: the panel is measured on the other sixteen
-    panel = found[PANEL, MODELS[0]]
+    assert (other.n, other["clipped"]) == (20, True)  # an end of its interval is above 1
+    # the own grader calls all right answers right, and 4 of 14 wrong answers right
+    assert (rows[OWN, MODELS[0]]["apparent"], rows[OWN, MODELS[0]].estimate) == (1.0, pytest.approx(1.0))
+    assert (rows[OWN, MODELS[1]].estimate, rows[OWN, MODELS[1]]["clipped"]) == (0.0, True)
+    # the two graders tie on four answers: the panel has the other sixteen
+    panel = rows[PANEL, MODELS[0]]
     assert (panel.n, panel["n_cases"], panel["apparent"]) == (16, 6, 1.0)
 
 

@@ -1,4 +1,4 @@
-"""How far three graders agree, on verdicts that can be counted by hand."""
+"""Agreement of three graders, on verdicts that can be counted by hand."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from tests.core.measures.graders.graded import DOCTORS, OTHER, OWN, THIRD, judge
 
 
 def of_graders(judged: VerdictTable, *graders: str, verdicts: str = "right or not") -> dict[str, Row]:
-    """Return measure → row, of some graders on the first doctor's answers."""
+    """Return the agreement rows of these graders on the first doctor's answers, by measure."""
     label = {"graders": ", ".join(graders), "model": DOCTORS[0], "verdicts": verdicts}
     return {row["measure"]: row for row in agreement_rows(judged) if label.items() <= row.label.items()}
 
 
 def test_two_graders_are_compared_on_what_both_judged(store: Store) -> None:
     judged = read_judged(store)
-    assert judged.graders == (OWN, OTHER, THIRD)  # who judged most comes first
+    assert judged.graders == (OWN, OTHER, THIRD)  # the grader with the most verdicts comes first
     pair = of_graders(judged, OWN, OTHER)
     agreed = pair["percent agreement"]
-    # of five common answers they agree on three; a sixth of the first doctor's the other has not judged
+    # they agree on three of five common answers; the other grader has not judged the sixth
     assert (agreed.n, agreed["n_cases"], agreed["left_out"]) == (5, 3, 1)
     assert agreed.estimate == pytest.approx(3 / 5)
-    # both say right three times of five: by chance .6·.6 + .4·.4 = .52
+    # both call three of five right: agreement by chance is .6·.6 + .4·.4 = .52
     assert pair["Cohen's kappa"].estimate == pytest.approx((0.6 - 0.52) / (1 - 0.52))
-    # AC1: by chance 2 · .6 · .4 = .48
+    # AC1: agreement by chance is 2 · .6 · .4 = .48
     assert pair["Gwet's AC1"].estimate == pytest.approx((0.6 - 0.48) / (1 - 0.48))
     assert agreed.low < 3 / 5 < agreed.high
-    # the second doctor's answers nobody else has judged
+    # only one grader judged the second doctor's answers
     assert {row["model"] for row in agreement_rows(judged)} == {DOCTORS[0]}
 
 
-def test_all_kinds_tell_more_apart_than_right_and_not(store: Store) -> None:
+def test_agreement_on_all_kinds_is_lower_than_on_right_or_not(store: Store) -> None:
     judge_again(store, OTHER, {"t021": "incorrect"}, 40.0, "abc")  # the run's own grader: no diagnosis
     judged = read_judged(store, [OWN, OTHER])
     assert of_graders(judged, OWN, OTHER)["percent agreement"].estimate == pytest.approx(4 / 6)
@@ -53,10 +53,10 @@ def test_the_newest_verdict_counts_but_never_a_providers_failure(store: Store) -
 def test_three_graders_together_on_what_all_judged(store: Store) -> None:
     common = of_graders(read_judged(store), OWN, OTHER, THIRD)
     agreed = common["percent agreement"]
-    # right by (own, other, third): 1 1 1 · 0 1 1 · 1 1 0 · 1 0 1: full agreement on one, a third on three
+    # right by (own, other, third): 1 1 1 · 0 1 1 · 1 1 0 · 1 0 1: one answer with full agreement, three with 1/3
     assert (agreed.n, agreed["left_out"]) == (4, 2)
     assert agreed.estimate == pytest.approx((1 + 3 / 3) / 4)
-    # 9 of 12 say right: by chance .75² + .25²
+    # 9 of 12 verdicts are right: agreement by chance is .75² + .25²
     assert common["Fleiss' kappa"].estimate == pytest.approx((0.5 - 0.625) / (1 - 0.625))
     assert "Fleiss' kappa" not in of_graders(read_judged(store, [OWN, OTHER]), OWN, OTHER)
 

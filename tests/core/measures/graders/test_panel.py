@@ -24,48 +24,53 @@ def test_a_majority_is_more_than_half_of_all_members() -> None:
     assert majority(["correct", "multiple", "no_diagnosis"]) == "incorrect"
     assert majority(["correct", "incorrect"]) is None  # a tie
     assert majority(["correct", "correct", None]) is None  # not all have judged
-    assert majority(["correct", "correct", "ungradable"]) is None  # nor has who could not say
+    assert majority(["correct", "correct", "ungradable"]) is None  # an ungradable verdict is no vote
 
 
-def test_one_grader_alone_gives_the_accuracy_of_the_accuracy_page(store: Store) -> None:
-    alone = Store(store.path.with_name("alone.duckdb"))
-    store_graded(alone)
-    by_grader, usual = accuracy_by_judge(read_judged(alone)), accuracy(alone)
-    assert len(by_grader) == len(usual) > 0
-    for mine, row in zip(by_grader, usual, strict=True):
-        assert {**mine.label, "rule": "frq"} == {"judge": OWN, **row.label}
-        assert (mine.estimate, mine.low, mine.high, mine.n) == (row.estimate, row.low, row.high, row.n)
-        assert (mine.excluded, mine["n_trials"]) == (row.excluded, row["n_trials"])
+def test_with_one_grader_the_accuracy_is_that_of_the_accuracy_page(store: Store) -> None:
+    one_grader_store = Store(store.path.with_name("alone.duckdb"))
+    store_graded(one_grader_store)
+    by_grader, plain = accuracy_by_judge(read_judged(one_grader_store)), accuracy(one_grader_store)
+    assert len(by_grader) == len(plain) > 0
+    for judge_row, row in zip(by_grader, plain, strict=True):
+        assert {**judge_row.label, "rule": "frq"} == {"judge": OWN, **row.label}
+        assert (judge_row.estimate, judge_row.low, judge_row.high, judge_row.n) == (
+            row.estimate,
+            row.low,
+            row.high,
+            row.n,
+        )
+        assert (judge_row.excluded, judge_row["n_trials"]) == (row.excluded, row["n_trials"])
 
 
 def test_graders_side_by_side(store: Store) -> None:
-    found = rows(store)
-    # own: cases ½, 1, 0; other: 1, ½, 0 with one answer not judged; third: 1, ½ and a case without a verdict
+    by_judge = rows(store)
+    # case scores: OWN ½, 1, 0; OTHER 1, ½, 0 with one answer not judged; THIRD 1, ½ and a case without a verdict
     for judge, mean, cases, trials, excluded in ((OWN, 0.5, 3, 6, 0), (OTHER, 0.5, 3, 5, 1), (THIRD, 0.75, 2, 4, 2)):
-        row = found[judge, A]
+        row = by_judge[judge, A]
         assert (row.estimate, row.n, row["n_trials"], row["n_excluded"]) == (mean, cases, trials, excluded), judge
         assert row.excluded == ({"ungraded": excluded} if excluded else {})
-    nothing = found[OTHER, DOCTORS[1]]
-    assert nothing.estimate is None  # it judged none of them: not wrong, but ungraded; and one had nothing to judge
-    assert nothing.excluded == {"refused": 1, "ungraded": 5}
+    unjudged = by_judge[OTHER, DOCTORS[1]]
+    assert unjudged.estimate is None  # five are ungraded, which is not wrong; the sixth was refused
+    assert unjudged.excluded == {"refused": 1, "ungraded": 5}
 
 
-def test_a_panel_leaves_out_ties_and_what_not_all_judged(store: Store) -> None:
+def test_a_panel_leaves_out_ties_and_answers_that_not_all_judged(store: Store) -> None:
     three = rows(store, OWN, OTHER, THIRD)[PANEL, A]
-    # right by two of three on all four common answers
+    # on all four common answers two of three say right
     assert (three.estimate, three["n_trials"], three["ties"]) == (1.0, 4, 0)
     assert three.excluded == {"ungraded": 2}
     two = rows(store, OWN, OTHER)[PANEL, A]
-    # agreed: t000 right, t010 right, t020 not; t001 and t011 are ties, t021 was not judged by both
+    # both agree: t000 right, t010 right, t020 not; t001 and t011 are ties, t021 has one verdict only
     assert (two.estimate, two["n_trials"], two["ties"]) == (pytest.approx(2 / 3), 3, 2)
     assert two.excluded == {"ungraded": 3}
 
 
-def test_only_the_answers_that_all_judged(store: Store) -> None:
-    found = rows(store, common=True)
-    own = found[OWN, A]
+def test_common_restricts_to_the_answers_that_all_judged(store: Store) -> None:
+    by_judge = rows(store, common=True)
+    own = by_judge[OWN, A]
     assert (own.estimate, own["n_trials"]) == (0.75, 4)  # cases ½ and 1
-    assert found[OTHER, A]["n_trials"] == 4
+    assert by_judge[OTHER, A]["n_trials"] == 4
 
 
 def test_a_panel_has_two_members_or_more_each_once() -> None:

@@ -1,4 +1,4 @@
-"""Cases as atomic facts: by profile, by rule from free text, and by a list of one's own."""
+"""Cases as atomic facts: from a profile, from free text by rule, or from a given list."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from core.text.facts import AtomicFact, facts_of
 PLAIN = {"case_key": "t/1", "dataset": "t", "specialty": "Cardiology", "answer": "Pericarditis"}
 
 
-def cut(vignette: str) -> dict[str, AtomicFact]:
+def facts_by_text(vignette: str) -> dict[str, AtomicFact]:
     return {fact.text: fact for fact in facts_of(Case(**PLAIN, vignette=vignette))}
 
 
@@ -34,14 +34,14 @@ def test_a_profile_gives_its_facts_one_by_one() -> None:
 
 
 def test_a_denied_list_becomes_one_denied_fact_a_member() -> None:
-    facts = cut("She denies fever, chills and weight loss.")
+    facts = facts_by_text("She denies fever, chills and weight loss.")
 
     assert list(facts) == ["no fever", "no chills", "no weight loss"]
     assert {fact.topic for fact in facts.values()} == {"negatives"}
 
 
-def test_who_what_and_how_long_of_an_opening_sentence_are_three_facts() -> None:
-    facts = cut("A 40-year-old woman comes to the clinic because of a dry cough for 3 weeks.")
+def test_an_opening_sentence_gives_demographics_complaint_and_duration() -> None:
+    facts = facts_by_text("A 40-year-old woman comes to the clinic because of a dry cough for 3 weeks.")
 
     assert {text: fact.topic for text, fact in facts.items()} == {
         "40-year-old woman": "demographics",
@@ -51,23 +51,27 @@ def test_who_what_and_how_long_of_an_opening_sentence_are_three_facts() -> None:
 
 
 def test_a_sentence_with_several_findings_becomes_several_facts() -> None:
-    assert list(cut("He reports fever, night sweats and weight loss.")) == ["fever", "night sweats", "weight loss"]
+    assert list(facts_by_text("He reports fever, night sweats and weight loss.")) == [
+        "fever",
+        "night sweats",
+        "weight loss",
+    ]
 
 
-def test_what_only_examination_and_tests_show_is_not_for_the_patient_to_tell() -> None:
-    facts = cut(
+def test_the_patient_does_not_know_results_of_examination_and_tests() -> None:
+    facts = facts_by_text(
         "He has a headache. Temperature is 38.2 °C, pulse is 90/min, and blood pressure is 120/80 mm Hg. Examination "
         "shows neck stiffness. There is a rash. Serum sodium is 140 mEq/L. A chest x-ray is normal. He takes metformin."
     )
 
-    shown = {fact.topic for fact in facts.values() if not fact.told}
-    assert shown == {"vital signs", "examination", "laboratory", "imaging"}
+    topics_of_results = {fact.topic for fact in facts.values() if not fact.told}
+    assert topics_of_results == {"vital signs", "examination", "laboratory", "imaging"}
     assert [f.text for f in facts.values() if f.told] == ["headache", "takes metformin"]
     assert len([f for f in facts.values() if f.topic == "vital signs"]) == 3
 
 
 def test_history_goes_to_its_topics() -> None:
-    facts = cut(
+    facts = facts_by_text(
         "His father had a stroke. He is allergic to penicillin. He smokes a pack a day. He takes aspirin. He returned "
         "from Kenya last week. He has a history of asthma."
     )
@@ -90,14 +94,14 @@ def test_ids_are_unique_and_stay_the_same() -> None:
     assert ids == [fact.id for fact in facts_of(case.model_copy(update={"answer": "Gout"}))]
 
 
-def test_a_list_of_ones_own_takes_the_place_of_the_rules() -> None:
-    own = AtomicFact(id="a", key="k", text="no fever", lay="no fever", told=True, topic="negatives")
+def test_a_given_list_replaces_the_rules() -> None:
+    given_fact = AtomicFact(id="a", key="k", text="no fever", lay="no fever", told=True, topic="negatives")
 
-    assert facts_of(Case(**PLAIN, vignette="He has pain."), [own]) == (own,)
+    assert facts_of(Case(**PLAIN, vignette="He has pain."), [given_fact]) == (given_fact,)
 
 
-def test_what_a_relative_reports_is_no_family_history() -> None:
-    facts = cut(
+def test_a_report_of_a_relative_is_no_family_history() -> None:
+    facts = facts_by_text(
         "His mother has noticed that he sleeps badly. His mother has been giving him syrup. His mother has lupus."
     )
 
@@ -105,6 +109,6 @@ def test_what_a_relative_reports_is_no_family_history() -> None:
 
 
 def test_a_word_that_only_ends_like_a_medicine_is_none() -> None:
-    facts = cut("He found food on his pillow in the morning. He takes warfarin in the morning.")
+    facts = facts_by_text("He found food on his pillow in the morning. He takes warfarin in the morning.")
 
     assert [fact.topic == "medication" for fact in facts.values()] == [False, True]

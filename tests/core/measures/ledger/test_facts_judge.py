@@ -1,4 +1,4 @@
-"""What a judge of patients is shown of a conversation, and what is taken of its answer."""
+"""The request to a judge of facts, and how its answer is read."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CASE = Case(
     answer="Pericarditis",
     vignette="A 40-year-old woman has chest pain. She takes metformin. The lungs are clear on auscultation.",
 )
-SAID = (
+MESSAGES = (
     "What brings you in?",
     "My chest hurts.",
     "Do you take any medicines?",
@@ -30,7 +30,7 @@ SAID = (
     "Yes, my left knee has hurt for years.",
     "**Final Diagnosis:** Angina",
 )
-TALK = tuple(Turn("patient" if number % 2 else "doctor", text) for number, text in enumerate(SAID))
+TALK = tuple(Turn("patient" if number % 2 else "doctor", text) for number, text in enumerate(MESSAGES))
 FACTS = facts_of(CASE)
 AGE, PAIN, METFORMIN, SIGN = (fact.id for fact in FACTS)
 MARKS = {
@@ -51,11 +51,11 @@ def reply(changed: dict[str, dict[str, Any]] | None = None, invented: list[Any] 
     return json.dumps({"facts": [{"id": fact, **mark} for fact, mark in marks.items()], "invented": invented or []})
 
 
-def made_up(turn: Any = 5, words: str = "my left knee has hurt for years", contradicts: Any = None) -> dict[str, Any]:
+def invention(turn: Any = 5, words: str = "my left knee has hurt for years", contradicts: Any = None) -> dict[str, Any]:
     return {"turn": turn, "words": words, "contradicts": contradicts}
 
 
-def test_it_is_shown_the_case_facts_with_ids_and_numbered_messages_and_never_the_diagnosis() -> None:
+def test_the_prompt_has_the_vignette_facts_and_messages_and_no_diagnosis() -> None:
     (part,) = facts_request(facts_pack(), CASE, FACTS, TALK).messages
     assert isinstance(part, PromptPart)
     prompt = part.content
@@ -65,7 +65,7 @@ def test_it_is_shown_the_case_facts_with_ids_and_numbered_messages_and_never_the
     assert "\n[4] Doctor: Any pain in the knee?\n" in prompt
     assert "Angina" not in prompt
     assert "Pericarditis" not in prompt
-    assert not any(f"\n{fact.id}: " in prompt for fact in FACTS if not fact.told), "these a patient cannot withhold"
+    assert not any(f"\n{fact.id}: " in prompt for fact in FACTS if not fact.told), "a patient cannot withhold results"
 
 
 @pytest.mark.parametrize(
@@ -79,57 +79,60 @@ def test_it_is_shown_the_case_facts_with_ids_and_numbered_messages_and_never_the
         reply({PAIN: {"words": "“My chest hurts.”"}}),
     ],
 )
-def test_marks_are_read_with_anything_around_them(text: str) -> None:
-    found = facts_in(text, FACTS, TALK)
-    assert (found.dropped, [verdict.kind for verdict in found.things]) == (0, ["never_asked", "asked", "withheld"])
-    assert [verdict.words.strip(".") for verdict in found.things] == [verdict.words for verdict in VERDICTS]
-    assert [(v.turn, v.fact, v.fact_text, v.topic) for v in found.things] == [
+def test_marks_are_read_from_an_answer_with_other_text(text: str) -> None:
+    judgement = facts_in(text, FACTS, TALK)
+    assert (judgement.dropped, [verdict.kind for verdict in judgement.things]) == (
+        0,
+        ["never_asked", "asked", "withheld"],
+    )
+    assert [verdict.words.strip(".") for verdict in judgement.things] == [verdict.words for verdict in VERDICTS]
+    assert [(v.turn, v.fact, v.fact_text, v.topic) for v in judgement.things] == [
         (v.turn, v.fact, v.fact_text, v.topic) for v in VERDICTS
     ]
 
 
 @pytest.mark.parametrize(
-    ("given", "verdict"),
+    ("invented", "verdict"),
     [
-        (made_up(), INVENTED),
+        (invention(), INVENTED),
         (
-            made_up(words="“Yes, my left knee has hurt for years.”"),
+            invention(words="“Yes, my left knee has hurt for years.”"),
             PatientVerdict("invented", 5, "Yes, my left knee has hurt for years"),
         ),
         (
-            made_up(3, "No, I don't take anything", METFORMIN),
+            invention(3, "No, I don't take anything", METFORMIN),
             PatientVerdict("invented", 3, "No, I don’t take   anything", METFORMIN, "takes metformin"),
         ),
-        (made_up(contradicts="no such fact"), INVENTED),
+        (invention(contradicts="no such fact"), INVENTED),
     ],
 )
-def test_inventions_are_read_with_what_they_contradict(given: dict[str, Any], verdict: PatientVerdict) -> None:
-    found = facts_in(reply(None, [given, given]), FACTS, TALK)
-    assert (found.things, found.dropped) == ((*VERDICTS, verdict), 0)
+def test_inventions_are_read_with_what_they_contradict(invented: dict[str, Any], verdict: PatientVerdict) -> None:
+    judgement = facts_in(reply(None, [invented, invented]), FACTS, TALK)
+    assert (judgement.things, judgement.dropped) == ((*VERDICTS, verdict), 0)
 
 
 @pytest.mark.parametrize(
     "bad",
     [
-        made_up(words="my right knee has hurt"),
-        made_up(words="left knee has hur"),  # half a word
-        made_up(turn=3),  # in another reply
-        made_up(turn=4, words="Any pain in the knee?"),  # the doctor's words
-        made_up(turn=-2),
-        made_up(turn=99),
-        made_up(words="“s”"),  # quotes nothing
+        invention(words="my right knee has hurt"),
+        invention(words="left knee has hur"),  # half a word
+        invention(turn=3),  # in another reply
+        invention(turn=4, words="Any pain in the knee?"),  # the doctor's words
+        invention(turn=-2),
+        invention(turn=99),
+        invention(words="“s”"),  # quotes nothing
     ],
 )
 def test_an_invention_that_is_not_in_the_conversation_is_dropped_and_counted(bad: dict[str, Any]) -> None:
-    found = facts_in(reply(None, [made_up(), bad]), FACTS, TALK)
-    assert (found.things, found.dropped) == ((*VERDICTS, INVENTED), 1)
+    judgement = facts_in(reply(None, [invention(), bad]), FACTS, TALK)
+    assert (judgement.things, judgement.dropped) == ((*VERDICTS, INVENTED), 1)
 
 
 @pytest.mark.parametrize(
     ("changed", "fault"),
     [
-        ({METFORMIN: {"words": "Do you take any tablets?"}}, "do not stand in message 2"),  # nobody asked that
-        ({METFORMIN: {"words": "What brings you in?"}}, "do not stand in message 2"),  # not before that reply
+        ({METFORMIN: {"words": "Do you take any tablets?"}}, "do not stand in message 2"),  # no message has these words
+        ({METFORMIN: {"words": "What brings you in?"}}, "do not stand in message 2"),  # an earlier question
         ({METFORMIN: {"turn": 2}}, "names no message of the patient"),  # the doctor's message
         ({METFORMIN: {"turn": None}}, "names no message of the patient"),
         ({METFORMIN: {"words": None}}, "do not stand in message 2"),
@@ -139,24 +142,21 @@ def test_an_invention_that_is_not_in_the_conversation_is_dropped_and_counted(bad
         ({PAIN: {"mark": "perhaps"}}, "mark"),
         ({PAIN: {"id": AGE}}, "does not mark every fact once"),
         ({PAIN: {"id": "smokes"}}, "does not mark every fact once"),
-        ({PAIN: {"id": SIGN}}, "does not mark every fact once"),  # not the patient's to tell
+        ({PAIN: {"id": SIGN}}, "does not mark every fact once"),  # a result, which the patient does not know
     ],
 )
-def test_marks_that_do_not_fit_the_conversation_are_asked_for_again(
-    changed: dict[str, dict[str, Any]], fault: str
-) -> None:
+def test_marks_that_do_not_fit_the_conversation_are_refused(changed: dict[str, dict[str, Any]], fault: str) -> None:
     with pytest.raises(ValueError, match=fault):
         facts_in(reply(changed), FACTS, TALK)
 
 
-def test_a_bare_no_is_quoted_whole() -> None:
-    """It is too short for a quotation from a longer message."""
+def test_a_bare_no_counts_as_a_quotation_of_the_complete_message() -> None:
     talk = (Turn("doctor", "Any medicines?"), Turn("patient", "No."))
-    told = {fact: {"mark": "asked", "turn": 1, "words": "No"} for fact in MARKS}
-    assert {verdict.words for verdict in facts_in(reply(told), FACTS, talk).things} == {"No"}
+    marks = {fact: {"mark": "asked", "turn": 1, "words": "No"} for fact in MARKS}
+    assert {verdict.words for verdict in facts_in(reply(marks), FACTS, talk).things} == {"No"}
     longer = (talk[0], Turn("patient", "No, none."))
     with pytest.raises(ValueError, match="do not stand in message 1"):
-        facts_in(reply(told), FACTS, longer)
+        facts_in(reply(marks), FACTS, longer)
 
 
 @pytest.mark.parametrize(
@@ -170,12 +170,12 @@ def test_a_bare_no_is_quoted_whole() -> None:
         ('{"facts": [], "invented": []}', "does not mark every fact once"),
     ],
 )
-def test_what_has_not_the_form_is_unreadable_and_not_nothing_found(text: str, fault: str) -> None:
+def test_an_answer_of_another_form_is_unreadable(text: str, fault: str) -> None:
     with pytest.raises(ValueError, match=fault):
         facts_in(text, FACTS, TALK)
 
 
-def test_words_are_asked_for_before_the_mark() -> None:
+def test_the_prompt_requests_the_words_before_the_mark() -> None:
     (part,) = facts_request(facts_pack(), CASE, FACTS, TALK).messages
     assert isinstance(part, PromptPart)
     assert part.content.index('"words"') < part.content.index('"mark": "asked"')

@@ -1,4 +1,4 @@
-"""A model judges the facts of conversations, over the wire: scope, resume, failures, and a lost database."""
+"""A model judges the facts of conversations through a local server: scope, resume, failures, a lost database."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ INVENTED = PatientVerdict("invented", 3, "my knee hurts")
 
 
 def talk(case: int, reply: str, verdict: str) -> Any:
-    said = ("Hello?", "I am unwell.", QUESTION, reply, "**Final Diagnosis:** Gout")
+    texts = ("Hello?", "I am unwell.", QUESTION, reply, "**Final Diagnosis:** Gout")
     stream = [
-        *(Utterance(turn=n, role="patient" if n % 2 else "doctor", text=text) for n, text in enumerate(said)),
+        *(Utterance(turn=n, role="patient" if n % 2 else "doctor", text=text) for n, text in enumerate(texts)),
         Ended(reason="final_diagnosis", doctor_turns=2),
         answered(response="Gout"),
         graded(verdict, extracted="Gout"),
@@ -71,16 +71,16 @@ def store(tmp_path: Path) -> Store:
 
 
 def strict(body: dict[str, Any]) -> str:
-    """Answer as a judge that sees the knee and one thing that is not there, and the lump if it is told or kept back."""
-    asked = str(body["messages"][0]["content"])
-    knee = re.search(r"^\[(\d+)\] Patient: .*knee", asked, re.MULTILINE)
+    """Answer as a judge: a knee and a rash are invented, the lump is told or withheld. No message has a rash."""
+    prompt = str(body["messages"][0]["content"])
+    knee = re.search(r"^\[(\d+)\] Patient: .*knee", prompt, re.MULTILINE)
     if knee is None:
-        told = {"mark": "asked", "turn": 3, "words": "Yes, I do"}
-        return facts_judged(asked, {"lump": told} if "Patient: Yes, I do" in asked else None)
+        mark = {"mark": "asked", "turn": 3, "words": "Yes, I do"}
+        return facts_judged(prompt, {"lump": mark} if "Patient: Yes, I do" in prompt else None)
     turn = int(knee[1])
-    kept_back = {"mark": "withheld", "turn": turn, "words": QUESTION}
+    mark = {"mark": "withheld", "turn": turn, "words": QUESTION}
     invented = [{"turn": turn, "words": words, "contradicts": None} for words in ("my knee hurts", "rash")]
-    return f"Here:\n{facts_judged(asked, {'lump': kept_back}, invented)}"
+    return f"Here:\n{facts_judged(prompt, {'lump': mark}, invented)}"
 
 
 def registry() -> Registry:
@@ -88,45 +88,45 @@ def registry() -> Registry:
 
 
 def judged(
-    store: Store, script: Script, *, stop: Stop | None = None, concurrency: int = 1, **wanted: Any
+    store: Store, script: Script, *, stop: Stop | None = None, concurrency: int = 1, **scope: Any
 ) -> tuple[AskOutcome, int]:
     with running(script) as provider:
-        chosen = FactsJudging("openai/fake", base_url=provider.base_url, **wanted)
-        outcome = run_job(chosen, store, registry(), Options(concurrency), stop)
+        job = FactsJudging("openai/fake", base_url=provider.base_url, **scope)
+        outcome = run_job(job, store, registry(), Options(concurrency), stop)
         return outcome, len(provider.bodies)
 
 
-def kept(store: Store) -> dict[str, tuple[PatientVerdict, ...]]:
+def stored_verdicts(store: Store) -> dict[str, tuple[PatientVerdict, ...]]:
     with store.read() as cursor:
-        (one,) = judges(cursor)
-        return {trial: found.verdicts for trial, found in judged_patients(cursor, one.judge).items()}
+        (newest,) = judges(cursor)
+        return {trial: patient.verdicts for trial, patient in judged_patients(cursor, newest.judge).items()}
 
 
 def test_wrong_answers_conversations_are_judged_once_with_quotations(store: Store) -> None:
     outcome, calls = judged(store, strict, concurrency=4)
     assert (outcome.done, outcome.counts["found"], outcome.counts["dropped"], outcome.failed, calls) == (2, 1, 1, 0, 2)
-    assert kept(store) == {"run/1": (WITHHELD, INVENTED), "run/2": (TOLD,)}
-    again, calls = judged(store, strict)
-    assert (again.done, again.kept, calls) == (0, 2, 0)
+    assert stored_verdicts(store) == {"run/1": (WITHHELD, INVENTED), "run/2": (TOLD,)}
+    repeated, calls = judged(store, strict)
+    assert (repeated.done, repeated.kept, calls) == (0, 2, 0)
 
 
 def test_every_conversation_or_some_by_name_can_be_judged(store: Store) -> None:
     assert judged(store, strict, trials=("run/3",))[0].done == 1
     assert judged(store, strict, all_=True)[0].kept == 1
-    assert set(kept(store)) == {"run/1", "run/2", "run/3"}
+    assert set(stored_verdicts(store)) == {"run/1", "run/2", "run/3"}
 
 
-def test_sums_by_model_and_what_counts_of_one_conversation(store: Store) -> None:
+def test_sums_by_model_and_the_judgement_of_one_conversation(store: Store) -> None:
     judged(store, strict)
     with store.read() as cursor:
-        (one,) = judges(cursor)
-        rows = judged_sums(cursor, one.judge, Selection()).to_dict("records")
-        (found,) = judged_of_trial(cursor, "run/1")
-        topics = topic_sums(cursor, one.judge).to_dict("records")
+        (stored_judge,) = judges(cursor)
+        rows = judged_sums(cursor, stored_judge.judge, Selection()).to_dict("records")
+        (judgement,) = judged_of_trial(cursor, "run/1")
+        topics = topic_sums(cursor, stored_judge.judge).to_dict("records")
     names = ("whole", "judged", "with_withheld", "with_invented")
     assert [tuple(int(row[name]) for name in names) for row in rows] == [(1, 1, 1, 1), (1, 1, 0, 0), (1, 0, 0, 0)]
-    assert (found.judge, found.of("invented"), found.dropped) == ("openai/fake", (INVENTED,), 1)
-    assert (found.facts, found.never_told, found.coverage) == ((WITHHELD,), 1, 0.0)
+    assert (judgement.judge, judgement.of("invented"), judgement.dropped) == ("openai/fake", (INVENTED,), 1)
+    assert (judgement.facts, judgement.never_told, judgement.coverage) == ((WITHHELD,), 1, 0.0)
     names = ("case_key", "topic", "facts", "asked", "volunteered", "never_elicited")
     assert [tuple(row[name] for name in names) for row in topics] == [
         ("ours/1", "associated symptoms", 1, 0, 0, 1),
@@ -134,7 +134,7 @@ def test_sums_by_model_and_what_counts_of_one_conversation(store: Store) -> None
     ]
 
 
-def test_stopped_it_goes_on_and_a_failure_is_asked_again(store: Store) -> None:
+def test_a_stopped_job_continues_and_a_failure_is_judged_again(store: Store) -> None:
     stop = Stop()
 
     def then_stop(body: dict[str, Any]) -> str:
@@ -149,7 +149,7 @@ def test_stopped_it_goes_on_and_a_failure_is_asked_again(store: Store) -> None:
     outcome, calls = judged(store, ["None."])
     assert "no readable answer in 3 tries" in outcome.failure
     judged(store, strict)
-    assert set(kept(store)) == {"run/1", "run/2"}
+    assert set(stored_verdicts(store)) == {"run/1", "run/2"}
 
 
 def test_everything_paid_for_survives_a_lost_database(store: Store) -> None:
@@ -165,7 +165,7 @@ def test_everything_paid_for_survives_a_lost_database(store: Store) -> None:
     assert judged(store, strict)[0].kept == 2
 
 
-def test_size_and_what_cannot_be_done(store: Store, tmp_path: Path) -> None:
+def test_the_estimate_and_what_cannot_be_run(store: Store, tmp_path: Path) -> None:
     size = estimate_job(FactsJudging("openai/fake"), store, registry())
     assert (size.todo, size.counts["judged before"], size.calls) == (2, 0, 2)
     assert size.roles[0].prompt_tokens > 2 * 420
@@ -177,19 +177,19 @@ def test_size_and_what_cannot_be_done(store: Store, tmp_path: Path) -> None:
         estimate_job(FactsJudging("openai/fake"), Store(tmp_path / "empty.duckdb"), registry())
 
 
-def test_people_who_reviewed_the_same_conversations_stand_beside_the_judge(store: Store) -> None:
+def test_agreement_of_the_judge_with_people(store: Store) -> None:
     judged(store, strict)
-    said = [
+    answers = [
         ("run/1", "in_vignette", "no"),
         ("run/1", "complete_answers", "yes"),
         ("run/2", "in_vignette", "yes"),
         ("run/3", "in_vignette", "no"),
     ]
     with store.write() as connection:
-        add_annotations(connection, [Annotation(f"talk:{t}", "Ada", question, v) for t, question, v in said])
+        add_annotations(connection, [Annotation(f"talk:{t}", "Ada", question, v) for t, question, v in answers])
     with store.read() as cursor:
-        (one,) = judges(cursor)
-    # on run/1 both see an invention, on run/2 neither; nobody judged run/3. Kappa of full agreement is 1.
-    found = agreement_with_people(store, one.judge)
-    assert found == {"invented": (1, 0, 0, 1), "withheld": (0, 1, 0, 0)}
-    assert found["invented"].kappa == 1
+        (stored_judge,) = judges(cursor)
+    # on run/1 both see an invention, on run/2 neither; run/3 is not judged. Kappa of full agreement is 1.
+    agreement = agreement_with_people(store, stored_judge.judge)
+    assert agreement == {"invented": (1, 0, 0, 1), "withheld": (0, 1, 0, 0)}
+    assert agreement["invented"].kappa == 1

@@ -1,4 +1,4 @@
-"""Figures of judged facts by hand: topics, faults, what is left out, and what is said if nobody judged."""
+"""Figures of judged facts by hand: topics, faults, and the notes on what is left out or not judged."""
 
 from __future__ import annotations
 
@@ -32,18 +32,20 @@ CASES = [
     a_case(n, profile=COUGH, vignette="A man with a cough and fever. He smokes.", answer="Pneumonia", synonyms=())
     for n in (1, 2)
 ]
-SAID = ("What brings you in?", "I have a cough.", "Do you smoke?", "No, doctor.", "**Final Diagnosis:** Flu")
+MESSAGES = ("What brings you in?", "I have a cough.", "Do you smoke?", "No, doctor.", "**Final Diagnosis:** Flu")
 JUDGE = Judge("openai/j", "p1")
 
 
 def fill(store: Store) -> None:
-    """Two models, each in one conversation about each of two cases; the first has one more, which broke off."""
+    """Two models with a conversation about each of two cases; the first has another, which broke off."""
     for model in ("m1", "m2"):
-        spoken = [Utterance(turn=n, role="patient" if n % 2 else "doctor", text=text) for n, text in enumerate(SAID)]
+        utterances = [
+            Utterance(turn=n, role="patient" if n % 2 else "doctor", text=text) for n, text in enumerate(MESSAGES)
+        ]
         ends = [(1, 0, "final_diagnosis"), (2, 0, "turn_cap"), *([(1, 1, "error")] if model == "m1" else [])]
         lines = [
             a_trial(
-                [*spoken, Ended(reason=reason, doctor_turns=2), Finished()],
+                [*utterances, Ended(reason=reason, doctor_turns=2), Finished()],
                 trial_id=f"{model}/{n_case}/{trial}",
                 run_id=model,
                 case_key=f"ours/{n_case}",
@@ -61,7 +63,7 @@ def filled(tmp_path: Path) -> Store:
 
 
 def mark(kind: str, number: int) -> PatientVerdict:
-    """Return what became of a fact of the case, by its place."""
+    """Return a verdict on the fact at index ``number`` of the first case."""
     fact = facts_of(CASES[0])[number]
     turn = None if kind == "never_asked" else 3
     return PatientVerdict(kind, turn, "", fact.id, fact.text, fact.topic)  # type: ignore[arg-type]
@@ -79,13 +81,12 @@ def judge(store: Store, trial: str, *verdicts: PatientVerdict) -> None:
 
 
 def judge_some(store: Store) -> None:
-    """Judge both whole conversations of the first model and one of the second."""
     judge(store, "m1/1/0", mark("asked", 0), mark("volunteered", 1), mark("withheld", 2), INVENTED)
     judge(store, "m1/2/0", mark("asked", 0), mark("never_asked", 1), mark("never_asked", 2))
     judge(store, "m2/1/0", mark("asked", 0), mark("asked", 1), mark("asked", 2))
 
 
-def test_what_became_of_the_facts_of_each_topic(filled: Store) -> None:
+def test_shares_of_the_marks_of_each_topic(filled: Store) -> None:
     judge_some(filled)
     rows = {(row["model"], row["topic"], row["mark"]): row for row in read_topics(filled, Selection(), JUDGE)}
     assert {mark for _, _, mark in rows} == {"asked", "volunteered", "never_elicited"}
@@ -98,7 +99,7 @@ def test_what_became_of_the_facts_of_each_topic(filled: Store) -> None:
     assert rows["m2", "social history", "asked"].n == 1, "the other conversation is not judged"
 
 
-def test_what_patients_invented_and_withheld_is_of_the_judged_conversations(filled: Store) -> None:
+def test_shares_of_faults_are_of_the_judged_conversations(filled: Store) -> None:
     judge_some(filled)
     sums = read_conversations(filled, Selection(), JUDGE)
     rows = {(row["model"], row["fault"]): row for row in fault_rows(sums, "openai/j")}
@@ -111,7 +112,7 @@ def test_what_patients_invented_and_withheld_is_of_the_judged_conversations(fill
 
 
 @pytest.mark.parametrize("part", ["topics", "faults"])
-def test_who_judged_and_what_is_left_out_is_said(filled: Store, part: str) -> None:
+def test_a_note_names_the_judge_and_what_is_left_out(filled: Store, part: str) -> None:
     judge_some(filled)
     request = MetricRequest(filled)
     assert list(report.rows(request, part=part))
@@ -121,7 +122,7 @@ def test_who_judged_and_what_is_left_out_is_said(filled: Store, part: str) -> No
 
 
 @pytest.mark.parametrize("part", ["topics", "faults"])
-def test_without_a_judge_it_says_how_many_are_not_judged_and_who_judges(filled: Store, part: str) -> None:
+def test_without_a_judge_the_error_names_the_number_and_the_command(filled: Store, part: str) -> None:
     with pytest.raises(AnamnesisError, match=r"Not judged: .* 4 conversations\. .*core job facts --all --model"):
         list(report.rows(MetricRequest(filled), part=part))
     with pytest.raises(UsageError, match="these models have: no model"):
@@ -131,12 +132,12 @@ def test_without_a_judge_it_says_how_many_are_not_judged_and_who_judges(filled: 
     )
 
 
-def test_only_facts_of_one_fate(filled: Store) -> None:
+def test_the_report_can_be_restricted_to_one_mark(filled: Store) -> None:
     judge_some(filled)
     assert {row["mark"] for row in report.rows(MetricRequest(filled), mark="asked")} == {"asked"}
 
 
-def test_other_facts_of_a_case_take_its_judgements_away(filled: Store) -> None:
+def test_judgements_against_former_facts_do_not_count(filled: Store) -> None:
     judge_some(filled)
     with filled.write() as connection:
         save_facts(connection, CASES[0], facts_of(CASES[0])[:2], "a person")
@@ -144,8 +145,8 @@ def test_other_facts_of_a_case_take_its_judgements_away(filled: Store) -> None:
     assert dict(sums.groupby("model")["judged"].sum()) == {"m1": 1, "m2": 0}
 
 
-def test_a_judgement_of_before_counts_for_faults_and_marks_no_fact(filled: Store) -> None:
-    """Version 0.5 named what was withheld and invented, without a topic, and nothing of other facts."""
+def test_a_judgement_of_version_0_5_counts_for_faults_and_marks_no_fact(filled: Store) -> None:
+    """Version 0.5 stored only withheld and invented facts, without a topic."""
     withheld = PatientVerdict("withheld", 3, "Do you smoke?", "smoking", "smokes 20 cigarettes a day")
     judge(filled, "m1/1/0", withheld)
     assert read_topics(filled, Selection(), JUDGE) == []

@@ -1,4 +1,4 @@
-"""MELD by hand: where a vignette is cut, and how far a completion is from the second half."""
+"""MELD by hand: the cut of a vignette, and the similarity of a completion with the second half."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_the_cut_is_the_gap_nearest_the_middle(text: str, first: str, second: st
     assert halves(text)[:] == (first, second)
 
 
-def test_as_many_words_are_asked_for_as_the_second_half_has() -> None:
+def test_the_number_of_words_is_that_of_the_second_half() -> None:
     assert halves("A man has a fever and has had it for ten days.").words == 6
 
 
@@ -42,7 +42,7 @@ def test_one_word_has_no_second_half() -> None:
         ("fever", " fever\n", 1.0),
         ("abcd", "wxyz", 0.0),
         ("abc", "", 0.0),
-        ("He has fever.", "She has fever.", 1 - 2 / 14),  # one letter replaced, one put in
+        ("He has fever.", "She has fever.", 1 - 2 / 14),  # one letter replaced, one inserted
     ],
 )
 def test_similarity_is_one_less_levenshtein_over_the_longer(second: str, completion: str, expected: float) -> None:

@@ -1,4 +1,4 @@
-"""Stored conversations with a word to say about their patients."""
+"""Stored conversations whose patients break rules or use medical terms."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ TALKS = {
     ("m1", 2, 0): (OPENING, PLAIN, PLAIN, PLAIN),
     ("m2", 1, 0): (OPENING, NO_MENTION, NO_MENTION),
 }
-"""(doctor, case, trial) → what was asked and answered."""
+"""(doctor, case, trial) → (question, reply) pairs."""
 
 
 def dialogue(*exchanges: tuple[str, str]) -> tuple[Turn, ...]:
-    """Return the messages of a conversation, the doctor's first."""
-    said = [text for exchange in exchanges for text in exchange]
-    return tuple(Turn("patient" if n % 2 else "doctor", text) for n, text in enumerate(said))
+    """Return (question, reply) pairs as messages of the doctor and the patient in turn."""
+    texts = [text for exchange in exchanges for text in exchange]
+    return tuple(Turn("patient" if n % 2 else "doctor", text) for n, text in enumerate(texts))
 
 
 def stored(path: Path, persona: str = "") -> Store:
@@ -40,8 +40,8 @@ def stored(path: Path, persona: str = "") -> Store:
         lines = []
         for (doctor, case, trial), exchanges in TALKS.items():
             if doctor == model:
-                said = (*dialogue(*exchanges), Turn("doctor", DIAGNOSIS))
-                events = [Utterance(turn=n, role=t.role, text=t.text) for n, t in enumerate(said)]
+                turns = (*dialogue(*exchanges), Turn("doctor", DIAGNOSIS))
+                events = [Utterance(turn=n, role=t.role, text=t.text) for n, t in enumerate(turns)]
                 lines.append(
                     a_trial(
                         [*events, Ended(reason="final_diagnosis", doctor_turns=len(exchanges)), Finished()],

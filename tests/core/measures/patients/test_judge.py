@@ -1,4 +1,4 @@
-"""What a model judge is shown of a conversation, and what is taken of its answer."""
+"""The request to a judge of medical terms, and how its answer is read."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def answer(*terms: tuple[Any, str]) -> str:
     return json.dumps({"terms": [{"turn": turn, "words": words} for turn, words in terms]})
 
 
-def test_only_replies_are_numbered_and_the_diagnosis_is_not_shown() -> None:
+def test_only_replies_are_numbered_and_the_prompt_has_no_diagnosis() -> None:
     assert shown(TALK) == [
         (None, "Doctor", OPENING[0]),
         (1, "Patient", OPENING[1]),
@@ -40,14 +40,14 @@ def test_only_replies_are_numbered_and_the_diagnosis_is_not_shown() -> None:
         (answer((3, "pruritus"), (3, "papules")), (PAPULES, PRURITUS)),
         (f"In reply [3] there is one {{really}}:\n```json\n{answer((3, 'papules'))}\n```\nThat is all.", (PAPULES,)),
         (f"First I thought {answer((3, 'pruritus'))}, but rather {answer((3, 'papules'))}", (PAPULES,)),
-        (answer(("3", " Papules ")), (PAPULES,)),  # as it stands in the reply, whatever the case of letters
+        (answer(("3", " Papules ")), (PAPULES,)),  # as written in the reply; upper and lower case do not matter
         (answer((3, "papules"), (3, "papules")), (PAPULES,)),
         (answer(), ()),
     ],
 )
-def test_terms_are_read_from_an_answer_with_anything_around_it(text: str, terms: tuple[JudgedTerm, ...]) -> None:
-    found = terms_in(text, TALK)
-    assert (found.things, found.dropped) == (terms, 0)
+def test_terms_are_read_from_an_answer_with_other_text(text: str, terms: tuple[JudgedTerm, ...]) -> None:
+    judgement = terms_in(text, TALK)
+    assert (judgement.things, judgement.dropped) == (terms, 0)
 
 
 @pytest.mark.parametrize(
@@ -62,11 +62,11 @@ def test_terms_are_read_from_an_answer_with_anything_around_it(text: str, terms:
     ],
 )
 def test_words_that_are_not_in_the_reply_are_dropped_and_counted(turn: int, words: str) -> None:
-    found = terms_in(answer((turn, words), (3, "pruritus")), TALK)
-    assert (found.things, found.dropped) == ((PRURITUS,), 1)
+    judgement = terms_in(answer((turn, words), (3, "pruritus")), TALK)
+    assert (judgement.things, judgement.dropped) == ((PRURITUS,), 1)
 
 
-def test_a_bare_list_is_the_list_that_was_asked_for() -> None:
+def test_a_bare_list_is_accepted() -> None:
     assert terms_in("[]", TALK) == terms_in('{"terms": []}', TALK)
     assert terms_in('[{"turn": 3, "words": "pruritus"}]', TALK).things == (PRURITUS,)
 
@@ -83,6 +83,6 @@ def test_a_bare_list_is_the_list_that_was_asked_for() -> None:
         ('{"a":' * 100_000, "JSON"),
     ],
 )
-def test_what_has_not_the_form_is_unreadable_and_not_no_terms(text: str, fault: str) -> None:
+def test_an_answer_of_another_form_is_unreadable(text: str, fault: str) -> None:
     with pytest.raises(ValueError, match=fault):
         terms_in(text, TALK)

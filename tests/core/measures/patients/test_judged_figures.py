@@ -1,4 +1,4 @@
-"""The rule beside a model judge, worked out by hand on four conversations of two cases."""
+"""Agreement of the rule with a model judge, worked out by hand on four conversations of two cases."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from tests.support.intervals import beta_bounds
 from tests.support.stores import copy_of
 
 TERM = JudgedTerm(5, "papules", 13, 20)
-FOUND = {"m1/1/0": (TERM,), "m1/1/1": (), "m1/2/0": (), "m2/1/0": (TERM,)}
-"""The rule finds terms in the first alone."""
+JUDGED = {"m1/1/0": (TERM,), "m1/1/1": (), "m1/2/0": (), "m2/1/0": (TERM,)}
+"""Trial → terms by the judge. The rule finds terms in the first only."""
 
 
 def judgement(trial: str, terms: tuple[JudgedTerm, ...] | None, dropped: int = 0) -> dict[str, Any]:
-    kept = {"dropped": dropped, "failure": "" if terms is not None else "late", "calls": "[]", "tokens": 1}
-    return patient_judgement_row("m", "p", terms, {"trial_id": trial, **kept, "cost_usd": None, "judged_at": 1.0})
+    columns = {"dropped": dropped, "failure": "" if terms is not None else "late", "calls": "[]", "tokens": 1}
+    return patient_judgement_row("m", "p", terms, {"trial_id": trial, **columns, "cost_usd": None, "judged_at": 1.0})
 
 
-def keep(store: Store, rows: list[dict[str, Any]]) -> None:
+def add_judgements(store: Store, rows: list[dict[str, Any]]) -> None:
     keep_lines(store, "judging", [RowLine(table="patient_judgements", row=row) for row in rows])
 
 
 def fill(store: Store) -> None:
-    keep(stored(store.path), [judgement(trial, terms, dropped=2) for trial, terms in FOUND.items()])
+    add_judgements(stored(store.path), [judgement(trial, terms, dropped=2) for trial, terms in JUDGED.items()])
 
 
 @pytest.fixture
@@ -43,16 +43,16 @@ def store(tmp_path: Path) -> Store:
     return copy_of(fill, tmp_path)
 
 
-def test_by_hand(store: Store) -> None:
+def test_shares_agreement_and_kappa_by_hand(store: Store) -> None:
     measure_missing(store, PATIENT_MARKS, processes=0)
     (row,) = judge_against_rule(store)
     assert row.label == {"judge": "m", "prompts": "p", "n": 4, "cases": 2}
     assert (row["dropped"], row.excluded) == (8, {"failed": 0, "unmarked": 0})
-    assert tuple(row[who] for who in ("both", "judge_only", "rule_only", "neither")) == (1, 1, 0, 2)
+    assert tuple(row[name] for name in ("both", "judge_only", "rule_only", "neither")) == (1, 1, 0, 2)
     assert (row.estimate, row["rule_share"], row["agreement"]) == (0.5, 0.25, 0.75)
     # by chance: 0.5 × 0.25 + 0.5 × 0.75 = 0.5, so (0.75 − 0.5) / (1 − 0.5)
     assert row["kappa"] == pytest.approx(0.5)
-    # two cases say little: the first has 2 of 3, the second 0 of 1
+    # the intervals of two cases are wide: the first case has 2 of 3, the second 0 of 1
     assert 0 < row.low < 0.1
     assert 2 / 3 < row.high < 1
     assert 0 < row["rule_low"] < row.low
@@ -70,13 +70,13 @@ def test_failures_and_unmarked_conversations_count_nowhere(store: Store) -> None
     measure_missing(store, PATIENT_MARKS, Selection(trials=["m1/1/0", "m1/2/0", "m2/1/0"]), processes=0)
     with store.write() as connection:
         connection.execute("DELETE FROM patient_judgements WHERE trial_id = 'm2/1/0'")
-    keep(store, [judgement("m2/1/0", None)])
+    add_judgements(store, [judgement("m2/1/0", None)])
     (row,) = judge_against_rule(store)
     assert (row["n"], row.excluded) == (2, {"failed": 1, "unmarked": 1})
-    assert tuple(row[who] for who in ("both", "judge_only", "rule_only", "neither")) == (1, 0, 0, 1)
+    assert tuple(row[name] for name in ("both", "judge_only", "rule_only", "neither")) == (1, 0, 0, 1)
 
 
-def test_nothing_judged_and_nothing_that_counts(store: Store) -> None:
+def test_without_judged_or_marked_conversations_there_is_no_figure(store: Store) -> None:
     assert judge_against_rule(store, Selection(trials=["none"])) == []
     (row,) = judge_against_rule(store)  # no conversation is marked
     assert (row["n"], row.excluded["unmarked"]) == (0, 4)

@@ -1,4 +1,4 @@
-"""A model judges stored conversations over the wire: what is kept, dropped, asked again, stopped and resumed."""
+"""A model judges stored conversations through a local server: terms, repeated requests, stop, resume and budget."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ PAPULES = JudgedTerm(5, "papules", 13, 20)
 
 
 def latin(body: dict[str, Any]) -> str:
-    """Answer as a judge that knows one term, and names one that is nowhere in that reply."""
-    asked = str(body["messages"][0]["content"])
-    found = re.search(r"^\[(\d+)\] Patient: .*papules", asked, re.MULTILINE)
-    named = [{"turn": int(found[1]), "words": words} for words in ("papules", "urticaria")] if found else []
-    return f"Here it is:\n```json\n{json.dumps({'terms': named})}\n```"
+    """Answer as a judge that names one term of the reply, and one that is not in it."""
+    prompt = str(body["messages"][0]["content"])
+    match = re.search(r"^\[(\d+)\] Patient: .*papules", prompt, re.MULTILINE)
+    terms = [{"turn": int(match[1]), "words": words} for words in ("papules", "urticaria")] if match else []
+    return f"Here it is:\n```json\n{json.dumps({'terms': terms})}\n```"
 
 
 def registry(prices: Path | None = None) -> Registry:
@@ -47,14 +47,14 @@ def judged(
     store: Store, script: Script, *, limit: int | None = None, stop: Stop | None = None, **options: Any
 ) -> tuple[AskOutcome, list[dict[str, Any]]]:
     with running(script) as provider:
-        wanted = TermsJudging("openai/fake", limit=limit, base_url=provider.base_url)
-        outcome = run_job(wanted, store, registry(), Options(**{"concurrency": 1, **options}), stop)
+        job = TermsJudging("openai/fake", limit=limit, base_url=provider.base_url)
+        outcome = run_job(job, store, registry(), Options(**{"concurrency": 1, **options}), stop)
         return outcome, provider.bodies
 
 
-def kept(store: Store) -> dict[str, PatientJudgement]:
+def stored_judgements(store: Store) -> dict[str, PatientJudgement]:
     with store.read() as cursor:
-        return {one.trial_id: one for one in current_judgements(cursor, Selection())}
+        return {judgement.trial_id: judgement for judgement in current_judgements(cursor, Selection())}
 
 
 def fill(store: Store) -> None:
@@ -66,7 +66,7 @@ def store(tmp_path: Path) -> Store:
     return copy_of(fill, tmp_path)
 
 
-def test_terms_are_kept_invented_words_dropped_and_the_same_again_asks_nothing(store: Store) -> None:
+def test_terms_are_stored_invented_words_dropped_and_a_second_job_sends_nothing(store: Store) -> None:
     outcome, bodies = judged(store, latin, concurrency=8)
     assert (outcome.done, outcome.counts["found"], outcome.counts["dropped"], outcome.failed, outcome.stopped) == (
         4,
@@ -77,67 +77,67 @@ def test_terms_are_kept_invented_words_dropped_and_the_same_again_asks_nothing(s
     )
     assert (outcome.calls, outcome.tokens) == (4, 4 * (11 + 7))
     assert {body["temperature"] for body in bodies} == {0}
-    held = kept(store)
-    assert held.pop("m1/1/0").terms == (PAPULES,)
-    assert [one.terms for one in held.values()] == [(), (), ()]
-    again, bodies = judged(store, latin)
-    assert (again.done, again.kept, bodies) == (0, 4, [])
+    judgements = stored_judgements(store)
+    assert judgements.pop("m1/1/0").terms == (PAPULES,)
+    assert [judgement.terms for judgement in judgements.values()] == [(), (), ()]
+    repeated, bodies = judged(store, latin)
+    assert (repeated.done, repeated.kept, bodies) == (0, 4, [])
 
 
-def test_the_calls_are_kept_with_what_was_sent_and_said(store: Store) -> None:
+def test_the_calls_are_stored_with_request_and_response(store: Store) -> None:
     judged(store, latin)
     with store.read() as cursor:
         rows = cursor.execute("SELECT trial_id, calls, tokens FROM patient_judgements").fetchall()
-        (named,) = next(json.loads(calls) for trial_id, calls, _ in rows if trial_id == "m1/1/0")
+        (call_id,) = next(json.loads(calls) for trial_id, calls, _ in rows if trial_id == "m1/1/0")
         ((request, response),) = cursor.execute(
-            "SELECT request, response FROM calls WHERE call_id = ?", [named]
+            "SELECT request, response FROM calls WHERE call_id = ?", [call_id]
         ).fetchall()
     assert "[5] Patient: I have a few papules" in json.loads(request)["messages"][0]["content"]
     assert "urticaria" in response
     assert {tokens for *_, tokens in rows} == {18}
 
 
-def test_an_unreadable_answer_is_asked_for_again_with_what_was_wrong(store: Store) -> None:
+def test_an_unreadable_answer_is_requested_again_with_the_reason(store: Store) -> None:
     outcome, bodies = judged(store, ["I see none.", '{"terms": "none"}', NONE], limit=1)
     assert (outcome.done, outcome.failed, outcome.calls, outcome.tokens) == (1, 0, 3, 54)
-    first, second, third = ([one["content"] for one in body["messages"]] for body in bodies)
+    first, second, third = ([message["content"] for message in body["messages"]] for body in bodies)
     assert second[:2] == [*first, "I see none."]
     assert "no JSON object" in second[2]
     assert third[:4] == [*second, '{"terms": "none"}']
     assert "terms" in third[4]
 
 
-def test_what_stays_unreadable_is_a_failure_and_asked_again_next_time(store: Store) -> None:
+def test_an_answer_that_stays_unreadable_is_a_failure_and_is_judged_again(store: Store) -> None:
     outcome, bodies = judged(store, ["None."], limit=1)
     assert (outcome.done, outcome.counts["found"], outcome.failed, len(bodies)) == (0, 0, 1, 3)
     assert "no readable answer in 3 tries" in outcome.failure
-    (one,) = kept(store).values()
-    assert one.terms is None
-    assert one.failure == outcome.failure
+    (judgement,) = stored_judgements(store).values()
+    assert judgement.terms is None
+    assert judgement.failure == outcome.failure
     assert judged(store, latin, limit=1)[0].done == 1
-    (one,) = kept(store).values()
-    assert (one.terms is not None, one.failure) == (True, "")
+    (judgement,) = stored_judgements(store).values()
+    assert (judgement.terms is not None, judgement.failure) == (True, "")
 
 
-def test_a_providers_failure_is_none_of_the_judgements(store: Store) -> None:
+def test_a_providers_failure_is_no_judgement(store: Store) -> None:
     outcome, _ = judged(store, [failing(500), Reply(NONE)])
     assert (outcome.done, outcome.failed) == (3, 1)
     assert outcome.failure.startswith("server: ")
-    assert [one.terms for one in kept(store).values()].count(None) == 1
+    assert [judgement.terms for judgement in stored_judgements(store).values()].count(None) == 1
     assert judged(store, latin)[0].done == 1
 
 
-def test_a_failure_later_does_not_take_the_place_of_a_judgement(store: Store) -> None:
+def test_a_later_failure_does_not_replace_a_judgement(store: Store) -> None:
     judged(store, latin)
     with store.write() as connection:
         connection.execute(
             "INSERT INTO patient_judgements SELECT * REPLACE (NULL AS terms, 'late' AS failure, judged_at + 1 AS "
             "judged_at) FROM patient_judgements"
         )
-    assert {one.failure for one in kept(store).values()} == {""}
+    assert {judgement.failure for judgement in stored_judgements(store).values()} == {""}
 
 
-def test_stopped_it_keeps_what_came_and_the_same_again_goes_on(store: Store) -> None:
+def test_a_stopped_job_stores_its_judgements_and_continues(store: Store) -> None:
     stop = Stop()
 
     def then_stop(body: dict[str, Any]) -> str:
@@ -146,30 +146,30 @@ def test_stopped_it_keeps_what_came_and_the_same_again_goes_on(store: Store) -> 
 
     outcome, bodies = judged(store, [NONE], limit=2)
     assert (outcome.done, outcome.remaining) == (2, 0)
-    first = set(kept(store))
+    first = set(stored_judgements(store))
     outcome, bodies = judged(store, then_stop, stop=stop)
     assert outcome.stopped == "It was asked to stop."
     assert len(bodies) == 1
     assert outcome.done + outcome.remaining == 2
-    assert first <= set(kept(store))  # the first two of four are among all four
+    assert first <= set(stored_judgements(store))  # the first two of four are still stored
     outcome, bodies = judged(store, latin)
     assert outcome.done == len(bodies) == 4 - outcome.kept
-    assert len(kept(store)) == 4
+    assert len(stored_judgements(store)) == 4
 
 
-def test_a_budget_ends_it_and_keeps_what_was_paid_for(store: Store, tmp_path: Path) -> None:
-    """A call of 11 + 7 tokens costs $0.018, so the second one goes beyond three cents."""
+def test_a_budget_ends_the_job_and_its_judgements_stay(store: Store, tmp_path: Path) -> None:
+    """A call of 11 + 7 tokens costs $0.018, so the second call exceeds three cents."""
     prices = tmp_path / "models.toml"
     prices.write_text('[models."openai/fake"]\nprices = { input = 1000.0, output = 1000.0 }\n')
     with running([NONE]) as provider:
-        wanted = TermsJudging("openai/fake", base_url=provider.base_url)
-        outcome = run_job(wanted, store, registry(prices), Options(1, 0.03))
+        job = TermsJudging("openai/fake", base_url=provider.base_url)
+        outcome = run_job(job, store, registry(prices), Options(1, 0.03))
     assert (outcome.done, outcome.remaining, outcome.stopped) == (2, 2, "The budget of $0.03 is used up.")
     assert outcome.cost_usd == pytest.approx(0.036)
-    assert len(kept(store)) == 2
+    assert len(stored_judgements(store)) == 2
 
 
-def test_a_refused_key_ends_it_and_a_broken_provider_too(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refused_key_and_a_broken_provider_end_the_job(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(AnamnesisError, match="key"):
         judged(store, [failing(401, "no such key")])
     monkeypatch.setattr("core.jobs.engine.GIVE_UP", 2)
@@ -178,7 +178,7 @@ def test_a_refused_key_ends_it_and_a_broken_provider_too(store: Store, monkeypat
     assert "2 times in a row" in str(outcome.stopped)
 
 
-def test_size_before_it_starts_and_what_cannot_be_done(store: Store, tmp_path: Path) -> None:
+def test_the_estimate_and_what_cannot_be_run(store: Store, tmp_path: Path) -> None:
     size = estimate_job(TermsJudging("openai/fake"), store, registry())
     assert (size.todo, size.counts["judged before"], size.calls, size.cost_usd) == (4, 0, 4, None)
     judged(store, latin, limit=3)
@@ -195,19 +195,19 @@ def test_size_before_it_starts_and_what_cannot_be_done(store: Store, tmp_path: P
         estimate_job(TermsJudging("openai/fake"), Store(tmp_path / "empty.duckdb"), registry())
 
 
-def test_another_prompt_judges_anew(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_prompt_judges_again(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     judged(store, latin)
     other = replace(terms_pack(), hash="another")
     monkeypatch.setattr(TermsJudging, "pack", other)
     assert judged(store, latin)[0].done == 4
 
 
-def test_progress_is_told(store: Store) -> None:
-    told: list[tuple[int, int]] = []
+def test_progress_is_reported(store: Store) -> None:
+    reports: list[tuple[int, int]] = []
 
     def show(progress: Progress) -> None:
-        told.append((progress.done, progress.planned))
+        reports.append((progress.done, progress.planned))
 
     judged(store, latin, on_progress=show)
-    assert told[0] == (0, 4)
-    assert told[-1] == (4, 4)
+    assert reports[0] == (0, 4)
+    assert reports[-1] == (4, 4)

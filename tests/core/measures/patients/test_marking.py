@@ -1,4 +1,4 @@
-"""Marking stored conversations: once, with progress and a stop, anew where rules or facts change; and the figures."""
+"""Marking stored conversations: once, with progress and stop, again with new rules; and the figures."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def rates(store: Store, kind: ReplyMarkKind) -> dict[str, Row]:
     return {row["doctor"]: row for row in patient_rates(store, "doctor", Selection(), [kind])}
 
 
-def test_everything_is_marked_once_and_told(store: Store) -> None:
-    told: list[tuple[int, int]] = []
+def test_every_conversation_is_marked_once_with_progress(store: Store) -> None:
+    reports: list[tuple[int, int]] = []
     assert count_missing(store, PATIENT_MARKS) == 4
-    assert measure_missing(store, PATIENT_MARKS, progress=lambda *done: told.append(done)) == Measured(4, 0)
-    assert told[-1] == (4, 4)
+    assert measure_missing(store, PATIENT_MARKS, progress=lambda *done: reports.append(done)) == Measured(4, 0)
+    assert reports[-1] == (4, 4)
     assert count_missing(store, PATIENT_MARKS) == 0
     assert measure_missing(store, PATIENT_MARKS) == Measured(0, 0)
 
@@ -49,32 +49,34 @@ def test_everything_is_marked_once_and_told(store: Store) -> None:
 def test_processes_mark_the_same(store: Store) -> None:
     measure_missing(store, PATIENT_MARKS, processes=1)
     with store.read() as cursor:
-        found = hits(cursor, PATIENT_MARKS, selection=Selection(trials=["m1/1/0"]))[1]
-    assert [hit.mark.words for hit in found] == ["vignette", "papules", "pruritus"]
+        stored_hits = hits(cursor, PATIENT_MARKS, selection=Selection(trials=["m1/1/0"]))[1]
+    assert [hit.mark.words for hit in stored_hits] == ["vignette", "papules", "pruritus"]
 
 
-def test_a_stop_keeps_what_was_done(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_marks_before_a_stop_are_stored(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PatientMarks, "parcel", 1)
-    heard: list[int] = []
-    found = measure_missing(store, PATIENT_MARKS, progress=lambda at, of: heard.append(at), stop=lambda: bool(heard))
-    assert found == Measured(1, 3)
+    reports: list[int] = []
+    measured = measure_missing(
+        store, PATIENT_MARKS, progress=lambda at, of: reports.append(at), stop=lambda: bool(reports)
+    )
+    assert measured == Measured(1, 3)
     assert count_missing(store, PATIENT_MARKS) == 3
     assert measure_missing(store, PATIENT_MARKS) == Measured(3, 0)
 
 
-def test_broken_off_what_was_written_is_kept(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_marks_before_an_error_are_stored(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PatientMarks, "parcel", 1)
 
     def fail(done: int, planned: int) -> None:
         if done == 2:
-            raise AnamnesisError("the power went")
+            raise AnamnesisError("power failure")
 
     with pytest.raises(AnamnesisError, match="power"):
         measure_missing(store, PATIENT_MARKS, progress=fail)
     assert count_missing(store, PATIENT_MARKS) == 2
 
 
-def test_a_process_that_dies_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_dies_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         processes, "_start", lambda begin: subprocess.Popen(["true"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     )
@@ -82,7 +84,7 @@ def test_a_process_that_dies_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
         list(processes.read_by(1, [TrialParcel(PATIENT_MARKS, (Record("t", a_case()),))]))
 
 
-def test_other_rules_mark_anew(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_rules_mark_again(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     measure_missing(store, PATIENT_MARKS)
     monkeypatch.setattr(PatientMarks, "version", "2")
     assert count_missing(store, PATIENT_MARKS) == 4
@@ -91,32 +93,32 @@ def test_other_rules_mark_anew(store: Store, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_rates_are_shares_of_conversations_and_hits_of_replies(store: Store) -> None:
     measure_missing(store, PATIENT_MARKS)
-    # m1: three conversations with 3 + 2 + 4 replies, one of them with two terms
+    # m1: three conversations with 3 + 2 + 4 replies; one conversation has two terms
     terms = rates(store, "medical_term")["m1"]
     assert tuple(terms[name] for name in ("n", "with_hit", "cases", "hits", "replies")) == (3, 1, 2, 2, 9)
     assert terms["rate"] == pytest.approx(1 / 3)
     assert terms["per_100"] == pytest.approx(100 * 2 / 9)
     assert terms["ci_low"] <= terms["rate"] <= terms["ci_high"]
-    # m2: one conversation, two of three replies speak of the vignette
+    # m2: one conversation; two of its three replies mention the vignette
     text = rates(store, "mentions_text")["m2"]
     assert tuple(text[name] for name in ("n", "with_hit", "hits", "replies")) == (1, 1, 2, 3)
     assert (text.low, text.high) == pytest.approx(beta_bounds(1, 1), rel=1e-4)
 
 
-def test_no_hit_at_all_is_no_certainty(store: Store) -> None:
+def test_without_a_hit_the_upper_bound_is_above_zero(store: Store) -> None:
     measure_missing(store, PATIENT_MARKS)
     leaks = rates(store, "leak")["m1"]
     assert leaks.estimate == 0
     assert leaks.low == 0
-    # of two cases, one with two conversations and one with one
+    # two cases, with two conversations and with one
     assert 0.6 < leaks.high < 1
     assert leaks["per_100_high"] > 10
 
 
-def test_plain_patients_and_personas_are_apart(store: Store) -> None:
+def test_plain_patients_and_personas_have_separate_rows(store: Store) -> None:
     measure_missing(store, PATIENT_MARKS)
-    found = patient_rates(store, "patient", kinds=["mentions_text"])
-    assert {(row["patient"], row["persona"]): row["n"] for row in found} == {
+    rows = patient_rates(store, "patient", kinds=["mentions_text"])
+    assert {(row["patient"], row["persona"]): row["n"] for row in rows} == {
         ("openai/p", "plain"): 3,
         ("openai/p", "terse"): 1,
     }
@@ -126,23 +128,23 @@ def test_every_kind_is_a_score_with_its_hits_as_evidence(store: Store) -> None:
     measure_missing(store, PATIENT_MARKS)
     sql = "SELECT name, value, evidence FROM scores WHERE trial_id = 'm1/1/0' AND name <> '' ORDER BY rowid"
     with store.read() as cursor:
-        kept = {name: (value, json.loads(held or "[]")) for name, value, held in cursor.execute(sql).fetchall()}
-    assert list(kept) == ["replies", *KINDS]
-    assert (kept["replies"], kept["leak"]) == ((3, []), (0, []))
-    number, terms = kept["medical_term"]
-    assert (number, [(one["turn"], one["words"], one["start"]) for one in terms]) == (
+        scores = {name: (value, json.loads(text or "[]")) for name, value, text in cursor.execute(sql).fetchall()}
+    assert list(scores) == ["replies", *KINDS]
+    assert (scores["replies"], scores["leak"]) == ((3, []), (0, []))
+    number, terms = scores["medical_term"]
+    assert (number, [(hit["turn"], hit["words"], hit["start"]) for hit in terms]) == (
         2,
         [(5, "papules", len("I have a few ")), (5, "pruritus", len("I have a few papules and "))],
     )
-    assert all(one["detail"] for one in terms), "the plain words"
+    assert all(hit["detail"] for hit in terms), "the plain words"
 
 
 def test_hits_come_with_question_reply_and_place(store: Store) -> None:
     measure_missing(store, PATIENT_MARKS)
     with store.read() as cursor:
-        total, found = hits(cursor, PATIENT_MARKS, ["mentions_text"], limit=2, offset=1)
+        total, page = hits(cursor, PATIENT_MARKS, ["mentions_text"], limit=2, offset=1)
         assert hits(cursor, PATIENT_MARKS, ["mentions_text"], offset=9) == (0, [])
-    assert (total, len(found)) == (3, 2)
+    assert (total, len(page)) == (3, 2)
     (hit,) = patient_hits(store, "mentions_text", Selection(models=["m1"]))[1]
     assert (hit.trial_id, hit.mark.turn, hit.question) == ("m1/1/0", 3, "Do you smoke?")
     assert hit.text[hit.mark.start : hit.mark.end] == hit.mark.words == "vignette"
@@ -155,8 +157,8 @@ def test_filters_name_runs_personas_and_specialties(store: Store) -> None:
     assert patient_hits(store, "mentions_text", Selection(runs=["m2"]))[0] == 2
     assert patient_hits(store, "mentions_text", Selection(specialties=["Cardiology"]))[0] == 0
     with store.read() as cursor:
-        held = offer(cursor)
-    assert (held.personas, held.doctors) == (("", "terse"), ("m1", "m2"))
+        filters = offer(cursor)
+    assert (filters.personas, filters.doctors) == (("", "terse"), ("m1", "m2"))
 
 
 def test_a_sample_is_drawn_by_its_seed(store: Store) -> None:
@@ -167,8 +169,8 @@ def test_a_sample_is_drawn_by_its_seed(store: Store) -> None:
 
 def test_one_conversation_is_marked_at_once(store: Store) -> None:
     assert [mark.kind for mark in trial_marks(store, "m1/1/0")] == ["mentions_text", "medical_term", "medical_term"]
-    with pytest.raises(UsageError, match="No conversation 'gone'"):
-        trial_marks(store, "gone")
+    with pytest.raises(UsageError, match="No conversation 'unknown'"):
+        trial_marks(store, "unknown")
 
 
 def test_without_conversations_there_are_no_figures(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The rule for medical terms beside the experts: on a workbook made by hand, and on the authors' release."""
+"""The rule for medical terms against the experts: on a workbook made by hand, and on the authors' release."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def workbook(rows: list[tuple[str, str]]) -> bytes:
     sheet = book.active
     sheet.title = "GPT-4"
     sheet.append(["case_id", "multi-turn conversation", "Q1", "Q2", "Q3"])
-    for number, (said, answer) in enumerate(rows):
-        sheet.append([f"case_{number}.json", said, None, None, answer])
+    for number, (conversation, answer) in enumerate(rows):
+        sheet.append([f"case_{number}.json", conversation, None, None, answer])
     content = io.BytesIO()
     book.save(content)
     return content.getvalue()
@@ -49,9 +49,9 @@ def test_a_conversation_is_read_from_its_labels() -> None:
 def test_precision_recall_and_kappa_by_hand(tmp_path: Path) -> None:
     store = Store(tmp_path / "results.duckdb")
     put(store, {FILES["d1"]: workbook(ROWS), FILES["d2"]: workbook([]), FILES["d3"]: workbook([])})
-    found = terms_against_experts(store)
-    assert [row["model"] for row in found] == [ALL, "gpt_4"]
-    row = found[0]
+    rows = terms_against_experts(store)
+    assert [row["model"] for row in rows] == [ALL, "gpt_4"]
+    row = rows[0]
     assert (row.n, row["both"], row["rule_only"], row["experts_only"], row["neither"], row["no_text"]) == (
         6,
         2,
@@ -62,10 +62,10 @@ def test_precision_recall_and_kappa_by_hand(tmp_path: Path) -> None:
     )
     assert row["precision"] == row["recall"] == pytest.approx(2 / 3)
     assert row.estimate == row["rule"] == pytest.approx(1 / 2)
-    assert row["kappa"] == pytest.approx((4 / 6 - 0.5) / 0.5)  # four of six agree, half would by chance
+    assert row["kappa"] == pytest.approx((4 / 6 - 0.5) / 0.5)  # four of six agree, three would by chance
 
 
-def test_without_the_workbooks_it_says_what_to_do(tmp_path: Path) -> None:
+def test_without_the_workbooks_the_error_names_the_command(tmp_path: Path) -> None:
     with pytest.raises(AnamnesisError, match="import craftmd"):
         terms_against_experts(Store(tmp_path / "results.duckdb"))
 

@@ -1,4 +1,4 @@
-"""Rules on single replies: what breaks a patient's role, and what does not though it looks like it."""
+"""Rules on single replies: replies that break a patient's role, and similar replies that do not."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def test_everyday_words_do_not_speak_of_a_text(text: str) -> None:
         "You didn't provide that.",
     ],
 )
-def test_answering_with_what_was_mentioned(text: str) -> None:
+def test_a_reply_about_what_was_mentioned(text: str) -> None:
     assert kinds(text) == ["not_mentioned"]
 
 
 @pytest.mark.parametrize("text", ["I was provided with antibiotics.", "My doctor mentioned a shadow on the lung."])
-def test_what_others_said_or_gave_is_an_answer(text: str) -> None:
+def test_words_or_gifts_of_others_are_no_such_reply(text: str) -> None:
     assert kinds(text) == []
 
 
@@ -97,11 +97,11 @@ def test_playing_the_doctor(text: str) -> None:
         "You may have to speak up.",
     ],
 )
-def test_what_a_patient_may_ask_and_say(text: str) -> None:
+def test_questions_and_statements_that_fit_a_patient(text: str) -> None:
     assert kinds(text) == []
 
 
-def test_a_doctor_who_speaks_of_the_patient_may_be_answered_so() -> None:
+def test_the_third_person_is_allowed_after_a_question_in_the_third_person() -> None:
     assert kinds("The patient is 4 years old.", "How old is the patient?") == []
     assert kinds("The patient is 4 years old.", "How old is he?") == ["plays_doctor"]
 

@@ -1,4 +1,4 @@
-"""The marks of a whole conversation: terms that nobody had said, and diagnoses given away."""
+"""The marks of a conversation: medical terms that the patient says first, and revealed diagnoses."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def leaks(*exchanges: tuple[str, str]) -> list[tuple[int, str, str]]:
     return [(mark.turn, mark.words, mark.detail) for mark in marks if mark.kind == "leak"]
 
 
-def test_a_term_counts_where_the_patient_first_says_it() -> None:
+def test_a_term_counts_in_the_first_reply_that_has_it() -> None:
     marks = terms_in(dialogue(OPENING, ("Since when?", "The papules came in May."), ("Where?", "Papules all over.")))
     assert [(mark.turn, mark.words, mark.detail) for mark in marks] == [(3, "papules", "small bump")]
 
@@ -31,11 +31,11 @@ def test_a_term_that_the_doctor_said_in_any_form_does_not_count() -> None:
     assert terms_in(dialogue(OPENING, ("Any bumps?", "Yes, papules.")))
 
 
-def test_what_the_doctor_says_later_does_not_excuse_it() -> None:
+def test_a_later_use_by_the_doctor_does_not_excuse_a_term() -> None:
     assert len(terms_in(dialogue(("Hello", "I have dyspnea."), ("Dyspnea since when?", "May.")))) == 1
 
 
-def test_naming_the_answer_a_synonym_or_a_broader_name_gives_the_diagnosis_away() -> None:
+def test_the_answer_a_synonym_or_a_broader_name_reveals_the_diagnosis() -> None:
     assert leaks(OPENING, ("Anything else?", "I have systemic lupus erythematosus.")) == [
         (3, "systemic lupus erythematosus", "the answer")
     ]
@@ -45,7 +45,7 @@ def test_naming_the_answer_a_synonym_or_a_broader_name_gives_the_diagnosis_away(
     ]
 
 
-def test_a_name_that_was_said_or_is_of_a_relative_gives_nothing_away() -> None:
+def test_a_name_of_the_doctors_or_of_a_relative_reveals_nothing() -> None:
     assert not leaks(OPENING, ("Could it be lupus?", "I don't think I have lupus."))
     assert not leaks(OPENING, ("Family?", "My mother has lupus."))
     assert leaks(OPENING, ("Family?", "My mother is well. I have lupus."))
@@ -53,8 +53,8 @@ def test_a_name_that_was_said_or_is_of_a_relative_gives_nothing_away() -> None:
 
 def test_a_name_in_the_vignette_is_no_secret() -> None:
     open_case = LUPUS.model_copy(update={"vignette": "A woman with known lupus has a rash."})
-    said = dialogue(OPENING, ("Else?", "I have lupus."))
-    assert not [mark for mark in marks_in(open_case, said) if mark.kind == "leak"]
+    talk = dialogue(OPENING, ("Else?", "I have lupus."))
+    assert not [mark for mark in marks_in(open_case, talk) if mark.kind == "leak"]
 
 
 def test_the_diagnosis_is_not_counted_as_a_term_too() -> None:
@@ -64,6 +64,6 @@ def test_the_diagnosis_is_not_counted_as_a_term_too() -> None:
 
 
 def test_a_request_before_the_doctor_spoke_is_no_reply() -> None:
-    said = (Turn("patient", "Doctor, I have dyspnea."), *dialogue(("Since when?", "May.")))
-    assert replies_of(said) == [2]
-    assert not terms_in(said)
+    talk = (Turn("patient", "Doctor, I have dyspnea."), *dialogue(("Since when?", "May.")))
+    assert replies_of(talk) == [2]
+    assert not terms_in(talk)

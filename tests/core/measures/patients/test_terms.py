@@ -1,4 +1,4 @@
-"""The lexicon of medical terms: what a text is found to hold."""
+"""The lexicon of medical terms: the terms in a text."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ SMALL = """
 """
 
 
-def found(tmp_path: Path, text: str) -> list[tuple[str, str]]:
+def matches(tmp_path: Path, text: str) -> list[tuple[str, str]]:
     path = tmp_path / "terms.toml"
     path.write_text(SMALL, encoding="utf-8")
-    return [(one.term.name, text[one.start : one.end]) for one in lexicon(path).find(text)]
+    return [(match.term.name, text[match.start : match.end]) for match in lexicon(path).find(text)]
 
 
 def test_terms_are_found_by_whole_words_with_plurals(tmp_path: Path) -> None:
-    assert found(tmp_path, "Papules, a papular rash; papulex") == [("papule", "Papules"), ("papule", "papular")]
+    assert matches(tmp_path, "Papules, a papular rash; papulex") == [("papule", "Papules"), ("papule", "papular")]
 
 
 def test_a_star_stands_for_every_ending(tmp_path: Path) -> None:
-    assert found(tmp_path, "an erythematous spot") == [("erythem", "erythematous")]
+    assert matches(tmp_path, "an erythematous spot") == [("erythem", "erythematous")]
 
 
 def test_british_spelling_is_read_like_american(tmp_path: Path) -> None:
-    assert found(tmp_path, "I have diarrhoea") == [("diarrhea", "diarrhoea")]
+    assert matches(tmp_path, "I have diarrhoea") == [("diarrhea", "diarrhoea")]
 
 
 def test_the_longest_of_two_terms_counts_and_a_phrase_may_be_broken_by_signs(tmp_path: Path) -> None:
-    assert found(tmp_path, "atrial-flutter, atrial pain") == [
+    assert matches(tmp_path, "atrial-flutter, atrial pain") == [
         ("atrial flutter", "atrial-flutter"),
         ("atrial", "atrial"),
     ]

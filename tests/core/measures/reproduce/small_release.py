@@ -29,7 +29,7 @@ def case_row(
 
 
 def a_trial(**fields: Any) -> dict[str, Any]:
-    """A trial whose answers are all wrong, but for the fields given."""
+    """Return a trial in the authors' format whose answers are all wrong, except for ``fields``."""
     trial: dict[str, Any] = {
         "multiturn_conversation": [
             {"role": "system", "content": "You are an AI doctor specializing in Neurology. Ask."},
@@ -51,16 +51,16 @@ def write_release(
     trials: Mapping[str, Sequence[dict[str, Any] | None]],
     qc: str | None = None,
 ) -> Path:
-    """Write a release of one model, GPT-3.5: case id → its trials, ``None`` for a missing one."""
+    """Write a release of one model, GPT-3.5; ``trials`` is case id → trials, ``None`` for a missing trial."""
     results, data = folder / "results" / "gpt3_1106", folder / "data"
     results.mkdir(parents=True)
     data.mkdir()
     with (data / "usmle_and_derm_dataset.csv").open("w", newline="") as file:
         csv.writer(file).writerows([HEADER, *rows])
     answers = {row[-1]: row[5] for row in rows}
-    for case_id, stored in trials.items():
-        held = {f"trial_{n}": trial for n, trial in enumerate(stored) if trial is not None}
-        content = {"case_id": case_id, "correct_ans": answers[case_id].lower(), **held}
+    for case_id, case_trials in trials.items():
+        present = {f"trial_{n}": trial for n, trial in enumerate(case_trials) if trial is not None}
+        content = {"case_id": case_id, "correct_ans": answers[case_id].lower(), **present}
         (results / f"{case_id}.json").write_text(json.dumps(content))
     if qc is not None:
         (folder / "results" / "expert_annotations").mkdir()
@@ -74,7 +74,7 @@ def import_folder(store: Store, folder: Path) -> None:
 
 
 def random_model(label: str, n: int = 240, seed: int = 0) -> ModelScores:
-    """A model of random scores on cases of every specialty and data set, all with one single diagnosis."""
+    """Return random scores on cases of every specialty and data set, all with a single diagnosis."""
     generator = np.random.default_rng([seed, *label.encode()])
     cases = tuple(
         ReleasedCase(f"craftmd/case_{i}", i, list(RELEASE_DATASETS.values())[i // 12 % 3], SPECIALTIES[i % 12], True)
@@ -86,7 +86,7 @@ def random_model(label: str, n: int = 240, seed: int = 0) -> ModelScores:
 
 
 def literal(first: np.ndarray, second: np.ndarray) -> float:
-    """The published test as it stands, on numpy's global generator, for comparison."""
+    """Return the p-value of the published test, with the authors' loop on numpy's global generator."""
     state = np.random.get_state()
     try:
         np.random.seed(20)

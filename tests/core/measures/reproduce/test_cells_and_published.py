@@ -1,4 +1,4 @@
-"""Printed numbers are read as printed, and a cell matches only what rounds to them."""
+"""Printed numbers are read as printed, and a cell matches only values that round to them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from core.measures.reproduce.tables import interval_misprint
 
 
 def a_cell(**changes: Any) -> PrintedNumber:
-    given: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "table": 1,
         "quantity": "mean",
         "model": "gpt_4",
@@ -29,25 +29,25 @@ def a_cell(**changes: Any) -> PrintedNumber:
         "published": 0.82,
         "printed": "0.820",
     }
-    return PrintedNumber(**{**given, **changes})
+    return PrintedNumber(**{**defaults, **changes})
 
 
 @pytest.mark.parametrize(
     ("value", "status"), [(0.8204, "match"), (0.8196, "match"), (0.8206, "differs"), (0.8194, "differs")]
 )
-def test_a_cell_matches_what_rounds_to_the_printed_digits(value: float, status: str) -> None:
+def test_a_cell_matches_values_that_round_to_the_printed_digits(value: float, status: str) -> None:
     cell = a_cell().with_value(value)
     assert (cell.status, cell.recomputed) == (status, round(value, 3))
 
 
-def test_a_known_misprint_says_so_even_where_the_two_agree() -> None:
+def test_a_known_misprint_stays_a_misprint_if_the_numbers_agree() -> None:
     differing, agreeing = (a_cell().with_value(value, "copied") for value in (0.5, 0.82))
     assert (differing.status, differing.reason) == ("misprint", "copied")
     assert agreeing.status == "misprint"
     assert agreeing.reason == "copied; here the two agree nevertheless"
 
 
-def test_what_was_left_out_has_no_number() -> None:
+def test_a_cell_that_was_left_out_has_no_number() -> None:
     cell = a_cell().with_value(0.5).left_out("no data")
     assert (cell.status, cell.recomputed, cell.reason) == ("not_attempted", None, "no data")
 
@@ -60,7 +60,7 @@ def test_halves_are_rounded_as_the_tables_do() -> None:
 @pytest.mark.parametrize(
     ("values", "succeeded"), [([0.82], True), ([0.82, 0.5], False), ([], False), ([None], False), ([0.82, None], True)]
 )
-def test_it_succeeds_where_something_matches_and_nothing_differs(values: list[float | None], succeeded: bool) -> None:
+def test_it_succeeds_if_a_cell_matches_and_none_differs(values: list[float | None], succeeded: bool) -> None:
     cells = tuple(a_cell() if value is None else a_cell().with_value(value) for value in values)
     assert Reproduction({"gpt_4": ModelData("run", 1)}, cells, ()).succeeded is succeeded
 
@@ -123,7 +123,7 @@ def test_the_leaderboard_and_the_inferred_labels_are_read() -> None:
 @pytest.mark.parametrize(
     ("name", "rows"), [("craftmd_expert", 32), ("craftmd_intext", 81), ("consultation", 166), ("automedic", 74)]
 )
-def test_the_other_files_are_read_as_they_stand(name: str, rows: int) -> None:
+def test_the_other_files_have_all_their_rows(name: str, rows: int) -> None:
     assert len(published.rows(name)) == rows
 
 
@@ -134,9 +134,9 @@ def test_another_paper_is_a_file_of_its_name_and_never_mixed_in(
     assert "gpt_4,mcq,vignette,,,0.82," in first
     for name, row in (("craftmd", first), ("toy", first.replace("0.82,", "0.815,"))):
         (tmp_path / f"{name}_accuracy.csv").write_text(f"{head}\n{row}\n")
-    held = (published.accuracy_figures, published.printed_sets)
-    for one in held:
-        one.cache_clear()
+    cached_readers = (published.accuracy_figures, published.printed_sets)
+    for reader in cached_readers:
+        reader.cache_clear()
     try:
         monkeypatch.setattr(published, "FOLDER", tmp_path)
         assert published.printed_sets() == ("craftmd", "toy")
@@ -145,11 +145,11 @@ def test_another_paper_is_a_file_of_its_name_and_never_mixed_in(
         assert [row.estimate for row in published_rows("craftmd")] == [0.82]
         assert published_rows("library") == []
     finally:
-        for one in held:
-            one.cache_clear()
+        for reader in cached_readers:
+            reader.cache_clear()
 
 
-def test_only_table_4_holds_intervals_without_their_mean() -> None:
+def test_only_table_4_has_intervals_without_their_mean() -> None:
     wrong = [f for f in published.accuracy_figures() if interval_misprint(f)]
     assert Counter(f.table for f in wrong) == {4: 16}
     assert "is that of table 1" in (interval_misprint(wrong[0]) or "")

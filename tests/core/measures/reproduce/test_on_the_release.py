@@ -31,7 +31,7 @@ pytestmark = [
 
 
 def imported(folder: Path, release: Path) -> Iterator[Store]:
-    """Import a release into a database of its own, for as long as the tests of a module run."""
+    """Yield a new database with a release, which exists during the tests of a module."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ANAMNESIS_DB", str(folder / "results.duckdb"))
         store = Store()
@@ -40,13 +40,13 @@ def imported(folder: Path, release: Path) -> Iterator[Store]:
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+def full_release(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     yield from imported(tmp_path_factory.mktemp("whole"), RELEASE)
 
 
 @pytest.fixture(scope="module")
-def result(whole: Store) -> Reproduction:
-    return reproduce(whole)
+def result(full_release: Store) -> Reproduction:
+    return reproduce(full_release)
 
 
 def of_models(result: Reproduction) -> list[PrintedNumber]:
@@ -54,11 +54,11 @@ def of_models(result: Reproduction) -> list[PrintedNumber]:
 
 
 def test_every_mean_interval_and_raw_p_value_comes_out(result: Reproduction) -> None:
-    own = [c for c in of_models(result) if c.table in FULLY_MATCHED and c.quantity != "p_adjusted"]
-    own += [c for c in of_models(result) if (c.table, c.question_type) == (22, "mcq")]
-    assert Counter(c.status for c in own) == {"match": len(own)}
-    assert {c.table for c in own} == FULLY_MATCHED | {22}
-    assert len(own) == 3 * (8 + 96 + 96 + 4 * 24 + 8) + 12 + 8 + 12 + 2 * 144 + 3 * 36
+    cells = [c for c in of_models(result) if c.table in FULLY_MATCHED and c.quantity != "p_adjusted"]
+    cells += [c for c in of_models(result) if (c.table, c.question_type) == (22, "mcq")]
+    assert Counter(c.status for c in cells) == {"match": len(cells)}
+    assert {c.table for c in cells} == FULLY_MATCHED | {22}
+    assert len(cells) == 3 * (8 + 96 + 96 + 4 * 24 + 8) + 12 + 8 + 12 + 2 * 144 + 3 * 36
 
 
 def test_it_succeeds_and_nothing_differs(result: Reproduction) -> None:
@@ -78,15 +78,15 @@ def test_tables_4_and_15_are_listed_as_misprints_with_evidence(result: Reproduct
     assert "On the cases of table 11, 36 of 36 equal the printed ones." in evidence[15]
 
 
-def test_adjusted_p_values_say_which_models_they_wait_for(result: Reproduction) -> None:
+def test_adjusted_p_values_name_the_missing_models(result: Reproduction) -> None:
     waiting = [c for c in of_models(result) if c.quantity == "p_adjusted" and c.table in FULLY_MATCHED | {15}]
     assert {c.status for c in waiting} == {"not_attempted"}
     assert all("the import has no results of gpt_4 and llama_2_7b" in (c.reason or "") for c in waiting)
 
 
-def test_where_the_family_is_at_hand_adjusted_p_values_match(result: Reproduction) -> None:
-    own = [c for c in result.cells if (c.table, c.question_type, c.quantity) == (23, "mcq", "p_adjusted")]
-    assert Counter(c.status for c in own) == {"match": 5, "not_attempted": 1}
+def test_adjusted_p_values_match_if_the_family_is_complete(result: Reproduction) -> None:
+    cells = [c for c in result.cells if (c.table, c.question_type, c.quantity) == (23, "mcq", "p_adjusted")]
+    assert Counter(c.status for c in cells) == {"match": 5, "not_attempted": 1}
 
 
 def test_nothing_is_attempted_without_data(result: Reproduction) -> None:
@@ -97,13 +97,13 @@ def test_nothing_is_attempted_without_data(result: Reproduction) -> None:
     assert {c.status for c in unnamed} == {"not_attempted"}
 
 
-def test_the_command_prints_it_and_succeeds(whole: Store, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_it_and_succeeds(full_release: Store, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["reproduce", "--format", "json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["succeeded"] is True
-    assert told["models"]["gpt_3_5"]["cases"] == 2004
-    assert [m["table"] for m in told["misprints"]] == [4, 15]
-    assert sum(told["summary"].values()) == len(told["cells"]) == 640 * 3 + 984 * 2 - 12
+    report = json.loads(capsys.readouterr().out)
+    assert report["succeeded"] is True
+    assert report["models"]["gpt_3_5"]["cases"] == 2004
+    assert [m["table"] for m in report["misprints"]] == [4, 15]
+    assert sum(report["summary"].values()) == len(report["cells"]) == 640 * 3 + 984 * 2 - 12
 
 
 def test_without_one_case_file_the_result_is_another(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -120,8 +120,8 @@ def test_without_one_case_file_the_result_is_another(tmp_path: Path, capsys: pyt
         without = reproduce(store)
         assert main(["reproduce"]) == 1
 
-    shown = capsys.readouterr().out
-    assert "gpt_3_5: 2,003 cases; 1 missing, first craftmd/case_0" in shown
+    output = capsys.readouterr().out
+    assert "gpt_3_5: 2,003 cases; 1 missing, first craftmd/case_0" in output
     assert without.models["gpt_3_5"].missing == ("craftmd/case_0",)
     assert not without.succeeded
     assert without.counts["differs"] > 50

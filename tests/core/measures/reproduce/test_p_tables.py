@@ -1,4 +1,4 @@
-"""Which tests are computed, from what, and which of them are adjusted together."""
+"""The tests that are computed, their data, and the families for the adjustment."""
 
 from __future__ import annotations
 
@@ -46,16 +46,16 @@ def test_table_3_compares_question_types_and_the_others_formats(release: dict[st
     assert (second == scores["single_turn", "frq"]).all()
 
 
-def test_a_p_value_is_the_papers_loop_on_the_cases_of_its_row(
+def test_a_p_value_equals_the_papers_loop_on_the_cases_of_its_row(
     release: dict[str, ModelScores], cells: list[PrintedNumber]
 ) -> None:
     model = release["llama_2_7b"]
     test = next(t for t in rows(13) if t.model == "llama_2_7b" and t.dataset == "derm_private")
-    chosen = [
+    case_indices = [
         i for i, c in enumerate(model.cases) if (c.dataset, c.specialty) == ("dermatology_private", "Dermatology")
     ]
-    first, second = (model.scores[arm, "frq"][chosen] for arm in (test.arm_a, test.arm_b))  # type: ignore[index]
-    assert 0 < len(chosen) < len(model.cases)
+    first, second = (model.scores[arm, "frq"][case_indices] for arm in (test.arm_a, test.arm_b))  # type: ignore[index]
+    assert 0 < len(case_indices) < len(model.cases)
     assert value(cells, test, "p_value").recomputed == literal(first, second)
 
 
@@ -80,8 +80,8 @@ def test_adjusted_p_values_are_benjamini_hochberg_over_the_table(cells: list[Pri
         place = order[rank - 1]
         smallest = min(smallest, raw[place] * raw.size / rank)
         by_hand[place] = smallest
-    found = [value(cells, t, "p_adjusted").recomputed for t in tests]
-    assert found == [as_printed(p, "p_adjusted") for p in by_hand]
+    adjusted = [value(cells, t, "p_adjusted").recomputed for t in tests]
+    assert adjusted == [as_printed(p, "p_adjusted") for p in by_hand]
 
 
 def test_a_family_that_is_not_complete_names_the_models_it_needs(release: dict[str, ModelScores]) -> None:
@@ -118,7 +118,7 @@ def test_ties_leave_a_band_around_the_papers_p_value() -> None:
 
 
 def test_the_band_is_exact_for_two_cases() -> None:
-    # d = (1, 0): a resample's mean is 0, ½ or 1, and d's is ½, so the two outer ones tie and ½ does not
+    # d = (1, 0) has the mean ½; the mean of a resample is 0, ½ or 1: 0 and 1 tie, ½ does not
     drawn = np.random.RandomState(20).randint(0, 2, (RESAMPLES, 2))
     ties = sum(a == b for a, b in drawn.tolist())
     band = tie_band([1.0, 0.0], [0.0, 0.0])

@@ -37,7 +37,7 @@ def test_a_score_is_the_mean_of_the_trials_that_are_not_missing(store: Store, tm
             WRONG,
             {**WRONG, "evaluation_vignette_frq": -1},
         ],
-        "case_7": [{**RIGHT, "vignette_mcq": None, "evaluation_vignette_frq": -1}] * 5,  # none is left
+        "case_7": [{**RIGHT, "vignette_mcq": None, "evaluation_vignette_frq": -1}] * 5,  # no valid answer
     }
     folder = write_release(tmp_path / "release", [case_row(case_id) for case_id in trials], trials)
 
@@ -49,7 +49,7 @@ def test_a_score_is_the_mean_of_the_trials_that_are_not_missing(store: Store, tm
     assert scores.of(("summarized", "mcq"), TableGroup()).tolist() == [0, 0, 0, 0]
 
 
-def test_a_space_around_the_stored_answer_is_looked_for_too(store: Store, tmp_path: Path) -> None:
+def test_a_space_in_the_stored_answer_must_match_too(store: Store, tmp_path: Path) -> None:
     folder = write_release(
         tmp_path / "release", [case_row("case_0", "Gout ")], {"case_0": [RIGHT, RIGHT, WRONG, WRONG, WRONG]}
     )
@@ -95,7 +95,7 @@ def test_without_the_annotators_file_single_diagnoses_are_not_known(store: Store
         scores.of(("vignette", "mcq"), TableGroup(dataset="derm_public", single_diagnosis=True))
 
 
-def test_a_later_grading_does_not_change_what_came_with_the_release(store: Store, tmp_path: Path) -> None:
+def test_a_later_grading_does_not_change_the_scores_of_the_release(store: Store, tmp_path: Path) -> None:
     folder = write_release(tmp_path / "release", [case_row("case_0")], {"case_0": [WRONG] * 5})
     import_folder(store, folder)
     with store.write() as connection:
@@ -108,6 +108,6 @@ def test_a_later_grading_does_not_change_what_came_with_the_release(store: Store
 
 
 def test_missing_cases_are_those_that_another_model_has() -> None:
-    whole, part = random_model("gpt_4", 30), random_model("gpt_3_5", 27)
-    missing = missing_cases({"gpt_4": whole, "gpt_3_5": part})
+    complete, part = random_model("gpt_4", 30), random_model("gpt_3_5", 27)
+    missing = missing_cases({"gpt_4": complete, "gpt_3_5": part})
     assert missing == {"gpt_4": (), "gpt_3_5": ("craftmd/case_27", "craftmd/case_28", "craftmd/case_29")}

@@ -1,4 +1,4 @@
-"""AutoMedic trials written by hand: messages as a journal would hold them, their misuses read by the rules."""
+"""AutoMedic trials written by hand: messages as in a journal, with misuses as the rules read them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ UNJUDGED = ("provider_error", "refused", "ungradable", "not_applicable", "empty"
 
 
 def automedic(run_id: str = "run", cases: Sequence[int] = range(1, 9), **changes: object) -> RunHeader:
-    given: dict[str, object] = {
+    defaults: dict[str, object] = {
         "protocol": "automedic",
         "arms": ARMS,
         "trials": 1,
@@ -41,28 +41,28 @@ def automedic(run_id: str = "run", cases: Sequence[int] = range(1, 9), **changes
         "settings": {"staff": "reference/staff", "max_turns": 20},
         "cases": [a_case(n) for n in cases],
     }
-    return a_header(run_id, **{**given, **changes})
+    return a_header(run_id, **{**defaults, **changes})
 
 
 def judged(format_: str, verdict: Verdict, response: str = "A", question_type: str = "mcq") -> list[Event]:
-    """An answer, with the verdict under the rule that CARE goes by; the loose rule of choices calls it right."""
+    """Return an answer with ``verdict`` under the rule that CARE uses; the loose rule of choices calls it correct."""
     if verdict in UNJUDGED:
         return [Answered(format=format_, question_type=question_type, response=None, status="invalid", reason=verdict)]
     rules: dict[str, Verdict] = {"mcq_loose": "correct", "mcq_strict": verdict}
     rules = rules if question_type == "mcq" else {question_type: verdict}
-    one: dict[str, object] = {"format": format_, "question_type": question_type}
+    arm: dict[str, object] = {"format": format_, "question_type": question_type}
     return [
-        Answered(**one, response=response),
+        Answered(**arm, response=response),
         *(
-            Graded(**one, grader="rule", rule=rule, extracted=None, verdict=found, at=1.0)
-            for rule, found in rules.items()
+            Graded(**arm, grader="rule", rule=rule, extracted=None, verdict=rule_verdict, at=1.0)
+            for rule, rule_verdict in rules.items()
         ),
     ]
 
 
 def a_consultation(
     case: int,
-    said: Sequence[str],
+    messages: Sequence[str],
     *,
     conv: Verdict | None = "correct",
     static: Verdict | None = "correct",
@@ -73,12 +73,12 @@ def a_consultation(
     question_type: str = "mcq",
     response: str = "A",
 ) -> TrialLine:
-    """One trial: every query of the doctor's messages but the last is answered, at the cap that one too.
+    """Return a trial: the queries of all messages of the doctor but the last are answered; at the cap, of the last too.
 
-    A patient's failure (``error``) or refusal leaves no rating.
+    After a patient's failure (``error``) or refusal there is no rating.
     """
     trial_id = f"{run_id}/{case}/{trial}"
-    talk = _talk(said, all_answered=reason == "turn_cap")
+    talk = _talk(messages, all_answered=reason == "turn_cap")
     turns = sum(isinstance(event, Utterance) and event.role != "doctor" for event in talk)
     broken = reason in ("error", "refusal")
     after: list[Event] = [Failed(where="patient", failure="timeout", message="too slow")] if broken else []
@@ -94,58 +94,58 @@ def a_consultation(
     return a_trial(events, trial_id=trial_id, run_id=run_id, case_key=f"ours/{case}", trial=trial)
 
 
-def _talk(said: Sequence[str], *, all_answered: bool) -> list[Event]:
+def _talk(messages: Sequence[str], *, all_answered: bool) -> list[Event]:
     events: list[Event] = []
     turn = 0
-    for number, message in enumerate(said):
+    for number, message in enumerate(messages):
         events.append(Utterance(turn=turn, role="doctor", text=message))
-        spoken = read_tags(message)
-        if spoken.misuses:
-            events.append(Assessed(name=MISUSE, turn=turn, values=spoken.misuses, words=spoken.detail))
+        tags = read_tags(message)
+        if tags.misuses:
+            events.append(Assessed(name=MISUSE, turn=turn, values=tags.misuses, words=tags.detail))
         turn += 1
-        for query in spoken.queries if all_answered or number + 1 < len(said) else ():
+        for query in tags.queries if all_answered or number + 1 < len(messages) else ():
             events.append(Utterance(turn=turn, role=query.to, text="Two days, doctor."))
             turn += 1
     return events
 
 
 SIX = (
-    # 20 words in 4 queries, one of them to the staff: 5 a query; ends cleanly after more than three turns
+    # 20 words in 4 queries, one of them to the staff: 5 words per query; a clean end after more than three turns
     a_consultation(1, [
         "<patient>Since when, please, today?</patient>", "<clinical>What do the blood tests show?</clinical>",
         "<patient>Where is the pain?</patient>", "<patient>Does it wake you up often?</patient>", "</end>",
     ], rating=5),
-    # 36 words in 5 queries, those outside the tags too: 7.2 a query; neither these nor a second query is a failure
+    # 36 words, also outside the tags, in 5 queries: 7.2 words per query; text outside or a second query is no failure
     a_consultation(2, [
         "Well now. <patient>One two three four five six seven eight?</patient>",
         "<patient>One two three four five six seven, nine?</patient><patient>And ten?</patient>",
         "<think>Not spoken.</think> <patient>ONE two three\n four five six seven, nine</patient>",
         "<clinical>One two three four five six seven eight?</clinical>",
     ], rating=4, reason="turn_cap"),
-    # role-breaking, and nothing else; wrong after the conversation, right on the whole question
+    # role-breaking only; wrong after the conversation, right on the vignette
     a_consultation(3, [
         "<patient>How long?</patient><patient>For two days.</patient>", "<patient>Where?</patient>",
         "<patient>Why?</patient>", "<patient>Since when?</patient>", "</end>",
     ], conv="incorrect", rating=3),
-    # abrupt: no tag after one turn of 10 words; right after the conversation, wrong on the whole question
+    # abrupt: no tag after one turn of 10 words; right after the conversation, wrong on the vignette
     a_consultation(4, [
         "<patient>one two three four five six seven eight nine ten?</patient>", "It is eczema.",
     ], static="incorrect", rating=2, reason="no_tag"),
-    # abrupt by a misplaced end after two turns, and role-breaking; wrong in both; the rating could not be read
+    # abrupt: a misplaced end after two turns; and role-breaking; wrong in both arms; no readable rating
     a_consultation(5, [
         "<patient>Where?</patient>\nPatient: On my neck, it itches.", "<patient>When?</patient>",
         "<patient>Why?</patient></end>",
     ], conv="incorrect", static="incorrect"),
-    # abrupt by an early end without any turn, and an answer that names several options
+    # abrupt: an early end without any turn; an answer that names several options
     a_consultation(6, ["</end>"], conv="multiple", rating=1, response="A or B"),
 )  # fmt: skip
 """Six items with failures of each kind; the figures are worked out in ``test_profile.py``."""
 BROKEN = a_consultation(7, ["<patient>Since when?</patient>"], conv="provider_error", reason="error")
-"""A seventh item: the provider failed during the conversation; the answer to the whole question is right."""
+"""A seventh item: the provider failed during the conversation; the answer on the vignette is right."""
 
 
 def trials_of(store: Store, *lines: JournalLine, question_type: CareQuestion = "mcq") -> pd.DataFrame:
-    """Fold the lines of journals and return the trials of all their seats."""
+    """Fold lines of journals and return the CARE figures of their trials."""
     for line in lines:
         write_journal(store.journals, line.run_id, line)
     assert not fold(store).damaged

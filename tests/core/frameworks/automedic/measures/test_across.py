@@ -1,4 +1,4 @@
-"""CARE across data sets and seats: the scale within a data set, the line through the points, who may be pooled."""
+"""CARE across data sets and conditions: the scale within a data set, the line through the points, pooling."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def part_rows(model: str, dataset: str, **parts: float | None) -> list[Row]:
 
 
 def test_each_part_is_scaled_within_a_data_set_then_averaged() -> None:
-    """In alpha 0.2, 0.5, 0.8 become 0, 0.5, 1; in beta 0.9 and 0.4 become 1 and 0."""
+    """In alpha, 0.2, 0.5 and 0.8 become 0, 0.5 and 1; in beta, 0.9 and 0.4 become 1 and 0."""
     rows = [
         *(
             row
@@ -44,9 +44,9 @@ def test_each_part_is_scaled_within_a_data_set_then_averaged() -> None:
     assert (scaled["a"].n, scaled["c"].n) == (2, 1)
 
 
-def test_no_scale_where_fewer_than_two_conditions_differ() -> None:
-    alone = normalised(part_rows("a", "alpha", accuracy=0.2), {})
-    assert [row.estimate for row in alone] == [None] * 4
+def test_without_two_different_conditions_there_is_no_scale() -> None:
+    scaled = normalised(part_rows("a", "alpha", accuracy=0.2), {})
+    assert [row.estimate for row in scaled] == [None] * 4
     # 0.1 + 0.2 is not 0.3 to the last digit: rounding is no difference
     rows = [
         *part_rows("a", "x", empathy=0.1 + 0.2),
@@ -56,8 +56,8 @@ def test_no_scale_where_fewer_than_two_conditions_differ() -> None:
     assert {row.estimate for row in normalised(rows, {}) if row.label["measure"] == "empathy"} == {None}
 
 
-def test_conditions_of_one_name_are_joined_unless_they_met_the_same_data_set() -> None:
-    """a1 and a2 are a under its conditions on alpha and beta; b1 and b2 were both asked alpha."""
+def test_conditions_of_one_name_are_joined_unless_they_have_the_same_data_set() -> None:
+    """a1 and a2 are conditions of a on alpha and on beta; b1 and b2 are both on alpha."""
     rows = [
         *part_rows("a1", "alpha", accuracy=0.2),
         *part_rows("a2", "beta", accuracy=0.9),
@@ -79,13 +79,13 @@ def pairs(*values: tuple[float, float], group: str = "g") -> list[Row]:
     ]
 
 
-def test_the_line_through_points_that_lie_on_one() -> None:
+def test_the_line_through_points_on_a_line() -> None:
     line = fit(pairs((0.2, 0.15), (0.4, 0.25), (0.6, 0.35), (0.9, 0.5)))
     assert (line["slope"], line["intercept"], line.estimate, line.n) == (*map(pytest.approx, (0.5, 0.05, 1.0)), 4)
 
 
 def test_pearsons_r_and_its_interval_by_hand() -> None:
-    """Fisher: tanh(atanh r ± 1.959964 / √(n − 3)), r by its definition."""
+    """The interval is Fisher's: tanh(atanh r ± 1.959964 / √(n − 3))."""
     values = [(0.3, 0.2), (0.5, 0.5), (0.6, 0.4), (0.7, 0.65), (0.9, 0.6), (0.4, 0.45)]
     x, y = np.array(values).T
     dx, dy = x - x.mean(), y - y.mean()
@@ -98,7 +98,7 @@ def test_pearsons_r_and_its_interval_by_hand() -> None:
     assert line["slope"] == pytest.approx((dx * dy).sum() / (dx**2).sum())
 
 
-def test_too_few_points_or_none_that_differ_have_no_line() -> None:
+def test_too_few_or_equal_points_have_no_line() -> None:
     assert fit([]).n == 0
     assert fit(pairs((0.5, 0.5)))["slope"] is None
     upright = fit(pairs((0.5, 0.1), (0.5, 0.9)))
@@ -135,7 +135,7 @@ def test_a_point_needs_both_accuracies_and_knows_its_group() -> None:
         ("hf/m42-health/Llama3-Med42-70B", "open weights, medical"),
         ("azure/a-deployment", "azure"),
         ("reference/bayes", "reference"),
-        ("gone/away", "gone"),
+        ("unknown/model", "unknown"),
     ],
 )
 def test_groups_of_models(name: str, group: str) -> None:
@@ -144,7 +144,7 @@ def test_groups_of_models(name: str, group: str) -> None:
 
 def a_run(run_id: str, **changes: Any) -> Run:
     settings = {"staff": "reference/staff", "max_turns": 20}
-    given = Run(
+    run = Run(
         run_id=run_id,
         protocol="automedic",
         doctor="openai/a",
@@ -163,18 +163,18 @@ def a_run(run_id: str, **changes: Any) -> Run:
         created_at=1.0,
         cases=1,
     )
-    return replace(given, **changes)
+    return replace(run, **changes)
 
 
 def keys(*runs: Run) -> dict[str, tuple[str, ...]]:
-    return {one.name: one.runs for one in conditions_of(runs)}
+    return {condition.name: condition.runs for condition in conditions_of(runs)}
 
 
 def test_runs_with_the_same_patient_staff_prompts_and_cap_are_pooled() -> None:
     assert keys(a_run("2", seed=3), a_run("1")) == {"openai/a": ("1", "2")}
 
 
-def test_conditions_are_told_apart_by_what_differs_and_by_nothing_else() -> None:
+def test_conditions_are_named_by_their_differences_only() -> None:
     capped = a_run("4", settings={"staff": "reference/staff", "max_turns": 10})
     assert keys(a_run("1"), a_run("2", patient="openai/q"), a_run("3", doctor="openai/b", prompt_hash="fff")) == {
         "openai/a · patient openai/p": ("1",),
@@ -188,13 +188,16 @@ def test_conditions_are_told_apart_by_what_differs_and_by_nothing_else() -> None
     }
 
 
-def test_suitability_takes_a_stored_profile_then_the_cases_own_and_judges_no_other() -> None:
+def test_suitability_is_by_the_stored_profile_then_by_the_profile_of_the_case() -> None:
     bare = [a_case(n, profile=None) for n in (1, 2, 3)]
-    own = a_case(4)
+    with_profile = a_case(4)
     rejected = Generated(suitable=False, reason="image_dependent", made_by="openai/m")
-    anew = Generated(suitable=True, profile=Profile(), made_by="openai/m")
-    stored = {(bare[0].case_key, bare[0].content_hash): rejected, (own.case_key, own.content_hash): anew}
-    row = suitable_row("ours", 4, case_profiles([*bare, own], stored))
+    accepted = Generated(suitable=True, profile=Profile(), made_by="openai/m")
+    stored = {
+        (bare[0].case_key, bare[0].content_hash): rejected,
+        (with_profile.case_key, with_profile.content_hash): accepted,
+    }
+    row = suitable_row("ours", 4, case_profiles([*bare, with_profile], stored))
     assert (row["cases"], row["unjudged"], row["judged"], row["suitable"]) == (4, 2, 2, 1)
     assert (row["reasons"], row["made_by"]) == ("image_dependent=1", "openai/m=2")
 

@@ -1,4 +1,4 @@
-"""The four parts of CARE, worked out by hand for six items, and their intervals against other ways to resample."""
+"""The four parts of CARE by hand for six items, and their intervals against other ways to resample."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.support.intervals import beta_bounds
 
 
 def parts_of(trials: pd.DataFrame) -> dict[str, Row]:
-    """Return measure → row of the only condition of a table."""
+    """Return the rows of a table of one condition, by measure."""
     return {row.label["measure"]: row for row in parts(trials)}
 
 
@@ -41,7 +41,6 @@ NOTHING = (None, None, None, 0)
 
 @pytest.fixture(scope="module")
 def trials(tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
-    """The six items, and the one that broke off."""
     store = Store(tmp_path_factory.mktemp("care") / "results.duckdb")
     return trials_of(store, automedic(), *SIX, BROKEN)
 
@@ -58,14 +57,14 @@ def summary(trials: pd.DataFrame) -> Row:
 
 
 def test_the_four_parts_of_six_items(six: dict[str, Row], summary: Row) -> None:
-    """Conv right: 1, 2, 4. Static right: 1, 2, 3, 6. Words a turn where right: 20/4, 36/5, 10/1."""
+    """Conv right: 1, 2, 4. Static right: 1, 2, 3, 6. Words per turn of the right items: 20/4, 36/5, 10/1."""
     assert six["acc_conv"].estimate == pytest.approx(3 / 6, abs=1e-9)
     assert six["acc_static"].estimate == pytest.approx(4 / 6, abs=1e-9)
     assert summary["penalty"] == pytest.approx(0.75, abs=1e-9)
     assert six["accuracy"].estimate == pytest.approx(0.5 * 0.75, abs=1e-9)
     # 100 × (1/5 + 5/36 + 0 + 1/10 + 0 + 0) / 6
     assert six["efficiency"].estimate == pytest.approx((20 + 500 / 36 + 10) / 6, abs=1e-9)
-    # (5 + 4 + 3 + 2 + 1) / 5 items / 5; the fifth item's rating could not be read
+    # (5 + 4 + 3 + 2 + 1) / 5 items / 5; the fifth item has no readable rating
     assert (six["empathy"].estimate, six["empathy"].n, summary["unrated"]) == (pytest.approx(0.6, abs=1e-9), 5, 1)
     # items 3 to 6 failed, two of them in two ways
     assert six["robustness"].estimate == pytest.approx(1 - 4 / 6, abs=1e-9)
@@ -83,34 +82,34 @@ def test_failures_by_kind_and_cause(trials: pd.DataFrame, summary: Row) -> None:
 
 def test_a_conversation_that_broke_off_is_in_no_part_but_counted(six: dict[str, Row], summary: Row) -> None:
     assert (summary["n_items"], summary["trials"], summary.excluded) == (7, 7, {"provider_error": 1})
-    # its answer to the whole question stands: 5 of 7 are right, but the pairs are six
-    whole = six["acc_static_all"]
-    assert (whole.estimate, whole.n) == (pytest.approx(5 / 7, abs=1e-9), 7)
-    assert (six["acc_conv_all"].n, six["acc_static"].n, whole["excluded_static"]) == (6, 6, "")
+    # its answer on the vignette counts: 5 of 7 are right, but there are six pairs
+    all_static = six["acc_static_all"]
+    assert (all_static.estimate, all_static.n) == (pytest.approx(5 / 7, abs=1e-9), 7)
+    assert (six["acc_conv_all"].n, six["acc_static"].n, all_static["excluded_static"]) == (6, 6, "")
 
 
-def test_a_failed_answer_to_the_whole_question_leaves_the_other_parts(store: Store) -> None:
+def test_a_failed_answer_on_the_vignette_leaves_the_other_parts(store: Store) -> None:
     lines = [SIX[0], a_consultation(2, ["<patient>One two?</patient>"] * 4 + ["</end>"], static="provider_error")]
-    found = parts_of(trials_of(store, automedic(), *lines))
-    assert (found["accuracy"].n, found["accuracy"]["excluded_static"]) == (1, "provider_error=1")
+    measures = parts_of(trials_of(store, automedic(), *lines))
+    assert (measures["accuracy"].n, measures["accuracy"]["excluded_static"]) == (1, "provider_error=1")
     # 100 × (1/5 + 1/2) / 2
-    assert (found["efficiency"].estimate, found["efficiency"].n) == (pytest.approx(35, abs=1e-9), 2)
+    assert (measures["efficiency"].estimate, measures["efficiency"].n) == (pytest.approx(35, abs=1e-9), 2)
 
 
 def test_a_blank_answer_fails_unless_it_is_left_out(store: Store) -> None:
-    """Item 1: right. Item 2: a blank answer after the conversation. Item 3: a blank one to the whole question."""
-    said = ["<patient>One two three four?</patient>"] * 4 + ["</end>"]
+    """Item 1: right. Item 2: a blank answer after the conversation. Item 3: a blank answer on the vignette."""
+    messages = ["<patient>One two three four?</patient>"] * 4 + ["</end>"]
     lines = [
-        a_consultation(1, said, rating=5),
-        a_consultation(2, said, conv="empty", rating=5),
-        a_consultation(3, said, static="empty", rating=5),
+        a_consultation(1, messages, rating=5),
+        a_consultation(2, messages, conv="empty", rating=5),
+        a_consultation(3, messages, static="empty", rating=5),
     ]
     trials = trials_of(store, automedic(), *lines)
-    found = parts_of(trials)
-    assert found["robustness"].estimate == pytest.approx(1 - 1 / 3)
+    measures = parts_of(trials)
+    assert measures["robustness"].estimate == pytest.approx(1 - 1 / 3)
     assert [row["trials"] for row in failure_shares(trials) if row.label["cause"] == "empty"] == [1]
-    assert found["acc_conv_all"].estimate == found["acc_static_all"].estimate == pytest.approx(2 / 3)
-    assert (found["accuracy"]["excluded"], found["accuracy"]["excluded_static"]) == ("", "")
+    assert measures["acc_conv_all"].estimate == measures["acc_static_all"].estimate == pytest.approx(2 / 3)
+    assert (measures["accuracy"]["excluded"], measures["accuracy"]["excluded_static"]) == ("", "")
     left_out = parts_of(without_blank(trials))
     assert (left_out["robustness"].estimate, left_out["robustness"].n) == (1, 2)
     assert [row["failed"] for row in summaries(without_blank(trials))] == [0]
@@ -120,69 +119,69 @@ def test_a_blank_answer_fails_unless_it_is_left_out(store: Store) -> None:
 
 
 def test_trials_of_an_item_are_averaged_first(store: Store) -> None:
-    """Item 1: right and wrong, then broken; item 2: right. Items weigh the same."""
-    said = ["<patient>One two three four?</patient>"] * 4 + ["</end>"]
+    """Item 1: right, wrong and broken. Item 2: right. Both items have the same weight."""
+    messages = ["<patient>One two three four?</patient>"] * 4 + ["</end>"]
     lines = [
-        a_consultation(1, said, rating=5),
-        a_consultation(1, said, conv="multiple", rating=2, trial=1),
-        a_consultation(1, said[:1], conv="provider_error", reason="error", trial=2),
-        a_consultation(2, said, rating=4),
+        a_consultation(1, messages, rating=5),
+        a_consultation(1, messages, conv="multiple", rating=2, trial=1),
+        a_consultation(1, messages[:1], conv="provider_error", reason="error", trial=2),
+        a_consultation(2, messages, rating=4),
     ]
-    found = parts_of(trials_of(store, automedic(trials=3), *lines))
-    assert found["acc_conv"].estimate == pytest.approx((0.5 + 1) / 2, abs=1e-9)
-    assert found["efficiency"].estimate == pytest.approx(100 * (0.25 / 2 + 0.25) / 2, abs=1e-9)
-    assert found["empathy"].estimate == pytest.approx((3.5 / 5 + 4 / 5) / 2, abs=1e-9)
-    assert found["robustness"].estimate == pytest.approx(1 - (0.5 + 0) / 2, abs=1e-9)
-    robustness = found["robustness"]
+    measures = parts_of(trials_of(store, automedic(trials=3), *lines))
+    assert measures["acc_conv"].estimate == pytest.approx((0.5 + 1) / 2, abs=1e-9)
+    assert measures["efficiency"].estimate == pytest.approx(100 * (0.25 / 2 + 0.25) / 2, abs=1e-9)
+    assert measures["empathy"].estimate == pytest.approx((3.5 / 5 + 4 / 5) / 2, abs=1e-9)
+    assert measures["robustness"].estimate == pytest.approx(1 - (0.5 + 0) / 2, abs=1e-9)
+    robustness = measures["robustness"]
     assert (robustness.n, robustness["trials"], robustness["excluded"]) == (2, 4, "provider_error=1")
 
 
-def test_one_item_says_little_of_others(store: Store) -> None:
-    one = parts_of(trials_of(store, automedic(), SIX[0]))
+def test_the_intervals_of_one_item_are_wide(store: Store) -> None:
+    measures = parts_of(trials_of(store, automedic(), SIX[0]))
     for part in ("accuracy", "empathy", "robustness"):
-        found = one[part]
-        assert (found.estimate, found.high, found.n) == (1, 1, 1)
-        assert found.low is not None
-        assert 0 < found.low <= beta_bounds(1, 1)[0] + 1e-3, "S_A, which the other answer lowers too, may be lower"
-    assert (one["efficiency"].estimate, one["efficiency"].n) == (pytest.approx(20), 1)
+        row = measures[part]
+        assert (row.estimate, row.high, row.n) == (1, 1, 1)
+        assert row.low is not None
+        assert 0 < row.low <= beta_bounds(1, 1)[0] + 1e-3, "the penalty can lower S_A further"
+    assert (measures["efficiency"].estimate, measures["efficiency"].n) == (pytest.approx(20), 1)
 
 
-def test_nobody_right_leaves_room_for_some_efficiency(store: Store) -> None:
+def test_without_a_right_answer_the_interval_of_the_efficiency_is_not_zero(store: Store) -> None:
     wrong = [a_consultation(n, [f"<patient>{'word ' * 5}</patient>", "</end>"], conv="incorrect") for n in (1, 2)]
-    found = parts_of(trials_of(store, automedic(), *wrong))
-    assert (found["acc_conv"].low, found["acc_conv"].high) == pytest.approx(beta_bounds(0, 2))
-    # queries of five words are worth 100/5 where the answer is right
-    assert (found["efficiency"].estimate, found["efficiency"].low) == (0, 0)
-    assert found["efficiency"].high == pytest.approx(20 * beta_bounds(0, 2)[1])
+    measures = parts_of(trials_of(store, automedic(), *wrong))
+    assert (measures["acc_conv"].low, measures["acc_conv"].high) == pytest.approx(beta_bounds(0, 2))
+    # queries of five words give 100/5 if the answer is right
+    assert (measures["efficiency"].estimate, measures["efficiency"].low) == (0, 0)
+    assert measures["efficiency"].high == pytest.approx(20 * beta_bounds(0, 2)[1])
 
 
 def test_a_doctor_that_asks_nothing_has_no_interval_of_its_efficiency(store: Store) -> None:
-    found = parts_of(trials_of(store, automedic(), *(a_consultation(n, ["</end>"]) for n in (1, 2, 3))))
-    assert (found["efficiency"].estimate, found["efficiency"].low, found["efficiency"].high) == (0, None, None)
+    measures = parts_of(trials_of(store, automedic(), *(a_consultation(n, ["</end>"]) for n in (1, 2, 3))))
+    assert (measures["efficiency"].estimate, measures["efficiency"].low, measures["efficiency"].high) == (0, None, None)
 
 
-def test_nothing_to_figure_is_none_and_not_zero(store: Store) -> None:
-    found = parts_of(trials_of(store, automedic(), BROKEN))
-    assert {values(found[name]) for name in ("accuracy", "efficiency", "empathy", "robustness")} == {NOTHING}
+def test_without_data_a_figure_is_none_and_not_zero(store: Store) -> None:
+    measures = parts_of(trials_of(store, automedic(), BROKEN))
+    assert {values(measures[name]) for name in ("accuracy", "efficiency", "empathy", "robustness")} == {NOTHING}
     assert [row["penalty"] for row in summaries(trials_of(store))] == [None]
     assert parts(trials_of(Store(store.path.with_name("empty.duckdb")))) == []
 
 
-def test_a_run_without_the_whole_question_has_no_penalised_accuracy(store: Store) -> None:
+def test_a_run_without_vignettes_has_no_penalised_accuracy(store: Store) -> None:
     lines = [a_consultation(n, ["</end>"], static=None) for n in (1, 2)]
-    found = parts_of(trials_of(store, automedic(arms=[("multi_turn", "mcq")]), *lines))
-    assert (values(found["accuracy"]), found["acc_conv_all"].estimate) == (NOTHING, 1.0)
+    measures = parts_of(trials_of(store, automedic(arms=[("multi_turn", "mcq")]), *lines))
+    assert (values(measures["accuracy"]), measures["acc_conv_all"].estimate) == (NOTHING, 1.0)
 
 
 @pytest.mark.parametrize(
-    ("conv", "static", "kept"), [(0.3, 0.6, 0.5), (0.6, 0.3, 1), (0.5, 0.5, 1), (0.2, 0, 1), (0, 0, 1), (0, 0.4, 0)]
+    ("conv", "static", "factor"), [(0.3, 0.6, 0.5), (0.6, 0.3, 1), (0.5, 0.5, 1), (0.2, 0, 1), (0, 0, 1), (0, 0.4, 0)]
 )
-def test_the_penalty(conv: float, static: float, kept: float) -> None:
-    assert penalty(conv, static) == pytest.approx(kept, abs=1e-12)
+def test_the_penalty(conv: float, static: float, factor: float) -> None:
+    assert penalty(conv, static) == pytest.approx(factor, abs=1e-12)
 
 
 def test_the_interval_of_the_accuracy_against_scipy() -> None:
-    """The same percentiles from scipy's own paired resampling, within the error of 10,000 resamples."""
+    """The percentiles equal those of scipy's paired resampling, within the error of 10,000 resamples."""
     chance = np.random.default_rng(3)
     static = (chance.random(60) < 0.7).astype(float)
     conv = np.where(chance.random(60) < 0.8, static, chance.integers(0, 2, 60)).astype(float)
@@ -191,30 +190,30 @@ def test_the_interval_of_the_accuracy_against_scipy() -> None:
         a, b = x.mean(axis=axis), y.mean(axis=axis)
         return a * np.minimum(1, a / b)
 
-    ours = penalised_interval(conv, static)
+    interval = penalised_interval(conv, static)
     level = 1 - 2 * stats.norm.cdf(stats.t.ppf(0.025, 240))
-    theirs = stats.bootstrap(
+    by_scipy = stats.bootstrap(
         (conv, static), s_a, paired=True, n_resamples=40_000, method="percentile", confidence_level=level, rng=1
     ).confidence_interval
-    assert ours == pytest.approx((theirs.low, theirs.high), abs=0.02), "60 items outweigh the pseudo-items"
+    assert interval == pytest.approx((by_scipy.low, by_scipy.high), abs=0.02), "60 items outweigh the pseudo-items"
 
 
 def test_the_interval_of_the_efficiency_against_a_plain_loop(trials: pd.DataFrame, six: dict[str, Row]) -> None:
-    found = six["efficiency"]
-    # six items and two pseudo-items in random weights, at 0 and at what the shortest queries were worth
+    row = six["efficiency"]
+    # six items and two pseudo-items, with the values 0 and that of the shortest queries, in random weights
     shortest = 100 * item_rows(trials)["per_word"].max()
     shape = 0.75 - 1.25 / 6
     worth, shapes = [20, 500 / 36, 0, 10, 0, 0, 0, shortest], [1] * 6 + [shape] * 2
     means = np.random.default_rng(5).dirichlet(shapes, 200_000) @ worth
     tail = stats.norm.sf(stats.t.ppf(0.975, 24))
-    assert (found.low, found.high) == pytest.approx(np.quantile(means, [tail, 1 - tail]), abs=0.25)
+    assert (row.low, row.high) == pytest.approx(np.quantile(means, [tail, 1 - tail]), abs=0.25)
 
 
 def test_intervals_are_the_same_every_time(trials: pd.DataFrame, six: dict[str, Row]) -> None:
     assert parts_of(trials) == six
 
 
-def test_a_data_set_by_itself_and_seats_apart(store: Store) -> None:
+def test_accuracy_by_data_set_and_condition(store: Store) -> None:
     cases = [a_case(n, dataset="ours" if n < 4 else "other") for n in range(1, 8)]
     other = [line.model_copy(update={"run_id": "two", "trial_id": f"two/{n}"}) for n, line in enumerate(SIX[:2])]
     events = [
@@ -229,17 +228,17 @@ def test_a_data_set_by_itself_and_seats_apart(store: Store) -> None:
         automedic("two", doctor="openai/b").model_copy(update={"cases": cases}),
         *other,
     )
-    found = {
+    accuracies = {
         (row.label["dataset"], row.label["model"]): row.estimate
         for row in parts(trials, by_dataset=True)
         if row.label["measure"] == "acc_conv"
     }
-    assert found == pytest.approx(
+    assert accuracies == pytest.approx(
         {("other", "openai/a"): 1 / 3, ("ours", "openai/a"): 2 / 3, ("ours", "openai/b"): 1}, abs=1e-9
     )
 
 
-def test_many_seats_have_the_efficiency_that_each_has_alone(store: Store) -> None:
+def test_the_efficiency_of_a_condition_does_not_depend_on_the_others(store: Store) -> None:
     lines = []
     for number in range(5):
         run = f"r{number}"
@@ -255,24 +254,24 @@ def test_many_seats_have_the_efficiency_that_each_has_alone(store: Store) -> Non
 
 
 def test_habits_of_six_conversations(trials: pd.DataFrame) -> None:
-    (found,) = habits(trials)
-    assert (found.n, found["conversations"], found["queries"]) == (6, 6, 17)
-    assert found.estimate == pytest.approx((4 + 5 + 5 + 1 + 2 + 0) / 6)
+    (row,) = habits(trials)
+    assert (row.n, row["conversations"], row["queries"]) == (6, 6, 17)
+    assert row.estimate == pytest.approx((4 + 5 + 5 + 1 + 2 + 0) / 6)
     # the sixth conversation has no turn
-    assert found["words_per_turn"] == pytest.approx((5 + 36 / 5 + 9 / 5 + 10 + 8 / 2) / 5)
-    assert (found["to_staff"], found["repeated"]) == (pytest.approx(2 / 17), pytest.approx(1 / 17))
-    assert {kind: n for kind, n in found["misuses"].items() if n} == {
+    assert row["words_per_turn"] == pytest.approx((5 + 36 / 5 + 9 / 5 + 10 + 8 / 2) / 5)
+    assert (row["to_staff"], row["repeated"]) == (pytest.approx(2 / 17), pytest.approx(1 / 17))
+    assert {kind: n for kind, n in row["misuses"].items() if n} == {
         "no_tag": 1,
         "text_outside": 2,
         "end_with_query": 1,
         "speaks_for_others": 2,
     }
-    assert found["endings"] == {"end_tag": 4, "turn_cap": 1, "no_tag": 1}
-    assert found["ratings"] == {1: 1, 2: 1, 3: 1, 4: 1, 5: 1}
+    assert row["endings"] == {"end_tag": 4, "turn_cap": 1, "no_tag": 1}
+    assert row["ratings"] == {1: 1, 2: 1, 3: 1, 4: 1, 5: 1}
 
 
-def test_shares_of_what_habits_count(trials: pd.DataFrame) -> None:
-    """Six conversations and 17 queries; one rating could not be read."""
+def test_habits_as_shares(trials: pd.DataFrame) -> None:
+    """Six conversations with 17 queries; one rating is not readable."""
     rows = habits(trials)
     endings = {row.label["ending"]: row.estimate for row in shares_of(rows, "endings")}
     assert endings == pytest.approx({"end_tag": 4 / 6, "turn_cap": 1 / 6, "no_tag": 1 / 6})
@@ -282,7 +281,7 @@ def test_shares_of_what_habits_count(trials: pd.DataFrame) -> None:
     assert (outside.estimate, outside.n) == (pytest.approx(2 / 17), 17)
 
 
-def test_items_keep_what_is_missing(trials: pd.DataFrame) -> None:
+def test_missing_values_of_items_stay_missing(trials: pd.DataFrame) -> None:
     items = item_rows(trials).set_index("case_key")
     assert items.loc["ours/7", ["conv", "efficiency", "empathy", "failed", "turns"]].isna().all()
     assert items.loc["ours/7", "static"] == 1

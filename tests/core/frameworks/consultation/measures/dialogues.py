@@ -1,4 +1,4 @@
-"""Five small dialogues with items, whose measures can be counted on paper (the counts stand in the tests)."""
+"""Five small dialogues with items, whose measures are counted by hand in the tests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from core.text.case_items import HistoryItem, items_to_json
 
 
 def dialogue(*lines: str) -> tuple[Turn, ...]:
-    """Return turns; "D: …" is the doctor's, "P: …" the patient's."""
+    """Return turns: a line "D: …" is a message of the doctor, "P: …" one of the patient."""
     return tuple(Turn("doctor" if line[0] == "D" else "patient", line[3:]) for line in lines)
 
 

@@ -1,4 +1,4 @@
-"""Figures by model: means over cases, intervals from one resampling, comparison, curves, order, groups."""
+"""Figures by model: means over cases, intervals, comparison, curves, order of topics, groups of cases."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def test_each_column_gets_the_interval_of_the_resampled_bootstrap_of_core_stats(
 
     intervals = column_intervals(matrix, resamples=3_000)
 
-    for column, found in zip(matrix.T, intervals, strict=True):
-        assert found == pytest.approx(resampled_interval(column, resamples=3_000), abs=1e-12)
+    for column, interval in zip(matrix.T, intervals, strict=True):
+        assert interval == pytest.approx(resampled_interval(column, resamples=3_000), abs=1e-12)
 
 
 def test_cases_without_a_value_are_left_out_of_a_column() -> None:
@@ -62,12 +62,12 @@ def test_cases_without_a_value_are_left_out_of_a_column() -> None:
     matrix[:100, 1] = NAN
     matrix[:10, 0] = NAN
 
-    whole, half = column_intervals(matrix)
+    most, half = column_intervals(matrix)
 
-    for found, column in ((whole, matrix[10:, 0]), (half, matrix[100:, 1])):
+    for interval, column in ((most, matrix[10:, 0]), (half, matrix[100:, 1])):
         expected = resampled_interval(column)
         width = expected.high - expected.low
-        assert found == pytest.approx(expected, abs=0.1 * width)  # other draws, the same distribution
+        assert interval == pytest.approx(expected, abs=0.1 * width)  # the draws differ, the distribution is the same
 
 
 def test_a_column_of_few_cases_is_resampled_by_itself_and_an_empty_one_has_no_interval() -> None:
@@ -81,7 +81,7 @@ def test_a_column_of_few_cases_is_resampled_by_itself_and_an_empty_one_has_no_in
     assert np.isnan(none.high)
 
 
-def test_a_measure_is_the_mean_over_cases_and_says_what_it_lacks() -> None:
+def test_a_measure_is_the_mean_over_cases_with_counts_of_what_is_missing() -> None:
     table = pd.DataFrame(
         [
             a_row("a", "1", queries=2.0, repetition_1=0.5, n_repetition_1=3),
@@ -132,7 +132,7 @@ def test_two_models_are_compared_on_the_cases_that_both_have() -> None:
     assert (row.estimate, row.low, row.high, row["p"]) == (expected.mean, *expected.interval, expected.p)
     assert (row.n, row["p_holm"]) == (40, expected.p)
     assert row.comparison is not None
-    assert (row.comparison.first_alone, row.comparison.second_alone) == (0, 1), "the case that a alone has"
+    assert (row.comparison.first_alone, row.comparison.second_alone) == (0, 1), "model a has one more case"
     (back,) = compare_models(table, "a", "b", ["queries"])
     assert (back.estimate, back.low, back.high) == pytest.approx((-row.estimate, -row.high, -row.low), abs=1e-9)
 
@@ -171,12 +171,12 @@ def test_a_curve_has_eleven_points_by_model_and_measure() -> None:
     assert points[5].estimate is None
 
 
-def test_topics_come_in_the_order_in_which_they_are_told() -> None:
-    told = {"told_onset": 1.0, "told_medication": 0.5, "told_imaging": 0.0}
+def test_topics_are_in_the_order_of_their_first_mention() -> None:
+    shares = {"told_onset": 1.0, "told_medication": 0.5, "told_imaging": 0.0}
     table = pd.DataFrame(
         [
-            a_row("a", "1", **told, order_onset=0.8, order_medication=0.2),
-            a_row("a", "2", **told, order_onset=0.4, order_medication=NAN),
+            a_row("a", "1", **shares, order_onset=0.8, order_medication=0.2),
+            a_row("a", "2", **shares, order_onset=0.4, order_medication=NAN),
         ]
     )
     rows = order_rows(table)
@@ -199,7 +199,7 @@ def test_cases_fall_into_three_equal_groups_by_their_items() -> None:
     assert means == {(1, "a"): 4, (1, "b"): 4, (2, "a"): 5, (2, "b"): 5, (3, "a"): 31 / 3, (3, "b"): 31 / 3}
 
 
-def test_answers_are_counted_in_thirds_of_what_was_uncovered() -> None:
+def test_answers_are_counted_by_thirds_of_the_uncovered_facts() -> None:
     table = pd.DataFrame(
         [
             {"model": model, "case_key": f"c/{n}", "recall": recall, "right": right}
@@ -214,8 +214,10 @@ def test_answers_are_counted_in_thirds_of_what_was_uncovered() -> None:
     assert set(rows) == {("a", 1), ("a", 2), ("a", 3), ("b", 3)}
     least, middle, most = (rows["a", third] for third in (1, 2, 3))
     assert (least.n, least["n_right"], least["recall_from"], least["recall_to"]) == (2, 1, 0.1, 0.2)
-    assert (middle.n, middle["n_wrong"], middle["n_cases"]) == (2, 1, 2), "those of the same recall are together"
-    # bounds of a third are those of all conversations
+    assert (middle.n, middle["n_wrong"], middle["n_cases"]) == (2, 1, 2), (
+        "conversations with the same recall are in the same third"
+    )
+    # the bounds of a third are over the conversations of all models
     assert (most.n, most["n_right"], most["recall_from"], most["recall_to"]) == (1, 1, 0.8, 0.9)
     assert (most.low, most.high) == pytest.approx(beta_bounds(1, 1), rel=1e-4)
     assert uncovered_rows(table.iloc[:0]) == []

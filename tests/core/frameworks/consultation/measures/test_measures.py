@@ -1,4 +1,4 @@
-"""Measures of whole conversations: counted by hand on five small dialogues, and checked against rouge-score."""
+"""Measures of conversations: counted by hand on five small dialogues, and checked against rouge-score."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from tests.core.frameworks.consultation.measures import dialogues as d
 from tests.core.store.builders import a_case
 
 
-def measured(said: tuple[Turn, ...], items: tuple[HistoryItem, ...]) -> Measures:
-    return measure(said, yardstick("", items))
+def measured(turns: tuple[Turn, ...], items: tuple[HistoryItem, ...]) -> Measures:
+    return measure(turns, yardstick("", items))
 
 
 def test_the_greeting_and_the_diagnosis_are_no_queries() -> None:
@@ -37,29 +37,33 @@ def test_a_last_message_that_asks_nothing_is_no_query_and_an_unanswered_question
 
 
 def test_a_query_without_question_mark_that_was_answered_stays_a_query() -> None:
-    said = d.dialogue("D: Hello", "P: I itch.", "D: Tell me where.", "P: My arm.", "D: Final diagnosis: eczema")
-    assert inquiry_of(said).queries == ["Tell me where."]
+    turns = d.dialogue("D: Hello", "P: I itch.", "D: Tell me where.", "P: My arm.", "D: Final diagnosis: eczema")
+    assert inquiry_of(turns).queries == ["Tell me where."]
 
 
 def test_a_conversation_that_never_began_has_nothing_to_measure() -> None:
-    found = measured((), d.COUGH_ITEMS)
-    assert (found.patient_recall, found.patient_precision, found.patient_words, found.doctor_turns) == (
+    measures = measured((), d.COUGH_ITEMS)
+    assert (measures.patient_recall, measures.patient_precision, measures.patient_words, measures.doctor_turns) == (
         0,
         None,
         None,
         0,
     )
-    assert found.order == {"demographics": None, "onset": None}
+    assert measures.order == {"demographics": None, "onset": None}
 
 
-def test_what_the_patient_uncovers() -> None:
-    found = measured(*d.ALL["cough"])
-    # values: 40 year old man cough for two week = 8; patient: i cough for two week = 5; in common: the last 4
-    assert (found.patient_recall, found.patient_precision, found.patient_f1) == pytest.approx((4 / 8, 4 / 5, 8 / 13))
-    # keys: age durat of cough = 4; query: how long do you cough = 5; in common: cough
-    assert (found.doctor_recall, found.doctor_precision, found.doctor_f1) == pytest.approx((1 / 4, 1 / 5, 2 / 9))
-    assert (found.doctor_turns, found.queries, found.doctor_words, found.patient_words) == (2, 1, 5, 5 / 2)
-    assert found.repetition_1 is found.repetition_2 is found.repetition_l is None
+def test_recall_and_precision_of_patient_and_doctor_by_hand() -> None:
+    measures = measured(*d.ALL["cough"])
+    # values: 40 year old man cough for two week = 8; patient: i cough for two week = 5; common: the last 4
+    assert (measures.patient_recall, measures.patient_precision, measures.patient_f1) == pytest.approx(
+        (4 / 8, 4 / 5, 8 / 13)
+    )
+    # keys: age durat of cough = 4; query: how long do you cough = 5; common: cough
+    assert (measures.doctor_recall, measures.doctor_precision, measures.doctor_f1) == pytest.approx(
+        (1 / 4, 1 / 5, 2 / 9)
+    )
+    assert (measures.doctor_turns, measures.queries, measures.doctor_words, measures.patient_words) == (2, 1, 5, 5 / 2)
+    assert measures.repetition_1 is measures.repetition_2 is measures.repetition_l is None
 
 
 def test_repetition_of_a_conversation() -> None:
@@ -86,49 +90,53 @@ def test_stemming_joins_the_forms_of_a_word() -> None:
 
 @pytest.mark.parametrize("name", d.ALL)
 def test_rouge_agrees_with_rouge_score(name: str) -> None:
-    said, items = d.ALL[name]
-    found, inquiry = measured(said, items), inquiry_of(said)
+    turns, items = d.ALL[name]
+    measures, inquiry = measured(turns, items), inquiry_of(turns)
     scorer = RougeScorer(["rouge1"], use_stemmer=True)
-    patient = " ".join(turn.text for turn in said if turn.role == "patient")
-    theirs = scorer.score(" ".join(i.value for i in items), patient)["rouge1"]
-    assert (found.patient_precision, found.patient_recall, found.patient_f1) == pytest.approx(theirs, abs=1e-9)
-    theirs = scorer.score(" ".join(i.key for i in items), " ".join(inquiry.queries))["rouge1"]
-    assert (found.doctor_precision or 0, found.doctor_recall, found.doctor_f1) == pytest.approx(theirs, abs=1e-9)
+    patient = " ".join(turn.text for turn in turns if turn.role == "patient")
+    expected = scorer.score(" ".join(i.value for i in items), patient)["rouge1"]
+    assert (measures.patient_precision, measures.patient_recall, measures.patient_f1) == pytest.approx(
+        expected, abs=1e-9
+    )
+    expected = scorer.score(" ".join(i.key for i in items), " ".join(inquiry.queries))["rouge1"]
+    assert (measures.doctor_precision or 0, measures.doctor_recall, measures.doctor_f1) == pytest.approx(
+        expected, abs=1e-9
+    )
 
 
-def test_a_curve_begins_with_the_opening_and_ends_with_the_whole() -> None:
-    found = measured(*d.ALL["habits"])
+def test_a_curve_begins_with_the_opening_and_ends_with_all_turns() -> None:
+    measures = measured(*d.ALL["habits"])
     # opening: my knee is sore → 2 of 4 values, 2 of 4 words; after "No." (from 50 %): 2 of 5 words; at the end 4 of 8
-    assert found.curves["patient_recall"] == pytest.approx([1 / 2] * 10 + [1])
-    assert found.curves["patient_precision"] == pytest.approx([2 / 4] * 5 + [2 / 5] * 5 + [4 / 8])
-    # keys: alcohol complaint; the queries hold neither; before the first query there is no precision
-    assert found.curves["doctor_recall"] == pytest.approx([0] * 11)
-    assert found.curves["doctor_precision"] == (None, None, None, None, None, 0, 0, 0, 0, 0, 0)
+    assert measures.curves["patient_recall"] == pytest.approx([1 / 2] * 10 + [1])
+    assert measures.curves["patient_precision"] == pytest.approx([2 / 4] * 5 + [2 / 5] * 5 + [4 / 8])
+    # keys: alcohol complaint; neither is in a query; before the first query there is no precision
+    assert measures.curves["doctor_recall"] == pytest.approx([0] * 11)
+    assert measures.curves["doctor_precision"] == (None, None, None, None, None, 0, 0, 0, 0, 0, 0)
 
 
-def test_the_order_of_inquiry_is_the_share_of_the_dialogue_at_which_a_topic_is_first_told() -> None:
+def test_the_order_of_a_topic_is_the_share_of_the_dialogue_before_its_first_mention() -> None:
     assert measured(*d.ALL["habits"]).order == {"social history": 1.0, "chief complaint": 0.0}
     assert measured(*d.ALL["cough"]).order == {"demographics": None, "onset": 1.0}
 
 
-def test_scores_have_every_measure_by_its_name_with_its_curve_and_a_topic_that_was_never_told_has_none() -> None:
-    said, items = d.ALL["habits"]
+def test_scores_have_all_measures_with_curves_and_the_order_of_topics() -> None:
+    turns, items = d.ALL["habits"]
     against = items_to_json(items)
-    found = {one.name: one for one in HISTORY.scores(Record("t", a_case(), said, against=against))}
-    assert list(found) == [*SCALARS, "order social history", "order chief complaint"]
-    assert (found["repetition_1"].value, found["repetition_1"].series) == (0.666667, ())
-    assert found["patient_recall"].series == (0.5,) * 10 + (1.0,)
-    assert found["patient_recall"].value == found["patient_recall"].series[-1]
-    assert (found["order social history"].value, found["order chief complaint"].value) == (1.0, 0.0)
-    said, items = d.ALL["cough"]
-    order = [s for s in HISTORY.scores(Record("t", a_case(), said, against=items_to_json(items))) if "order" in s.name]
+    scores = {score.name: score for score in HISTORY.scores(Record("t", a_case(), turns, against=against))}
+    assert list(scores) == [*SCALARS, "order social history", "order chief complaint"]
+    assert (scores["repetition_1"].value, scores["repetition_1"].series) == (0.666667, ())
+    assert scores["patient_recall"].series == (0.5,) * 10 + (1.0,)
+    assert scores["patient_recall"].value == scores["patient_recall"].series[-1]
+    assert (scores["order social history"].value, scores["order chief complaint"].value) == (1.0, 0.0)
+    turns, items = d.ALL["cough"]
+    order = [s for s in HISTORY.scores(Record("t", a_case(), turns, against=items_to_json(items))) if "order" in s.name]
     assert [(s.name, s.value, s.evidence) for s in order] == [
         ("order demographics", None, ()),
         ("order onset", 1.0, ((3, "For two weeks.", None, ""),)),
     ]
 
 
-def test_without_items_there_is_no_rouge_but_the_rest_is_measured() -> None:
-    found = measured(d.HABITS, ())
-    assert found.patient_recall is found.patient_precision is found.doctor_f1 is None
-    assert (found.queries, found.doctor_words) == (2, 3)
+def test_without_items_there_are_the_measures_without_rouge() -> None:
+    measures = measured(d.HABITS, ())
+    assert measures.patient_recall is measures.patient_precision is measures.doctor_f1 is None
+    assert (measures.queries, measures.doctor_words) == (2, 3)

@@ -1,4 +1,4 @@
-"""Stored conversations are measured once, in chunks that can be stopped, and again when their case gets new items."""
+"""Stored conversations are measured once, in parcels that can be stopped, and again if their case has new items."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ VIGNETTE = "A 40-year-old man comes to the clinic because of a cough for two wee
 
 
 def fill(store: Store) -> None:
-    """Two trials each of two cases: the small dialogues "cough" and "hasty"."""
+    """Store two trials of each of two cases: the dialogues COUGH and HASTY."""
     trials = [
         a_trial(
             [
                 Started(trial_id=f"run/{case}/{n}", case_key=f"ours/{case}", trial=n, seed=7, at=1.0),
-                *(Utterance(turn=i, role=turn.role, text=turn.text) for i, turn in enumerate(said)),
+                *(Utterance(turn=i, role=turn.role, text=turn.text) for i, turn in enumerate(turns)),
                 Ended(reason="final_diagnosis", doctor_turns=1),
                 Finished(at=2.0),
             ],
@@ -37,7 +37,7 @@ def fill(store: Store) -> None:
             trial=n,
         )
         for case in (1, 2)
-        for n, said in enumerate((COUGH, HASTY))
+        for n, turns in enumerate((COUGH, HASTY))
     ]
     write_journal(store.journals, "run", a_header(cases=[the_case(1), the_case(2)]), *trials)
     fold(store)
@@ -52,10 +52,10 @@ def the_case(number: int) -> Case:
     return a_case(number, vignette=VIGNETTE, profile=None)
 
 
-def test_all_is_measured_once(store: Store) -> None:
-    heard: list[tuple[int, int]] = []
-    assert measure_missing(store, HISTORY, progress=lambda done, of: heard.append((done, of))) == Measured(4, 0)
-    assert heard == [(4, 4)]
+def test_every_conversation_is_measured_once(store: Store) -> None:
+    reports: list[tuple[int, int]] = []
+    assert measure_missing(store, HISTORY, progress=lambda done, of: reports.append((done, of))) == Measured(4, 0)
+    assert reports == [(4, 4)]
     assert measure_missing(store, HISTORY) == Measured(0, 0)
     assert count_missing(store, HISTORY) == 0
 
@@ -66,24 +66,26 @@ def test_the_figures_are_those_of_the_conversations(store: Store) -> None:
 
     rows = {r["measure"]: r for r in measure_rows(read_history(store))}
 
-    # two conversations a case, the same ones in both cases: 2 and 1 turns of the doctor; the hasty one asks nothing
+    # both cases have the same two conversations: 2 and 1 turns of the doctor; HASTY has no question
     assert rows["doctor_turns"].estimate == 1.5
     assert (rows["doctor_words"].estimate, rows["doctor_words"]["n_conversations"]) == (5, 2)
     assert (rows["repetition_1"]["n_conversations"], rows["repetition_1"]["n_without"]) == (0, 4)
     table = read_history(store).set_index("case_key")
-    # values: 40 year old man cough for two week; "cough": 4 of 8 (counted in test_measures); "hasty": none
+    # values: 40 year old man cough for two week; COUGH has 4 of 8 (counted in test_measures), HASTY none
     assert table.loc["ours/1", "patient_recall"] == pytest.approx((4 / 8 + 0) / 2)
     points = read_history(store, curves=True).set_index("case_key")
     assert points.loc["ours/1", "patient_recall_at_0"] == pytest.approx((1 / 8 + 0) / 2)
 
 
-def test_a_stop_keeps_what_was_measured_and_the_next_call_goes_on(
+def test_the_scores_before_a_stop_are_stored_and_the_next_call_continues(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(HistoryTaking, "parcel", 1)
-    heard: list[int] = []
-    found = measure_missing(store, HISTORY, progress=lambda done, of: heard.append(done), stop=lambda: len(heard) == 3)
-    assert (found, heard) == (Measured(3, 1), [1, 2, 3])
+    reports: list[int] = []
+    measured = measure_missing(
+        store, HISTORY, progress=lambda done, of: reports.append(done), stop=lambda: len(reports) == 3
+    )
+    assert (measured, reports) == (Measured(3, 1), [1, 2, 3])
     assert count_missing(store, HISTORY) == 1
     assert measure_missing(store, HISTORY) == Measured(1, 0)
 
@@ -101,7 +103,7 @@ def test_new_items_of_a_case_make_its_conversations_missing(store: Store) -> Non
     save_items(store, the_case(1), [an_item("cough", "a cough")])
     assert stored_items(store, the_case(1)) == ItemSet((an_item("cough", "a cough"),), "openai/p")
     assert measure_missing(store, HISTORY) == Measured(2, 0)
-    # values: a cough; the patient of "cough" says one of the two words, that of "hasty" none
+    # values: a cough; the patient of COUGH says one of the two words, that of HASTY none
     assert read_history(store).set_index("case_key").loc["ours/1", "patient_recall"] == pytest.approx((1 / 2 + 0) / 2)
 
 
@@ -112,7 +114,7 @@ def test_items_of_another_content_of_the_case_do_not_count(store: Store) -> None
     assert stored_items(store, changed) is not None
 
 
-def test_measures_lie_in_the_database_as_scores(store: Store) -> None:
+def test_measures_are_stored_as_scores(store: Store) -> None:
     measure_missing(store, HISTORY)
     sql = "SELECT trial_id, value FROM scores WHERE measure = 'history_taking' AND name = 'doctor_turns' ORDER BY ALL"
     with store.read() as cursor:

@@ -1,4 +1,4 @@
-"""ROUGE and repetition: counted by hand, and the same as rouge-score's own."""
+"""ROUGE and repetition: counted by hand, and equal to rouge-score."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ def test_words_are_stemmed_only_if_they_are_longer_than_three_letters() -> None:
 
 @pytest.mark.parametrize("stem", [True, False])
 def test_tokens_are_those_of_rouge_score(stem: bool) -> None:
-    rng, theirs = random.Random(1), DefaultTokenizer(use_stemmer=stem)
+    rng, tokenizer = random.Random(1), DefaultTokenizer(use_stemmer=stem)
     for text in ["", "?!", "ÀÉ x", *(random_text(rng) for _ in range(100))]:
-        assert tokens(text, stem) == theirs.tokenize(text)
+        assert tokens(text, stem) == tokenizer.tokenize(text)
 
 
-def test_a_repeated_word_counts_as_often_as_it_is_wanted() -> None:
-    # wanted: red ×2, rash; said: red ×3, rash. In common: red ×2, rash = 3 of 3 wanted, 3 of 4 said; F1 = 2·3/7
+def test_a_repeated_word_counts_up_to_its_number_in_the_reference() -> None:
+    # reference: red ×2, rash; text: red ×3, rash. Common: red ×2, rash = 3 of 3 and 3 of 4; F1 = 2·3/7
     assert rouge_1(["red", "red", "rash"], ["red", "rash", "red", "red"]) == pytest.approx((1, 3 / 4, 6 / 7))
 
 
 def test_bigrams_and_longest_common_subsequence() -> None:
-    wanted, said = ["do", "you", "smoke", "at", "night"], ["at", "night", "do", "you", "drink"]
-    # words in common: 4 of 5 and 5; bigrams: "do you", "at night" of 4 and 4; longest subsequence: 2 of 5 and 5
-    assert repetition([wanted, said]) == pytest.approx((4 / 5, 2 / 4, 2 / 5))
+    first, second = ["do", "you", "smoke", "at", "night"], ["at", "night", "do", "you", "drink"]
+    # common words: 4 of 5 and 5; bigrams: "do you", "at night" of 4 and 4; longest subsequence: 2 of 5 and 5
+    assert repetition([first, second]) == pytest.approx((4 / 5, 2 / 4, 2 / 5))
 
 
-def test_nothing_said_or_nothing_wanted_scores_zero() -> None:
+def test_an_empty_text_or_reference_scores_zero() -> None:
     assert rouge_1([], []) == rouge_1(["a"], []) == rouge_1([], ["a"]) == repetition([[], ["a"]]) == (0, 0, 0)
 
 
@@ -52,17 +52,17 @@ def test_nothing_said_or_nothing_wanted_scores_zero() -> None:
 def test_scores_are_those_of_rouge_score_on_random_texts(stem: bool) -> None:
     rng, scorer = random.Random(2), RougeScorer(["rouge1", "rouge2", "rougeL"], use_stemmer=stem)
     for _ in range(300):
-        target, said = random_text(rng), random_text(rng)
-        theirs = scorer.score(target, said)
-        wanted, spoken = tokens(target, stem), tokens(said, stem)
-        expected = (theirs["rouge1"].recall, theirs["rouge1"].precision, theirs["rouge1"].fmeasure)
-        assert rouge_1(wanted, spoken) == pytest.approx(expected, abs=1e-9)
-        repeated = tuple(theirs[name].fmeasure for name in ("rouge1", "rouge2", "rougeL"))
-        assert repetition([wanted, spoken]) == pytest.approx(repeated, abs=1e-9)
+        reference, text = random_text(rng), random_text(rng)
+        scores = scorer.score(reference, text)
+        reference_tokens, text_tokens = tokens(reference, stem), tokens(text, stem)
+        expected = (scores["rouge1"].recall, scores["rouge1"].precision, scores["rouge1"].fmeasure)
+        assert rouge_1(reference_tokens, text_tokens) == pytest.approx(expected, abs=1e-9)
+        repeated = tuple(scores[name].fmeasure for name in ("rouge1", "rouge2", "rougeL"))
+        assert repetition([reference_tokens, text_tokens]) == pytest.approx(repeated, abs=1e-9)
 
 
 def test_repetition_counts_every_pair_once() -> None:
-    # 1–2: words all in common; bigram "any pain" against "pain any": none; longest subsequence 1 of 2 and 2 → 1/2
+    # 1–2: all words are common; bigram "any pain" against "pain any": none; longest subsequence 1 of 2 and 2 → 1/2
     # 1–3: the same; 2–3: as 1–2. Means: (1+1+1)/3, (0+1+0)/3, (1/2+1+1/2)/3
     queries = [tokens(q) for q in ("Any pain?", "Pain, any?", "ANY PAIN")]
     assert repetition(queries) == pytest.approx((1, 1 / 3, 2 / 3))

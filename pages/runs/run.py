@@ -1,0 +1,319 @@
+"""One run: progress, cast and settings, accuracy, links to its results, and its conversations."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from io import BytesIO
+from typing import Final, Literal
+
+import orjson
+import pandas as pd
+import pyarrow.csv
+import streamlit as st
+
+from core.asking.persona import PLAIN, parse_persona
+from core.asking.persona import label as persona_words
+from core.events import QuestionType
+from core.export.run_report import report_of
+from core.frameworks.automedic.queries import FAILURE_NAMES, RULES, failures, trial_rows
+from core.frameworks.base import frameworks, role_title, seats_at_work, tested_seat, title_of
+from core.frameworks.casting import STORED_SEATS
+from core.frameworks.settings import extra_of, options_of
+from core.jobs.plan import names_of, remarks_of
+from core.jobs.progress import run_state
+from core.jobs.regrade import FREE
+from core.measures.accuracy import report as accuracy
+from core.measures.base import Result, Row, Section
+from core.spreadsheets import inert_table
+from core.store.database import Store
+from core.store.queries.answers import results
+from core.store.queries.runs import RoleUse, RunProgress
+from core.store.queries.trials import Conversation, conversations, transcripts
+from core.store.selection import Selection
+from pages.kit.cached import cached_query
+from pages.kit.campaigns import (
+    accuracy_chart,
+    accuracy_rows,
+    case_set_name,
+    choices_by,
+    in_transcripts,
+    label_of_run,
+    run_title,
+    unpriced,
+)
+from pages.kit.cases import excluded_in_words
+from pages.kit.figures import draw_figure
+from pages.kit.look import END_SHORT, QUESTION_TYPE, RULE, STATE_ICON, VERDICT, arm_in_words, plain
+from pages.kit.names import dataset_name, model_name, unique_names
+from pages.kit.navigation import lead_to, link
+from pages.kit.section import table_of
+from pages.kit.stored import CARED_FOR, history_conditions
+from pages.kit.subjects import draw_comparison_link, in_results
+from pages.kit.tables import draw_as_table, draw_table
+from pages.runs.progress import draw_run_progress
+
+_PAGE = 50
+"""Conversations on one page of the list."""
+_LISTED = 8
+"""Conversations that are visible without scrolling."""
+_FEW = 4
+"""Frameworks with at most this number of arms show their accuracy as numbers instead of a chart."""
+_ACCURACY = Section(
+    "Accuracy",
+    accuracy,
+    axis="Accuracy",
+    columns=(
+        "format",
+        "question_type",
+        "mean",
+        "ci_low",
+        "ci_high",
+        "n_cases",
+        "n_trials",
+        "n_excluded",
+        "excluded_by_reason",
+        "rule",
+    ),
+)
+_LISTED_ARMS: Final = ["vignette:mcq", "vignette:frq", "multi_turn:mcq", "multi_turn:frq"]
+
+
+def draw_run(run: RunProgress) -> None:
+    st.header(f"{STATE_ICON[run_state(run)]} {plain(run_title(run))}", anchor=False)
+    draw_run_progress(run)
+    label = label_of_run(run.run_id)
+    if label.tags:
+        st.markdown(" ".join(f":gray-badge[{plain(tag)}]" for tag in label.tags))
+    if label.note:
+        st.caption(f":material/sticky_note_2: {plain(label.note)}")
+    if run.answers:
+        draw_run_links(run)
+    use_lines = [f"{role}: {_tokens(use)}" for role, use in run.use.items()]
+    if sources := dict.fromkeys(use.price_source for use in run.use.values() if use.price_source):
+        use_lines.append(f"prices: {plain('; '.join(sources))}")
+    columns = st.columns(4)
+    for column, facts in zip(columns, (_cast(run), _settings(run)), strict=False):
+        column.markdown("  \n".join(f"**{name}** {words}" for name, words in facts))
+    columns[2].markdown(f"**Answers** {run.answers:,}, {run.excluded} excluded  \n**Failed trials** {run.failed}")
+    columns[3].markdown("  \n".join(use_lines) or ("No call is stored." if unpriced(run) else "No model was called."))
+    _draw_accuracy(run)
+    _draw_conversations(run)
+
+
+def _tokens(use: RoleUse) -> str:
+    """Return the tokens of a role in words, with cached and reasoning tokens."""
+    parts = {
+        "cached": use.cached_tokens,
+        "written to the cache": use.cache_write_tokens,
+        "reasoning": use.reasoning_tokens,
+    }
+    details = ", ".join(f"{tokens:,} {what}" for what, tokens in parts.items() if tokens)
+    return f"{use.prompt_tokens + use.completion_tokens:,} tokens" + (f" ({details})" if details else "")
+
+
+def draw_run_links(run: RunProgress) -> None:
+    """Draw links to the results of a run, each with the run preselected, and the menus to grade and export it."""
+    run_id = run.run_id
+    with st.container(horizontal=True, vertical_alignment="center"):
+        link("accuracy", "Accuracy", "bar_chart", **in_results(run_id))
+        link("failures", "Wrong answers", "troubleshoot", **in_results(run_id))
+        link("transcripts", "Transcripts", "forum", **in_transcripts([run_id]))
+        is_comparable = draw_comparison_link(run_id)
+        if any(question_type in FREE for _, question_type in run.arms):
+            link(
+                "graders",
+                "Grade again",
+                "rule",
+                graders_tab="Grade again",
+                graders_again_runs=f"{model_name(run.doctor)} · {run_id}",
+            )
+        files: dict[str, tuple[str, str, Callable[[], bytes | str]]] = {
+            "Report": ("report.md", "text/markdown", lambda: report_of(Store(), run_id)),
+            "Answers and verdicts (CSV)": ("answers.csv", "text/csv", lambda: _answers_csv(run_id)),
+            "Conversations (JSON Lines)": ("conversations.jsonl", "application/jsonl", lambda: _talk_lines(run_id)),
+        }
+
+        def draw_file_button(
+            label: str, icon: str | None = None, style: Literal["secondary", "tertiary"] = "secondary"
+        ) -> None:
+            name, mime, make = files[label]
+            key = f"export_{name}_{run_id}"
+            st.download_button(label, make, f"{run_id}-{name}", mime, key=key, on_click="ignore", icon=icon, type=style)
+
+        draw_file_button("Report", ":material/description:", "tertiary")
+        with st.popover("Export", icon=":material/download:", key=f"export_{run_id}"):
+            for label in list(files)[1:]:
+                draw_file_button(label)
+    if not is_comparable:
+        st.caption("No comparable run: none has the same framework, cases, other seats, prompts and grader.")
+
+
+def _answers_csv(run_id: str) -> bytes:
+    output = BytesIO()
+    with Store().read() as cursor:
+        pyarrow.csv.write_csv(inert_table(results(cursor, Selection(runs=[run_id]))), output)
+    return output.getvalue()
+
+
+def _talk_lines(run_id: str) -> bytes:
+    with Store().read() as cursor:
+        return b"".join(orjson.dumps(line) + b"\n" for line in transcripts(cursor, run_id))
+
+
+def _cast(run: RunProgress) -> Iterator[tuple[str, str]]:
+    fw = frameworks().get(run.protocol)
+    if fw is None:
+        yield "Patient", plain(model_name(run.patient))
+    else:
+        names = names_of(fw, {role: getattr(run, role) for role in STORED_SEATS}, run.settings)
+        tested = names[tested_seat(fw).role]
+        if not fw.talks(tested, run.arms):
+            yield "Conversation", "none"
+        for role in seats_at_work(fw, tested, run.arms):
+            yield role_title(fw, role), plain(model_name(names[role]))
+    persona = parse_persona(str(run.settings.get("persona", "")))
+    if persona != PLAIN:
+        yield "Persona", plain(persona_words(persona))
+    if run.settings.get("images"):
+        yield "Pictures", "shown to the doctor"
+    if fw is not None and (remarks := remarks_of(run)):
+        yield "Note that", plain(" and that ".join(remarks))
+
+
+def _settings(run: RunProgress) -> Iterator[tuple[str, str]]:
+    yield "Framework", plain(title_of(run.protocol))
+    yield "Prompts", f"{plain(run.prompt_pack)} `{run.prompt_hash[:8]}`"
+    if fw := frameworks().get(run.protocol):
+        for name, info in options_of(fw.settings).items():
+            head, value = extra_of(info, "label"), run.settings.get(name)
+            if value not in (None, "", 0) and head and not head.startswith("Cap"):
+                yield head, "yes" if value is True else plain(fw.speech.in_words(name, value))
+        if cap := fw.speech.cap(run.settings, run.doctor):
+            yield "Cap", cap
+    yield "Seed", str(run.seed)
+
+
+def _draw_accuracy(run: RunProgress) -> None:
+    """Draw the accuracy of a run and the excluded answers by reason."""
+    if not (rows := accuracy_rows(run.run_id)):
+        return
+    fw = frameworks().get(run.protocol)
+    if fw is not None and len(fw.arms) <= _FEW:
+        _draw_few(run, rows)
+    else:
+        cases = max(row.n or 0 for row in rows)
+        draw_figure(
+            lambda dark: accuracy_chart(rows, dark=dark),
+            f"accuracy_{run.run_id}",
+            "Accuracy by format",
+            f"{model_name(run.doctor)} on {case_set_name(run)}, n = {cases:,} cases, 95 % "
+            f"intervals{choices_by(rows)}; run {run.run_id}.",
+        )
+    if reasons := sum((Counter(row.excluded) for row in rows), Counter[str]()):
+        st.caption(f":material/block: Not counted in any figure: {excluded_in_words(reasons)}.")
+    draw_as_table(table_of(Result("", tuple(rows)), {}, _ACCURACY), f"accuracy-{run.run_id}")
+
+
+def _draw_few(run: RunProgress, rows: list[Row]) -> None:
+    """Draw accuracy as numbers, for a framework with few arms, and the link to the framework's measures."""
+    on_paper = any(format_ == "vignette" for format_, _ in run.arms)
+    cases = dataset_name(run.data_set)
+    with st.container(horizontal=True, vertical_alignment="center", border=True, gap="medium"):
+        for row in rows:
+            question: QuestionType = row.label["question_type"]
+            setting = (
+                " on paper" if row.label["format"] == "vignette" else " after the conversation" if on_paper else ""
+            )
+            judged_by = (
+                RULE.get(row.label["rule"], "Judged by the grader") if question == "mcq" else "Judged by the grader"
+            )
+            basis_words = f"{row.n} cases, {row['n_trials']} trials, {row['n_excluded']} excluded"
+            if row.low is not None and row.high is not None:
+                basis_words = f"95 % interval {row.low:.3f}–{row.high:.3f}  \n{basis_words}"
+            with st.container(width="content", gap="xxsmall"):
+                st.metric(
+                    f"Accuracy{setting}, {QUESTION_TYPE[question].lower()}",
+                    "–" if row.estimate is None else f"{row.estimate:.3f}",
+                    help=f"{judged_by}: the mean over a case’s trials, then over cases.",
+                )
+                st.caption(basis_words)
+        if run.protocol in CARED_FOR:
+            link("care", "CARE", "volunteer_activism", datasets=cases)
+        else:
+            runs_by_condition = {condition.name: condition.runs for condition in history_conditions()}
+            name = next(
+                (name for key, name in unique_names(runs_by_condition).items() if run.run_id in runs_by_condition[key]),
+                None,
+            )
+            doctor = {} if name is None else {"models": name}
+            link("history", "History taking", "contact_support", cases=cases, **doctor)
+
+
+@cached_query(entries=32)
+def run_conversations(run_id: str, page: int) -> list[Conversation]:
+    """Return one page (from 0) of a run's conversations."""
+    with Store().read() as cursor:
+        return conversations(cursor, Selection(runs=[run_id]), limit=_PAGE, offset=page * _PAGE)
+
+
+@cached_query(entries=32)
+def tagged_failures(run_id: str) -> dict[str, str]:
+    """Return trial → its failures by CARE's rules in words, for the trials of a run that have any."""
+    kinds_by_trial: dict[str, list[str]] = {}
+    with Store().read() as cursor:
+        for question_type in RULES:
+            trials = trial_rows(cursor, Selection(runs=[run_id]), question_type)
+            for failure in failures(cursor, trials):
+                kinds_by_trial.setdefault(failure.trial_id, []).append(FAILURE_NAMES[failure.kind])
+    return {trial_id: ", ".join(dict.fromkeys(kinds)) for trial_id, kinds in kinds_by_trial.items()}
+
+
+def _draw_conversations(run: RunProgress) -> None:
+    st.header("Conversations", anchor=False)
+    page = st.pagination(max(1, -(-run.done // _PAGE)), key=f"page_{run.run_id}") if run.done > _PAGE else 1
+    talks = run_conversations(run.run_id, (page or 1) - 1)
+    if not talks:
+        st.caption("No conversation has finished yet.")
+        return
+    draw_table(
+        conversations_table(talks, run.protocol, tagged_failures(run.run_id) if run.protocol in CARED_FOR else None),
+        f"talks_{run.run_id}",
+        on_row=lambda row: lead_to("transcripts", trial=talks[row].trial_id, **in_transcripts([run.run_id])),
+        height="content" if len(talks) <= _LISTED else 35 * _LISTED,
+        download="",
+    )
+    st.caption("Choose a row to read, replay or debug its conversation.")
+
+
+def conversations_table(
+    talks: list[Conversation], protocol: str = "", failed: Mapping[str, str] | None = None
+) -> pd.DataFrame:
+    """Return a row for each conversation; ``failed`` maps trials to failures in words, for frameworks under CARE."""
+    arms = sorted({name for talk in talks for name in talk.verdicts if name in _LISTED_ARMS}, key=_LISTED_ARMS.index)
+    return pd.DataFrame(
+        [
+            {
+                "Case": talk.case_key.partition("/")[2],
+                **({} if failed is not None else {"Specialty": talk.specialty}),  # the failures need its space
+                "Trial": talk.trial + 1,
+                "Right answer": talk.answer,
+                **{
+                    arm_in_words(name): VERDICT[verdict][0] if (verdict := talk.verdicts.get(name)) in VERDICT else "–"
+                    for name in arms
+                },
+                "Doctor's turns": talk.doctor_turns,
+                "Ended by": _ended_by(talk, protocol),
+                **({} if failed is None else {"Failure": failed.get(talk.trial_id, "")}),
+            }
+            for talk in talks
+        ]
+    )
+
+
+def _ended_by(talk: Conversation, protocol: str) -> str:
+    if talk.end_reason is None:
+        return "No conversation"
+    fw = frameworks().get(protocol)
+    if fw is None or talk.end_reason != "turn_cap":
+        return END_SHORT[talk.end_reason]
+    labels = (extra_of(info, "label") for info in options_of(fw.settings).values())
+    return next((label for label in labels if label.startswith("Cap")), END_SHORT["turn_cap"])

@@ -1,0 +1,141 @@
+"""Reviews by any form: suitability by a majority, ratings on a scale, preferences between two conversations."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+
+from core.errors import UsageError
+from core.measures.base import MetricRequest, Row
+from core.measures.experts.ratings import JudgedItem, report
+from core.reviews.reviewing import plan_review, record, state_of, unblind
+from core.store.database import Store
+from core.store.fold import fold
+from core.store.review_kinds import CANNOT_JUDGE, FormQuestion, form_named, forms, read_form
+from core.store.review_records import Review, parse_item, planned
+from tests.core.measures.experts.reviews import MODELS, store_talks
+
+EXPERTS = ("Ada", "Ben", "Cyd")
+
+
+def rows(store: Store, review: str, part: str) -> list[Row]:
+    return [row for row in report.rows(MetricRequest(store), review=review, part=part) if isinstance(row, Row)]
+
+
+def reviewed(store: Store, kind: str, number: int, **fields: object) -> Review:
+    plan = planned(kind=kind, number=number, annotators=EXPERTS, shared=1.0, seed=1, **fields)
+    return plan_review(store, kind, plan)
+
+
+def answer(store: Store, review: Review, number: int, answers: dict[str, str], question: str) -> None:
+    for annotator, value in answers.items():
+        record(store, review.review_id, number, annotator, question, value, seconds=60.0 * number)
+
+
+def test_every_form_of_the_program_is_read() -> None:
+    assert {"conversations", "answers", "baseline", "suitability", "profile_quality", "care_ratings"} <= set(forms())
+    for form in forms().values():
+        for question in form.questions:
+            for value in question.values:
+                assert question.check(value) == value
+
+
+def test_an_answer_outside_the_options_is_refused() -> None:
+    fields = {"id": "q", "title": "Q", "wording": "Which?", "options": {"1": "One", "2": "Two"}}
+    question = FormQuestion.model_validate(fields)
+    with pytest.raises(UsageError, match="'3' is not an answer: enter 1, 2"):
+        question.check("3")
+    with pytest.raises(UsageError, match="is not an answer"):
+        question.check(CANNOT_JUDGE)
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ("title: T\nsubject: case\n", "a form needs a question"),
+        ("title: T\nsubject: case\nquestions:\n  - {id: q, title: Q, wording: W, options: {a: A}}\n", "two different"),
+        ("title: T\nsubject: star\nquestions: []\n", "subject"),
+        ("- a list\n", "it needs title, subject and questions"),
+        ("title: [\n", "cannot be read as YAML"),
+    ],
+)
+def test_a_faulty_form_is_refused_with_its_file(tmp_path: Path, content: str, sentence: str) -> None:
+    path = tmp_path / "faulty.yaml"
+    path.write_text(content)
+    with pytest.raises(UsageError, match=sentence) as raised:
+        read_form(path)
+    assert str(path) in str(raised.value)
+
+
+def test_the_majority_decides_on_suitability(store: Store) -> None:
+    review = reviewed(store, "suitability", 4)
+    both, two = ("accept",) * 3, ("accept", "accept", "general_knowledge")
+    tied = ("accept", "general_knowledge", "image_dependent")
+    none = ("research_setting", "research_setting", "research_setting")
+    for number, values in enumerate((both, two, tied, none), start=1):
+        answer(store, review, number, dict(zip(EXPERTS, values, strict=True)), "suitable")
+    unblind(store, review.review_id, "Ada")
+    accept = next(row for row in rows(store, "suitability", "shares") if row.label["answer"] == "Accept")
+    # two of the three decided items; one has three different answers
+    assert (accept.estimate, accept.n, accept.excluded) == (pytest.approx(2 / 3), 3, {"tied": 1})
+    agreement = {row.label["measure"]: row for row in rows(store, "suitability", "agreement")}
+    # pairs that agree: 3 of 3, 1 of 3, 0 of 3, 3 of 3
+    assert agreement["percent agreement"].estimate == pytest.approx((1 + 1 / 3 + 0 + 1) / 4)
+    times = list(report.rows(MetricRequest(store), review="suitability", part="time", hourly_rate=60.0))
+    # items took 1 to 4 minutes: a median of 2.5, and 100 items at 60 an hour cost 250
+    assert times[0] == {"annotator": "Ada", "median_minutes": 2.5, "items": 4, "cost_of_100_items": 250.0}
+
+
+def test_ratings_survive_the_loss_of_the_database(store: Store) -> None:
+    review = reviewed(store, "profile_quality", 3, case_set="library") if _with_profiles(store) else None
+    assert review is not None
+    for number, ratings in enumerate((("4", "3", "4"), ("2", "2", "2"), ("1", CANNOT_JUDGE, "3")), start=1):
+        for part in ("demographics", "basic", "optional"):
+            answer(store, review, number, dict(zip(EXPERTS, ratings, strict=True)), part)
+    unblind(store, review.review_id, "Ada")
+    before = {part: list(map(repr, rows(store, "profile_quality", part))) for part in ("means", "agreement")}
+    mean = rows(store, "profile_quality", "means")[0]
+    assert mean.estimate == pytest.approx((11 / 3 + 2 + 2) / 3)
+    rebuilt = Store(store.path.with_name("rebuilt.duckdb"))
+    store.journals.rename(rebuilt.journals)
+    fold(rebuilt)
+    assert {part: list(map(repr, rows(rebuilt, "profile_quality", part))) for part in before} == before
+
+
+def _with_profiles(store: Store) -> bool:
+    from core.datasets.select import cases_of
+    from core.store.queries.profiles import add_profiles
+    from core.text.profiles import own_profile
+
+    cases = [case for case in cases_of("library") if case.profile is not None][:3]
+    with store.write() as connection:
+        add_profiles(connection, [(case, generated) for case in cases if (generated := own_profile(case))])
+    return len(cases) == 3
+
+
+def test_preferences_between_two_models_are_their_log_odds(store: Store) -> None:
+    store_talks(store, cases=6)
+    plan = planned(kind="preference", number=6, annotators=("Ada",), shared=0.0, seed=3)
+    review = plan_review(store, "preference", plan)
+    state = state_of(store, review.review_id)
+    sides = {item.number: parse_item(item.item).trials for item in state.items}
+    assert {trial[:2] for trial, _ in sides.values()} == {"t0", "t1"}  # the first side is not always one model
+    # the first model is better in four of six cases
+    for number, (first, _) in sides.items():
+        better = "first" if first.startswith("t0") == (number <= 4) else "second"
+        record(store, review.review_id, number, "Ada", "better", better)
+    unblind(store, review.review_id, "Ada")
+    fitted = {row.label["model"]: row for row in rows(store, "preference", "preferences")}
+    assert fitted[MODELS[0]].estimate == pytest.approx(math.log(4 / 2) / 2)
+    assert fitted[MODELS[0]].more["chosen"] == pytest.approx(4 / 6)
+
+
+def test_a_third_annotator_decides_and_who_cannot_judge_is_not_counted() -> None:
+    form = form_named("case_quality")
+    differing = JudgedItem("case:1", "1", (), {"Ada": "one", "Ben": "many"}, third="many")
+    assert differing.decided(form) == ("many", "")
+    assert JudgedItem("case:1", "1", (), {"Ada": "one", "Ben": "many"}).decided(form) == (None, "tied")
+    assert JudgedItem("case:1", "1", (), {"Ada": CANNOT_JUDGE}).decided(form) == (None, "cannot be judged")
+    assert JudgedItem("case:1", "1", (), {"Ada": "one", "Ben": CANNOT_JUDGE}).decided(form) == ("one", "")

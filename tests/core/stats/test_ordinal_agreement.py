@@ -1,0 +1,52 @@
+"""Weighted agreement of several judges on a scale, against values of irrCAC 0.4.4 and in simulation."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from core.stats.agreement import many_judges_by_case, ordinal_weights
+
+RATINGS = np.array(
+    [(4, 4, 4, 4), (1, 1, 1, 1), (1, 1, 2, 1), (1, 1, 1, 1), (1, 2, 1, 2), (3, 3, 4, 4), (4, 3, 4, 3), (4, 3, 3, 3),
+     (1, 1, 1, 1), (1, 1, 1, 1), (2, 2, 1, 2), (2, 2, 3, 3), (3, 3, 3, 3), (2, 2, 2, 2), (2, 2, 2, 2), (2, 2, 1, 1),
+     (3, 3, 4, 4), (3, 4, 3, 3), (2, 1, 1, 1), (2, 1, 1, 2), (2, 2, 1, 2)]
+)  # fmt: skip
+"""21 items, four judges, four points."""
+
+
+def counts(ratings: NDArray[np.int64], points: int = 4) -> NDArray[np.int64]:
+    return np.stack([(ratings == point).sum(axis=1) for point in range(1, points + 1)], axis=1)
+
+
+def test_ordinal_weights_of_four_points() -> None:
+    # one apart: 1 − C(2, 2)/C(4, 2) = 1 − 1/6; two apart: 1 − 3/6; three apart: 1 − 6/6
+    assert ordinal_weights(4)[0].tolist() == pytest.approx([1, 5 / 6, 1 / 2, 0])
+
+
+def test_ac2_and_weighted_kappa_are_those_of_irrcac() -> None:
+    on_scale = many_judges_by_case(counts(RATINGS), np.eye(21), ordered=True)
+    assert on_scale["percent_agreement"].value == pytest.approx(0.93915, abs=5e-6)
+    assert on_scale["gwet_ac"].value == pytest.approx(0.81885, abs=5e-6)
+    assert on_scale["fleiss_kappa"].value == pytest.approx(0.78576, abs=5e-6)
+    without_order = many_judges_by_case(counts(RATINGS), np.eye(21))
+    assert without_order["gwet_ac"].value == pytest.approx(0.51868, abs=5e-6)
+    assert without_order["fleiss_kappa"].value == pytest.approx(0.49609, abs=5e-6)
+
+
+def rated(items: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Draw ratings of four judges: the item's true point, sometimes one off."""
+    truth = rng.integers(1, 5, items)
+    return np.clip(truth[:, None] + rng.choice([-1, 0, 0, 0, 1], size=(items, 4)), 1, 4)
+
+
+@pytest.mark.soak
+def test_intervals_of_ac2_cover() -> None:
+    rng = np.random.default_rng(11)
+    true = many_judges_by_case(counts(rated(100_000, rng)), np.eye(1).repeat(100_000, axis=1), ordered=True)
+    covered = 0
+    for _ in range(500):
+        interval = many_judges_by_case(counts(rated(30, rng)), np.eye(30), ordered=True)["gwet_ac"].interval
+        covered += interval.low <= true["gwet_ac"].value <= interval.high
+    assert 0.93 <= covered / 500 <= 0.97
