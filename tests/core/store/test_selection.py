@@ -282,7 +282,9 @@ def test_own_runs_the_sample_study_and_releases_are_told_apart_and_own_runs_come
     study = {"max_messages": 30, "study": "sample"}
     store_run(store, "r", ["correct", "incorrect"], doctor="openai/z")
     store_run(store, "s", ["incorrect"], doctor="openai/a", settings=study)
-    store_run(store, "t", ["correct"], doctor="gpt_4", source="release")
+    store_run(store, "t", ["correct"], doctor="gpt_4")
+    with store.write() as connection:  # an import of a release inserts its run, not the fold of a journal
+        connection.execute("UPDATE runs SET source = 'release' WHERE run_id = 't'")
     own, sample, released = {"openai/z": (0.5, 2)}, {"openai/a · sample": (0.0, 1)}, {"gpt_4": (1.0, 1)}
     assert list(means(store)) == ["openai/z", "openai/a · sample", "gpt_4"]
     assert means(store, origins=["mine"]) == own
