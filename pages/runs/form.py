@@ -15,7 +15,7 @@ from core.frameworks.base import Arm, Campaign, Framework, paper_arms, seats_at_
 from core.frameworks.casting import CastNames, StudyCast, is_model
 from core.jobs.engine import Options
 from core.jobs.estimate import estimate, together
-from core.jobs.plan import campaigns_of_doctors, header_of, remarks_of, study_cast, who_sits
+from core.jobs.plan import campaigns_of_doctors, first_model, header_of, remarks_of, study_cast, who_sits
 from core.jobs.run import check_prompts, check_startable, start
 from core.models.registry import load_registry
 from core.text.profiles import Prepared
@@ -114,8 +114,9 @@ def ask_campaign() -> None:
     if draft.campaign is None:
         return
     try:
-        study = _study(fw, draft.campaign.case_set, draft.campaign.tested)
-        campaigns = campaigns_of_doctors(draft.campaign, (draft.campaign.tested, *draft.others), registry(), study)
+        doctors = (draft.campaign.tested, *draft.others)
+        study = _study(fw, draft.campaign.case_set, first_model(doctors))
+        campaigns = campaigns_of_doctors(draft.campaign, doctors, registry(), study)
         for campaign in campaigns:
             check_prompts(campaign)
         size = together([estimate(campaign, registry(), draft.options.concurrency) for campaign in campaigns])
@@ -162,10 +163,11 @@ def ask_draft(fw: Framework) -> CampaignDraft:
     with main_column:
         trials = _ask_trials(fw)
     with cast_column:
-        at_work = seats_at_work(fw, trials.tested, trials.arms)
-        study = _study(fw, trials.case_set, trials.tested)
-        players = {role: ask_player("runs", fw, role, doctor=trials.tested, study=study) for role in at_work}
-        settings = _ask_settings(fw, trials.tested, "patient" in at_work)
+        lead = first_model((trials.tested, *trials.others))  # its defaults are those of all
+        at_work = seats_at_work(fw, lead, trials.arms)
+        study = _study(fw, trials.case_set, lead)
+        players = {role: ask_player("runs", fw, role, doctor=lead, study=study) for role in at_work}
+        settings = _ask_settings(fw, lead, "patient" in at_work)
     cases, problem, note = trials.cases, trials.problem, ""
     if fw.cases.plays_profiles and cases:
         playable = prepared(fw.name, hash(cases), cases)
@@ -200,7 +202,7 @@ def _ask_trials(fw: Framework) -> TrialsChoice:
     tested = ask_player("runs", fw, tested_seat(fw).role)
     others = ask_more_doctors("runs", fw, tested)
     # a pilot makes sense only for models, which cost money
-    pilot = is_model(tested) and (
+    pilot = is_model(first_model((tested, *others))) and (
         choose(
             "Size",
             list(_SIZES),

@@ -232,7 +232,7 @@ def test_the_seats_show_the_cast_of_the_study_and_a_sample_is_offered_first(open
     assert trouble(app) == []
     label = app.selectbox(key="runs_patient").options[0]
     assert label == "Default: openai/gpt-4o (as in run first of openai/a)"
-    text = words(app).replace("\\", "").replace("\u200b", "")
+    text = words(app).replace("\\", "").replace("`", "")
     assert "patient: openai/gpt-4o (as in run first of openai/a, at http://127.0.0.1:9/v1)" in text
     assert not button(app, START).disabled
     part = next(group for group in app.get("button_group") if group.key == "runs_part")

@@ -101,6 +101,6 @@ def test_a_stopped_run_tells_its_replies_and_goes_on_from_their_share(
     assert second.done == 2
     assert second.stored_replies == len(provider.requests), "no request was sent again"
     assert seen[0][0] >= replies
-    assert [share for _, share in seen] == sorted(share for _, share in seen)
+    assert min(share for _, share in seen) >= 0.9 * stored["share"], "it goes on where it stopped"
     first_line = capsys.readouterr().err.splitlines()[0]
     assert first_line.startswith("Run: 0 of 2 trials; ")
