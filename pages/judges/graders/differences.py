@@ -168,7 +168,7 @@ def differences_table(listed: Sequence[VerdictDifference], names: Mapping[str, s
         by = " → ".join(names.get(g, g) for g in (difference.first_grader, difference.second_grader))
         lines.append(
             {
-                "Case": difference.case_key,
+                "Case": difference.case_key.partition("/")[2] or difference.case_key,
                 "Model": models[difference.model],
                 "Arm": arm(difference.format, difference.question_type),
                 "Trial": difference.trial + 1,
@@ -185,7 +185,7 @@ def differences_table(listed: Sequence[VerdictDifference], names: Mapping[str, s
 
 def _draw_difference(difference: VerdictDifference, names: Mapping[str, str]) -> None:
     st.header(
-        f"{plain(case_name(difference.case_key))} · "
+        f"{plain(case_name(difference.case_key, short=True))} · "
         f"{arm(difference.format, difference.question_type)} · trial {difference.trial + 1}",
         anchor=False,
     )
