@@ -117,7 +117,7 @@ def test_another_filter_begins_at_the_first_page(filled: Store, open_page: Open)
     app = open_page("transcripts", transcripts_page="2")
     app.text_input(key="transcripts_words").set_value("rash").run()
     assert "transcripts_page" not in app.query_params
-    assert listed(app)[0] == ("case_0", 1)
+    assert listed(app)[0] == ("case 0", 1)
 
 
 def test_a_conversation_is_read_with_answers_rules_and_the_other_trials(filled: Store, open_page: Open) -> None:
@@ -161,7 +161,7 @@ def test_back_to_the_list_is_back_to_its_page(filled: Store, open_page: Open) ->
     app = open_page("transcripts", trial="run/26/0")
     button(app, "Back to the list").click().run()
     assert "trial" not in app.query_params
-    assert ("case_26", 1) in listed(app)
+    assert ("case 26", 1) in listed(app)
 
 
 def test_a_conversation_outside_the_filter_is_still_read(filled: Store, open_page: Open) -> None:
