@@ -74,9 +74,11 @@ def draw_table(
     ):
         mark(marked)
     choosing: Any = "ignore" if on_row is None else forward_click
-    if _CASE in shown_rows and (names := shown_rows[_CASE].map(case_name, na_action="ignore")).is_unique:
-        shown_rows = shown_rows.assign(**{_CASE: names})
-        decimals[_CASE] = st.column_config.Column(help="Links and files have the full id: data set/case.")
+    if _CASE in shown_rows:
+        names = shown_rows[_CASE].map(case_name, na_action="ignore")
+        if names.nunique() == shown_rows[_CASE].nunique():  # otherwise two cases would have one name
+            shown_rows = shown_rows.assign(**{_CASE: names})
+            decimals[_CASE] = st.column_config.Column(help="Links and files have the full id: data set/case.")
     st.dataframe(
         shown_rows if styled is None else styled(shown_rows),
         hide_index=True,

@@ -73,9 +73,10 @@ def drawn(page: Page) -> None:
 
 def unfold(page: Page) -> None:
     """Open every expander, then the first menu."""
-    for summary in page.locator('[data-testid="stExpander"] details:not([open]) > summary').all():
-        summary.click()
-    drawn(page)
+    folded = page.locator('[data-testid="stExpander"] details:not([open]) > summary')
+    while folded.count():
+        folded.first.click()
+        drawn(page)
     menus = page.get_by_test_id("stMain").get_by_test_id("stPopover").locator("button")
     if menus.count():
         menus.first.click()

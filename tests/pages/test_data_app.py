@@ -66,20 +66,20 @@ def test_fifty_cases_are_listed_at_a_time(filled: Store, open_page: Open) -> Non
     app = open_page("data", dataset="ours")
     assert trouble(app) == []
     assert "**70** of 70 cases" in words(app)
-    assert listed(app) == [f"case_{n}" for n in range(50)]
+    assert listed(app) == [f"case {n}" for n in range(50)]
     for nonsense in ("99", "²"):
         assert trouble(open_page("data", dataset="ours", data_page=nonsense)) == []
     app = open_page("data", dataset="ours", data_page="2")
-    assert listed(app) == [f"case_{n}" for n in range(50, 70)]
+    assert listed(app) == [f"case {n}" for n in range(50, 70)]
     app.text_input(key="data_words").set_value("gout").run()  # another filter begins at the first page
     assert "data_page" not in app.query_params
-    assert listed(app)[0] == "case_0"
+    assert listed(app)[0] == "case 0"
 
 
 def test_filters_stand_in_the_address(filled: Store, open_page: Open) -> None:
     filtered = open_page("data", dataset="ours", data_words="gout", data_findings="Duplicate", data_profile="None yet")
-    assert listed(filtered) == ["case_5"]
-    assert listed(open_page("data", dataset="ours", data_suitability="Not: Abstract concept")) == ["case_1"]
+    assert listed(filtered) == ["case 5"]
+    assert listed(open_page("data", dataset="ours", data_suitability="Not: Abstract concept")) == ["case 1"]
     nothing = open_page("data", dataset="ours", data_words="Gout 12", data_specialties="Cardiology")
     assert "Remove a filter" in words(nothing)
 
@@ -195,7 +195,7 @@ def test_profiles_are_made_in_the_background_and_counted(
         run_until(app, lambda page: "70 of 70" in [metric.value for metric in page.metric] and page.success)
     assert trouble(app) == []
     assert "Judged 70 cases by openai/gpt-4o: 0 can become a patient." in words(app).replace("\\", "")
-    assert "All of these cases are judged" in words(app)
+    assert "All cases are already judged" in words(app)
     assert button(app, "Make profiles").disabled
     with filled.read() as cursor:
         versions = profile_versions(cursor, some_cases()[0])

@@ -73,7 +73,7 @@ def test_what_does_not_answer_is_said_in_a_sentence_and_kept_for_another_try(ope
 def test_an_address_that_is_none_is_refused(open_page: Open, own_models: Path) -> None:
     app = add(open_page("models"), "not an address", "mine")
     (refused,) = trouble(app)
-    assert "must look like http" in refused.replace("\\", "")
+    assert "must look like `http://127.0.0.1:8000/v1`" in refused
     assert own_models.read_text() == ""
 
 

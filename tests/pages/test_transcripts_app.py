@@ -82,10 +82,10 @@ def test_fifty_are_listed_at_a_time_with_their_number(filled: Store, open_page: 
     app = open_page("transcripts")
     assert trouble(app) == []
     assert "**60** of 60 conversations" in words(app)
-    assert listed(app)[:3] == [("case_0", 1), ("case_0", 2), ("case_1", 1)]
+    assert listed(app)[:3] == [("case 0", 1), ("case 0", 2), ("case 1", 1)]
     assert len(listed(app)) == 50
     second = open_page("transcripts", transcripts_page="2")
-    assert listed(second)[0] == ("case_25", 1)
+    assert listed(second)[0] == ("case 25", 1)
     assert len(listed(second)) == 10
     for nonsense in ("99", "0", "-1", "²", "x", "9" * 30):
         assert trouble(open_page("transcripts", transcripts_page=nonsense)) == []
@@ -93,14 +93,14 @@ def test_fifty_are_listed_at_a_time_with_their_number(filled: Store, open_page: 
 
 def test_filters_stand_in_the_address_and_go_together(filled: Store, open_page: Open) -> None:
     filtered = open_page("transcripts", transcripts_words="itches", transcripts_by="Patient")
-    assert listed(filtered) == [("case_7", 1), ("case_7", 2)]
+    assert listed(filtered) == [("case 7", 1), ("case 7", 2)]
     assert set(filtered.dataframe[0].value["Said"]) == {"It ITCHES, <b>doctor</b>."}
     assert open_page("transcripts", transcripts_words="itches", transcripts_by="Doctor").dataframe == []
     right = open_page("transcripts", transcripts_case="case_7", transcripts_verdicts="Correct")
-    assert listed(right) == [("case_7", 2)]
-    assert listed(open_page("transcripts", transcripts_specialties="Cardiology")) == [("case_3", 1), ("case_3", 2)]
+    assert listed(right) == [("case 7", 2)]
+    assert listed(open_page("transcripts", transcripts_specialties="Cardiology")) == [("case 3", 1), ("case 3", 2)]
     refused = open_page("transcripts", transcripts_verdicts="Refused, excluded")
-    assert listed(refused) == [("case_8", 1), ("case_8", 2)]
+    assert listed(refused) == [("case 8", 1), ("case 8", 2)]
 
 
 def test_choices_are_filtered_by_the_chosen_rule(filled: Store, open_page: Open) -> None:
@@ -117,7 +117,7 @@ def test_another_filter_begins_at_the_first_page(filled: Store, open_page: Open)
     app = open_page("transcripts", transcripts_page="2")
     app.text_input(key="transcripts_words").set_value("rash").run()
     assert "transcripts_page" not in app.query_params
-    assert listed(app)[0] == ("case_0", 1)
+    assert listed(app)[0] == ("case 0", 1)
 
 
 def test_a_conversation_is_read_with_answers_rules_and_the_other_trials(filled: Store, open_page: Open) -> None:
@@ -161,7 +161,7 @@ def test_back_to_the_list_is_back_to_its_page(filled: Store, open_page: Open) ->
     app = open_page("transcripts", trial="run/26/0")
     button(app, "Back to the list").click().run()
     assert "trial" not in app.query_params
-    assert ("case_26", 1) in listed(app)
+    assert ("case 26", 1) in listed(app)
 
 
 def test_a_conversation_outside_the_filter_is_still_read(filled: Store, open_page: Open) -> None:
