@@ -174,7 +174,7 @@ def draw_field() -> None:
         if row.label["question_type"] in ("mcq", "frq") and not row.label["model"].startswith("gpt_4v")
     ]
     models = unique_names(row.label["model"] for row in rows)
-    st.subheader("The field, as published", anchor=False)
+    st.header("The field, as published", anchor=False)
     layout: Any = {"series": "model", "place": "format", "panel": "question_type", "axis": "Accuracy"}
     draw_figure(
         lambda dark: chart_of(rows, kind="bars", names=models, colours=model_colours(models), dark=dark, **layout),
@@ -197,7 +197,7 @@ def draw_study(runs: list[RunProgress]) -> None:
         if done:
             draw_result(done[0])
     with side:
-        st.subheader("Runs", anchor=False)
+        st.header("Runs", anchor=False)
         for run in runs[:_LISTED]:
             icon = STATE_ICON[run_state(run)].split("/")[1].rstrip(":")
             link("runs", plain(run_title(run)), icon, run=run.run_id)
@@ -208,7 +208,7 @@ def draw_study(runs: list[RunProgress]) -> None:
         if len(runs) > _LISTED:
             link("runs", f"All {len(runs):,} runs", "list")
         if talks := ask(conversations, Selection(sources=["live"]), limit=3):
-            st.subheader("Recent consultations", anchor=False)
+            st.header("Recent consultations", anchor=False)
             for talk in talks:
                 name = plain(f"{model_name(talk.doctor)} on {case_name(talk.case_key)}")
                 link("live", name, "play_circle", trial=talk.trial_id)
@@ -227,7 +227,7 @@ def draw_running_work() -> None:
     work = _work_elsewhere()
     if not work:
         st.rerun()
-    st.subheader("Running", anchor=False)
+    st.header("Running", anchor=False)
     for item in work:
         with st.container(border=True, horizontal=True, vertical_alignment="center"):
             st.progress(min(1.0, item.share), text=plain(item.in_words), width="stretch")
@@ -246,7 +246,7 @@ def draw_running_work() -> None:
 
 def draw_result(run: RunProgress) -> None:
     """Draw the accuracy of the arms of a run, with links to pages that show more."""
-    st.subheader("Latest result", anchor=False)
+    st.header("Latest result", anchor=False)
     rows = accuracy_rows(run.run_id)
     if any(row.estimate is not None for row in rows):
         n = max(row.n or 0 for row in rows)

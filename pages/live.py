@@ -272,7 +272,7 @@ def draw_pair(first: WatchedSession, second: WatchedSession) -> None:
     redrawn(sessions, draw)
     if not any(session.running for session in sessions):
         with st.container(horizontal=True, vertical_alignment="center"):
-            st.subheader("Both at a glance", anchor=False)
+            st.header("Both at a glance", anchor=False)
             draw_export_menu_watched([first, second], key="pair")
         st.dataframe(outcomes_table(first, second), hide_index=True)
         st.caption("One consultation each gives only an impression. Compare runs over many cases on the page Compare.")
@@ -293,7 +293,7 @@ def side_name(watched: WatchedSession, other: WatchedSession) -> str:
 
 def _draw_side(watched: WatchedSession, other: WatchedSession) -> None:
     session, events = watched.session, watched.session.snapshot()
-    st.subheader(plain(side_name(watched, other)), anchor=False)
+    st.header(plain(side_name(watched, other)), anchor=False)
     draw_players(watched)
     if not session.running:
         draw_outcome(watched)
@@ -320,7 +320,7 @@ def outcomes_table(first: WatchedSession, second: WatchedSession) -> pd.DataFram
     columns = [_outcome(watched) for watched in (first, second)]
     rows = list(dict.fromkeys([*columns[0], *columns[1]]))
     values_by_name = {name: [column.get(row, "—") for row in rows] for name, column in zip(names, columns, strict=True)}
-    return pd.DataFrame({"": rows, **values_by_name})
+    return pd.DataFrame({"Figure": rows, **values_by_name})
 
 
 def _outcome(watched: WatchedSession) -> dict[str, str]:
@@ -370,7 +370,7 @@ def recent_table(talks: list[Conversation]) -> pd.DataFrame:
 def draw_recent() -> None:
     """Draw a list of the newest consultations, which a click opens again."""
     if talks := ask(conversations, Selection(sources=["live"]), limit=_RECENT):
-        st.subheader("Recent consultations", anchor=False)
+        st.header("Recent consultations", anchor=False)
         draw_table(
             recent_table(talks),
             "live_recent",
@@ -385,7 +385,7 @@ def draw_unfinished() -> None:
     stopped = [(run, trial_id) for run, trial_id in all_unfinished() if trial_id not in running][:_RECENT]
     if not running and not stopped:
         return
-    st.subheader("Unfinished", anchor=False)
+    st.header("Unfinished", anchor=False)
     for trial_id, watched in running.items():
         state = "paused" if watched.session.paused else "running"
         count = counted(watched.session.messages, "message")

@@ -80,7 +80,7 @@ def draw_memorisation() -> None:
         on_row=choose_model,
     )
     st.caption(SIMILARITIES.caption)
-    st.subheader("Case by case", anchor=False)
+    st.header("Case by case", anchor=False)
     model = choose("Model", [row["model"] for row in result.figures], "memorisation_one", names=names)
     draw_section(
         ACCURACY,

@@ -45,7 +45,7 @@ def draw_servers() -> None:
     """Draw the model servers on this machine with their models; a background job searches for them."""
     work = job_at(_LOOKING)
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.subheader("On this machine", anchor=False)
+        st.header("On this machine", anchor=False)
         if st.button("Search again", icon=":material/refresh:", type="tertiary", key="models_look", **only("reach")):
             work = None
     if work is None and visitor().may("reach"):
@@ -55,8 +55,9 @@ def draw_servers() -> None:
     servers: tuple[Server, ...] = (work and work.result) or ()
     if work is not None and not servers:
         st.caption(
-            "No model server answers at the usual ports (Ollama 11434, vLLM 8000, llama.cpp 8080, LM Studio 1234, "
-            "SGLang 30000). Add other servers below by their address."
+            "No server found.",
+            help="Searched the usual ports: Ollama 11434, vLLM 8000, llama.cpp 8080, LM Studio 1234, SGLang 30000. Add "
+            "any other server below.",
         )
     for server in servers:
         with st.container(border=True, horizontal=True, vertical_alignment="center"):
@@ -71,29 +72,28 @@ def _fill(address: str, model: str) -> None:
 
 
 def draw_form() -> None:
-    st.subheader("Add a model", anchor=False)
-    st.caption("An address of a server on this machine looks like `http://127.0.0.1:8000/v1`.")
+    st.header("Add a model", anchor=False)
     first, second, third = st.columns(3)
     provider = choose("Kind", list(_PROVIDERS), "models_provider", names=_PROVIDERS, where=first, bound=False)
     address = second.text_input(
         "Server address",
         key="models_address",
         placeholder="http://127.0.0.1:8000/v1",
-        help="Any OpenAI-compatible server: vLLM, SGLang, Ollama, llama.cpp, TGI, or a hosted one. Leave it empty for "
-        "OpenAI or a local model.",
+        help="Any OpenAI-compatible server: vLLM, SGLang, Ollama, llama.cpp, TGI, or hosted. Empty for OpenAI and for "
+        "models on this machine.",
     )
     ask_secret(
-        "Key, kept until the dashboard stops",
+        "API key",
         "models_key",
         third,
         placeholder="none",
-        help="Kept in memory only. To have it at every start, name an environment variable below instead.",
+        help="Stays in memory until the dashboard stops. For every start, name an environment variable below.",
     )
     first, second, third = st.columns(3, vertical_alignment="bottom")
-    model_id = first.text_input("Model id on its server", key="models_id", placeholder="llama-3.1-8b-instruct").strip()
-    name = second.text_input("Name in Anamnesis", key="models_name", placeholder=model_id or "same as the id")
+    model_id = first.text_input("Model id", key="models_id", placeholder="llama-3.1-8b-instruct").strip()
+    name = second.text_input("Name here", key="models_name", placeholder=model_id or "same as the id")
     if third.button(
-        "Ask the server for its models", icon=":material/list:", width="stretch", **only("reach", disabled=not address)
+        "List the server’s models", icon=":material/list:", width="stretch", **only("reach", disabled=not address)
     ):
         with show_errors(st.warning, ":material/cloud_off:"), st.spinner("Asking the server…"):
             st.session_state["models_offered"] = offered(address, _typed_key())
@@ -107,12 +107,12 @@ def draw_form() -> None:
                 width=480,
             )
             st.button("Use it", key="models_use", on_click=_fill, args=(address, chosen_id))
-    with st.expander("Key from a variable, prices, limits, effort", icon=":material/tune:"):
+    with st.expander("More: key variable, prices, limits, effort", icon=":material/tune:"):
         columns = st.columns(5, vertical_alignment="bottom")
         variable = columns[0].text_input("Environment variable", key="models_variable", placeholder="MY_SERVER_KEY")
         prices = [
             column.number_input(
-                f"US $ per million {way} tokens", 0.0, value=None, key=f"models_{way}", placeholder="unknown"
+                f"US$ per million {way} tokens", 0.0, value=None, key=f"models_{way}", placeholder="unknown"
             )
             for column, way in zip(columns[1:3], ("input", "output"), strict=True)
         ]
@@ -120,7 +120,7 @@ def draw_form() -> None:
             "Requests per minute", 1, value=None, key="models_requests", placeholder="no limit"
         )
         effort = columns[4].selectbox(
-            "Reasoning effort", EFFORTS, key="models_effort", format_func=lambda word: word or "The model’s own"
+            "Reasoning effort", EFFORTS, key="models_effort", format_func=lambda word: word or "Default"
         )
     entry = Entry(
         name=(name or model_id).strip(),
@@ -161,7 +161,7 @@ def draw_connection(connection: Connection) -> None:
     """Draw the result of a test, and links to pages that use the model."""
     with st.container(border=True):
         icon = ":green[:material/check_circle:]" if connection.ok else ":red[:material/cancel:]"
-        st.markdown(f"#### {icon} {plain(connection.model)}" + ("" if connection.ok else " does not answer"))
+        st.markdown(f"### {icon} {plain(connection.model)}" + ("" if connection.ok else " does not answer"))
         for label, words in connection.lines():
             st.markdown(f":gray[{plain(label)}] {plain(words)}")
         with st.container(horizontal=True):
@@ -190,12 +190,12 @@ def models_table(models: list[ListedModel]) -> pd.DataFrame:
 def _key_in_words(model: ListedModel) -> str:
     if model.missing_key:
         return f"missing: {model.missing_key}"
-    return "there" if model.spec.api_key_env and find_key(model.spec.api_key_env) else "none needed"
+    return "set" if model.spec.api_key_env and find_key(model.spec.api_key_env) else "none needed"
 
 
 def draw_model_list() -> None:
     """Draw all models, and buttons that test the chosen one, set its key, or remove it."""
-    st.subheader("All models", anchor=False)
+    st.header("All models", anchor=False)
     models = list(listed(registry()))
     chosen = next((model for model in models if model.spec.name == st.query_params.get("model")), None)
     if chosen is not None:
@@ -225,7 +225,7 @@ def draw_model_list() -> None:
         on_row=lambda row: st.query_params.update(model=models[row].spec.name),
         download="",
     )
-    st.caption("Click a row to test a model, set its key, or remove it. Stored results of a removed model stay.")
+    st.caption("Choose a row to test a model, set its key, or remove it. Results of a removed model stay.")
 
 
 def _remove(model: ListedModel) -> None:
@@ -238,6 +238,5 @@ if __name__ == "__main__":
     show(
         "Models",
         draw_models,
-        "Models for any seat: hosted, on your servers, or on this machine. Each has an address and a key, so a "
-        "local doctor can meet a hosted patient.",
+        "For any seat: hosted models, your servers, this machine. A local doctor can meet a hosted patient.",
     )

@@ -117,7 +117,7 @@ def _draw_tables(result: Reproduction) -> None:
         st.caption("No cell of this table has these results. Add “not attempted” to see why.")
     _draw_remarks(result, number)
     if any(remark.kind != "note" for remark in result.remarks):
-        st.subheader("Misprints and unclear points", anchor=False)
+        st.header("Misprints and unclear points", anchor=False)
         _draw_remarks(result)
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from core.cli.options import FormatOption, counting, print_rows
+from core.cli.options import FormatOption, counting_bytes, print_rows
 from core.errors import UsageError
 from core.models.connection import USUAL_PORTS, Server, find_servers, offered, try_model
 from core.models.fetch import OFFERS, details, get
@@ -160,8 +160,8 @@ def get_model(
     if offer := OFFERS.get(source):
         for label, words in details(offer).items():
             print(f"{label + ':':<16} {words}")
-    with counting("Megabytes") as bar:
-        full = get(source, name, lambda what, done, planned: bar(done, planned))
+    with counting_bytes() as on_progress:
+        full = get(source, name, on_progress)
     print(f"{full} is here. Try it: python -m core models test {full}")
     print(f"All seats: python -m core run --doctor {full} --cases library --limit 3 --trials 1")
     return 0

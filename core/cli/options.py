@@ -21,7 +21,9 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.progress import (
     BarColumn,
+    DownloadColumn,
     MofNCompleteColumn,
+    TaskID,
     TaskProgressColumn,
     TextColumn,
     TimeElapsedColumn,
@@ -30,6 +32,7 @@ from rich.progress import (
 from rich.progress import Progress as Bar
 from rich.table import Table
 
+from core.callbacks import StepProgress
 from core.errors import AnamnesisError, UsageError
 from core.jobs.estimate import JobEstimate
 from core.jobs.progress import Headway, Progress
@@ -107,6 +110,27 @@ def counting(what: str) -> Iterator[Callable[[int, int], None]]:
     with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(what, total=None)
         yield lambda done, planned: bar.update(task, total=planned, completed=done)
+
+
+@contextmanager
+def counting_bytes() -> Iterator[StepProgress]:
+    """Yield a function that shows each step on stderr: with a bar of its bytes on a terminal, else in a line."""
+    console = Console(stderr=True)
+    shown, task = "", TaskID(0)
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    with Bar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+
+        def show(done: int, planned: int, step: str = "") -> None:
+            nonlocal shown, task
+            if step != shown:
+                for earlier in bar.task_ids:
+                    bar.remove_task(earlier)
+                shown, task = step, bar.add_task(step, total=None)
+                if not console.is_terminal:
+                    print(f"{step} …", file=sys.stderr, flush=True)
+            bar.update(task, total=planned or None, completed=done)
+
+        yield show
 
 
 def print_estimate(size: JobEstimate, *, dry_run: bool) -> None:

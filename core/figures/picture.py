@@ -40,7 +40,7 @@ def no_browser(html: str) -> str:
     """Return the advice for a machine without a browser; ``html`` is the file (or suffix) to use instead."""
     return (
         "There is no Chrome or Chromium on this machine to draw the figure: "
-        f"take {html}, whose camera saves it as SVG; for PDF and PNG, {HOW_TO_INSTALL}."
+        f"use {html}, whose camera button saves an SVG; for PDF and PNG, {HOW_TO_INSTALL}."
     )
 
 

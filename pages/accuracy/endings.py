@@ -61,7 +61,7 @@ def draw_endings() -> None:
             transcripts_datasets=[dataset_name(name) for name in selection.datasets or ()],
         )
 
-    st.subheader(REASONS.title, anchor=False)
+    st.header(REASONS.title, anchor=False)
     about = f"{in_words(selection)}."
     reasons = section_result(REASONS, selection)
     if not reasons.rows:
@@ -92,7 +92,7 @@ def draw_endings() -> None:
         "the doctor’s messages after the greeting; trials without a conversation are in no other number."
     )
     draw_conditions_behind({row["model"] for row in reasons.figures}, selection, "these models")
-    st.subheader(TURNS.title, anchor=False)
+    st.header(TURNS.title, anchor=False)
     turns = replace(section_result(TURNS, selection), notes=())
     draw_result(
         replace(TURNS, caption=about), turns, names, name="endings_turns", charts={"turns": turns_chart}, titled=False
@@ -140,7 +140,7 @@ def turns_chart(rows: Sequence[Row], names: Mapping[str, str], dark: bool) -> go
 
 
 def _draw_what_if(selection: Selection) -> None:
-    st.subheader(WHAT_IF.title, anchor=False)
+    st.header(WHAT_IF.title, anchor=False)
     st.caption(
         "Accuracy re-scored from stored answers, without new requests. This shows the effect of a scoring rule, not of "
         "another stopping rule, under which conversations would have continued."

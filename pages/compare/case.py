@@ -66,7 +66,7 @@ def _draw_list(sides: tuple[ComparedArm, ComparedArm], selection: Selection, lab
     chosen = next(pair for pair in listed if pair.case_key == case_key)
     case = stored_case(chosen.case_key)
     right = f" The right answer is **{plain(case.answer)}**." if case else ""
-    st.markdown(f"#### {plain(case_name(chosen.case_key))}\n{plain(chosen.specialty or 'No specialty')}.{right}")
+    st.markdown(f"### {plain(case_name(chosen.case_key))}\n{plain(chosen.specialty or 'No specialty')}.{right}")
     if case:
         with st.expander("The case", icon=":material/clinical_notes:"):
             choices = ", ".join(case.choices)

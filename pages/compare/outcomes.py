@@ -113,7 +113,8 @@ def draw_outcomes(first: str, second: str, result: Comparison, correction: Corre
     rows.append([sum(column) for column in zip(*rows, strict=True)])
     heads = [f"{second}: right", f"{second}: wrong", "All"]
     table, words = st.columns([3, 2], vertical_alignment="center")
-    table.table(pd.DataFrame(rows, [f"{first}: right", f"{first}: wrong", "All"], heads))
+    index = pd.Index([f"{first}: right", f"{first}: wrong", "All"], name="Cases")
+    table.table(pd.DataFrame(rows, index, heads))
     p = format_p(mcnemar(c).p)
     words.markdown(
         f"Here a case is right if at least half of its counted trials are right. "
@@ -129,7 +130,7 @@ def draw_outcomes(first: str, second: str, result: Comparison, correction: Corre
 
 def draw_differences(sides: Sequence[Subject], labels: Sequence[str]) -> None:
     """Draw what else differs between the sides, and what is the same."""
-    st.subheader("What else differs", anchor=False)
+    st.header("What else differs", anchor=False)
     if len(set(sides)) == 1:
         st.markdown("Nothing: both arms belong to the same trials.")
         return
@@ -138,7 +139,7 @@ def draw_differences(sides: Sequence[Subject], labels: Sequence[str]) -> None:
     differing_settings = differing(settings)
     equal = [s.name.lower() for s in settings if s.same and s.values[0] != UNKNOWN]
     if differing_settings:
-        rows = [{"": s.name, **dict(zip(labels, s.values, strict=True))} for s in differing_settings]
+        rows = [{"Setting": s.name, **dict(zip(labels, s.values, strict=True))} for s in differing_settings]
         draw_table(pd.DataFrame(rows), "comparison_settings", download="")
     else:
         st.markdown("Nothing in the stored settings.")

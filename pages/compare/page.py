@@ -116,7 +116,7 @@ def draw_comparison() -> None:
     if unshared:
         st.caption(f"Left out, because no case counts on both sides: {plain(', '.join(unshared))}.")
     draw_overview(setup.selection, statistics, rows, notes, heads, open_)
-    st.subheader("One persona, case by case" if mode == "personas" else "One arm, case by case", anchor=False)
+    st.header("One persona, case by case" if mode == "personas" else "One arm, case by case", anchor=False)
     by_name = {row.label[part]: row.comparison for row in rows if row.comparison}
     row = choose(_PILLS[mode], list(by_name), "cmp_arm", shape="pills")
     first, second = setup.pairs[row]

@@ -253,7 +253,7 @@ def _draw_courses(choice: VersionsChoice) -> None:
         }
         for version, course in course_of.items()
     )
-    st.subheader("How the conversations went", anchor=False)
+    st.header("How the conversations went", anchor=False)
     links = [in_transcripts(runs_behind(conditions(choice.case_set), version)) for version in course_of]
     draw_table(
         table,
@@ -282,7 +282,7 @@ def _draw_groups(choice: VersionsChoice, caption: str) -> None:
     arms = list(dict.fromkeys(arm_of(step) for step in changes))
     if not arms:
         return
-    st.subheader("By specialty", anchor=False)
+    st.header("By specialty", anchor=False)
     chosen_arm = choose("Arm", arms, "monitoring_arm", names=lambda key: arm(*key))
     pairs = dict.fromkeys((step.label["first"], step.label["second"]) for step in changes)
     for number, (before, after) in enumerate(pairs):

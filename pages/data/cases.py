@@ -90,7 +90,7 @@ def ask_filter(entries: Sequence[CaseEntry]) -> CaseFilter:
         key="data_words",
         bind="query-params",
         placeholder="Words in a case",
-        help="Searches vignette, question, choices and id.",
+        help="In vignette, question, choices and id.",
         on_change=first_page,
     )
     specialties = specialties_in_order(entry.case.specialty for entry in entries)
@@ -100,7 +100,7 @@ def ask_filter(entries: Sequence[CaseEntry]) -> CaseFilter:
     states = Counter(suitability(entry) for entry in entries)
     names: dict[str, str] = {
         SUITABLE: "Suitable",
-        UNKNOWN: "Not looked at",
+        UNKNOWN: "Not assessed",
         **{r: f"Not: {reason_words(r)}" for r in REASONS},
     }
     suitabilities = choose_several(
@@ -158,10 +158,10 @@ def draw_case(name: str, case_key: str, entries: Sequence[CaseEntry], matches: S
         link("debugger", "Debug it", "bug_report", debug_dataset=name, case=case_key)
         link("live", "Live with this case", "smart_display", live_dataset=name, case=case_key)
     if entry is None:
-        st.info("The case in this address is not in this data set.", icon=":material/search_off:")
+        st.info("This data set has no such case.", icon=":material/search_off:")
         return
     case = entry.case
-    st.subheader(plain(case.case_key), anchor=False)
+    st.header(plain(case.case_key), anchor=False)
     speaks = "a caregiver speaks for the patient" if case.speaker == "caregiver" else ""
     single = {True: "one single most likely diagnosis", False: "several diagnoses possible", None: ""}
     details = [case.specialty, age_and_sex(case), case.difficulty or "", single[case.single_diagnosis], speaks]
@@ -193,13 +193,13 @@ def _draw_question(case: Case) -> bool:
         "  \n".join(f":green[:material/check_circle: **{text}**]" if is_right else text for text, is_right in options)
     )
     if not case.choices:
-        st.caption("No choices: only a free response can be asked for.")
+        st.caption("No choices: only free responses are possible.")
     if answer_shown and not case.choices:
         st.markdown(f":green[:material/check_circle: **{plain(case.answer)}**]")
     elif answer_shown and not any(is_right for _, is_right in options):
-        st.markdown(f":orange[:material/warning: Right answer, not among the choices: **{plain(case.answer)}**]")
+        st.markdown(f":orange[:material/warning: Right answer, but not a choice: **{plain(case.answer)}**]")
     if answer_shown:
-        counts = {"Also counts": (*case.synonyms, *case.supertypes), "Too narrow to count": case.subtypes}
+        counts = {"Also right": (*case.synonyms, *case.supertypes), "Too narrow": case.subtypes}
         for label, names in counts.items():
             if names:
                 st.caption(f"{label}: {plain('; '.join(names))}")
@@ -210,7 +210,7 @@ def _draw_findings(findings: Sequence[LintFinding], answer_shown: bool) -> None:
     """Draw the linter’s findings; a finding that names the answer appears only with the answer."""
     for finding in findings:
         spoiler = not answer_shown and finding.fault in _NAMES_THE_ANSWER
-        message = "show the answer to read this" if spoiler else plain(finding.message)
+        message = "show the answer to read it" if spoiler else plain(finding.message)
         words = f"**{fault_words(finding.fault)}:** {message}\\."
         if finding.severe:
             st.warning(words, icon=":material/report:")
@@ -233,7 +233,7 @@ def draw_cases(name: str, entries: Sequence[CaseEntry]) -> None:
         st.markdown(f"**{len(matches):,}** of {len(entries):,} cases")
         draw_pager(PAGE_NAME, page, pages)
     if not matches:
-        st.info("No case matches: remove a filter.", icon=":material/filter_alt_off:")
+        st.info("No case matches. Remove a filter.", icon=":material/filter_alt_off:")
         return
     page_entries = matches[(page - 1) * PAGE : page * PAGE]
     columns = {"Case": st.column_config.TextColumn(pinned=True), "Vignette": st.column_config.TextColumn(width="large")}
@@ -246,7 +246,7 @@ def draw_cases(name: str, entries: Sequence[CaseEntry]) -> None:
     draw_table(cases_table(page_entries), "data_list", columns, on_row=choose, height=height, download="", alt=alt)
     with st.container(horizontal=True, vertical_alignment="center"):
         offer_csv(lambda: cases_table(matches, full=True), f"{name}-cases", "Download all matches as CSV")
-        st.caption("Choose a row to read the case, its findings and its profile.")
+        st.caption("Choose a row to read the case.")
 
 
 def cases_table(entries: Sequence[CaseEntry], *, full: bool = False) -> pd.DataFrame:
@@ -276,7 +276,7 @@ def suitability_words(entry: CaseEntry) -> str:
     """Return the suitability of a case in words: ✓ suitable, ✗ with the reason, or – not assessed."""
     state = suitability(entry)
     if state == UNKNOWN:
-        return "– Not looked at"
+        return "– Not assessed"
     return "✓ Suitable" if state == SUITABLE else f"✗ {reason_words(state)}"
 
 

@@ -78,10 +78,11 @@ def ask_file(
         default="upload",
         required=True,
         key=f"{key}_where",
-        format_func={"upload": "Upload it", "path": "On this server’s disk"}.__getitem__,
+        format_func={"upload": "Upload", "path": "Path on the server"}.__getitem__,
+        help=help,
     )
     if where == "upload":
-        upload = st.file_uploader(label, kinds, key=f"{key}_upload", help=help)
+        upload = st.file_uploader(label, kinds, key=f"{key}_upload")
         if upload is None:
             return None
         data = upload.getvalue()
@@ -160,13 +161,13 @@ AUTO, PLAIN = "auto", "plain"
 _MAX_ROWS = 200
 """Rows shown of a preview’s tables."""
 _COLUMNS = {
-    "vignette": ("Vignette", "The patient’s story; the question may come at its end."),
-    "question": ("Question", "If it is separate from the vignette."),
-    "options": ("Choices", "One field with all choices, or one field for each, in order."),
+    "vignette": ("Vignette", "May end with the question."),
+    "question": ("Question", "If separate from the vignette."),
+    "options": ("Choices", "One field with all, or one field for each, in order."),
     "answer": ("Right answer", "Its text, letter or position."),
-    "id": ("Id", "A unique name for each case; otherwise the row number."),
-    "specialty": ("Specialty", "Kept as it is spelled in the file."),
-    "image": ("Picture", "Paths next to the list, separated by |, or an address."),
+    "id": ("Id", "Unique; otherwise the row number."),
+    "specialty": ("Specialty", "As spelled in the file."),
+    "image": ("Picture", "Paths separated by |, or an address."),
 }
 """Part of a case → label of its control, and help."""
 _NONE = "–"
@@ -185,7 +186,7 @@ def draw_import(sizes: Mapping[str, int]) -> None:
         return
     with box:
         titles = ", ".join(plain(form.title) for form in FORMATS.values() if form.name != PLAIN)
-        st.caption(f"Recognised formats: {titles}. For any other table, choose what each column holds.")
+        st.caption(f"Detects {titles}. For any other table, name its columns.")
         try:
             _draw_steps(sizes)
         except AnamnesisError as error:
@@ -194,12 +195,9 @@ def draw_import(sizes: Mapping[str, int]) -> None:
 
 def _draw_steps(sizes: Mapping[str, int]) -> None:
     help_ = (
-        "Also compressed (.gz, .bz2, .xz). For cases with pictures: an archive with the list and the pictures, under "
-        "the paths that the list names."
-    )
-    st.caption(
-        f"Limits: a list has {LIMITS}; a picture {MAX_BYTES // 1024**2} MB and {MAX_PIXELS // 1_000_000} million "
-        f"pixels. For a file over {st.get_option('server.maxUploadSize')} MB give its path on the server’s disk."
+        f"Also compressed (.gz, .bz2, .xz). With pictures: an archive of the list and the pictures at the paths in it. "
+        f"Limits: {LIMITS}; a picture {MAX_BYTES // 1024**2} MB and {MAX_PIXELS // 1_000_000} million pixels. Larger "
+        f"than {st.get_option('server.maxUploadSize')} MB: give the path on the server."
     )
     file = ask_file("data", "CSV, Excel, JSON, JSON Lines or Parquet", _KINDS, help_)
     if file is None:
@@ -218,7 +216,7 @@ def _draw_steps(sizes: Mapping[str, int]) -> None:
         "Name of the data set",
         name_of(Path(file.name)),
         key=f"data_name_{file.stamp}",
-        help="Lower-case letters, digits, - and _. Cases are called NAME/ID.",
+        help="Lower-case letters, digits, - and _.",
     ).strip()
     if format_ != AUTO:
         st.caption(plain(FORMATS[format_].reads))
@@ -240,7 +238,7 @@ def _draw_steps(sizes: Mapping[str, int]) -> None:
 def _ask_columns(file: CaseFile) -> dict[str, str] | None:
     """Show the file’s first rows and ask what its fields hold; ``None`` until there is enough to read cases."""
     preview = preview_of(file.stamp, file)
-    st.markdown("**What does each column hold?** :gray[The file is in no known format. Its first rows:]")
+    st.markdown("**What does each column hold?** :gray[Unknown format. First rows:]")
     st.dataframe(
         pd.DataFrame([{field: _short(record.get(field)) for field in preview.fields} for record in preview.first]),
         hide_index=True,
@@ -263,12 +261,12 @@ def _ask_columns(file: CaseFile) -> dict[str, str] | None:
         "Positions count from",
         [_NONE, "0", "1"],
         key=f"data_column_{FIRST}_{file.stamp}",
-        help="If right answers are positions of choices and the file does not say whether these count from 0 or 1.",
+        help="If right answers are positions of choices.",
     )
     chosen[FIRST] = "" if first_position in (None, _NONE) else first_position
     columns = {name: field for name, field in chosen.items() if field}
     if not has_needed_columns(columns):
-        st.caption("Choose at least the vignette (or the question) and the right answer.")
+        st.caption("Needed: the vignette (or the question) and the right answer.")
         return None
     return columns
 
@@ -288,7 +286,7 @@ def _draw_preview(reading: ReadCases) -> None:
                 "Left out",
                 f"{len(reading.left_out):,}",
                 width="content",
-                help="Valid rows that the format does not count as cases.",
+                help="Valid rows that are no cases in this format.",
             )
     st.dataframe(
         preview_table(reading),
@@ -343,12 +341,11 @@ def _ask_and_import(
         "Licence", form.licence if form else "", key=f"data_licence_{reading.format}_{file.stamp}"
     )
     skip = not reading.rejected or st.checkbox(
-        f"Leave out the {counted(len(reading.rejected), 'row')} that cannot be used", key=f"data_skip_{file.stamp}"
+        f"Leave out {counted(len(reading.rejected), 'rejected row')}", key=f"data_skip_{file.stamp}"
     )
     if name in sizes:
         st.warning(
-            f"This replaces the data set {plain(name)} with {counted(sizes[name], 'case')}. Cases that are the same in "
-            "both keep their profiles.",
+            f"Replaces {plain(name)} with its {counted(sizes[name], 'case')}. Unchanged cases keep their profiles.",
             icon=":material/swap_horiz:",
         )
     key = ("import", file.stamp, name, format_, *sorted(columns.items()))
@@ -377,7 +374,7 @@ def _ask_and_import(
         result = _result_of(key, run_import, f"Importing {file.name}")
         if result is None:
             return
-        remarks = f"; the linter has {counted(len(result.findings), 'remark')}" if result.findings else ""
+        remarks = f"; {counted(len(result.findings), 'finding')}" if result.findings else ""
         st.session_state["data_told"] = f"Imported {counted(len(result.reading.cases), 'case')}{remarks}."
         st.query_params["dataset"] = result.dataset
         st.rerun()

@@ -36,16 +36,13 @@ def draw_data_sets(data_sets: Sequence[Overview]) -> None:
     number = st.column_config.NumberColumn
     columns = {
         "Data set": st.column_config.TextColumn(pinned=True),
-        "Rejected": number(format="localized", help="Rows of the file with a fault."),
+        "Rejected": number(format="localized", help="Rows with a fault."),
         "Cases": number(format="localized"),
-        "With picture": number(format="localized", help="Cases with a stored picture that a doctor can be shown."),
+        "With picture": number(format="localized", help="Cases whose picture a doctor can see."),
         "Source": st.column_config.TextColumn(width="medium"),
-        "Findings": number(
-            format="localized",
-            help="Faults found by the linter, such as answers given away, duplicates or missing parts.",
-        ),
-        "Suitable": number(format="percent", help="Share of the assessed cases that can be played as a consultation."),
-        "Looked at": number(format="localized", help="Cases whose suitability was assessed."),
+        "Findings": number(format="localized", help="Faults in the cases: answer given away, duplicate, missing part."),
+        "Suitable": number(format="percent", help="Share of the assessed cases that suit a consultation."),
+        "Assessed": number(format="localized", help="Cases whose suitability was assessed."),
         "Imported": st.column_config.DatetimeColumn(format="YYYY-MM-DD HH:mm"),
     }
 
@@ -62,14 +59,14 @@ def draw_data_sets(data_sets: Sequence[Overview]) -> None:
             "Rejected": data_set.info.rejected_count if data_set.info else None,
             "Findings": None if data_set.error else data_set.findings,
             "Suitable": data_set.suitable / data_set.looked_at if data_set.looked_at else None,
-            "Looked at": None if data_set.error else data_set.looked_at,
+            "Assessed": None if data_set.error else data_set.looked_at,
             "Source": data_set.source,
             "Licence": data_set.licence,
             "Imported": imported_at(data_set),
         }
         for data_set in data_sets
     )
-    counts = ("Cases", "Specialties", "With picture", "Rejected", "Findings", "Looked at")
+    counts = ("Cases", "Specialties", "With picture", "Rejected", "Findings", "Assessed")
     table = pd.DataFrame(rows).astype(dict.fromkeys(counts, "Int64"))
     height: int | Literal["content"] = "content" if len(data_sets) <= 12 else 460
     draw_table(table, "data_sets", columns, on_row=choose, height=height, alt="Data sets")
@@ -103,7 +100,7 @@ def draw_about(data_set: Overview) -> None:
     _draw_specialties(data_set)
     if data_set.name == LIBRARY:
         st.markdown(f"**Source:** {plain(data_set.source)}  \n**Licence:** {plain(data_set.licence)}")
-        st.caption("The library comes with Anamnesis and can be neither changed nor deleted here.")
+        st.caption("The library comes with Anamnesis and cannot be changed or deleted.")
         return
     _ask_rights(data_set)
     if data_set.info is not None:
@@ -131,8 +128,8 @@ def _draw_specialties(data_set: Overview) -> None:
 def _ask_rights(data_set: Overview) -> None:
     """Let source and licence be corrected; results do not depend on them."""
     with st.form(f"data_rights_{data_set.name}", border=True):
-        source = st.text_input("Source", data_set.source, help="Where the cases come from: a paper, a page, a clinic.")
-        licence = st.text_input("Licence", data_set.licence, help="Under which terms they may be used.")
+        source = st.text_input("Source", data_set.source, help="A paper, a web page, a clinic.")
+        licence = st.text_input("Licence", data_set.licence, help="Terms of use.")
         if st.form_submit_button("Save source and licence", **only("edit")):
             cases = [
                 entry.case.model_copy(update={"source": source.strip(), "licence": licence.strip()})
@@ -168,12 +165,12 @@ def draw_delete(data_set: Overview) -> None:
         keys = sorted({profile.case_key for profile in saved})
         makers = ", ".join(sorted({maker_words(profile.generated.made_by) for profile in saved}))
         cases = "its cases" if data_set.error else counted(data_set.cases, "case")
-        profiles = f" and the profiles saved for {len(keys):,} of them (made by {plain(makers)}), with every version"
-        pictures = " Pictures that no other data set uses are deleted too." if data_set.pictured else ""
+        profiles = f" and all profiles of {len(keys):,} of them (by {plain(makers)})"
+        pictures = " Pictures of this data set alone are deleted too." if data_set.pictured else ""
         st.markdown(
-            f"This deletes **{cases}**{profiles if keys else ''}. This cannot be undone. The cases can be imported "
-            f"again from their file{'; saved profiles cannot' if keys else ''}.\n\n"
-            "Runs keep copies of their cases, so conversations, answers and figures stay."
+            f"Deletes **{cases}**{profiles if keys else ''} for good. The cases can be imported again"
+            f"{'; the profiles cannot' if keys else ''}.\n\n"
+            "Conversations, answers and figures stay: runs have copies of their cases."
             f"{pictures}"
         )
         if not st.button(
@@ -199,8 +196,8 @@ def draw_page() -> None:
         draw_data_set(chosen)
         return
     st.caption(
-        "The library that comes with Anamnesis, and your imported cases. Imported cases are stored in the "
-        "database’s folder."
+        "The library that comes with Anamnesis, and your imported cases.",
+        help="Imported cases are stored next to the database.",
     )
     if name:
         st.info(f"There is no data set {plain(name)}. Import it below.", icon=":material/search_off:")
@@ -229,7 +226,7 @@ def draw_data_set(data_set: Overview) -> None:
             args=("dataset", "case"),
             key="data_leave",
         )
-        st.subheader(plain(dataset_name(data_set.name)), anchor=False, width="content")
+        st.header(plain(dataset_name(data_set.name)), anchor=False, width="content")
         title = format_title(data_set)
         parts = [plain(title)] if title and title != dataset_name(data_set.name) else []
         parts += [counted(data_set.cases, "case"), counted(len(data_set.specialties), "specialty", "specialties")]

@@ -20,10 +20,10 @@ from pages.kit.visitor import only
 
 def draw_profile(entry: CaseEntry) -> None:
     case = entry.case
-    st.subheader(
+    st.header(
         "Profile",
         anchor=False,
-        help="Facts about the patient, by who may know them. Frameworks with profiles play the case from these.",
+        help="Facts about the patient, by who may know them. Some frameworks play the case from these.",
     )
     with Store().read() as cursor:
         versions = profile_versions(cursor, case) if entry.saved else []
@@ -31,13 +31,13 @@ def draw_profile(entry: CaseEntry) -> None:
     current = chosen.generated if chosen is not None else entry.generated
     if current is None:
         st.info(
-            f"This case has no profile. Played by a framework with profiles, {WITHOUT_PROFILE}. Let a model make "
-            "one on the tab Suitability, or write one here.",
+            f"No profile. Played by a framework with profiles, {WITHOUT_PROFILE}. Let a model make one on the tab "
+            "Suitability, or write one here.",
             icon=":material/person_search:",
         )
         draw_editor(case, None)
         return
-    origin = "It came with the case." if current.made_by == OWN else f"Made by: {plain(maker_words(current.made_by))}."
+    origin = "Part of the case." if current.made_by == OWN else f"Made by: {plain(maker_words(current.made_by))}."
     st.caption(f"{origin} {plain(current.note)}")
     _draw_generated(current)
     if chosen is not None and chosen is not versions[0]:
@@ -71,7 +71,7 @@ def _ask_version(versions: Sequence[StoredProfile]) -> StoredProfile | None:
         format_func=labels.__getitem__,
         width=420,
         key=f"data_version_{versions[0].case_key}_{len(versions)}",
-        help="Every version is kept; the newest one counts.",
+        help="The newest version counts.",
     )
     return next((stored for stored in versions if stored.version == chosen), versions[0])
 
@@ -92,7 +92,7 @@ def _draw_generated(generated: Generated) -> None:
             st.markdown(f":material/{icon}: **{title}**", help=how)
             facts: tuple[Fact, ...] = getattr(generated.profile, part)
             if not facts:
-                st.caption("Nothing.")
+                st.caption("None.")
             if part != "optional":
                 for fact in facts:
                     st.markdown(fact_words(fact))
@@ -152,11 +152,9 @@ def draw_editor(case: Case, current: Generated | None) -> None:
         if before is None or profile != before.model_copy(update={"made_by": ""}):
             if remarks := _PROFILED.profile_remarks(case, profile):  # a person may still save it
                 lines = "  \n".join(map(plain, remarks))
-                st.warning(f"In a model’s profile the checks would reject this:  \n{lines}", icon=":material/rule:")
+                st.warning(f"A model’s profile would fail these checks:  \n{lines}", icon=":material/rule:")
             else:
-                st.caption(
-                    ":material/rule: Checks passed: the vignette contains every result, and no fact names the answer."
-                )
+                st.caption(":material/rule: Checks passed: every result is in the vignette, no fact names the answer.")
         if save:
             try:
                 checked = _PROFILED.edited(case, profile, editor_name or "")
@@ -180,9 +178,9 @@ def _ask_profile(case: Case, profile: Profile) -> Profile:
             column_config={
                 _KEY: st.column_config.TextColumn(required=True, help="For example: Duration."),
                 _VALUE: st.column_config.TextColumn(required=True, width="medium"),
-                _LAY: st.column_config.TextColumn(width="medium", help="Empty: the clinical words."),
+                _LAY: st.column_config.TextColumn(width="medium", help="If empty, the clinical words."),
                 _SECTION: st.column_config.SelectboxColumn(options=list(_SECTION_OF)),
-                _IMPUTED: st.column_config.CheckboxColumn(help="Made up, because the vignette does not say it."),
+                _IMPUTED: st.column_config.CheckboxColumn(help="Made up: not in the vignette."),
             },
         )
         parts[part] = facts_from(edited, part)

@@ -56,8 +56,8 @@ def draw_release() -> None:
         if work is not None and work.result is not None:
             draw_report(work.result, release)
         st.caption(
-            "Give a folder or archive (zip, tar) of the authors’ repository; its conversations become runs. A second "
-            "import reads only what has changed."
+            "A folder or archive (zip, tar) of the authors’ repository; its conversations become runs.",
+            help="A second import reads only what has changed.",
         )
         try:
             file = ask_file("data_release", "An archive of the repository", _KINDS, folders=True)
@@ -75,7 +75,7 @@ def draw_report(report: ImportReport, release: Release) -> None:
     """Draw the result of an import, with links to the pages that show it."""
     trials = sum(model.trials for model in report.models)
     models = ", ".join(model_name(model.label) for model in report.models)
-    summary = f"Imported {trials:,} trials of {plain(models)}" if trials else "Everything was already imported"
+    summary = f"Imported {trials:,} trials of {plain(models)}" if trials else "Already imported"
     st.success(f"{summary}, on {report.cases:,} cases.", icon=":material/check:")
     with st.container(horizontal=True):
         link("accuracy", "Accuracy", "bar_chart")

@@ -75,13 +75,15 @@ def _ask_maker(cases: Sequence[Case]) -> None:
     with address_column:
         address = ask_address("data")
     again = st.checkbox(
-        "Also for cases with a profile by this model", key="data_make_again", help="The new version then counts."
+        "Make existing ones again",
+        key="data_make_again",
+        help="Also for cases with a profile by this model; the new one counts.",
     )
     if maker == OTHER:
         st.warning("Name the model first.", icon=":material/key:")
         return
     missing = registry().missing_key(maker, base_url=address)
-    problem = f"{maker} needs a key: set the environment variable {missing} and start the dashboard again."
+    problem = f"{maker} needs a key: set {missing} and restart the dashboard."
     job = Profiling(tuple(cases), maker, again, base_url=address)
     draw_start(job, "Make profiles", "person_add", "data_make_go", problem=problem if missing else None)
 
@@ -94,23 +96,20 @@ def draw_suitability(name: str, entries: Sequence[CaseEntry]) -> None:
     if published:
         st.info(f"**Published** ({PAPER}): {published_words(published)}.", icon=":material/menu_book:")
     if not assessed:
-        st.info(
-            f"These cases were not assessed yet. Played without profiles, {WITHOUT_PROFILE}.",
-            icon=":material/person_search:",
-        )
+        st.info(f"Not assessed yet. Played without profiles, {WITHOUT_PROFILE}.", icon=":material/person_search:")
         return
     counts = coverage_of(name)
     low, high = counts.interval.low, counts.interval.high
     with st.container(border=True, horizontal=True):
         st.metric("Suitable", f"{counts.share:.1%}", width="content", help="Share of the assessed cases.")
-        st.metric("95 % interval", f"{low:.1%} – {high:.1%}", width="content", help="Wilson’s.")
+        st.metric("95 % interval", f"{low:.1%} – {high:.1%}", width="content", help="Wilson.")
         st.metric("Suitable cases", f"{counts.suitable:,}", width="content")
-        st.metric("Looked at", f"{counts.n:,} of {len(entries):,}", width="content")
+        st.metric("Assessed", f"{counts.n:,} of {len(entries):,}", width="content")
     counted_makers = Counter(maker_words(generated.made_by) for generated in assessed).most_common()
     makers = [f"{maker.lower() if maker == FROM_DATA_SET else maker} ({number:,})" for maker, number in counted_makers]
     st.caption(f"Profiles by maker: {plain(', '.join(makers))}. A case’s newest profile counts.")
     if not counts.reasons:
-        st.caption("Every assessed case can be played as a consultation.")
+        st.caption("Every assessed case suits a consultation.")
     caption = f"{dataset_name(name)}, n = {counts.n:,} assessed cases; profiles by {', '.join(makers)}."
     reasons_column, fields_column = st.columns(2, gap="medium") if counts.reasons else (None, st.container())
     if reasons_column is not None:

@@ -51,7 +51,7 @@ def draw_earlier() -> None:
     fold_if_free(Store())
     if not (stored := ask(sessions)):
         return
-    st.subheader("Earlier sessions", anchor=False)
+    st.header("Earlier sessions", anchor=False)
     table = pd.DataFrame(
         [
             {
@@ -108,7 +108,7 @@ def draw_head(view: BenchView) -> None:
     header, case, bench = view.header, view.case, view.bench
     name = "" if view.single else label_of_run(header.run_id).name
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
-        st.subheader(plain(name or case_label(case)), anchor=False, width="content")
+        st.header(plain(name or case_label(case)), anchor=False, width="content")
         with st.container(horizontal=True, width="content"):
             if header.source == "bench" and not view.single and not view.running:
                 draw_label(header.run_id, f"{case_label(case)}, {players(header)}")

@@ -33,7 +33,7 @@ _ANSWER_CHARS = 320
 def draw_cell(cell: MatrixCell, record: TrialRecord, steps: Sequence[Step], *, stored: bool) -> Step | None:
     """Draw an answer with its verdicts and the chosen view of the chosen step; return the step."""
     cell_arm = (cell.format, cell.question_type)
-    st.subheader(f"{arm(*cell_arm)} · trial {cell.trial + 1}", anchor=False)
+    st.header(f"{arm(*cell_arm)} · trial {cell.trial + 1}", anchor=False)
     verdicts = badges(cell.reason, cell.verdicts.items())
     st.markdown(verdicts or ":gray-badge[:material/hourglass_empty: No answer yet]")
     if cell.response:

@@ -94,7 +94,7 @@ def draw_variants(step: Step, variants: Sequence[Variant]) -> None:
         }
         for key, name in names.items()
     ]
-    st.subheader("Variants", anchor=False)
+    st.header("Variants", anchor=False)
     ids = list(names)
     draw_table(
         pd.DataFrame(rows),
@@ -154,7 +154,7 @@ Edits = Mapping[tuple[str, str], str]
 
 def draw_edit(record: TrialRecord, step: Step, variants: Sequence[Variant]) -> None:
     """Draw the editor of a step, or its rerun while that is running."""
-    st.subheader(
+    st.header(
         "Edit and run again",
         anchor=False,
         help="Sends these messages and judges the answer as in the trial. The trial does not change.",

@@ -201,7 +201,7 @@ def _draw_judging(after: pd.DataFrame, judge: Judge | None) -> None:
 
 
 def _draw_effects(effects: Sequence[Row], selection: Selection, scope: str) -> None:
-    st.subheader(EFFECTS_SECTION.title, anchor=False)
+    st.header(EFFECTS_SECTION.title, anchor=False)
     names = names_on(selection)
     order = list(names)
     rows = sorted((row for row in effects if row["answers_left_out"]), key=lambda row: order.index(row["model"]))

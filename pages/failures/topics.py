@@ -81,7 +81,7 @@ def _draw_told(selection: Selection) -> None:
         section = replace(ORDER, title=_TOLD, help=_TOLD_HELP, kind="told", columns=_TOLD_COLUMNS)
         result = section_result(section, shown)
         rows = tuple(row for row in result.figures if row["topic"] not in SHOWN)  # what a patient can tell
-        st.subheader(section.title, anchor=False)
+        st.header(section.title, anchor=False)
         st.caption(_TOLD_HELP)
         names = words_of(result, shown)
         draw_result(
@@ -149,7 +149,7 @@ def topics_chart(rows: Sequence[Row], names: Mapping[str, str], dark: bool) -> g
 
 def _draw_faults(selection: Selection, options: Mapping[str, str], judge: Judge) -> None:
     result = section_result(FAULTS_SECTION, selection, {**FAULTS_SECTION.options, **options})
-    st.subheader(FAULTS_SECTION.title, anchor=False)
+    st.header(FAULTS_SECTION.title, anchor=False)
     section = replace(FAULTS_SECTION, caption=f"{in_words(selection)}. {FAULTS_SECTION.caption}")
     draw_result(section, replace(result, notes=()), words_of(result, selection), name="faults", titled=False)
     st.caption(FAULTS_SECTION.caption)

@@ -64,7 +64,7 @@ def behind(title: str, hint: str) -> Iterator[None]:
             ground, border = (st.get_option(f"{theme}.{part}Color") for part in ("background", "border"))
             st.html(_SIDE_PANEL_STYLE.replace("GROUND", ground).replace("BORDER", border))
         with st.container(horizontal=True, wrap=False, vertical_alignment="center"):
-            st.subheader(title, anchor=False, width="stretch")
+            st.header(title, anchor=False, width="stretch")
             if is_open:
                 st.button(
                     "Close", icon=":material/close:", key="behind_close", on_click=clear_parameters, args=(_BEHIND,)

@@ -176,7 +176,7 @@ def draw_answers(session: Session, events: Sequence[Event], fw: Framework | None
     draft = session.draft  # read once: the session's thread changes it
     if not answers and not (draft and draft.purpose not in ("dialogue", "rate")):
         return
-    st.subheader("Diagnosis", anchor=False)
+    st.header("Diagnosis", anchor=False)
     if fw and (not_the_doctor := fw.speech.answering(events)):
         st.caption(not_the_doctor)
     # A person who still has to answer must not see the verdicts on earlier answers, nor any reasoning.

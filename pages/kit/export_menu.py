@@ -16,10 +16,10 @@ from core.journal import RunHeader
 from pages.kit.look import plain
 
 _LABELS: dict[FormName, tuple[str, str, str]] = {
-    "html": ("Web page (HTML)", "html", "One file that opens anywhere, without a network; prints well."),
+    "html": ("Web page (HTML)", "html", "One file that opens anywhere, also offline; prints well."),
     "md": ("Text (Markdown)", "description", "For a note, an issue or a manuscript."),
     "json": ("Data (JSON)", "data_object", "Every event as it was stored, with prompts and raw replies."),
-    "png": ("Picture (PNG)", "image", "The web page as one picture; takes a few seconds."),
+    "png": ("Picture (PNG)", "image", "The web page as a picture; takes a few seconds."),
 }
 
 

@@ -103,6 +103,7 @@ def draw_figure(
         config["modeBarButtonsToRemove"] = ["toImage"]
     else:  # without a browser here, Plotly in the visitor's browser exports SVG
         config["toImageButtonOptions"] = {"format": "svg", "filename": name.replace("_", "-")}
+        config["displayModeBar"] = True  # also where nothing hovers, as on a phone
     inputs = _inputs_digest(make)
     figure, stacked = _build(make, is_dark()) if inputs is None else _built(inputs, is_dark(), make)
     figures = {name: figure} if stacked is None else {name: figure, f"{name}_narrow": stacked}
@@ -179,7 +180,10 @@ def _offer_pictures(make: Callable[[bool], go.Figure], name: str, title: str, re
         wide = choose("Width", list(_WIDTHS), f"{name}_width", names=_WIDTHS, shape="segments", bound=False)
         file_name, forms = name.replace("_", "-"), _PICTURES
         if find_browser() is None:
-            st.caption(plain(no_browser("HTML")))
+            st.caption(
+                "SVG: the camera button above the figure. PDF and PNG need Chrome or Chromium.",
+                help=plain(no_browser("HTML")),
+            )
             forms = {".html": _PICTURES[".html"]}
         for suffix, (label, mime) in forms.items():
 
@@ -247,7 +251,7 @@ def draw_setting_differences(names: Mapping[str, str], conditions: Sequence[Cond
         differ = ", ".join(setting.name.lower() for setting in differences)
         with st.expander(f"What else differs between {what}: {differ}", icon=":material/difference:"):
             st.dataframe(
-                [{"": s.name, **dict(zip(heads, s.values, strict=True))} for s in differences], hide_index=True
+                [{"Setting": s.name, **dict(zip(heads, s.values, strict=True))} for s in differences], hide_index=True
             )
 
 

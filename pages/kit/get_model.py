@@ -6,10 +6,12 @@ from core.frameworks.base import publisher
 from core.jobs.background import Job, begin, job_at
 from core.models.fetch import OFFERS, details, get
 from core.models.register import own_names
-from pages.kit.look import in_callback, plain
+from pages.kit.look import duration, in_callback, plain
 from pages.kit.navigation import link
 from pages.kit.seats import RULES
 from pages.kit.visitor import only
+
+_MB = 1_000_000
 
 
 def fetching(name: str) -> Job[str] | None:
@@ -44,7 +46,7 @@ def draw_offers() -> None:
     if not offered:
         return
     with st.container(border=True):
-        st.markdown("**A language model with no key and no server to set up**")
+        st.markdown("**A language model without key or server**")
         for column, name in zip(st.columns(len(offered), gap="large"), offered, strict=True):
             offer, work = OFFERS[name], fetching(name)
             with column:
@@ -65,18 +67,22 @@ def draw_offers() -> None:
 def _begin(name: str) -> None:
     begin(
         ("models", "get", name),
-        lambda tell, stop: get(name, on_progress=lambda _, done, planned: tell(done, planned), stop=stop),
-        f"Fetching {OFFERS[name].title}",
+        lambda tell, stop: get(name, on_progress=tell, stop=stop),
+        f"Getting {OFFERS[name].title}",
     )
 
 
 def _draw_fetching(name: str) -> None:
-    work, offer = fetching(name), OFFERS[name]
+    work = fetching(name)
     if work is None or not work.running:
         st.rerun()
     with st.container(border=True, horizontal=True, vertical_alignment="center"):
+        words = f"{plain(OFFERS[name].title)} · {work.step or 'Starting'}"
         if work.planned:
-            st.progress(min(1.0, work.done / work.planned), f"Fetching {offer.title}: {work.done} of {work.planned} MB")
+            words += f": {work.done / _MB:.0f} of {work.planned / _MB:.0f} MB"
         else:
-            st.progress(1.0, f"Making {offer.title} ready: about half a minute")
+            words += "…"
+        if work.seconds_left:
+            words += f", {duration(work.seconds_left)} left"
+        st.progress(min(1.0, work.done / work.planned) if work.planned else 0.0, words)
         st.button("Stop", icon=":material/stop:", key=f"get_stop_{name}", on_click=in_callback(work.stop))

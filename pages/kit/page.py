@@ -13,6 +13,7 @@ from core.store.queries.runs import runs
 from pages.kit.cached import ask
 from pages.kit.campaigns import run_title
 from pages.kit.controls import choose
+from pages.kit.figures import is_dark
 from pages.kit.look import draw_refused, duration, plain, show_errors
 from pages.kit.names import IMPORT_COMMAND
 from pages.kit.navigation import follow, link, require_app
@@ -21,12 +22,16 @@ from pages.kit.seats import case_label
 from pages.kit.sessions import running_sessions
 
 _LOOKS_EVERY_S = 2.0
+# Streamlit draws captions at 60 % opacity (4.06:1), and white on the primary colour of the dark theme (3.9:1).
+_CAPTIONS = 'body [data-testid="stCaptionContainer"] { opacity: 0.8; }'
+_DARK_BUTTONS = 'body [data-testid^="stBaseButton-primary"]:not(:disabled) { color: #0E1718; }'
 
 
 def show(title: str, draw: Callable[[], None], caption: str = "") -> None:
     """Draw a page under its title from the current journals; an ``AnamnesisError`` is shown by its message."""
     require_app()
     follow()
+    st.html(f"<style>{_CAPTIONS} {_DARK_BUTTONS if is_dark() else ''}</style>")
     forget_notes()
     draw_running()
     st.title(title, anchor=False)
@@ -116,7 +121,12 @@ def running_work() -> list[RunningWork]:
         work.append(RunningWork(title, done, planned, words, waits, "runs", query, share))
     for job in running_jobs():
         time_left = f"about {duration(job.seconds_left)} left" if job.seconds_left else ""
-        work.append(RunningWork(job.title, job.done, job.planned, time_left, share=job.done / max(1, job.planned)))
+        share = job.done / max(1, job.planned)
+        if job.step:  # its counts are bytes, which its own page shows
+            step = ", ".join(filter(None, (job.step.lower(), time_left)))
+            work.append(RunningWork(job.title, words=step, share=share))
+        else:
+            work.append(RunningWork(job.title, job.done, job.planned, time_left, share=share))
     for entry in running_sessions():
         title = f"Consultation on {case_label(entry.case) if entry.case else entry.session.title}"
         words = "paused" if entry.session.paused else f"message {len(entry.session.dialogue) + 1}"

@@ -80,7 +80,7 @@ def draw_section(
     """
     metric = section.metric
     if titled:
-        st.subheader(section.title, anchor=False)
+        st.header(section.title, anchor=False)
     if section.help:
         st.caption(plain(section.help.partition("\n\n")[0]))
     chosen = {**section.options, **(options or {}), **_ask_options(section)}

@@ -63,7 +63,8 @@ _STAGE = """<style>
 .stMainBlockContainer { max-width: 100%; padding: 0.8rem 2.5rem; }
 .st-key-stage p, .st-key-stage li, .st-key-stage button, .st-key-stage [data-testid="stCaptionContainer"],
 .st-key-stage label, .st-key-stage textarea { font-size: 26px !important; line-height: 1.35; }
-.st-key-stage h2 { font-size: 38px !important; padding: 0; }
+.st-key-stage > :first-child h2 { font-size: 38px !important; }
+.st-key-stage h2 { font-size: 30px !important; padding: 0; }
 .st-key-stage h3 { font-size: 30px !important; padding: 0; }
 .st-key-stage [class*="stMarkdownBadge"], .st-key-stage [class*="stMarkdownBadge"] * { font-size: 26px !important; }
 .st-key-stage [data-testid="stIconMaterial"] { font-size: 28px !important; }
@@ -349,7 +350,7 @@ def draw_differential(events: Sequence[Event]) -> None:
     probes = [event for event in events if isinstance(event, Probed)]
     if not probes:
         return
-    st.subheader("Differential", anchor=False, help="What the doctor finds most likely after each reply.")
+    st.header("Differential", anchor=False, help="What the doctor finds most likely after each reply.")
     before = dict(probes[-2].differential) if len(probes) > 1 else {}
     for diagnosis, probability in probes[-1].differential:
         change = probability - before.get(diagnosis, 0.0)
@@ -375,7 +376,7 @@ def _draw_facts(case: Case, watched: WatchedSession) -> None:
         patient_facts, staff_facts = (
             sum(fact.turn is not None for fact in facts) for facts in (by_role.patient, by_role.staff)
         )
-        st.subheader("Facts gathered", anchor=False, help=_GATHERED_HELP)
+        st.header("Facts gathered", anchor=False, help=_GATHERED_HELP)
         words = (
             f"{patient_facts} of the patient’s {len(by_role.patient)} facts, "
             f"{staff_facts} of the staff’s {len(by_role.staff)}"
@@ -400,7 +401,7 @@ def _draw_facts(case: Case, watched: WatchedSession) -> None:
     facts_of_case = uncovered(case, dialogue)
     tellable = [fact for fact in facts_of_case if fact.told]
     uncovered_facts = sum(fact.turn is not None for fact in tellable)
-    st.subheader(
+    st.header(
         "Facts uncovered",
         anchor=False,
         help="A fact counts as uncovered when one reply of the patient has most of its key words: shared words, not a "

@@ -78,7 +78,7 @@ _LISTED_ARMS: Final = ["vignette:mcq", "vignette:frq", "multi_turn:mcq", "multi_
 
 
 def draw_run(run: RunProgress) -> None:
-    st.subheader(f"{STATE_ICON[run_state(run)]} {plain(run_title(run))}", anchor=False)
+    st.header(f"{STATE_ICON[run_state(run)]} {plain(run_title(run))}", anchor=False)
     draw_run_progress(run)
     label = label_of_run(run.run_id)
     if label.tags:
@@ -268,7 +268,7 @@ def tagged_failures(run_id: str) -> dict[str, str]:
 
 
 def _draw_conversations(run: RunProgress) -> None:
-    st.subheader("Conversations", anchor=False)
+    st.header("Conversations", anchor=False)
     page = st.pagination(max(1, -(-run.done // _PAGE)), key=f"page_{run.run_id}") if run.done > _PAGE else 1
     talks = run_conversations(run.run_id, (page or 1) - 1)
     if not talks:

@@ -54,7 +54,7 @@ def draw_branches() -> None:
     if family is not None and node is not None:
         draw_family(family, node)
     elif entry is None:
-        st.info("The conversation in this address is not stored here.", icon=":material/search_off:")
+        st.info("This conversation is not stored here.", icon=":material/search_off:")
         draw_way_back()
 
 
@@ -62,8 +62,8 @@ def draw_families() -> None:
     """List the families, newest branch first; a click opens a family."""
     if not (branched := ask(families)):
         st.info(
-            "No conversation has branches yet. To start a branch, open a conversation, choose “Fork from here” at a "
-            "message, change the message, the cast, the persona or the prompts, and continue.",
+            "No branches yet. Open a conversation and choose “Fork from here” at a message to continue it with another "
+            "message, cast, persona or prompt.",
             icon=":material/account_tree:",
         )
         with st.container(horizontal=True):
@@ -75,14 +75,14 @@ def draw_families() -> None:
         [
             {
                 "Case": family.case_key,
-                "Doctor of the original": model_name(family.doctor) if family.doctor else "not stored",
+                "Original doctor": model_name(family.doctor) if family.doctor else "not stored",
                 "Branches": family.branches,
                 "Newest branch": pd.Timestamp(family.finished_at, unit="s").floor("s"),  # in UTC
             }
             for family in branched
         ]
     )
-    st.caption("Conversations with branches, newest first. Choose a row to see its tree.")
+    st.caption("Newest branch first. Choose a row to see its tree.")
     draw_table(
         table,
         "families",
@@ -114,10 +114,10 @@ def draw_broken_off(entry: WatchedSession) -> None:
     if session.error:
         st.error(plain(session.error))
     if any(isinstance(event, Finished) for event in events) and not session.error:
-        st.info("This consultation has ended and is being stored. Refresh in a moment.", icon=":material/sync:")
+        st.info("This consultation has ended and is being stored.", icon=":material/sync:")
         st.button("Refresh", icon=":material/refresh:", key="branches_look_again")
     else:
-        st.info("This consultation was stopped before its end, so it is not stored.", icon=":material/stop_circle:")
+        st.info("Stopped before its end, so not stored.", icon=":material/stop_circle:")
     with st.container(horizontal=True, vertical_alignment="center"):
         draw_way_back()
         draw_export_menu_watched([entry], key="branches_broken")
@@ -152,7 +152,7 @@ def draw_family(tree: Tree, chosen: Node) -> None:
         _ask_pair(tree, chosen, other, names)
     else:
         st.info(
-            "This conversation has no branch yet. Choose a message below, change its text or the cast, and continue.",
+            "No branch yet. Choose a message below, change its text or the cast, and continue.",
             icon=":material/fork_right:",
         )
     if chosen.talk is not None:
@@ -239,7 +239,7 @@ def tree_table(tree: Tree) -> pd.DataFrame:
                     arm_in_words(name): verdict_in_brief(node.talk.verdicts.get(name)) if node.talk else ""
                     for name in arms
                 },
-                "Left": f"{names[node.parent]}, message {node.turn}" if node.parent else "",
+                "Branched from": f"{names[node.parent]}, message {node.turn}" if node.parent else "",
                 "Trial": node.trial_id,
             }
             for node in tree.nodes
@@ -251,9 +251,9 @@ def _draw_tree(tree: Tree, chosen: Node, other: Node | None, names: dict[str, st
     # a new key for each choice, so that Streamlit forgets the mark of the last click
     key_suffix = f"{chosen.trial_id}_{len(tree.nodes)}"
     key = (
-        "One lane for each conversation, coloured by its doctor; a branch leaves its parent after the last message "
-        "they share. At the end: green dot right, orange cross wrong, open grey circle not counted or not stored "
-        "(free response after the conversation if it was asked)"
+        "One lane for each conversation, coloured by its doctor; a branch leaves its parent after their last shared "
+        "message. Green dot: right; orange cross: wrong; open grey circle: not counted or not stored "
+        "(free response if asked)"
     )
     compared = " and ".join(names[node.trial_id] for node in (chosen, other) if node)
     draw_figure(
@@ -327,7 +327,7 @@ def _draw_deletion(tree: Tree, chosen: Node, name: str) -> None:
         more = len(deleted) - 1
         count = f"{len(deleted)} conversation{'s' if more else ''}"
         descendants = f" and {more} that branched off it" if more else ""
-        st.markdown(f"This deletes **{count}** for good: {name}{descendants}. Its parent stays.")
+        st.markdown(f"Deletes **{count}** for good: {name}{descendants}. The parent stays.")
         st.button(
             f"Delete {count}",
             type="primary",

@@ -29,12 +29,12 @@ def draw_comparison(tree: Tree, left: Node, right: Node, names: tuple[str, str])
         node, name = (left, names[0]) if first is None else (right, names[1])
         live = watched(node.trial_id)
         if live is not None and live.session.running:
-            st.info(f"{name} is still running. It is shown here when it ends.", icon=":material/sync:")
+            st.info(f"{name} is still running. It appears here when it ends.", icon=":material/sync:")
             link("live", f"Watch {name}", "play_arrow", trial=node.trial_id)
         else:
             st.info(f"{name} is not stored here.", icon=":material/search_off:")
         return
-    st.subheader(f"{names[0]} and {names[1]}", anchor=False)
+    st.header(f"{names[0]} and {names[1]}", anchor=False)
     edited = (edits(tree, left, right), edits(tree, right, left))
     lines = [
         f"- **{what}**: {plain(before)} :gray[{names[0]}] → {plain(after)} :gray[{names[1]}]"
@@ -42,7 +42,7 @@ def draw_comparison(tree: Tree, left: Node, right: Node, names: tuple[str, str])
     ]
     for changes, name in zip(edited, names, strict=True):
         lines += [f"- **Text**: {plain('; '.join(changes))} :gray[{name}]"] if changes else []
-    st.markdown("\n".join(lines) or "Cast, persona, prompts, settings and seed are the same.")
+    st.markdown("\n".join(lines) or "Same cast, persona, prompts, settings and seed.")
     _draw_dialogues((first, second), names, edited)
     _draw_answers((first, second), names)
 
@@ -145,7 +145,7 @@ def marked_text(pieces: Sequence[DiffPiece], op: str) -> str:
 
 def _draw_answers(sides: tuple[ConversationRecord, ConversationRecord], names: tuple[str, str]) -> None:
     arms = [(f, q) for f in FORMATS for q in QUESTION_TYPES if any((f, q) in side.answers for side in sides)]
-    st.subheader("Answers", anchor=False)
+    st.header("Answers", anchor=False)
     if not arms:
         st.caption("Neither conversation has an answer.")
     for answer_arm in arms:

@@ -9,7 +9,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from core.case import Case
-from core.events import FORMATS, QUESTION_TYPES, Event, Summarised, reasoning_of
+from core.events import FORMATS, QUESTION_TYPES, Event, Speaker, Summarised, reasoning_of
 from core.export.reading import was_shown
 from core.frameworks.base import framework, framework_of, frameworks, tested_seat, title_of
 from core.store.database import Store
@@ -56,6 +56,7 @@ _PAGE_NAME = "transcripts_page"
 _RULE_LABELS = {"usual": "Usual", "mcq_loose": "Paper’s", "mcq_strict": "Strict", "differ": "Differ"}
 _RULE: dict[str, McqRule] = {"usual": "usual", "mcq_loose": "mcq_loose", "mcq_strict": "mcq_strict", "differ": "usual"}
 _SPEAKERS = {"anyone": "Anyone", "doctor": "Doctor", "patient": "Patient", "staff": "Staff"}
+_DEFAULT_ARM = "multi_turn:frq"
 _VERDICTS = {**{str(verdict): words[0] for verdict, words in VERDICT.items()}, "ungraded": "Not graded yet"}
 _MAX_TRIALS = 300
 """At most this many trials of one case are listed."""
@@ -96,104 +97,108 @@ def trials_of_case(case_key: str) -> list[Conversation]:
 
 def ask_filter(available: ConversationFilters) -> Selection:
     """Ask for the filters; every change goes back to the first page of the list."""
-
-    def first_page() -> None:
-        clear_parameters(_PAGE_NAME)
-
-    def several(where: DeltaGenerator, label: str, name: str, options: Any, names: Any) -> tuple[Any, ...] | None:
-        chosen = choose_several(label, options, f"transcripts_{name}", names=names, where=where, on_change=first_page)
-        return chosen or None
-
-    def words(where: DeltaGenerator, label: str, name: str, hint: str, help_: str) -> str | None:
-        text = where.text_input(
-            label,
-            key=f"transcripts_{name}",
-            bind="query-params",
-            type="search",
-            on_change=first_page,
-            placeholder=hint,
-            help=help_,
-        )
-        return (text or "").strip() or None
-
-    doctors = unique_names(available.models)
     top, bottom = st.columns(4), st.columns(4)
-    models = several(top[0], "Models", "models", available.models, doctors)
-    case = words(
-        top[1],
-        "Case or right answer",
-        "case",
-        "case_12, psoriasis …",
-        "A case’s id, or a part of an id or of a right answer.",
-    )
-    specialties = several(top[2], "Specialties", "specialties", specialties_in_order(available.specialties), None)
-    ended = several(top[3], "Ended by", "ends", available.end_reasons, END_SHORT) or ()
+    models = _several(top[0], "Models", "models", available.models, unique_names(available.models))
+    with top[1]:
+        case = _text_filter("Case or answer", "case", "case_12, psoriasis …", "Part of a case’s id or right answer.")
+    specialties = _several(top[2], "Specialties", "specialties", specialties_in_order(available.specialties))
+    ended = _several(top[3], "Ended by", "ends", available.end_reasons, END_SHORT) or ()
     with bottom[0]:
-        text = words(
-            bottom[0],
-            "Words said",
-            "words",
-            "itchy, do you smoke …",
-            "These exact words within one message; upper and lower case are the same.",
-        )
-        speaker: Any = choose(
-            "By whom",
-            list(_SPEAKERS),
-            "transcripts_by",
-            names=_SPEAKERS,
-            help="Staff: the clinical staff, if the framework has one.",
-            hidden=True,
-            on_change=first_page,
-        )
-    arms = [name for name in ARMS if name in available.arms]
-    answer_arm, rule, verdicts = "multi_turn:frq", "usual", None
+        text, speaker = _ask_words()
     with bottom[1]:
-        if arms:
-            answer_arm = choose(
-                "Answer in the arm",
-                arms,
-                "transcripts_arm",
-                names=arm_in_words,
-                default="multi_turn:frq",
-                help="Multiple choice is judged by the paper’s rule or the strict rule; Differ finds answers on which "
-                "the two disagree.",
-                on_change=first_page,
-            )
-            if answer_arm.partition(":")[2].startswith("mcq"):
-                rule = choose(
-                    "Judged by",
-                    list(_RULE_LABELS),
-                    "transcripts_rule",
-                    names=_RULE_LABELS,
-                    shape="segments",
-                    hidden=True,
-                    on_change=first_page,
-                )
-            verdicts = st.multiselect(
-                "Verdict",
-                list(_VERDICTS),
-                format_func=_VERDICTS.__getitem__,
-                key="transcripts_verdicts",
-                placeholder="Any verdict",
-                bind="query-params",
-                on_change=first_page,
-                label_visibility="collapsed",
-            )
-    runs = names_in(available)
+        answered_in, rule, verdicts = _ask_answer([name for name in ARMS if name in available.arms])
     return Selection(
         models=models,
         case=case,
         specialties=specialties,
         end_reasons=[reason for reason in available.end_reasons if reason in ended] or None,
         text=text,
-        speaker=None if speaker == "anyone" else speaker,
-        arm=answer_arm,
+        speaker=speaker,
+        arm=answered_in,
         mcq_rule=_RULE[rule],
         rules_differ=rule == "differ",
-        verdicts=tuple(verdicts or ()) or None,
-        datasets=several(bottom[2], "Data sets", "datasets", available.datasets, dataset_name),
-        runs=several(bottom[3], "Runs", "runs", list(available.runs), runs),
+        verdicts=verdicts,
+        datasets=_several(bottom[2], "Data sets", "datasets", available.datasets, dataset_name),
+        runs=_several(bottom[3], "Runs", "runs", list(available.runs), names_in(available)),
     )
+
+
+def _first_page() -> None:
+    clear_parameters(_PAGE_NAME)
+
+
+def _several(
+    where: DeltaGenerator, label: str, name: str, options: Any, names: Any | None = None
+) -> tuple[Any, ...] | None:
+    chosen = choose_several(label, options, f"transcripts_{name}", names=names, where=where, on_change=_first_page)
+    return chosen or None
+
+
+def _text_filter(label: str, name: str, example: str, help: str) -> str | None:
+    text = st.text_input(
+        label,
+        key=f"transcripts_{name}",
+        bind="query-params",
+        type="search",
+        on_change=_first_page,
+        placeholder=example,
+        help=help,
+    )
+    return (text or "").strip() or None
+
+
+def _ask_words() -> tuple[str | None, Speaker | None]:
+    """Ask for words of a message, and for the role that says them (``None``: any role)."""
+    text = _text_filter(
+        "Words in a message", "words", "itchy, do you smoke …", "Exactly these words, in upper or lower case."
+    )
+    speaker: Any = choose(
+        "Speaker",
+        list(_SPEAKERS),
+        "transcripts_by",
+        names=_SPEAKERS,
+        help="Staff: the clinical staff, if the framework has one.",
+        hidden=True,
+        on_change=_first_page,
+    )
+    return text, None if speaker == "anyone" else speaker
+
+
+def _ask_answer(arms: Sequence[str]) -> tuple[str, str, tuple[str, ...] | None]:
+    """Ask for an arm, the rule that judges its choices (a key of ``_RULE``), and verdicts on its answers."""
+    if not arms:
+        return _DEFAULT_ARM, "usual", None
+    answered_in = choose(
+        "Arm of the answer",
+        arms,
+        "transcripts_arm",
+        names=arm_in_words,
+        default=_DEFAULT_ARM,
+        help="For choices, the paper’s rule or the strict rule judges; Differ lists answers on which they disagree.",
+        on_change=_first_page,
+    )
+    rule = "usual"
+    if answered_in.partition(":")[2].startswith("mcq"):
+        rule = choose(
+            "Rule",
+            list(_RULE_LABELS),
+            "transcripts_rule",
+            names=_RULE_LABELS,
+            shape="segments",
+            hidden=True,
+            on_change=_first_page,
+        )
+    verdicts = st.multiselect(
+        "Verdict",
+        list(_VERDICTS),
+        format_func=_VERDICTS.__getitem__,
+        key="transcripts_verdicts",
+        placeholder="Any verdict",
+        bind="query-params",
+        on_change=_first_page,
+        label_visibility="collapsed",
+    )
+    return answered_in, rule, tuple(verdicts) or None
 
 
 def draw_matches(selection: Selection, stored: int) -> None:
@@ -207,7 +212,7 @@ def draw_matches(selection: Selection, stored: int) -> None:
         st.markdown(f"**{total:,}** of {stored:,} conversations")
         draw_pager(_PAGE_NAME, page, -(-total // _PAGE))
     if not talks:
-        st.info("No conversation matches: remove a filter.", icon=":material/filter_alt_off:")
+        st.info("No conversation matches. Remove a filter.", icon=":material/filter_alt_off:")
         return
     draw_table(
         conversations_table(talks, selection, matches),
@@ -221,7 +226,7 @@ def draw_matches(selection: Selection, stored: int) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         offer_csv(lambda: every_conversation(selection), "conversations", "Download all matches as CSV")
         st.caption(
-            f"Choose a row to read its conversation. Multiple choice is judged by the {RULE_SHORT[selection.mcq_rule]}."
+            f"Choose a row to read the conversation. Choices are judged by the {RULE_SHORT[selection.mcq_rule]}."
         )
 
 
@@ -280,12 +285,12 @@ def draw_reading(trial_id: str, selection: Selection) -> None:
     stored = reading(trial_id)
     draw_links(trial_id, selection, stored)
     if stored is None:
-        st.info("The conversation in this address is not stored here.", icon=":material/search_off:")
+        st.info("This conversation is not stored here.", icon=":material/search_off:")
         return
     events, talk = stored.events, stored.talk
     playing = framework_of(events, talk.protocol)
     model, case = unique_names([talk.doctor])[talk.doctor], talk.case_key.partition("/")[2] or talk.case_key
-    st.subheader(f"{plain(model)} · {plain(case)} · trial {talk.trial + 1}", anchor=False)
+    st.header(f"{plain(model)} · {plain(case)} · trial {talk.trial + 1}", anchor=False)
     turns = f", {talk.doctor_turns} doctor turns" if talk.doctor_turns is not None else ""
     about = [
         "" if talk.protocol == framework().name else plain(title_of(talk.protocol)),
@@ -303,7 +308,7 @@ def draw_reading(trial_id: str, selection: Selection) -> None:
         with st.container(height=_CHAT_HEIGHT, border=True, gap="xxsmall", autoscroll=False, key=f"read_{trial_id}"):
             draw_chat(events, None, selection.text or "", fw=playing)
         if (summary := next((event for event in events if isinstance(event, Summarised)), None)) is not None:
-            with st.expander("The summary that the doctor was shown"):
+            with st.expander("Summary for the doctor"):
                 st.markdown(plain(summary.text))
                 draw_reasoning(reasoning_of(events).get(summary.call_id or ""))
         if stored.case is not None:
@@ -311,7 +316,7 @@ def draw_reading(trial_id: str, selection: Selection) -> None:
             draw_case(stored.case, open_=False, profiled=profiled, pictures_seen=was_shown(events))
     with right:
         if not stored.answers:
-            st.info("This trial broke off before any answer.", icon=":material/cloud_off:")
+            st.info("The trial failed before its first answer.", icon=":material/cloud_off:")
         if playing and (answerer := playing.speech.answering(events)):
             st.caption(answerer)
         for arm in ((f, q) for f in FORMATS for q in QUESTION_TYPES):
@@ -339,7 +344,7 @@ def draw_links(trial_id: str, selection: Selection, stored: ConversationRecord |
             "debugger",
             "Debug it",
             "bug_report",
-            help="Every request of this trial. Edit one and run it again.",
+            help="Every request of this trial, to edit and run again.",
             trial=trial_id,
         )
         link_fork(trial_id)
@@ -356,10 +361,7 @@ def draw_analyses(case: Case, stored: ConversationRecord) -> None:
     """
     if stored.talk.protocol in CARED_FOR:
         with st.container(horizontal=True, vertical_alignment="center"):
-            st.caption(
-                "These analyses need a conversation of a doctor and a patient only. The measures of this conversation "
-                "are on Conversation quality, under CARE."
-            )
+            st.caption("The analyses here need a doctor and a patient only. CARE measures this conversation.")
             link("care", "CARE of all models", "volunteer_activism")
         return
     if chosen := st.segmented_control("A closer look", list(_ANALYSES), key="read_closer", bind="query-params"):
@@ -386,7 +388,7 @@ def draw_other_trials(talk: Conversation) -> None:
         ]
     )
     position = next((n for n, other in enumerate(trials) if other.trial_id == talk.trial_id), 0)
-    st.subheader("All trials of this case", anchor=False)
+    st.header("All trials of this case", anchor=False)
     draw_table(
         table,
         "read_trials",
@@ -396,16 +398,15 @@ def draw_other_trials(talk: Conversation) -> None:
         download="",
         alt="All trials of this case with the verdicts of their answers",
     )
-    st.caption("Choose a row to read that trial. Multiple choice is judged by the paper’s rule.")
+    st.caption("Choose a row to read that trial. Choices are judged by the paper’s rule.")
 
 
 def draw_transcripts() -> None:
     """Ask for the filters, then draw the conversation in the URL or the list."""
     if not (available := ask(offer)).conversations:
         st.info(
-            "No conversation is stored yet. Import the authors’ public release of 50,100 conversations: "
-            f"`{IMPORT_COMMAND}`, where PATH is a folder or archive of their repository. Or start a campaign; the "
-            "reference cast needs no key.",
+            "No conversations yet. Start a campaign (the reference cast needs no key), or import the authors’ "
+            f"50,100 conversations: `{IMPORT_COMMAND}`, where PATH is a folder or archive of their repository.",
             icon=":material/forum:",
         )
         link("runs", "Start a campaign", "play_arrow")

@@ -211,7 +211,7 @@ def test_our_figures_with_their_pairs_replace_published_ones_where_they_cover_th
     assert re.search(r"Excluded.*: openai\W+a\W+1 refused", words(app))
     assert any("patient" in e.label for e in app.expander if e.label.startswith("What else differs"))
     settings = frame(app, "openai/a")
-    assert dict(zip(settings[""], settings["openai/a"], strict=True))["Patient"] == "patient of run-a"
+    assert dict(zip(settings["Setting"], settings["openai/a"], strict=True))["Patient"] == "patient of run-a"
     table = compared(app)
     assert list(table["Model"]) == ["GPT-4", "openai/a"]
     assert list(table["Format"]) == ["Multi-turn", "Multi-turn"]

@@ -141,7 +141,7 @@ def test_a_consultation_is_watched_with_the_facts_of_patient_and_staff(open_page
     assert "Clinical staff only" in text
     assert r":green[:material/check_circle:] Age: 31\-year\-old" in text
     assert "of the patient’s 12 facts" in text
-    assert {arm.value for arm in app.subheader} >= {"Facts gathered", "Differential", "Diagnosis"}
+    assert {arm.value for arm in app.header} >= {"Facts gathered", "Differential", "Diagnosis"}
 
 
 def test_two_doctors_end_side_by_side_under_the_strict_rule(open_page: Open) -> None:
@@ -152,7 +152,7 @@ def test_two_doctors_end_side_by_side_under_the_strict_rule(open_page: Open) -> 
     run_until(app, lambda a: has_button(a, "New consultation"))
     assert trouble(app) == []
     (table,) = [frame.value for frame in app.dataframe]
-    rows = dict(zip(table[""], table.iloc[:, 1], strict=True))
+    rows = dict(zip(table["Figure"], table.iloc[:, 1], strict=True))
     assert {"Questions", "Facts uncovered, by words in common", "Empathy", "Vignette · Multiple choice"} <= set(rows)
     assert rows["Empathy"].endswith(" of 5")
     assert "facts that patient and staff can tell" in words(app)

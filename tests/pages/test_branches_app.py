@@ -121,7 +121,7 @@ def test_deleting_says_how_many_go_and_leads_to_the_parent_and_the_server_forget
     app = open_page("branches", trial="a")
     for name in ("a", "b"):  # as after they were watched here
         live_sessions.remember(Session(key=name, title="a case", finished_at=1.0), None)
-    assert "This deletes **2 conversations** for good: Branch 1 and 1 that branched off it." in words(app)
+    assert "Deletes **2 conversations** for good: Branch 1 and 1 that branched off it." in words(app)
     button(app, "Delete 2 conversations").click().run()
     assert trouble(app) == []
     assert query(app, "trial") == "root"
@@ -153,7 +153,7 @@ def consulted(open_page: Open) -> str:
 
 def test_a_conversation_is_forked_watched_and_then_stands_in_its_tree(consulted: str, open_page: Open) -> None:
     app = open_page("branches", trial=consulted, fork="yes")
-    assert "This conversation has no branch yet" in words(app)
+    assert "No branch yet" in words(app)
     app.selectbox(key=f"branches_fork_{consulted}_turn").set_value(3).run()
     app.text_area(key=f"branches_fork_{consulted}_text_3").set_value("I'm 70. I'm a woman.").run()
     app.selectbox(key=f"branches_fork_{consulted}_temperament").set_value("anxious").run()
@@ -184,7 +184,7 @@ def test_an_empty_message_cannot_be_run_on_and_a_stopped_branch_says_that_it_is_
     assert not button(app, "Go on from here").disabled
     button(app, "Go on from here").click().run()
     button(app, "Stop").click().run()
-    run_until(app, lambda a: "was stopped before its end" in words(a))
+    run_until(app, lambda a: "so not stored" in words(a))
     assert trouble(app) == []
 
 
@@ -233,7 +233,7 @@ def test_a_branch_of_a_branch_before_its_parents_fork_leaves_the_lane_that_shows
 
 def test_the_table_says_where_each_branch_left(family: Store) -> None:
     table = tree_table(tree_of(family))
-    assert list(table["Left"]) == ["", "Original, message 1", "Branch 1, message 2", "Original, message 1"]
+    assert list(table["Branched from"]) == ["", "Original, message 1", "Branch 1, message 2", "Original, message 1"]
     assert table["Multi-turn · Free response"].iloc[0] == "✓ Correct"
 
 

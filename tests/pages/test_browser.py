@@ -301,9 +301,9 @@ def test_a_campaign_of_another_process_appears_and_moves_on_the_open_page(
     page.get_by_test_id("stDataFrame").first.click(position={"x": 17, "y": 35 + 35 + 17})  # the run before
     expect(page).to_have_url(re.compile(r"run="))
     expect(page.get_by_text("Reference doctor on Library:Cardiology")).to_have_count(0)
-    before = page.get_by_role("heading", level=3).first.inner_text()
+    before = page.get_by_role("heading", level=2).first.inner_text()
     page.wait_for_timeout(6000)  # a redraw later the choice still stands
-    assert page.get_by_role("heading", level=3).first.inner_text() == before
+    assert page.get_by_role("heading", level=2).first.inner_text() == before
 
 
 @pytest.mark.soak

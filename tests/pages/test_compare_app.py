@@ -84,8 +84,8 @@ def test_two_models_are_compared_in_every_arm_in_one_and_case_by_case(open_page:
     # two-sided binomial test of 1 in 4: 2 · (1 + 4) / 2**4
     assert "p = 0.6250, not corrected" in words(app)
     assert "**4** of 6 cases flipped: 3 became right, 1 became wrong" in words(app)
-    settings = frame(app, "")
-    assert set(settings[""]) == {"Prompts (name and hash)", "Cap of the conversation"}
+    settings = frame(app, "Setting")
+    assert set(settings["Setting"]) == {"Prompts (name and hash)", "Cap of the conversation"}
     assert "The same on both sides: patient, grader" in words(app)
     # its flipped cases, one of them side by side
     assert list(frame(app, "Change")["Case"]) == ["ours/1", "ours/3", "ours/4", "ours/5"]
@@ -181,7 +181,7 @@ def test_runs_of_one_model_can_be_compared(open_page: Open, database: Path) -> N
     table = frame(app, "Adjusted p")
     assert list(table["openai/a · run old"]) == [1.0, 0.333]
     assert list(table["openai/a · run new"]) == [1.0, 0.5]
-    assert list(frame(app, "")[""]) == ["Seed"]
+    assert list(frame(app, "Setting")["Setting"]) == ["Seed"]
 
 
 def test_one_model_alone_offers_its_arms(open_page: Open, database: Path) -> None:
@@ -260,7 +260,7 @@ def test_the_graders_are_named_whose_verdicts_count(two_models: Path, open_page:
     fold(store)
     app = open_page("compare")
     assert not trouble(app)
-    settings = frame(app, "").set_index("")
+    settings = frame(app, "Setting").set_index("Setting")
     assert settings.loc["Grader"].tolist() == ["openai/g", "openai/lenient"]
     (judged_by,) = [caption.value for caption in app.caption if caption.value.startswith("Whose verdicts count")]
     assert "lenient" in judged_by

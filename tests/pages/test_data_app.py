@@ -57,7 +57,7 @@ def test_every_data_set_is_listed_with_what_is_known_of_it(filled: Store, tmp_pa
         2,
         1,
     )
-    assert table.loc["ours", "Looked at"] == 2
+    assert table.loc["ours", "Assessed"] == 2
     assert table.loc["ours", "Suitable"] == 0.5
     assert table.loc["ours", "Findings"] == 1
 
@@ -81,7 +81,7 @@ def test_filters_stand_in_the_address(filled: Store, open_page: Open) -> None:
     assert listed(filtered) == ["case_5"]
     assert listed(open_page("data", dataset="ours", data_suitability="Not: Abstract concept")) == ["case_1"]
     nothing = open_page("data", dataset="ours", data_words="Gout 12", data_specialties="Cardiology")
-    assert "remove a filter" in words(nothing)
+    assert "Remove a filter" in words(nothing)
 
 
 def test_what_a_question_asks_for_is_listed_shown_and_filtered_by(database: Path, open_page: Open) -> None:
@@ -99,14 +99,14 @@ def test_what_a_question_asks_for_is_listed_shown_and_filtered_by(database: Path
 def test_the_answer_shows_only_when_it_is_asked_for(filled: Store, open_page: Open) -> None:
     app = open_page("data", dataset="ours", case="ours/case_5")
     assert trouble(app) == []
-    assert "This case has no profile" in words(app)
+    assert "No profile. Played" in words(app)
     assert "the patient knows the whole vignette" in words(app)
     assert "Duplicate:" in words(app)
     assert "A. Eczema  \nB. Gout 5" in words(app)
     assert "check_circle" not in words(app)
     app.toggle(key="data_answer").set_value(True).run()
     assert ":green[:material/check_circle: **A. Eczema**]  \nB. Gout 5" in words(app)
-    assert "Also counts: Dermatitis" in words(app)
+    assert "Also right: Dermatitis" in words(app)
 
 
 def test_what_the_linter_says_of_the_answer_waits_for_the_answer(database: Path, open_page: Open) -> None:
@@ -115,10 +115,10 @@ def test_what_the_linter_says_of_the_answer_waits_for_the_answer(database: Path,
     text = words(open_page("data", dataset="ours", case="ours/1")).partition("Profile")[0]
     assert "Answer is given away" in text
     assert "'Eczema'" not in text
-    assert "show the answer to read this" in text
+    assert "show the answer to read it" in text
     with_answer = words(open_page("data", dataset="ours", case="ours/1", data_answer="true"))
     assert "'Eczema' stands in the vignette" in with_answer.replace("\\", "")
-    assert "Right answer, not among the choices: **Eczema**" in with_answer
+    assert "Right answer, but not a choice: **Eczema**" in with_answer
 
 
 def test_a_profile_stands_in_columns_by_who_may_know_it(filled: Store, open_page: Open) -> None:
@@ -142,7 +142,7 @@ def test_neighbours_are_those_that_were_found(filled: Store, open_page: Open) ->
     assert [link.proto.label for link in app.get("page_link")] == ["Debug it", "Live with this case"]
     button(app, "Back to the list").click().run()
     assert "case" not in app.query_params
-    assert "not in this data set" in words(open_page("data", dataset="ours", case="ours/nowhere"))
+    assert "no such case" in words(open_page("data", dataset="ours", case="ours/nowhere"))
 
 
 @pytest.mark.parametrize(("page", "key"), [("debugger", "debug"), ("live", "live")])
@@ -161,7 +161,7 @@ def test_suitability_is_counted_and_a_model_without_its_key_cannot_be_asked(fill
         "Suitable": "50.0%",
         "95 % interval": "9.5% – 90.5%",
         "Suitable cases": "1",
-        "Looked at": "2 of 70",
+        "Assessed": "2 of 70",
     }.items()
     assert len(app.get("plotly_chart")) == 2
     assert "Published" not in words(app)
@@ -179,7 +179,7 @@ def test_published_figures_stand_beside_a_data_set_of_the_same_name(tmp_path: Pa
     app = open_page("data", dataset="medqa-test", data_tab="Suitability")
     assert trouble(app) == []
     assert "MedQA in the paper: suitable: more than 90 %" in words(app)
-    assert "These cases were not assessed yet" in words(app)
+    assert "Not assessed yet" in words(app)
 
 
 def test_profiles_are_made_in_the_background_and_counted(
@@ -204,7 +204,7 @@ def test_profiles_are_made_in_the_background_and_counted(
 
 def test_a_profile_can_be_written_for_a_case_without_one(filled: Store, open_page: Open) -> None:
     app = open_page("data", dataset="ours", case="ours/case_5")
-    assert "This case has no profile" in words(app)
+    assert "No profile. Played" in words(app)
     app.session_state["data_edit_ours/case_5"] = True
     app.run()
     assert trouble(app) == []
@@ -277,4 +277,4 @@ def test_a_model_makes_profiles_and_what_failed_is_named(
     why = next(table.value for table in app.dataframe if "Why" in table.value)
     assert sorted(why["Item"]) == ["ours/case_0", "ours/case_1", "ours/case_2"]
     assert "not counted as unsuitable" in words(app)
-    assert "These cases were not assessed yet" in words(app)
+    assert "Not assessed yet" in words(app)

@@ -101,7 +101,7 @@ def test_a_file_that_takes_long_says_how_far_it_is_and_can_be_stopped(
         patch.setattr(importing, "read_cases", slow)
         app = import_page(open_page, a_file(tmp_path, a_record(0)))
         assert "Reading medqa.jsonl: 61 of 199 MB" in app.get("progress")[0].proto.text
-        assert "at most 500 MB unpacked, 200,000 rows" in words(app)
+        assert "at most 500 MB unpacked, 200,000 rows" in app.get("button_group")[0].help
         app.button(key="data_work_stop").click().run()
         run_until(app, lambda app: bool(app.error))
         assert "was not read to its end" in app.error[0].value
@@ -145,7 +145,7 @@ def test_a_release_comes_in_by_path_or_upload_and_says_where_to_look_at_it(
     app.file_uploader(key="data_release_upload").set_value((packed.name, packed.read_bytes(), "application/x-xz")).run()
     button(app, "Import it").click().run()
     run_until(app, lambda now: not has_button(now, "Stop"))
-    assert "Everything was already imported, on 2 cases." in words(app)
+    assert "Already imported, on 2 cases." in words(app)
 
     app.file_uploader(key="data_release_upload").set_value(("odd.zip", b"PK no archive", "application/zip")).run()
     button(app, "Import it").click().run()
@@ -170,8 +170,8 @@ def test_source_and_licence_can_be_corrected(filled: Store, tmp_path: Path, open
 
 def test_a_data_set_is_deleted_only_after_it_was_said_what_is_lost(filled: Store, open_page: Open) -> None:
     app = open_page("data", dataset="ours", data_tab="Record")
-    assert "**70 cases** and the profiles saved for 2 of them (made by openai/a)" in words(app).replace("\\", "")
-    assert "Runs keep copies of their cases" in words(app)
+    assert "**70 cases** and all profiles of 2 of them (by openai/a)" in words(app).replace("\\", "")
+    assert "Conversations, answers and figures stay" in words(app)
     assert imported.names() == ["ours"]
     button(app, "Delete it").click().run()
     assert trouble(app) == []
@@ -184,7 +184,7 @@ def test_a_data_set_is_deleted_only_after_it_was_said_what_is_lost(filled: Store
 def test_the_library_cannot_be_deleted(open_page: Open) -> None:
     app = open_page("data", dataset="library", data_tab="Record")
     assert trouble(app) == []
-    assert "can be neither changed nor deleted" in words(app)
+    assert "cannot be changed or deleted" in words(app)
     assert not [b for b in app.button if b.label.startswith("Delete")]
 
 

@@ -142,7 +142,7 @@ def test_a_cell_shows_every_message_and_the_raw_reply(open_page: Open, provider:
     sent = provider.bodies[0]["messages"]
     app = open_page("debugger", run=run.run_id, cell="2:vignette:frq")
     assert trouble(app) == []
-    assert [s.value for s in app.subheader][1] == "Vignette · Free response · trial 2"
+    assert [s.value for s in app.header][1] == "Vignette · Free response · trial 2"
     blocks = code(app)
     assert blocks[0] == sent[0]["content"]
     assert "\n\n".join(blocks[1:3]) == sent[1]["content"]  # two prompts that went out as one message
@@ -289,7 +289,7 @@ def test_an_edit_is_run_in_every_arm_beside_the_run_before_and_sessions_are_list
     (name,) = [box for box in app.text_input if box.label == "Name"]
     name.set_value("Without the heart").run()
     button(app, "Save").click().run()
-    assert "Without the heart" in [element.value for element in app.subheader]
+    assert "Without the heart" in [element.value for element in app.header]
     button(app, "Another case").click().run()
     listed = app.dataframe[0].value
     assert list(listed["Name"].fillna("")) == ["Without the heart", ""]

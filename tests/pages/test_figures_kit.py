@@ -54,7 +54,8 @@ def test_without_a_browser_svg_and_html_are_left_and_the_rest_is_explained(
     assert list(makers) == ["of-two.html"]
     assert b"n = 12 cases." in makers["of-two.html"]()
     assert "PDF and PNG" in words(app)
-    assert "apt install chromium" in words(app)
+    assert "apt install chromium" in app.caption[0].help
+    assert shown(app)["displayModeBar"] is True
     assert shown(app)["toImageButtonOptions"]["format"] == "svg"
     assert "toImage" not in shown(app).get("modeBarButtonsToRemove", [])
 

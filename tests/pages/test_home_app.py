@@ -125,7 +125,7 @@ def test_what_is_under_way_stands_on_every_page(open_page: Open) -> None:
         app = open_page(page)
         named = [name for name in links(app) if name.startswith("Consultation on ")]
         assert len(named) == (page == "data"), page
-        assert ("Running" in [head.value for head in app.subheader]) == (page == "home")
+        assert ("Running" in [head.value for head in app.header]) == (page == "home")
     assert "Unfinished" in words(open_page("live"))
     button(live, "Stop").click().run()
     run_until(live, lambda a: has_button(a, "New consultation"))

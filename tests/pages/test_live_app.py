@@ -107,7 +107,7 @@ def test_start_runs_to_the_verdict_and_is_listed_afterwards(open_page: Open) -> 
     assert has_button(app, START)
     assert "trial" not in app.query_params
     (watched,) = [frame.value for frame in app.dataframe]
-    assert list(watched["Case"]) == ["Library · cardiology 1"]
+    assert list(watched["Case"]) == ["Cardiology 1"]
     assert "Correct" in watched["Verdicts"][0]
 
     again = open_page("live", trial=trial[0] if isinstance(trial, list) else trial)

@@ -48,7 +48,7 @@ def offered(monkeypatch: pytest.MonkeyPatch) -> dict[str, Callable[[], bytes]]:
 
 
 def heads(app: AppTest) -> list[str]:
-    return [head.value for head in app.subheader if head.value not in ("Differential", "Diagnosis")][:2]
+    return [head.value for head in app.header if head.value not in ("Differential", "Diagnosis")][:2]
 
 
 def trials_in_url(app: AppTest) -> tuple[str, str]:

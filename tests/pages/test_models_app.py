@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from core.callbacks import StepProgress, StopCallback
 from core.errors import AnamnesisError
 from core.models import register
 from core.models.keys import remove_key
@@ -92,8 +93,8 @@ def test_a_model_that_everybody_can_have_is_fetched_by_a_button(
 ) -> None:
     may_come = threading.Event()
 
-    def fetched(name: str, on_progress: Callable[[str, int, int], None], stop: Callable[[], bool]) -> str:
-        on_progress("fetching", 40, 93)
+    def fetched(name: str, on_progress: StepProgress, stop: StopCallback) -> str:
+        on_progress(40_000_000, 93_000_000, "Downloading")
         assert may_come.wait(30)
         if stop():
             raise AnamnesisError("Stopped. What was fetched is kept.")
@@ -103,7 +104,7 @@ def test_a_model_that_everybody_can_have_is_fetched_by_a_button(
     app = open_page("home")
     assert "Apache-2.0 · 93 MB to fetch, 270 MB on disk" in words(app).replace("\\", "")
     button(app, "Get SmolLM2-135M-Instruct").click().run()
-    run_until(app, lambda app: any("40 of 93 MB" in bar.text for bar in app.get("progress")))
+    run_until(app, lambda app: any("Downloading: 40 of 93 MB" in bar.text for bar in app.get("progress")))
     button(app, "Stop").click().run()
     may_come.set()
     run_until(app, lambda app: "What was fetched is kept" in words(app))

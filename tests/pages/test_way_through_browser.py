@@ -48,8 +48,8 @@ def type_in(page: Page, label: str, text: str) -> None:
 
 def add(page: Page, address: str, key: str, model: str) -> None:
     type_in(page, "Server address", address)
-    type_in(page, "Key, kept until the dashboard stops", key)
-    type_in(page, "Model id on its server", model)
+    type_in(page, "API key", key)
+    type_in(page, "Model id", model)
     press(page, "Test and save")
     expect(page.get_by_role("heading", name=f"server/{model}")).to_be_visible()
 

@@ -97,8 +97,8 @@ def draw_review_grader(state: ReviewState) -> None:
     counts = {row.label["figure"]: int(row.estimate or 0) for row in rows if row.label["grader"] == grader}
     both_right, grader_only, experts_only, neither = (counts[figure] for figure in CONFUSION)
     crossed = [
-        {"": "Experts: right", "Grader: right": both_right, "Grader: wrong": experts_only},
-        {"": "Experts: wrong", "Grader: right": grader_only, "Grader: wrong": neither},
+        {"Answers": "Experts: right", "Grader: right": both_right, "Grader: wrong": experts_only},
+        {"Answers": "Experts: wrong", "Grader: right": grader_only, "Grader: wrong": neither},
     ]
     draw_table(pd.DataFrame(crossed), "experts_confusion", download="")
 

@@ -305,7 +305,7 @@ def _draw_state(state: ReviewState, annotator: str) -> None:
     item = chosen or first_open or next(iter(order), None)
     if item is not None:
         st.query_params[ITEM] = str(item.number)
-    st.subheader(f"{plain(state.review.name)} · {plain(annotator)}", anchor=False)
+    st.header(f"{plain(state.review.name)} · {plain(annotator)}", anchor=False)
     _draw_steps(state, order, item, annotator)
     if state.review.unblinded:
         st.info("This review is unblinded, so answers can no longer be changed. Its figures are under Results.")

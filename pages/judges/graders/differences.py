@@ -184,7 +184,7 @@ def differences_table(listed: Sequence[VerdictDifference], names: Mapping[str, s
 
 
 def _draw_difference(difference: VerdictDifference, names: Mapping[str, str]) -> None:
-    st.subheader(
+    st.header(
         f"{plain(case_name(difference.case_key, short=True))} · "
         f"{arm(difference.format, difference.question_type)} · trial {difference.trial + 1}",
         anchor=False,

@@ -51,7 +51,7 @@ def _choose_row(
 def draw_failed(selection: Selection, options: Mapping[str, Any]) -> None:
     """List the failures, and draw the conversation of the chosen failure around its message."""
     lines, names = _list_rows(FAILURE_LIST, selection, options)
-    st.subheader(FAILURE_LIST.title, anchor=False)
+    st.header(FAILURE_LIST.title, anchor=False)
     models_column, causes_column = st.columns(2)
     failing = [model for model in names if any(line["model"] == model for line in lines)]
     models = choose_several("Models that failed", failing, "care_failed_models", names=names, where=models_column)
@@ -94,7 +94,7 @@ def draw_ratings(selection: Selection, options: Mapping[str, Any]) -> None:
         st.info("No patient has rated a doctor in these conversations.")
         return
     _draw_wording(lines)
-    st.subheader(RATING_LIST.title, anchor=False)
+    st.header(RATING_LIST.title, anchor=False)
     models_column, ratings_column = st.columns(2)
     rated = [model for model in names if any(line["model"] == model for line in lines)]
     models = choose_several("Models rated", rated, "care_rated_models", names=names, where=models_column)

@@ -46,7 +46,7 @@ def draw_case_conversations(selection: Selection) -> None:
     case_key = _choose_case(table[table["model"] == doctor])
     if case_key is None:
         return
-    st.subheader(plain(f"{names[doctor]} · {case_key}"), anchor=False)
+    st.header(plain(f"{names[doctor]} · {case_key}"), anchor=False)
     conversations = case_conversations(runs_behind(basis(selection).conditions, doctor), case_key)
     if not conversations:
         st.caption("No trial of this case is stored.")

@@ -202,7 +202,7 @@ def test_without_a_browser_html_is_offered(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("CHROMIUM", "/no/such/browser")
     figure = bars([Mark("x", 0.5, series="a")], NAMES, COLOURS)
     for suffix in (".svg", ".pdf", ".png"):
-        with pytest.raises(AnamnesisError, match=r"take \.html.* install Chrome or Chromium"):
+        with pytest.raises(AnamnesisError, match=r"use \.html.* install Chrome or Chromium"):
             picture_of(figure, suffix)
     assert b"<html" in picture_of(figure, ".html")[:200]
 

