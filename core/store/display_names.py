@@ -1,7 +1,7 @@
 """The names of models, conditions, data sets and cases as people read them, the same on pages, in figures and notes.
 
 Names in the database are for programs: ``hf/smollm2-135m-history``, ``library:test@golden (first 5)``,
-``MY_CASES/case_5``. Names that users gave, and ``provider/model`` of a remote provider, are shown as they are.
+``library/neurology-5``. Names that users gave, and ``provider/model`` of a remote provider, are shown as they are.
 """
 
 from __future__ import annotations
