@@ -161,7 +161,7 @@ def draw_case(name: str, case_key: str, entries: Sequence[CaseEntry], matches: S
         st.info("This data set has no such case.", icon=":material/search_off:")
         return
     case = entry.case
-    st.header(plain(case.case_key), anchor=False)
+    st.header(plain(case_name(case.case_key)), anchor=False, help=f"`{case.case_key}`")
     speaks = "a caregiver speaks for the patient" if case.speaker == "caregiver" else ""
     single = {True: "one single most likely diagnosis", False: "several diagnoses possible", None: ""}
     details = [case.specialty, age_and_sex(case), case.difficulty or "", single[case.single_diagnosis], speaks]

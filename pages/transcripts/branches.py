@@ -19,7 +19,7 @@ from pages.kit.export_menu import draw_export_menu
 from pages.kit.figures import draw_figure
 from pages.kit.fork import fork_form
 from pages.kit.look import ARMS, END_SHORT, VERDICT, arm_in_words, plain, show_errors, verdict_in_brief
-from pages.kit.names import model_colours, model_name, unique_names
+from pages.kit.names import case_name, model_colours, model_name, unique_names
 from pages.kit.navigation import link
 from pages.kit.sessions import WatchedSession, watched
 from pages.kit.stored import reading
@@ -139,7 +139,7 @@ def draw_family(tree: Tree, chosen: Node) -> None:
         branches = len(tree.nodes) - 1
         count = f"{branches} branch{'es' if branches != 1 else ''}" if branches else "no branch yet"
         st.markdown(
-            f"Case **{plain(talk.case_key)}** · right answer **{plain(talk.answer or 'unknown')}** "
+            f"Case **{plain(case_name(talk.case_key))}** · right answer **{plain(talk.answer or 'unknown')}** "
             f":gray[· {plain(talk.specialty or 'no specialty')} · {count}]"
         )
     # compare with the conversation in the URL; otherwise with the parent or the newest branch
@@ -260,7 +260,7 @@ def _draw_tree(tree: Tree, chosen: Node, other: Node | None, names: dict[str, st
         lambda dark: tree_chart(tree, chosen.trial_id, other.trial_id if other else None, dark=dark),
         f"branches_tree_{key_suffix}",
         "The branches as a tree",
-        f"n = {len(tree.nodes)} conversations on case {chosen.talk.case_key if chosen.talk else 'unknown'}. {key}. "
+        f"n = {len(tree.nodes)} conversations on case {case_name(chosen.talk.case_key) if chosen.talk else 'unknown'}. {key}. "
         f"Bold: {compared}.",
         on_point=lambda data: _show(str(data[0]), chosen, other),
     )

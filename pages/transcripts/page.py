@@ -33,7 +33,7 @@ from pages.kit.chat import draw_case, draw_chat, draw_reasoning
 from pages.kit.controls import choose, choose_several
 from pages.kit.export_menu import draw_export_menu
 from pages.kit.look import ARMS, ASKS_FOR, END_SHORT, RULE_SHORT, VERDICT, arm_in_words, plain, verdict_in_brief
-from pages.kit.names import IMPORT_COMMAND, dataset_name, model_name, unique_names
+from pages.kit.names import IMPORT_COMMAND, case_name, dataset_name, model_name, unique_names
 from pages.kit.navigation import link
 from pages.kit.page import draw_parts, show
 from pages.kit.stored import CARED_FOR, ConversationRecord, reading
@@ -289,7 +289,7 @@ def draw_reading(trial_id: str, selection: Selection) -> None:
         return
     events, talk = stored.events, stored.talk
     playing = framework_of(events, talk.protocol)
-    model, case = unique_names([talk.doctor])[talk.doctor], talk.case_key.partition("/")[2] or talk.case_key
+    model, case = unique_names([talk.doctor])[talk.doctor], case_name(talk.case_key, short=True)
     st.header(f"{plain(model)} · {plain(case)} · trial {talk.trial + 1}", anchor=False)
     turns = f", {talk.doctor_turns} doctor turns" if talk.doctor_turns is not None else ""
     about = [

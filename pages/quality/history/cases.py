@@ -24,7 +24,7 @@ from pages.kit.case.facts import draw_facts_ledger
 from pages.kit.cases import choose_case, choose_trial, draw_ways_on
 from pages.kit.controls import choose
 from pages.kit.look import badge, plain
-from pages.kit.names import dataset_name, natural
+from pages.kit.names import case_name, dataset_name, natural
 from pages.kit.notes import basis, draw_notes, notes_on
 from pages.kit.stored import case_conversations, reading, runs_behind
 from pages.kit.view import names_on
@@ -46,7 +46,7 @@ def draw_case_conversations(selection: Selection) -> None:
     case_key = _choose_case(table[table["model"] == doctor])
     if case_key is None:
         return
-    st.header(plain(f"{names[doctor]} · {case_key}"), anchor=False)
+    st.header(plain(f"{names[doctor]} · {case_name(case_key)}"), anchor=False)
     conversations = case_conversations(runs_behind(basis(selection).conditions, doctor), case_key)
     if not conversations:
         st.caption("No trial of this case is stored.")
