@@ -19,6 +19,7 @@ from pages.data.sets import CaseEntry
 from pages.kit.case.pictures import draw_pictures
 from pages.kit.controls import choose_several
 from pages.kit.look import ASKS_FOR, fault_words, maker_words, plain, reason_words
+from pages.kit.names import case_name
 from pages.kit.navigation import link
 from pages.kit.tables import draw_pager, draw_steps, draw_table, offer_csv, page_asked
 from pages.kit.view import specialties_in_order

@@ -260,8 +260,8 @@ def _draw_tree(tree: Tree, chosen: Node, other: Node | None, names: dict[str, st
         lambda dark: tree_chart(tree, chosen.trial_id, other.trial_id if other else None, dark=dark),
         f"branches_tree_{key_suffix}",
         "The branches as a tree",
-        f"n = {len(tree.nodes)} conversations on case {case_name(chosen.talk.case_key) if chosen.talk else 'unknown'}. {key}. "
-        f"Bold: {compared}.",
+        f"n = {len(tree.nodes)} conversations on {case_name(chosen.talk.case_key) if chosen.talk else 'one case'}. "
+        f"{key}. Bold: {compared}.",
         on_point=lambda data: _show(str(data[0]), chosen, other),
     )
     st.caption(f"{key}. Click a lane to choose its conversation.")
