@@ -210,7 +210,7 @@ AGREEMENT = Section(
     {"part": "agreement"},
     kind="table",
     heads={"n": "Items"},
-    help="Items that two annotators judged independently; 95 % intervals resample cases with all their items. Kappa, "
+    help="Items that two annotators judged independently; 95 % intervals leave out one case at a time. Kappa, "
     "AC1 and alpha correct agreement for chance. If nearly all answers are the same, kappa and alpha can be low "
     "although people agree; AC1 stays near the agreement. A dash: undefined, because all answers are the same.",
     page="judges",
