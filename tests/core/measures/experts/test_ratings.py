@@ -10,6 +10,7 @@ import pytest
 from core.errors import UsageError
 from core.measures.base import MetricRequest, Row
 from core.measures.experts.ratings import JudgedItem, report
+from core.paths import ROOT
 from core.reviews.reviewing import plan_review, record, state_of, unblind
 from core.store.database import Store
 from core.store.fold import fold
@@ -40,6 +41,24 @@ def test_every_form_of_the_program_is_read() -> None:
         for question in form.questions:
             for value in question.values:
                 assert question.check(value) == value
+
+
+def test_the_form_of_the_documentation_is_read_from_the_folder_of_the_database(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANAMNESIS_DB", str(store.path))
+    page = (ROOT / "docs" / "how-to-add.md").read_text(encoding="utf-8")
+    folder = store.path.parent / "reviews"
+    folder.mkdir()
+    block = page.partition("```yaml\n")[2].partition("```")[0]
+    (folder / "safety.yaml").write_text(block)
+    form = form_named("safety")
+    assert [(question.id, question.form) for question in form.questions] == [
+        ("red_flags", "choice"),
+        ("urgency", "scale"),
+        ("worst_words", "span"),
+    ]
+    assert form.required == ("red_flags", "urgency")
 
 
 def test_an_answer_outside_the_options_is_refused() -> None:
