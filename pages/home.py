@@ -183,7 +183,7 @@ def draw_field() -> None:
         f"{RELEASED.title}: {RELEASED.publication.source}, supplementary tables; means of cases with 95 % intervals.",
     )
     twice = printed_twice(rows, RELEASED.name, name=model_name)
-    st.caption("Run your model on such cases to compare it with these.", help=twice or None)
+    st.caption(f"{twice} Run your model on such cases to compare it with these.".strip())
     with st.container(horizontal=True):
         link("accuracy", "All published figures", "bar_chart")
         link("data", "Bring in cases or a release", "upload_file")

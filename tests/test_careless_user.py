@@ -440,7 +440,7 @@ SITUATIONS = (
             "import cases {files}/mixed.jsonl --name craftmd",
             f"{CHOICES.replace('toes', 'craftmd')} --trials 1 --doctor openai/gout",
         ),
-        Page("accuracy"),
+        Page("accuracy", {"source": ["Mine", "Published"]}),
         says("4[^.\n]*treatment|treatment[^.\n]*4"),
     ),
     # ---------------------------------------------------------------------------------------------------- figures

@@ -145,7 +145,7 @@ NOTED = (
         ),
         "6 diagnosis, 4 treatment",
         (),  # no report sets published figures next to one's own
-        (ACCURACY,),
+        (Page("accuracy", {"source": ["Mine", "Published"]}),),
     ),
     Noted(
         "rules for choices that are far apart",

@@ -53,7 +53,6 @@ def draw_offers() -> None:
                 st.button(
                     f"Get {offer.title}",
                     icon=":material/download:",
-                    type="primary" if offer.base else "secondary",
                     key=f"get_{name}",
                     on_click=_begin,
                     args=(name,),

@@ -17,6 +17,7 @@ from core.jobs.completing import Completing
 from core.measures.memorisation import halves
 from core.models.registry import load_registry
 from core.store.database import Store
+from core.store.display_names import case_name
 from tests.support.fake_provider import running
 from tests.support.pages import button, run_until, trouble, words
 
@@ -59,7 +60,8 @@ def test_a_flagged_case_stands_beside_the_original_and_replies_are_only_text(ope
     assert list(models["Cases"]) == [len(CASES)]
     assert "similarity 1\\.000" in words(app) or "similarity 1.000" in words(app)
     second = next(frame.value for frame in app.dataframe if "Completion" in frame.value.columns)["Case"][1]
-    app = open_page("memorisation", memorisation_case=second)
+    second_key = next(case.case_key for case in CASES if case_name(case.case_key) == second)
+    app = open_page("memorisation", memorisation_case=second_key)
     assert "\\<b\\>no idea" in words(app)
 
 

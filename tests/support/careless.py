@@ -275,7 +275,7 @@ class Page:
     """A page of the dashboard at an address."""
 
     name: str
-    query: Mapping[str, str] = field(default_factory=dict)
+    query: Mapping[str, str | list[str]] = field(default_factory=dict)
 
 
 Look = str | Page

@@ -1,6 +1,6 @@
 -- The recomputed tables of a publication, which take seconds to minutes to compute; one row for each release.
 
-CREATE TABLE reproductions (
+CREATE TABLE IF NOT EXISTS reproductions (
     case_set VARCHAR PRIMARY KEY,
     digest VARCHAR NOT NULL,              -- of the files of the release
     program VARCHAR NOT NULL,             -- the version that computed it

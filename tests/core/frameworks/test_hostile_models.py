@@ -93,8 +93,8 @@ NO_CHAT = "try again, and check that the address serves OpenAI-compatible chat c
 LIMIT = "cut: the answer was stopped at the limit of its length before one could be read in it"
 UNREAD = (
     ("correct", "correct", "ungradable"),
-    "The grader cannot be read: 10 of 10 verdicts are ungradable and count in no figure. Stop here and name another "
-    "grader; the answers are kept, and regrade judges them.",
+    "The grader cannot be read: 10 of 10 verdicts are ungradable and count in no figure. Stop, and grade the stored "
+    "answers again with another grader (regrade).",
 )
 UNREADABLE: dict[str, Any] = {"reads": "None", "talks": False}
 HOSTILE = [

@@ -33,7 +33,7 @@ from typing import Annotated
 from core.asking.ask import Request
 from core.asking.parts import instruction_part
 from core.case import Case
-from core.jobs.ask_job import Answer, OfCases, Plan, RequestJob, journal_of
+from core.jobs.ask_job import ItemResult, JobPlan, OfCases, RequestJob, journal_of
 from core.journal import RowLine
 from core.prompts import load_pack
 from core.frameworks.consultation.queries import opened_by, opening_row
@@ -66,7 +66,7 @@ class FirstWords(OfCases, RequestJob[Case]):
             before = opened_by(cursor, f"toy {model}")
         todo = [case for case in self.cases if (case.case_key, case.content_hash) not in before]
         part = self.part(journal_of("toy", model), todo, self.cases)
-        return Plan(model, [part], len(self.cases) - len(todo), [model])
+        return JobPlan(model, [part], len(self.cases) - len(todo), [model])
 
     def request(self, item, pack):
         prompt = instruction_part(pack, "continue", first_half=item.vignette, words=1)

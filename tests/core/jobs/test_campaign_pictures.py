@@ -317,4 +317,4 @@ def test_a_watched_consultation_and_its_branch_show_the_picture(fake_provider_th
         assert all(urls_in(body) for body in sent)
         assert bool(sent) is (doctor == "openai/doctor")
     assert changes["openai/doctor"] == ()
-    assert "the doctor shown no picture" in changes["reference/bayes"]
+    assert "the doctor without pictures" in changes["reference/bayes"]
