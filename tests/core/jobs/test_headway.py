@@ -103,4 +103,6 @@ def test_a_stopped_run_tells_its_replies_and_goes_on_from_their_share(
     assert seen[0][0] >= replies
     assert min(share for _, share in seen) >= 0.9 * stored["share"], "it goes on where it stopped"
     first_line = capsys.readouterr().err.splitlines()[0]
-    assert first_line.startswith("Run: 0 of 2 trials; ")
+    assert first_line.startswith(
+        ("Run: 0 of 2 trials; ", "Run: 1 of 2 trials; ")
+    )  # a trial may end before the first line
