@@ -74,7 +74,8 @@ class Actor:
     def end(self) -> None:
         self.alive = False
         for task in self.calls:
-            task.cancel()
+            # not at once: a task that is cancelled before its first step ends without RayActorError
+            task.get_loop().call_soon_threadsafe(task.cancel)
 
     def restart(self) -> None:
         self.end()

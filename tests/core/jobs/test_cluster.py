@@ -77,7 +77,6 @@ def test_a_trial_that_ends_three_workers_is_given_up(all_seats: FakeProvider) ->
         on_two_workers(header, actors=actors)
 
 
-@pytest.mark.xfail(run=False, reason="the driver waits for workers whose messages were lost with the mailbox")
 def test_a_run_ends_if_the_mailbox_of_the_workers_is_lost(all_seats: FakeProvider) -> None:  # noqa: F811
     header = a_campaign(all_seats, cases=4)
     actors = list[Actor]()
