@@ -322,3 +322,26 @@ PREFERENCES = Section(
 TIMES = Section("Time per item", report, {"part": "time"}, kind="table", page="judges")
 WORDS = Section("Answers in words", report, {"part": "words"}, kind="table", page="judges")
 SECTIONS = (SHARES, MEANS, AGREEMENT, PREFERENCES, TIMES, WORDS)
+
+
+def sections_for(state: ReviewState) -> list[Section]:
+    """Return the sections that can have rows for a review.
+
+    Reviews of the release's kinds have shares and agreement of their own (``core.measures.experts.report``).
+    """
+    form, kinds = state.form, {question.form for question in state.form.questions}
+    answered = {question for (_, _, question), answer in state.newest.items() if answer.value}
+    possible = {
+        "shares": "choice" in kinds and not has_decisions(state),
+        "means": "scale" in kinds,
+        "agreement": not has_decisions(state) and any(len(item.annotators) > 1 for item in state.items),
+        "preferences": form.subject == "pair",
+        "time": any(answer.seconds is not None for answer in state.newest.values()),
+        "words": any(question.id in answered for question in form.questions if not question.values),
+    }
+    return [section for section in SECTIONS if possible[str(section.options["part"])]]
+
+
+def has_decisions(state: ReviewState) -> bool:
+    """Return whether the review asks the questions of the release's experts, of which ``report experts`` tells."""
+    return state.review.plan.kind in ("conversations", "answers")

@@ -9,7 +9,7 @@ import streamlit as st
 from core.errors import AnamnesisError
 from core.measures.base import Result
 from core.measures.experts.adjudication import CONFUSION, IMPORTED
-from core.measures.experts.ratings import SECTIONS as RATINGS_SECTIONS
+from core.measures.experts.ratings import has_decisions, sections_for
 from core.measures.experts.report import (
     AGREEMENT,
     BASELINE,
@@ -175,9 +175,9 @@ def draw_results() -> None:
             )
         else:
             st.caption(f":material/visibility: Unblinded by {plain(unblinding.by)} when all items were answered.")
-        if plan.kind in ("conversations", "answers"):
+        if has_decisions(state):
             draw_figures(source, {"review": source})
-        for section in RATINGS_SECTIONS:
+        for section in sections_for(state):
             draw_section(section, _ALL, options={"review": source}, name=f"experts-{section.options['part']}")
         if plan.kind == "answers":
             draw_review_grader(state)
