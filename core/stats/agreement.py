@@ -130,16 +130,22 @@ def _estimates(observed: Floats, by_chance: dict[str, Floats], cases: int) -> di
             bounds = np.array(wilson(observed[0] * cases, cases))
             interval = Interval(*_all_corrected(bounds, np.full(2, chance[0])).tolist())
         else:
-            interval = _jackknife_interval(float(values[0]), values[1:])
+            lowest = 0.0 if name == "percent_agreement" else -1.0
+            interval = _jackknife_interval(float(values[0]), values[1:], lowest)
         estimates[name] = Coefficient(float(values[0]), interval)
     return estimates
 
 
-def _jackknife_interval(value: float, without_a_case: Floats) -> Interval:
+_FAR = 50.0
+"""Half the width of an interval on the scale −log(1 − x) that reaches the lowest value anyway."""
+
+
+def _jackknife_interval(value: float, without_a_case: Floats, lowest: float) -> Interval:
+    """Return the interval; with few cases the scale would go far below ``lowest``, which no coefficient can."""
     left = without_a_case[np.isfinite(without_a_case)]
     n = len(left)
     if n < 2 or value >= 1:
         return NOTHING
     error = math.sqrt((n - 1) / n * float(((left - left.mean()) ** 2).sum()))
-    half = float(scipy.special.stdtrit(n - 1, 0.975)) * error / (1 - value)
-    return Interval(1 - (1 - value) * math.exp(half), 1 - (1 - value) * math.exp(-half))
+    half = min(float(scipy.special.stdtrit(n - 1, 0.975)) * error / (1 - value), _FAR)
+    return Interval(max(lowest, 1 - (1 - value) * math.exp(half)), 1 - (1 - value) * math.exp(-half))

@@ -35,6 +35,14 @@ def test_ac2_and_weighted_kappa_are_those_of_irrcac() -> None:
     assert without_order["fleiss_kappa"].value == pytest.approx(0.49609, abs=5e-6)
 
 
+def test_intervals_of_few_cases_stay_within_the_range_of_the_coefficients() -> None:
+    three = np.array([[4, 4], [1, 2], [3, 1]])
+    estimates = many_judges_by_case(counts(three), np.eye(3), ordered=True)
+    for name, estimate in estimates.items():
+        lowest = 0 if name == "percent_agreement" else -1
+        assert lowest <= estimate.interval.low <= estimate.value <= estimate.interval.high <= 1
+
+
 def rated(items: int, rng: np.random.Generator) -> NDArray[np.int64]:
     """Draw ratings of four judges: the item's true point, sometimes one off."""
     truth = rng.integers(1, 5, items)
