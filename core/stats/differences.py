@@ -35,14 +35,7 @@ from core.stats.bootstrap import (
     resampled_means,
     tail_of,
 )
-from core.stats.intervals import (
-    NOTHING,
-    Expansion,
-    Interval,
-    expansion_of_difference,
-    expansion_of_mean,
-    unless_alike,
-)
+from core.stats.intervals import NOTHING, Expansion, Interval, expansion_of_difference, expansion_of_mean, unless_alike
 from core.stats.smoothed import mean_interval
 
 Floats = NDArray[np.float64]
@@ -286,7 +279,7 @@ class _IndependentMeans:
                 high = middle
             else:
                 low = middle
-        return high
+        return round(high, 10)
 
 
 def _resampled_chance(differences: Floats, observed: float) -> Chance:
