@@ -23,7 +23,16 @@ from core.jobs.background import Job
 from core.jobs.reproducing import finished_tables, reproducing
 from core.measures.base import Result, Row
 from core.measures.counterparts import COUNTERPARTS, PUBLICATIONS, counterparts
-from core.measures.reproduce.release import PAPER, STATUSES, PrintedNumber, Reproduction, count
+from core.measures.reproduce.release import (
+    PAPER,
+    STATUSES,
+    TITLES,
+    PrintedNumber,
+    Reproduction,
+    TableName,
+    count,
+    title_of_table,
+)
 from core.measures.reproduce.remarks import NO_RELEASE, read_reproduction
 from core.store.database import Store
 from core.store.queries.releases import release_digest
@@ -99,13 +108,14 @@ def _draw_tables(result: Reproduction) -> None:
         "Imported: " + ", ".join(f"{model_name(label)} ({data.cases:,} cases)" for label, data in result.models.items())
     )
     table = overview(result)
+    numbers = list(dict.fromkeys(cell.table for cell in result.cells))
 
     def choose_table(row: int) -> None:
-        st.session_state["reproduce_table"] = int(table["Table"].iloc[row])
+        st.session_state["reproduce_table"] = numbers[row]
 
     draw_table(table, "reproduce_overview", on_row=choose_table, height=360, download="")
     table_column, status_column = st.columns([3, 2])
-    titles = {number: f"Table {number}: {result.titles.get(number, '')}" for number in table["Table"]}
+    titles = {number: title_of_table(number) for number in numbers}
     number = choose("Table", list(titles), "reproduce_table", names=titles, where=table_column)
     chosen_statuses = choose_several(
         "Results", STATUSES, "reproduce_status", names=STATUS, where=status_column, placeholder="All attempted"
@@ -127,7 +137,7 @@ def overview(result: Reproduction) -> pd.DataFrame:
     for number in dict.fromkeys(cell.table for cell in result.cells):
         counts = count([cell for cell in result.cells if cell.table == number])
         numbers = {name: counts[status] for name, status in zip(_HEADS, STATUSES, strict=True)}
-        rows.append({"Table": number, "Title": result.titles.get(number, ""), **numbers})
+        rows.append({"Table": str(number) if isinstance(number, int) else "", "Title": TITLES[number], **numbers})
     return pd.DataFrame(rows)
 
 
@@ -142,7 +152,8 @@ def cells_table(cells: Sequence[PrintedNumber]) -> pd.DataFrame:
             "Data set": cell.dataset,
             "Arm A": cell.arm_a,
             "Arm B": cell.arm_b,
-            "Figure": _QUANTITY[cell.quantity],
+            "Figure": words_of_figure(cell.figure) if cell.figure else _QUANTITY[cell.quantity],
+            "Printed in": cell.place or None,
             "Published": cell.printed,
             "Recomputed": cell.recomputed,
             "Result": STATUS[cell.status],
@@ -153,7 +164,11 @@ def cells_table(cells: Sequence[PrintedNumber]) -> pd.DataFrame:
     return table.dropna(axis="columns", how="all")
 
 
-def _draw_remarks(result: Reproduction, number: int | None = None) -> None:
+def words_of_figure(name: str) -> str:
+    return name.replace("_", " ").replace(" ai ", " AI ").capitalize()
+
+
+def _draw_remarks(result: Reproduction, number: TableName | None = None) -> None:
     """Draw the remarks on one table; without ``number`` the errors and unclear points of all, with evidence."""
     for remark in result.remarks:
         if remark.kind == "note" if number is None else remark.table != number:
