@@ -21,8 +21,9 @@ from core.frameworks.consultation.measures.published import (
 from core.frameworks.consultation.measures.summary import measure_rows, read_doctors
 from core.jobs.background import Job
 from core.jobs.reproducing import finished_tables, reproducing
-from core.measures.base import Result, Row
+from core.measures.base import Result, Row, Section
 from core.measures.counterparts import COUNTERPARTS, PUBLICATIONS, counterparts
+from core.measures.printed import EXPERTS_PRINTED, TESTS_PRINTED
 from core.measures.reproduce.release import (
     PAPER,
     STATUSES,
@@ -43,7 +44,7 @@ from pages.kit.look import FORMAT, QUESTION_TYPE, in_callback, plain
 from pages.kit.names import RELEASED, model_name
 from pages.kit.notes import basis, notes_on
 from pages.kit.page import draw_sections, show
-from pages.kit.section import draw_result, section_result
+from pages.kit.section import draw_result, draw_section, section_result
 from pages.kit.tables import draw_table
 from pages.kit.view import ask_selection, in_words, names_on, offered
 
@@ -178,8 +179,14 @@ def _draw_remarks(result: Reproduction, number: TableName | None = None) -> None
                 st.markdown(plain(sentence))
 
 
-_Publication = Literal["paper", "preprint", "history"]
-_PUBLICATIONS: dict[_Publication, str] = {**dict(PUBLICATIONS.items()), "history": PUBLICATION}
+_Publication = Literal["paper", "text", "preprint", "tests", "experts", "history"]
+_PUBLICATIONS: dict[_Publication, str] = {
+    **dict(PUBLICATIONS.items()),
+    "tests": "Johri et al. 2023, preprint: tests between arms",
+    "experts": "Johri et al. 2025 and preprint: experts, patients and graders",
+    "history": PUBLICATION,
+}
+_PRINTED = {"tests": TESTS_PRINTED, "experts": EXPERTS_PRINTED}
 _SETS: tuple[HistorySet, ...] = get_args(HistorySet)
 _SERIES = {"published": "Published", "same": "This database, same model", "other": "This database, another model"}
 _COLOURS = {"published": GREY, "same": RISE, "other": "#E69F00"}
@@ -196,6 +203,9 @@ def draw_counterparts() -> None:
         dataset = choose("Data set", _SETS, "reproduce_printed", names=HISTORY_SETS, where=set_column)
     offers = offered()
     selection = ask_selection(offers, "models", "datasets", "specialties") if offers else Selection()
+    if publication in _PRINTED:
+        _draw_printed(_PRINTED[publication], selection)
+        return
     if publication == "history":
         result = _histories(selection, dataset)
     else:
@@ -209,6 +219,22 @@ def draw_counterparts() -> None:
         charts={"counterparts": counterparts_chart},
     )
     st.caption(COUNTERPARTS.caption)
+
+
+def _draw_printed(section: Section, selection: Selection) -> None:
+    """Draw a table of printed numbers next to own ones; models and figures by name."""
+    labels = [row.label for row in section_result(section, selection).figures]
+    names = {name: words_of_figure(name) for label in labels if (name := label.get("figure"))}
+    names |= {model: model_name(model) for label in labels if (model := label["model"]) and "_vs_" not in model}
+    names |= {
+        str(label[part]): arm_in_words(label[part]) for label in labels for part in ("first", "second") if part in label
+    }
+    draw_section(section, selection, names={**names, **names_on(selection)}, name=section.metric.name, titled=False)
+
+
+def arm_in_words(arm: str) -> str:
+    format_, _, question_type = arm.partition(" ")
+    return f"{FORMAT.get(format_, format_)}, {QUESTION_TYPE.get(question_type, question_type)}"  # type: ignore[call-overload]
 
 
 @cached_query("Computing the figures…")

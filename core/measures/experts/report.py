@@ -44,6 +44,8 @@ PRINTED_QUESTIONS: dict[str, str] = {
     "patient_ai_conversations_with_medical_language": "medical_terms",
 }
 """Figure of the paper → its question; figures are shares of one model in %, and p of two models."""
+DERMATOLOGISTS = "dermatologist_accuracy_"
+"""The printed accuracies of dermatologists have names with this beginning and their question type."""
 
 
 @metric("experts", empty="There is nothing to report: no answers yet, or only one model was judged.", page="judges")
@@ -113,9 +115,9 @@ def _baseline(request: MetricRequest, state: ReviewState | None, *, published: b
     ``published`` adds the printed accuracy of dermatologists on questions of the same type.
     """
     printed = {
-        name.removeprefix(_DERMATOLOGISTS): f"{line['value']} %"
+        name.removeprefix(DERMATOLOGISTS): f"{line['value']} %"
         for name, line in printed_figures().items()
-        if name.startswith(_DERMATOLOGISTS)
+        if name.startswith(DERMATOLOGISTS)
     }
     selection = request.selection
     if state is not None:
@@ -135,9 +137,6 @@ def _baseline(request: MetricRequest, state: ReviewState | None, *, published: b
         }
         more = {"printed": printed.get(label["question_type"])} if published else {}
         yield replace(row, label=label, more=more, columns=Columns("value", "low", "high", "n", "excluded"))
-
-
-_DERMATOLOGISTS = "dermatologist_accuracy_"
 
 
 def _contradictions(request: MetricRequest) -> list[Row]:
