@@ -1,5 +1,6 @@
 """Published and own results: the paper's tables recomputed, and printed figures next to this database's figures."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Literal, get_args
@@ -146,7 +147,7 @@ def cells_table(cells: Sequence[PrintedNumber]) -> pd.DataFrame:
     """Return cells as a table with heads in words, without empty columns."""
     table = pd.DataFrame(
         {
-            "Model": model_name(cell.model) if cell.model else None,
+            "Model": name_of_printed(cell.model) if cell.model else None,
             "Question": QUESTION_TYPE.get(cell.question_type, cell.question_type),  # type: ignore[call-overload]
             "Format": FORMAT.get(cell.format, cell.format),  # type: ignore[call-overload]
             "Specialty": cell.specialty,
@@ -166,7 +167,14 @@ def cells_table(cells: Sequence[PrintedNumber]) -> pd.DataFrame:
 
 
 def words_of_figure(name: str) -> str:
-    return name.replace("_", " ").replace(" ai ", " AI ").capitalize()
+    words = name.replace("_", " ")
+    return re.sub(r"\b(ai|mcq|frq)\b", lambda match: match[0].upper(), words[:1].upper() + words[1:], flags=re.I)
+
+
+def name_of_printed(label: str) -> str:
+    """Return the name of a printed model, or of the two models of a test; other labels in words."""
+    names = [model_name(model) for model in label.split("_vs_")]
+    return words_of_figure(label) if names == [label] else " and ".join(names)
 
 
 def _draw_remarks(result: Reproduction, number: TableName | None = None) -> None:
@@ -225,7 +233,7 @@ def _draw_printed(section: Section, selection: Selection) -> None:
     """Draw a table of printed numbers next to own ones; models and figures by name."""
     labels = [row.label for row in section_result(section, selection).figures]
     names = {name: words_of_figure(name) for label in labels if (name := label.get("figure"))}
-    names |= {model: model_name(model) for label in labels if (model := label["model"]) and "_vs_" not in model}
+    names |= {model: name_of_printed(model) for label in labels if (model := label["model"])}
     names |= {
         str(label[part]): arm_in_words(label[part]) for label in labels for part in ("first", "second") if part in label
     }
