@@ -42,6 +42,7 @@ from core.store.queries.answers import CaseScore
 from core.store.selection import Selection
 
 COMPUTED = "computed"
+COMPUTED_ON_OTHERS = "computed on other cases: none of the preprint's data sets is stored here"
 _VALUE = Columns("value", "low", "high", "n")
 _WITHOUT_EXAMINATION = "_without_pe"
 """End of the preprint's names of arms without the physical examination."""
@@ -72,14 +73,21 @@ def printed_arms(row: Printed) -> tuple[Arm, Arm]:
 def printed_tests(
     scores: Sequence[CaseScore], test: DifferenceTest = "unpaired_bootstrap", correction: Correction = "holm"
 ) -> Iterator[Row]:
-    """Yield a row for each printed test of the preprint; p is corrected over the computed rows of its table."""
+    """Yield a row for each printed test of the preprint; p is corrected over the computed rows of its table.
+
+    If there are no scores on the preprint's data sets, its tests on all cases are computed on the cases of ``scores``.
+    """
     tables: dict[str, list[Row]] = {}
     arms_of = {
         cases: by_arm(score for score in scores if score.dataset in datasets) for cases, datasets in _CASES.items()
     }
+    on_other_cases = not arms_of["all"]
+    if on_other_cases:
+        arms_of["all"] = by_arm(scores)
+    state = COMPUTED_ON_OTHERS if on_other_cases else COMPUTED
     for line in _preprint():
         if line["kind"] == "p_value":
-            row = _tested(line, arms_of[line["cases"]], test)
+            row = _tested(line, arms_of[line["cases"]], test, state)
             tables.setdefault(line["table"], []).append(row)
     for rows in tables.values():
         for row in corrected(rows, correction):
@@ -87,7 +95,7 @@ def printed_tests(
             yield replace(row, more={**row.more, "p_adjusted": adjusted})
 
 
-def _tested(line: Printed, arms: Mapping[Any, Mapping[str, CaseScore]], test: DifferenceTest) -> Row:
+def _tested(line: Printed, arms: Mapping[Any, Mapping[str, CaseScore]], test: DifferenceTest, state: str) -> Row:
     first, second = printed_arms(line)
     label = {
         "table": f"table {line['table']}",
@@ -106,8 +114,8 @@ def _tested(line: Printed, arms: Mapping[Any, Mapping[str, CaseScore]], test: Di
         if shared > 1:
             candidates.append((published_label(model) == line["model"], shared, model))
     if not candidates:
-        state = f"no model here has both arms on {line['cases']} dermatology cases"
-        return _row(label, None, {**printed, "ours": None, "same_model": False, "difference": None, "state": state})
+        lacking = f"no model here has both arms on {line['cases']} dermatology cases"
+        return _row(label, None, {**printed, "ours": None, "same_model": False, "difference": None, "state": lacking})
     same, n, model = max(candidates, key=lambda candidate: candidate[:2])
     result: Comparison = compare(arms[(model, *first)], arms[(model, *second)], test=test)
     undefined = math.isnan(result.p)
@@ -116,7 +124,7 @@ def _tested(line: Printed, arms: Mapping[Any, Mapping[str, CaseScore]], test: Di
         "ours": model,
         "same_model": same,
         "difference": result.difference,
-        "state": "no score differs within either arm" if undefined else COMPUTED,
+        "state": "no score differs within either arm" if undefined else state,
     }
     row = _row(label, None if undefined else result.p, more, n=n)
     return replace(row, columns=Columns("p", None, None, "n"), comparison=result)
@@ -335,8 +343,8 @@ def report(
         scores = request.read(read_scores, request.selection, request.selection.mcq_rule)
         rows = list(printed_tests(scores, test, correction))
         request.note(
-            f"p of the answers stored here: {TESTS[test]}, on all dermatology cases that count in both arms; the "
-            "preprint has 140 cases with ten trials, none of which is released.",
+            f"p of the answers stored here: {TESTS[test]}, on all dermatology cases that count in both arms. The "
+            "preprint has 140 cases with ten trials; its answers are not released.",
             kind="test",
         )
     yield from rows

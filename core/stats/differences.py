@@ -223,9 +223,9 @@ def unpaired_difference(
         return Difference(mean, NOTHING, 1.0 if abs(mean) < _TIE else float("nan"), n, "exact")
     expansion = expansion_of_difference(a, b) if expanded else None
     tail = expansion.tail(level) if expansion else (1 - level) / 2
-    distributions = (None, None) if engine == "resampled" else (mean_distribution(a), mean_distribution(b))
-    if distributions[0] is not None and distributions[1] is not None:
-        exact = _IndependentMeans(*distributions)
+    first_means, second_means = (None if engine == "resampled" else mean_distribution(arm) for arm in (a, b))
+    if first_means is not None and second_means is not None:
+        exact = _IndependentMeans(first_means, second_means)
         p = _p(exact.chance_beyond(mean, abs(mean)), mean, expansion, FLOOR)
         return Difference(mean, unless_alike(exact.interval(tail)), p, n, "exact")
     if engine == "exact":

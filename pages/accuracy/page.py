@@ -159,7 +159,7 @@ def draw_pairs() -> None:
         help=f"Second arm minus first, on the cases that count in both. p by the {TESTS[test]}, corrected by "
         f"{LABELS[statistics.correction]} over all rows; filled: adjusted p ≤ .05.",
     )
-    arms = {**dict(FORMAT.items()), **dict(QUESTION_TYPE.items())}
+    arms: dict[str, str] = {**dict(FORMAT.items()), **dict(QUESTION_TYPE.items())}
     pairs = {f"{first} → {second}": f"{arms[first]} → {arms[second]}" for first in arms for second in arms}
     draw_section(
         section,

@@ -41,6 +41,7 @@ from core.store.queries.releases import document
 NO_PREPRINT = "the release has none of the preprint's answers: 140 cases, ten trials, earlier models"
 NOT_ANSWERED = "the released workbooks have no answers to this question"
 NO_DERMATOLOGISTS = "the release has no answers of dermatologists; a review of vignettes asks your own experts"
+NO_GRADER_FILE = "the grader's file is not imported"
 NOT_RELEASED = "the release has no data on this"
 _ALL_CASES = TableGroup()
 _USED = {"n_cases_total": 2004, "n_cases_medqa_usmle": 1804, "n_conversations_per_model": 10_020}
@@ -65,8 +66,8 @@ def read_expert_figures(store: Store) -> ExpertFigures:
         decisions: Sequence[Decision] | str = release_decisions(store)
     except AnamnesisError:
         decisions = "the experts' workbooks are not imported"
-    agreement: float | str = "the grader's file is not imported"
-    graded: int | str = agreement
+    agreement: float | str = NO_GRADER_FILE
+    graded: int | str = NO_GRADER_FILE
     with store.read() as cursor:
         content = document(cursor, GRADER_FILE)
     if content is not None:
@@ -206,7 +207,8 @@ def _expert_value(row: Mapping[str, str], experts: ExpertFigures, release: Mappi
     counted = shares(about)
     if not counted:
         raise MissingData(f"the workbooks have no answers on {row['model']}")
-    return 100 * sum(share["yes"] for share in counted) / sum(share.n or 0 for share in counted)
+    yes, n = sum(int(share["yes"]) for share in counted), sum(share.n or 0 for share in counted)
+    return 100 * yes / n
 
 
 def _conversations(decisions: Sequence[Decision]) -> dict[tuple[str, str], int]:

@@ -13,7 +13,7 @@ from core.cli.app import main
 from core.datasets import published
 from core.measures.base import MetricRequest, Row
 from core.measures.experts.report import report as experts_report
-from core.measures.printed import COMPUTED, NO_REVIEW, printed_arms, printed_tests, report
+from core.measures.printed import COMPUTED, COMPUTED_ON_OTHERS, NO_REVIEW, printed_arms, printed_tests, report
 from core.reviews.reviewing import answer_vignette, plan_review, state_of, unblind
 from core.stats.corrections import adjusted
 from core.stats.differences import unpaired_difference
@@ -84,6 +84,18 @@ def test_p_is_that_of_the_unpaired_bootstrap_and_corrected_within_its_table() ->
     assert (other["model"], other["ours"], other["same_model"]) == ("gpt_3_5", None, False)
     summarized = [r for r in printed_tests(scores) if r["table"] == "table 5" and r.estimate is not None]
     assert {(r["ours"], r["same_model"]) for r in summarized} == {("gpt_4", False)}
+
+
+def test_without_dermatology_cases_the_tests_on_all_cases_are_computed_on_others() -> None:
+    scores = [
+        *arm("m", "vignette", "frq", [9, 3, 5, 7], "other"),
+        *arm("m", "summarized", "frq", [5, 3, 2, 1], "other"),
+    ]
+    computed = [row for row in printed_tests(scores) if row.estimate is not None]
+    assert {(row["cases"], row["state"], row["second"]) for row in computed} == {
+        ("all", COMPUTED_ON_OTHERS, "vignette frq")
+    }
+    assert {row["table"] for row in computed} == {"table 13", "table 16"}
 
 
 def by_figure(store: Store, figure: str) -> list[Row]:
