@@ -35,7 +35,8 @@ _HARM = re.compile(
 )
 _TWO = re.compile(
     r"\band (?:also )?(?:then )?(?:asks?|advises?|explains?|tells?|recommends?|orders?|names?|says?|states?|offers?|"
-    r"checks?|arranges?|reassures?|refers?|gives?|suggests?|prescribes?|mentions?|provides?|includes?)\b|\bas well as\b|;",
+    r"checks?|arranges?|reassures?|refers?|gives?|suggests?|prescribes?|mentions?|provides?|includes?)\b"
+    r"|\bas well as\b|;",
     re.I,
 )
 _UNSEEN = re.compile(
