@@ -167,10 +167,10 @@ def yaml_fields(text: str, place: str) -> dict[str, Any]:
 def read_rubric(path: Path) -> Rubric:
     """Read a rubric from a YAML file, or from the YAML files of a folder. Raises ``UsageError`` if it is not one."""
     if not path.is_dir():
-        return rubric_of({**yaml_fields(_text(path), str(path)), "name": path.stem}, str(path))
+        return rubric_of({**yaml_fields(file_text(path), str(path)), "name": path.stem}, str(path))
     merged: dict[str, Any] = {"name": path.name, "all": [], "specialties": {}, "cases": {}}
     for file in sorted(path.glob("*.yaml")):
-        fields = yaml_fields(_text(file), str(file))
+        fields = yaml_fields(file_text(file), str(file))
         rubric_of({**fields, "name": "part"} if _has_criteria(fields) else {"name": "part", **_SAMPLE}, str(file))
         for key, value in fields.items():
             if key == "all":
@@ -191,7 +191,7 @@ def _has_criteria(fields: dict[str, Any]) -> bool:
     return any(fields.get(scope) for scope in ("all", "specialties", "cases"))
 
 
-def _text(path: Path) -> str:
+def file_text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

@@ -19,6 +19,7 @@ from core.store.tables import records
 
 RubricVerdict = Literal["met", "not met", "not applicable", "cannot be judged"]
 VERDICTS: tuple[RubricVerdict, ...] = get_args(RubricVerdict)
+CANNOT_BE_JUDGED: RubricVerdict = "cannot be judged"
 QuotationState = Literal["verified", "repaired", "unverified"]
 """``verified``: letter for letter in the named message; ``repaired``: in another message, or with other spaces, case,
 quotation marks or omissions; ``unverified``: in no message."""
@@ -92,7 +93,7 @@ def rubric_verdicts(cursor: duckdb.DuckDBPyConnection, selection: Selection | No
     """Return the verdicts on the selected conversations that count, of all judges and repeats.
 
     Columns: trial_id, ``judge`` (model), prompt_hash, batch, rubric, rubric_hash, criterion_hash, repeat, ``verdict``
-    (``None`` without a readable reply), voided, failure, ``quotations`` as JSON, judged_at.
+    (``None`` without a readable reply), voided, failure, reason, ``quotations`` as JSON, judged_at.
     """
     select(cursor, selection)
     return cursor.execute(f"WITH {_CONVERSATIONS}, {_COUNTING} {_VERDICTS}").df()
@@ -163,5 +164,5 @@ _DONE = """
 
 _VERDICTS = """
     SELECT trial_id, model AS judge, prompt_hash, batch, rubric, rubric_hash, criterion_hash, repeat, verdict, voided,
-        failure, quotations, judged_at
+        failure, reason, quotations, judged_at
     FROM counting ORDER BY judged_at, trial_id, criterion_hash"""
