@@ -167,6 +167,7 @@ class RunDeletedLine(_Line):
 RowTable = Literal[
     "patient_judgements",
     "fact_judgements",
+    "rubric_judgements",
     "profiles",
     "completions",
     "variants",
