@@ -27,7 +27,7 @@ from core.reviews.reviewing import (
 from core.store.database import Store
 from core.store.queries.annotations import Span
 from core.store.review_kinds import CANNOT_JUDGE, FormQuestion
-from core.store.review_records import ReviewItem
+from core.store.review_records import ReviewItem, parse_item
 from pages.judges.experts.data import ITEM, BlindedItem, blinded_item, review_at
 from pages.judges.experts.reviews import leave
 from pages.kit.case.pictures import draw_pictures
@@ -353,6 +353,9 @@ def _draw_item(state: ReviewState, item: ReviewItem, annotator: str) -> None:
                 st.markdown(f"**Answer given**  \n{plain((blinded.response or 'none').replace('**', ''))}")
                 if blinded.case is not None:
                     st.markdown(f"**Right answer**  \n{plain(blinded.case.answer)}")
+        if subject == "criterion":
+            with st.container(border=True):
+                st.markdown(f"**{plain(state.review.plan.statements[parse_item(item.item).criterion])}**")
         if state.form.instruction:
             st.caption(plain(state.form.instruction))
         if subject == "pair":
@@ -371,7 +374,8 @@ def _draw_item(state: ReviewState, item: ReviewItem, annotator: str) -> None:
     with questions_column:
         draw_questions(state, item, annotator, blinded.dialogue)
         draw_notes(state, item, annotator, blinded.dialogue)
-        if blinded.case is not None and subject not in ("case", "profile"):
+        # the judge of a criterion sees the messages alone
+        if blinded.case is not None and subject not in ("case", "profile", "criterion"):
             draw_case(blinded.case, open_=True)
 
 
@@ -400,7 +404,7 @@ def _draw_dialogue(state: ReviewState, item: ReviewItem, annotator: str, blinded
         if (name, person) == (item.item, annotator) and annotation.spans
     ]
     words = {span.turn: span.text for annotation in marked for span in annotation.spans}
-    height = 660 if state.form.subject == "conversation" else 420
+    height = 420 if state.form.subject == "answer" else 660
     with st.container(height=height, border=True, gap="xxsmall", autoscroll=False, key=f"experts_chat_{item.number}"):
         for events, highlighted in _by_message(blinded.dialogue, words):
             draw_chat(events, None, highlighted, fw=framework_of(blinded.dialogue))
