@@ -20,7 +20,7 @@ from core.measures.rubrics.stored import rubric_entries
 from core.store.database import Store
 from core.store.queries.rubric_judgements import RubricQuotation
 from core.store.selection import Selection
-from pages.kit.cached import ask, cached_query
+from pages.kit.cached import cached_query, read
 from pages.kit.case.facts import trial_of
 from pages.kit.chat import bubble, marked
 from pages.kit.controls import choose
@@ -80,7 +80,7 @@ def _stored_outcomes(trial_id: str | None, rubric: str, key: str) -> Sequence[Ou
     reading: RubricReading | None = _reading(trial_id, rubric, None) if trial_id else None
     if reading is None or not reading.judges:
         return ()
-    available = list(ask(_judge_names, trial_id, rubric))
+    available = list(read(_judge_names, trial_id, rubric))
     name = choose("Judge", available, f"{key}_judge", names=model_name) if len(available) > 1 else available[0]
     reading = _reading(trial_id, rubric, name)
     talk = next(iter(reading.talks), None)
@@ -105,7 +105,7 @@ def _judge_names(store: Store, trial_id: str, rubric: str) -> tuple[str, ...]:
 
 
 def _reading(trial_id: str, rubric: str, judge: str | None) -> RubricReading:
-    return ask(read_rubric_outcomes, Selection(trials=(trial_id,)), rubric, judge)  # type: ignore[no-any-return]
+    return read(read_rubric_outcomes, Selection(trials=(trial_id,)), rubric, judge)
 
 
 def criteria_frame(outcomes: Sequence[Outcome]) -> pd.DataFrame:
@@ -241,7 +241,7 @@ def _running_line(criterion: Criterion, judgement: CriterionJudgement | None) ->
 
 def statuses(trial_id: str) -> dict[str, str]:
     """Return criterion → status of a stored conversation under the newest judge of the rubric that was judged last."""
-    reading = ask(read_rubric_outcomes, Selection(trials=(trial_id,)))
+    reading = read(read_rubric_outcomes, Selection(trials=(trial_id,)))
     outcomes: Sequence[Any] = next(iter(reading.talks)).outcomes if reading.talks and reading.judges else ()
     return {o.criterion.criterion: status_words(o.criterion, o.status) for o in outcomes}
 
