@@ -246,8 +246,8 @@ def default_judge(registry: Registry, doctors: Iterable[str]) -> str:
     candidates = [model for model in dict.fromkeys(roles) if model and is_model(model)]
     if not candidates:
         raise UsageError("Name a model that judges (--judges), or set judge under [defaults] of the models file.")
-    makers = {registry.group(doctor) for doctor in doctors}
-    return next((model for model in candidates if registry.group(model) not in makers), candidates[0])
+    makers = {registry.maker(doctor) for doctor in doctors}
+    return next((model for model in candidates if registry.maker(model) not in makers), candidates[0])
 
 
 def _without(item: CriteriaToJudge, done: set[tuple[str, str, int]]) -> CriteriaToJudge:

@@ -141,9 +141,9 @@ def note_judges(request: MetricRequest, reading: RubricReading) -> None:
     if others:
         request.note(f"Also judged by {', '.join(others)}, not shown here.", kind="judge")
     registry = load_registry()
-    makers = {registry.group(judge.model) for judge in reading.judges.values()}
+    makers = {registry.maker(judge.model) for judge in reading.judges.values()}
     doctors = sorted({talk.doctor for talk in reading.talks if is_model(talk.doctor)})
-    if same := [doctor for doctor in doctors if registry.group(doctor) in makers]:
+    if same := [doctor for doctor in doctors if registry.maker(doctor) in makers]:
         request.note(
             f"The judge is of the same maker as {', '.join(same)}, and may prefer its style.", "high", kind="judge"
         )
@@ -472,17 +472,15 @@ def _share_row(name: str, figure: str, items: Iterable[tuple[str, float, float]]
 def _agreement_row(first: str, second: str, of_first: pd.DataFrame, of_second: pd.DataFrame) -> Iterator[Row]:
     """Yield the agreement of two judges on the criteria that both called met or not met, if there are any."""
     keys = ["trial_id", "criterion_hash"]
-    sides = [
-        decided(side[side["repeat"] == 0]).set_index(keys)[["verdict", "case_key"]] for side in (of_first, of_second)
-    ]
-    both = sides[0].join(sides[1], how="inner", rsuffix="_2")
-    both = both[both["verdict"].isin(_TWO) & both["verdict_2"].isin(_TWO)]
+    sides = [decided(side[(side["repeat"] == 0) & side["verdict"].isin(_TWO)]) for side in (of_first, of_second)]
+    seconds = sides[1].set_index(keys)["verdict"].rename("second")
+    both = sides[0].set_index(keys)[["verdict", "case_key"]].join(seconds, how="inner")
     if both.empty:
         return
     cases = {case: number for number, case in enumerate(dict.fromkeys(both["case_key"]))}
     table = np.zeros((len(cases), 2, 2))
     for row in both.itertuples():
-        table[cases[row.case_key], _TWO.index(row.verdict), _TWO.index(row.verdict_2)] += 1
+        table[cases[row.case_key], _TWO.index(row.verdict), _TWO.index(row.second)] += 1
     agreement = agreement_by_case([table])[0]
     observed = agreement["percent_agreement"]
     more = {

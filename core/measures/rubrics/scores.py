@@ -218,7 +218,7 @@ def of_judges(verdicts: pd.DataFrame, judges: Sequence[RubricJudge]) -> pd.Serie
 
 
 def _outcome(criterion: Criterion, row: Any) -> Outcome:
-    if not row.verdict:
+    if not isinstance(row.verdict, str):  # a missing value of a data frame
         return Outcome(criterion, "unjudged", UNREADABLE)
     evidence = (quotations_from_json(row.quotations), row.reason)
     if row.voided:
@@ -269,7 +269,9 @@ def chosen_judges(judges: Mapping[str, RubricJudge], name: str | None) -> dict[s
     if name == PANEL:
         models = dict.fromkeys(judge.model for judge in judges.values())
         return dict(next(item for item in judges.items() if item[1].model == model) for model in models)
-    matching = [item for item in judges.items() if name in (item[0], item[1].model)]
-    if not matching:
+    if name in judges:
+        return {name: judges[name]}
+    of_model = [item for item in judges.items() if name == item[1].model]
+    if not of_model:
         raise UsageError(f"{name} has judged none of these conversations; choose {', '.join(judges)} or {PANEL}.")
-    return dict(matching[:1])
+    return dict(of_model[:1])
