@@ -481,14 +481,14 @@ def highlight(
         add_annotations(connection, [new])
 
 
-def span_of(turn: int, message: str, words: str) -> Span:
+def span_of(turn: int, message: str, words: str, comment: str = "") -> Span:
     """Return the place of words in a message, ignoring case; raise ``UsageError`` if the message lacks them."""
     stripped = words.strip()
     start = message.lower().find(stripped.lower()) if stripped else -1
     if start < 0:
         raise UsageError(f"Message {turn + 1} does not contain these words: copy them from it.")
     end = start + len(stripped)
-    return Span(turn, start, end, message[start:end])
+    return Span(turn, start, end, message[start:end], comment.strip())
 
 
 def unblind(store: Store, review: str, by: str, reason: str = "") -> None:

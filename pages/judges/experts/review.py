@@ -208,7 +208,8 @@ def _draw_spans(
 ) -> None:
     for number, span in enumerate(spans):
         with st.container(horizontal=True, vertical_alignment="center"):
-            st.markdown(f"Message {span.turn + 1}: :orange-background[{plain(span.text)}]", width="stretch")
+            about = f" :gray[{plain(span.comment)}]" if span.comment else ""
+            st.markdown(f"Message {span.turn + 1}: :orange-background[{plain(span.text)}]{about}", width="stretch")
             others = spans[:number] + spans[number + 1 :]
             st.button(
                 "Remove",
@@ -223,9 +224,10 @@ def _draw_spans(
             "Message", list(messages), format_func=lambda turn: _label(messages[turn], framework), key=f"{key}_turn"
         )
         words = st.text_input("Words in it", key=f"{key}_words", placeholder="Exactly as in the message")
+        remark = st.text_input("Comment on these words", key=f"{key}_remark", placeholder="Optional")
         if st.form_submit_button("Highlight") and turn is not None:
             try:
-                new = span_of(turn, messages[turn].text, words)
+                new = span_of(turn, messages[turn].text, words, remark)
             except AnamnesisError as error:
                 st.warning(plain(str(error)))
             else:
