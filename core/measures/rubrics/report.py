@@ -448,7 +448,7 @@ def _decided(verdicts: pd.DataFrame) -> pd.DataFrame:
 def _share_row(name: str, figure: str, items: Iterable[tuple[str, float, float]], unit: str) -> Row:
     above, below = _by_case(items)
     share = ratio(above, below) if below.any() else None
-    more = {"n_items": int(below.sum()), "items": unit, "cohen_kappa": None, "gwet_ac": None}
+    more = {"n_items": int(below.sum()), "of": unit, "cohen_kappa": None, "gwet_ac": None}
     return Row(
         {"judge": name, "figure": figure}, share, *ratio_interval(above, below), int((below > 0).sum()), {}, more,
         columns=Columns("share"),
@@ -471,7 +471,7 @@ def _agreement_row(first: str, second: str, of_first: pd.DataFrame, of_second: p
     observed = agreement["percent_agreement"]
     more = {
         "n_items": len(both),
-        "items": "criteria",
+        "of": "criteria",
         "cohen_kappa": agreement["cohen_kappa"].value,
         "gwet_ac": agreement["gwet_ac"].value,
     }
@@ -481,20 +481,19 @@ def _agreement_row(first: str, second: str, of_first: pd.DataFrame, of_second: p
 
 _TWO = ("met", "not met")
 
-SECTIONS = (
+FIGURES = (
     Section(
-        "Rubric scores",
+        "Scores",
         report_scores,
-        controls=("rubric", "judge", "rule", "by"),
+        controls=("by", "rule"),
         series="model",
         axis="Score",
         page="quality",
-        caption="Points reached of points that could be reached; unjudged criteria leave both.",
+        caption="Points reached, of the points that could be reached; unjudged criteria leave both.",
     ),
     Section(
         "What must and must not happen",
         report_safety,
-        controls=("rubric", "judge"),
         kind="dots",
         series="model",
         place="figure",
@@ -502,24 +501,24 @@ SECTIONS = (
         page="quality",
     ),
     Section(
-        "Musts missed and must-nots done",
+        "Each must missed and must-not done",
         report_safety,
         options={"part": "list"},
         kind="table",
         folded=True,
         page="quality",
     ),
-    Section("Criteria", report_criteria, controls=("rubric", "judge"), kind="table", page="quality"),
     Section(
         "Differences by axis",
         report_differences,
-        controls=("rubric", "judge", "rule", "against", "correction"),
+        controls=("rule", "correction"),
         kind="dots",
         series="second",
         place="axis",
         axis="Difference",
         page="quality",
     ),
-    Section("Judges of rubrics", report_judges, controls=("rubric",), kind="table", page="judges"),
 )
-"""The sections, with the name of the page that draws them."""
+CRITERIA = Section("Criteria", report_criteria, kind="table", page="quality")
+JUDGES = Section("Judges of rubrics", report_judges, kind="table", page="judges")
+SECTIONS = (*FIGURES, CRITERIA, JUDGES)
