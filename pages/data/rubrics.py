@@ -61,10 +61,10 @@ def _draw_table(rubric: Rubric) -> None:
     rows = rubric_table(rubric)
     scopes = list(dict.fromkeys(row["case"] or row["specialty"] or "all cases" for row in rows))
     scope = choose("Criteria of", ["everything", *scopes], f"data_rubric_of_{rubric.name}", width=360, bound=False)
-    shown = [row for row in rows if scope in ("everything", row["case"] or row["specialty"] or "all cases")]
-    others = [row for row in rows if row not in shown]
+    in_scope = [row for row in rows if scope in ("everything", row["case"] or row["specialty"] or "all cases")]
+    others = [row for row in rows if row not in in_scope]
     edited = st.data_editor(
-        pd.DataFrame(shown),
+        pd.DataFrame(in_scope),
         num_rows="dynamic",
         hide_index=True,
         key=f"data_rubric_edit_{rubric.name}_{rubric.hash}_{scope}",  # a new version resets the editor
@@ -131,9 +131,11 @@ def _draw_import() -> None:
     formats = ", ".join(rubric_format.title for rubric_format in RUBRIC_FORMATS.values())
     with st.form("data_rubric_import", border=True):
         file = st.file_uploader("Import a rubric", _TYPES, help=f"{formats}, and YAML of this project.")
-        left, right = st.columns(2)
-        name = left.text_input("Name", help="By default the file’s. An existing name gets a new version.")
-        data_set = right.text_input("Data set of the cases", help="If the file has ids of cases without a data set.")
+        name_column, set_column = st.columns(2)
+        name = name_column.text_input("Name", help="By default the file’s. An existing name gets a new version.")
+        data_set = set_column.text_input(
+            "Data set of the cases", help="If the file has ids of cases without a data set."
+        )
         if not st.form_submit_button("Import", icon=":material/upload:", **only("edit")) or file is None:
             return
     with show_errors(), tempfile.TemporaryDirectory() as folder:

@@ -129,7 +129,7 @@ def _read(request: MetricRequest, rubric: str | None, judge: str | None) -> Rubr
 
 
 def note_judges(request: MetricRequest, reading: RubricReading) -> None:
-    """Note the judges, that nobody calibrated them, and doctors of the same maker as their judge."""
+    """Note the judges, their lack of calibration, and doctors of the same maker as their judge."""
     names = ", ".join(f"{name} (prompts {judge.prompt_hash[:6]})" for name, judge in reading.judges.items())
     who = f"The majority of {names} judged" if len(reading.judges) > 1 else f"{names} judged"
     request.note(f"{who}; not calibrated against people for this rubric.", "high", kind="judge", page="judges")
@@ -187,7 +187,8 @@ def _groups(
         groups: dict[str, list[JudgedTalk]] = defaultdict(list)
         for talk in talks:
             groups[talk.case_key if by == "case" else getattr(talk, by) or "unknown"].append(talk)
-        yield from (({by: name}, groups[name], None) for name in sorted(groups))
+        for name in sorted(groups):
+            yield {by: name}, groups[name], None
 
 
 def axes_of(talks: Iterable[JudgedTalk]) -> list[str]:
@@ -213,7 +214,8 @@ def _score_row(label: dict[str, str], talks: Sequence[JudgedTalk], rule: Rule, a
     return Row(
         label,
         None if mean is None else clip(mean),
-        *(None if np.isnan(bound) else clip(bound) for bound in interval),
+        None if np.isnan(interval.low) else clip(interval.low),
+        None if np.isnan(interval.high) else clip(interval.high),
         len(values),
         {reason: number for reason, number in excluded.items() if number},
         {
@@ -388,12 +390,14 @@ def report_differences(
 
 
 def _compared(first: Sequence[JudgedTalk], second: Sequence[JudgedTalk], rule: Rule, axis: str | None) -> Comparison:
-    sides = [case_scores(talks, lambda talk: conversation_score(talk, rule, axis)) for talks in (first, second)]
+    firsts, seconds = (
+        case_scores(talks, lambda talk: conversation_score(talk, rule, axis)) for talks in (first, second)
+    )
     bounds = score_bounds([*first, *second], rule, axis)
     if bounds is None:  # without bounds the largest difference is the range of the data
-        values = [value for side in sides for value in side.values()] or [0.0]
+        values = [*firsts.values(), *seconds.values()] or [0.0]
         bounds = min(values), max(values)
-    return compare_cases(*sides, most=bounds[1] - bounds[0])
+    return compare_cases(firsts, seconds, most=bounds[1] - bounds[0])
 
 
 @metric("rubric_judges", *_FILTERS, empty=_EMPTY, compared=False, page="judges")
@@ -417,11 +421,8 @@ def report_judges(request: MetricRequest, rubric: _RubricOption = None) -> Itera
 
 
 def _trust_rows(name: str, verdicts: pd.DataFrame) -> Iterator[Row]:
-    states = [
-        (row.case_key, quotation.state)
-        for row in verdicts.itertuples()
-        for quotation in quotations_from_json(row.quotations)
-    ]
+    listed = zip(verdicts["case_key"], verdicts["quotations"], strict=True)
+    states = [(str(case), quotation.state) for case, text in listed for quotation in quotations_from_json(text)]
     for state in ("verified", "repaired", "unverified"):
         yield _share_row(name, f"quotations {state}", ((case, s == state, 1) for case, s in states), "quotations")
     for figure, bad in (
