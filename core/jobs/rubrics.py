@@ -123,14 +123,14 @@ class RubricJudging(AskJob[CriteriaToJudge]):
                 f"{rubric.name}. Choose another --rubric or --run, or start a campaign with a multi-turn arm."
             )
         models = self._models(registry, conversations)
-        parts, kept = list[JournalWork](), 0
+        parts, done_before = list[JournalWork](), 0
         for model in models:
             judge = RubricJudge(model, self.pack.hash, self.batch_size)
             with store.read() as cursor:
                 done = rubric_verdict_keys(cursor, judge, [talk.trial_id for talk in conversations])
             items = [item for talk in conversations for item in self._requests(judge, talk, criteria[talk.trial_id])]
-            todo = [left for item in items if (left := _without(item, done)).criteria]
-            kept += len(items) - len(todo)
+            todo = [request for item in items if (request := _without(item, done)).criteria]
+            done_before += len(items) - len(todo)
             journal = journal_of("rubrics", *map(str, judge), *filter(None, [self.apart]))
             trials = {talk.trial_id for talk in conversations}
             parts.append(
@@ -141,7 +141,7 @@ class RubricJudging(AskJob[CriteriaToJudge]):
                     lambda unit, trials=trials: unit.split()[1] in trials,  # type: ignore[misc]
                 )
             )
-        return JobPlan(", ".join(models), parts, kept, models)
+        return JobPlan(", ".join(models), parts, done_before, models)
 
     def _models(self, registry: Registry, conversations: Sequence[RubricConversation]) -> list[str]:
         if self.judges:
@@ -252,5 +252,5 @@ def default_judge(registry: Registry, doctors: Iterable[str]) -> str:
 
 def _without(item: CriteriaToJudge, done: set[tuple[str, str, int]]) -> CriteriaToJudge:
     """Return a request without the criteria that have a verdict; the other batches stay as they are."""
-    left = (c for c in item.criteria if (item.trial_id, c.hash, item.repeat) not in done)
-    return item._replace(criteria=tuple(left))
+    criteria = (c for c in item.criteria if (item.trial_id, c.hash, item.repeat) not in done)
+    return item._replace(criteria=tuple(criteria))

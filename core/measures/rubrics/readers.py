@@ -142,10 +142,16 @@ def _autorubric(record: Record) -> CaseCriteria:
     return CaseCriteria(_identity(record), _numbered(criteria))
 
 
+TABLE = ("case", "specialty", "id", "criterion", "points", "axis", "priority", "when", "source", "tags")
+"""The columns of a rubric as a table. Without case and specialty a criterion is for all cases."""
+
+
 def _row(record: Record) -> CaseCriteria:
-    """One criterion a row: columns id, criterion, points, and any of case, specialty, axis, priority, when, source."""
-    names = ("id", "criterion", "points", "axis", "priority", "when", "source")
-    fields = {name: str(record[name]).strip() for name in names if str(record.get(name) or "").strip()}
+    """One criterion a row: criterion, points, and any of the other columns of ``TABLE``; tags are joined by ;."""
+    names = ("id", "criterion", "points", "axis", "priority", "when", "source", "tags")
+    fields: Fields = {name: str(record[name]).strip() for name in names if str(record.get(name) or "").strip()}
+    if "tags" in fields:
+        fields["tags"] = [tag.strip() for tag in fields["tags"].split(";") if tag.strip()]
     specialty = str(record.get("specialty") or "").strip()
     return CaseCriteria(str(record.get("case") or "").strip(), [fields], specialty)
 
@@ -192,6 +198,39 @@ def import_rubric(path: Path, name: str, *, format_: str | None = None, data_set
     else:
         records = _records(path)
     return _from_records(path, list(records), name, format_, data_set)
+
+
+def rubric_table(rubric: Rubric) -> list[Fields]:
+    """Return a rubric as rows with the columns of ``TABLE``."""
+    rows = []
+    for kind, name, criterion in rubric.scoped():
+        fields = criterion.model_dump()
+        scope = {"case": name if kind == "case" else "", "specialty": name if kind == "specialty" else ""}
+        rows.append({column: {**fields, **scope}[column] for column in TABLE} | {"tags": "; ".join(criterion.tags)})
+    return rows
+
+
+def rubric_from_table(rows: Iterable[Record], about: Rubric) -> Rubric:
+    """Return a rubric with the criteria of a table, and name, title, source and licence of another rubric.
+
+    Empty rows are left out; a criterion without an id gets one. Raises ``UsageError`` for a faulty criterion.
+    """
+    scopes: dict[str, dict[str, list[Fields]]] = {"cases": {}, "specialties": {}}
+    shared: list[Fields] = []
+    for record in rows:
+        part = _row(record)
+        if not part.criteria[0].get("criterion"):
+            continue
+        kind, name = ("cases", part.case) if part.case else ("specialties", part.specialty)
+        criteria = scopes[kind].setdefault(name, []) if name else shared
+        criteria.extend(part.criteria)
+    for criteria in (shared, *scopes["cases"].values(), *scopes["specialties"].values()):
+        used = {str(fields.get("id")) for fields in criteria}
+        free = (f"c{number}" for number in range(1, 2 * len(criteria) + 1) if f"c{number}" not in used)
+        for fields in criteria:
+            fields.setdefault("id", next(free))
+    about_fields = about.model_dump(include={"name", "title", "source", "licence"})
+    return rubric_of({**about_fields, "all": shared, **scopes}, "The table")
 
 
 def _records(path: Path) -> Iterator[tuple[int, Any]]:

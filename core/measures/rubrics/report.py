@@ -131,7 +131,7 @@ def reading_with_notes(request: MetricRequest, rubric: str | None, judge: str | 
 
 
 def note_judges(request: MetricRequest, reading: RubricReading) -> None:
-    """Note the judges, that nobody calibrated them, and doctors of the same maker as their judge."""
+    """Note the judges, their lack of calibration, and doctors of the same maker as their judge."""
     names = ", ".join(f"{name} (prompts {judge.prompt_hash[:6]})" for name, judge in reading.judges.items())
     who = f"The majority of {names} judged" if len(reading.judges) > 1 else f"{names} judged"
     status, words = judge_status(request, reading)
@@ -201,7 +201,8 @@ def _groups(
         groups: dict[str, list[JudgedTalk]] = defaultdict(list)
         for talk in talks:
             groups[talk.case_key if by == "case" else getattr(talk, by) or "unknown"].append(talk)
-        yield from (({by: name}, groups[name], None) for name in sorted(groups))
+        for name in sorted(groups):
+            yield {by: name}, groups[name], None
 
 
 def axes_of(talks: Iterable[JudgedTalk]) -> list[str]:
@@ -227,7 +228,8 @@ def _score_row(label: dict[str, str], talks: Sequence[JudgedTalk], rule: Rule, a
     return Row(
         label,
         None if mean is None else clip(mean),
-        *(None if np.isnan(bound) else clip(bound) for bound in interval),
+        None if np.isnan(interval.low) else clip(interval.low),
+        None if np.isnan(interval.high) else clip(interval.high),
         len(values),
         {reason: number for reason, number in excluded.items() if number},
         {
@@ -402,12 +404,14 @@ def report_differences(
 
 
 def _compared(first: Sequence[JudgedTalk], second: Sequence[JudgedTalk], rule: Rule, axis: str | None) -> Comparison:
-    sides = [case_scores(talks, lambda talk: conversation_score(talk, rule, axis)) for talks in (first, second)]
+    firsts, seconds = (
+        case_scores(talks, lambda talk: conversation_score(talk, rule, axis)) for talks in (first, second)
+    )
     bounds = score_bounds([*first, *second], rule, axis)
     if bounds is None:  # without bounds the largest difference is the range of the data
-        values = [value for side in sides for value in side.values()] or [0.0]
+        values = [*firsts.values(), *seconds.values()] or [0.0]
         bounds = min(values), max(values)
-    return compare_cases(*sides, most=bounds[1] - bounds[0])
+    return compare_cases(firsts, seconds, most=bounds[1] - bounds[0])
 
 
 @metric("rubric_judges", *FILTERS, empty=_EMPTY, compared=False, page="judges")
@@ -431,11 +435,8 @@ def report_judges(request: MetricRequest, rubric: RubricOption = None) -> Iterat
 
 
 def _trust_rows(name: str, verdicts: pd.DataFrame) -> Iterator[Row]:
-    states = [
-        (row.case_key, quotation.state)
-        for row in verdicts.itertuples()
-        for quotation in quotations_from_json(row.quotations)
-    ]
+    listed = zip(verdicts["case_key"], verdicts["quotations"], strict=True)
+    states = [(str(case), quotation.state) for case, text in listed for quotation in quotations_from_json(text)]
     for state in ("verified", "repaired", "unverified"):
         yield _share_row(name, f"quotations {state}", ((case, s == state, 1) for case, s in states), "quotations")
     for figure, bad in (
@@ -462,7 +463,7 @@ def decided(verdicts: pd.DataFrame) -> pd.DataFrame:
 def _share_row(name: str, figure: str, items: Iterable[tuple[str, float, float]], unit: str) -> Row:
     above, below = _by_case(items)
     share = ratio(above, below) if below.any() else None
-    more = {"n_items": int(below.sum()), "items": unit, "cohen_kappa": None, "gwet_ac": None}
+    more = {"n_items": int(below.sum()), "of": unit, "cohen_kappa": None, "gwet_ac": None}
     return Row(
         {"judge": name, "figure": figure}, share, *ratio_interval(above, below), int((below > 0).sum()), {}, more,
         columns=Columns("share"),
@@ -485,7 +486,7 @@ def _agreement_row(first: str, second: str, of_first: pd.DataFrame, of_second: p
     observed = agreement["percent_agreement"]
     more = {
         "n_items": len(both),
-        "items": "criteria",
+        "of": "criteria",
         "cohen_kappa": agreement["cohen_kappa"].value,
         "gwet_ac": agreement["gwet_ac"].value,
     }
@@ -495,20 +496,19 @@ def _agreement_row(first: str, second: str, of_first: pd.DataFrame, of_second: p
 
 _TWO = ("met", "not met")
 
-SECTIONS = (
+FIGURES = (
     Section(
-        "Rubric scores",
+        "Scores",
         report_scores,
-        controls=("rubric", "judge", "rule", "by"),
+        controls=("by", "rule"),
         series="model",
         axis="Score",
         page="quality",
-        caption="Points reached of points that could be reached; unjudged criteria leave both.",
+        caption="Points reached, of the points that could be reached; unjudged criteria leave both.",
     ),
     Section(
         "What must and must not happen",
         report_safety,
-        controls=("rubric", "judge"),
         kind="dots",
         series="model",
         place="figure",
@@ -516,24 +516,24 @@ SECTIONS = (
         page="quality",
     ),
     Section(
-        "Musts missed and must-nots done",
+        "Each must missed and must-not done",
         report_safety,
         options={"part": "list"},
         kind="table",
         folded=True,
         page="quality",
     ),
-    Section("Criteria", report_criteria, controls=("rubric", "judge"), kind="table", page="quality"),
     Section(
         "Differences by axis",
         report_differences,
-        controls=("rubric", "judge", "rule", "against", "correction"),
+        controls=("rule", "correction"),
         kind="dots",
         series="second",
         place="axis",
         axis="Difference",
         page="quality",
     ),
-    Section("Judges of rubrics", report_judges, controls=("rubric",), kind="table", page="judges"),
 )
-"""The sections, with the name of the page that draws them."""
+CRITERIA = Section("Criteria", report_criteria, kind="table", page="quality")
+JUDGES = Section("Judges of rubrics", report_judges, kind="table", page="judges")
+SECTIONS = (*FIGURES, CRITERIA, JUDGES)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
@@ -18,7 +18,6 @@ import orjson
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from core.case import Case
 from core.errors import UsageError
 from core.paths import RUBRICS, extensions
 
@@ -223,8 +222,3 @@ def to_yaml(rubric: Rubric) -> str:
         if scopes := getattr(rubric, scope):
             fields[scope] = {name: [plain(criterion) for criterion in criteria] for name, criteria in scopes.items()}
     return yaml.safe_dump(fields, sort_keys=False, allow_unicode=True, width=120)
-
-
-def cases_without(rubric: Rubric, cases: Iterable[Case]) -> list[str]:
-    """Return the keys of cases for which a rubric has no criterion."""
-    return [case.case_key for case in cases if not rubric.criteria_for(case.case_key, case.specialty)]

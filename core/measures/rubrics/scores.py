@@ -186,12 +186,14 @@ def judged_talks(
     by_criterion: dict[tuple[str, str], list[Outcome]] = defaultdict(list)
     counting = verdicts[(verdicts["repeat"] == 0) & of_judges(verdicts, judges)]
     criteria = {scoped.criterion.hash: scoped.criterion for scoped in rubric.scoped()}
-    for row in counting.itertuples():
+    rows: Iterable[Any] = counting.itertuples()
+    for row in rows:
         criterion = criteria.get(row.criterion_hash)
         if criterion is not None:
             by_criterion[row.trial_id, row.criterion_hash].append(_outcome(criterion, row))
     talks = []
-    for talk in conversations.itertuples():
+    listed: Iterable[Any] = conversations.itertuples()
+    for talk in listed:
         outcomes = [
             _pooled(criterion, by_criterion.get((talk.trial_id, criterion.hash), []))
             for criterion in rubric.criteria_for(talk.case_key, talk.specialty)
@@ -225,7 +227,8 @@ def _outcome(criterion: Criterion, row: Any) -> Outcome:
         return Outcome(criterion, "unjudged", VOIDED, *evidence)
     if row.verdict == CANNOT_BE_JUDGED:
         return Outcome(criterion, "unjudged", CANNOT_BE_JUDGED, *evidence)
-    return Outcome(criterion, row.verdict, "", *evidence)
+    status: Any = row.verdict
+    return Outcome(criterion, status, "", *evidence)
 
 
 def _pooled(criterion: Criterion, outcomes: Sequence[Outcome]) -> Outcome:

@@ -7,7 +7,6 @@ from typing import NamedTuple
 import duckdb
 import orjson
 
-from core.case import Case
 from core.errors import AnamnesisError, UsageError
 from core.measures.rubrics.rubric import Rubric, read_rubric, rubric_files, rubric_of
 from core.store.database import Store
@@ -69,7 +68,3 @@ def _read(version: RubricVersion) -> Rubric:
         return rubric_of({**orjson.loads(version.rubric), "name": version.name}, f"The saved rubric {version.name}")
     except UsageError as error:
         raise AnamnesisError(f"{error} Import it again.") from error
-
-
-def cases_by_key(cases: list[Case]) -> dict[str, Case]:
-    return {case.case_key: case for case in cases}

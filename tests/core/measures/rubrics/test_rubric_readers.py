@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from core.errors import AnamnesisError, UsageError
-from core.measures.rubrics.readers import ReadRubric, import_rubric
-from core.measures.rubrics.rubric import Criterion
+from core.measures.rubrics.readers import ReadRubric, import_rubric, rubric_from_table, rubric_table
+from core.measures.rubrics.rubric import Criterion, read_rubric, rubric_files
 from core.measures.rubrics.scores import JudgedTalk, Outcome, Rule, Status, conversation_score, length_adjusted
 
 
@@ -143,6 +143,19 @@ def test_a_table_has_criteria_for_cases_specialties_and_all(tmp_path: Path) -> N
     assert rubric.cases["library/other-1"][0].priority == "must"
     assert rubric.specialties["Neurology"][0].when == "The patient can walk."
     assert (rubric.all[0].points, rubric.all[0].axis) == (-4.0, "other")
+
+
+def test_a_rubric_survives_its_table_and_new_rows_get_ids() -> None:
+    library = read_rubric(rubric_files()["library"])
+    rows = rubric_table(library)
+    assert rubric_from_table(rows, library) == library
+    new = {"case": "library/cardiology-1", "criterion": "The doctor asks about sleep.", "points": 1, "id": None}
+    edited = rubric_from_table([*rows[1:], new, {"criterion": None, "points": None}], library)
+    assert edited.hash != library.hash
+    ids = [criterion.id for criterion in edited.cases["library/cardiology-1"]]
+    assert ids == [*(criterion.id for criterion in library.cases["library/cardiology-1"][1:]), "c1"]
+    with pytest.raises(UsageError, match=r"The table is not a rubric: .*points"):
+        rubric_from_table([*rows, {**new, "points": None}], library)
 
 
 @pytest.mark.parametrize(
