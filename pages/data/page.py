@@ -22,7 +22,7 @@ from pages.data.cases import draw_cases
 from pages.data.importing import draw_import, remarks_table
 from pages.data.release import draw_release
 from pages.data.sets import Overview, case_entries, overviews, saved_profiles
-from pages.data.suitability import draw_suitability, published_table
+from pages.data.suitability import draw_suitability, draw_suitability_by_set, published_table
 from pages.kit.cases import clear_parameters
 from pages.kit.figures import draw_figure
 from pages.kit.look import counted, maker_words, plain
@@ -207,6 +207,9 @@ def draw_page() -> None:
                 f"**{plain(dataset_name(data_set.name))}:** {plain(data_set.error)}", icon=":material/broken_image:"
             )
     draw_data_sets(data_sets)
+    assessed = [data_set.name for data_set in data_sets if data_set.looked_at]
+    if len(assessed) > 1:
+        draw_suitability_by_set(assessed)
     draw_import({data_set.name: data_set.cases for data_set in data_sets})
     draw_release()
     with st.expander(

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Literal
 
 import duckdb
 import numpy as np
@@ -17,6 +18,8 @@ from core.measures.base import Columns, Row
 from core.store.conditions import SEPARATOR, doctor_of
 from core.store.selection import Selection, select, staffed
 
+FitBy = Literal["group", "dataset"]
+"""Part of the labels of points that lines are fitted by."""
 _LEAST_FOR_INTERVAL = 4
 _SAME = 1e-12
 """Figures that differ by less than this differ only by rounding."""
@@ -94,7 +97,7 @@ def points(rows: Sequence[Row], group_of: Callable[[str], str]) -> list[Row]:
     ]
 
 
-def fit(points: Sequence[Row], group: str = "all") -> Row:
+def fit(points: Sequence[Row], name: str = "all", by: FitBy = "group") -> Row:
     """Return Pearson's r of ``points`` with its 95 % interval, and the least-squares line of conversation on static.
 
     The interval is by Fisher's z, which assumes independent points; points of one doctor or data set are correlated, so
@@ -114,13 +117,13 @@ def fit(points: Sequence[Row], group: str = "all") -> Row:
             if len(points) >= _LEAST_FOR_INTERVAL:
                 low, high = map(float, pearson.confidence_interval(0.95))
     more = {"slope": slope, "intercept": intercept}
-    return Row({"group": group}, r, low, high, len(points), more=more, unit="points", columns=_FIT)
+    return Row({by: name}, r, low, high, len(points), more=more, unit="points", columns=_FIT)
 
 
-def fits(points: Sequence[Row]) -> list[Row]:
-    """Return the fit of all points, then that of each group of models, by name."""
-    groups = sorted({row.label["group"] for row in points})
-    return [fit(points), *(fit([row for row in points if row.label["group"] == name], name) for name in groups)]
+def fits(points: Sequence[Row], by: FitBy = "group") -> list[Row]:
+    """Return the fit of all points, then that of each group of models or of each data set, by name."""
+    names = sorted({row.label[by] for row in points})
+    return [fit(points, by=by), *(fit([row for row in points if row.label[by] == name], name, by) for name in names)]
 
 
 _NORMALISED = Columns("value", None, None, n="n_datasets")
