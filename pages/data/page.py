@@ -20,6 +20,7 @@ from core.store.database import Store
 from core.store.queries.profiles import delete_profiles
 from pages.data.cases import draw_cases
 from pages.data.importing import draw_import, remarks_table
+from pages.data.items import draw_items
 from pages.data.release import draw_release
 from pages.data.sets import Overview, case_entries, overviews, saved_profiles
 from pages.data.suitability import draw_suitability, draw_suitability_by_set, published_table
@@ -220,7 +221,7 @@ def draw_page() -> None:
 
 
 def draw_data_set(data_set: Overview) -> None:
-    """Draw one data set: its cases, their suitability, and its record."""
+    """Draw one data set: its cases, their suitability, their items, and its record."""
     with st.container(horizontal=True, vertical_alignment="center"):
         st.button(
             "All data sets",
@@ -243,6 +244,7 @@ def draw_data_set(data_set: Overview) -> None:
     sections = {
         "Cases": lambda: draw_cases(data_set.name, entries),
         "Suitability": lambda: draw_suitability(data_set.name, entries),
+        "Items": lambda: draw_items(data_set.name, entries),
         "Record": lambda: draw_about(data_set),
     }
     draw_sections(sections, "data_tab")

@@ -20,7 +20,7 @@ from core.case import Case, Opening
 from core.events import COUNTED, FINAL_DIAGNOSIS, QuestionType, Verdict
 from core.store.queries.answers import OUTCOMES
 from core.store.queries.cases import CASE_COLUMNS, case_from
-from core.store.queries.scores import OPENING, Reader, current_scores, key, newest
+from core.store.queries.scores import NO_ITEMS, OPENING, Reader, current_scores, key, newest
 from core.store.selection import Selection, select
 from core.store.tables import insert, records
 from core.store.written import write
@@ -44,6 +44,15 @@ def newest_items(cursor: duckdb.DuckDBPyConnection, case_keys: Sequence[str] | N
         WHERE $keys::VARCHAR[] IS NULL OR list_contains($keys, case_key) ORDER BY case_key, content_hash"""
     keys = None if case_keys is None else list(case_keys)
     return [StoredItems(*row) for row in cursor.execute(sql, {"keys": keys}).fetchall()]
+
+
+def item_makers(cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None) -> dict[str, int]:
+    """Return maker → number of cases of selected trials whose items are by it, the most frequent first."""
+    select(cursor, selection)
+    sql = f"""
+        SELECT made_by, count(*) AS cases FROM (SELECT DISTINCT case_key, content_hash FROM chosen)
+        JOIN {newest("history_items")} USING (case_key, content_hash) GROUP BY made_by ORDER BY cases DESC, made_by"""
+    return {str(maker): int(cases) for maker, cases in cursor.execute(sql).fetchall()}
 
 
 def add_items(connection: duckdb.DuckDBPyConnection, new: Iterable[StoredItems]) -> None:
@@ -77,8 +86,23 @@ def newest_openings(cursor: duckdb.DuckDBPyConnection, case_keys: Sequence[str])
 
 def opened_by(cursor: duckdb.DuckDBPyConnection, made_by: str) -> set[CaseId]:
     """Return the cases for which this maker was asked, with or without a valid opening."""
-    sql = "SELECT DISTINCT case_key, content_hash FROM history_items WHERE made_by = ?"
-    return {(str(key), str(content)) for key, content in cursor.execute(sql, [f"{OPENING}{made_by}"]).fetchall()}
+    return _cases_of_makers(cursor, f"{OPENING}{made_by}")
+
+
+def items_row(case: Case, items: Sequence[HistoryItem], made_by: str, made_at: float) -> StoredItems:
+    """Return the row of a model's items of a case; without items, the model gave no valid reply."""
+    name = made_by if items else f"{NO_ITEMS}{made_by}"
+    return StoredItems(case.case_key, case.content_hash, items_to_json(items), name, made_at)
+
+
+def asked_for_items(cursor: duckdb.DuckDBPyConnection, made_by: str) -> set[CaseId]:
+    """Return the cases for which this maker was asked, with or without valid items."""
+    return _cases_of_makers(cursor, made_by, f"{NO_ITEMS}{made_by}")
+
+
+def _cases_of_makers(cursor: duckdb.DuckDBPyConnection, *makers: str) -> set[CaseId]:
+    sql = "SELECT DISTINCT case_key, content_hash FROM history_items WHERE list_contains(?, made_by)"
+    return {(str(key), str(content)) for key, content in cursor.execute(sql, [list(makers)]).fetchall()}
 
 
 def vague_openings(cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None) -> tuple[int, int]:
