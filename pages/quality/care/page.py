@@ -180,7 +180,8 @@ def draw_scatter(view: CareView) -> None:
     rows = view.result(FITS, {"line": by}).figures
     fits = [row for row in rows if (line == "all") == (row.label[by] == "all")]
     view.draw(POINTS, charts={"scatter": partial(scatter_chart, fits=fits, by=line)})
-    view.draw(FITS, options={"line": by})
+    words = {"all": "All data sets"} if by == "dataset" else FITS.words
+    view.draw(replace(FITS, words=words), options={"line": by})
 
 
 def draw_failures(view: CareView) -> None:

@@ -354,7 +354,7 @@ FITS = _section(
     "Fitted lines",
     "fit",
     kind="table",
-    words={"all": "All"},
+    words={"all": "All models"},
     heads={"group": "Models", "n": "Marks", "r": "r"},
     help="Least-squares lines; r is Pearson’s with its 95 % interval by Fisher’s z, which assumes independent marks: "
     "marks of one model or data set are correlated, so it is too narrow. Published for all models and data sets of the "
