@@ -306,9 +306,9 @@ def _ask_early_end(trials: pd.DataFrame) -> EarlyEnd | None:
         "care_early_end",
         names=EARLY_END_WORDS,
         width=320,
-        help="The doctor sent the end tag alone after one to three queries. The paper counts an end within three turns "
-        "as abrupt, which lowers robustness. An end before any query, without a tag or next to other words is abrupt "
-        "under both rules.",
+        help="The doctor sent the end tag alone after one to three queries. The paper’s rule, an end within three "
+        "turns for want of tags or by a misplaced end tag, is read here as counting it. An end before any query, "
+        "without a tag or next to other words is abrupt under both rules.",
     )
 
 

@@ -49,7 +49,7 @@ def without_blank(trials: pd.DataFrame) -> pd.DataFrame:
 
 
 EarlyEnd = Literal["failed", "allowed"]
-"""Whether a clean early end (``clean_early_ends``) is an abrupt end; the figures of the paper count it as one."""
+"""Whether a clean early end (``clean_early_ends``) is an abrupt end, as the paper's definition is read here."""
 
 
 def clean_early_ends(trials: pd.DataFrame) -> pd.Series:

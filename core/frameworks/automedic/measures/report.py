@@ -81,8 +81,8 @@ def report(
     ] = "failed",
     early_end: Annotated[
         EarlyEnd,
-        "An end tag alone after one to three queries is an abrupt end (failed, as in the paper), or a proper end "
-        "(allowed). Without a tag, next to other words, or before any query, an early end is always abrupt.",
+        "An end tag alone after one to three queries is an abrupt end (failed, our reading of the paper), or a "
+        "proper end (allowed). Without a tag, next to other words, or before any query, an early end is always abrupt.",
     ] = "failed",
     line: Annotated[FitBy, "Fit a line for each group of models, or for each data set, after that of all."] = "group",
     published: Annotated[bool, "Add the published figures of the parts."] = False,
