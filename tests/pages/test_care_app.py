@@ -158,6 +158,21 @@ def test_by_data_set_and_normalised(open_care: Open) -> None:
     assert "Normalising needs two models" in words(app)
 
 
+def test_a_doctor_on_two_data_sets_is_one_series(database: Path, open_page: Open) -> None:
+    """Its runs on the two data sets are two conditions, which differ in nothing else."""
+    store = Store(database)
+    prompts = {"prompt_hash": load_pack("automedic").hash}
+    write_journal(store.journals, "run", automedic(cases=[1], **prompts), a_consultation(1, CLEAN, rating=5))
+    header = automedic("t", [], case_set="theirs", **prompts).model_copy(update={"cases": THEIRS})
+    write_journal(store.journals, "t", header, a_consultation(8, CLEAN, rating=4, run_id="t"))
+    fold(store)
+    app = open_page("care", care_how="By data set", care_published="false")
+    assert trouble(app) == []
+    assert len(table(app, "Robustness")) == 2
+    panels = next(chart for chart in drawn(app) if len(chart["layout"].get("annotations", ())) == 4)
+    assert len({trace["marker"]["color"] for trace in panels["data"]}) == 1
+
+
 def test_filters_stand_in_the_address(open_care: Open) -> None:
     app = open_care(specialties="Cardiology", care_published="false")
     assert list(table(app, "Robustness").index) == ["openai/b"]

@@ -1,13 +1,15 @@
 """CARE: accuracy, efficiency, empathy and robustness of conversations, down to the message."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
 import pandas as pd
+import plotly.graph_objects as go
 import streamlit as st
 
+from core.frameworks.automedic.measures.across import across_data_sets, names_across
 from core.frameworks.automedic.measures.profile import UNREAD, EarlyEnd, clean_early_ends, read_care
 from core.frameworks.automedic.measures.report import (
     ACCURACIES,
@@ -40,9 +42,9 @@ from pages.kit.figures import draw_conditions_behind, draw_figure
 from pages.kit.look import END_SHORT, REASON_COLOUR, counted
 from pages.kit.names import dataset_name
 from pages.kit.page import draw_sections, say_how_to_begin
-from pages.kit.section import draw_section, section_result, words_of
+from pages.kit.section import Chart, draw_section, section_result, words_of
 from pages.kit.stored import conditions, run_casts
-from pages.kit.view import CaseSetOptions, ask_selection, specialties_in_order
+from pages.kit.view import CaseSetOptions, ask_selection, names_of, specialties_in_order
 from pages.quality.care.charts import Look, parts_by_dataset_chart, radar_chart, scatter_chart, shares_chart
 from pages.quality.care.conversations import draw_case_conversations, draw_failed, draw_ratings
 
@@ -126,7 +128,8 @@ def draw_profile(view: CareView) -> None:
         return
     options = {"by": aggregation, "published": published}
     section = BY_DATASET if aggregation == "dataset" else PROFILE
-    result = view.draw(section, options=options, titled=False, charts={"by_dataset": parts_by_dataset_chart})
+    charts = {"by_dataset": across_chart(parts_by_dataset_chart, view)}
+    result = view.draw(section, options=options, titled=False, charts=charts)
     if result is None:
         return
     if aggregation == "all":
@@ -135,6 +138,20 @@ def draw_profile(view: CareView) -> None:
     if any(not row.source for row in result.figures):
         view.draw(ACCURACIES, options={"by": aggregation}, titled=False)
         draw_conditions_behind({row.label["model"] for row in result.figures}, view.selection, "these models")
+
+
+def across_chart(chart: Chart, view: CareView) -> Chart:
+    """Return the chart in which corresponding conditions on several data sets are one series."""
+    joined = ask(across_data_sets, view.selection)
+
+    def draw(rows: Sequence[Row], names: Mapping[str, str], dark: bool) -> go.Figure:
+        shared = names_across(rows, joined)
+        by_series = [
+            replace(row, label={**row.label, "model": shared[row.label["model"], row.label["dataset"]]}) for row in rows
+        ]
+        return chart(by_series, {**names_of(set(shared.values()) - set(names)), **names}, dark)
+
+    return draw
 
 
 def draw_radar(result: Result, view: CareView) -> None:
@@ -179,7 +196,7 @@ def draw_scatter(view: CareView) -> None:
     by = "dataset" if line == "dataset" else "group"
     rows = view.result(FITS, {"line": by}).figures
     fits = [row for row in rows if (line == "all") == (row.label[by] == "all")]
-    view.draw(POINTS, charts={"scatter": partial(scatter_chart, fits=fits, by=line)})
+    view.draw(POINTS, charts={"scatter": across_chart(partial(scatter_chart, fits=fits, by=line), view)})
     words = {"all": "All data sets"} if by == "dataset" else FITS.words
     view.draw(replace(FITS, words=words), options={"line": by})
 

@@ -42,23 +42,30 @@ def across_data_sets(cursor: duckdb.DuckDBPyConnection, selection: Selection | N
     return {condition.name: by_run[condition.runs[0]] for condition in complete}
 
 
-def normalised(rows: Sequence[Row], joined: Mapping[str, str]) -> list[Row]:
-    """Return every part of every doctor from ``parts`` by data set, from 0 (its worst there) to 1 (its best).
-
-    The estimate is the mean over ``n`` data sets, which are in ``more``. A data set is ``None``, and not in the mean,
-    if a condition has no value, or if its conditions do not differ, so that there is no scale.
+def names_across(rows: Sequence[Row], joined: Mapping[str, str]) -> dict[tuple[str, str], str]:
+    """Return (condition, data set) of rows → the name that the condition shares with those on other data sets.
 
     ``joined`` is ``across_data_sets``. If several conditions with one joined name have the same data set, they stay
     separate under their own names, because it is unknown which of them corresponds to the other data sets.
     """
+    places = {_model_and_dataset(row) for row in rows}
+    counts = Counter((joined.get(model, model), dataset) for model, dataset in places)
+    return {
+        (model, dataset): name if counts[name := joined.get(model, model), dataset] == 1 else model
+        for model, dataset in places
+    }
+
+
+def normalised(rows: Sequence[Row], joined: Mapping[str, str]) -> list[Row]:
+    """Return every part of every doctor from ``parts`` by data set, from 0 (its worst there) to 1 (its best).
+
+    The estimate is the mean over ``n`` data sets, which are in ``more``. A data set is ``None``, and not in the mean,
+    if a condition has no value, or if its conditions do not differ, so that there is no scale. ``joined``: see
+    ``names_across``.
+    """
     rows = [row for row in rows if row.label["measure"] in PARTS]
     datasets = sorted({row.label["dataset"] for row in rows})
-    joined_name = {model: joined.get(model, model) for model in (row.label["model"] for row in rows)}
-    counts = Counter((joined_name[model], dataset) for model, dataset in {_model_and_dataset(row) for row in rows})
-    names = {
-        (model, dataset): name if counts[name := joined_name[model], dataset] == 1 else model
-        for model, dataset in {_model_and_dataset(row) for row in rows}
-    }
+    names = names_across(rows, joined)
     scaled_rows = []
     for part in PARTS:
         scaled: dict[str, dict[str, float]] = {}
