@@ -164,9 +164,10 @@ def draw_results() -> None:
     plan, unblinding = state.review.plan, state.review.unblinded
     shared = sum(len(item.annotators) > 1 for item in state.items)
     restricted = "".join(f" · {name.replace('_', ' ')}: {value or 'not given'}" for name, value in plan.where)
+    drawn = f"{len(state.items)} items drawn {SAMPLING[plan.sampling].lower()}, seed {plan.seed}"
     st.caption(
-        f"{plain(kind_of(state))}{plain(restricted)} · {len(state.items)} items drawn "
-        f"{SAMPLING[plan.sampling].lower()}, seed {plan.seed} · {shared} shared · annotators: {plain(', '.join(plan.annotators))}"
+        f"{plain(kind_of(state))}{plain(restricted)} · {drawn} · {shared} shared · "
+        f"annotators: {plain(', '.join(plan.annotators))}"
     )
     if plan.kind == "baseline":
         _draw_baseline(state)
