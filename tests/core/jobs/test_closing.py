@@ -23,7 +23,7 @@ from core.store.queries.runs import run_record
 from core.store.queries.trials import offer, trial_events
 from core.store.selection import Selection
 from core.store.upkeep import verify
-from tests.core.jobs.regrading import Judges, again
+from tests.core.jobs.regrading import again
 from tests.core.jobs.workshop import begun, go, plan, registry, trial_lines
 from tests.support.campaigns import beside_rules
 from tests.support.fake_provider import FakeProvider
@@ -84,7 +84,6 @@ def closing_rows(store: Store | None = None, *runs: str) -> list[Row]:
 
 
 def test_stored_conversations_are_graded_by_their_last_message_alone(provider: FakeProvider) -> None:
-    provider.script = Judges()
     header = a_talk_run(provider)
     job = ClosingDiagnoses((header.run_id,), "openai/kind", base_url=provider.base_url)
     size = estimate_job(job, Store(), registry())
@@ -99,7 +98,6 @@ def test_stored_conversations_are_graded_by_their_last_message_alone(provider: F
 
 
 def test_a_second_job_asks_nothing_and_a_rebuilt_database_has_the_same(provider: FakeProvider) -> None:
-    provider.script = Judges()
     header = a_talk_run(provider)
     close(header.run_id, "openai/kind", provider.base_url)
     before, requests = repr(closing_rows()), len(provider.requests)
@@ -114,7 +112,6 @@ def test_a_second_job_asks_nothing_and_a_rebuilt_database_has_the_same(provider:
 
 
 def test_the_arm_belongs_to_the_run_and_the_transcript(provider: FakeProvider) -> None:
-    provider.script = Judges()
     header = a_talk_run(provider)
     close(header.run_id)
     with Store().read() as cursor:
@@ -129,7 +126,6 @@ def test_the_arm_belongs_to_the_run_and_the_transcript(provider: FakeProvider) -
 
 
 def test_another_grader_can_judge_closing_diagnoses_again(provider: FakeProvider) -> None:
-    provider.script = Judges()
     header = a_talk_run(provider)
     close(header.run_id, "openai/kind", provider.base_url)
     outcome = again(header, provider, "openai/strict", types=("frq",))
