@@ -29,6 +29,7 @@ import duckdb
 from core import __version__, access
 from core.agents.reference.grader import ReferenceGrader
 from core.case import Case, case_set_hash
+from core.datasets.case_fields import fits
 from core.datasets.select import cases_of
 from core.errors import UsageError
 from core.events import Answered, Assessed, Ended, Event, Finished, QuestionType, Started, Utterance
@@ -41,6 +42,7 @@ from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries import reviews as rows
 from core.store.queries.annotations import Annotation, Span, add_annotations, annotations_of
+from core.store.queries.cases import cases_of as stored_cases
 from core.store.queries.profiles import StoredProfile, newest_profiles
 from core.store.queries.run_cases import run_cases
 from core.store.queries.trials import done_trial_ids
@@ -153,6 +155,7 @@ def case_pool(plan: ReviewPlan, profiles: Mapping[CaseId, StoredProfile] | None 
         if (
             (not plan.specialties or case.specialty in plan.specialties)
             and (not plan.datasets or case.dataset in plan.datasets)
+            and fits(case, plan.where)
             and (case.choices or plan.asks.subject != "vignette" or "mcq" not in plan.question_types)
             and (profiles is None or (profile is not None and profile.generated.suitable))
         ):
@@ -391,7 +394,12 @@ def _pool(cursor: duckdb.DuckDBPyConnection, plan: ReviewPlan) -> list[Candidate
             return case_pool(plan)
         case "profile":
             return case_pool(plan, newest_profiles(cursor))
-    return rows.candidates(cursor, plan)
+    pool = rows.candidates(cursor, plan)
+    if not plan.where:
+        return pool
+    cases = stored_cases(cursor, [(candidate.case_key, None) for candidate in pool])
+    fitting = {key for (key, _), case in cases.items() if fits(case, plan.where)}
+    return [candidate for candidate in pool if candidate.case_key in fitting]
 
 
 def states(store: Store) -> list[ReviewState]:

@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from core.datasets.case_fields import FIELDS as CASE_FIELDS
 from core.errors import UsageError
 from core.events import FORMATS, Format, QuestionType
 from core.store.review_kinds import ReviewForm, form_named
@@ -132,7 +133,8 @@ THIRD = 1 / 3
 class ReviewPlan(BaseModel):
     """The plan of a review, stored with it, so that its items can be drawn again.
 
-    Empty ``runs``, ``models``, ``datasets`` and ``specialties`` are no restriction. ``shared`` is the share of items
+    Empty ``runs``, ``models``, ``datasets``, ``specialties`` and ``where`` (fields of cases and their values) are no
+    restriction. ``shared`` is the share of items
     (0 to 1) that several annotators see, as many as ``reviewers`` if there are so many. ``format`` is that of the free
     responses; ``question_types`` and ``order`` are the questions of a baseline and their order; ``case_set`` is the
     data set of reviews of cases and vignettes. ``form`` has the questions as they were when the review was planned;
@@ -149,6 +151,7 @@ class ReviewPlan(BaseModel):
     models: tuple[str, ...] = ()
     datasets: tuple[str, ...] = ()
     specialties: tuple[str, ...] = ()
+    where: tuple[tuple[str, str], ...] = ()
     format: Format = "multi_turn"
     case_set: str = "library"
     question_types: tuple[QuestionType, ...] = ("frq", "mcq")
@@ -167,6 +170,13 @@ class ReviewPlan(BaseModel):
         if not unique:
             raise ValueError("name at least one annotator")
         return unique
+
+    @field_validator("where")
+    @classmethod
+    def _of_cases(cls, where: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+        if unknown := [name for name, _ in where if name not in CASE_FIELDS]:
+            raise ValueError(f"cases have no field {unknown[0]}, only {', '.join(CASE_FIELDS)}")
+        return where
 
     @field_validator("question_types")
     @classmethod

@@ -1,9 +1,11 @@
 """The part Experts: reviews of conversations and answers without the model’s name, vignettes, and their figures."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import streamlit as st
 
+from core.datasets.case_fields import groups_in
 from core.datasets.select import cases_of, datasets
 from core.errors import AnamnesisError
 from core.events import FORMATS, QuestionType
@@ -14,7 +16,7 @@ from core.store.database import Store
 from core.store.queries.trials import offer
 from core.store.review_kinds import ReviewForm, forms
 from core.store.review_records import THIRD, ReviewOrder, ReviewSampling, planned
-from pages.judges.experts.data import ANNOTATOR, REVIEW, SAMPLING, SAMPLING_HELP
+from pages.judges.experts.data import ANNOTATOR, REVIEW, SAMPLING, SAMPLING_HELP, fields_of_stored_cases
 from pages.judges.experts.results import draw_flips, draw_release, draw_results
 from pages.judges.experts.review import draw_review
 from pages.judges.experts.reviews import draw_exchange, draw_reviews
@@ -28,6 +30,9 @@ from pages.kit.view import specialties_in_order
 from pages.kit.visitor import only
 
 _OF_CASES: list[ReviewSampling] = ["random", "specialty", "dataset"]
+_ASKED = ("dataset", "specialty")
+"""Fields of cases with a control of their own."""
+_FIELD_WIDTH = 320
 _BOTH: tuple[QuestionType, ...] = ("frq", "mcq")
 _ORDERS: dict[tuple[ReviewOrder, tuple[QuestionType, ...]], str] = {
     ("own words first", _BOTH): "In own words, then choices",
@@ -122,6 +127,7 @@ def _ask_items(form: ReviewForm) -> dict[str, Any] | None:
         "datasets": tuple(sets),
         "specialties": tuple(specialties),
         "runs": tuple(runs),
+        "where": _ask_fields(fields_of_stored_cases()),
         "sampling": _ask_sampling(_samplings(form)),
     }
     if form.subject == "criterion":
@@ -166,8 +172,9 @@ def _ask_cases() -> dict[str, Any]:
         key="experts_judged_fields",
         placeholder="All",
     )
+    where = _ask_fields(groups_in(cases_of(case_set)))
     sampling = _ask_sampling(_OF_CASES)
-    return {"case_set": case_set, "specialties": tuple(specialties), "sampling": sampling}
+    return {"case_set": case_set, "specialties": tuple(specialties), "where": where, "sampling": sampling}
 
 
 def _ask_vignettes() -> dict[str, Any]:
@@ -187,14 +194,48 @@ def _ask_vignettes() -> dict[str, Any]:
         "Each expert’s answers become a run of doctor human/NAME, graded like a model’s by the reference grader. The "
         "run appears on Accuracy and Compare."
     )
+    where = _ask_fields(groups_in(cases_of(case_set)))
     sampling = _ask_sampling(_OF_CASES)
     return {
         "case_set": case_set,
         "specialties": tuple(specialties),
+        "where": where,
         "question_types": question_types,
         "order": order,
         "sampling": sampling,
     }
+
+
+def _ask_fields(offered: Mapping[str, Sequence[str]]) -> tuple[tuple[str, str], ...]:
+    """Ask for other fields of cases, such as the source, and for the values that the cases may have."""
+    fields = [name for name, values in offered.items() if values and name not in _ASKED]
+    if not fields:
+        return ()
+    with st.container(horizontal=True):
+        chosen = st.multiselect(
+            "Other fields of cases",
+            fields,
+            format_func=field_title,
+            key="experts_where",
+            placeholder="No restriction",
+            width=_FIELD_WIDTH,
+        )
+        return tuple(
+            (name, value)
+            for name in chosen
+            for value in st.multiselect(
+                field_title(name),
+                offered[name],
+                format_func=lambda value: plain(value or "not given"),
+                key=f"experts_where_{name}",
+                placeholder="All",
+                width=_FIELD_WIDTH,
+            )
+        )
+
+
+def field_title(name: str) -> str:
+    return name.replace("_", " ").capitalize()
 
 
 def _ask_sampling(options: list[ReviewSampling]) -> ReviewSampling:
