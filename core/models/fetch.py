@@ -27,7 +27,7 @@ from core.callbacks import StepProgress, StopCallback
 from core.errors import AnamnesisError, UsageError
 from core.models.register import Entry, add
 from core.models.unpacking import REPORT, is_complete
-from core.paths import DATA, ROOT, local_folder
+from core.paths import DATA, ROOT, expanded, local_folder
 
 _MB = 1_000_000
 _WAIT_S = 30
@@ -94,7 +94,7 @@ def get(
     ``UsageError`` for any other source, ``AnamnesisError`` if the model is not available or the installation stops.
     """
     access.require("manage", f"get {source}")
-    path, offer = Path(source).expanduser(), OFFERS.get(source)
+    path, offer = expanded(source), OFFERS.get(source)
     if offer is None and (path.exists() or not _HUB.fullmatch(source)):
         path = access.allowed_path(source)
     short = name.strip() or (path.stem if path.suffix == ".gguf" else source.rstrip("/").rpartition("/")[2])
