@@ -119,6 +119,7 @@ def parse_item(text: str) -> AnnotatedItem:
 
 
 ReviewSampling = Literal["random", "specialty", "dataset", "disagreement", "conversation"]
+SAMPLINGS: tuple[ReviewSampling, ...] = get_args(ReviewSampling)
 """``specialty`` and ``dataset``: the same number for each model and group, on the same cases; ``disagreement``: only
 items on which graders or rules disagree; ``conversation``: conversations at random, each with all its criteria."""
 ReviewOrder = Literal["own words first", "different people", "choices first"]

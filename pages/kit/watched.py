@@ -83,7 +83,7 @@ def draw_session(watched: WatchedSession, *, forks: bool = True) -> None:
         if not session.running:
             header = session.meta.get("header")
             if isinstance(header, RunHeader) and not any(isinstance(event, Finished) for event in session.snapshot()):
-                draw_resume(header, session.key, session.spoken)
+                draw_resume(header, session.key)
             draw_export_menu_watched([watched], key="live")
 
     def draw() -> None:
