@@ -177,7 +177,7 @@ def _inputs_digest(make: Callable[[bool], go.Figure]) -> str | None:
 def _offer_pictures(make: Callable[[bool], go.Figure], name: str, title: str, rests: str) -> None:
     # Another thread makes the file and stores its error here for the next drawing of the page.
     failed: dict[str, str] = st.session_state.setdefault("pictures_failed", {})
-    with st.popover("", icon=":material/download:", type="tertiary", key=f"{name}_save", help="Save for print"):
+    with st.popover("Save for print", icon=":material/download:", type="tertiary", key=f"{name}_save"):
         wide = choose("Width", list(_WIDTHS), f"{name}_width", names=_WIDTHS, shape="segments", bound=False)
         file_name, forms = name.replace("_", "-"), _PICTURES
         if find_browser() is None:
