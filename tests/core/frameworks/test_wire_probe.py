@@ -46,9 +46,9 @@ async def test_every_other_request_is_the_same_byte_for_byte(fake_provider: Fake
     fake_provider.script = acting(BELIEF)
     plain, sent = await play(fake_provider, probing=False)
     assert not of(plain, Probed)
-    assert (
-        len(sent) == 6 + 1 + 24 + 1 + 1
-    )  # dialogue, summary, answers; equal answers need one extraction and one comparison
+    # dialogue, summary, answers; equal answers and the message that ended the conversation need an extraction each, and
+    # one comparison
+    assert len(sent) == 6 + 1 + 24 + 2 + 1
     for belief in (BELIEF, "I will not say.", failing(400, "no probes today")):
         fake_provider.script = acting(belief)
         probed, sent_with_probes = await play(fake_provider, probing=True)
