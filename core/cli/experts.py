@@ -18,6 +18,7 @@ from core.measures.experts.vignette_workbooks import (
     vignette_workbook,
 )
 from core.measures.experts.workbooks import export_annotations, import_file, import_release_annotations
+from core.paths import expanded
 from core.reviews.reviewing import plan_review, states, withdraw
 from core.store.review_records import SAMPLINGS, THIRD, planned
 
@@ -99,7 +100,7 @@ def import_annotations(
 ) -> int:
     """Import annotations: from a CSV, from a workbook like those of the authors' release, or all of that release."""
     store = folded_store()
-    path = Path(source).expanduser()
+    path = expanded(source)
     if path.suffix.lower() == ".xlsx" and path.is_file() and is_vignette_workbook(path.read_bytes()):
         returned = take_vignette_workbook(store, path.read_bytes())
         print(f"{returned.answers:,} answers to vignettes imported; {returned.unchanged:,} were stored before.")

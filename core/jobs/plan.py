@@ -63,7 +63,7 @@ from core.prompts import pack_place
 from core.store.database import Store
 from core.store.queries.profiles import newest_profiles
 from core.store.queries.runs import Run, run_ids
-from core.text.case_items import ItemSet, hash_of_items, items_from_json, openings_by, with_items
+from core.text.case_items import ItemSet, hash_of_items, items_from_json, items_made_by, openings_by, with_items
 from core.text.profiles import WITHOUT_PROFILE, Prepared
 
 HUMAN = "human"
@@ -459,9 +459,9 @@ def _grading(campaign: Campaign) -> dict[str, str]:
 
 
 def _items(campaign: Campaign) -> dict[str, str]:
-    """Return the hash of imported or edited items if the conversations depend on them."""
+    """Return hash and origin of imported, edited or a model's items if the conversations depend on them."""
     hash_ = hash_of_items(campaign.cases) if campaign.framework.cases.uses_items(campaign.names) else ""
-    return {"items": hash_} if hash_ else {}
+    return {"items": hash_, "items_by": items_made_by(campaign.cases)} if hash_ else {}
 
 
 def _hash_of(fields: dict[str, Any]) -> str:

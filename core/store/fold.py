@@ -343,6 +343,7 @@ _INSERTS = {
             ("grades", "trial_id, format, question_type, rule, grader, graded_at"),
             ("patient_judgements", "trial_id, model, prompt_hash, judged_at"),
             ("fact_judgements", "trial_id, model, prompt_hash, judged_at"),
+            ("rubric_judgements", "trial_id, model, prompt_hash, batch, criterion_hash, repeat, judged_at"),
             (
                 "prefix_answers",
                 "trial_id, question_type, share, solver, prompt_hash, grader, grader_prompts, answered_at",

@@ -286,7 +286,14 @@ def _words(state: ReviewState) -> Iterator[Mapping[str, Any]]:
         if question.form in ("text", "span"):
             for (item, annotator, asked), annotation in state.newest.items():
                 if asked == question.id and annotation.value:
-                    yield {"question": question.title, "item": item, "annotator": annotator, "words": annotation.value}
+                    comment = " | ".join(span.comment for span in annotation.spans if span.comment)
+                    yield {
+                        "question": question.title,
+                        "item": item,
+                        "annotator": annotator,
+                        "words": annotation.value,
+                        "comment": comment,
+                    }
 
 
 SHARES = Section("Answers", report, {"part": "shares"}, kind="table", heads={"n": "Of"}, page="judges")

@@ -9,11 +9,13 @@ from core.datasets.case_fields import groups_in
 from core.datasets.select import cases_of, datasets
 from core.errors import AnamnesisError
 from core.events import FORMATS, QuestionType
+from core.measures.rubrics.labels import statements_for
+from core.measures.rubrics.stored import rubric_entries
 from core.reviews.reviewing import plan_review
 from core.store.database import Store
 from core.store.queries.trials import offer
 from core.store.review_kinds import ReviewForm, forms
-from core.store.review_records import SAMPLINGS, THIRD, ReviewOrder, ReviewSampling, planned
+from core.store.review_records import THIRD, ReviewOrder, ReviewSampling, planned
 from pages.judges.experts.data import ANNOTATOR, REVIEW, SAMPLING, SAMPLING_HELP, fields_of_stored_cases
 from pages.judges.experts.results import draw_flips, draw_release, draw_results
 from pages.judges.experts.review import draw_review
@@ -27,6 +29,7 @@ from pages.kit.page import draw_sections
 from pages.kit.view import specialties_in_order
 from pages.kit.visitor import only
 
+_OF_CASES: list[ReviewSampling] = ["random", "specialty", "dataset"]
 _ASKED = ("dataset", "specialty")
 """Fields of cases with a control of their own."""
 _FIELD_WIDTH = 320
@@ -125,8 +128,10 @@ def _ask_items(form: ReviewForm) -> dict[str, Any] | None:
         "specialties": tuple(specialties),
         "runs": tuple(runs),
         "where": _ask_fields(fields_of_stored_cases()),
-        "sampling": _ask_sampling(list(SAMPLINGS)),
+        "sampling": _ask_sampling(_samplings(form)),
     }
+    if form.subject == "criterion":
+        settings |= _ask_rubric()
     if form.subject == "answer":
         settings["format"] = st.segmented_control(
             "Free responses from",
@@ -139,6 +144,25 @@ def _ask_items(form: ReviewForm) -> dict[str, Any] | None:
     return settings
 
 
+def _samplings(form: ReviewForm) -> list[ReviewSampling]:
+    """Return the ways to draw items; criteria are judged with their conversation, so whole ones are read once."""
+    if form.subject == "criterion":
+        return ["conversation", "random"]
+    return [*_OF_CASES, "disagreement"] if form.subject in ("conversation", "answer") else _OF_CASES
+
+
+def _ask_rubric() -> dict[str, Any]:
+    entries = {entry.rubric.name: entry.rubric for entry in rubric_entries(Store())}
+    name = st.selectbox(
+        "Rubric",
+        list(entries),
+        format_func=lambda name: plain(entries[name].title or name),
+        key="experts_rubric",
+        help="Only criteria that a model has judged are drawn, so that both can be compared.",
+    )
+    return {"rubric": name, "statements": statements_for(entries[name])}
+
+
 def _ask_cases() -> dict[str, Any]:
     columns = st.columns(2)
     case_set = columns[0].selectbox("Data set", datasets(), format_func=dataset_name, key="experts_judged_set")
@@ -149,7 +173,7 @@ def _ask_cases() -> dict[str, Any]:
         placeholder="All",
     )
     where = _ask_fields(groups_in(cases_of(case_set)))
-    sampling = _ask_sampling([option for option in SAMPLINGS if option != "disagreement"])
+    sampling = _ask_sampling(_OF_CASES)
     return {"case_set": case_set, "specialties": tuple(specialties), "where": where, "sampling": sampling}
 
 
@@ -171,7 +195,7 @@ def _ask_vignettes() -> dict[str, Any]:
         "run appears on Accuracy and Compare."
     )
     where = _ask_fields(groups_in(cases_of(case_set)))
-    sampling = _ask_sampling([option for option in SAMPLINGS if option != "disagreement"])
+    sampling = _ask_sampling(_OF_CASES)
     return {
         "case_set": case_set,
         "specialties": tuple(specialties),
@@ -218,13 +242,13 @@ def _ask_sampling(options: list[ReviewSampling]) -> ReviewSampling:
     chosen = st.segmented_control(
         "Drawn",
         options,
-        default="random",
+        default=options[0],
         required=True,
         format_func=SAMPLING.__getitem__,
         key=f"experts_sampling_{len(options)}",
         help=SAMPLING_HELP,
     )
-    return chosen or "random"
+    return chosen or options[0]
 
 
 _SECTIONS = {
