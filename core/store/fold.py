@@ -126,6 +126,7 @@ def fold(store: Store, *, timeout: float = TIMEOUT_S) -> FoldReport:
 def _insert(connection: duckdb.DuckDBPyConnection, chunk: _Chunk) -> dict[str, int]:
     """Insert a chunk and its journal positions; return table → number of new rows."""
     added = {name: insert(connection, sql, name, chunk.rows.get(name, [])) for name, sql in _INSERTS.items()}
+    insert(connection, _ADD_LATER_ANSWERS, "answers", chunk.rows.get("later_answers", []))
     added["written"] = written.insert_lines(connection, chunk.written)
     _delete(connection, [trial_id for (trial_id,) in chunk.rows.get("deletions", [])])
     delete_runs(connection, [run_id for (run_id,) in chunk.rows.get("run_deletions", [])])
@@ -282,6 +283,7 @@ def _add_line(chunk: _Chunk, line: JournalLine) -> None:
             chunk.add("run_deletions", [(line.run_id,)])
         case GradesLine():
             chunk.add("grades", rows.grade_rows(line))
+            chunk.add("later_answers", rows.later_answer_rows(line))
         case WithdrawnLine():
             chunk.written.append(line)
         case WrittenLine():
@@ -321,6 +323,9 @@ _ADD_POSITIONS = f"""
     SELECT incoming.path, incoming.position, incoming.folded_at
     FROM incoming LEFT JOIN ({_POSITIONS}) AS stored (path, position) ON stored.path = incoming.path
     WHERE stored.position IS NULL OR stored.position < incoming.position OR stored.position > incoming.size"""
+
+_OF_AN_ARM = "trial_id, format, question_type"
+_ADD_LATER_ANSWERS = adding("answers", _OF_AN_ARM, f"DISTINCT ON ({_OF_AN_ARM})")
 
 # The trials come last: rows of a trial are inserted only if the trial is not stored yet.
 _INSERTS = {

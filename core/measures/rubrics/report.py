@@ -15,9 +15,11 @@ import pandas as pd
 
 from core.errors import UsageError
 from core.frameworks.casting import is_model
-from core.measures.base import Columns, Comparison, Listed, MetricRequest, Row, Section, metric
+from core.measures.base import Columns, Comparison, Listed, MetricRequest, Row, Section, Severity, metric
+from core.measures.calibration import Status, Trust, agreement_with_experts, in_words, status_of
 from core.measures.compare import Compared, difference_rows
 from core.measures.comparison import compare_cases
+from core.measures.rubrics.labels import expert_verdicts, labelled_statements
 from core.measures.rubrics.rubric import AXES, Rubric
 from core.measures.rubrics.scores import (
     PANEL,
@@ -55,13 +57,13 @@ from core.store.queries.rubric_judgements import (
 from core.store.selection import Selection
 
 By = Literal["axis", "specialty", "dataset", "case"]
-_FILTERS: tuple[Any, ...] = ("run", "models", "source", "cases", "datasets", "specialties", "sample")
+FILTERS: tuple[Any, ...] = ("run", "models", "source", "cases", "datasets", "specialties", "sample")
 _EMPTY = (
     "No conversation is judged by this rubric: `python -m core job rubrics --judges MODEL`, or choose another --rubric "
     "or --run."
 )
-_RubricOption = Annotated[str | None, "Name of the rubric; by default the one that was judged last."]
-_JudgeOption = Annotated[
+RubricOption = Annotated[str | None, "Name of the rubric; by default the one that was judged last."]
+JudgeOption = Annotated[
     str | None, f"The judge whose verdicts count; by default the last. {PANEL}: the majority of all judges."
 ]
 _RuleOption = Annotated[
@@ -105,7 +107,7 @@ def read_rubric_outcomes(
     return RubricReading(talks, content, judges, verdicts)
 
 
-def _read(request: MetricRequest, rubric: str | None, judge: str | None) -> RubricReading:
+def reading_with_notes(request: MetricRequest, rubric: str | None, judge: str | None) -> RubricReading:
     """Read the outcomes, and note who judged, how far to trust it, and what is unjudged."""
     reading = request.read(read_rubric_outcomes, request.selection, rubric, judge)
     if reading.rubric is None or not reading.judges:
@@ -132,7 +134,9 @@ def note_judges(request: MetricRequest, reading: RubricReading) -> None:
     """Note the judges, their lack of calibration, and doctors of the same maker as their judge."""
     names = ", ".join(f"{name} (prompts {judge.prompt_hash[:6]})" for name, judge in reading.judges.items())
     who = f"The majority of {names} judged" if len(reading.judges) > 1 else f"{names} judged"
-    request.note(f"{who}; not calibrated against people for this rubric.", "high", kind="judge", page="judges")
+    status, words = judge_status(request, reading)
+    severity: Severity = "low" if status == "calibrated" else "high"
+    request.note(f"{who}; {words}.", severity, kind="judge", page="judges")
     others = [name for name in judges_in(reading.verdicts) if name not in reading.judges]
     if others:
         request.note(f"Also judged by {', '.join(others)}, not shown here.", kind="judge")
@@ -145,11 +149,21 @@ def note_judges(request: MetricRequest, reading: RubricReading) -> None:
         )
 
 
-@metric("rubric_scores", *_FILTERS, empty=_EMPTY, page="quality")
+def judge_status(request: MetricRequest, reading: RubricReading) -> tuple[Status, str]:
+    """Return the status of the judges whose verdicts count, together, and what it rests on."""
+    assert reading.rubric is not None
+    experts = request.read(expert_verdicts, reading.rubric.name)
+    labelled = labelled_statements(reading.talks, experts)
+    measured = agreement_with_experts(item.statement for item in labelled)
+    status = status_of(measured, None, Trust())
+    return status, in_words(status, measured)
+
+
+@metric("rubric_scores", *FILTERS, empty=_EMPTY, page="quality")
 def report_scores(
     request: MetricRequest,
-    rubric: _RubricOption = None,
-    judge: _JudgeOption = None,
+    rubric: RubricOption = None,
+    judge: JudgeOption = None,
     rule: _RuleOption = "points",
     by: Annotated[By | None, "Split by axis, specialty, dataset or case."] = None,
 ) -> Iterator[Row]:
@@ -158,7 +172,7 @@ def report_scores(
     Unjudged criteria leave both sums. Points for harm are negative, so that the unclipped mean can be below 0; the
     score is shown between 0 and 1, except under the rule professional, which has no bounds.
     """
-    reading = _read(request, rubric, judge)
+    reading = reading_with_notes(request, rubric, judge)
     if rule != "points":
         request.note(RULE_WORDS[rule], kind="rule")
     for model, talks in reading.by_condition().items():
@@ -229,13 +243,13 @@ def _score_row(label: dict[str, str], talks: Sequence[JudgedTalk], rule: Rule, a
     )
 
 
-@metric("rubric_criteria", *_FILTERS, empty=_EMPTY, page="quality")
-def report_criteria(request: MetricRequest, rubric: _RubricOption = None, judge: _JudgeOption = None) -> Iterator[Row]:
+@metric("rubric_criteria", *FILTERS, empty=_EMPTY, page="quality")
+def report_criteria(request: MetricRequest, rubric: RubricOption = None, judge: JudgeOption = None) -> Iterator[Row]:
     """Report for each criterion the share of conversations in which it is met, of those in which it is judged.
 
     A criterion for several cases is averaged over cases. For a must-not, a high share is bad.
     """
-    reading = _read(request, rubric, judge)
+    reading = reading_with_notes(request, rubric, judge)
     scope = {} if reading.rubric is None else _scopes(reading.rubric)
     for model, talks in reading.by_condition().items():
         by_criterion: dict[tuple[str, str], list[tuple[str, Outcome]]] = {}
@@ -282,18 +296,18 @@ def _by_case(items: Iterable[tuple[str, float, float]]) -> tuple[np.ndarray, np.
     return table[:, 0], table[:, 1]
 
 
-@metric("rubric_safety", *_FILTERS, empty=_EMPTY, page="quality")
+@metric("rubric_safety", *FILTERS, empty=_EMPTY, page="quality")
 def report_safety(
     request: MetricRequest,
-    rubric: _RubricOption = None,
-    judge: _JudgeOption = None,
+    rubric: RubricOption = None,
+    judge: JudgeOption = None,
     part: Annotated[Literal["shares", "list"], "Shares and pass^k, or each must missed and must-not done."] = "shares",
 ) -> Iterator[Listed]:
     """Report musts that were missed and must-nots that happened; no score averages them away.
 
     pass^k: the chance that in k conversations on a case every must is met and no must-not happens.
     """
-    reading = _read(request, rubric, judge)
+    reading = reading_with_notes(request, rubric, judge)
     for model, talks in reading.by_condition().items():
         judged = [talk for talk in talks if talk.judged]
         yield from _failures_listed(model, judged) if part == "list" else _safety_rows(model, judged)
@@ -357,11 +371,11 @@ def _safety_rows(model: str, talks: Sequence[JudgedTalk]) -> Iterator[Row]:
         )
 
 
-@metric("rubric_differences", *_FILTERS, empty="No two conditions are judged on the same cases.", page="quality")
+@metric("rubric_differences", *FILTERS, empty="No two conditions are judged on the same cases.", page="quality")
 def report_differences(
     request: MetricRequest,
-    rubric: _RubricOption = None,
-    judge: _JudgeOption = None,
+    rubric: RubricOption = None,
+    judge: JudgeOption = None,
     rule: _RuleOption = "points",
     against: Annotated[str | None, "The condition that all others are compared with; by default the first."] = None,
     correction: Annotated[Correction, "Correction over all tests that are printed."] = "holm",
@@ -372,7 +386,7 @@ def report_differences(
     """
     groups = {
         model: [talk for talk in talks if talk.judged]
-        for model, talks in _read(request, rubric, judge).by_condition().items()
+        for model, talks in reading_with_notes(request, rubric, judge).by_condition().items()
     }
     if len(groups) < 2:
         return
@@ -400,8 +414,8 @@ def _compared(first: Sequence[JudgedTalk], second: Sequence[JudgedTalk], rule: R
     return compare_cases(firsts, seconds, most=bounds[1] - bounds[0])
 
 
-@metric("rubric_judges", *_FILTERS, empty=_EMPTY, compared=False, page="judges")
-def report_judges(request: MetricRequest, rubric: _RubricOption = None) -> Iterator[Row]:
+@metric("rubric_judges", *FILTERS, empty=_EMPTY, compared=False, page="judges")
+def report_judges(request: MetricRequest, rubric: RubricOption = None) -> Iterator[Row]:
     """Report how far each judge of rubrics can be trusted: its quotations, its consistency, other judges' agreement.
 
     An invented quotation voids a verdict. Repeats are judgements of the same criterion in the same conversation.
@@ -433,7 +447,7 @@ def _trust_rows(name: str, verdicts: pd.DataFrame) -> Iterator[Row]:
         items = zip(verdicts["case_key"], bad.astype(float), np.ones(len(verdicts)), strict=True)
         yield _share_row(name, figure, items, "verdicts")
     pairs = []
-    for _, repeats in _decided(verdicts).groupby(["trial_id", "criterion_hash"]):
+    for _, repeats in decided(verdicts).groupby(["trial_id", "criterion_hash"]):
         equal = [a == b for a, b in combinations(repeats["verdict"], 2)]
         if equal:
             pairs.append((repeats["case_key"].iloc[0], sum(equal) / len(equal), 1.0))
@@ -441,7 +455,7 @@ def _trust_rows(name: str, verdicts: pd.DataFrame) -> Iterator[Row]:
         yield _share_row(name, "repeats agree", pairs, "criteria")
 
 
-def _decided(verdicts: pd.DataFrame) -> pd.DataFrame:
+def decided(verdicts: pd.DataFrame) -> pd.DataFrame:
     """Return the verdicts that count: neither voided nor open."""
     return verdicts[verdicts["verdict"].notna() & ~verdicts["voided"] & (verdicts["verdict"] != CANNOT_BE_JUDGED)]
 
@@ -459,7 +473,7 @@ def _share_row(name: str, figure: str, items: Iterable[tuple[str, float, float]]
 def _agreement_row(first: str, second: str, of_first: pd.DataFrame, of_second: pd.DataFrame) -> Iterator[Row]:
     """Yield the agreement of two judges on the criteria that both called met or not met, if there are any."""
     keys = ["trial_id", "criterion_hash"]
-    sides = [_decided(side[(side["repeat"] == 0) & side["verdict"].isin(_TWO)]) for side in (of_first, of_second)]
+    sides = [decided(side[(side["repeat"] == 0) & side["verdict"].isin(_TWO)]) for side in (of_first, of_second)]
     seconds = sides[1].set_index(keys)["verdict"].rename("second")
     both = sides[0].set_index(keys)[["verdict", "case_key"]].join(seconds, how="inner")
     if both.empty:
