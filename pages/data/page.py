@@ -1,34 +1,36 @@
 """The stored data sets: their cases with findings and profiles, suitability, import, deletion."""
 
-from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Literal
 
 import pandas as pd
-import plotly.graph_objects as go
 import streamlit as st
 
 from core.datasets import imported
 from core.datasets.imported import DatasetInfo
 from core.datasets.library import DATASET as LIBRARY
-from core.figures.shares import Segment, stacked
-from core.figures.style import RISE
 from core.frameworks.automedic.measures.published import PAPER
 from core.frameworks.base import publisher
+from core.measures.base import Result
+from core.measures.case_distribution import DISTRIBUTION, DistributionPart, distribution, read_labels
 from core.store.database import Store
 from core.store.queries.profiles import delete_profiles
 from pages.data.cases import draw_cases
 from pages.data.importing import draw_import, remarks_table
+from pages.data.labels import draw_labels
 from pages.data.release import draw_release
 from pages.data.sets import Overview, case_entries, overviews, saved_profiles
 from pages.data.suitability import draw_suitability, published_table
+from pages.kit.cached import read
 from pages.kit.cases import clear_parameters
-from pages.kit.figures import draw_figure
+from pages.kit.controls import choose
 from pages.kit.look import counted, maker_words, plain
 from pages.kit.names import dataset_name
 from pages.kit.page import draw_sections, show
-from pages.kit.tables import draw_as_table, draw_table, percents
+from pages.kit.section import draw_result
+from pages.kit.tables import draw_table
 from pages.kit.visitor import only
 
 
@@ -97,7 +99,7 @@ def draw_about(data_set: Overview) -> None:
         when = imported_at(data_set)
         rows |= {"File": data_set.info.file_name, "Imported": f"{when:%Y-%m-%d %H:%M} UTC" if when else ""}
     st.markdown("  \n".join(f"**{label}:** {plain(text)}" for label, text in rows.items() if text))
-    _draw_specialties(data_set)
+    _draw_distribution(data_set.name)
     if data_set.name == LIBRARY:
         st.markdown(f"**Source:** {plain(data_set.source)}  \n**Licence:** {plain(data_set.licence)}")
         st.caption("The library comes with Anamnesis and cannot be changed or deleted.")
@@ -108,21 +110,25 @@ def draw_about(data_set: Overview) -> None:
     draw_delete(data_set)
 
 
-def _draw_specialties(data_set: Overview) -> None:
-    counts = Counter(entry.case.specialty for entry in case_entries(data_set.name))
-    names = sorted(counts, key=lambda name: -counts[name])
-    numbers = [counts[name] for name in names]
-    shares = [number / max(1, data_set.cases) for number in numbers]
-    bar = Segment("Cases", RISE, "white", shares, numbers)
+def _draw_distribution(name: str) -> None:
+    entries, labels = case_entries(name), read(read_labels)
+    parts: tuple[DistributionPart, ...] = ("specialty", "source", "both")
+    several = len({entry.case.dataset for entry in entries}) > 1
+    by: DistributionPart = "specialty"
+    if several:
+        by = choose("Cases by", parts, "data_by", names=_BY, shape="segments")
+    rows = distribution(name, [entry.case for entry in entries], labels, by)
+    section = replace(
+        DISTRIBUTION,
+        place="source" if by == "source" else "specialty",
+        series="source" if by == "both" else "",
+        caption=f"{dataset_name(name)}, n = {len(entries):,} cases.",
+    )
+    words = {row.label["source"]: dataset_name(row.label["source"]) for row in rows if "source" in row.label}
+    draw_result(section, Result(section.title, tuple(rows)), words, name=f"{name}-cases-{by}")
 
-    def make(dark: bool) -> go.Figure:
-        figure = stacked(names, [bar], "Share of the cases", "cases", whole=False, row=26, dark=dark)
-        return figure.update_layout(showlegend=False)
 
-    caption = f"{dataset_name(data_set.name)}, n = {data_set.cases:,} cases."
-    draw_figure(make, f"{data_set.name}-specialties", "Cases by specialty", caption)
-    table = pd.DataFrame({"Specialty": names, "Cases": numbers, "Share": shares})
-    draw_as_table(table, f"{data_set.name}-specialties-table", percents("Share"))
+_BY: dict[DistributionPart, str] = {"specialty": "Specialty", "source": "Source", "both": "Both"}
 
 
 def _ask_rights(data_set: Overview) -> None:
@@ -240,6 +246,7 @@ def draw_data_set(data_set: Overview) -> None:
     sections = {
         "Cases": lambda: draw_cases(data_set.name, entries),
         "Suitability": lambda: draw_suitability(data_set.name, entries),
+        "Labels": lambda: draw_labels(data_set.name, entries),
         "Record": lambda: draw_about(data_set),
     }
     draw_sections(sections, "data_tab")
