@@ -331,13 +331,18 @@ def named_conditions(judged: Sequence[JudgedRun]) -> dict[str, list[JudgedRun]]:
                 covered, answers = (
                     sum(getattr(judged_run, name) for judged_run in members) for name in ("covered", "answers")
                 )
-                words.append(f"{_partly(*first.partly)} ({covered:,} of {answers:,} answers)")
+                whole = first.partly[1].accepting and covered == answers
+                words.append(_partly(*first.partly) + ("" if whole else f" ({covered:,} of {answers:,} answers)"))
             conditions[_unique(SEPARATOR.join([doctor, *filter(None, words)]), conditions)] = members
     return conditions
 
 
 def _partly(rule: Rule, judge: RunJudge) -> str:
-    return f"choice reader {judge.prompts}" if rule == "mcq_strict" else f"grader {_with_accepted(judge)}"
+    if rule == "mcq_strict":
+        return f"choice reader {judge.prompts}"
+    # a grader that counts accepted answers judges each question type as a condition of its own
+    about = f" to {rule}" if judge.accepting and rule != "frq" else ""
+    return f"grader {_with_accepted(judge)}{about}"
 
 
 def _with_accepted(judge: RunJudge) -> str:

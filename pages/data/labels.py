@@ -125,11 +125,19 @@ def _draw_editor(name: str, entries: Sequence[CaseEntry]) -> None:
         left, right = st.columns(2)
         by = left.text_input("Your name", access.visitor().name, key="data_labels_by")
         reason = right.text_input("Reason", key="data_labels_reason", help="Stored with every changed label.")
-        if not st.form_submit_button("Save changes", icon=":material/save:", **only("edit")):
-            return
+        save = st.form_submit_button("Save changes", icon=":material/save:", **only("edit"))
+        by_model = [label for entry in entries if (label := entry.labels.get("specialty")) and label.origin == "model"]
+        confirm = bool(by_model) and st.form_submit_button(
+            f"Save, and confirm the other {counted(len(by_model), 'specialty', 'specialties')} by a model",
+            icon=":material/done_all:",
+            **only("edit"),
+        )
+    if not (save or confirm):
+        return
     try:
         after: list[Mapping[str, Any]] = edited.astype(object).where(edited.notna(), None).to_dict("records")
-        saved = add_labels(Store(), _changes(entries, before, after, by.strip(), reason))
+        changes = _changes(entries, before, after, by.strip(), reason)
+        saved = add_labels(Store(), [*changes, *(_confirmed(entries, changes, by.strip()) if confirm else ())])
     except AnamnesisError as error:
         st.error(plain(str(error)), icon=":material/error:")
         return
@@ -172,6 +180,16 @@ def _changes(
             if (old[words] or None) != (new[words] or None):
                 changed.append(label_of(entry.case, name, _stored_value(name, new[words]), "person", by, reason))
     return changed
+
+
+def _confirmed(entries: Sequence[CaseEntry], changes: Sequence[CaseLabel], by: str) -> list[CaseLabel]:
+    """Return a person's label for each specialty by a model that is not changed."""
+    changed = {label.case_key for label in changes if label.field == "specialty"}
+    return [
+        label_of(entry.case, "specialty", label.value, "person", by, label.note)
+        for entry in entries
+        if (label := entry.labels.get("specialty")) and label.origin == "model" and entry.case.case_key not in changed
+    ]
 
 
 def _stored_value(name: LabelField, cell: Any) -> str:

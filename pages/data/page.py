@@ -1,19 +1,23 @@
 """The stored data sets: their cases with findings and profiles, suitability, import, deletion."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import cycle
 from typing import Literal
 
 import pandas as pd
+import plotly.graph_objects as go
 import streamlit as st
 
 from core.datasets import imported
 from core.datasets.imported import DatasetInfo
 from core.datasets.library import DATASET as LIBRARY
+from core.figures.shares import Segment, stacked
+from core.figures.style import PALETTE
 from core.frameworks.automedic.measures.published import PAPER
 from core.frameworks.base import publisher
-from core.measures.base import Result
+from core.measures.base import Result, Row
 from core.measures.case_distribution import DISTRIBUTION, DistributionPart, distribution, read_labels
 from core.store.database import Store
 from core.store.queries.profiles import delete_profiles
@@ -31,6 +35,7 @@ from pages.kit.names import dataset_name
 from pages.kit.page import draw_sections, show
 from pages.kit.section import draw_result
 from pages.kit.tables import draw_table
+from pages.kit.view import specialties_in_order
 from pages.kit.visitor import only
 
 
@@ -118,14 +123,30 @@ def _draw_distribution(name: str) -> None:
     if several:
         by = choose("Cases by", parts, "data_by", names=_BY, shape="segments")
     rows = distribution(name, [entry.case for entry in entries], labels, by)
-    section = replace(
-        DISTRIBUTION,
-        place="source" if by == "source" else "specialty",
-        series="source" if by == "both" else "",
-        caption=f"{dataset_name(name)}, n = {len(entries):,} cases.",
-    )
+    section = replace(DISTRIBUTION, caption=f"{dataset_name(name)}, n = {len(entries):,} cases.")
     words = {row.label["source"]: dataset_name(row.label["source"]) for row in rows if "source" in row.label}
-    draw_result(section, Result(section.title, tuple(rows)), words, name=f"{name}-cases-{by}")
+    draw_result(
+        section, Result(section.title, tuple(rows)), words, name=f"{name}-cases-{by}", charts={"cases": cases_chart}
+    )
+
+
+def cases_chart(rows: Sequence[Row], names: Mapping[str, str], dark: bool) -> go.Figure:
+    """Return a bar for each specialty (or source), with a segment for each source if rows have both."""
+    both = "source" in rows[0].label and "specialty" in rows[0].label
+    place = "specialty" if "specialty" in rows[0].label else "source"
+    places = list(dict.fromkeys(row.label[place] for row in rows))
+    if place == "specialty":
+        places = list(specialties_in_order(places))
+    sources = list(dict.fromkeys(row.label["source"] for row in rows)) if both else [""]
+    segments = []
+    for source, colour in zip(sources, cycle(PALETTE), strict=False):
+        of_place = {row.label[place]: row for row in rows if not both or row.label["source"] == source}
+        shares = [(of_place[each].estimate or 0.0) if each in of_place else 0.0 for each in places]
+        counts = [(of_place[each].n or 0) if each in of_place else 0 for each in places]
+        segments.append(Segment(names.get(source, source) or "Cases", colour, "white", shares, counts))
+    labels = [names.get(each, each) for each in places]
+    figure = stacked(labels, segments, DISTRIBUTION.axis, "cases", whole=False, row=26, dark=dark)
+    return figure.update_layout(showlegend=both)
 
 
 _BY: dict[DistributionPart, str] = {"specialty": "Specialty", "source": "Source", "both": "Both"}
