@@ -152,9 +152,12 @@ def _splits(case_set: str, datasets: tuple[str, ...]) -> list[AccuracySplit | Li
     if case_set in printed_sets():
         return list(SPLIT)
     splits: list[AccuracySplit | Literal["all"]] = ["all", "specialty"]
+    if len(datasets) > 1:
+        splits.append("dataset")
     stated = read(read_single_diagnosis).single
-    single = any(value for key, value in stated.items() if key.startswith(f"{case_set}/"))
-    return [*splits, *(["dataset"] if len(datasets) > 1 else []), *(["single"] if single else [])]
+    if any(value for key, value in stated.items() if key.startswith(f"{case_set}/")):
+        splits.append("single")
+    return splits
 
 
 def _ask_shared(selection: Selection) -> bool:

@@ -135,8 +135,10 @@ def _draw_editor(name: str, entries: Sequence[CaseEntry]) -> None:
     if not (save or confirm):
         return
     try:
-        after: list[Mapping[str, Any]] = edited.astype(object).where(edited.notna(), None).to_dict("records")
-        changes = _changes(entries, before, after, by.strip(), reason)
+        after = edited.astype(object).where(edited.notna(), None).to_dict("records")
+        changes = _changes(
+            entries, before, [{str(name): cell for name, cell in row.items()} for row in after], by.strip(), reason
+        )
         saved = add_labels(Store(), [*changes, *(_confirmed(entries, changes, by.strip()) if confirm else ())])
     except AnamnesisError as error:
         st.error(plain(str(error)), icon=":material/error:")
