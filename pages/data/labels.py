@@ -61,12 +61,20 @@ def draw_labels(name: str, entries: Sequence[CaseEntry]) -> None:
     )
     _draw_job(name, entries)
     options = [key for key in _SHOWN if key == "all" or any(_is_shown(entry, key) for entry in entries)]
-    shown = choose("Show", options, "data_labels_shown", names=_SHOWN, shape="segments") if len(options) > 1 else "all"
-    chosen = [entry for entry in entries if _is_shown(entry, shown)]
+    shown = "all"
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        if len(options) > 1:
+            shown = choose("Show", options, "data_labels_shown", names=_SHOWN, shape="segments")
+        words = st.text_input("Search", key="data_labels_words", placeholder="An id, or words in a case", width=320)
+    chosen = [entry for entry in entries if _is_shown(entry, shown) and _contains(entry, words.strip().lower())]
     if len(chosen) > _FEW:
-        st.caption(f"The first {_FEW:,} of {len(chosen):,} cases; `python -m core data label` labels any case.")
+        st.caption(f"The first {_FEW:,} of {len(chosen):,} cases: search for the others.")
         chosen = chosen[:_FEW]
     _draw_editor(name, chosen)
+
+
+def _contains(entry: CaseEntry, words: str) -> bool:
+    return words in f"{entry.case.case_key} {entry.specialty} {entry.case.vignette}".lower()
 
 
 def _is_shown(entry: CaseEntry, shown: str) -> bool:
