@@ -190,6 +190,7 @@ RowTable = Literal[
     "prefix_answers",
     "run_labels",
     "history_items",
+    "case_labels",
 ]
 
 

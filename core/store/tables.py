@@ -92,6 +92,9 @@ SCHEMAS: dict[str, pa.Schema] = {
         "tokens:int cost_usd:real judged_at:real"
     ),
     "history_items": schema_of("case_key:text content_hash:text items:text made_by:text made_at:real"),
+    "case_labels": schema_of(
+        "case_key:text text_hash:text field:text value:text origin:text made_by:text note:text made_at:real"
+    ),
     "scores": schema_of(
         "trial_id:text measure:text measure_version:text name:text value:real evidence:text computed_at:real "
         "against:text series:reals"
