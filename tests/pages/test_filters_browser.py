@@ -152,7 +152,7 @@ def test_every_filter_under_every_open_drill_down(visitors: Visitors, path: str,
 @pytest.mark.soak
 def test_a_link_to_a_comparison_keeps_both_sides_and_the_sign(visitors: Visitors) -> None:
     page, fresh = visitors.open("compare"), visitors.open("compare")
-    first, second = "First (the baseline)", "Second"
+    first, second = "Baseline", "Compared with it"
     pick(page, first, options(page, first)[-1])
     pick(page, second, options(page, second)[0])
     same(page, fresh, "both sides chosen")
