@@ -25,7 +25,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from core import access, paths
 from core.case import Case
 from core.errors import AnamnesisError
-from core.events import CallRecord, Event, Graded, Parent, Speaker
+from core.events import Answered, CallRecord, Event, Graded, Parent, Speaker
 
 PRIVATE = ("live", "fork", "bench")
 """Sources of private runs, which belong to a visitor."""
@@ -150,12 +150,13 @@ class SpokenLine(_Line):
 
 
 class GradesLine(_Line):
-    """New verdicts on answers of a stored trial (a re-grading)."""
+    """New verdicts on answers of a stored trial (a re-grading), and answers read in its conversation later."""
 
     type: Literal["grades"] = "grades"
     run_id: str
     trial_id: str
     grades: list[Graded]
+    answers: list[Answered] = Field(default_factory=list)
     unit: str = ""
     """The piece of work that this line completes: its replies are used up."""
     schema_version: int = SCHEMA
@@ -182,6 +183,7 @@ class RunDeletedLine(_Line):
 RowTable = Literal[
     "patient_judgements",
     "fact_judgements",
+    "rubric_judgements",
     "profiles",
     "completions",
     "variants",

@@ -12,6 +12,7 @@ DATA = ROOT / "data"
 CASES = DATA / "cases"
 KNOWLEDGE = DATA / "knowledge"
 REVIEWS = DATA / "reviews"
+RUBRICS = DATA / "rubrics"
 PROMPTS = ROOT / "prompts"
 
 

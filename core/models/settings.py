@@ -131,6 +131,7 @@ class DefaultsTable(Table):
     summariser: str | None = None
     solver: str | None = None
     staff: str | None = None
+    judge: str | None = None
 
 
 class ModelsFile(Table):
