@@ -2,7 +2,8 @@
 
 A computation that takes minutes and much memory over a large study is divided into parts. Each part is a Parquet file;
 when all parts exist they are merged into one file, of which a figure reads only the columns and rows that it shows. The
-key of an extract is the state of the database, the visitor and the choices.
+key of an extract is the content of the database, the visitor and the choices: a write that adds nothing to the content,
+such as scores of a measure, leaves it valid.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from core import __version__, access
 from core.callbacks import ProgressCallback, StopCallback
 from core.processes import read_by
 from core.store.database import Store
+from core.store.fold import content_state
 from core.store.selection import Selection
 
 PART = 1_000
@@ -70,7 +72,7 @@ class Extract(ABC):
 
     def __post_init__(self) -> None:
         """Set state, visitor and path; the path is in a temporary folder if the usual one is read-only."""
-        object.__setattr__(self, "state", f"{Store(self.path).version} {access.visible_owner()}")
+        object.__setattr__(self, "state", f"{content_state(Store(self.path))} {access.visible_owner()}")
         object.__setattr__(self, "seen_by", access.visitor())
         digest = hashlib.sha256(f"{__version__} {self}".encode()).hexdigest()[:16]
         next_to_database = self.path.with_suffix(".extracts")

@@ -189,7 +189,8 @@ def from_hub(name: str, folder: Path) -> None:
 def from_adapters(adapters: Path, base: Path, folder: Path) -> None:
     """Write a model with adapters merged into its weights in bfloat16."""
     torch, transformers = _libraries()
-    peft, tuners = import_module("peft"), import_module("peft.tuners.tuners_utils")
+    peft: Any = import_module("peft")
+    tuners: Any = import_module("peft.tuners.tuners_utils")
     report(0, 0, "Loading the model")
     model = transformers.AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32)
     with warnings.catch_warnings():

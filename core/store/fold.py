@@ -7,6 +7,7 @@ transaction with the journal positions that they reach. After an interruption th
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import sys
 import time
@@ -206,6 +207,21 @@ def follow() -> None:
         print(message, flush=True)
 
 
+def content_state(store: Store) -> str:
+    """Return a digest of the journal lines and release files in the database.
+
+    ``Store.version`` changes with every write; this stays the same when figures of them are stored, such as scores.
+    """
+    return _content_state(store.path, store.version)
+
+
+@functools.lru_cache(maxsize=64)
+def _content_state(path: Path, version: str) -> str:
+    with Store(path).read() as cursor:
+        (digest,) = cursor.execute(_CONTENT).fetchone() or ("",)
+    return str(digest)
+
+
 def keep_lines(store: Store, job: str, lines: Sequence[JournalLine]) -> None:
     """Append lines to the shared journal of a job, and fold them into the database."""
     append_shared(store.journals / job / "journal.jsonl", lines)
@@ -314,6 +330,12 @@ def _delete(connection: duckdb.DuckDBPyConnection, trial_ids: list[str]) -> None
     for table in ("run_cases", "runs"):
         connection.execute(f"DELETE FROM {table} WHERE run_id IN ({emptied})", [runs])
 
+
+_CONTENT = """
+    SELECT md5(coalesce(string_agg(part, chr(10) ORDER BY part), '')) FROM (
+        SELECT concat_ws(' ', path, arg_max(position, ordinal)) AS part FROM journal_positions GROUP BY path
+        UNION ALL SELECT concat_ws(' ', run_id, path, digest) FROM release_files
+    )"""
 
 _POSITIONS = "SELECT path, arg_max(position, ordinal) FROM journal_positions GROUP BY path"
 

@@ -31,7 +31,15 @@ from pages.kit.names import model_name
 from pages.kit.notes import notes_on
 from pages.kit.page import draw_parts, say_how_to_begin, show
 from pages.kit.subjects import Subject, subject_names
-from pages.kit.view import CaseSetOptions, Statistics, ask_selection, ask_statistics, offered, row_of_controls
+from pages.kit.view import (
+    CaseSetOptions,
+    Statistics,
+    ask_models_by_source,
+    ask_selection,
+    ask_statistics,
+    offered,
+    row_of_controls,
+)
 
 Mode = Literal["models", "arms", "personas"]
 MODES: dict[Mode, str] = {
@@ -55,8 +63,8 @@ class Setup:
 
 def draw_comparison() -> None:
     """Ask what to compare; draw all arms, one arm by case, and one case with its transcripts."""
-    subjects = subject_names()
-    if not subjects:
+    stored = subject_names()
+    if not stored:
         say_how_to_begin(
             "Nothing to compare yet.",
             instead="Or run two campaigns on the same cases, for example with two models or two prompt packs.",
@@ -65,13 +73,24 @@ def draw_comparison() -> None:
         return
     personas = persona_runs()
     modes = [mode for mode in MODES if mode != "personas" or personas]
+    with row_of_controls():
+        modes_place = st.container(width="content")
+        sources = ask_models_by_source([subject.model for subject in stored], least=2)
+    linked = {st.query_params.get(key) for key in ("cmp_first", "cmp_second", "cmp_model")}
+    subjects = {
+        subject: name for subject, name in stored.items() if subject.model in sources or linked & {name, subject.model}
+    }
     has_several = len(subjects) > 1
-    mode = choose(
-        "Compare", modes, "cmp_what", names=MODES, default="models" if has_several else "arms", shape="segments"
-    )
+    with modes_place:
+        mode = choose(
+            "Compare", modes, "cmp_what", names=MODES, default="models" if has_several else "arms", shape="segments"
+        )
     if mode == "models" and not has_several:
-        models = ", ".join({subject.model for subject in subjects})
-        st.info(f"Only one model has answers ({models}): run or import another, or compare its arms.")
+        models = ", ".join(subjects.values())
+        st.info(
+            f"Only one model has answers ({plain(models)}): run or import another, compare its arms, or choose another "
+            "*Source*."
+        )
         return
     setup = (
         _ask_personas(personas) if mode == "personas" else _ask_arms(subjects) if mode == "arms" else _ask_two(subjects)
@@ -133,6 +152,7 @@ def _ask_two(names: Mapping[Subject, str]) -> Setup | None:
     first = choose("Baseline", options, "cmp_first", names=names, default=default_baseline(), where=first_column)
     swap_column.button("Swap", icon=":material/swap_horiz:", on_click=_swap, key="cmp_swap", width="stretch")
     default = default_second(first)
+    default = default if default in names else None
     second = choose(
         "Compared with it",
         [*([] if default else [None]), *options],

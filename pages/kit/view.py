@@ -1,6 +1,6 @@
 """The filters of pages: a ``Selection`` stored in the URL. Each page names the parts that it asks for."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
@@ -58,6 +58,7 @@ _SHARED_PARTS: dict[SelectionPart, tuple[str, Any]] = {
 }
 """SelectionPart that keeps its choice across pages → label of its control, and names of its values."""
 _EVERYTHING = Selection()
+_ICON = ":material/filter_list:"
 _CHOSEN = "_chosen"
 _WIDTH = 224
 """Width in pixels of a control: four fit into a row."""
@@ -194,7 +195,7 @@ class FilterRow:
         if self._popover is None:
             count = sum(_is_set(key, default) for key, default in {**self._defaults, "source": source}.items())
             label = f"Filters · {count}" if count else "Filters"
-            self._popover = self._place.popover(label, icon=":material/filter_list:", key="filters")
+            self._popover = self._place.popover(label, icon=_ICON, key="filters")
         return self._popover
 
 
@@ -224,7 +225,7 @@ def ask_selection(
     controls = row or FilterRow(inside=inside)
     source: tuple[Origin, ...] = ()
     if "models" in parts or "source" in parts:
-        source = _ask_source(offers, base, controls)
+        source = _ask_source(offers, base, controls.popover)
         offers = _from(offers, source, base) if source else offers
     with controls.cases:
         case_set = _ask_case_set(offers)
@@ -247,23 +248,42 @@ def ask_selection(
     return selection
 
 
-def _ask_source(offers: Mapping[str, CaseSetOptions], base: Selection, row: FilterRow) -> tuple[Origin, ...]:
-    """Ask who made the runs; empty if all count, or if all were made by the same."""
+def ask_models_by_source(models: Sequence[str], least: int) -> set[str]:
+    """Ask in a popover who made the runs of ``models``, and return those of the chosen sources.
+
+    A source with fewer than ``least`` of them is not preselected.
+    """
+    offers = {"": CaseSetOptions(tuple(models))}
+    source = _ask_source(offers, _EVERYTHING, lambda _: st.popover("Source", icon=_ICON, key="sources"), least)
+    return set(_from(offers, source, _EVERYTHING)[""].models if source else models)
+
+
+def _ask_source(
+    offers: Mapping[str, CaseSetOptions],
+    base: Selection,
+    popover: Callable[[Sequence[Origin]], DeltaGenerator],
+    least: int = 1,
+) -> tuple[Origin, ...]:
+    """Ask who made the runs, in a popover that is opened with the default; empty if all count, or the same made all."""
     offered_by = {origin: _from(offers, (origin,), base) for origin in ORIGINS}
     available: list[Origin] = [origin for origin in ORIGINS if offered_by[origin]]
     if len(available) < 2:
         return ()
-    default: list[Origin] = ["mine"] if "mine" in available else []
+
+    def enough(origins: Iterable[Origin]) -> bool:
+        return sum(len(offer.models) for origin in origins for offer in offered_by[origin].values()) >= least
+
+    default: list[Origin] = ["mine"] if "mine" in available and enough(["mine"]) else []
     choices = st.session_state.setdefault(_CHOSEN, {})
     here = st.session_state.get("_page")
     if "source" not in st.query_params and (choices.get("source_page") != here or "source" not in st.session_state):
         remembered = [origin for origin in choices.get("source", default) if origin in available]
-        start = _linked_source(offered_by) or remembered
+        start = _linked_source(offered_by) or (remembered if enough(remembered) else [])
         st.session_state["source"] = start
         if start != default:  # the control is in a closed popover, so that the browser does not put it into the URL
             st.query_params["source"] = [SOURCE[origin] for origin in start]
     choices["source_page"] = here
-    with row.popover(default):
+    with popover(default):
         chosen = choose_several(
             "Source",
             available,

@@ -67,7 +67,7 @@ _MATCHES = "(element, selector) => element.matches(selector)"
 def drawn(page: Page) -> None:
     """Wait until the page and the widgets that load by themselves are drawn, and nothing changes any more."""
     settle(page, PATIENCE_S)
-    page.wait_for_function(_UNCHANGED, polling=200)
+    page.wait_for_function(_UNCHANGED, polling=300)
 
 
 def unfold(page: Page) -> None:
@@ -91,7 +91,7 @@ PATIENCE_S = 600.0
 _UNCHANGED = """() => {
     const page = document.querySelector('[data-testid="stApp"]');
     const running = page.dataset.testScriptState !== "notRunning" || page.querySelector('[data-testid="stSkeleton"]');
-    const size = page.innerHTML.length, now = performance.now();
+    const size = page.getElementsByTagName("*").length, now = performance.now();
     if (running || window.sizeBefore !== size) [window.sizeBefore, window.unchangedSince] = [size, now];
     return now - window.unchangedSince > 800;
 }"""

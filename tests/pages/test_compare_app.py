@@ -272,3 +272,25 @@ def test_repeats_of_a_seed_are_said_beside_the_comparison(two_models: Path, open
     app = open_page("compare")
     assert not trouble(app)
     assert "12 repeats of the same seed left out" in words(app)
+
+
+def test_the_sides_offered_are_own_models_until_another_source_is_chosen(open_page: Open, database: Path) -> None:
+    store = Store(database)
+    store_two_models(store)
+    for number, model in enumerate(("openai/released-a", "openai/released-b")):
+        store_run(f"r-{number}", model, {1})
+        as_released(store, f"r-{number}")
+    app = open_page("compare")
+    assert trouble(app) == []
+    offered = set(app.selectbox(key="cmp_first").options)
+    assert offered == {"openai/a", "openai/b"}
+    app = open_page("compare", source="Published")
+    assert trouble(app) == []
+    assert {app.selectbox(key=key).value.model for key in ("cmp_first", "cmp_second")} <= {
+        "openai/released-a",
+        "openai/released-b",
+    }
+    app = open_page("compare", cmp_first="openai/released-a", cmp_second="openai/a")
+    assert trouble(app) == []
+    sides = [app.selectbox(key=key).value.model for key in ("cmp_first", "cmp_second")]
+    assert sides == ["openai/released-a", "openai/a"], "a link shows both sides whatever their source"
