@@ -173,6 +173,7 @@ RowTable = Literal[
     "prefix_answers",
     "run_labels",
     "history_items",
+    "model_ratings",
 ]
 
 

@@ -349,7 +349,7 @@ def plan_review(store: Store, name: str, plan: ReviewPlan) -> Review:
     with store.read() as cursor:
         if any(review.name.lower() == title.lower() for review in rows.reviews(cursor)):
             raise UsageError(f"There is a review called {title!r} already: choose another name.")
-        pool = _pool(cursor, plan)
+        pool = pool_of(cursor, plan)
     review = Review(title, plan)
     items = draw(pool, plan)
     with store.write() as connection:
@@ -359,7 +359,8 @@ def plan_review(store: Store, name: str, plan: ReviewPlan) -> Review:
     return review
 
 
-def _pool(cursor: duckdb.DuckDBPyConnection, plan: ReviewPlan) -> list[Candidate]:
+def pool_of(cursor: duckdb.DuckDBPyConnection, plan: ReviewPlan) -> list[Candidate]:
+    """Return every item that a review of this plan may draw, according to what is stored now."""
     match plan.asks.subject:
         case "vignette" | "case":
             return case_pool(plan)
