@@ -103,7 +103,7 @@ def _numbered(dialogue: Sequence[Event], start: int = 0) -> list[tuple[int, str,
     for message in dialogue:
         if isinstance(message, Utterance):
             addressees = (part.to for part in speech.shown(message.role, message.text))
-            speaker = " to ".join(filter(None, [message.role.capitalize(), *addressees]))
+            speaker = ", ".join(filter(None, [message.role.capitalize(), *addressees]))
             spoken = speech.spoken(message.role, message.text)
             numbered.append((start + len(numbered), speaker, spoken or "(no words)"))
     return numbered

@@ -47,9 +47,9 @@ def model_rating_row(rating: ModelRating, form: str, call_ids: Sequence[str], ra
     return {**vars(rating), **more}
 
 
-def model_ratings(cursor: duckdb.DuckDBPyConnection, items: Collection[str]) -> list[ModelRating]:
-    """Return the ratings of items that count, of every model and prompt; unreadable replies are left out."""
-    rows = records(cursor.execute(_RATINGS, {"items": list(items)}))
+def model_ratings(cursor: duckdb.DuckDBPyConnection, form: str, items: Collection[str]) -> list[ModelRating]:
+    """Return the ratings of items by a form that count, of every model and prompt; unreadable replies are left out."""
+    rows = records(cursor.execute(_RATINGS, {"form": form, "items": list(items)}))
     for row in rows:
         row["quotations"] = tuple(RatedQuotation(**quotation) for quotation in orjson.loads(row["quotations"]))
     return [ModelRating(**row) for row in rows]
@@ -63,7 +63,8 @@ def rated_by(cursor: duckdb.DuckDBPyConnection, model: str, prompt_hash: str) ->
 
 _RATINGS = """
     SELECT item, question, model, prompt_hash, value, quotations, reason, failure FROM model_ratings
-    WHERE list_contains($items::VARCHAR[], item) AND question <> ''
+    SEMI JOIN (SELECT unnest($items::VARCHAR[]) AS item) USING (item)
+    WHERE form = $form AND question <> ''
     QUALIFY row_number() OVER (
         PARTITION BY item, question, model, prompt_hash ORDER BY rated_at DESC, rowid DESC) = 1
     ORDER BY model, prompt_hash, question, item"""

@@ -9,7 +9,7 @@ import streamlit as st
 from core.errors import AnamnesisError
 from core.measures.base import Result
 from core.measures.experts.adjudication import CONFUSION, IMPORTED
-from core.measures.experts.ratings import has_decisions, sections_for
+from core.measures.experts.ratings import RATERS, has_decisions, sections_for
 from core.measures.experts.report import (
     AGREEMENT,
     BASELINE,
@@ -177,8 +177,11 @@ def draw_results() -> None:
             st.caption(f":material/visibility: Unblinded by {plain(unblinding.by)} when all items were answered.")
         if has_decisions(state):
             draw_figures(source, {"review": source})
+        unrated = f"No model has rated these items: `python -m core job ratings {source} --model MODEL` asks one."
         for section in sections_for(state):
-            draw_section(section, _ALL, options={"review": source}, name=f"experts-{section.options['part']}")
+            empty = unrated if section is RATERS else ""
+            name = f"experts-{section.options['part']}"
+            draw_section(section, _ALL, options={"review": source}, name=name, empty=empty)
         if plan.kind == "answers":
             draw_review_grader(state)
 

@@ -1,0 +1,196 @@
+"""The four parts of CARE as one figure: their mean, or a mean weighted as experts choose between consultations.
+
+Weights: experts choose the better of two conversations on one case. The log-odds of a choice are a weighted sum of the
+differences of four figures of each conversation: the answer is right (1 or 0), 100 / words per query if it is right,
+rating / 5, no failure (1 or 0). Their means are the parts, but for the accuracy's penalty, which no conversation has.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pandas as pd
+import scipy  # type: ignore[import-untyped]
+from numpy.typing import NDArray
+
+from core.errors import UsageError
+from core.frameworks.automedic.measures.profile import PARTS, PER_CENT, care_groups, item_rows, penalty, read_care
+from core.frameworks.automedic.queries import RULES
+from core.measures.base import Columns, Row
+from core.measures.experts.judged import judged_items, read_review
+from core.reviews.reviewing import states
+from core.stats.choices import LogOdds, weights
+from core.store.database import Store
+from core.store.review_kinds import CANNOT_JUDGE
+from core.store.review_records import parse_item
+from core.store.selection import Selection
+
+Floats = NDArray[np.float64]
+EQUAL: Final = "equal"
+"""The name of the unweighted composite."""
+_SHARE: Final = {"first": 1.0, "second": 0.0, "equal": 0.5}
+_FIGURES: Final = ("conv", "static", "efficiency", "empathy", "failed")
+_WEIGHT: Final = Columns("weight", "low", "high", "n", "excluded")
+_COMPOSITE: Final = Columns("composite", n="n_items")
+
+
+class FittedWeights(NamedTuple):
+    """Weights of the parts in log-odds per unit, from ``choices`` of experts; ``spread`` is that of the differences.
+
+    ``excluded`` counts choices by the reason why they do not enter.
+    """
+
+    review: str
+    parts: Mapping[str, LogOdds]
+    spread: Mapping[str, float]
+    choices: int
+    excluded: Mapping[str, int]
+
+    @property
+    def determined(self) -> bool:
+        return not any(np.isnan(weight.value) for weight in self.parts.values())
+
+
+def preference_reviews(store: Store) -> list[str]:
+    """Return the names of unblinded reviews of pairs whose form asks for the better one, the newest first."""
+    return [
+        state.review.name
+        for state in states(store)
+        if state.review.unblinded and state.form.subject == "pair" and _question_of(state.form.questions)
+    ]
+
+
+def _question_of(questions: Sequence[Any]) -> str:
+    return next((question.id for question in questions if {"first", "second"} <= set(question.values)), "")
+
+
+def fit_weights(store: Store, review: str | None = None) -> FittedWeights:
+    """Fit the weights to the choices of a review, or of the newest one of pairs.
+
+    Every answer of an expert is a choice; choices on one case are a cluster. Raises ``UsageError`` if the review is
+    blinded, missing or not about pairs.
+    """
+    if review is None:
+        review = next(iter(preference_reviews(store)), None)
+        if review is None:
+            raise UsageError("No review of pairs of consultations is unblinded: plan one on Judges, under Experts.")
+    state = read_review(store, review)
+    question = _question_of(state.form.questions) if state.form.subject == "pair" else ""
+    if not question:
+        raise UsageError(f"In the review {state.review.name} nobody chooses between two consultations.")
+    judged = judged_items(store, state, question)
+    figures = conversation_figures(store, [trial for item in judged for trial in parse_item(item.item).trials])
+    differences, shares, cases, excluded = list[Floats](), list[float](), list[str](), Counter[str]()
+    for item in judged:
+        first, second = (figures.get(trial) for trial in parse_item(item.item).trials)
+        for value in item.answers.values():
+            if value == CANNOT_JUDGE:
+                excluded["cannot be judged"] += 1
+            elif first is None or second is None or np.isnan(first - second).any():
+                excluded["a part is missing"] += 1
+            else:
+                differences.append(first - second)
+                shares.append(_SHARE[value])
+                cases.append(item.case)
+    table = np.array(differences).reshape(len(differences), len(PARTS))
+    fitted = weights(table, shares, cases)
+    spread = table.std(axis=0) if len(table) else np.zeros(len(PARTS))
+    return FittedWeights(
+        state.review.name,
+        dict(zip(PARTS, fitted, strict=True)),
+        dict(zip(PARTS, map(float, spread), strict=True)),
+        len(shares),
+        excluded,
+    )
+
+
+def conversation_figures(store: Store, trials: Sequence[str]) -> dict[str, Floats]:
+    """Return trial → its four figures in the order of ``PARTS``, NaN where it has none.
+
+    A conversation that was followed by both kinds of questions has the figures of the answer with choices.
+    """
+    figures: dict[str, Floats] = {}
+    for question_type in reversed(RULES):
+        table = read_care(store, question_type, Selection(trials=list(trials)))
+        if not table.empty:
+            # a row for each trial instead of one for each case
+            rows = item_rows(table.assign(case_key=table["trial_id"].astype(str)))
+            values = np.column_stack(
+                [rows["conv"], rows["efficiency"] * PER_CENT, rows["empathy"], 1 - rows["failed"]]
+            ).astype(np.float64)
+            figures |= dict(zip(rows["case_key"], values, strict=True))
+    return figures
+
+
+def weight_rows(fitted: FittedWeights) -> Iterator[Row]:
+    """Yield a row for each part; ``per_spread`` is the weight of a usual difference between two conversations."""
+    for part, weight in fitted.parts.items():
+        value = None if np.isnan(weight.value) else weight.value
+        more = {"per_spread": None if value is None else value * fitted.spread[part]}
+        yield Row(
+            {"review": fitted.review, "measure": part},
+            value,
+            *weight.interval,
+            fitted.choices,
+            dict(fitted.excluded),
+            more,
+            unit="choices",
+            columns=_WEIGHT,
+        )
+
+
+def composite_rows(
+    trials: pd.DataFrame, fitted: FittedWeights | None = None, *, by_dataset: bool = False
+) -> Iterator[Row]:
+    """Yield the composite of each condition of ``read_care``'s table: Σ weight × part / Σ |weight|.
+
+    Without ``fitted``, all weights are equal. A condition without one of the parts has no composite. The 95 % interval
+    leaves out one item at a time; that of fitted weights does not contain the error of the weights.
+    """
+    name = EQUAL if fitted is None else fitted.review
+    values = np.ones(len(PARTS)) if fitted is None else np.array([fitted.parts[part].value for part in PARTS])
+    shares = values / np.abs(values).sum()
+    for label, _, items in care_groups(trials, by_dataset):
+        estimates = _parts_without_each({name: items[name].to_numpy(np.float64) for name in _FIGURES}) @ shares
+        estimate, left_out = float(estimates[0]), estimates[1:]
+        low, high = _jackknife(estimate, left_out)
+        yield Row(
+            {**label, "weights": name},
+            None if np.isnan(estimate) else estimate,
+            low,
+            high,
+            len(items),
+            unit="items",
+            columns=_COMPOSITE,
+        )
+
+
+def _parts_without_each(columns: Mapping[str, Floats]) -> Floats:
+    """Return the parts in the order of ``PARTS`` (columns): in row 0 of all items, in row i without item i."""
+    both = ~np.isnan(columns["conv"]) & ~np.isnan(columns["static"])
+    conv, static = (_means(np.where(both, columns[name], np.nan)) for name in ("conv", "static"))
+    accuracy = [a * penalty(a, b) if not np.isnan(a + b) else np.nan for a, b in zip(conv, static, strict=True)]
+    others = (columns["efficiency"] * PER_CENT, columns["empathy"], 1 - columns["failed"])
+    return np.column_stack([accuracy, *map(_means, others)])
+
+
+def _means(values: Floats) -> Floats:
+    present = ~np.isnan(values)
+    filled = np.where(present, values, 0.0)
+    sums, counts = filled.sum(), present.sum()
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.concatenate([[sums / counts], (sums - filled) / (counts - present)])
+
+
+def _jackknife(estimate: float, left_out: Floats) -> tuple[float | None, float | None]:
+    n = len(left_out)
+    if n < 2 or np.isnan(estimate) or not np.isfinite(left_out).all():
+        return None, None
+    error = float(np.sqrt((n - 1) / n * ((left_out - left_out.mean()) ** 2).sum()))
+    if not error:
+        return None, None
+    half = float(scipy.special.stdtrit(n - 1, 0.975)) * error
+    return estimate - half, estimate + half
