@@ -162,7 +162,7 @@ def _checked(rated: RatedAnswer, answer: _Answer, messages: Mapping[int, str]) -
         return rated
     named, words = answer.message if answer.message is not None else -1, answer.words or ""
     for number in [named, *(number for number in messages if number != named)]:
-        if number in messages and (found := quoted_words(words, messages[number])) is not None:
-            quotation = RatedQuotation(number, found, "verified" if number == named else "repaired")
+        if number in messages and (quoted := quoted_words(words, messages[number])) is not None:
+            quotation = RatedQuotation(number, quoted, "verified" if number == named else "repaired")
             return rated._replace(quotations=(quotation,))
     return rated._replace(value=None, quotations=(RatedQuotation(named, words, "unverified"),), failure=VOID)

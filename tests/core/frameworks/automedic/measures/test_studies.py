@@ -73,7 +73,9 @@ def test_experts_and_the_filter_on_suitability(store: Store) -> None:
     drawn = [cases[parse_item(item.item).case_key] for item in state_of(store, "suitability").items]
     # the filter accepts the first three and rejects the fourth; it has not seen the fifth
     verdicts = [(drawn[n], own_profile(drawn[n])) for n in range(3)]
-    generated = [(case, found.model_copy(update={"made_by": MAKER})) for case, found in verdicts if found is not None]
+    generated = [
+        (case, verdict.model_copy(update={"made_by": MAKER})) for case, verdict in verdicts if verdict is not None
+    ]
     generated.append((drawn[3], Generated(suitable=False, reason="general_knowledge", made_by=MAKER)))
     by_hand = [(drawn[4], Generated(suitable=False, reason="general_knowledge", made_by="Ada"))]
     with store.write() as connection:
