@@ -248,7 +248,7 @@ RATERS = Section(
     {"part": "models"},
     kind="table",
     heads={"n": "Items", "rater": "Model", "prompts": "Prompt"},
-    help="Models that filled in the same form (`job ratings`), against people. On a choice: with their decision. "
+    help="Models that filled in the same form (job ratings), against people. On a choice: with their decision. "
     "On a scale: with single persons (ordinal weights), as the mean over the persons of an item; this compares with "
     "the agreement between two persons. 95 % intervals leave out one case at a time. Calibrated: people judged at "
     "least 50 of the items, and the percent agreement is at least 0.85.",

@@ -1,6 +1,7 @@
 """The parts of CARE as one figure with the weights of experts’ choices, and the paper’s studies by experts."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import streamlit as st
 
@@ -13,7 +14,7 @@ from core.store.selection import Selection
 from pages.kit.cached import read
 from pages.kit.controls import choose
 from pages.kit.navigation import link
-from pages.kit.section import draw_section, draw_sections
+from pages.kit.section import draw_section
 
 _ALL = Selection()
 _PLAN = {"experts_tab": "Plan a review"}
@@ -25,11 +26,12 @@ def draw_composite(draw: Callable[..., Result | None]) -> None:
     ``draw`` draws a section of CARE for the trials of the page, with further arguments of ``draw_section``.
     """
     reviews = read(preference_reviews)
-    chosen = EQUAL
-    if reviews:
-        names = {EQUAL: "Equal for all parts", **{name: f"Choices in {name}" for name in reviews}}
-        chosen = choose("Weights", list(names), "care_weights", names=names)
-    draw(COMPOSITE, options={} if chosen == EQUAL else {"weights": chosen}, titled=False)
+    names = {EQUAL: "Equal for all parts", **{name: f"Choices in {name}" for name in reviews}}
+    chosen = choose("Weights", list(names), "care_weights", names=names) if reviews else EQUAL
+    named = replace(
+        COMPOSITE, axis=f"Composite, weights: {names[chosen].lower() if chosen == EQUAL else names[chosen]}"
+    )
+    draw(named, options={} if chosen == EQUAL else {"weights": chosen}, titled=False)
     if not reviews:
         st.caption("Experts who choose the better of two consultations on one case give the parts weights.")
         link("experts", "Plan a review of pairs", "rate_review", **_PLAN)
@@ -41,5 +43,6 @@ def draw_composite(draw: Callable[..., Result | None]) -> None:
 
 def draw_studies() -> None:
     """Draw the printed figures of the paper’s studies by experts next to those of reviews here."""
-    draw_sections(SECTIONS, _ALL)
+    for section in SECTIONS:
+        draw_section(section, _ALL, name=f"care_studies_{section.options['part']}")
     link("experts", "Plan a review of your own", "rate_review", **_PLAN)

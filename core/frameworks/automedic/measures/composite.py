@@ -13,16 +13,18 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
-import scipy  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
 from core.errors import UsageError
-from core.frameworks.automedic.measures.profile import PARTS, PER_CENT, care_groups, item_rows, penalty, read_care
+from core.frameworks.automedic.measures.profile import PARTS, PER_CENT, care_groups, item_rows, read_care
 from core.frameworks.automedic.queries import RULES
 from core.measures.base import Columns, Row
 from core.measures.experts.judged import judged_items, read_review
 from core.reviews.reviewing import states
+from core.stats.bootstrap import SEED
 from core.stats.choices import LogOdds, weights
+from core.stats.intervals import NOTHING, Interval
+from core.stats.smoothed import pseudo_shape, tail_share
 from core.store.database import Store
 from core.store.review_kinds import CANNOT_JUDGE
 from core.store.review_records import parse_item
@@ -33,6 +35,7 @@ EQUAL: Final = "equal"
 """The name of the unweighted composite."""
 _SHARE: Final = {"first": 1.0, "second": 0.0, "equal": 0.5}
 _FIGURES: Final = ("conv", "static", "efficiency", "empathy", "failed")
+_RESAMPLES, _AT_ONCE = 4_000, 500
 _WEIGHT: Final = Columns("weight", "low", "high", "n", "excluded")
 _COMPOSITE: Final = Columns("composite", n="n_items")
 
@@ -147,16 +150,16 @@ def composite_rows(
 ) -> Iterator[Row]:
     """Yield the composite of each condition of ``read_care``'s table: Σ weight × part / Σ |weight|.
 
-    Without ``fitted``, all weights are equal. A condition without one of the parts has no composite. The 95 % interval
-    leaves out one item at a time; that of fitted weights does not contain the error of the weights.
+    Without ``fitted``, all weights are equal. A condition without one of the parts has no composite. The interval of a
+    composite with fitted weights does not contain the error of the weights.
     """
     name = EQUAL if fitted is None else fitted.review
     values = np.ones(len(PARTS)) if fitted is None else np.array([fitted.parts[part].value for part in PARTS])
     shares = values / np.abs(values).sum()
     for label, _, items in care_groups(trials, by_dataset):
-        estimates = _parts_without_each({name: items[name].to_numpy(np.float64) for name in _FIGURES}) @ shares
-        estimate, left_out = float(estimates[0]), estimates[1:]
-        low, high = _jackknife(estimate, left_out)
+        figures = {figure: items[figure].to_numpy(np.float64) for figure in _FIGURES}
+        estimate = float(_parts_of(figures, np.ones((1, len(items))))[0] @ shares)
+        low, high = composite_interval(figures, shares)
         yield Row(
             {**label, "weights": name},
             None if np.isnan(estimate) else estimate,
@@ -168,29 +171,39 @@ def composite_rows(
         )
 
 
-def _parts_without_each(columns: Mapping[str, Floats]) -> Floats:
-    """Return the parts in the order of ``PARTS`` (columns): in row 0 of all items, in row i without item i."""
-    both = ~np.isnan(columns["conv"]) & ~np.isnan(columns["static"])
-    conv, static = (_means(np.where(both, columns[name], np.nan)) for name in ("conv", "static"))
-    accuracy = [a * penalty(a, b) if not np.isnan(a + b) else np.nan for a, b in zip(conv, static, strict=True)]
-    others = (columns["efficiency"] * PER_CENT, columns["empathy"], 1 - columns["failed"])
-    return np.column_stack([accuracy, *map(_means, others)])
+def composite_interval(figures: Mapping[str, Floats], shares: Floats) -> Interval:
+    """Return the 95 % interval of ``shares`` @ parts: the figures of an item share a random weight.
+
+    Weights are drawn as in ``core.stats.smoothed``, with a fixed seed. Its pseudo-items are here all pairs of the worst
+    and the best value, one for ``conv``, ``efficiency`` and ``empathy``, the other for ``static`` and ``failed``.
+    ``figures`` are columns of ``item_rows``, with NaN for an item without the figure.
+    """
+    n = len(figures["conv"])
+    if np.isnan(_parts_of(figures, np.ones((1, n)))).any():
+        return NOTHING
+    best = {name: np.nanmax(values, initial=0.0) if name == "efficiency" else 1.0 for name, values in figures.items()}
+    first, second = np.array([(0.0, 0.0), (0.0, 1.0), (1.0, 0.0), (1.0, 1.0)]).T
+    pseudo = {"static": second, "failed": 1 - second}
+    padded = {name: np.append(values, pseudo.get(name, first) * best[name]) for name, values in figures.items()}
+    rng = np.random.default_rng(SEED)
+    shapes = np.append(np.ones(n), np.full(4, pseudo_shape(n) / 2))
+    weights_drawn = (rng.standard_gamma(shapes, (_AT_ONCE, n + 4)) for _ in range(_RESAMPLES // _AT_ONCE))
+    composites = np.concatenate([_parts_of(padded, drawn) @ shares for drawn in weights_drawn])
+    tail = tail_share(n, 0.95)
+    return Interval(*map(float, np.quantile(composites, [tail, 1 - tail])))
 
 
-def _means(values: Floats) -> Floats:
+def _parts_of(figures: Mapping[str, Floats], weights: Floats) -> Floats:
+    """Return the parts in the order of ``PARTS`` for each row of item weights; NaN where no item has a figure."""
+    both = ~np.isnan(figures["conv"]) & ~np.isnan(figures["static"])
+    conv, static = (_means(np.where(both, figures[name], np.nan), weights) for name in ("conv", "static"))
+    remaining = np.divide(conv, static, out=np.ones_like(conv), where=conv < static)
+    others = (figures["efficiency"] * PER_CENT, figures["empathy"], 1 - figures["failed"])
+    return np.column_stack([conv * remaining, *(_means(values, weights) for values in others)])
+
+
+def _means(values: Floats, weights: Floats) -> Floats:
     present = ~np.isnan(values)
-    filled = np.where(present, values, 0.0)
-    sums, counts = filled.sum(), present.sum()
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.concatenate([[sums / counts], (sums - filled) / (counts - present)])
-
-
-def _jackknife(estimate: float, left_out: Floats) -> tuple[float | None, float | None]:
-    n = len(left_out)
-    if n < 2 or np.isnan(estimate) or not np.isfinite(left_out).all():
-        return None, None
-    error = float(np.sqrt((n - 1) / n * ((left_out - left_out.mean()) ** 2).sum()))
-    if not error:
-        return None, None
-    half = float(scipy.special.stdtrit(n - 1, 0.975)) * error
-    return estimate - half, estimate + half
+    if not present.any():
+        return np.full(len(weights), np.nan)
+    return np.asarray(weights[:, present] @ values[present] / weights[:, present].sum(axis=1))

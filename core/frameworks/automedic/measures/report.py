@@ -448,13 +448,14 @@ COMPOSITE = _section(
     kind="dots",
     series="model",
     place="model",
+    panel="weights",
     axis="Composite",
     folded=True,
     heads={"weights": "Weights"},
-    words={EQUAL: "equal for all parts"},
+    words={EQUAL: "Equal weights"},
     help="The mean of the four parts, or with the weights of a review: the sum of weight × part, divided by the sum of "
-    "the weights’ sizes. The parts have different scales, so their mean depends on these. 95 % intervals leave out one "
-    "case at a time.",
+    "the weights’ sizes. The parts have different scales, so their mean depends on these. 95 % intervals resample "
+    "cases.",
 )
 WEIGHTS = _section(
     "Weights of the parts in the choices of experts",

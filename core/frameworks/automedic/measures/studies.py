@@ -69,8 +69,8 @@ def report(
             kind="study",
         )
     rows = [*_printed(part), *(_own(request, state, part) if state is not None else ())]
-    figures = list(dict.fromkeys((row.label["about"], row.label["figure"]) for row in rows))
-    yield from sorted(rows, key=lambda row: figures.index((row.label["about"], row.label["figure"])))
+    abouts, figures = (list(dict.fromkeys(row.label[name] for row in rows)) for name in ("about", "figure"))
+    yield from sorted(rows, key=lambda row: (abouts.index(row.label["about"]), figures.index(row.label["figure"])))
 
 
 def review_of(store: Store, part: Study, review: str | None = None) -> ReviewState | None:
@@ -237,7 +237,7 @@ _HEADS: Final = {
 _WORDS: Final = {
     "accuracy": "Accuracy", "conversational_efficiency_strategy": "Efficiency and strategy", "empathy": "Empathy",
     "robustness": "Robustness", "demographics": "Demographics", "basic": "Basic information",
-    "optional": "Findings and tests", PAPER: f"{PAPER} (printed)",
+    "optional": "Findings and tests", PAPER: "the paper",
 }  # fmt: skip
 _PRINTED_WORDS: Final = "Printed figures have no interval."
 

@@ -12,6 +12,7 @@ from scipy.optimize import minimize
 from core.errors import UsageError
 from core.frameworks.automedic.measures.composite import (
     FittedWeights,
+    composite_interval,
     composite_rows,
     conversation_figures,
     fit_weights,
@@ -51,15 +52,43 @@ def test_the_unweighted_composite_is_the_mean_of_the_parts(store: Store) -> None
     assert weighted.label["weights"] == "R"
 
 
-def test_the_composite_leaves_out_one_item_at_a_time(store: Store) -> None:
-    trials = trials_of(store, automedic(), *SIX)
-    (row,) = composite_rows(trials)
-    without = []
-    for case in trials["case_key"].unique():
-        figures = {r.label["measure"]: r.estimate for r in parts(trials[trials["case_key"] != case])}
-        without.append(np.mean([figures[part] for part in PARTS]))
-    error = math.sqrt(5 / 6 * ((np.array(without) - np.mean(without)) ** 2).sum())
-    assert row.high == pytest.approx((row.estimate or 0) + 2.570582 * error, rel=1e-5)  # t with 5 degrees of freedom
+def drawn_items(n: int, rng: np.random.Generator) -> dict[str, np.ndarray]:  # type: ignore[type-arg]
+    """Draw items whose answers after the conversation and to the whole question depend on one difficulty."""
+    difficulty = rng.normal(size=n)
+    conv, static = ((rng.random(n) < 1 / (1 + np.exp(-shift - difficulty))).astype(float) for shift in (0.3, 0.8))
+    empathy = rng.integers(1, 6, n) / 5
+    empathy[rng.random(n) < 0.1] = np.nan
+    return {
+        "conv": conv,
+        "static": static,
+        "efficiency": conv / rng.integers(8, 40, n),
+        "empathy": empathy,
+        "failed": (rng.random(n) < 0.2).astype(float),
+    }
+
+
+def test_the_interval_of_the_composite_narrows_with_items_and_needs_every_part() -> None:
+    rng, equal = np.random.default_rng(2), np.ones(4) / 4
+    few, many = (composite_interval(drawn_items(n, rng), equal) for n in (20, 500))
+    assert many.high - many.low < (few.high - few.low) / 2
+    unrated = {**drawn_items(20, rng), "empathy": np.full(20, np.nan)}
+    assert np.isnan(composite_interval(unrated, equal)).all()
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("shares", [(0.25, 0.25, 0.25, 0.25), (0.6, 0.02, 0.2, 0.18)])
+def test_intervals_of_the_composite_cover(shares: tuple[float, ...]) -> None:
+    rng = np.random.default_rng(5)
+    large = drawn_items(400_000, rng)
+    conv, static = large["conv"].mean(), large["static"].mean()
+    accuracy = conv * min(1, conv / static)
+    others = (100 * large["efficiency"].mean(), np.nanmean(large["empathy"]), 1 - large["failed"].mean())
+    true = np.array([accuracy, *others])
+    covered = 0
+    for _ in range(500):
+        interval = composite_interval(drawn_items(30, rng), np.array(shares))
+        covered += interval.low <= float(true @ shares) <= interval.high
+    assert 0.93 <= covered / 500 <= 0.97
 
 
 def two_doctors(store: Store, seed: int = 3) -> pd.DataFrame:
