@@ -99,7 +99,7 @@ def _numbered(dialogue: Sequence[Event], start: int = 0) -> list[tuple[int, str,
     """Return number, speaker and text of the messages, as annotators see them: without tags and reasoning."""
     framework = framework_of(dialogue)
     speech = framework.speech if framework else Speech()
-    numbered = []
+    numbered: list[tuple[int, str, str]] = []
     for message in dialogue:
         if isinstance(message, Utterance):
             addressees = (part.to for part in speech.shown(message.role, message.text))

@@ -104,13 +104,16 @@ class FormRating(RequestJob[ItemToRate]):
 
     def answer(self, item: ItemToRate, reply: ParsedReply[tuple[RatedAnswer, ...]], seat: ModelSeat) -> ItemResult:
         answers = reply.value if reply.value is not None else (RatedAnswer("", None, failure=reply.none),)
-        rater = (seat.voice.model.name, rater_hash(seat.pack, item.form, rated_questions(item.form)))
+        model, prompt_hash = seat.voice.model.name, rater_hash(seat.pack, item.form, rated_questions(item.form))
         calls, now = [call.call_id for call in reply.calls], time.time()
         lines = [
             RowLine(
                 table="model_ratings",
                 row=model_rating_row(
-                    ModelRating(item.item, answer.question, *rater, *answer[1:]), item.form.name, calls, now
+                    ModelRating(item=item.item, model=model, prompt_hash=prompt_hash, **answer._asdict()),
+                    item.form.name,
+                    calls,
+                    now,
                 ),
             )
             for answer in answers

@@ -18,6 +18,7 @@ from core.measures.base import Columns, MetricRequest, Row
 from core.measures.experts.judged import JudgedItem, cases_and_models, judged_items
 from core.reviews.reviewing import ReviewState, pool_of
 from core.stats.agreement import Coefficient, agreement_by_case, many_judges_by_case
+from core.stats.intervals import NOTHING
 from core.store.database import Store
 from core.store.queries.model_ratings import ModelRating, model_ratings
 from core.store.review_kinds import CANNOT_JUDGE, FormQuestion
@@ -104,7 +105,7 @@ def _rows(label: Mapping[str, str], question: FormQuestion, pairs: _Pairs, calib
         yield Row(
             {**label, "measure": words},
             None if coefficient is None or np.isnan(coefficient.value) else coefficient.value,
-            *(coefficient.interval if coefficient else (None, None)),
+            *(coefficient.interval if coefficient else NOTHING),
             pairs.items,
             dict(pairs.excluded),
             more={"status": status},

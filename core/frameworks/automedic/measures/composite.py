@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from core.errors import UsageError
-from core.frameworks.automedic.measures.profile import PARTS, PER_CENT, care_groups, item_rows, read_care
+from core.frameworks.automedic.measures.profile import PARTS, PER_CENT, CareDimension, care_groups, item_rows, read_care
 from core.frameworks.automedic.queries import RULES
 from core.measures.base import Columns, Row
 from core.measures.experts.judged import judged_items, read_review
@@ -47,8 +47,8 @@ class FittedWeights(NamedTuple):
     """
 
     review: str
-    parts: Mapping[str, LogOdds]
-    spread: Mapping[str, float]
+    parts: Mapping[CareDimension, LogOdds]
+    spread: Mapping[CareDimension, float]
     choices: int
     excluded: Mapping[str, int]
 

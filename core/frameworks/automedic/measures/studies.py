@@ -26,6 +26,7 @@ from core.measures.experts.judged import JudgedItem, judged_items
 from core.measures.experts.ratings import agreement_rows, mean_rows
 from core.reviews.reviewing import ReviewState, states
 from core.stats.agreement import agreement_by_case
+from core.stats.intervals import NOTHING
 from core.store.database import Store
 from core.store.queries.profiles import verdicts_by_maker
 from core.store.review_records import parse_item
@@ -207,7 +208,7 @@ def _filter_agreement(
         yield Row(
             _label("filter", state.review.name, _FILTER, figure, maker),
             None if coefficient is None or np.isnan(coefficient.value) else coefficient.value,
-            *(coefficient.interval if coefficient else (None, None)),
+            *(coefficient.interval if coefficient else NOTHING),
             len(tables),
             dict(excluded),
             unit="items",
