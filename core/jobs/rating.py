@@ -71,10 +71,10 @@ class FormRating(RequestJob[ItemToRate]):
         """Plan the items that this model has not rated under these questions."""
         state, model = state_of(store, self.review), registry.spec(self.model).name
         form, review_plan = state.form, state.review.plan
-        if form.subject == "vignette" or not rated_questions(form):
+        if form.subject in ("vignette", "criterion") or not rated_questions(form):
             raise UsageError(
-                f"A model cannot fill in the form of {state.review.name}, because no question has options; models "
-                "answer vignettes in a run."
+                f"A model cannot fill in the form of {state.review.name}: no question has options, or it has a command "
+                "of its own (models answer vignettes in a run, and judge criteria by `job rubrics`)."
             )
         prompt_hash = rater_hash(self.pack, form, rated_questions(form))
         names = [item.item for item in state.items]

@@ -215,6 +215,8 @@ def _times(state: ReviewState, hourly_rate: float | None) -> Iterator[Mapping[st
             ]
             if saved and state.complete(item, name):
                 seconds.setdefault(name, []).append(max(saved))
+    if len(seconds) > 1:
+        seconds["all annotators"] = [value for values in seconds.values() for value in values]
     for name, values in seconds.items():
         minutes = statistics.median(values) / 60
         cost = {} if hourly_rate is None else {"cost_of_100_items": round(100 * minutes / 60 * hourly_rate, 2)}
@@ -226,7 +228,14 @@ def _words(state: ReviewState) -> Iterator[Mapping[str, Any]]:
         if question.form in ("text", "span"):
             for (item, annotator, asked), annotation in state.newest.items():
                 if asked == question.id and annotation.value:
-                    yield {"question": question.title, "item": item, "annotator": annotator, "words": annotation.value}
+                    comment = " | ".join(span.comment for span in annotation.spans if span.comment)
+                    yield {
+                        "question": question.title,
+                        "item": item,
+                        "annotator": annotator,
+                        "words": annotation.value,
+                        "comment": comment,
+                    }
 
 
 SHARES = Section("Answers", report, {"part": "shares"}, kind="table", heads={"n": "Of"}, page="judges")
@@ -273,7 +282,17 @@ PREFERENCES = Section(
     help="Bradley and Terry’s abilities in log-odds, with mean 0; 95 % intervals are clustered by case.",
     page="judges",
 )
-TIMES = Section("Time per item", report, {"part": "time"}, kind="table", page="judges")
+TIMES = Section(
+    "Time per item",
+    report,
+    {"part": "time"},
+    controls=("hourly_rate",),
+    kind="table",
+    heads={"median_minutes": "Median minutes", "cost_of_100_items": "Cost of 100 items"},
+    help="From opening an item to its last answer, for items that an annotator completed. The cost is that of one "
+    "annotator.",
+    page="judges",
+)
 WORDS = Section("Answers in words", report, {"part": "words"}, kind="table", page="judges")
 SECTIONS = (SHARES, MEANS, AGREEMENT, RATERS, PREFERENCES, TIMES, WORDS)
 
@@ -289,7 +308,7 @@ def sections_for(state: ReviewState) -> list[Section]:
         "shares": "choice" in kinds and not has_decisions(state),
         "means": "scale" in kinds,
         "agreement": not has_decisions(state) and any(len(item.annotators) > 1 for item in state.items),
-        "models": "choice" in kinds or "scale" in kinds,
+        "models": form.subject not in ("vignette", "criterion") and bool(kinds & {"choice", "scale"}),
         "preferences": form.subject == "pair",
         "time": any(answer.seconds is not None for answer in state.newest.values()),
         "words": any(question.id in answered for question in form.questions if not question.values),

@@ -3,17 +3,19 @@
 import streamlit as st
 
 from core import access
+from core.datasets.case_fields import groups_in
 from core.reviews import items
 from core.reviews.items import BlindedItem
 from core.reviews.reviewing import ReviewState, states
 from core.store.database import Store
+from core.store.queries.cases import cases
 from core.store.queries.trials import offer
 from core.store.review_records import ReviewSampling
-from pages.kit.cached import cached_query
+from pages.kit.cached import ask, cached_query
 
 SAMPLING: dict[ReviewSampling, str] = {
     "random": "At random", "specialty": "By model and specialty", "dataset": "By model and data set",
-    "disagreement": "Where graders or rules disagree",
+    "disagreement": "Where graders or rules disagree", "conversation": "Whole conversations",
 }  # fmt: skip
 SAMPLING_HELP = (
     "At random: every item has the same chance. By model and specialty or data set: equal numbers, on the same cases "
@@ -26,6 +28,12 @@ REVIEW, ANNOTATOR, ITEM = "review", "annotator", "item"
 
 def kind_of(state: ReviewState) -> str:
     return state.form.title
+
+
+@cached_query(entries=2)
+def fields_of_stored_cases() -> dict[str, list[str]]:
+    """Return field → its values in the stored cases, of the fields by which a plan can be restricted."""
+    return groups_in(ask(cases))
 
 
 @cached_query(entries=4)

@@ -233,5 +233,5 @@ def test_a_form_without_options_is_refused(store: Store, provider: FakeProvider)
         store, "Own words", planned(kind="baseline", number=1, annotators=("Ada",), shared=0.0, case_set="library")
     )
     job = FormRating("Own words", MODEL, base_url=provider.base_url)
-    with pytest.raises(UsageError, match="no question has options"):
+    with pytest.raises(UsageError, match="answer vignettes in a run"):
         run_job(job, store, load_registry(), Options(1))
