@@ -191,6 +191,7 @@ RowTable = Literal[
     "run_labels",
     "history_items",
     "case_labels",
+    "model_ratings",
 ]
 
 

@@ -118,6 +118,10 @@ SCHEMAS: dict[str, pa.Schema] = {
         "grader:text grader_prompts:text response:text verdict:text extracted:text detail:text call_ids:texts "
         "answered_at:real"
     ),
+    "model_ratings": schema_of(
+        "item:text form:text question:text model:text prompt_hash:text value:text quotations:text reason:text "
+        "failure:text call_ids:texts rated_at:real"
+    ),
 }
 """Table → the columns of its rows, in the order of the tuples."""
 

@@ -12,7 +12,7 @@ from core.measures.experts.adjudication import CONFUSION, IMPORTED
 from core.measures.experts.by_model import BY_MODEL
 from core.measures.experts.completeness import COMPLETENESS
 from core.measures.experts.filling import can_fill, fill, read_filling
-from core.measures.experts.ratings import has_decisions, sections_for
+from core.measures.experts.ratings import RATERS, has_decisions, sections_for
 from core.measures.experts.report import (
     AGREEMENT,
     BASELINE,
@@ -190,8 +190,11 @@ def draw_results() -> None:
             draw_section(BY_MODEL, _ALL, options={"review": source}, name="experts-by-model")
         if plan.kind == "conversations":
             draw_section(COMPLETENESS, _ALL, options={"review": source}, name="experts-completeness")
+        unrated = f"No model has rated these items: `python -m core job ratings {source} --model MODEL` asks one."
         for section in sections_for(state):
-            draw_section(section, _ALL, options={"review": source}, name=f"experts-{section.options['part']}")
+            empty = unrated if section is RATERS else ""
+            name = f"experts-{section.options['part']}"
+            draw_section(section, _ALL, options={"review": source}, name=name, empty=empty)
         if plan.kind == "answers":
             draw_review_grader(state)
         if can_fill(state):
