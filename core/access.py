@@ -179,7 +179,7 @@ def rules() -> AccessRules:
 
 def rules_file() -> Path:
     configured = os.environ.get(FILE)
-    return Path(configured).expanduser() if configured else paths.local_folder() / "access.toml"
+    return paths.expanded(configured) if configured else paths.local_folder() / "access.toml"
 
 
 @functools.lru_cache(maxsize=4)

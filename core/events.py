@@ -48,13 +48,15 @@ because the provider's filter withheld it. ``empty``: the reply is blank, althou
 ``cut``: the answer, or the summary it depends on, was stopped at the limit of its length."""
 COUNTED: tuple[Verdict, ...] = ("correct", "incorrect", "no_diagnosis", "multiple", "refused_in_words", "empty")
 """Verdicts that count in an accuracy; all others are excluded and shown with their number."""
-Rule = Literal["mcq_loose", "mcq_strict", "mcq_many", "frq", "frq_top3"]
-"""The rule of a grader has the name of its question type."""
+Rule = Literal["mcq_loose", "mcq_strict", "mcq_graded", "mcq_many", "frq", "frq_top3"]
+"""The rule of a grader has the name of its question type, except ``mcq_graded``: a grader's opinion on one of four
+choices, which is stored next to the verdicts of the rules and counts in no accuracy."""
 
-Format = Literal["vignette", "multi_turn", "multi_turn_exam", "single_turn", "summarized", "exam_only"]
+Format = Literal["vignette", "multi_turn", "multi_turn_exam", "single_turn", "summarized", "exam_only", "closing"]
 FORMATS: tuple[Format, ...] = (
-    "vignette", "multi_turn", "multi_turn_exam", "single_turn", "summarized", "exam_only"
+    "vignette", "multi_turn", "multi_turn_exam", "single_turn", "summarized", "exam_only", "closing"
 )  # fmt: skip
+"""``closing``: the doctor is not asked again; the message that ended the conversation is its answer."""
 QuestionType = Literal["mcq", "mcq_many", "mcq_answers", "frq", "frq_top3"]
 """``mcq_many`` offers every choice of every question of the data set. ``mcq_answers`` is ``mcq_many`` of version 0.4:
 it offered only the right answers, which is easier, and is not available in new runs."""

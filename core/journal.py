@@ -25,7 +25,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from core import access, paths
 from core.case import Case
 from core.errors import AnamnesisError
-from core.events import CallRecord, Event, Graded, Parent, Speaker
+from core.events import Answered, CallRecord, Event, Graded, Parent, Speaker
 
 PRIVATE = ("live", "fork", "bench")
 """Sources of private runs, which belong to a visitor."""
@@ -134,13 +134,29 @@ class ReplyLine(_Line):
     call: CallRecord
 
 
+class SpokenLine(_Line):
+    """A message of a person in a live consultation, written before the others reply to it.
+
+    A resumed consultation enters these messages again, in their order.
+    """
+
+    type: Literal["spoken"] = "spoken"
+    run_id: str
+    trial_id: str
+    role: Speaker
+    text: str
+    at: float
+    """Seconds since 1970 (UTC)."""
+
+
 class GradesLine(_Line):
-    """New verdicts on answers of a stored trial (a re-grading)."""
+    """New verdicts on answers of a stored trial (a re-grading), and answers read in its conversation later."""
 
     type: Literal["grades"] = "grades"
     run_id: str
     trial_id: str
     grades: list[Graded]
+    answers: list[Answered] = Field(default_factory=list)
     unit: str = ""
     """The piece of work that this line completes: its replies are used up."""
     schema_version: int = SCHEMA
@@ -167,6 +183,7 @@ class RunDeletedLine(_Line):
 RowTable = Literal[
     "patient_judgements",
     "fact_judgements",
+    "rubric_judgements",
     "profiles",
     "completions",
     "variants",
@@ -228,6 +245,7 @@ JournalLine = (
     RunHeader
     | TrialLine
     | ReplyLine
+    | SpokenLine
     | GradesLine
     | DeletedLine
     | RunDeletedLine
@@ -580,6 +598,12 @@ def read_header(path: Path) -> RunHeader:
         raise AnamnesisError(f"{path} does not begin with the description of a run.")
     access.require_own(line.owner, f"The run {line.run_id}")
     return line
+
+
+def spoken_in(path: Path, trial_id: str) -> list[tuple[Speaker, str]]:
+    """Return the messages of people in a trial, which may be unfinished."""
+    lines = read_lines(path, about=('"type":"spoken"',)) if path.exists() else ()
+    return [(line.role, line.text) for _, line in lines if isinstance(line, SpokenLine) and line.trial_id == trial_id]
 
 
 def done_trials(path: Path) -> set[str]:

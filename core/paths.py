@@ -5,18 +5,29 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from core.errors import UsageError
+
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT / "data"
 CASES = DATA / "cases"
 KNOWLEDGE = DATA / "knowledge"
 REVIEWS = DATA / "reviews"
+RUBRICS = DATA / "rubrics"
 PROMPTS = ROOT / "prompts"
+
+
+def expanded(path: str | Path) -> Path:
+    """Return a path with ``~`` replaced; raises ``UsageError`` if that home folder is unknown."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        raise UsageError(f"{path} is below the home folder of a user that this machine does not have.") from None
 
 
 def database_path() -> Path:
     """Return the DuckDB file: ``ANAMNESIS_DB`` or data/local/anamnesis.duckdb."""
     configured = os.environ.get("ANAMNESIS_DB")
-    return Path(configured).expanduser() if configured else DATA / "local" / "anamnesis.duckdb"
+    return expanded(configured) if configured else DATA / "local" / "anamnesis.duckdb"
 
 
 def local_folder() -> Path:

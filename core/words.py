@@ -14,6 +14,7 @@ FORMAT: dict[Format, str] = {
     "single_turn": "Single-turn",
     "summarized": "Summarized",
     "exam_only": "Exam only",
+    "closing": "Closing diagnosis",
 }
 QUESTION_TYPE: dict[QuestionType, str] = {
     "mcq": "Multiple choice",
@@ -29,6 +30,7 @@ _ANSWERED_FROM: dict[Format, str] = {
     "single_turn": "the patient’s first reply alone",
     "summarized": "a summary of what the patient said",
     "exam_only": "age, sex and the examination alone",
+    "closing": "the message that ended the conversation, without another question",
 }
 _ANSWERED_WITH: dict[QuestionType, str] = {
     "mcq": "one of the choices",

@@ -1,5 +1,6 @@
 """Published and own results: the paper's tables recomputed, and printed figures next to this database's figures."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Literal, get_args
@@ -21,9 +22,19 @@ from core.frameworks.consultation.measures.published import (
 from core.frameworks.consultation.measures.summary import measure_rows, read_doctors
 from core.jobs.background import Job
 from core.jobs.reproducing import finished_tables, reproducing
-from core.measures.base import Result, Row
+from core.measures.base import Result, Row, Section
 from core.measures.counterparts import COUNTERPARTS, PUBLICATIONS, counterparts
-from core.measures.reproduce.release import PAPER, STATUSES, PrintedNumber, Reproduction, count
+from core.measures.printed import EXPERTS_PRINTED, TESTS_PRINTED
+from core.measures.reproduce.release import (
+    PAPER,
+    STATUSES,
+    TITLES,
+    PrintedNumber,
+    Reproduction,
+    TableName,
+    count,
+    title_of_table,
+)
 from core.measures.reproduce.remarks import NO_RELEASE, read_reproduction
 from core.store.database import Store
 from core.store.queries.releases import release_digest
@@ -34,7 +45,7 @@ from pages.kit.look import FORMAT, QUESTION_TYPE, in_callback, plain
 from pages.kit.names import RELEASED, model_name
 from pages.kit.notes import basis, notes_on
 from pages.kit.page import draw_sections, show
-from pages.kit.section import draw_result, section_result
+from pages.kit.section import draw_result, draw_section, section_result
 from pages.kit.tables import draw_table
 from pages.kit.view import ask_selection, in_words, names_on, offered
 
@@ -99,13 +110,14 @@ def _draw_tables(result: Reproduction) -> None:
         "Imported: " + ", ".join(f"{model_name(label)} ({data.cases:,} cases)" for label, data in result.models.items())
     )
     table = overview(result)
+    numbers = list(dict.fromkeys(cell.table for cell in result.cells))
 
     def choose_table(row: int) -> None:
-        st.session_state["reproduce_table"] = int(table["Table"].iloc[row])
+        st.session_state["reproduce_table"] = numbers[row]
 
     draw_table(table, "reproduce_overview", on_row=choose_table, height=360, download="")
     table_column, status_column = st.columns([3, 2])
-    titles = {number: f"Table {number}: {result.titles.get(number, '')}" for number in table["Table"]}
+    titles = {number: title_of_table(number) for number in numbers}
     number = choose("Table", list(titles), "reproduce_table", names=titles, where=table_column)
     chosen_statuses = choose_several(
         "Results", STATUSES, "reproduce_status", names=STATUS, where=status_column, placeholder="All attempted"
@@ -127,7 +139,7 @@ def overview(result: Reproduction) -> pd.DataFrame:
     for number in dict.fromkeys(cell.table for cell in result.cells):
         counts = count([cell for cell in result.cells if cell.table == number])
         numbers = {name: counts[status] for name, status in zip(_HEADS, STATUSES, strict=True)}
-        rows.append({"Table": number, "Title": result.titles.get(number, ""), **numbers})
+        rows.append({"Table": str(number) if isinstance(number, int) else "", "Title": TITLES[number], **numbers})
     return pd.DataFrame(rows)
 
 
@@ -135,14 +147,15 @@ def cells_table(cells: Sequence[PrintedNumber]) -> pd.DataFrame:
     """Return cells as a table with heads in words, without empty columns."""
     table = pd.DataFrame(
         {
-            "Model": model_name(cell.model) if cell.model else None,
+            "Model": name_of_printed(cell.model) if cell.model else None,
             "Question": QUESTION_TYPE.get(cell.question_type, cell.question_type),  # type: ignore[call-overload]
             "Format": FORMAT.get(cell.format, cell.format),  # type: ignore[call-overload]
             "Specialty": cell.specialty,
             "Data set": cell.dataset,
             "Arm A": cell.arm_a,
             "Arm B": cell.arm_b,
-            "Figure": _QUANTITY[cell.quantity],
+            "Figure": words_of_figure(cell.figure) if cell.figure else _QUANTITY[cell.quantity],
+            "Printed in": cell.place or None,
             "Published": cell.printed,
             "Recomputed": cell.recomputed,
             "Result": STATUS[cell.status],
@@ -153,7 +166,18 @@ def cells_table(cells: Sequence[PrintedNumber]) -> pd.DataFrame:
     return table.dropna(axis="columns", how="all")
 
 
-def _draw_remarks(result: Reproduction, number: int | None = None) -> None:
+def words_of_figure(name: str) -> str:
+    words = name.replace("_", " ")
+    return re.sub(r"\b(ai|mcq|frq)\b", lambda match: match[0].upper(), words[:1].upper() + words[1:], flags=re.I)
+
+
+def name_of_printed(label: str) -> str:
+    """Return the name of a printed model, or of the two models of a test; other labels in words."""
+    names = [model_name(model) for model in label.split("_vs_")]
+    return words_of_figure(label) if names == [label] else " and ".join(names)
+
+
+def _draw_remarks(result: Reproduction, number: TableName | None = None) -> None:
     """Draw the remarks on one table; without ``number`` the errors and unclear points of all, with evidence."""
     for remark in result.remarks:
         if remark.kind == "note" if number is None else remark.table != number:
@@ -163,8 +187,14 @@ def _draw_remarks(result: Reproduction, number: int | None = None) -> None:
                 st.markdown(plain(sentence))
 
 
-_Publication = Literal["paper", "preprint", "history"]
-_PUBLICATIONS: dict[_Publication, str] = {**dict(PUBLICATIONS.items()), "history": PUBLICATION}
+_Publication = Literal["paper", "text", "preprint", "tests", "experts", "history"]
+_PUBLICATIONS: dict[_Publication, str] = {
+    **dict(PUBLICATIONS.items()),
+    "tests": "Johri et al. 2023, preprint: tests between arms",
+    "experts": "Johri et al. 2025 and preprint: experts, patients and graders",
+    "history": PUBLICATION,
+}
+_PRINTED = {"tests": TESTS_PRINTED, "experts": EXPERTS_PRINTED}
 _SETS: tuple[HistorySet, ...] = get_args(HistorySet)
 _SERIES = {"published": "Published", "same": "This database, same model", "other": "This database, another model"}
 _COLOURS = {"published": GREY, "same": RISE, "other": "#E69F00"}
@@ -181,6 +211,9 @@ def draw_counterparts() -> None:
         dataset = choose("Data set", _SETS, "reproduce_printed", names=HISTORY_SETS, where=set_column)
     offers = offered()
     selection = ask_selection(offers, "models", "datasets", "specialties") if offers else Selection()
+    if publication in _PRINTED:
+        _draw_printed(_PRINTED[publication], selection)
+        return
     if publication == "history":
         result = _histories(selection, dataset)
     else:
@@ -194,6 +227,22 @@ def draw_counterparts() -> None:
         charts={"counterparts": counterparts_chart},
     )
     st.caption(COUNTERPARTS.caption)
+
+
+def _draw_printed(section: Section, selection: Selection) -> None:
+    """Draw a table of printed numbers next to own ones; models and figures by name."""
+    labels = [row.label for row in section_result(section, selection).figures]
+    names = {name: words_of_figure(name) for label in labels if (name := label.get("figure"))}
+    names |= {model: name_of_printed(model) for label in labels if (model := label["model"])}
+    names |= {
+        str(label[part]): arm_in_words(label[part]) for label in labels for part in ("first", "second") if part in label
+    }
+    draw_section(section, selection, names={**names, **names_on(selection)}, name=section.metric.name, titled=False)
+
+
+def arm_in_words(arm: str) -> str:
+    format_, _, question_type = arm.partition(" ")
+    return f"{FORMAT.get(format_, format_)}, {QUESTION_TYPE.get(question_type, question_type)}"  # type: ignore[call-overload]
 
 
 @cached_query("Computing the figures…")

@@ -37,6 +37,7 @@ COMMANDS = {
     "models": "models:app",
     "import": "cases:app",
     "data": "data:app",
+    "rubrics": "rubrics:app",
     "sample": "data:sample",
     "experts": "experts:app",
     "export": "export:app",

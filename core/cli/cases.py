@@ -25,6 +25,7 @@ from core.frameworks.base import frameworks
 from core.frameworks.consultation.measures.history_taking import save_items_of_facts
 from core.frameworks.release import Release
 from core.jobs.release.importing import import_copy, report_lines
+from core.paths import expanded
 from core.store.database import Store
 
 app = typer.Typer(no_args_is_help=True, help="Import cases from files.", rich_markup_mode=None)
@@ -62,7 +63,7 @@ def _command_of(release: Release) -> Callable[..., int]:
 @contextmanager
 def _fetched(source: str, limits: ArchiveLimits) -> Iterator[Path]:
     if not is_url(source):
-        yield Path(source).expanduser()
+        yield expanded(source)
         return
     console = Console(stderr=True)
     columns = (TextColumn("Downloading"), BarColumn(), DownloadColumn(), TimeRemainingColumn())

@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from core.cli.options import FormatOption, Out, folded_store, new_file, print_rows
+from core.cli.options import FormatOption, Out, folded_store, new_file, print_rows, run_id_of
+from core.datasets.case_fields import FIELDS, read_where
 from core.errors import AnamnesisError
 from core.measures.experts.vignette_workbooks import (
     SHEETS,
@@ -17,7 +18,9 @@ from core.measures.experts.vignette_workbooks import (
     vignette_workbook,
 )
 from core.measures.experts.workbooks import export_annotations, import_file, import_release_annotations
-from core.reviews.reviewing import states, withdraw
+from core.paths import expanded
+from core.reviews.reviewing import plan_review, states, withdraw
+from core.store.review_records import SAMPLINGS, THIRD, planned
 
 app = typer.Typer(no_args_is_help=True, help="Reviews by experts.", rich_markup_mode=None)
 _SHOWN = 20
@@ -47,6 +50,47 @@ def list_reviews(format_: FormatOption = "table") -> int:
     return 0
 
 
+@app.command("plan")
+def plan(
+    name: Annotated[str, typer.Argument(help="Name of the review.")],
+    kind: Annotated[str, typer.Option(help="What is judged: the name of a form, such as conversations.")],
+    annotators: Annotated[str, typer.Option(help="Names of the annotators, separated by commas.")],
+    number: Annotated[int, typer.Option(min=1, help="Number of items.")] = 30,
+    where: Annotated[
+        list[str] | None, typer.Option(help=f"FIELD=VALUE: only such cases, by {', '.join(FIELDS)} (repeatable).")
+    ] = None,
+    run: Annotated[list[str] | None, typer.Option(help="Only conversations of this run (repeatable).")] = None,
+    models: Annotated[str | None, typer.Option(help="Only conversations of these doctors, with commas.")] = None,
+    cases: Annotated[str, typer.Option(help="The data set of reviews of cases and vignettes.")] = "library",
+    answers_in: Annotated[str, typer.Option("--format", help="The format of the free responses.")] = "multi_turn",
+    sampling: Annotated[str, typer.Option(help=f"How items are drawn: {', '.join(SAMPLINGS)}.")] = "random",
+    shared: Annotated[float, typer.Option(min=0, max=1, help="Share of items that several annotators see.")] = THIRD,
+    seed: Annotated[int, typer.Option(min=0, help="Draws and shuffles the items.")] = 20,
+) -> int:
+    """Plan a review: draw its items and assign them to annotators, who answer on Judges, under Experts."""
+    store = folded_store()
+    people = tuple(filter(None, (person.strip() for person in annotators.split(","))))
+    review = plan_review(
+        store,
+        name,
+        planned(
+            kind=kind,
+            number=number,
+            annotators=people,
+            runs=tuple(run_id_of(store, run_name) for run_name in run or ()),
+            models=tuple(filter(None, (model.strip() for model in (models or "").split(",")))),
+            where=tuple(read_where(where or ())),
+            case_set=cases,
+            format=answers_in,
+            sampling=sampling,
+            shared=shared if len(people) > 1 else 0.0,
+            seed=seed,
+        ),
+    )
+    print(f"The review {review.name} is planned: {number:,} items for {', '.join(people)}.")
+    return 0
+
+
 @app.command("import")
 def import_annotations(
     source: Annotated[
@@ -56,7 +100,7 @@ def import_annotations(
 ) -> int:
     """Import annotations: from a CSV, from a workbook like those of the authors' release, or all of that release."""
     store = folded_store()
-    path = Path(source).expanduser()
+    path = expanded(source)
     if path.suffix.lower() == ".xlsx" and path.is_file() and is_vignette_workbook(path.read_bytes()):
         returned = take_vignette_workbook(store, path.read_bytes())
         print(f"{returned.answers:,} answers to vignettes imported; {returned.unchanged:,} were stored before.")

@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from core.measures.reproduce.release import STATUSES, PrintedNumber, Reproduction, count
+from core.measures.reproduce.release import STATUSES, TITLES, PrintedNumber, Reproduction, TableName, count
 from core.measures.reproduce.remarks import reproduce as recompute
 from core.store.database import Store
 
@@ -68,18 +68,23 @@ def reproduce(
         if reasons:
             console.print("\nNot attempted:")
         for (of_table, reason), cells in reasons.items():
-            console.print(f"  table {of_table}, {cells:,} cells: {reason}")
+            console.print(f"  {_name(of_table)}, {cells:,} cells: {reason}")
     return 0 if result.succeeded else 1
 
 
-def _tables(result: Reproduction) -> list[tuple[int, str, dict[str, int]]]:
-    by_table: dict[int, list[PrintedNumber]] = {}
+def _tables(result: Reproduction) -> list[tuple[TableName, str, dict[str, int]]]:
+    by_table: dict[TableName, list[PrintedNumber]] = {}
     for cell in result.cells:
         by_table.setdefault(cell.table, []).append(cell)
-    return [(n, result.titles.get(n, ""), {str(k): v for k, v in count(c).items()}) for n, c in by_table.items()]
+    return [(n, TITLES[n], {str(k): v for k, v in count(c).items()}) for n, c in by_table.items()]
+
+
+def _name(table: TableName) -> str:
+    return f"table {table}" if isinstance(table, int) else table
 
 
 def _place_in_table(cell: PrintedNumber) -> str:
     arms = f"{cell.arm_a} against {cell.arm_b}" if cell.arm_a else cell.format
-    parts = (cell.model, cell.question_type, arms, cell.specialty, cell.dataset, cell.quantity)
-    return f"table {cell.table} " + " ".join(part for part in parts if part)
+    quantity = cell.figure or cell.quantity
+    parts = (cell.model, cell.question_type, arms, cell.specialty, cell.dataset, quantity)
+    return f"{_name(cell.table)} " + " ".join(part for part in parts if part)

@@ -67,6 +67,7 @@ _UNRECORDED = (
 )
 _NO_MODEL = "Rules or a person played this step: no model was sent anything."
 _DIALOGUE_ONLY = f"{_NO_MODEL} The dialogue before it is shown."
+_CLOSING = "The doctor is not asked again: the message that ended the conversation is its answer."
 _NOT_AGAIN = (
     "No model played this step, and this framework does not show what a model would be sent: to edit the messages, run "
     "a trial with a model in this seat."
@@ -278,6 +279,10 @@ class _Reader:
         was_asked = self._header.source == "release" if invalid else True
         role: RoleName = "solver" if seat_of(framework(self._header.protocol), "solver") else "doctor"
         show_messages = was_asked and event.reason != "not_applicable"
+        if event.format == "closing":
+            self._by_rule("answer", role, about=event, show_messages=False, **outcome)
+            self.steps[-1] = replace(self.steps[-1], note=_CLOSING, not_again=_CLOSING)
+            return
         self._by_rule("answer", role, about=event, show_messages=show_messages, **outcome)
 
     def _graded(self, event: Graded) -> None:

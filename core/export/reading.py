@@ -42,6 +42,7 @@ LETTERS = "ABCD"
 _RULE: dict[Rule, str] = {
     "mcq_loose": "paper’s rule",
     "mcq_strict": "strict rule",
+    "mcq_graded": "grader",
     "mcq_many": "",
     "frq": "",
     "frq_top3": "",

@@ -18,7 +18,7 @@ from core.figures.legend import with_legend_room
 from core.figures.marks import Mark, bars, dots
 from core.figures.style import FALL, GREY, MARGIN, PALETTE, RISE, Axis
 from core.measures.base import DIFFERENCES, Note, Row, counts_in_words
-from core.measures.comparison import verdict
+from core.measures.comparison import TESTS, verdict
 from core.stats.corrections import stars
 
 _FEW = 6
@@ -227,7 +227,9 @@ def caption_of(rows: Sequence[Row]) -> str:
     left_out = f"Excluded: {counts_in_words(excluded)}" if any(excluded.values()) else ""
     common = " · ".join(filter(None, same))
     first = ", ".join(filter(None, [common, f"{n} {drawn[0].unit}" if n else "", interval]))
-    return ". ".join(filter(None, [first, left_out])) + "."
+    compared = [row.comparison for row in drawn if row.comparison and row.columns.estimate in DIFFERENCES]
+    tests = dict.fromkeys(f"p by the {TESTS[c.test]}, adjusted by {c.family}" for c in compared if c.test and c.family)
+    return ". ".join(filter(None, [first, *tests, left_out])) + "."
 
 
 def with_caption(figure: go.Figure, title: str, caption: str, share: float = 1.0) -> go.Figure:

@@ -7,11 +7,16 @@ from dataclasses import dataclass
 from typing import Literal
 
 import plotly.graph_objects as go
+from plotly.subplots import make_subplots
 
 from core.figures.marks import legend_name
 from core.figures.style import GREY, INK, LEGEND, MARGIN, Axis, Trace, whiskers
 
 _SYMBOLS = ("circle", "diamond", "square", "triangle-up", "cross", "star", "hexagon", "triangle-down")
+_ACROSS = 3
+"""Panels in a row."""
+_PANEL, _BETWEEN = 330, 96
+"""Pixels of a panel's height, and between rows of panels."""
 AxisBounds = tuple[float | None, float | None]
 _UNBOUNDED: AxisBounds = (None, None)
 
@@ -118,6 +123,49 @@ def scatter(
         font={"size": 13},
         xaxis=across.layout(dark=dark),
         yaxis=up.layout(dark=dark),
+    )
+
+
+def scatter_panels(
+    panels: Mapping[str, Sequence[Spot]],
+    names: Mapping[str, str],
+    colours: Mapping[str, str],
+    across: Axis,
+    up: Axis,
+    *,
+    lines: Mapping[str, Sequence[StraightLine]],
+    dark: bool = False,
+) -> go.Figure:
+    """Return a scatter plot for each of ``panels`` (title → points), up to three in a row, on equal axes.
+
+    ``lines`` are those of each panel. A series has one entry in the legend, which hides it in all panels.
+    """
+    columns = 2 if len(panels) in (2, 4) else min(_ACROSS, len(panels))
+    rows = -(-len(panels) // columns)
+    figure = make_subplots(
+        rows=rows,
+        cols=columns,
+        subplot_titles=list(panels),
+        shared_yaxes=True,
+        horizontal_spacing=0.03,
+        vertical_spacing=_BETWEEN / (rows * _PANEL) if rows > 1 else 0,
+    )
+    in_legend: set[str] = set()
+    for number, (panel, spots) in enumerate(panels.items()):
+        row, column = number // columns + 1, number % columns + 1
+        for trace in scatter(spots, names, colours, across, up, lines=lines.get(panel, ()), dark=dark).data:
+            trace.showlegend = trace.showlegend is not False and trace.name not in in_legend
+            in_legend.add(trace.name)
+            figure.add_trace(trace, row=row, col=column)
+        figure.update_xaxes(**across.layout(dark=dark), row=row, col=column)
+        axis = up.layout(dark=dark)
+        figure.update_yaxes(**(axis if column == 1 else {**axis, "title": ""}), row=row, col=column)
+    return figure.update_layout(
+        height=rows * _PANEL + _BETWEEN,
+        margin={**MARGIN, "t": 36},
+        legend=LEGEND,
+        hovermode="closest",
+        font={"size": 13},
     )
 
 

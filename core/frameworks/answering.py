@@ -8,25 +8,28 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from core.agents.base import Grader, GraderResult, Summariser
 from core.agents.mcq import judge_loose, judge_strict
 from core.asking.memory import calls_run_concurrently
-from core.asking.scene import AgentOutput, CallFailed, Dialogue, FinalMessage, Material, Question
+from core.asking.scene import AgentOutput, CallFailed, Dialogue, FinalMessage, Material, Question, Turn
 from core.case import Case, Fact
 from core.errors import FailureKind
 from core.events import (
     PASSING,
     Answered,
     Called,
+    Ended,
+    EndReason,
     Event,
     Failed,
     Finished,
     Format,
     Graded,
     QuestionType,
+    Rule,
     Summarised,
     Verdict,
     grader_rule,
@@ -40,10 +43,14 @@ from core.text.sections import examination_of
 
 AnswerFunction = Callable[[Material, Question], AsyncIterator[AgentOutput]]
 """The answering player as a function of material and question."""
-FROM_CONVERSATION: tuple[Format, ...] = ("multi_turn", "multi_turn_exam", "single_turn", "summarized")
+CLOSING: Arm = ("closing", "frq")
+"""The arm whose answer is the message that ended the conversation."""
+FROM_CONVERSATION: tuple[Format, ...] = ("multi_turn", "multi_turn_exam", "single_turn", "summarized", "closing")
 _UNDECIDED: tuple[Verdict, ...] = ("no_diagnosis", "multiple")
 _CUT = "cut: the answer was stopped at the limit of its length before one could be read in it"
 _CUT_SUMMARY = "cut: the summary was stopped at the limit of its length"
+_BROKEN: Mapping[EndReason, Verdict] = {"refusal": "refused", "error": "provider_error"}
+"""Why a provider broke a conversation off → the verdict on its answers."""
 _BLANK: tuple[FailureKind, ...] = ("blank", "unspoken")
 """Failures that are replies of the model: it ended normally and said nothing."""
 _OF_THE_FOLLOWING = re.compile(r"\bwhich (?:one )?of the following(?: options| diagnoses)?\b", re.IGNORECASE)
@@ -70,7 +77,10 @@ async def answered(
                 if isinstance(material, _Unusable):
                     yield _invalid(arm, material.verdict, material.detail)
                     continue
-                events = _ask(trial, arm, material, answer, grader)
+                if format_ == "closing":
+                    events = _grade_closing(trial.case, talk, grader)
+                else:
+                    events = _ask(trial, arm, material, answer, grader)
                 if calls_run_concurrently():
                     tasks.append(asyncio.create_task(_collect(events)))
                     continue
@@ -209,7 +219,7 @@ async def grade_answer(
     if arm[1] in ("mcq", "mcq_answers"):
         grading = _grade_choice(case, grader, arm, response, many_choices)
     else:
-        grading = _grade_text(case, grader, arm, response)
+        grading = grade_text(case, grader, arm, response, grader_rule(arm[1]))
     async for event in grading:
         yield event
 
@@ -235,10 +245,13 @@ async def _grade_choice(
         yield _graded(arm, "rule", judgement)
 
 
-async def _grade_text(case: Case, grader: Grader, arm: Arm, response: str) -> AsyncIterator[Event]:
+async def grade_text(case: Case, grader: Grader, arm: Arm, response: str, rule: Rule | None) -> AsyncIterator[Event]:
+    """Yield the grader's calls and its verdict as that of ``rule``; for many choices the substring rule's first."""
     format_, question_type = arm
-    rule = grader_rule(question_type)
     assert rule is not None, "a grader judges question types without rules"
+    if not response:  # a conversation that ended without a diagnosis
+        yield _graded(arm, grader.name, GraderResult(rule, None, "no_diagnosis"))
+        return
     if question_type == "mcq_many":
         yield _graded(arm, "rule", judge_loose(response, case.answer))
     grading = grader.grade_top3(case, response) if question_type == "frq_top3" else grader.grade(case, response)
@@ -250,6 +263,31 @@ async def _grade_text(case: Case, grader: Grader, arm: Arm, response: str) -> As
         yield Failed(where=f"grader {format_}:{question_type}", failure=failure.error.kind, message=str(failure.error))
         judgement = GraderResult(rule, None, "provider_error", (failure.called.call.call_id,))
         yield _graded(arm, grader.name, judgement)
+
+
+def closing_answer(ended: Ended, last: Turn | None) -> Answered:
+    """Return the message that ended a conversation as the doctor's answer; ``last`` is its last message.
+
+    The answer of a conversation that the doctor did not end, such as one at its cap, is empty: no diagnosis, which
+    counts as not correct. One that a provider broke off is excluded (medRxiv 2023.09.12.23295399, free responses of
+    conversations).
+    """
+    if ended.reason in _BROKEN:
+        return _invalid(CLOSING, _BROKEN[ended.reason], ended.detail)
+    if last is None or last.role != "doctor" or ended.reason not in ("final_diagnosis", "no_question"):
+        words, detail = "", "the conversation ended without a diagnosis"
+    else:
+        words, detail = last.text, ""
+    return Answered(format=CLOSING[0], question_type=CLOSING[1], response=words, detail=detail)
+
+
+async def _grade_closing(case: Case, talk: TrialDialogue, grader: Grader) -> AsyncIterator[Event]:
+    assert talk.ended is not None, "arms are asked after the conversation"
+    answer = closing_answer(talk.ended, talk.dialogue[-1] if talk.dialogue else None)
+    yield answer
+    if answer.response is not None:
+        async for event in grade_answer(case, grader, CLOSING, answer.response, ()):
+            yield event
 
 
 async def _ask(
@@ -298,7 +336,7 @@ def _unusable(format_: Format, talk: TrialDialogue, case: Case) -> _Unusable | N
     broken = talk.broken
     if broken is None or format_ not in FROM_CONVERSATION or (format_ == "single_turn" and len(talk.dialogue) >= 2):
         return None
-    return _Unusable("refused" if broken.reason == "refusal" else "provider_error", broken.detail)
+    return _Unusable(_BROKEN[broken.reason], broken.detail)
 
 
 def reason_of(kind: str, *, answering: bool = True) -> Verdict:

@@ -33,7 +33,7 @@ from core.models.settings import checked_address
 from core.prompts import PromptPack, load_pack
 
 Arm = tuple[Format, QuestionType]
-ALL_ARMS: tuple[Arm, ...] = tuple((f, q) for f in FORMATS for q in ASKED_TYPES)
+ALL_ARMS: tuple[Arm, ...] = tuple((f, q) for f in FORMATS for q in ASKED_TYPES if f != "closing" or q == "frq")
 McqRule = Literal["mcq_loose", "mcq_strict"]
 WITHOUT_CONVERSATION: frozenset[Format] = frozenset({"vignette", "exam_only"})
 """Formats that ask about a text, without a conversation."""

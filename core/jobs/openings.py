@@ -44,9 +44,9 @@ def openings_pack() -> PromptPack:
     return load_pack("openings", (_PROMPT,))
 
 
-def maker(model: str, pack: PromptPack) -> str:
-    """Return the name under which a model's openings are stored; it contains the prompt's hash."""
-    return f"{model} {pack.hash_of(_PROMPT)[:8]}"
+def maker(model: str, pack: PromptPack, prompt: str = _PROMPT) -> str:
+    """Return the name under which a model's openings or items are stored; it contains the prompt's hash."""
+    return f"{model} {pack.hash_of(prompt)[:8]}"
 
 
 @dataclass(frozen=True)

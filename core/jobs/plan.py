@@ -22,6 +22,7 @@ from core.case import Case, case_set_hash, data_set_of
 from core.errors import AnamnesisError, UsageError
 from core.events import ASKED_TYPES, FORMATS, GRADED_TYPES
 from core.frameworks.base import (
+    ALL_ARMS,
     Arm,
     Branch,
     Campaign,
@@ -62,7 +63,7 @@ from core.prompts import pack_place
 from core.store.database import Store
 from core.store.queries.profiles import newest_profiles
 from core.store.queries.runs import Run, run_ids
-from core.text.case_items import ItemSet, hash_of_items, items_from_json, openings_by, with_items
+from core.text.case_items import ItemSet, hash_of_items, items_from_json, items_made_by, openings_by, with_items
 from core.text.profiles import WITHOUT_PROFILE, Prepared
 
 HUMAN = "human"
@@ -80,14 +81,15 @@ def parse_arms(text: str, protocol: str = "") -> tuple[Arm, ...]:
     arms: list[Arm] = []
     for part in filter(None, (piece.strip() for piece in text.split(","))):
         format_, _, question_type = part.partition(":")
-        formats = [f for f in FORMATS if f == format_ or format_ == "*"]
-        types = [q for q in ASKED_TYPES if q == question_type or question_type in ("", "*")]
-        if not formats or not types:
+        named = [
+            (f, q) for f, q in ALL_ARMS if format_ in (f, "*") and (question_type in (q, "*") or not question_type)
+        ]
+        if not named:
             raise UsageError(
                 f"{part!r} is no arm: write format:question_type with a format of {', '.join(FORMATS)} and a question "
-                f"type of {', '.join(ASKED_TYPES)}; or all, or paper."
+                f"type of {', '.join(ASKED_TYPES)} (closing: frq only); or all, or paper."
             )
-        arms += [(f, q) for f in formats for q in types]
+        arms += named
     if not arms:
         raise UsageError("No arm was named: write for example vignette:mcq,multi_turn:frq, or all, or paper.")
     return tuple(dict.fromkeys(arms))
@@ -457,9 +459,9 @@ def _grading(campaign: Campaign) -> dict[str, str]:
 
 
 def _items(campaign: Campaign) -> dict[str, str]:
-    """Return the hash of imported or edited items if the conversations depend on them."""
+    """Return hash and origin of imported, edited or a model's items if the conversations depend on them."""
     hash_ = hash_of_items(campaign.cases) if campaign.framework.cases.uses_items(campaign.names) else ""
-    return {"items": hash_} if hash_ else {}
+    return {"items": hash_, "items_by": items_made_by(campaign.cases)} if hash_ else {}
 
 
 def _hash_of(fields: dict[str, Any]) -> str:

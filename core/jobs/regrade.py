@@ -15,8 +15,8 @@ from core.agents.base import Grader
 from core.agents.grader import READING_VERSION, SingleFlightCache
 from core.case import Case
 from core.errors import AnamnesisError, UsageError
-from core.events import GRADED_TYPES, Failed, Graded, QuestionType, Verdict, grader_rule
-from core.frameworks.answering import grade_answer
+from core.events import GRADED_TYPES, Failed, Graded, QuestionType, Rule, Verdict
+from core.frameworks.answering import grade_text
 from core.frameworks.base import default_pack, framework, grades_itself
 from core.frameworks.casting import REFERENCE, Casting, full_name, is_model
 from core.jobs.ask_job import AskJob, AskOutcome, ItemResult, JobPlan, JobSize, JournalWork, estimated_tokens
@@ -32,6 +32,8 @@ from core.store.queries.runs import campaign_ids, header_of
 
 FREE = GRADED_TYPES
 """Question types that graders judge."""
+RULES: Mapping[QuestionType, Rule] = {"mcq": "mcq_graded", **{name: name for name in FREE}}
+"""Question type → the rule under which a grader's verdict is stored. One of four choices counts by other rules."""
 
 Key = tuple[QuestionType, str, str]
 """What a verdict depends on: question type, the reference (answer, or hash of the case), and the response."""
@@ -167,6 +169,7 @@ class OpenGraders(NamedTuple):
 class Regrading(AskJob[ToGrade]):
     """Grade stored free responses again, by another grader or other prompts; earlier verdicts are kept as history.
 
+    With --types mcq a grader judges the answers with four choices, too: next to the rules, which go on to count.
     Stopped by Ctrl-C or its budget, the same command goes on. Equal responses to the same right answer are asked
     about once. Without --run all campaigns and releases are graded.
     """
@@ -188,17 +191,18 @@ class Regrading(AskJob[ToGrade]):
     def key(self, item: ToGrade) -> str:
         return f"{item.answer.trial_id} {item.answer.format}:{item.answer.question_type}"
 
-    def plan(self, store: Store, registry: Registry) -> JobPlan:
-        foreign = [name for name in self.types if name not in FREE]
+    def check(self) -> None:
+        """Raise ``UsageError`` if the options are impossible."""
+        foreign = [name for name in self.types if name not in RULES]
         if foreign or not self.types:
-            raise UsageError(
-                f"Graders judge free responses and many choices, so the types are {', '.join(FREE)}, not "
-                f"{', '.join(foreign) or 'none'}."
-            )
+            raise UsageError(f"Graders judge {', '.join(RULES)}, not {', '.join(foreign) or 'nothing'}.")
         if self.limit is not None and self.limit < 1:
             raise UsageError("--limit must be at least 1.")
         if self.prompts is not None and not is_model(self.grader):
             raise UsageError(f"{self.grader} judges by names and reads no prompts: leave --prompts out.")
+
+    def plan(self, store: Store, registry: Registry) -> JobPlan:
+        self.check()
         with store.read() as cursor:
             run_ids = self.run_ids or tuple(campaign_ids(cursor))
         if not run_ids:
@@ -218,7 +222,8 @@ class Regrading(AskJob[ToGrade]):
             if header is None:
                 raise UsageError(f"There is no run {run_id!r}; `python -m core runs` lists them.")
             judge = judge_of(header, self, registry, packs)
-            answers = answers_to_grade(cursor, run_id, self.types, self.limit)
+            rules = {name: RULES[name] for name in self.types}
+            answers = answers_to_grade(cursor, run_id, rules, self.limit)
             cases = cases_answered(cursor, run_id) if answers else {}
         if answers:
             check_journal(header)
@@ -260,7 +265,7 @@ class Regrading(AskJob[ToGrade]):
         grade = Graded(
             format=answer.format,
             question_type=answer.question_type,
-            rule=grader_rule(answer.question_type) or "frq",
+            rule=RULES[answer.question_type],
             grader=judge.stored_name,
             extracted=judged.extracted,
             verdict=judged.verdict,
@@ -282,6 +287,8 @@ class Regrading(AskJob[ToGrade]):
         requests, calls, prompt = 0, 0, 0.0
         for run, answer in todo:
             judge, key = run.judge, run.key(answer)
+            if not answer.response:
+                continue
             if not self.again:
                 if judge.prompt_hash not in judged:
                     judged[judge.prompt_hash] = set(memory_of(store, judge).values)
@@ -310,10 +317,11 @@ class Regrading(AskJob[ToGrade]):
 
 async def _judged(item: ToGrade, grader: Grader) -> ResponseVerdict | str:
     arm, judged, failure = (item.answer.format, item.answer.question_type), None, ""
-    async for event in grade_answer(item.run.cases[item.answer.case], grader, arm, item.answer.response, ()):
+    rule = RULES[item.answer.question_type]
+    async for event in grade_text(item.run.cases[item.answer.case], grader, arm, item.answer.response, rule):
         if isinstance(event, Failed):
             failure = event.message
-        elif isinstance(event, Graded) and event.rule in FREE and event.verdict != "provider_error":
+        elif isinstance(event, Graded) and event.rule == rule and event.verdict != "provider_error":
             judged = ResponseVerdict(event.extracted, event.verdict, event.call_ids)
     return judged or failure
 

@@ -1,9 +1,9 @@
 """A solver answers a case's question from prefixes of stored conversations (``consultation.measures.prefixes``).
 
-An item is a conversation with a question type. Prefixes with the same messages are asked about once. An answer that a
-provider failed to give is excluded and asked for again by the next run of the job; all other answers are final,
-refusals too. A different grader of free responses grades the stored answers of the solver. Calls are listed under the
-name of the job.
+An item is a conversation with a question type. Prefixes with the same messages are asked about once. At 100 % the
+solver sees the doctor's closing message, or with ``closing="without"`` all but that. An answer that a provider failed
+to give is excluded and asked for again by the next run of the job; all other answers are final, refusals too. A
+different grader of free responses grades the stored answers of the solver. Calls are listed under the name of the job.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal, NamedTuple
 
 from core.agents.base import Grader
@@ -22,7 +22,7 @@ from core.events import COUNTED, Answered, Event, Failed, Graded, Verdict
 from core.frameworks.answering import GRADING_TOKENS, answered, shown
 from core.frameworks.base import Framework, Trial, default_pack, frameworks, full_names, pack_of, seat_of
 from core.frameworks.casting import GRADER, Casting, CastNames, full_name, is_model
-from core.frameworks.consultation.measures.prefixes import ASKED_AT, beginnings
+from core.frameworks.consultation.measures.prefixes import ASKED_AT, Closing, beginnings, has_closing
 from core.frameworks.consultation.queries import PrefixAnswer, SolverAndGrader, TalkToSolve, answers_by, talks_to_solve
 from core.frameworks.conversation import TrialDialogue, scene_of
 from core.jobs.ask_job import AskJob, AskOutcome, ItemResult, JobPlan, JobSize, estimated_tokens, journal_of
@@ -89,6 +89,9 @@ class Solving(AskJob[SolvingItem]):
     grader: Annotated[str, "Who grades free responses; by default each run's own grader."] = ""
     prompts: Annotated[str, "A prompt pack with a solver's prompt."] = ""
     limit: Annotated[int | None, "Only N conversations: a random sample, always the same."] = None
+    closing: Annotated[Closing, "At 100 %, with the doctor's closing message, or without it, as up to version 0.5."] = (
+        "with"
+    )
 
     def key(self, item: SolvingItem) -> str:
         return f"{item.talk.trial_id} {item.by.question_type}"
@@ -137,8 +140,16 @@ class Solving(AskJob[SolvingItem]):
                 final = [answer for answer in before if _is_final(answer, by)]
                 responses = {answer.messages: answer for answer in before if answer.response is not None}
                 responses |= {answer.messages: answer for answer in final}
-                pieces.append(SolvingItem(talk, by, responses, {answer.share for answer in final} >= set(ASKED_AT)))
+                pieces.append(SolvingItem(talk, by, responses, self._is_done(talk, final)))
         return pieces
+
+    def _is_done(self, talk: TalkToSolve, final: Sequence[PrefixAnswer]) -> bool:
+        """Return whether all shares have a final answer, the last one with the closing message, or without."""
+        saw_closing = {
+            bool(talk.messages) and answer.messages == talk.messages for answer in final if answer.share == ASKED_AT[-1]
+        }
+        wanted = self.closing == "with" and talk.messages > 0
+        return {answer.share for answer in final} >= set(ASKED_AT) and wanted in saw_closing
 
     def load(self, store: Store, todo: Sequence[SolvingItem]) -> Iterator[SolvingItem]:
         with store.read() as cursor:
@@ -161,13 +172,16 @@ class Solving(AskJob[SolvingItem]):
         rows, events = list[dict[str, Any]](), list[Event]()
         for share in ASKED_AT:
             part = parts[(len(parts) - 1) * share // 100]
-            messages = len(shown("multi_turn", item.case, part).dialogue)
+            material = shown("multi_turn", item.case, part)
+            if share == ASKED_AT[-1] and self.closing == "with" and has_closing(item.dialogue):
+                material = replace(material, dialogue=item.dialogue)
+            messages = len(material.dialogue)
             if messages not in answers:
                 stored = item.stored.get(messages)
                 if stored is not None and _is_final(stored, item.by):
                     answers[messages] = stored._asdict()
                 else:
-                    new_events = await _solve(item, item.case, part, stored, seats)
+                    new_events = await _solve(item, item.case, material, stored, seats)
                     events += new_events
                     answers[messages] = _answer_of(new_events)
             key = {"trial_id": item.talk.trial_id, "content_hash": item.talk.content_hash, **item.by._asdict()}
@@ -192,9 +206,11 @@ class Solving(AskJob[SolvingItem]):
         calls, prompt = 0, 0.0
         for piece in plan.todo:
             n = piece.talk.exchanges
-            ends = {n * share // 100 for share in ASKED_AT}
+            closing = piece.talk.messages > 0 and self.closing == "with"
+            ends = {n * share // 100 for share in ASKED_AT[:-1]} | {n + closing}
             graded[piece.by.grader] += len(ends)
-            missing = max(0, len(ends) - len(piece.stored))
+            unused = piece.talk.messages - closing  # an answer at 100 % of the other kind
+            missing = max(0, len(ends) - sum(messages != unused for messages in piece.stored))
             read = sum((end + 1) / (n + 1) for end in ends) / len(ends)  # mean share of the dialogue in a prefix
             calls += missing
             prompt += missing * (template + piece.talk.characters * read / _CHARACTERS_A_TOKEN)
@@ -221,9 +237,9 @@ def _is_final(answer: PrefixAnswer, by: SolverAndGrader) -> bool:
 
 
 async def _solve(
-    piece: SolvingItem, case: Case, part: Dialogue, stored: PrefixAnswer | None, seats: Seats
+    piece: SolvingItem, case: Case, material: Material, stored: PrefixAnswer | None, seats: Seats
 ) -> list[Event]:
-    """Return the events of the answer after a prefix of the conversation, and of its verdict.
+    """Return the events of the answer after a prefix of the conversation (``material``), and of its verdict.
 
     A ``stored`` response is graded and not asked for again.
     """
@@ -232,7 +248,7 @@ async def _solve(
     async def repeat(response: str, call_ids: Sequence[str]) -> AsyncIterator[AgentOutput]:
         yield FinalMessage(response, next(iter(call_ids), None))
 
-    def ask(material: Material, question: Question) -> AsyncIterator[AgentOutput]:
+    def ask(_: Material, question: Question) -> AsyncIterator[AgentOutput]:
         if stored is not None and stored.response is not None:
             return repeat(stored.response, stored.call_ids)
         saying: AsyncIterator[AgentOutput] = seats.solver.solve(scene, material, question)
@@ -240,7 +256,8 @@ async def _solve(
 
     arms = (("multi_turn", piece.by.question_type),)
     trial = Trial(piece.talk.trial_id, case, piece.talk.number, piece.talk.seed, arms)  # type: ignore[arg-type]
-    return [event async for event in answered(trial, TrialDialogue(part, len), ask, seats.graders[piece.by.grader])]
+    dialogue = TrialDialogue(material.dialogue, len)
+    return [event async for event in answered(trial, dialogue, ask, seats.graders[piece.by.grader])]
 
 
 def _answer_of(events: Sequence[Event]) -> dict[str, Any]:

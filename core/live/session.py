@@ -10,7 +10,7 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from core import access
@@ -18,6 +18,7 @@ from core.asking.memory import ReplyCache, Unit
 from core.asking.scene import Turn
 from core.errors import AnamnesisError
 from core.events import Answered, Assessed, Ended, Event, Failed, Graded, Speaker, Summarised, Token, Utterance, Waiting
+from core.journal import SpokenLine
 from core.words import duration
 
 _log = logging.getLogger(__name__)
@@ -81,8 +82,8 @@ class Session:
     """The trial under which the calls are listed; ``None``: under ``key``."""
     spoken: list[tuple[Speaker, str]] = field(default_factory=list)
     """Messages of human seats so far."""
-    repeated: list[tuple[Speaker, str]] = field(default_factory=list)
-    """Messages of human seats from before the resume, which are entered again automatically."""
+    earlier: Sequence[tuple[Speaker, str]] = ()
+    """Journaled messages of human seats from before the resume, which are entered again automatically."""
     owner: str = field(default_factory=lambda: access.visitor().name)
     """The visitor who started it; empty for the user of this machine."""
 
@@ -150,8 +151,23 @@ class Session:
             if self._stopped:
                 raise asyncio.CancelledError
             await asyncio.sleep(_POLL_S)
-        self.spoken.append((role, self._inputs.pop(role)))
-        return self.spoken[-1][1]
+        text = self._inputs.pop(role)
+        if self.replies is not None and not self._repeats:
+            line = SpokenLine(
+                run_id=self.replies.run_id, trial_id=self.listed or self.key, role=role, text=text, at=time.time()
+            )
+            try:
+                await self.replies.journal.append(line)
+            except AnamnesisError:
+                self.unsent = text
+                raise
+        self.spoken.append((role, text))
+        return text
+
+    @property
+    def _repeats(self) -> bool:
+        """Whether messages from before the resume are not entered yet."""
+        return len(self.spoken) < len(self.earlier)
 
     def join(self, timeout: float | None = None) -> None:
         if self._thread is not None:
@@ -239,8 +255,8 @@ class Session:
         if isinstance(event, Waiting):
             with self._speech:
                 self.waiting, self.waiting_since = event, time.time()
-                if self.repeated:
-                    self._ahead = (*self.repeated.pop(0), None)
+                if self._repeats:
+                    self._ahead = (*self.earlier[len(self.spoken)], None)
                 self._match()
             return
         of_conversation = isinstance(event, Assessed) and event.turn is None
@@ -258,7 +274,13 @@ class Session:
             draft.thought += token.text
             return
         words = token.text.split(" ")
-        if not self.paced or len(words) < 4 or token.role == "summariser" or self.meta.get(token.role) == "human":
+        if (
+            not self.paced
+            or self._repeats
+            or len(words) < 4
+            or token.role == "summariser"
+            or self.meta.get(token.role) == "human"
+        ):
             draft.text += token.text
             return
         for index, word in enumerate(words):

@@ -12,12 +12,12 @@ from weakref import WeakValueDictionary
 from core import access
 from core.asking.memory import JournaledReplies, ReplyCache, StoredReply, replies_in
 from core.case import Case
-from core.events import Event, Finished, Speaker
+from core.events import Event, Finished
 from core.frameworks.base import Arm, Campaign, Framework, framework, paper_arms
 from core.frameworks.casting import REFERENCE, CastNames, is_model
 from core.jobs.plan import branch_of, campaign_of, check_pictures, header_of, in_full, trials_of
 from core.jobs.run import check_prompts, player_of
-from core.journal import Journal, JournalWriter, RunHeader, TrialLine, journal_path, read_header
+from core.journal import Journal, JournalWriter, RunHeader, TrialLine, journal_path, read_header, spoken_in
 from core.journal import trial_id as trial_id_of
 from core.live.session import Session, replay
 from core.models.registry import Registry, load_registry
@@ -53,23 +53,16 @@ def start_demonstration(case: Case) -> Session:
     return start_consultation(one_case(Campaign(names, (case,), arms=tuple(usual_live_arms(framework()))), case))
 
 
-def resume_consultation(header: RunHeader, spoken: Sequence[tuple[Speaker, str]] = ()) -> Session:
+def resume_consultation(header: RunHeader) -> Session:
     """Resume an interrupted live consultation, which another process may have started.
 
-    The trial is played again from its beginning, with the stored replies of its models and with what people had
-    ``spoken``. Raises ``AnamnesisError`` if its prompts have changed since.
+    The trial is played again from its beginning, with the stored replies of its models and messages of its people.
+    Raises ``AnamnesisError`` if its prompts have changed since.
     """
-    return watch(campaign_of(header), header, load_registry(), spoken=spoken)
+    return watch(campaign_of(header), header, load_registry())
 
 
-def watch(
-    campaign: Campaign,
-    header: RunHeader,
-    registry: Registry,
-    *,
-    partner: Session | None = None,
-    spoken: Sequence[tuple[Speaker, str]] = (),
-) -> Session:
+def watch(campaign: Campaign, header: RunHeader, registry: Registry, *, partner: Session | None = None) -> Session:
     """Start the trial of a campaign as a session, which is stored as the run ``header`` when it is complete."""
     access.require("run", header.run_id)
     access.require_own(header.owner, f"The consultation {header.run_id}")
@@ -79,9 +72,9 @@ def watch(
     trial = trials_of(header)[0]
     session = Session(key=trial.trial_id, title=trial.case.case_key, paced=not is_model(campaign.tested))
     session.meta.update(campaign.names, persona=header.settings.get("persona", ""), header=header)
-    session.repeated = list(spoken)
-    play = player_of(campaign, registry, session.listen, branch_of(header))
     path = journal_path(header.run_id)
+    session.earlier = spoken_in(path, trial.trial_id)
+    play = player_of(campaign, registry, session.listen, branch_of(header))
     memory = JournaledReplies.of(path)
     memory.others = _replies_before(header)
 

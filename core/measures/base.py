@@ -97,6 +97,7 @@ class Measure(ABC):
         return True
 
 
+DifferenceTest = Literal["sign_flip", "paired_bootstrap", "unpaired_bootstrap"]
 NameOf = Callable[[str], str]
 """Returns the display name of a condition, a model or a data set."""
 Severity = Literal["high", "low"]
@@ -139,10 +140,12 @@ class Comparison:
 
     ``difference`` is the second mean minus the first, in the unit of the scores, with its 95 % interval; ``p`` is
     two-sided, ``adjusted_p`` is p corrected over all comparisons shown together. Means, bounds and p are NaN if there
-    are too few cases. ``spread`` is the standard deviation of the cases' changes. ``improved``, ``regressed`` and
-    ``equal`` count cases by the sign of their change; ``counts`` are cases right on both sides, on the first only, on
-    the second only and on neither. ``first_alone`` and ``second_alone`` are the numbers of cases that count on one side
-    only; these cases are left out. ``rules`` are the rules by which answers count: one if both sides use the same.
+    are too few cases. ``spread`` is the standard deviation of the cases' changes, or of the difference of two random
+    cases if the test is unpaired. ``improved``, ``regressed`` and ``equal`` count cases by the sign of their change;
+    ``counts`` are cases right on both sides, on the first only, on the second only and on neither. ``first_alone`` and
+    ``second_alone`` are the numbers of cases that count on one side only; these cases are left out. ``rules`` are the
+    rules by which answers count: one if both sides use the same. ``test`` is the test behind p, ``family`` names the
+    correction and its number of tests.
     """
 
     n: int
@@ -161,6 +164,8 @@ class Comparison:
     adjusted_p: float | None = None
     counts: PairedCounts | None = None
     rules: tuple[str, ...] = ()
+    test: DifferenceTest | None = None
+    family: str = ""
 
     @property
     def mixed(self) -> bool:

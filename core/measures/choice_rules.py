@@ -7,13 +7,12 @@ rule), unless the user selects another. The grader judges many choices; the subs
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from statistics import fmean
+from dataclasses import dataclass
 
 from core.events import Format, QuestionType
 from core.measures.base import NameOf
 from core.store.database import Store
-from core.store.queries.answers import CaseScore, case_scores
+from core.store.queries.answers import arm_means
 from core.store.selection import Selection
 from core.words import arm
 
@@ -55,34 +54,15 @@ def rule_gaps(store: Store, selection: Selection | None = None, at_least: float 
     """
     chosen = selection or Selection()
     with store.read() as cursor:
-        loose, strict = (
-            case_scores(cursor, replace(chosen, mcq_rule=rule), rule) for rule in ("mcq_loose", "mcq_strict")
-        )
-    return gaps_of(loose, strict, at_least)
-
-
-def gaps_of(loose: Iterable[CaseScore], strict: Iterable[CaseScore], at_least: float = FAR) -> list[RuleGap]:
-    """Return the gaps between scores by the substring rule and scores by the strict rule."""
-    strict_arms = _counted_by_arm(strict)
+        loose, strict = (arm_means(cursor, chosen, rule) for rule in ("mcq_loose", "mcq_strict"))
+    others = {(arm.model, arm.format, arm.question_type): arm for arm in strict}
     gaps = []
-    for (model, format_, question_type), by_substring in _counted_by_arm(loose).items():
-        by_other = strict_arms.get((model, format_, question_type), [])
-        if not question_type.startswith("mcq") or not by_other:
-            continue
-        means = [fmean(score.score or 0.0 for score in scores) for scores in (by_substring, by_other)]
-        n = max(len(by_substring), len(by_other))
-        gap = RuleGap(model, format_, question_type, means[0], means[1], by_other[0].rule, n)
-        if abs(gap.difference) > at_least:
-            gaps.append(gap)
+    for model, format_, question_type, mean, cases, _ in loose:
+        if other := others.get((model, format_, question_type)):
+            gap = RuleGap(model, format_, question_type, mean, other.mean, other.rule, max(cases, other.cases))
+            if abs(gap.difference) > at_least:
+                gaps.append(gap)
     return gaps
-
-
-def _counted_by_arm(scores: Iterable[CaseScore]) -> dict[tuple[str, Format, QuestionType], list[CaseScore]]:
-    arms: dict[tuple[str, Format, QuestionType], list[CaseScore]] = {}
-    for score in scores:
-        if score.counted:
-            arms.setdefault((score.model, score.format, score.question_type), []).append(score)
-    return arms
 
 
 def gaps_in_words(gaps: Sequence[RuleGap], name: NameOf = str) -> list[str]:

@@ -13,16 +13,17 @@ from typing import Annotated, Any
 
 from core.errors import AnamnesisError, UsageError
 from core.events import FORMATS, QUESTION_TYPES, Format, QuestionType
-from core.measures.base import Columns, Comparison, MetricRequest, Row, metric
-from core.measures.comparison import corrected, verdict
+from core.measures.accuracy import AccuracySplit, group_of, scores_behind
+from core.measures.base import Columns, Comparison, DifferenceTest, MetricRequest, Row, Section, metric
+from core.measures.comparison import TESTS, corrected, verdict
 from core.measures.paired import (
-    BASELINE,
+    Against,
     ArmOf,
     By,
     Group,
+    arm_pairs,
     by_arm,
     compare,
-    format_pairs,
     group_of_score,
     paired_cases,
     read_scores,
@@ -88,6 +89,7 @@ def _difference(row: Row, *, judged: bool) -> Row:
             **({"change": verdict(result)} if judged else {}),
             **row.more,
             "rule": " and ".join(result.rules),
+            "test": result.test,
         },
         columns=_DIFFERENCE,
         comparison=result,
@@ -116,30 +118,87 @@ _DIFFERENCE = Columns("difference", n=None)
 @metric(
     "pairs",
     "cases",
+    "formats",
     "questions",
     "datasets",
     "specialties",
     "mcq_rule",
-    empty="No model has answers on vignettes and in another format.",
+    empty="No model has answers in two such arms on the same cases.",
     compared=False,
     page="accuracy",
 )
 def report_pairs(
     request: MetricRequest,
-    by: By = None,
+    against: Annotated[
+        Against,
+        "vignette: each format with the vignette. all: every two formats. question: every two question types of a "
+        "format, such as choices and free response. both: all and question in one family.",
+    ] = "vignette",
+    by: Annotated[
+        AccuracySplit | None,
+        "Split by specialty, dataset, or served: the model name that the provider reported. dermatology and single: "
+        "dermatology cases by data set, all or those with one single diagnosis.",
+    ] = None,
+    whole: Annotated[bool, "With a split: also all cases together, in the same family."] = False,
     models: Annotated[str | None, "Only these models, with commas."] = None,
+    test: Annotated[
+        DifferenceTest,
+        "sign_flip: exact, paired by case. paired_bootstrap: the paper's. unpaired_bootstrap: the preprint's, which "
+        "resamples the two arms independently. Bootstraps have their own intervals.",
+    ] = "sign_flip",
     correction: _CorrectionOption = "holm",
 ) -> Iterator[Row]:
-    """Compare every format with the same model's vignette arm, paired by case (second minus first)."""
-    scores = _scores(request, by)
+    """Compare arms of the same model, case by case (second minus first); p is corrected over all rows.
+
+    The rows of the tests of Johri et al. 2025: tables 2 and 5 (all), 3 (question), 7 and 9 (all, by specialty), 11 and
+    13 (all, by dermatology), 15 and 17 (all, by single).
+    """
+    scores = scores_behind(request, by)
+    if not scores and not _scores(request):
+        return
     if models is not None:
         selected = {condition for name in models.split(",") for condition in _conditions_named(name, scores)}
         scores = [score for score in scores if score.model in selected]
+    groups = [None, group_of(by)] if whole and by else [group_of(by)]
     compared: list[Compared] = []
-    for (model, format_, question_type, group), result in format_pairs(scores, by).items():
-        label: dict[str, Any] = {"model": model, "question_type": question_type, **({by: group} if by else {})}
-        compared.append(({**label, "first": BASELINE, "second": format_}, result, {}))
-    yield from difference_rows(compared, correction)
+    for group in groups:
+        for pair in arm_pairs(scores, against, group, test=test):
+            first, second = pair.names
+            of_formats = pair.first[1] == pair.second[1]
+            label: dict[str, Any] = {"model": pair.model, "pair": f"{first} → {second}"}
+            if against != "question":
+                label["question_type"] = pair.first[1] if of_formats else None
+            if against in ("question", "both"):
+                label["format"] = None if of_formats else pair.first[0]
+            if by:
+                label[by] = (pair.group or "unknown") if group else _ALL_CASES
+            compared.append((label, pair.comparison, {"first": first, "second": second}))
+    rows = difference_rows(compared, correction)
+    yield from rows
+    if rows and (result := rows[0].comparison):
+        request.note(f"p by the {TESTS[test]}, adjusted by {result.family}: all rows.", kind="test")
+
+
+_ALL_CASES = "All cases"
+TESTED_PAIRS = Section(
+    "Differences between arms",
+    report_pairs,
+    kind="dots",
+    series="model",
+    place="pair",
+    axis="Δ",
+    columns=(
+        "model", "question_type", "format", "specialty", "dataset", "dermatology", "single", "first", "second",
+        "first_mean", "second_mean", "difference", "ci_low", "ci_high", "p", "p_adjusted", "n_cases", "n_first_only",
+        "n_second_only",
+    ),
+    heads={
+        "first_mean": "First: mean", "second_mean": "Second: mean", "n_first_only": "First only",
+        "n_second_only": "Second only", "dermatology": "Dermatology of", "single": "Dermatology of",
+    },
+    caption="Second arm minus first, on the cases that count in both; filled: adjusted p ≤ .05.",
+    page="accuracy",
+)  # fmt: skip
 
 
 @metric("monitor", "cases", "mcq_rule", empty="These versions have no arm in common.", page="compare")

@@ -8,12 +8,17 @@ from typing import Literal
 
 import numpy as np
 
-from core.measures.base import Comparison, Row
-from core.stats.corrections import Correction, adjusted
-from core.stats.differences import bootstrap_difference, paired_difference
+from core.measures.base import Comparison, DifferenceTest, Row
+from core.stats.corrections import LABELS, Correction, adjusted
+from core.stats.differences import bootstrap_difference, paired_difference, unpaired_difference
 from core.stats.intervals import t_interval
 
 DifferenceInterval = Literal["smoothed", "bootstrap", "normal"]
+TESTS: dict[DifferenceTest, str] = {
+    "sign_flip": "exact sign-flip test",
+    "paired_bootstrap": "paired bootstrap (Johri et al. 2025)",
+    "unpaired_bootstrap": "unpaired bootstrap (Johri et al. 2023, preprint)",
+}
 ComparisonVerdict = Literal["rose", "fell", "unclear"]
 LEVEL = 0.05
 """A difference counts as a rise or a fall if its adjusted p-value is at most this."""
@@ -25,22 +30,32 @@ def compare_cases(
     interval: DifferenceInterval = "smoothed",
     *,
     most: float | None = 1.0,
+    test: DifferenceTest = "sign_flip",
 ) -> Comparison:
     """Compare values by case key, on the cases with a value on both sides; NaN counts as missing.
 
     ``most`` is the largest possible difference: 1 for shares, ``None`` for measures without a limit, such as lengths.
-    ``interval``: see ``core.measures.compare.compare``. Test: ``core.stats.differences.paired_difference``.
+    ``interval`` and ``test``: see ``core.measures.paired.compare``. Tests: ``core.stats.differences``.
     """
     firsts = {key: value for key, value in first.items() if not np.isnan(value)}
     seconds = {key: value for key, value in second.items() if not np.isnan(value)}
     shared = [key for key in firsts if key in seconds]
     a, b = (np.array([side[key] for key in shared], dtype=np.float64) for side in (firsts, seconds))
-    tested = paired_difference(b, a, most=most)
-    if interval == "smoothed":
+    changes = b - a
+    spread = float(changes.std(ddof=1)) if len(shared) > 1 else None
+    if test == "sign_flip":
+        tested = paired_difference(b, a, most=most)
+        bounds = tested.interval
+        if interval != "smoothed":
+            bounds = bootstrap_difference(b, a).interval if interval == "bootstrap" else t_interval(changes)
+    elif test == "paired_bootstrap":
+        tested = bootstrap_difference(b, a)
         bounds = tested.interval
     else:
-        bounds = bootstrap_difference(b, a).interval if interval == "bootstrap" else t_interval(b - a)
-    changes = b - a
+        tested = unpaired_difference(b, a)
+        bounds = tested.interval
+        if spread is not None:
+            spread = float(np.hypot(a.std(ddof=1), b.std(ddof=1)))
     return Comparison(
         n=len(shared),
         first_mean=float(a.mean()) if shared else float("nan"),
@@ -54,16 +69,20 @@ def compare_cases(
         equal=int((changes == 0).sum()),
         first_alone=len(firsts) - len(shared),
         second_alone=len(seconds) - len(shared),
-        spread=float(changes.std(ddof=1)) if len(shared) > 1 else None,
+        spread=spread,
+        test=test,
     )
 
 
 def corrected(rows: Sequence[Row], correction: Correction) -> list[Row]:
     """Return rows that are shown together, with the p-values of their comparisons corrected over all rows."""
-    comparisons = [row.comparison for row in rows if row.comparison is not None]
-    p_values = iter(adjusted([comparison.p for comparison in comparisons], correction))
+    p_values = [row.comparison.p for row in rows if row.comparison is not None]
+    family = f"{LABELS[correction]} over {sum(not np.isnan(p) for p in p_values):,} tests"
+    adjusted_p = iter(adjusted(p_values, correction))
     return [
-        row if row.comparison is None else replace(row, comparison=replace(row.comparison, adjusted_p=next(p_values)))
+        replace(row, comparison=replace(row.comparison, adjusted_p=next(adjusted_p), family=family))
+        if row.comparison is not None
+        else row
         for row in rows
     ]
 

@@ -16,16 +16,18 @@ from core.events import Format, QuestionType
 from core.frameworks.base import publisher
 from core.measures.accuracy import accuracy_of, published_label
 from core.measures.base import MetricRequest, Row, Section, metric
-from core.measures.paired import read_scores
+from core.measures.paired import Arm, by_arm, compare, read_scores
+from core.store.queries.answers import CaseScore
 
-PublicationKind = Literal["paper", "preprint"]
+PublicationKind = Literal["paper", "text", "preprint"]
 PUBLICATIONS: Final[dict[PublicationKind, str]] = {
     "paper": "Johri et al. 2025: accuracy on all cases (tables 1, 4, 19, 22)",
+    "text": "Johri et al. 2025: accuracies and differences in the text",
     "preprint": "Johri et al. 2023, preprint: accuracy on dermatology cases",
 }
 DERMATOLOGY: Final = (RELEASE_DATASETS["derm_public"], RELEASE_DATASETS["derm_private"])
 """The data sets of which the preprint's 140 cases are a part."""
-_PREPRINT_FORMATS: Final[dict[str, Format]] = {
+PREPRINT_FORMATS: Final[dict[str, Format]] = {
     "vignette": "vignette",
     "single_turn": "single_turn",
     "summarized": "summarized",
@@ -34,7 +36,8 @@ _PREPRINT_FORMATS: Final[dict[str, Format]] = {
     "multi_turn_without_pe": "multi_turn",
 }
 """The preprint's conversations end with the physical examination unless it says that they do not."""
-_PREPRINT_QUESTIONS: Final[dict[str, QuestionType]] = {"mcq": "mcq", "many_choice_mcq": "mcq_many", "frq": "frq"}
+PREPRINT_QUESTIONS: Final[dict[str, QuestionType]] = {"mcq": "mcq", "many_choice_mcq": "mcq_many", "frq": "frq"}
+IMAGE_MODELS: Final = ("gpt_4v", "gpt_4v_without_image")
 _ALL: Final = "2,004 cases"
 _PREPRINT_CASES: Final = {"all": "140 dermatology cases", "single_possible_answer": "those with one possible answer"}
 
@@ -79,18 +82,58 @@ def printed_figures(publication: PublicationKind) -> list[Row]:
                     printed_row(source, figure.model, figure.mean, *bounds, arm=arm, cases=cases, comparable=comparable)
                 )
         return rows
+    if publication == "text":
+        return [
+            printed_row(
+                f"text, {row['ref']}",
+                row["model"],
+                float(row["value"]),
+                measure="accuracy" if row["metric"] == "mean" else row["metric"],
+                arm=(row["format"], row["question_type"]),  # type: ignore[arg-type]
+                cases=_ALL if row["model"] not in IMAGE_MODELS else "cases with pictures",
+                comparable=row["model"] not in IMAGE_MODELS,
+                nearest=row["metric"] != "mean",
+            )
+            for row in published.rows(f"{publisher('accuracy').name}_intext")
+            if row["model"]
+        ]
     return [
         printed_row(
             "figures",
             row["model"],
             float(row["value"]),
-            arm=(_PREPRINT_FORMATS[row["format"]], _PREPRINT_QUESTIONS[row["question_type"]]),
+            arm=(PREPRINT_FORMATS[row["format"]], PREPRINT_QUESTIONS[row["question_type"]]),
             cases=_PREPRINT_CASES[row["cases"]],
             comparable=row["cases"] == "all",
         )
         for row in published.rows(f"{publisher('accuracy').name}_preprint")
         if row["kind"] == "accuracy_mean"
     ]
+
+
+DIFFERENCES: Final[dict[str, tuple[Arm, Arm]]] = {
+    "drop_vignette_to_multi_turn": (("multi_turn", "mcq"), ("vignette", "mcq")),
+    "delta_multi_turn_to_single_turn": (("multi_turn", "mcq"), ("single_turn", "mcq")),
+    "drop_mcq_to_frq": (("vignette", "frq"), ("vignette", "mcq")),
+}
+"""Difference in the text → the arm that is subtracted, and the arm from which it is subtracted."""
+_PRINTED_WITH: Final[dict[str, Arm]] = {
+    "drop_vignette_to_multi_turn": ("multi_turn", "mcq"),
+    "delta_multi_turn_to_single_turn": ("single_turn", "mcq"),
+    "drop_mcq_to_frq": ("vignette", "frq"),
+}
+
+
+def differences_of(scores: Iterable[CaseScore]) -> Iterator[Row]:
+    """Yield the differences of ``DIFFERENCES`` for each model, paired by case, with 95 % intervals."""
+    arms = by_arm(scores)
+    for model in dict.fromkeys(model for model, *_ in arms):
+        for measure, (subtracted, minuend) in DIFFERENCES.items():
+            result = compare(arms.get((model, *subtracted), {}), arms.get((model, *minuend), {}))
+            if result.n:
+                format_, question_type = _PRINTED_WITH[measure]
+                label = {"model": model, "measure": measure, "format": format_, "question_type": question_type}
+                yield Row(label, result.difference, result.low, result.high, result.n)
 
 
 def counterparts(
@@ -157,7 +200,10 @@ def report(
     """Report published accuracies next to the stored ones; a difference is not a test."""
     scores = request.read(read_scores, request.selection, request.selection.mcq_rule)
     of_skin = [score for score in scores if score.dataset in DERMATOLOGY] if publication == "preprint" else []
-    rows = counterparts(printed_figures(publication), accuracy_of(of_skin or scores))
+    computed = accuracy_of(of_skin or scores)
+    if publication == "text":
+        computed += differences_of(scores)
+    rows = counterparts(printed_figures(publication), computed)
     yield from rows
     request.conditions = {row["ours"] for row in rows if row["ours"]}
     if of_skin:

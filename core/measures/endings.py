@@ -105,7 +105,7 @@ def turn_rows(table: pd.DataFrame) -> list[Row]:
 Floats = NDArray[np.float64]
 Arm = tuple[Format, QuestionType]
 
-AFTER_CONVERSATION: tuple[Format, ...] = ("multi_turn", "multi_turn_exam", "summarized")
+AFTER_CONVERSATION: tuple[Format, ...] = ("multi_turn", "multi_turn_exam", "summarized", "closing")
 """Formats in which the doctor answers after the whole conversation, so that answers depend on how it ended."""
 
 

@@ -48,6 +48,7 @@ _COMPARED: Mapping[ConditionPart, str] = {
     "persona": "persona",
     "pictures": "pictures",
     "openings": "openings",
+    "items": "the items of the history",
     "reader": "the choice reader's version",
     "version": "code version",
 }

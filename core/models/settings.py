@@ -32,6 +32,7 @@ from core.models.spec import (
     Timeouts,
     Unsupported,
 )
+from core.paths import expanded
 
 DATA = Path(__file__).resolve().parents[2] / "data"
 SHIPPED = DATA / "models.toml"
@@ -130,6 +131,7 @@ class DefaultsTable(Table):
     summariser: str | None = None
     solver: str | None = None
     staff: str | None = None
+    judge: str | None = None
 
 
 class ModelsFile(Table):
@@ -145,7 +147,7 @@ class ModelsFile(Table):
 
 def own_file() -> Path:
     """Return the path of the user's models file, which may not exist."""
-    return Path(os.environ.get(OWN_VARIABLE) or OWN).expanduser()
+    return expanded(os.environ.get(OWN_VARIABLE) or OWN)
 
 
 def default_paths() -> list[Path]:

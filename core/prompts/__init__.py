@@ -21,6 +21,7 @@ from jinja2.exceptions import SecurityError
 
 from core import access, paths
 from core.errors import UsageError
+from core.paths import expanded
 from core.prompts.sandbox import BREAKS, compiled, rendered
 
 _MAX_HEADER = 4_000
@@ -151,7 +152,7 @@ def pack_place(name_or_folder: str) -> str:
     """Return the name of a named pack, or the absolute path of another folder."""
     folder = _folder_of(name_or_folder)
     folders = {place.folder for place in pack_places()}
-    return folder.name if folder in folders else str(folder.expanduser().resolve())
+    return folder.name if folder in folders else str(expanded(folder).resolve())
 
 
 def load_pack(name_or_folder: str, needed: tuple[str, ...] = ()) -> PromptPack:

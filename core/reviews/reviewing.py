@@ -29,6 +29,7 @@ import duckdb
 from core import __version__, access
 from core.agents.reference.grader import ReferenceGrader
 from core.case import Case, case_set_hash
+from core.datasets.case_fields import fits
 from core.datasets.select import cases_of
 from core.errors import UsageError
 from core.events import Answered, Assessed, Ended, Event, Finished, QuestionType, Started, Utterance
@@ -41,11 +42,12 @@ from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries import reviews as rows
 from core.store.queries.annotations import Annotation, Span, add_annotations, annotations_of
+from core.store.queries.cases import cases_of as stored_cases
 from core.store.queries.profiles import StoredProfile, newest_profiles
 from core.store.queries.run_cases import run_cases
 from core.store.queries.trials import done_trial_ids
 from core.store.review_kinds import ReviewForm
-from core.store.review_records import AnnotatedItem, Candidate, Review, ReviewItem, ReviewPlan, Unblinding
+from core.store.review_records import AnnotatedItem, Candidate, Review, ReviewItem, ReviewPlan, Unblinding, parse_item
 from core.text.profiles import CaseId
 
 
@@ -61,8 +63,12 @@ def draw(pool: Sequence[Candidate], plan: ReviewPlan) -> list[ReviewItem]:
     if len(ordered) < plan.number:
         which = "on which graders or rules disagree" if plan.sampling == "disagreement" else "that fit"
         raise UsageError(f"There are only {len(ordered):,} items {which}: plan fewer than {plan.number:,}.")
-    by_stratum = plan.sampling in ("specialty", "dataset")
-    chosen = _by_stratum(ordered, plan, rng) if by_stratum else rng.sample(ordered, plan.number)
+    if plan.sampling in ("specialty", "dataset"):
+        chosen = _by_stratum(ordered, plan, rng)
+    elif plan.sampling == "conversation":
+        chosen = _by_conversation(ordered, plan.number, rng)
+    else:
+        chosen = rng.sample(ordered, plan.number)
     rng.shuffle(chosen)
     assigned: list[list[str]] = [[] for _ in chosen]
     for group in plan.groups:
@@ -83,7 +89,27 @@ def order_for(items: Sequence[ReviewItem], annotator: str, seed: int) -> list[Re
     """Return an annotator's items in the order in which this annotator sees them."""
     assigned = sorted((item for item in items if annotator in item.annotators), key=lambda item: item.number)
     random.Random(f"{seed} {annotator}").shuffle(assigned)
-    return assigned
+    # a conversation is read once for all its criteria
+    first_places: dict[str, int] = {}
+    for place, item in enumerate(assigned):
+        first_places.setdefault(_read_with(item), place)
+    return sorted(assigned, key=lambda item: first_places[_read_with(item)])
+
+
+def _read_with(item: ReviewItem) -> str:
+    """Return what is read for an item: the same for all criteria of a conversation."""
+    about = parse_item(item.item)
+    return f"trial {about.trial_id}" if about.kind == "criterion" else item.item
+
+
+def _by_conversation(pool: Sequence[Candidate], number: int, rng: random.Random) -> list[Candidate]:
+    """Return all candidates of conversations at random, until there are enough; of the last one a random part."""
+    by_trial: dict[str, list[Candidate]] = {}
+    for candidate in pool:
+        by_trial.setdefault(parse_item(candidate.item).trial_id, []).append(candidate)
+    trials = rng.sample(list(by_trial), len(by_trial))
+    in_turn = (candidate for trial in trials for candidate in rng.sample(by_trial[trial], len(by_trial[trial])))
+    return list(islice(in_turn, number))
 
 
 def _by_stratum(pool: Sequence[Candidate], plan: ReviewPlan, rng: random.Random) -> list[Candidate]:
@@ -129,6 +155,7 @@ def case_pool(plan: ReviewPlan, profiles: Mapping[CaseId, StoredProfile] | None 
         if (
             (not plan.specialties or case.specialty in plan.specialties)
             and (not plan.datasets or case.dataset in plan.datasets)
+            and fits(case, plan.where)
             and (case.choices or plan.asks.subject != "vignette" or "mcq" not in plan.question_types)
             and (profiles is None or (profile is not None and profile.generated.suitable))
         ):
@@ -350,8 +377,10 @@ def plan_review(store: Store, name: str, plan: ReviewPlan) -> Review:
         if any(review.name.lower() == title.lower() for review in rows.reviews(cursor)):
             raise UsageError(f"There is a review called {title!r} already: choose another name.")
         pool = _pool(cursor, plan)
-    review = Review(title, plan)
     items = draw(pool, plan)
+    drawn = {parse_item(item.item).criterion for item in items}
+    statements = {key: text for key, text in plan.statements.items() if key in drawn}
+    review = Review(title, plan.model_copy(update={"statements": statements}))
     with store.write() as connection:
         rows.add_review(connection, review, items)
     if plan.kind == "baseline":
@@ -365,7 +394,12 @@ def _pool(cursor: duckdb.DuckDBPyConnection, plan: ReviewPlan) -> list[Candidate
             return case_pool(plan)
         case "profile":
             return case_pool(plan, newest_profiles(cursor))
-    return rows.candidates(cursor, plan)
+    pool = rows.candidates(cursor, plan)
+    if not plan.where:
+        return pool
+    cases = stored_cases(cursor, [(candidate.case_key, None) for candidate in pool])
+    fitting = {key for (key, _), case in cases.items() if fits(case, plan.where)}
+    return [candidate for candidate in pool if candidate.case_key in fitting]
 
 
 def states(store: Store) -> list[ReviewState]:
@@ -455,14 +489,14 @@ def highlight(
         add_annotations(connection, [new])
 
 
-def span_of(turn: int, message: str, words: str) -> Span:
+def span_of(turn: int, message: str, words: str, comment: str = "") -> Span:
     """Return the place of words in a message, ignoring case; raise ``UsageError`` if the message lacks them."""
     stripped = words.strip()
     start = message.lower().find(stripped.lower()) if stripped else -1
     if start < 0:
         raise UsageError(f"Message {turn + 1} does not contain these words: copy them from it.")
     end = start + len(stripped)
-    return Span(turn, start, end, message[start:end])
+    return Span(turn, start, end, message[start:end], comment.strip())
 
 
 def unblind(store: Store, review: str, by: str, reason: str = "") -> None:

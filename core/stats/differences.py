@@ -7,7 +7,8 @@ values this is McNemar's exact test. The interval is the smoothed one (``core.st
 which lie between −1 and 1; it contains 0 if p is above 1 − level, and otherwise at most ends there.
 
 ``bootstrap_difference`` is the comparison by resampling of Johri et al. 2025, Methods, corrected for few cases;
-``core.stats.paper`` has the published digits.
+``core.stats.paper`` has the published digits. ``unpaired_difference`` is that of their preprint (medRxiv
+2023.09.12.23295399), which resamples the two arms independently.
 
 ``mcnemar`` compares paired yes/no judgements: whether two models (or judges) differ on the same items.
 """
@@ -28,12 +29,13 @@ from core.stats.bootstrap import (
     RESAMPLES,
     SEED,
     Chance,
+    MeanDistribution,
     find_lattice,
     mean_distribution,
     resampled_means,
     tail_of,
 )
-from core.stats.intervals import NOTHING, Expansion, Interval, expansion_of_mean
+from core.stats.intervals import NOTHING, Expansion, Interval, expansion_of_difference, expansion_of_mean, unless_alike
 from core.stats.smoothed import mean_interval
 
 Floats = NDArray[np.float64]
@@ -43,6 +45,9 @@ FLOOR = 1e-10
 """Smallest exact p-value before the small-sample correction: the rounding errors of the transform, summed over a tail,
 are 2e-12 at 8,000 cases. A p-value at this floor is an upper bound."""
 _TIE = 1e-12
+_SAME = 1e-11
+"""Two differences of means are equal if they are closer than this: a hundredth of the step of arms of 10,000 cases."""
+_NEGLIGIBLE = 1e-18
 _MOST_ENUMERATED = 20
 """Largest number of differences without a lattice for which all choices of signs are enumerated."""
 _SIGN_BLOCK = 2_000
@@ -52,8 +57,8 @@ _SIGN_BLOCK = 2_000
 class Difference:
     """Mean of the first arm minus mean of the second, in the unit of the scores.
 
-    ``n`` is the number of cases; with fewer than two, p and bounds are NaN. ``engine`` says whether p is exact or from
-    random draws.
+    ``n`` is the number of cases (of the smaller arm, if unpaired arms differ); with fewer than two, p and bounds are
+    NaN. ``engine`` says whether p is exact or from random draws.
     """
 
     mean: float
@@ -176,13 +181,116 @@ def bootstrap_difference(
     if engine == "exact":
         raise UsageError("The exact bootstrap needs scores that are fractions of a few trials: use resampling.")
     means = resampled_means(differences, resamples, seed)
-    excess = np.abs(means - mean) - abs(mean)
-    tied = np.abs(excess) <= _TIE
-    # The observed sample counts as one more extreme resample, so that no p-value is 0.
-    beyond, at = int(np.sum((excess > 0) & ~tied)) + 1, int(np.sum(tied))
-    p = _p(Chance(beyond / (means.size + 1), at / (means.size + 1)), mean, expansion, 0.0)
+    p = _p(_resampled_chance(means, mean), mean, expansion, 0.0)
     low, high = np.quantile(means, [tail, 1 - tail])
     return Difference(mean, Interval(float(low), float(high)), p, n, "resampled")
+
+
+def unpaired_difference(
+    first: ArrayLike,
+    second: ArrayLike,
+    level: float = 0.95,
+    *,
+    engine: TestEngine = "auto",
+    expanded: bool = True,
+    resamples: int = RESAMPLES,
+    seed: int = SEED,
+) -> Difference:
+    """Compare two arms by the bootstrap that resamples each of them independently; they may have different cases.
+
+    p is the share of resamples whose difference of means is at least as far from the observed difference as this is
+    from 0. On the same cases the test ignores that their scores are correlated, so p is larger than that of
+    ``bootstrap_difference`` and the interval wider. If no score differs within either arm, resamples say nothing: the
+    bounds are NaN, and so is p unless the means are equal.
+
+    Args:
+        first: One score per case.
+        second: One score per case of the other arm.
+        level: Confidence level, between 0 and 1.
+        engine: ``auto`` is exact if the scores of each arm lie on a lattice, else resampled; ``exact`` raises
+            ``UsageError`` if that is not possible.
+        expanded: Correct for few cases: bootstrap variances are too small by (n − 1)/n, and t has Welch's degrees of
+            freedom. Without the correction p and percentiles are those of the preprint, apart from its random numbers.
+        resamples: Number of resamples.
+        seed: Seed of the random numbers.
+    """
+    a, b = _scores(first), _scores(second)
+    n = min(a.size, b.size)
+    mean = float(a.mean() - b.mean()) if n else float("nan")
+    if n < 2:
+        return Difference(mean, NOTHING, float("nan"), n, "exact")
+    if not np.ptp(a) and not np.ptp(b):
+        return Difference(mean, NOTHING, 1.0 if abs(mean) < _TIE else float("nan"), n, "exact")
+    expansion = expansion_of_difference(a, b) if expanded else None
+    tail = expansion.tail(level) if expansion else (1 - level) / 2
+    first_means, second_means = (None if engine == "resampled" else mean_distribution(arm) for arm in (a, b))
+    if first_means is not None and second_means is not None:
+        exact = _IndependentMeans(first_means, second_means)
+        p = _p(exact.chance_beyond(mean, abs(mean)), mean, expansion, FLOOR)
+        return Difference(mean, unless_alike(exact.interval(tail)), p, n, "exact")
+    if engine == "exact":
+        raise UsageError("The exact bootstrap needs scores that are fractions of a few trials: use resampling.")
+    differences = resampled_means(a, resamples, seed) - resampled_means(b, resamples, seed + 1)
+    chance = _resampled_chance(differences, mean)
+    low, high = np.quantile(differences, [tail, 1 - tail])
+    return Difference(
+        mean, unless_alike(Interval(float(low), float(high))), _p(chance, mean, expansion, 0.0), n, "resampled"
+    )
+
+
+class _IndependentMeans:
+    """The distribution of the difference between two independently resampled means.
+
+    The means of arms of different sizes share no lattice: probabilities are sums over the means of the first arm.
+    """
+
+    def __init__(self, first: MeanDistribution, second: MeanDistribution) -> None:
+        likely = first.probabilities > _NEGLIGIBLE
+        self._first, self._chances = first.means[likely], first.probabilities[likely]
+        self._second = second.means
+        self._at_most = np.concatenate([[0.0], np.cumsum(second.probabilities)])
+
+    def at_most(self, bound: float) -> float:
+        """Return P(first − second ≤ bound); ties count."""
+        below = np.searchsorted(self._second, self._first - bound - _SAME, side="left")
+        return float(self._chances @ (1 - self._at_most[below]))
+
+    def at_least(self, bound: float) -> float:
+        """Return P(first − second ≥ bound); ties count."""
+        up_to = np.searchsorted(self._second, self._first - bound + _SAME, side="right")
+        return float(self._chances @ self._at_most[up_to])
+
+    def chance_beyond(self, centre: float, distance: float) -> Chance:
+        """Return the probability of a difference farther than ``distance`` from ``centre``, on both sides together."""
+        low, high = centre - distance, centre + distance
+        beyond = self.at_most(low - 3 * _SAME) + self.at_least(high + 3 * _SAME)
+        return Chance(beyond, max(0.0, self.at_most(low) + self.at_least(high) - beyond))
+
+    def interval(self, tail: float) -> Interval:
+        """Return the bounds with at most the share ``tail`` of the probability outside on each side."""
+        return Interval(self._quantile(tail), self._quantile(1 - tail))
+
+    def _quantile(self, share: float) -> float:
+        low = float(self._first[0] - self._second[-1]) - 1e-6
+        high = float(self._first[-1] - self._second[0])
+        while high - low > _SAME:
+            middle = (low + high) / 2
+            if self.at_most(middle) >= share - _TIE:
+                high = middle
+            else:
+                low = middle
+        return round(high, 10)
+
+
+def _resampled_chance(differences: Floats, observed: float) -> Chance:
+    """Return the shares of resampled differences farther from the observed one than this is from 0, and as far.
+
+    The observed sample counts as one more extreme resample, so that no p-value is 0.
+    """
+    excess = np.abs(differences - observed) - abs(observed)
+    tied = np.abs(excess) <= _TIE
+    beyond, at = int(np.sum((excess > 0) & ~tied)) + 1, int(np.sum(tied))
+    return Chance(beyond / (differences.size + 1), at / (differences.size + 1))
 
 
 def _p(chance: Chance, mean: float, expansion: Expansion | None, floor: float) -> float:

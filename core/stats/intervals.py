@@ -93,3 +93,15 @@ class Expansion(NamedTuple):
 def expansion_of_mean(n: int) -> Expansion:
     """Return the correction for the mean of ``n`` ≥ 2 cases (or paired differences)."""
     return Expansion(((n - 1) / n) ** 0.5, n - 1)
+
+
+def expansion_of_difference(first: ArrayLike, second: ArrayLike) -> Expansion:
+    """Return the correction for the difference of the means of two independent samples of at least two values.
+
+    The degrees of freedom are Welch's (Biometrika 34 (1947), 28–35). Not all values of both samples may be equal.
+    """
+    samples = [np.asarray(values, dtype=float) for values in (first, second)]
+    sizes = np.array([sample.size for sample in samples], dtype=float)
+    variances = np.array([sample.var(ddof=1) for sample in samples]) / sizes
+    shrinkage = (float(variances @ ((sizes - 1) / sizes)) / float(variances.sum())) ** 0.5
+    return Expansion(shrinkage, float(variances.sum() ** 2 / (variances**2 / (sizes - 1)).sum()))

@@ -45,6 +45,7 @@ ConditionPart = Literal[
     "solver",
     "staff",
     "openings",
+    "items",
     "grader",
     "reader",
     "version",
@@ -487,6 +488,15 @@ def other_seats(run: Run) -> dict[str, str]:
     return {role: name for role, name in seats.items() if role in used and name}
 
 
+def _items(run: Run) -> tuple[str, str]:
+    """Return the hash of the items of a history that the run's players used, and their origin.
+
+    Both are empty if nobody used items, or if all are by rule. Runs up to version 0.5 store no origin.
+    """
+    hash_ = str(run.settings.get("items") or "")
+    return hash_, f"items by {run.settings.get('items_by') or 'file or hand'}" if hash_ else ""
+
+
 def _sampling(run: Run) -> tuple[str, str]:
     templates = {
         "temperature": "temperature {}",
@@ -544,5 +554,6 @@ _READ: dict[ConditionPart, Callable[[Run], tuple[str, str]]] = {
     "solver": _seat("solver"),
     "staff": _seat("staff"),
     "openings": _setting("openings", "openings by {}"),
+    "items": _items,
     "version": lambda run: ("", "") if run.source == "release" else (run.code_version, f"version {run.code_version}"),
 }

@@ -58,7 +58,7 @@ class Store:
 
     def __init__(self, path: Path | None = None) -> None:
         """``path`` defaults to the configured database (``ANAMNESIS_DB``)."""
-        self.path = (path or paths.database_path()).expanduser().absolute()
+        self.path = paths.expanded(path or paths.database_path()).absolute()
 
     @property
     def journals(self) -> Path:

@@ -126,6 +126,7 @@ def fold(store: Store, *, timeout: float = TIMEOUT_S) -> FoldReport:
 def _insert(connection: duckdb.DuckDBPyConnection, chunk: _Chunk) -> dict[str, int]:
     """Insert a chunk and its journal positions; return table → number of new rows."""
     added = {name: insert(connection, sql, name, chunk.rows.get(name, [])) for name, sql in _INSERTS.items()}
+    insert(connection, _ADD_LATER_ANSWERS, "answers", chunk.rows.get("later_answers", []))
     added["written"] = written.insert_lines(connection, chunk.written)
     _delete(connection, [trial_id for (trial_id,) in chunk.rows.get("deletions", [])])
     delete_runs(connection, [run_id for (run_id,) in chunk.rows.get("run_deletions", [])])
@@ -282,6 +283,7 @@ def _add_line(chunk: _Chunk, line: JournalLine) -> None:
             chunk.add("run_deletions", [(line.run_id,)])
         case GradesLine():
             chunk.add("grades", rows.grade_rows(line))
+            chunk.add("later_answers", rows.later_answer_rows(line))
         case WithdrawnLine():
             chunk.written.append(line)
         case WrittenLine():
@@ -322,6 +324,9 @@ _ADD_POSITIONS = f"""
     FROM incoming LEFT JOIN ({_POSITIONS}) AS stored (path, position) ON stored.path = incoming.path
     WHERE stored.position IS NULL OR stored.position < incoming.position OR stored.position > incoming.size"""
 
+_OF_AN_ARM = "trial_id, format, question_type"
+_ADD_LATER_ANSWERS = adding("answers", _OF_AN_ARM, f"DISTINCT ON ({_OF_AN_ARM})")
+
 # The trials come last: rows of a trial are inserted only if the trial is not stored yet.
 _INSERTS = {
     "runs": adding("runs", "run_id", "DISTINCT ON (run_id)"),
@@ -338,6 +343,7 @@ _INSERTS = {
             ("grades", "trial_id, format, question_type, rule, grader, graded_at"),
             ("patient_judgements", "trial_id, model, prompt_hash, judged_at"),
             ("fact_judgements", "trial_id, model, prompt_hash, judged_at"),
+            ("rubric_judgements", "trial_id, model, prompt_hash, batch, criterion_hash, repeat, judged_at"),
             (
                 "prefix_answers",
                 "trial_id, question_type, share, solver, prompt_hash, grader, grader_prompts, answered_at",

@@ -17,8 +17,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from core.errors import UsageError
 from core.paths import REVIEWS, extensions, local_folder
 
-Subject = Literal["conversation", "answer", "vignette", "case", "profile", "pair"]
-"""Of a ``vignette`` the experts write the answer; of a ``pair`` of conversations on one case they choose the better."""
+Subject = Literal["conversation", "answer", "vignette", "case", "profile", "pair", "criterion"]
+"""Of a ``vignette`` the experts write the answer; of a ``pair`` of conversations on one case they choose the better; of
+a ``criterion`` of a rubric they say whether it is met in a conversation."""
 QuestionForm = Literal["choice", "scale", "text", "span"]
 """``scale``: options in order, lowest first; ``span``: words to be marked in a message."""
 CANNOT_JUDGE = "cannot judge"

@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from core.datasets.case_fields import FIELDS as CASE_FIELDS
 from core.errors import UsageError
 from core.events import FORMATS, Format, QuestionType
 from core.store.review_kinds import ReviewForm, form_named
@@ -41,7 +42,7 @@ class ExpertAnswer:
     third: bool = False
 
 
-ItemKind = Literal["talk", "answer", "case", "profile", "pair", "release"]
+ItemKind = Literal["talk", "answer", "case", "profile", "pair", "criterion", "release"]
 
 
 @dataclass(frozen=True)
@@ -49,8 +50,9 @@ class AnnotatedItem:
     """The subject of an annotation.
 
     ``talk`` and ``answer`` have a stored trial, ``answer`` also the format of its free response; a ``pair`` has two
-    trials on one case, in the order in which they are shown; ``case`` has a vignette; ``profile`` also the ``version``
-    of its stored profile; ``release`` has a model's conversation on a case, which is not stored here.
+    trials on one case, in the order in which they are shown; ``criterion`` has a trial and the hash of a criterion of a
+    rubric; ``case`` has a vignette; ``profile`` also the ``version`` of its stored profile; ``release`` has a model's
+    conversation on a case, which is not stored here.
     """
 
     kind: ItemKind
@@ -60,6 +62,7 @@ class AnnotatedItem:
     case_key: str = ""
     second_trial: str = ""
     version: int = 0
+    criterion: str = ""
 
     def __str__(self) -> str:
         match self.kind:
@@ -69,6 +72,8 @@ class AnnotatedItem:
                 return f"answer:{self.trial_id}:{self.format}:frq"
             case "pair":
                 return f"pair:{self.trial_id}|{self.second_trial}"
+            case "criterion":
+                return f"criterion:{self.criterion}:{self.trial_id}"
             case "profile":
                 return f"profile:{self.version}:{self.case_key}"
             case "case":
@@ -95,6 +100,10 @@ def parse_item(text: str) -> AnnotatedItem:
         first, _, second = rest.partition("|")
         if first and second:
             return AnnotatedItem("pair", trial_id=first, second_trial=second)
+    if kind == "criterion":
+        criterion, _, trial_id = rest.partition(":")
+        if criterion and trial_id:
+            return AnnotatedItem("criterion", trial_id=trial_id, criterion=criterion)
     if kind == "release":
         model, _, case_key = rest.rpartition(":")
         if model and case_key:
@@ -104,15 +113,15 @@ def parse_item(text: str) -> AnnotatedItem:
         if trial_id and format_ in FORMATS and question_type == "frq":
             return AnnotatedItem("answer", trial_id=trial_id, format=format_)
     raise UsageError(
-        f"{text[:80]!r} is no item: write talk:TRIAL, answer:TRIAL:FORMAT:frq, pair:TRIAL|TRIAL, case:CASE, "
-        "profile:VERSION:CASE or release:MODEL:CASE."
+        f"{text[:80]!r} is no item: write talk:TRIAL, answer:TRIAL:FORMAT:frq, pair:TRIAL|TRIAL, "
+        "criterion:HASH:TRIAL, case:CASE, profile:VERSION:CASE or release:MODEL:CASE."
     )
 
 
-ReviewSampling = Literal["random", "specialty", "dataset", "disagreement"]
+ReviewSampling = Literal["random", "specialty", "dataset", "disagreement", "conversation"]
 SAMPLINGS: tuple[ReviewSampling, ...] = get_args(ReviewSampling)
 """``specialty`` and ``dataset``: the same number for each model and group, on the same cases; ``disagreement``: only
-items on which graders or rules disagree."""
+items on which graders or rules disagree; ``conversation``: conversations at random, each with all its criteria."""
 ReviewOrder = Literal["own words first", "different people", "choices first"]
 ORDERS: tuple[ReviewOrder, ...] = get_args(ReviewOrder)
 """The order of a baseline's two questions about a vignette. ``own words first``: the choices, which give the answer
@@ -125,11 +134,13 @@ THIRD = 1 / 3
 class ReviewPlan(BaseModel):
     """The plan of a review, stored with it, so that its items can be drawn again.
 
-    Empty ``runs``, ``models``, ``datasets`` and ``specialties`` are no restriction. ``shared`` is the share of items
+    Empty ``runs``, ``models``, ``datasets``, ``specialties`` and ``where`` (fields of cases and their values) are no
+    restriction. ``shared`` is the share of items
     (0 to 1) that several annotators see, as many as ``reviewers`` if there are so many. ``format`` is that of the free
     responses; ``question_types`` and ``order`` are the questions of a baseline and their order; ``case_set`` is the
     data set of reviews of cases and vignettes. ``form`` has the questions as they were when the review was planned;
-    reviews of version 0.5 and earlier have none and use the program's form.
+    reviews of version 0.5 and earlier have none and use the program's form. ``statements`` are the criteria of the
+    ``rubric`` by their hash, in words, of a review of criteria.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -141,6 +152,7 @@ class ReviewPlan(BaseModel):
     models: tuple[str, ...] = ()
     datasets: tuple[str, ...] = ()
     specialties: tuple[str, ...] = ()
+    where: tuple[tuple[str, str], ...] = ()
     format: Format = "multi_turn"
     case_set: str = "library"
     question_types: tuple[QuestionType, ...] = ("frq", "mcq")
@@ -149,6 +161,8 @@ class ReviewPlan(BaseModel):
     shared: float = Field(default=THIRD, ge=0, le=1)
     seed: int = Field(default=20, ge=0)
     form: ReviewForm | None = None
+    rubric: str = ""
+    statements: dict[str, str] = Field(default_factory=dict)
 
     @field_validator("annotators")
     @classmethod
@@ -157,6 +171,13 @@ class ReviewPlan(BaseModel):
         if not unique:
             raise ValueError("name at least one annotator")
         return unique
+
+    @field_validator("where")
+    @classmethod
+    def _of_cases(cls, where: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+        if unknown := [name for name, _ in where if name not in CASE_FIELDS]:
+            raise ValueError(f"cases have no field {unknown[0]}, only {', '.join(CASE_FIELDS)}")
+        return where
 
     @field_validator("question_types")
     @classmethod
@@ -174,6 +195,10 @@ class ReviewPlan(BaseModel):
             raise ValueError("items are shared by two annotators: name a second one, or share none")
         if self.kind == "baseline" and not (self.question_types and set(self.question_types) <= {"mcq", "frq"}):
             raise ValueError("a baseline asks mcq, frq or both")
+        if (self.sampling == "conversation" or self.statements) and self.asks.subject != "criterion":
+            raise ValueError("only criteria of a rubric are drawn by conversation")
+        if self.asks.subject == "criterion" and not self.statements:
+            raise ValueError("choose a rubric with criteria")
         if self.sampling == "disagreement" and self.asks.subject not in ("conversation", "answer"):
             raise ValueError("there is no disagreement on these items: draw at random or by specialty")
         return self

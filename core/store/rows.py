@@ -87,9 +87,8 @@ def child_rows(line: TrialLine) -> dict[str, list[TableRow]]:
         match event:
             case Utterance() as e:
                 rows["utterances"].append((line.trial_id, position, e.turn, e.role, e.text, e.call_id))
-            case Answered() as a:
-                outcome = (a.response, a.status, a.reason, a.detail, a.call_id)
-                rows["answers"].append((line.trial_id, a.format, a.question_type, *outcome))
+            case Answered():
+                rows["answers"].append(_answer_row(line.trial_id, event))
             case Graded():
                 rows["grades"].append(_grade_row(line.trial_id, event))
             case Called() if event.call.call_id not in line.paid:
@@ -113,6 +112,10 @@ def grade_rows(line: GradesLine) -> list[TableRow]:
     return [_grade_row(line.trial_id, grade) for grade in line.grades]
 
 
+def later_answer_rows(line: GradesLine) -> list[TableRow]:
+    return [_answer_row(line.trial_id, answer) for answer in line.answers]
+
+
 def reply_row(line: ReplyLine) -> TableRow:
     """Return the row of ``calls`` of a reply; calls after the end of a trial are positioned after its own calls."""
     place = line.place if line.unit == line.trial_id else _AFTER_THE_TRIAL + line.place
@@ -122,6 +125,11 @@ def reply_row(line: ReplyLine) -> TableRow:
 def job_row(line: RowLine) -> TableRow:
     row = {"visitor": "", **line.row}
     return tuple(row[name] for name in SCHEMAS[line.table].names)
+
+
+def _answer_row(trial_id: str, answer: Answered) -> TableRow:
+    outcome = (answer.response, answer.status, answer.reason, answer.detail, answer.call_id)
+    return trial_id, answer.format, answer.question_type, *outcome
 
 
 def _grade_row(trial_id: str, grade: Graded) -> TableRow:

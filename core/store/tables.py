@@ -104,6 +104,12 @@ SCHEMAS: dict[str, pa.Schema] = {
         "trial_id:text model:text prompt_hash:text terms:text dropped:int failure:text calls:text tokens:int "
         "cost_usd:real judged_at:real"
     ),
+    "rubrics": schema_of("name:text rubric_hash:text rubric:text made_by:text made_at:real"),
+    "rubric_judgements": schema_of(
+        "trial_id:text model:text prompt_hash:text batch:int rubric:text rubric_hash:text criterion:text "
+        "criterion_hash:text repeat:int verdict:text voided:bool quotations:text reason:text failure:text calls:text "
+        "judged_at:real"
+    ),
     "prefix_answers": schema_of(
         "trial_id:text content_hash:text question_type:text share:int messages:int solver:text prompt_hash:text "
         "grader:text grader_prompts:text response:text verdict:text extracted:text detail:text call_ids:texts "
@@ -115,7 +121,7 @@ SCHEMAS: dict[str, pa.Schema] = {
 
 OF_A_TRIAL = (
     "utterances", "answers", "grades", "calls", "probes", "forks", "misuses", "ratings", "variants",
-    "patient_judgements", "fact_judgements", "prefix_answers", "scores", "trials",
+    "patient_judgements", "fact_judgements", "rubric_judgements", "prefix_answers", "scores", "trials",
 )  # fmt: skip
 """The tables with rows of a trial; deleting a trial clears them all."""
 

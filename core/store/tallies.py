@@ -56,11 +56,14 @@ def bring_up_to_date(connection: duckdb.DuckDBPyConnection, before: States) -> N
         return
     lasts = {name: state.last for name, state in before.items()}
     connection.execute(_TOUCHED.format(**lasts))
-    # rows of a trial are written with it, but verdicts may be older, for example if a release is imported again
+    # rows of a trial are written with it, but verdicts and later answers may be older, for example if a release is
+    # imported again
     new = {name: f"AND {name}.rowid > {last}" for name, last in lasts.items() if name != "grades"}
+    new["answers"] = f"AND (answers.rowid > {lasts['answers']} OR answers.format = 'closing')"
     _add(connection, "WHERE NOT old", **new)
     if connection.execute("SELECT 1 FROM touched WHERE old LIMIT 1").fetchall():
-        _add(connection, "WHERE old", n="-count(*)", grades=f"AND grades.rowid <= {lasts['grades']}")
+        earlier = {name: f"AND {name}.rowid <= {lasts[name]}" for name in ("answers", "grades")}
+        _add(connection, "WHERE old", n="-count(*)", **earlier)
         _add(connection, "WHERE old")
     connection.execute(_JUDGED.format(which=_JUDGED_NOW.format(**lasts), n="count(*)"))
     connection.execute("DROP TABLE touched")

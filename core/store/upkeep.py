@@ -13,7 +13,7 @@ import tarfile
 import tempfile
 import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,10 +29,20 @@ from core.datasets.archive import PlainMember, safe_name
 from core.errors import AnamnesisError, UsageError
 from core.events import Called
 from core.images import Image
-from core.journal import DeletedLine, JournalWriter, ReplyLine, RunDeletedLine, RunHeader, TrialLine, in_use, read_lines
+from core.journal import (
+    DeletedLine,
+    GradesLine,
+    JournalWriter,
+    ReplyLine,
+    RunDeletedLine,
+    RunHeader,
+    TrialLine,
+    in_use,
+    read_lines,
+)
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.rows import CHILDREN, child_rows
+from core.store.rows import CHILDREN, child_rows, later_answer_rows
 from core.store.tables import OF_A_TRIAL, TableRow
 from core.store.tallies import miscounted, recount, recount_served
 from core.store.written import PEOPLE, carry_over, compare, forget_lines
@@ -90,10 +100,11 @@ class Verified:
 
 @dataclass
 class _JournalContents:
-    """The contents of a journal without deletions: trial → digest of its content, and the ids of calls."""
+    """The contents of a journal without deletions: trial → digest of its content, the ids of calls, later answers."""
 
     trials: dict[str, bytes] = field(default_factory=dict)
     calls: set[str] = field(default_factory=set)
+    later_answers: set[TableRow] = field(default_factory=set)
 
 
 def verify(store: Store, show_name: Callable[[str], object] = lambda words: None) -> Verified:
@@ -140,7 +151,7 @@ def verify(store: Store, show_name: Callable[[str], object] = lambda words: None
             words = f"holds {len(missing):,} trials and {len(unpaid):,} calls that the database lacks"
             findings.append(Problem("missing", name, words, True))
         with store.read() as cursor:
-            digests = _digests_of_run(cursor, name)
+            digests = _digests_of_run(cursor, name, journaled.later_answers)
         if differing := sorted(
             trial for trial, digest in journaled.trials.items() if digests.get(trial, digest) != digest
         ):
@@ -204,6 +215,8 @@ def _read_journal(path: Path, contents: _JournalContents) -> None:
                 messages = ((turn, role, text) for _, _, turn, role, text, _ in rows["utterances"])
                 contents.trials.setdefault(line.trial_id, _digest(messages, (row[1:6] for row in rows["answers"])))
                 contents.calls.update(event.call.call_id for event in line.events if isinstance(event, Called))
+            case GradesLine(answers=[_, *_]):
+                contents.later_answers.update((line.trial_id, *row[1:6]) for row in later_answer_rows(line))
             case ReplyLine():
                 contents.calls.add(line.call.call_id)
             case DeletedLine():
@@ -214,8 +227,10 @@ def _read_journal(path: Path, contents: _JournalContents) -> None:
                 pass
 
 
-def _digests_of_run(cursor: duckdb.DuckDBPyConnection, run_id: str) -> dict[str, bytes]:
-    """Return trial → digest of its messages and answers as the database has them."""
+def _digests_of_run(
+    cursor: duckdb.DuckDBPyConnection, run_id: str, later_answers: Collection[TableRow]
+) -> dict[str, bytes]:
+    """Return trial → digest of its messages and answers as the database has them, without ``later_answers``."""
     messages: dict[str, list[TableRow]] = {}
     answers: dict[str, list[TableRow]] = {}
     of_run = "JOIN trials USING (trial_id) WHERE run_id = ?"
@@ -227,7 +242,8 @@ def _digests_of_run(cursor: duckdb.DuckDBPyConnection, run_id: str) -> dict[str,
         f"SELECT DISTINCT trial_id, format, question_type, response, answers.status, reason FROM answers {of_run}",
         [run_id],
     ).fetchall():
-        answers.setdefault(trial_id, []).append(tuple(row))
+        if (trial_id, *row) not in later_answers:
+            answers.setdefault(trial_id, []).append(tuple(row))
     ids = cursor.execute("SELECT trial_id FROM trials WHERE run_id = ?", [run_id]).fetchall()
     return {trial: _digest(messages.get(trial, []), answers.get(trial, [])) for (trial,) in ids}
 

@@ -58,6 +58,7 @@ KINDS: dict[str, EntryKind] = {
     "annotation": EntryKind("annotations", "annotated_at", "annotator"),
     "unblinding": EntryKind("unblindings", "unblinded_at", "unblinded_by"),
     "label": EntryKind("run_labels", "labelled_at", unique="run_id, labelled_at"),
+    "rubric": EntryKind("rubrics", "made_at", "made_by"),
     "facts": EntryKind("fact_sets", "made_at", "made_by"),
     "profile": EntryKind("profiles", "made_at"),
     "items": EntryKind("history_items", "made_at"),

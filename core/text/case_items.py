@@ -36,7 +36,7 @@ from core.text.patient_terms import in_lay_words, is_sayable
 from core.text.persons import Speaking, first_person, speaking_of
 from core.text.rouge import words_of
 from core.text.sections import sentences
-from core.text.topics import Topic, topic_by_words
+from core.text.topics import Topic, shown_topic, topic_by_words, topic_of_key
 from core.text.vocabulary import verbs
 from core.words import fault_of
 
@@ -63,7 +63,7 @@ _ITEMS = TypeAdapter(tuple[HistoryItem, ...])
 
 @dataclass(frozen=True)
 class ItemSet:
-    """The items of a case and their origin: ``profile-…``, ``rules-…``, ``mediq``, or the name of a model."""
+    """The items of a case and their origin: ``profile-…``, ``rules-…``, ``mediq``, or a model with a prompt's hash."""
 
     items: tuple[HistoryItem, ...]
     made_by: str
@@ -134,7 +134,25 @@ def items_by_rule(case: Case) -> ItemSet:
     the paper's data: about 8). Items from a vignette contain only words of M.
     """
     items = tuple(HistoryItem(key=key, value=value, topic=topic) for key, value, topic in grouped_facts(case))
-    return ItemSet(items, BY_RULE["rules" if case.profile is None else "profile"])
+    return ItemSet(items, items_by_rule_name(case))
+
+
+def topic_of_item(key: str, value: str) -> Topic:
+    """Return the part of the history of an item that a model made, by the words of its key, then of its value."""
+    topic = topic_of_key(key, value)
+    if topic != "associated symptoms":
+        return topic
+    return "negatives" if _DENIED.search(value) else shown_topic(f"{key} {value}") or topic
+
+
+def items_made_by(cases: Iterable[Case]) -> str:
+    """Return the origins of the items of cases: models with prompt hash, files, and rules with their version."""
+    return " + ".join(sorted({case.items.made_by if case.items else items_by_rule_name(case) for case in cases}))
+
+
+def items_by_rule_name(case: Case) -> str:
+    """Return ``made_by`` of the items that a rule makes for a case."""
+    return BY_RULE["rules" if case.profile is None else "profile"]
 
 
 def items_to_json(items: Sequence[HistoryItem]) -> str:

@@ -8,14 +8,18 @@ import streamlit as st
 from core.datasets.published import printed_sets
 from core.events import QUESTION_TYPES
 from core.measures.accuracy import AccuracySplit, report, report_leaderboard
-from core.measures.base import Result, Section
+from core.measures.base import DifferenceTest, Result, Section
+from core.measures.compare import TESTED_PAIRS
+from core.measures.comparison import TESTS
 from core.measures.extent import on_different_cases
+from core.measures.paired import Against
+from core.stats.corrections import LABELS
 from core.store.selection import Selection
 from pages.accuracy.cases import choose_bar, draw_cases_behind
 from pages.accuracy.endings import draw_endings
 from pages.kit.controls import choose
 from pages.kit.figures import draw_conditions_behind
-from pages.kit.look import ASKS_FOR, QUESTION_TYPE
+from pages.kit.look import ASKS_FOR, FORMAT, QUESTION_TYPE
 from pages.kit.page import draw_sections as draw_tabs
 from pages.kit.page import say_how_to_begin, show
 from pages.kit.section import draw_section
@@ -71,6 +75,12 @@ SPLIT: dict[AccuracySplit | Literal["all"], str] = {
     "dermatology": "Dermatology by data set",
     "single": "Dermatology, single diagnosis",
 }
+AGAINST: dict[Against, str] = {
+    "all": "Every two formats",
+    "vignette": "Each format with the vignette",
+    "question": "Question types",
+    "both": "Formats and question types",
+}
 DRAWN = {"auto": "As fits", "bars": "Bars", "dots": "Dots"}
 _FEWER_CASES = frozenset({"gpt_4v", "gpt_4v_without_image"})
 _GPT_4V_HINT = "GPT-4V answered only 74 cases with images; choose it to see it."
@@ -122,6 +132,44 @@ def draw_static() -> None:
         STATIC, selection, options=options, on_row=choose_bar, name="accuracy_static", empty=_NO_MATCH, titled=False
     )
     _draw_what_is_behind(result, selection, "dataset" if several else None, options)
+
+
+def draw_pairs() -> None:
+    """Draw the differences between arms of each model, tested in one family."""
+    row = FilterRow(acc_pairs_whole=False, acc_test="sign_flip")
+    selection, statistics = _ask(row, "models", "formats", "questions")
+    (case_set,) = selection.case_sets or ("",)
+    offer = offered(published=True, pooled=selection.pooled)[case_set]
+    with row.own:
+        against: Against = choose("Compare", list(AGAINST), "acc_against", names=AGAINST, shape="segments")
+        chosen = choose("Split by", _splits(case_set, offer.datasets), "acc_split", names=SPLIT, shape="segments")
+    split: AccuracySplit | None = None if chosen == "all" else chosen
+    with row.popover():
+        if split == "specialty":
+            selection = narrow(selection, offer, "specialties")
+        test: DifferenceTest = choose("Test", list(TESTS), "acc_test", names=TESTS)
+        whole = split is not None and st.toggle("Also all cases together", key="acc_pairs_whole", bind="query-params")
+    options = {"against": against, "by": split, "whole": whole, "test": test, "correction": statistics.correction}
+    several = selection.conditions is None or len(selection.conditions) > 1
+    section = replace(
+        TESTED_PAIRS,
+        figure="model" if several else "",
+        place=split or "pair",
+        panel="format" if against == "question" else "pair" if split else "",
+        help=f"Second arm minus first, on the cases that count in both. p by the {TESTS[test]}, corrected by "
+        f"{LABELS[statistics.correction]} over all rows; filled: adjusted p ≤ .05.",
+    )
+    arms: dict[str, str] = {**dict(FORMAT.items()), **dict(QUESTION_TYPE.items())}
+    pairs = {f"{first} → {second}": f"{arms[first]} → {arms[second]}" for first in arms for second in arms}
+    draw_section(
+        section,
+        selection,
+        options=options,
+        names={**arms, **pairs},
+        name="accuracy_pairs",
+        empty="No model has answers in two such arms on the same cases. Choose other arms, or run more of them.",
+        titled=False,
+    )
 
 
 def draw_published() -> None:
@@ -195,6 +243,7 @@ if __name__ == "__main__":
             {
                 "Figures": draw_accuracy,
                 "Static and conversational": draw_static,
+                "Differences between arms": draw_pairs,
                 "Published leaderboard": draw_published,
                 "Endings and what-if": draw_endings,
             },

@@ -20,9 +20,11 @@ from core.store.database import Store
 from core.store.queries.profiles import delete_profiles
 from pages.data.cases import draw_cases
 from pages.data.importing import draw_import, remarks_table
+from pages.data.items import draw_items
 from pages.data.release import draw_release
+from pages.data.rubrics import draw_rubric_editor
 from pages.data.sets import Overview, case_entries, overviews, saved_profiles
-from pages.data.suitability import draw_suitability, published_table
+from pages.data.suitability import draw_suitability, draw_suitability_by_set, published_table
 from pages.kit.cases import clear_parameters
 from pages.kit.figures import draw_figure
 from pages.kit.look import counted, maker_words, plain
@@ -207,8 +209,12 @@ def draw_page() -> None:
                 f"**{plain(dataset_name(data_set.name))}:** {plain(data_set.error)}", icon=":material/broken_image:"
             )
     draw_data_sets(data_sets)
+    assessed = [data_set.name for data_set in data_sets if data_set.looked_at]
+    if len(assessed) > 1:
+        draw_suitability_by_set(assessed)
     draw_import({data_set.name: data_set.cases for data_set in data_sets})
     draw_release()
+    draw_rubric_editor()
     with st.expander(
         f"What the {publisher('care').title} paper reports of published data sets", icon=":material/menu_book:"
     ):
@@ -217,7 +223,7 @@ def draw_page() -> None:
 
 
 def draw_data_set(data_set: Overview) -> None:
-    """Draw one data set: its cases, their suitability, and its record."""
+    """Draw one data set: its cases, their suitability, their items, and its record."""
     with st.container(horizontal=True, vertical_alignment="center"):
         st.button(
             "All data sets",
@@ -240,6 +246,7 @@ def draw_data_set(data_set: Overview) -> None:
     sections = {
         "Cases": lambda: draw_cases(data_set.name, entries),
         "Suitability": lambda: draw_suitability(data_set.name, entries),
+        "Items": lambda: draw_items(data_set.name, entries),
         "Record": lambda: draw_about(data_set),
     }
     draw_sections(sections, "data_tab")

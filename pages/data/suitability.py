@@ -11,17 +11,28 @@ import streamlit as st
 
 from core.case import Case
 from core.datasets.published import rows
+from core.figures.heat import AGREEMENT, HeatCell, heat
 from core.figures.shares import Segment, stacked
 from core.figures.style import INK
 from core.frameworks.automedic.measures.published import PAPER
-from core.frameworks.automedic.measures.suitability import FIELDS, REASONS, field_rows, reason_rows
+from core.frameworks.automedic.measures.suitability import (
+    FIELDS,
+    FIELDS_BY_SET,
+    OUTCOMES_BY_SET,
+    REASONS,
+    SUITABLE,
+    field_rows,
+    outcome_rows,
+    reason_rows,
+)
 from core.frameworks.base import publisher
 from core.jobs.profiling import Profiling
 from core.measures.base import Result, Row, Section
 from core.text.profiles import STATES, WITHOUT_PROFILE, State
 from pages.data.sets import CaseEntry, coverage_of
+from pages.kit.controls import choose_several
 from pages.kit.jobs import draw_job, draw_start
-from pages.kit.look import FIELD, FROM_DATA_SET, REASON_HELP, STATE, maker_words, plain, reason_words
+from pages.kit.look import FIELD, FROM_DATA_SET, REASON, REASON_HELP, STATE, maker_words, plain, reason_words
 from pages.kit.names import dataset_name
 from pages.kit.seats import OTHER, ask_address, ask_seat, registry
 from pages.kit.section import Chart, draw_result
@@ -56,7 +67,76 @@ def fields_chart(rows: Sequence[Row], names: Mapping[str, str], dark: bool) -> g
     return stacked(labels, segments, FIELDS.axis, "cases", row=_BAR_HEIGHT, percent=True, dark=dark)
 
 
-CHARTS: dict[str, Chart] = {"reasons": reasons_chart, "fields": fields_chart}
+def outcomes_chart(rows: Sequence[Row], names: Mapping[str, str], dark: bool) -> go.Figure:
+    """Return a bar for each data set: its suitable cases, and the others by reason, as shares of all assessed cases."""
+    by_set: dict[str, dict[str, Row]] = {}
+    for row in rows:
+        by_set.setdefault(row.label["dataset"], {})[row.label["reason"]] = row
+    segments = []
+    for outcome, (colour, ink) in _OUTCOME_COLOUR.items():
+        shares = [of_set[outcome].estimate or 0.0 if outcome in of_set else 0.0 for of_set in by_set.values()]
+        counts = [of_set[outcome]["cases"] if outcome in of_set else 0 for of_set in by_set.values()]
+        segments.append(Segment(names.get(outcome, outcome), colour, ink, shares, counts))
+    labels = [f"{names.get(name, name)}<br>n = {of_set[SUITABLE].n:,}" for name, of_set in by_set.items()]
+    return stacked(labels, segments, OUTCOMES_BY_SET.axis, "cases", percent=True, dark=dark)
+
+
+def fields_by_set_chart(rows: Sequence[Row], names: Mapping[str, str], dark: bool) -> go.Figure:
+    """Return a row for each profile field and a column for each data set: how often the field is present."""
+    sets, fields = (list(dict.fromkeys(row.label[part] for row in rows)) for part in ("dataset", "field"))
+    by_place = {(row.label["field"], row.label["dataset"]): row for row in rows}
+
+    def cell(row: Row) -> HeatCell:
+        if row.estimate is None:
+            return HeatCell(None, "–", "No suitable case.")
+        states = ", ".join(f"{STATE[state].lower()} {row[state]:.0%}" for state in STATES)
+        imputed = f" ({row['imputed']:.0%})" if row["imputed"] else ""
+        words = f"{names[row.label['field']]}, {names[row.label['dataset']]}: {states}; {row.n:,} suitable cases"
+        return HeatCell(row.estimate, f"{row.estimate:.0%}{imputed}", words)
+
+    cells = [[cell(by_place[field, dataset]) for dataset in sets] for field in fields]
+    columns = [names[dataset] for dataset in sets]
+    return heat(cells, columns, [names[field] for field in fields], AGREEMENT, row=_BAR_HEIGHT, dark=dark)
+
+
+_DARK_INK = INK[False]
+_OUTCOME_COLOUR: dict[str, tuple[str, str]] = {
+    SUITABLE: ("#0072B2", "white"),
+    "general_knowledge": ("#E69F00", _DARK_INK),
+    "abstract_concept": ("#CC79A7", _DARK_INK),
+    "research_setting": ("#6A51A3", "white"),
+    "image_dependent": ("#56B4E9", _DARK_INK),
+    "details_in_choices": ("#8C8C8C", _DARK_INK),
+}
+CHARTS: dict[str, Chart] = {
+    "reasons": reasons_chart,
+    "fields": fields_chart,
+    "outcomes": outcomes_chart,
+    "fields_by_set": fields_by_set_chart,
+}
+
+
+def draw_suitability_by_set(assessed: Sequence[str]) -> None:
+    """Draw the suitability and the profile fields of several data sets next to each other."""
+    sets = {name: dataset_name(name) for name in assessed}
+    st.header(OUTCOMES_BY_SET.title, anchor=False)
+    chosen = choose_several("Data sets", list(sets), "data_suitable_sets", names=sets) or list(sets)
+    counts = {name: coverage_of(name) for name in chosen}
+    words = {**sets, **REASON, **{str(field): words for field, words in FIELD.items()}}
+    outcomes = [row for name in chosen for row in outcome_rows(name, counts[name])]
+    fields = [row for name in chosen for row in field_rows(name, counts[name])]
+    caption = "Assessed cases; a case’s newest profile counts."
+    draw_result(
+        replace(OUTCOMES_BY_SET, caption=caption),
+        Result(OUTCOMES_BY_SET.title, tuple(outcomes)),
+        words,
+        name="data-outcomes",
+        charts=CHARTS,
+        titled=False,
+    )
+    draw_result(
+        FIELDS_BY_SET, Result(FIELDS_BY_SET.title, tuple(fields)), words, name="data-fields-by-set", charts=CHARTS
+    )
 
 
 def draw_making(name: str, entries: Sequence[CaseEntry]) -> None:

@@ -13,6 +13,7 @@ from core.frameworks.base import Arm, framework, seat_of
 from core.frameworks.casting import is_model
 from core.models.base import Role
 from pages.kit.case.facts import draw_facts_ledger
+from pages.kit.case.rubric import draw_rubric
 from pages.kit.case.why import draw_belief, draw_why
 from pages.kit.chat import draw_chat, draw_reasoning
 from pages.kit.controls import choose_by_name
@@ -24,7 +25,7 @@ from pages.kit.navigation import link
 
 _VIEWS = {
     "sent": "Request", "back": "Reply", "grading": "Grading", "conversation": "Conversation",
-    "facts": "Facts", "belief": "Belief", "why": "Why",
+    "facts": "Facts", "rubric": "Rubric", "belief": "Belief", "why": "Why",
 }  # fmt: skip
 _TWO_SEATS = ("facts", "belief", "why")
 _ANSWER_CHARS = 320
@@ -59,6 +60,8 @@ def draw_cell(cell: MatrixCell, record: TrialRecord, steps: Sequence[Step], *, s
             draw_conversation(record, key, stored=stored)
         case "facts":
             draw_facts_ledger(record.case, record.events, key)
+        case "rubric":
+            draw_rubric(record.case, record.events, key)
         case "belief":
             draw_belief(record.case, record.events, key)
         case "why":

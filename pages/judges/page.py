@@ -5,6 +5,7 @@ import streamlit as st
 from pages.judges.experts.data import ANNOTATOR
 from pages.judges.experts.page import draw_experts
 from pages.judges.graders.page import draw_graders
+from pages.judges.rubrics import draw_rubric_judges
 from pages.kit.page import draw_parts, show
 
 PARTS = {
@@ -14,6 +15,11 @@ PARTS = {
         "with themselves, and the accuracy that each gives a model.",
     ),
     "Experts": (draw_experts, ""),
+    "Rubrics": (
+        draw_rubric_judges,
+        "Models that judge conversations by a rubric: are their quotations real, do they agree with themselves and "
+        "with each other?",
+    ),
 }
 
 if __name__ == "__main__":

@@ -49,7 +49,7 @@ _HEADS: dict[ConditionPart, str] = {
     "doctor_prompt": "Doctor’s prompt",
     "prompts": "Prompts", "sampling": "Sampling", "cap": "Cap", "patient": "Patient", "persona": "Persona",
     "pictures": "Pictures", "summariser": "Summariser", "solver": "Solver", "staff": "Staff",
-    "openings": "Openings", "grader": "Grader",
+    "openings": "Openings", "items": "Items", "grader": "Grader",
     "reader": "Choice reader", "version": "Version", "served": "Served as", "patient_served": "Patient served as",
     "summariser_served": "Summariser served as", "solver_served": "Solver served as", "staff_served": "Staff served as",
     "grader_served": "Grader served as",
@@ -63,6 +63,7 @@ _PREFIXES = (
     "solver",
     "staff",
     "openings",
+    "items",
     "grader",
     "choice reader",
     "version",
@@ -176,7 +177,7 @@ def _inputs_digest(make: Callable[[bool], go.Figure]) -> str | None:
 def _offer_pictures(make: Callable[[bool], go.Figure], name: str, title: str, rests: str) -> None:
     # Another thread makes the file and stores its error here for the next drawing of the page.
     failed: dict[str, str] = st.session_state.setdefault("pictures_failed", {})
-    with st.popover("", icon=":material/download:", type="tertiary", key=f"{name}_save", help="Save for print"):
+    with st.popover("Save for print", icon=":material/download:", type="tertiary", key=f"{name}_save"):
         wide = choose("Width", list(_WIDTHS), f"{name}_width", names=_WIDTHS, shape="segments", bound=False)
         file_name, forms = name.replace("_", "-"), _PICTURES
         if find_browser() is None:

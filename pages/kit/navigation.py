@@ -41,6 +41,7 @@ PARTS: Final[dict[str, tuple[str, dict[str, str]]]] = {
     "monitoring": ("compare", {"cmp_part": "Versions"}),
     "history": ("quality", {}),
     "care": ("quality", {"quality_part": "CARE"}),
+    "rubrics": ("quality", {"quality_part": "Rubrics"}),
     "graders": ("judges", {}),
     "experts": ("judges", {"judges_part": "Experts"}),
 }

@@ -407,14 +407,15 @@ def ask_more_doctors(page: str, fw: Framework, doctor: str) -> tuple[str, ...]:
 
 
 def ask_arms(page: str, fw: Framework, usual: Sequence[Arm] = ()) -> tuple[Arm, ...]:
-    """Ask for the arms of a campaign: formats and question types if the framework has all their pairs, otherwise pairs.
+    """Ask for the arms of a campaign: formats and question types if the framework has their pairs, otherwise pairs.
 
     The ``usual`` arms are preselected, by default the framework's.
     """
     usual = usual or usual_arms(fw)
     formats = [f for f in FORMATS if any(arm_[0] == f for arm_ in fw.arms)]
     types = [q for q in QUESTION_TYPES if any(arm_[1] == q for arm_ in fw.arms)]
-    if len(fw.arms) < len(formats) * len(types):
+    with_all_types = [f for f in formats if all((f, q) in fw.arms for q in types)]
+    if len(with_all_types) < 2 and len(fw.arms) < len(formats) * len(types):
         return ask_pairs(page, fw, fw.arms, usual)
     box = st.container()
     pills = partial(choose_several, shape="pills", where=box, bound=False, persist=True)
@@ -429,7 +430,7 @@ def ask_arms(page: str, fw: Framework, usual: Sequence[Arm] = ()) -> tuple[Arm, 
     chosen_types = pills(
         "Question types", types, f"{page}_types_{fw.name}", names=QUESTION_TYPE, default=usual_types, help=help_
     )
-    return tuple((f, q) for f in chosen_formats for q in chosen_types)
+    return tuple((f, q) for f in chosen_formats for q in chosen_types if (f, q) in fw.arms)
 
 
 def ask_pairs(page: str, fw: Framework, offered: Sequence[Arm], usual: Sequence[Arm]) -> tuple[Arm, ...]:

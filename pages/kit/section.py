@@ -200,6 +200,8 @@ def _ask(kind: Any, label: str, key: str, default: Any, words: str) -> Any:
         return st.toggle(label, value=bool(default), key=key, bind="query-params", help=words)
     if kind in (int, float):
         return st.number_input(label, value=default, key=key, bind="query-params", help=words, width=_WIDTH)
+    if kind == float | None:
+        return st.number_input(label, value=None, min_value=0.0, key=key, bind="query-params", help=words, width=_WIDTH)
     if kind == int | None:
         return st.number_input(label, value=None, step=1, key=key, bind="query-params", help=words, width=_WIDTH)
     text = st.text_input(label, key=key, bind="query-params", help=words, width=_WIDTH).strip()

@@ -6,9 +6,12 @@ come from this server's pages, so that no other web page can use the dashboard t
 
 from __future__ import annotations
 
+import logging
 import socket
 import sys
+import threading
 from collections.abc import Iterable
+from importlib import import_module
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
@@ -25,6 +28,7 @@ from core import access, paths
 from core.errors import UsageError
 from core.models.keys import login_host
 
+_log = logging.getLogger(__name__)
 LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 METRICS = "/_stcore/metrics"
 """Streamlit's counts of sessions and memory: unused here, and not for strangers."""
@@ -155,6 +159,27 @@ def _is_address(name: str) -> bool:
     return True
 
 
+_LOADED_AHEAD = (
+    "core.jobs.background",
+    "core.measures.registry",
+    "core.figures.report",
+    "core.datasets.library",
+    "plotly.graph_objects",
+    "scipy.special",
+    "streamlit.emojis",
+)
+"""Modules that pages of figures import, seconds of work; none depends on a running server of Streamlit."""
+
+
+def _load_ahead() -> None:
+    """Import what the first visitor would wait for."""
+    for name in _LOADED_AHEAD:
+        try:
+            import_module(name)
+        except Exception:  # the page that needs it shows the error
+            _log.warning("%s cannot be loaded.", name, exc_info=True)
+
+
 def main(*options: str) -> None:
     """Serve the dashboard until the process ends.
 
@@ -164,6 +189,7 @@ def main(*options: str) -> None:
     PagesManager.uses_pages_directory = False
     config = dict(option.removeprefix("--").split("=", 1) for option in options)
     gate = Middleware(RequestGate, bound_to=config.get("server.address", "127.0.0.1"))
+    threading.Thread(target=_load_ahead, name="imports", daemon=True).start()
     st.App(paths.ROOT / "app.py", middleware=[gate]).run(config=config)
 
 

@@ -8,10 +8,9 @@ import streamlit as st
 from core import access
 from core.case import Case
 from core.errors import AnamnesisError
-from core.events import Speaker
-from core.frameworks.base import Framework, framework, framework_of, talking_roles, tested_seat
+from core.frameworks.base import Framework, framework, framework_of, role_title, talking_roles, tested_seat
 from core.jobs.plan import names_of
-from core.journal import RunHeader
+from core.journal import RunHeader, journal_path, spoken_in
 from core.live.session import Session
 from core.live.start import load_trial, resume_consultation, start_replay, unfinished
 from pages.kit.look import plain, show_errors
@@ -144,6 +143,10 @@ def _session_at(parameter: str, trial: str, missing: str) -> WatchedSession | No
         else:
             st.info("This consultation was interrupted.", icon=":material/power_off:")
             draw_resume(header, trial)
+            if spoken := spoken_in(journal_path(header.run_id), trial):
+                with st.expander(f"Messages of people ({len(spoken)})", icon=":material/person:"):
+                    for role, text in spoken:
+                        st.markdown(f"**{role_title(framework(header.protocol), role)}**: {plain(text)}")
         return None
     case, events, stored_trial = stored
     session = Session(key=trial, title=case.case_key if case else trial)
@@ -158,7 +161,7 @@ def _session_at(parameter: str, trial: str, missing: str) -> WatchedSession | No
     return WatchedSession(session, case, trial, run.doctor, persona, run.protocol, players)
 
 
-def draw_resume(header: RunHeader, trial: str, spoken: Sequence[tuple[Speaker, str]] = ()) -> None:
+def draw_resume(header: RunHeader, trial: str) -> None:
     """Draw the button that resumes an interrupted consultation, reusing all messages of its models and people."""
     if st.button(
         "Resume",
@@ -167,7 +170,7 @@ def draw_resume(header: RunHeader, trial: str, spoken: Sequence[tuple[Speaker, s
         **only("run", help="Replies that were paid for are reused; it continues with the first missing reply."),
     ):
         with show_errors():
-            remember(resume_consultation(header, spoken), header.cases[0])
+            remember(resume_consultation(header), header.cases[0])
             st.rerun()
 
 

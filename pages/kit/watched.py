@@ -32,6 +32,7 @@ from core.journal import RunHeader
 from core.live.session import Session
 from core.measures.coverage import Uncovered, gathered, uncovered
 from core.words import ROLE
+from pages.kit.case.rubric import ask_running_rubric, draw_running_rubric
 from pages.kit.chat import draw_answers, draw_case, draw_chat, hides_thoughts
 from pages.kit.export_menu import draw_export_menu, draw_export_menu_unstored
 from pages.kit.jobs import draw_reused_replies
@@ -82,7 +83,7 @@ def draw_session(watched: WatchedSession, *, forks: bool = True) -> None:
         if not session.running:
             header = session.meta.get("header")
             if isinstance(header, RunHeader) and not any(isinstance(event, Finished) for event in session.snapshot()):
-                draw_resume(header, session.key, session.spoken)
+                draw_resume(header, session.key)
             draw_export_menu_watched([watched], key="live")
 
     def draw() -> None:
@@ -106,6 +107,7 @@ def draw_session(watched: WatchedSession, *, forks: bool = True) -> None:
             else:
                 draw_differential(events)
                 if case is not None:
+                    draw_running_rubric(case, session.dialogue, session.key, ended=not session.running)
                     _draw_facts(case, watched)
                     expanded = session.running and session.meta.get("patient") == "human" and not watched.profiled
                     draw_case(case, open_=expanded, profiled=watched.profiled, pictures_seen=was_shown(events))
@@ -113,6 +115,8 @@ def draw_session(watched: WatchedSession, *, forks: bool = True) -> None:
             st.session_state[sending] = (*last_message[:2], last_message[2] or time.monotonic())
 
     draw_players(watched)
+    if case is not None and session.running and not person_is_tested(session, watched.framework):
+        ask_running_rubric(case, session.key)
     redrawn([session], draw)
 
 

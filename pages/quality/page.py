@@ -1,9 +1,10 @@
-"""Conversation quality: history taking, and the four parts of CARE."""
+"""Conversation quality: history taking, the four parts of CARE, and rubrics."""
 
 from core.frameworks.base import publisher
 from pages.kit.page import draw_parts, show
 from pages.quality.care.page import draw_care
 from pages.quality.history.page import draw_history
+from pages.quality.rubrics import draw_rubrics
 
 PARTS = {
     "History taking": (
@@ -14,6 +15,10 @@ PARTS = {
         draw_care,
         f"{publisher('care').title}’s conversations between a doctor, a patient and the clinical staff, in four parts: "
         "accuracy, conversational efficiency and strategy, empathy, robustness.",
+    ),
+    "Rubrics": (
+        draw_rubrics,
+        "Was the encounter right? Models judge each criterion of a rubric with quotations, which are checked.",
     ),
 }
 

@@ -12,6 +12,7 @@ from core.events import FORMATS, QUESTION_TYPES, Ended, Utterance
 from core.frameworks.base import framework_of
 from core.frameworks.settings import without_credentials
 from core.store.queries.forks import Node, Tree
+from pages.kit.case.rubric import changes_in_words
 from pages.kit.cases import draw_answer
 from pages.kit.chat import bubble, draw_chat
 from pages.kit.look import END, arm, plain
@@ -43,6 +44,9 @@ def draw_comparison(tree: Tree, left: Node, right: Node, names: tuple[str, str])
     for changes, name in zip(edited, names, strict=True):
         lines += [f"- **Text**: {plain('; '.join(changes))} :gray[{name}]"] if changes else []
     st.markdown("\n".join(lines) or "Same cast, persona, prompts, settings and seed.")
+    if changed := changes_in_words(left.trial_id, right.trial_id, names):
+        with st.expander(f"{len(changed)} criteria of the rubric changed", icon=":material/rule:"):
+            st.markdown("\n".join(changed))
     _draw_dialogues((first, second), names, edited)
     _draw_answers((first, second), names)
 

@@ -27,6 +27,7 @@ from core.store.selection import McqRule, Selection
 from pages.kit.cached import ask, cached_query
 from pages.kit.campaigns import names_in
 from pages.kit.case.facts import draw_facts_ledger
+from pages.kit.case.rubric import draw_rubric
 from pages.kit.case.why import draw_belief, draw_why
 from pages.kit.cases import clear_parameters, draw_answer
 from pages.kit.chat import draw_case, draw_chat, draw_reasoning
@@ -47,6 +48,7 @@ _CHAT_HEIGHT = 640
 _ANALYSES: dict[str, Callable[[Case, Sequence[Event], str], None]] = {
     "Why it is wrong": draw_why,
     "Facts ledger": draw_facts_ledger,
+    "Rubric": draw_rubric,
     "Belief": draw_belief,
 }
 _PAGE = 50
@@ -357,14 +359,15 @@ def draw_links(trial_id: str, selection: Selection, stored: ConversationRecord |
 def draw_analyses(case: Case, stored: ConversationRecord) -> None:
     """Draw the chosen analysis of the conversation.
 
-    The analyses assume a doctor and a patient; a conversation with more seats gets a link to the CARE page instead.
+    All but the rubric assume a doctor and a patient; a conversation with more seats gets a link to the CARE page.
     """
+    offered = list(_ANALYSES)
     if stored.talk.protocol in CARED_FOR:
         with st.container(horizontal=True, vertical_alignment="center"):
-            st.caption("The analyses here need a doctor and a patient only. CARE measures this conversation.")
+            st.caption("The other analyses need a doctor and a patient only. CARE measures this conversation.")
             link("care", "CARE of all models", "volunteer_activism")
-        return
-    if chosen := st.segmented_control("A closer look", list(_ANALYSES), key="read_closer", bind="query-params"):
+        offered = ["Rubric"]
+    if chosen := st.segmented_control("A closer look", offered, key="read_closer", bind="query-params"):
         _ANALYSES[chosen](case, stored.events, f"closer_{stored.talk.trial_id}")
 
 

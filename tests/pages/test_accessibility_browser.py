@@ -65,32 +65,47 @@ _MATCHES = "(element, selector) => element.matches(selector)"
 
 
 def drawn(page: Page) -> None:
-    """Wait until the page and the widgets that load by themselves are drawn."""
-    settle(page)
-    expect(page.get_by_test_id("stSkeleton")).to_have_count(0)
-    page.wait_for_timeout(400)
+    """Wait until the page and the widgets that load by themselves are drawn, and nothing changes any more."""
+    settle(page, PATIENCE_S)
+    page.wait_for_function(_UNCHANGED, polling=200)
 
 
 def unfold(page: Page) -> None:
     """Open every expander, then the first menu."""
     folded = page.locator('[data-testid="stExpander"] details:not([open]) > summary')
+    clicks = 0
     while folded.count():
         folded.first.click()
         drawn(page)
+        clicks += 1
+        assert clicks < 100, f"{folded.first.inner_text()} does not open on {page.url}"
     menus = page.get_by_test_id("stMain").get_by_test_id("stPopover").locator("button")
     if menus.count():
         menus.first.click()
+        expect(page.get_by_test_id("stPopoverBody")).to_be_visible(timeout=PATIENCE_S * 1000)
         drawn(page)
 
 
+PATIENCE_S = 600.0
+"""Limit of each wait: only a page that hangs reaches it, however loaded the machine is."""
+_UNCHANGED = """() => {
+    const page = document.querySelector('[data-testid="stApp"]');
+    const running = page.dataset.testScriptState !== "notRunning" || page.querySelector('[data-testid="stSkeleton"]');
+    const size = page.innerHTML.length, now = performance.now();
+    if (running || window.sizeBefore !== size) [window.sizeBefore, window.unchangedSince] = [size, now];
+    return now - window.unchangedSince > 800;
+}"""
+
+
 @pytest.mark.soak
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(0)  # each wait has its limit
 @pytest.mark.parametrize("name", SETTINGS)
 def test_no_page_has_a_barrier(browser: Browser, tmp_path: Path, name: str) -> None:
     setting = SETTINGS[name]
     copy_of(add_sample, tmp_path)
     with visiting(browser, shared.dashboard(tmp_path)) as visitors:
         page = visitors.open("", setting.size, setting.theme)
+        page.set_default_timeout(PATIENCE_S * 1000)
         failed = {}
         for path in NAMES:
             page.goto(f"{visitors.dashboard.address}/{path}")

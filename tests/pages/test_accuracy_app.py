@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from core.measures.comparison import TESTS
 from core.store.database import Store
 from core.store.fold import fold
 from pages.kit.names import natural, unique_names
@@ -325,3 +326,18 @@ def test_two_models_of_one_label_keep_apart() -> None:
 
 def test_cases_are_sorted_as_people_count() -> None:
     assert sorted(["a/10", "a/9", "a/b", "a/1"], key=natural) == ["a/1", "a/9", "a/10", "a/b"]
+
+
+def test_differences_between_arms_are_one_family_under_the_chosen_test(answered_cases: Path, open_page: Open) -> None:
+    app = open_page("accuracy", acc_tab="Differences between arms", acc_test=TESTS["unpaired_bootstrap"])
+    assert trouble(app) == []
+    rows = frame(app, "Adjusted p")
+    assert set(rows["First"]) == {"Vignette"}
+    assert set(rows["Second"]) == {"Multi-turn"}
+    assert list(rows["Cases"]) == [CASES, CASES]
+    assert list(rows["Δ"]) == [-0.875, -0.875]
+    assert TESTS["unpaired_bootstrap"] in words(app).replace("\\", "")
+    assert charts(app)
+    other = open_page("accuracy", acc_tab="Differences between arms", acc_against="Question types")
+    assert trouble(other) == []
+    assert "No model has answers in two such arms" in words(other)

@@ -69,9 +69,12 @@ def figures_of(app: AppTest, model: str) -> dict[str, float]:
     return dict(zip(rows["Figure"], rows["Value"], strict=True))
 
 
+def drawn(app: AppTest) -> list[dict]:
+    return [json.loads(element.proto.spec) for element in app.get("plotly_chart")]
+
+
 def charts(app: AppTest) -> dict[str, dict]:
-    drawn = [json.loads(element.proto.spec) for element in app.get("plotly_chart")]
-    return {chart["layout"]["xaxis"]["title"]["text"]: chart for chart in drawn if "xaxis" in chart["layout"]}
+    return {chart["layout"]["xaxis"]["title"]["text"]: chart for chart in drawn(app) if "xaxis" in chart["layout"]}
 
 
 def text(app: AppTest) -> str:
@@ -137,8 +140,12 @@ def test_by_data_set_and_normalised(open_care: Open) -> None:
     assert trouble(app) == []
     rows = table(app, "Robustness")
     assert list(rows["Data set"])[:3] == ["ours", "ours", "theirs"]
-    layout = charts(app)["Accuracy"]["layout"]
-    assert layout["yaxis"]["ticktext"] == ["ours", "theirs", "MedQA / MedBullets"]
+    panels = next(chart for chart in drawn(app) if len(chart["layout"].get("annotations", ())) == 4)
+    titles = [note["text"] for note in panels["layout"]["annotations"]]
+    assert titles == ["Accuracy", "Efficiency and strategy", "Empathy", "Robustness"], "all parts are one figure"
+    assert panels["layout"]["yaxis"]["ticktext"] == ["MedQA / MedBullets", "ours", "theirs"]
+    empathy = [trace for trace in panels["data"] if trace["xaxis"] == "x3" and trace["name"] == "openai/b"]
+    assert sorted(x for trace in empathy for x in trace["x"]) == pytest.approx([0.8, 1])
     app.segmented_control(key="care_how").set_value("normalised").run()
     assert trouble(app) == []
     normalised = table(app, "Normalised")
@@ -149,6 +156,21 @@ def test_by_data_set_and_normalised(open_care: Open) -> None:
     assert accuracy["theirs"].isna().all()
     app.multiselect(key="models").set_value(["openai/b"]).run()
     assert "Normalising needs two models" in words(app)
+
+
+def test_a_doctor_on_two_data_sets_is_one_series(database: Path, open_page: Open) -> None:
+    """Its runs on the two data sets are two conditions, which differ in nothing else."""
+    store = Store(database)
+    prompts = {"prompt_hash": load_pack("automedic").hash}
+    write_journal(store.journals, "run", automedic(cases=[1], **prompts), a_consultation(1, CLEAN, rating=5))
+    header = automedic("t", [], case_set="theirs", **prompts).model_copy(update={"cases": THEIRS})
+    write_journal(store.journals, "t", header, a_consultation(8, CLEAN, rating=4, run_id="t"))
+    fold(store)
+    app = open_page("care", care_how="By data set", care_published="false")
+    assert trouble(app) == []
+    assert len(table(app, "Robustness")) == 2
+    panels = next(chart for chart in drawn(app) if len(chart["layout"].get("annotations", ())) == 4)
+    assert len({trace["marker"]["color"] for trace in panels["data"]}) == 1
 
 
 def test_filters_stand_in_the_address(open_care: Open) -> None:
@@ -187,6 +209,13 @@ def test_the_scatter_has_a_mark_for_each_model_and_data_set(open_care: Open) -> 
     app.segmented_control(key="care_line").set_value("group").run()
     assert trouble(app) == []
     assert list(table(app, "Slope").index) == ["All models", "openai"]
+    app.segmented_control(key="care_line").set_value("dataset").run()
+    assert trouble(app) == []
+    assert list(table(app, "Slope").index) == ["All data sets", "ours", "theirs"]
+    assert list(table(app, "Slope")["Marks"]) == [3, 2, 1]
+    panels = next(chart for chart in drawn(app) if len(chart["layout"].get("annotations", ())) == 2)
+    marks = {(trace["name"], trace["xaxis"]): trace["x"] for trace in panels["data"] if trace.get("mode") == "markers"}
+    assert marks == {("openai/a", "x"): pytest.approx([4 / 6]), ("openai/b", "x"): [1], ("openai/b", "x2"): [0]}
 
 
 def test_failures_are_counted_by_kind_and_cause(open_care: Open) -> None:
@@ -313,6 +342,21 @@ def test_blank_answers_fail_and_can_be_left_out(
     assert (row["Robustness"], row["After the conversation"], row["Excluded"]) == (1, 1, "1 blank answer")
     assert "Excluded, and not counted as wrong: openai/a: 1 empty." in text(app)
     assert not trouble(app)
+
+
+def test_both_rules_for_a_clean_early_end_are_offered_and_named(database: Path, open_page: Open) -> None:
+    store = Store(database)
+    clean = a_consultation(1, [*CLEAN[:2], "</end>"], rating=5)
+    next_to_words = a_consultation(2, [*CLEAN[:2], "It is eczema. </end>"], rating=5)
+    write_journal(store.journals, "run", automedic(prompt_hash=load_pack("automedic").hash), clean, next_to_words)
+    fold(store)
+    app = open_page("care", care_published="false")
+    assert table(app, "Robustness")["Robustness"].tolist() == [0]
+    assert "Every early end counts as abrupt" in text(app)
+    app.selectbox(key="care_early_end").set_value("allowed").run()
+    assert trouble(app) == []
+    assert table(app, "Robustness")["Robustness"].tolist() == [0.5]
+    assert "Clean early ends do not count as abrupt" in text(app)
 
 
 def test_the_rules_for_choices_are_named_and_their_distance_told(open_care: Open) -> None:

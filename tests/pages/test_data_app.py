@@ -182,6 +182,55 @@ def test_published_figures_stand_beside_a_data_set_of_the_same_name(tmp_path: Pa
     assert "Not assessed yet" in words(app)
 
 
+def test_the_suitability_of_several_data_sets_is_one_figure(filled: Store, open_page: Open) -> None:
+    app = open_page("data")
+    assert trouble(app) == []
+    drawn = [json.loads(chart.proto.spec) for chart in app.get("plotly_chart")]
+    outcomes = {trace["name"]: trace["x"] for trace in drawn[0]["data"]}
+    assert outcomes["Suitable"] == [1, 0.5]
+    assert sum(shares[1] for name, shares in outcomes.items() if name != "Suitable") == 0.5
+    fields = next(chart for chart in drawn if "ticktext" in chart["layout"].get("xaxis", {}))
+    assert fields["layout"]["xaxis"]["ticktext"] == ["Library", "ours"]
+    assert "Chief complaint" in fields["layout"]["yaxis"]["ticktext"]
+    app.multiselect(key="data_suitable_sets").set_value(["ours"]).run()
+    assert trouble(app) == []
+    drawn = [json.loads(chart.proto.spec) for chart in app.get("plotly_chart")]
+    fields = next(chart for chart in drawn if "ticktext" in chart["layout"].get("xaxis", {}))
+    assert fields["layout"]["xaxis"]["ticktext"] == ["ours"]
+
+
+def test_items_of_a_data_set_stand_next_to_the_published_sizes(filled: Store, open_page: Open) -> None:
+    app = open_page("data", dataset="library", data_tab="Items")
+    assert trouble(app) == []
+    sizes = next(table.value for table in app.dataframe if "Words of M" in table.value.columns).set_index("Data set")
+    assert list(sizes["Cases"]) == [60, 1127, 1483, 299]
+    assert sizes.loc["MedQA", "Items"] == 7.87
+    assert sizes.loc["Library", "Items by"] == "rule, from the profile (60)"
+    keys = next(table.value for table in app.dataframe if "Cases with the key" in table.value.columns)
+    assert (len(keys), keys["Key"].iloc[0], keys["Cases with the key"].iloc[0]) == (20, "age and sex", 60)
+
+
+def test_a_model_makes_items_and_dropped_values_are_counted(
+    filled: Store, open_page: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    vignette = some_cases(1)[0].vignette.split()
+    fields = {"dataset": "two", "vignette": " ".join(vignette)}
+    imported.save("two", [case.model_copy(update=fields) for case in some_cases(2)])
+    listed = [("complaint", " ".join(vignette[:2])), ("course", " ".join(vignette[2:4])), ("fever", "she has no fever")]
+    items = json.dumps({"items": [{"key": key, "value": value} for key, value in listed]})
+    with running(lambda body: items) as provider:
+        app = open_page("data", dataset="two", data_tab="Items")
+        app.selectbox(key="data_items_profiler").set_value("openai/gpt-4o").run()
+        app.text_input(key="data_items_base_url").set_value(provider.base_url).run()
+        button(app, "Make items").click().run()
+        run_until(app, lambda page: page.success)
+    assert trouble(app) == []
+    assert "2 of 6 values are not in their vignettes" in words(app).replace("\\", "")
+    sizes = next(table.value for table in app.dataframe if "Words of M" in table.value.columns).set_index("Data set")
+    assert sizes.loc["two", "Items"] == 2
+
+
 def test_profiles_are_made_in_the_background_and_counted(
     filled: Store, open_page: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -79,9 +79,10 @@ def test_a_missing_key_is_named_and_the_seats_beside_a_model_are_its_own_and_cou
     # 7 questions, 7 replies, a summary and 8 answers, of which the grader reads 4 in 2 steps
     assert f"8 arms × 1 trial. About {7 + 7 + 1 + 8 + 4 * 2} calls" in words(app)
     app.segmented_control(key="debug_size").set_value("all").run()
-    # 7 questions and 24 answers, 7 replies, 6 free responses in 2 steps, 6 of three in 3, a summary
+    # 7 questions and 24 answers, 7 replies, 6 free responses, 6 of many choices and the closing diagnosis in 2 steps,
+    # 6 of three in 3, a summary
     text = words(app).replace("\\", "")
-    assert f"About {7 + 24 + 7 + 12 * 2 + 6 * 3 + 1} calls" in text
+    assert f"About {7 + 24 + 7 + 13 * 2 + 6 * 3 + 1} calls" in text
     assert "openai/mine grades itself" in text
     app.selectbox(key="debug_patient").set_value("reference/profile").run()
     assert "rules play the patient" in words(app)
@@ -93,7 +94,7 @@ def test_a_first_visitor_runs_the_arms_of_the_paper_once_and_can_choose_others(o
     assert not button(app, RUN).disabled
     assert "8 arms × 1 trial. No model is called" in words(app)
     app.segmented_control(key="debug_size").set_value("all").run()
-    assert "24 arms × 1 trial. No model is called" in words(app)
+    assert "25 arms × 1 trial. No model is called" in words(app)
     app.segmented_control(key="debug_size").set_value("paper").run()
     assert not app.dataframe
     app.pills(key="debug_formats_craftmd").set_value(["vignette", "multi_turn"]).run()
@@ -340,7 +341,7 @@ def test_a_run_can_be_stopped(open_page: Open, provider: FakeProvider) -> None:
     app.text_input(key="debug_base_url").set_value(provider.base_url).run()
     app.segmented_control(key="debug_size").set_value("all").run()
     button(app, RUN).click().run()
-    assert "0 of 24 answers · 0 of 1 trials" in words(app)
+    assert "0 of 25 answers · 0 of 1 trials" in words(app)
     button(app, "Stop").click().run()
     run_until(app, lambda a: not has_button(a, "Stop"))
     assert trouble(app) == []

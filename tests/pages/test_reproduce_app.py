@@ -14,6 +14,7 @@ from core.frameworks.consultation.measures.published import PUBLICATION
 from core.measures.counterparts import PUBLICATIONS
 from core.measures.reproduce.release import PrintedNumber, Reproduction
 from core.store.database import Store
+from pages.reproduce import _PUBLICATIONS as PUBLICATIONS_OF_PAGE
 from pages.reproduce import cells_table, overview
 from tests.core.measures.graders.graded import three_graders
 from tests.support.pages import trouble, words
@@ -46,9 +47,9 @@ def test_without_a_release_the_page_says_how_to_get_one(open_page: Callable[...,
 
 def test_the_overview_counts_the_cells_of_each_table() -> None:
     cells = (_cell("match"), _cell("match"), _cell("misprint"), _cell("differs", table=2))
-    table = overview(Reproduction({}, cells, (), {1: "First"}))
-    assert table.set_index("Table").loc[1, ["Match", "Misprint", "Differ", "Not attempted"]].tolist() == [2, 1, 0, 0]
-    assert table.set_index("Table").loc[2, "Differ"] == 1
+    table = overview(Reproduction({}, cells, ()))
+    assert table.set_index("Table").loc["1", ["Match", "Misprint", "Differ", "Not attempted"]].tolist() == [2, 1, 0, 0]
+    assert table.set_index("Table").loc["2", "Differ"] == 1
 
 
 def test_cells_show_names_and_no_empty_columns() -> None:
@@ -85,6 +86,19 @@ def test_printed_figures_stand_there_on_an_empty_database_and_beside_ours(open_p
         assert value in set(table[column]), set(table[column])
         assert table["Published"].notna().all()
         assert table["Ours"].isna().all()
+
+
+def test_printed_tests_and_experts_say_why_a_value_is_missing(open_page: Callable[..., AppTest]) -> None:
+    for publication, column, count in (("tests", "p here", 144), ("experts", "Value here", 32 + 29)):
+        app = open_page(
+            "reproduce", reproduce_tab="Published and own", reproduce_published=PUBLICATIONS_OF_PAGE[publication]
+        )
+        assert not trouble(app)
+        table = next(frame.value for frame in app.dataframe if "State" in frame.value.columns)
+        assert len(table) == count
+        assert table["Published"].notna().all()
+        assert table[column].isna().all()
+        assert table["State"].notna().all()
 
 
 def test_an_own_model_stands_beside_the_printed_ones(database: Path, open_page: Callable[..., AppTest]) -> None:

@@ -55,10 +55,10 @@ def test_a_first_visitor_finds_a_ready_campaign_whose_estimate_follows_what_is_a
     # the estimate follows the form
     small(app, 2, 1)
     assert metrics(app)["Trials"] == "2"
-    assert metrics(app)["Answers"] == "48"
+    assert metrics(app)["Answers"] == "50"
     app.number_input(key="runs_trials").set_value(3).run()
     assert metrics(app)["Trials"] == "6"
-    assert metrics(app)["Answers"] == "144"
+    assert metrics(app)["Answers"] == "150"
     formats = next(group for group in app.get("button_group") if group.key == "runs_formats_craftmd")
     formats.set_value(["vignette"]).run()
     assert metrics(app)["Answers"] == "24"
@@ -81,7 +81,7 @@ def test_a_missing_key_disables_the_start_but_not_the_estimate(open_page: Open) 
     pilot = metrics(app)["Cost"]
     figures = metrics(full(app))
     assert figures["Trials"] == "300"
-    assert figures["Answers"] == f"{300 * 24:,}"
+    assert figures["Answers"] == f"{300 * 25:,}"
     assert 0 < float(pilot.removeprefix("$")) < float(figures["Cost"].removeprefix("$"))
 
 
@@ -96,9 +96,9 @@ def test_the_seats_show_who_sits_there_and_the_estimate_counts_them_and_beliefs(
     assert "Note that" not in words(app)
     full(app.selectbox(key="runs_doctor").set_value("openai/gpt-4o").run())
     assert {app.selectbox(key=key).options[0] for key in seats} == {"Default: openai/gpt-4o (the doctor’s own model)"}
-    # 2 trials: 7 questions and 24 answers each; 7 replies; 6 free responses and 6 of many choices in 2 steps, 6 of
-    # three in 3; a summary
-    assert metrics(app)["Model calls"] == f"{2 * (7 + 24 + 7 + 12 * 2 + 6 * 3 + 1)}"
+    # 2 trials: 7 questions and 24 answers each; 7 replies; 6 free responses, the closing diagnosis and 6 of many
+    # choices in 2 steps, 6 of three in 3; a summary
+    assert metrics(app)["Model calls"] == f"{2 * (7 + 24 + 7 + 13 * 2 + 6 * 3 + 1)}"
     assert "Note that openai/gpt-4o grades itself." in words(app).replace("\\", "")
     before = int(metrics(app)["Model calls"])
     app.toggle(key="runs_probe").set_value(True).run()
@@ -106,7 +106,7 @@ def test_the_seats_show_who_sits_there_and_the_estimate_counts_them_and_beliefs(
     app.toggle(key="runs_probe").set_value(False)
     app.selectbox(key="runs_patient").set_value("reference/profile")
     app.selectbox(key="runs_grader").set_value("openai/gpt-4.1").run()
-    assert metrics(app)["Model calls"] == f"{2 * (7 + 24 + 12 * 2 + 6 * 3 + 1)}"
+    assert metrics(app)["Model calls"] == f"{2 * (7 + 24 + 13 * 2 + 6 * 3 + 1)}"
     assert "Note that rules play the patient." in words(app)
     app.selectbox(key="runs_doctor").set_value("openai/gpt-4o-mini").run()
     assert [app.selectbox(key=key).value for key in seats] == ["reference/profile", "openai/gpt-4.1", ""]

@@ -2,7 +2,8 @@
 
 The newest items of a case count. A solver can be asked about conversations that ended regularly and have no clinical
 staff. Of several answers of a solver at one share of a dialogue with one grader, the newest without a provider's error
-counts, if the content of the case is the same.
+counts, if the content of the case is the same. At the last share, answers with and without the doctor's closing message
+are separate, and both count.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from core.case import Case, Opening
-from core.events import COUNTED, QuestionType, Verdict
+from core.events import COUNTED, FINAL_DIAGNOSIS, QuestionType, Verdict
 from core.store.queries.answers import OUTCOMES
 from core.store.queries.cases import CASE_COLUMNS, case_from
-from core.store.queries.scores import OPENING, Reader, current_scores, key, newest
+from core.store.queries.scores import NO_ITEMS, OPENING, Reader, current_scores, key, newest
 from core.store.selection import Selection, select
 from core.store.tables import insert, records
 from core.store.written import write
@@ -43,6 +44,15 @@ def newest_items(cursor: duckdb.DuckDBPyConnection, case_keys: Sequence[str] | N
         WHERE $keys::VARCHAR[] IS NULL OR list_contains($keys, case_key) ORDER BY case_key, content_hash"""
     keys = None if case_keys is None else list(case_keys)
     return [StoredItems(*row) for row in cursor.execute(sql, {"keys": keys}).fetchall()]
+
+
+def item_makers(cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None) -> dict[str, int]:
+    """Return maker → number of cases of selected trials whose items are by it, the most frequent first."""
+    select(cursor, selection)
+    sql = f"""
+        SELECT made_by, count(*) AS cases FROM (SELECT DISTINCT case_key, content_hash FROM chosen)
+        JOIN {newest("history_items")} USING (case_key, content_hash) GROUP BY made_by ORDER BY cases DESC, made_by"""
+    return {str(maker): int(cases) for maker, cases in cursor.execute(sql).fetchall()}
 
 
 def add_items(connection: duckdb.DuckDBPyConnection, new: Iterable[StoredItems]) -> None:
@@ -76,8 +86,23 @@ def newest_openings(cursor: duckdb.DuckDBPyConnection, case_keys: Sequence[str])
 
 def opened_by(cursor: duckdb.DuckDBPyConnection, made_by: str) -> set[CaseId]:
     """Return the cases for which this maker was asked, with or without a valid opening."""
-    sql = "SELECT DISTINCT case_key, content_hash FROM history_items WHERE made_by = ?"
-    return {(str(key), str(content)) for key, content in cursor.execute(sql, [f"{OPENING}{made_by}"]).fetchall()}
+    return _cases_of_makers(cursor, f"{OPENING}{made_by}")
+
+
+def items_row(case: Case, items: Sequence[HistoryItem], made_by: str, made_at: float) -> StoredItems:
+    """Return the row of a model's items of a case; without items, the model gave no valid reply."""
+    name = made_by if items else f"{NO_ITEMS}{made_by}"
+    return StoredItems(case.case_key, case.content_hash, items_to_json(items), name, made_at)
+
+
+def asked_for_items(cursor: duckdb.DuckDBPyConnection, made_by: str) -> set[CaseId]:
+    """Return the cases for which this maker was asked, with or without valid items."""
+    return _cases_of_makers(cursor, made_by, f"{NO_ITEMS}{made_by}")
+
+
+def _cases_of_makers(cursor: duckdb.DuckDBPyConnection, *makers: str) -> set[CaseId]:
+    sql = "SELECT DISTINCT case_key, content_hash FROM history_items WHERE list_contains(?, made_by)"
+    return {(str(key), str(content)) for key, content in cursor.execute(sql, [list(makers)]).fetchall()}
 
 
 def vague_openings(cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None) -> tuple[int, int]:
@@ -271,7 +296,8 @@ class TalkToSolve(NamedTuple):
     """A conversation that a solver can be asked about.
 
     ``grader`` and ``arms`` are those of its run, ``exchanges`` is their approximate number, and ``characters`` the
-    length of its messages and of the question with its choices.
+    length of its messages and of the question with its choices. ``messages`` is their number if the last one is a
+    closing message of the doctor, otherwise 0.
     """
 
     trial_id: str
@@ -284,6 +310,7 @@ class TalkToSolve(NamedTuple):
     choices: int
     exchanges: int
     characters: int
+    messages: int
 
 
 def talks_to_solve(
@@ -308,8 +335,9 @@ def answers_by(
 def prefix_answers(cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None) -> pd.DataFrame:
     """Return a row for each answer about the selected conversations that counts, by condition, case and trial.
 
-    Columns: model, case_key, dataset, specialty, ``trial`` (its number), the fields of ``PrefixAnswer``, and ``answer``
-    and ``choices`` of the case.
+    Columns: model, case_key, dataset, specialty, ``trial`` (its number), the fields of ``PrefixAnswer``, ``answer`` and
+    ``choices`` of the case, ``closes`` (the dialogue ends with a closing message of the doctor) and ``saw_closing``
+    (the solver saw this message).
     """
     select(cursor, selection)
     return cursor.execute(f"""
@@ -339,24 +367,34 @@ _TALKS = """talks AS (
         JOIN cases ON cases.case_key = chosen.case_key AND cases.content_hash = chosen.content_hash
         WHERE NOT staffed AND end_reason IN ('final_diagnosis', 'no_question', 'turn_cap')
     )"""
+_CLOSES = f"""arg_max(role, turn) <> 'patient' AND max(turn) > min(turn) FILTER (role = 'patient') AND (
+            contains(lower(arg_max(text, turn)), '{FINAL_DIAGNOSIS.lower()}') OR NOT contains(arg_max(text, turn), '?'))
+    """
+"""Whether the last message of a dialogue is the doctor's and closes: the rule of ``history_taking.closes``."""
 _TO_SOLVE = f"""
     WITH {_TALKS}, drawn AS (FROM talks ORDER BY md5(trial_id), trial_id LIMIT $limit),
     said AS (
         SELECT *, min(turn) FILTER (role = 'patient') OVER (PARTITION BY trial_id) AS opening
         FROM utterances SEMI JOIN drawn USING (trial_id)
     ), counts AS (
-        SELECT trial_id, count(*) FILTER (role <> 'patient' AND turn > opening) AS asked, sum(length(text)) AS length
+        SELECT trial_id, count(*) FILTER (role <> 'patient' AND turn > opening) AS asked, sum(length(text)) AS length,
+            CASE WHEN {_CLOSES} THEN count(*) ELSE 0 END AS messages
         FROM said GROUP BY trial_id
     )
     SELECT trial_id, case_key, content_hash, trial, drawn.seed, grader, arms, len(choices),
-        greatest(0, asked - (end_reason <> 'turn_cap')::INT),
-        (length + length(question) + length(array_to_string(choices, ' ')))::BIGINT
+        greatest(0, asked - (messages > 0)::INT),
+        (length + length(question) + length(array_to_string(choices, ' ')))::BIGINT, messages
     FROM drawn JOIN counts USING (trial_id) JOIN runs USING (run_id) ORDER BY md5(trial_id), trial_id"""
-_COUNTING = """counting AS (
-        SELECT * FROM prefix_answers
+_COUNTING = f"""closings AS (
+        SELECT trial_id, count(*) AS total, coalesce({_CLOSES}, false) AS closes
+        FROM utterances SEMI JOIN prefix_answers USING (trial_id) GROUP BY trial_id
+    ), counting AS (
+        SELECT prefix_answers.*, closes, closes AND messages = total AS saw_closing
+        FROM prefix_answers JOIN closings USING (trial_id)
         QUALIFY row_number() OVER (
-            PARTITION BY trial_id, content_hash, question_type, share, solver, prompt_hash, grader, grader_prompts
-            ORDER BY (verdict IS DISTINCT FROM 'provider_error') DESC, answered_at DESC, rowid DESC) = 1
+            PARTITION BY trial_id, content_hash, question_type, share, solver, prompt_hash, grader, grader_prompts,
+                saw_closing
+            ORDER BY (verdict IS DISTINCT FROM 'provider_error') DESC, answered_at DESC, prefix_answers.rowid DESC) = 1
     )"""
 _BY = f"""
     WITH {_COUNTING} SELECT {", ".join(PrefixAnswer._fields)} FROM counting

@@ -99,7 +99,7 @@ class CraftMDSpeech(Speech):
 
 
 class CraftMD(Framework):
-    """Conversation of a doctor and a patient, with questions in twenty-four arms."""
+    """Conversation of a doctor and a patient, with questions in all arms."""
 
     name, title, rank = "craftmd", "CRAFT-MD", 0
     version = 2
@@ -187,7 +187,7 @@ class CraftMD(Framework):
         talks = trials if {arm[0] for arm in arms} & set(FROM_CONVERSATION) else 0
         vignette = mean_tokens(campaign.cases, lambda case: case.vignette)
         history = n * (n - 1) / 2 * 2 * _REPLY_TOKENS  # every call sends all messages before it again
-        answers = trials * len(arms)
+        answers = trials * sum(arm[0] != "closing" for arm in arms)  # the doctor is not asked again
         summaries = talks if any(arm[0] == "summarized" for arm in arms) else 0
         material = max(vignette, 2 * n * _REPLY_TOKENS) + _QUESTION_TOKENS
         many = len(campaign.choices_of_many()) * 5 * trials * sum(arm[1] in ("mcq_many", "mcq_answers") for arm in arms)

@@ -66,7 +66,7 @@ class ByRule:
                 return patient_parts(pack, patient_knowledge(case), self._scene, dialogue)
             case "summarise":
                 return [summary_part(pack, [turn.text for turn in dialogue if turn.role == "patient"])]
-            case "answer" if arm is not None:
+            case "answer" if arm is not None and arm[0] != "closing":
                 question = question_of(case, arm[1], self.header.many_choices)
                 material = self._material(arm[0], dialogue, summary)
                 return answer_parts(pack, self._scene, material, question) if material else []

@@ -20,6 +20,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from core.datasets.case_fields import fits
 from core.errors import UsageError
 from core.events import COUNTED
 from core.measures.base import Columns, Row
@@ -32,6 +33,7 @@ from core.stats.smoothed import ratio_interval
 from core.store.database import Store
 from core.store.queries.annotations import Annotation, annotations_of
 from core.store.queries.answers import CaseScore, case_scores
+from core.store.queries.cases import cases
 from core.store.queries.grades import free_verdicts
 from core.store.queries.trials import trial_origins
 from core.store.review_records import ANSWERS, AnnotatedItem, ExpertAnswer, YesNo, parse_item, yes_no_questions
@@ -383,6 +385,7 @@ def corrected_accuracies(store: Store, state: ReviewState, judged: Sequence[Judg
             runs=runs,
             datasets=plan.datasets or None,
             specialties=plan.specialties or None,
+            cases=[case.case_key for case in cases(cursor) if fits(case, plan.where)] if plan.where else None,
             formats=[plan.format],
             question_types=["frq"],
         )

@@ -273,6 +273,8 @@ def _times(state: ReviewState, hourly_rate: float | None) -> Iterator[Mapping[st
             ]
             if saved and state.complete(item, name):
                 seconds.setdefault(name, []).append(max(saved))
+    if len(seconds) > 1:
+        seconds["all annotators"] = [value for values in seconds.values() for value in values]
     for name, values in seconds.items():
         minutes = statistics.median(values) / 60
         cost = {} if hourly_rate is None else {"cost_of_100_items": round(100 * minutes / 60 * hourly_rate, 2)}
@@ -284,7 +286,14 @@ def _words(state: ReviewState) -> Iterator[Mapping[str, Any]]:
         if question.form in ("text", "span"):
             for (item, annotator, asked), annotation in state.newest.items():
                 if asked == question.id and annotation.value:
-                    yield {"question": question.title, "item": item, "annotator": annotator, "words": annotation.value}
+                    comment = " | ".join(span.comment for span in annotation.spans if span.comment)
+                    yield {
+                        "question": question.title,
+                        "item": item,
+                        "annotator": annotator,
+                        "words": annotation.value,
+                        "comment": comment,
+                    }
 
 
 SHARES = Section("Answers", report, {"part": "shares"}, kind="table", heads={"n": "Of"}, page="judges")
@@ -319,7 +328,17 @@ PREFERENCES = Section(
     help="Bradley and Terry’s abilities in log-odds, with mean 0; 95 % intervals are clustered by case.",
     page="judges",
 )
-TIMES = Section("Time per item", report, {"part": "time"}, kind="table", page="judges")
+TIMES = Section(
+    "Time per item",
+    report,
+    {"part": "time"},
+    controls=("hourly_rate",),
+    kind="table",
+    heads={"median_minutes": "Median minutes", "cost_of_100_items": "Cost of 100 items"},
+    help="From opening an item to its last answer, for items that an annotator completed. The cost is that of one "
+    "annotator.",
+    page="judges",
+)
 WORDS = Section("Answers in words", report, {"part": "words"}, kind="table", page="judges")
 SECTIONS = (SHARES, MEANS, AGREEMENT, PREFERENCES, TIMES, WORDS)
 

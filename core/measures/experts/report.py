@@ -36,13 +36,16 @@ from core.store.queries.answers import case_scores
 from core.store.review_records import yes_no_questions
 from core.store.selection import select
 
-_PRINTED: dict[str, str] = {
+PRINTED_QUESTIONS: dict[str, str] = {
     "single_most_likely_diagnosis_reached": "single_diagnosis",
     "complete_medical_history_elicited": "complete_history",
     "stopped_when_single_most_likely_diagnosis_mcnemar_p": "single_diagnosis",
     "elicited_relevant_medical_history_mcnemar_p": "complete_history",
+    "patient_ai_conversations_with_medical_language": "medical_terms",
 }
 """Figure of the paper → its question; figures are shares of one model in %, and p of two models."""
+DERMATOLOGISTS = "dermatologist_accuracy_"
+"""The printed accuracies of dermatologists have names with this beginning and their question type."""
 
 
 @metric("experts", empty="There is nothing to report: no answers yet, or only one model was judged.", page="judges")
@@ -60,7 +63,7 @@ def report(
     """Report the experts' answers on conversations and free responses; a third expert breaks ties."""
     state = state_of(request.store, review) if review else None
     if part == "baseline":
-        yield from _baseline(request, state)
+        yield from _baseline(request, state, published=published)
     elif part == "contradictions":
         yield from _contradictions(request)
     elif part == "grader":
@@ -96,9 +99,9 @@ def _with_printed(row: Listed) -> Listed:
     label: Mapping[str, Any] = row.label if isinstance(row, Row) else row
     models = {label[part] for part in ("model", "first", "second") if part in label}
     printed = {
-        (yes_no_questions()[_PRINTED[line["metric"]]], frozenset(line["model"].split("_vs_"))): line["value"]
+        (yes_no_questions()[PRINTED_QUESTIONS[line["metric"]]], frozenset(line["model"].split("_vs_"))): line["value"]
         for line in publications.rows(f"{released('experts').name}_expert")
-        if line["metric"] in _PRINTED
+        if line["metric"] in PRINTED_QUESTIONS
     }
     value = printed.get((label["question"], frozenset(models)))
     if isinstance(row, Row):
@@ -106,8 +109,16 @@ def _with_printed(row: Listed) -> Listed:
     return {**row, "printed": value}
 
 
-def _baseline(request: MetricRequest, state: ReviewState | None) -> Iterator[Row]:
-    """Yield the accuracy of experts on vignettes, and the order of their questions, of one review or of all."""
+def _baseline(request: MetricRequest, state: ReviewState | None, *, published: bool) -> Iterator[Row]:
+    """Yield the accuracy of experts on vignettes, and the order of their questions, of one review or of all.
+
+    ``published`` adds the printed accuracy of dermatologists on questions of the same type.
+    """
+    printed = {
+        name.removeprefix(DERMATOLOGISTS): f"{line['value']} %"
+        for name, line in printed_figures().items()
+        if name.startswith(DERMATOLOGISTS)
+    }
     selection = request.selection
     if state is not None:
         if state.review.plan.kind != "baseline":
@@ -124,7 +135,8 @@ def _baseline(request: MetricRequest, state: ReviewState | None) -> Iterator[Row
             "asked": orders[model],
             "question_type": row.label["question_type"],
         }
-        yield replace(row, label=label, more={}, columns=Columns("value", "low", "high", "n", "excluded"))
+        more = {"printed": printed.get(label["question_type"])} if published else {}
+        yield replace(row, label=label, more=more, columns=Columns("value", "low", "high", "n", "excluded"))
 
 
 def _contradictions(request: MetricRequest) -> list[Row]:
@@ -242,10 +254,10 @@ CONTRADICTIONS = Section(
 BASELINE = Section(
     "Accuracy of experts",
     report,
-    {"part": "baseline"},
+    {"part": "baseline", "published": True},
     kind="table",
     axis="Accuracy",
-    heads={"n": "Vignettes"},
+    heads={"n": "Vignettes", "printed": "Printed, dermatologists"},
     help="All vignettes that these experts have answered, by the order of their questions: choices by the strict rule, "
     "diagnoses in their own words by the reference grader. If the choices were shown first, they may have influenced "
     "the diagnosis.",

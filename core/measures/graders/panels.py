@@ -20,6 +20,7 @@ from core.measures.base import Row
 from core.measures.experts.adjudication import JudgedAnswer, against_grader, corrected, decisions_of, means_by_model
 from core.measures.graders.agreement import VerdictTable, read_judged
 from core.reviews.reviewing import ReviewState, states
+from core.stats.calibrated import CalibratedMean, JudgedItem, calibrated_mean
 from core.store.conditions import SEPARATOR
 from core.store.database import Store
 from core.store.queries.answers import CaseScore
@@ -163,7 +164,30 @@ def _of_review(store: Store, state: ReviewState, graders: Sequence[str], panel: 
             for model, values in means_by_model(of_judge).items():
                 row = corrected(model, values, items[judge])
                 label = {"judge": judge, "model": model, "format": plan.format}
-                yield replace(row, label=label, more={**row.more, "review": state.review.name})
+                together = _with_experts([score for score in of_judge if score.model == model], items[judge], model)
+                more = {**row.more, "review": state.review.name, "with_experts": together}
+                yield replace(row, label=label, more=more)
+
+
+def _with_experts(scores: Iterable[CaseScore], items: Iterable[JudgedAnswer], model: str) -> CalibratedMean | None:
+    """Return the share of right answers of a model by a judge and the experts together; ``None`` without its items.
+
+    Unlike the correction by Rogan and Gladen it uses only items of this model, and holds for any error of the judge.
+    """
+    labelled: dict[str, list[JudgedAnswer]] = {}
+    for item in items:
+        if item.model == model:
+            labelled.setdefault(item.case, []).append(item)
+    if not labelled:
+        return None
+    judged: list[JudgedItem] = []
+    for score in scores:
+        by_experts = labelled.get(score.case_key, [])
+        judged += [JudgedItem(score.case_key, float(i.grader_says), float(i.expert_says)) for i in by_experts]
+        right = max(0, score.correct - sum(item.grader_says for item in by_experts))
+        wrong = max(0, score.counted - len(by_experts) - right)
+        judged += [JudgedItem(score.case_key, 1.0)] * right + [JudgedItem(score.case_key, 0.0)] * wrong
+    return calibrated_mean(judged)
 
 
 def _panel_items(answers: Sequence[JudgedAnswer], panel: Sequence[str]) -> list[JudgedAnswer]:

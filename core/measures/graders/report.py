@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -21,7 +22,8 @@ NEEDED = (
 CORRECTED = (
     "Corrected by Rogan and Gladen: (accuracy + specificity − 1) / (sensitivity + specificity − 1), with each grader’s "
     "sensitivity and specificity against the experts of the review. Empty: there is no review of this format, or the "
-    "grader is no better than chance on its items."
+    "grader is no better than chance on its items. With experts: prediction-powered mean over answers (PPI++) of the "
+    "grader’s verdicts and those of the experts on the same model; it needs no assumption on the grader’s error."
 )
 
 
@@ -180,6 +182,7 @@ def _accuracies(request: MetricRequest, panel: Sequence[str], only: Sequence[str
             "corrected": correction and correction.estimate,
             "corrected_low": correction and correction.low,
             "corrected_high": correction and correction.high,
+            **_together(correction),
             "review": correction and correction.more["review"],
         }
         yield replace(row, more={**row.more, **(columns if corrections else {})})
@@ -191,6 +194,23 @@ def _accuracies(request: MetricRequest, panel: Sequence[str], only: Sequence[str
         by_arm.setdefault(arm_of(row), set()).add(row.more["n_trials"])
     if any(len(numbers) > 1 for numbers in by_arm.values()):
         request.note("The graders judged different answers: the numbers of trials differ.", kind="part")
+
+
+def _together(correction: Row | None) -> dict[str, float | int | None]:
+    """Return the accuracy by grader and experts together, within 0 to 1, as columns."""
+    result = correction and correction.more["with_experts"]
+    if not result:
+        return dict.fromkeys(("with_experts", "with_experts_low", "with_experts_high", "n_by_experts"))
+    low, estimate, high = (
+        None if math.isnan(value) else min(1.0, max(0.0, value))
+        for value in (result.interval.low, result.estimate, result.interval.high)
+    )
+    return {
+        "with_experts": estimate,
+        "with_experts_low": low,
+        "with_experts_high": high,
+        "n_by_experts": result.labelled,
+    }
 
 
 AGREEMENT = Section(
@@ -223,13 +243,18 @@ ACCURACY = Section(
     axis="Accuracy",
     columns=(
         "model", "format", "question_type", "judge", "mean", "ci_low", "ci_high", "corrected", "corrected_low",
-        "corrected_high", "review", "n_cases", "n_trials", "n_excluded", "excluded_by_reason", "ties",
+        "corrected_high", "with_experts", "with_experts_low", "with_experts_high", "n_by_experts", "review", "n_cases",
+        "n_trials", "n_excluded", "excluded_by_reason", "ties",
     ),
     heads={
         "judge": "Judged by",
         "n_trials": "Answers",
         "corrected_low": "Corrected, low",
         "corrected_high": "Corrected, high",
+        "with_experts": "With experts",
+        "with_experts_low": "With experts, low",
+        "with_experts_high": "With experts, high",
+        "n_by_experts": "By experts",
         "excluded_by_reason": "Why excluded",
     },
     caption="Mean over a case’s answers, then over cases; smoothed bootstrap, 95 %.",

@@ -5,8 +5,9 @@ A case's score is the mean of its trials that are not missing; a case without an
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal, NamedTuple
 
@@ -20,7 +21,9 @@ from core.store.queries.releases import ReleasedCase, released_runs
 
 PAPER = publisher("accuracy").name
 """The paper whose tables are recomputed; the data set of its authors' release has the same name."""
-TITLES: dict[int, str] = {
+TableName = int | Literal["text", "experts", "preprint"]
+"""A supplementary table, or another place of printed figures."""
+TITLES: dict[TableName, str] = {
     1: "Accuracy, multiple choice",
     2: "Tests between formats, multiple choice",
     3: "Tests between multiple choice and free response",
@@ -44,8 +47,16 @@ TITLES: dict[int, str] = {
     21: "Tests between GPT-4V with and without image",
     22: "Mistral 7B, version 1 and 2",
     23: "Tests between formats, Mistral 7B version 1",
+    "text": "Figures in the text",
+    "experts": "Experts, patient and grader",
+    "preprint": "Preprint: tables and figures",
 }
-"""Supplementary tables of Johri et al. 2025."""
+"""Supplementary tables of Johri et al. 2025, their text, and their preprint."""
+
+
+def title_of_table(table: TableName) -> str:
+    return f"Table {table}: {TITLES[table]}" if isinstance(table, int) else TITLES[table]
+
 
 UNIDENTIFIED_SUBSET = (
     "the free responses of tables 22 and 23 were counted on some of the cases only, and the paper does not say on which"
@@ -55,7 +66,7 @@ PICTURES = (
     "results on pictures have separate cases, and a release does not show whether they are all the cases that the "
     "paper counted in both arms"
 )
-EXPERTS = "the experts' judgements are in workbooks, which are not counted here"
+EXPERTS = "the experts' workbooks are not imported"
 
 
 def lacks_models(models: Iterable[str]) -> str:
@@ -71,9 +82,10 @@ def lacks_family(size: int, why: str) -> str:
     return f"it is adjusted together with {size - 1} other tests, and {why}"
 
 
+EXPERT_TABLE = 18
 Status = Literal["match", "misprint", "differs", "not_attempted"]
 STATUSES: tuple[Status, ...] = ("match", "misprint", "differs", "not_attempted")
-PrintedQuantity = Literal["mean", "ci_low", "ci_high", "p_value", "p_adjusted"]
+PrintedQuantity = Literal["mean", "ci_low", "ci_high", "p_value", "p_adjusted", "figure"]
 DIGITS: dict[PrintedQuantity, int] = {"mean": 3, "ci_low": 3, "ci_high": 3, "p_value": 4, "p_adjusted": 4}
 """Decimals in the printed tables."""
 
@@ -83,9 +95,10 @@ class PrintedNumber:
     """One printed number and the recomputed one, both rounded as printed; labels as in data/published.
 
     ``recomputed`` is ``None`` if it was not attempted. ``reason`` says why not, or what is wrong with the printed one.
+    ``figure`` names a number outside the tables of accuracy and tests; ``place`` says where it is printed.
     """
 
-    table: int
+    table: TableName
     quantity: PrintedQuantity
     model: str | None
     question_type: str | None
@@ -99,10 +112,18 @@ class PrintedNumber:
     recomputed: float | None = None
     status: Status = "not_attempted"
     reason: str | None = None
+    figure: str = ""
+    place: str = ""
+
+    def of_arm(self, format_: str | None, question_type: str | None) -> PrintedNumber:
+        return replace(self, format=format_, question_type=question_type)
+
+    def of_pair(self, first: str, second: str) -> PrintedNumber:
+        return replace(self, arm_a=first, arm_b=second)
 
     def with_value(self, value: float, misprint: str | None = None) -> PrintedNumber:
         """Return the cell with its recomputed value; ``misprint`` is a known error of the printed number."""
-        rounded = as_printed(value, self.quantity)
+        rounded = self._as_printed(value)
         status: Status = "misprint" if misprint else ("match" if self.agrees(rounded) else "differs")
         agree = "; here the two agree nevertheless" if misprint and self.agrees(rounded) else ""
         return replace(self, recomputed=rounded, status=status, reason=misprint and misprint + agree)
@@ -111,8 +132,20 @@ class PrintedNumber:
         return replace(self, recomputed=None, status="not_attempted", reason=reason)
 
     def agrees(self, value: float) -> bool:
-        """Return whether a value, rounded as printed, equals the printed number."""
-        return self.published is not None and abs(as_printed(value, self.quantity) - self.published) < 1e-9
+        """Return whether a value, rounded as printed, equals the printed number, or is below a printed bound."""
+        if self.published is None:
+            return self.printed.startswith("<") and value < float(self.printed.removeprefix("<"))
+        return abs(self._as_printed(value) - self.published) < 1e-9
+
+    def _as_printed(self, value: float) -> float:
+        """Return a value rounded as printed; figures of experts and p of McNemar's test are cut off if that fits."""
+        if self.quantity != "figure" and self.table != EXPERT_TABLE:
+            return as_printed(value, self.quantity)
+        decimals = len(self.printed.partition(".")[2]) if self.published is not None else 4
+        if self.printed.isalpha():
+            decimals = 2
+        cut = math.floor(value * 10**decimals + 1e-9) / 10**decimals
+        return cut if cut == self.published else round(value, decimals)
 
 
 @dataclass(frozen=True)
@@ -144,7 +177,6 @@ class Reproduction:
     models: dict[str, ModelData]
     cells: tuple[PrintedNumber, ...]
     remarks: tuple[ReleaseRemark, ...]
-    titles: dict[int, str] = field(default_factory=dict)
 
     @property
     def counts(self) -> dict[Status, int]:
@@ -197,6 +229,8 @@ class ModelScores:
     model: str
     cases: tuple[ReleasedCase, ...]
     scores: dict[Arm, Floats]
+    trials: int = 0
+    """The largest number of trials of a case in an arm."""
 
     def of(self, arm: Arm, group: TableGroup) -> Floats:
         """Return the scores of a group of cases; raises ``MissingData`` if they are missing or cannot be identified."""
@@ -244,7 +278,8 @@ def read_release(cursor: duckdb.DuckDBPyConnection, case_set: str) -> dict[str, 
         arms = dict.fromkeys(arm for arm, _ in run.counts)
         counts = {arm: [run.counts.get((arm, case.case_key), (0, 0)) for case in run.cases] for arm in arms}
         scores = {arm: np.array([right / max(1, n) for right, n in by_case]) for arm, by_case in counts.items()}
-        release[run.model] = ModelScores(run.run_id, run.model, tuple(run.cases), scores)
+        trials = max((n for _, n in run.counts.values()), default=0)
+        release[run.model] = ModelScores(run.run_id, run.model, tuple(run.cases), scores, trials)
     return release
 
 

@@ -6,7 +6,7 @@ The evidence of each remark is computed from the tables and the release.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 
 import numpy as np
@@ -16,12 +16,14 @@ from core import __version__
 from core.callbacks import ProgressCallback
 from core.datasets.published import AccuracyFigure, PublishedTest, accuracy_figures, leaderboard, published_tests
 from core.errors import AnamnesisError
+from core.measures.reproduce.further import expert_cells, expert_tests, preprint_cells, read_expert_figures, text_cells
 from core.measures.reproduce.release import (
     PAPER,
     TITLES,
     MissingData,
     ModelData,
     ModelScores,
+    PrintedNumber,
     ReleaseRemark,
     Reproduction,
     TableGroup,
@@ -57,6 +59,8 @@ from core.store.queries.releases import (
 ReleaseScores = Mapping[str, ModelScores]
 NO_RELEASE = f"No release is in the database: import it with `python -m core import {PAPER} PATH`."
 _JSON = TypeAdapter(Reproduction)
+FORM = 2
+"""Version of the stored form: raise it with every change of cells or fields, so that no older result is shown."""
 
 
 def remarks(release: ReleaseScores, recomputed: Recomputed, overlooked: Overlooked) -> tuple[ReleaseRemark, ...]:
@@ -226,16 +230,27 @@ def reproduce(
     models = {
         label: ModelData(scores.run_id, len(scores.cases), missing[label]) for label, scores in sorted(release.items())
     }
-    accuracy = accuracy_cells(release)
-    publish(Reproduction(models, tuple(accuracy), (), TITLES))
-    recomputed = recompute(release, progress)
-    cells = sorted([*accuracy, *p_cells(recomputed)], key=lambda cell: cell.table)
-    result = Reproduction(models, tuple(cells), remarks(release, recomputed, overlooked), TITLES)
+    experts = read_expert_figures(store)
+    further = [*text_cells(release), *expert_cells(experts, release), *preprint_cells()]
+    figures = _in_order([*accuracy_cells(release), *(cell for cell in further if cell.arm_a is None)])
+    publish(Reproduction(models, figures, ()))
+    recomputed = recompute(release, progress, expert_tests(experts))
+    cells = _in_order([*figures, *p_cells(recomputed), *(cell for cell in further if cell.arm_a)])
+    result = Reproduction(models, cells, remarks(release, recomputed, overlooked))
     if digest is not None:
         # a database that cannot be written, or that is busy, is no fault of the figures
         with suppress(NotWritableError, DatabaseBusyError), store.write() as connection:
-            store_reproduction(connection, PAPER, digest, __version__, _JSON.dump_json(result).decode())
+            store_reproduction(connection, PAPER, digest, _program(), _JSON.dump_json(result).decode())
     return result
+
+
+def _in_order(cells: Iterable[PrintedNumber]) -> tuple[PrintedNumber, ...]:
+    tables = list(TITLES)
+    return tuple(sorted(cells, key=lambda cell: tables.index(cell.table)))
+
+
+def _program() -> str:
+    return f"{__version__}, form {FORM}"
 
 
 def read_reproduction(store: Store) -> Reproduction | None:
@@ -247,5 +262,5 @@ def read_reproduction(store: Store) -> Reproduction | None:
         digest = release_digest(cursor, PAPER)
         if digest is None:
             raise AnamnesisError(NO_RELEASE)
-        result = stored_reproduction(cursor, PAPER, digest, __version__)
+        result = stored_reproduction(cursor, PAPER, digest, _program())
     return None if result is None else _JSON.validate_json(result)

@@ -21,6 +21,7 @@ from core.datasets.published import PART_OF_CASES, AccuracyFigure, PublishedTest
 from core.events import Format, QuestionType
 from core.frameworks.base import Arm
 from core.measures.reproduce.release import (
+    EXPERT_TABLE,
     EXPERTS,
     IMAGE_MODELS,
     PAPER,
@@ -61,7 +62,6 @@ def tie_band(first: ArrayLike, second: ArrayLike) -> Band:
     return Band(*(round((int(np.sum(excess > bound)) + 1) / (RESAMPLES + 1), DIGITS) for bound in (_NEAR, -_NEAR)))
 
 
-EXPERT_TABLE = 18
 _BY_QUESTION_TYPE = frozenset({20, 21, 23})
 """Tables whose multiple choice and free response are adjusted separately."""
 _MONITORING_TABLE = 23
@@ -194,11 +194,18 @@ class Recomputed:
 
 
 def recompute(
-    release: Mapping[str, ModelScores], progress: ProgressCallback = lambda done, planned: None
+    release: Mapping[str, ModelScores],
+    progress: ProgressCallback = lambda done, planned: None,
+    of_experts: Mapping[PublishedTest, float] | None = None,
 ) -> Recomputed:
-    """Compute the p-values of all tests; ``progress`` counts tests."""
+    """Compute the p-values of all tests; ``progress`` counts tests.
+
+    ``of_experts`` are the p-values of McNemar's test on the experts' judgements, if these are imported.
+    """
     pairs, missing = {}, {}
     for test in published_tests(PAPER):
+        if test in (of_experts or {}):
+            continue
         try:
             pair = pair_of(test, release)
             if (test.table, test.question_type) in UNIDENTIFIED:
@@ -214,7 +221,7 @@ def recompute(
                 f"exact ties between resamples leave {band.low:.4f} to {band.high:.4f} open ({p_values[test]:.4f} in "
                 f"the order of arithmetic of the other tables), and the order used for table {test.table} is not known"
             )
-    return Recomputed(p_values, missing)
+    return Recomputed({**p_values, **(of_experts or {})}, missing)
 
 
 def adjusted_p(recomputed: Recomputed) -> dict[PublishedTest, float | MissingData]:

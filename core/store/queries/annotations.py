@@ -16,12 +16,13 @@ from core.store.written import write
 
 @dataclass(frozen=True)
 class Span:
-    """Highlighted words: characters ``start`` to ``end`` of message ``turn``."""
+    """Highlighted words: characters ``start`` to ``end`` of message ``turn``, with an annotator's comment on them."""
 
     turn: int
     start: int
     end: int
     text: str
+    comment: str = ""
 
 
 @dataclass(frozen=True)

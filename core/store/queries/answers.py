@@ -66,6 +66,24 @@ def case_scores(
     return _with_repeats(cursor, _case_scores(cursor, chosen, _counts(cursor, chosen)))
 
 
+class ArmMean(NamedTuple):
+    """Accuracy (0 to 1) of an arm of a condition over its ``cases`` with a counted trial, by ``rule``."""
+
+    model: str
+    format: Format
+    question_type: QuestionType
+    mean: float
+    cases: int
+    rule: str
+
+
+def arm_means(cursor: duckdb.DuckDBPyConnection, selection: Selection, mcq_rule: McqRule) -> list[ArmMean]:
+    """Return the mean of ``CaseScore.score`` of each arm with choices, in the order of the conditions."""
+    chosen = replace(selection, mcq_rule=mcq_rule)
+    rows = _executed(cursor, chosen, f"{_counts(cursor, chosen)} {_ARM_MEANS}").fetchall()
+    return [ArmMean(*row) for row in rows]
+
+
 def _counts(cursor: duckdb.DuckDBPyConnection, selection: Selection) -> str:
     """Select what is counted, and return the queries up to ``counts``.
 
@@ -228,7 +246,8 @@ _SELECT_SERVED = """
     CREATE OR REPLACE TEMP TABLE selected AS
     SELECT * EXCLUDE (served) FROM served_trials WHERE served IS NOT DISTINCT FROM ?"""
 _CASE_SCORES = f"""
-    SELECT model, format, question_type, case_key, any_value(dataset) AS dataset, any_value(specialty) AS specialty,
+    SELECT model, place, format, question_type, case_key, any_value(dataset) AS dataset,
+        any_value(specialty) AS specialty,
         coalesce(sum(n) FILTER (verdict = 'correct'), 0)::BIGINT AS correct,
         coalesce(sum(n) FILTER (list_contains($counting, verdict)), 0)::BIGINT AS counted,
         coalesce(sum(n) FILTER (verdict = 'refused_in_words'), 0)::BIGINT AS refused_in_words,
@@ -243,6 +262,13 @@ _CASE_SCORES = f"""
     )
     GROUP BY model, place, format, question_type, case_key
     ORDER BY place, format, question_type, case_key"""
+
+_ARM_MEANS = f"""
+    SELECT model, format, question_type, avg(correct / counted) AS mean, count(*) AS cases,
+        arg_min(rule, case_key) AS rule
+    FROM ({_CASE_SCORES}) WHERE counted > 0 AND starts_with(question_type, 'mcq')
+    GROUP BY model, place, format, question_type
+    ORDER BY place, format, question_type"""
 
 
 _REPEATS = """

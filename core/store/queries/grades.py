@@ -5,13 +5,13 @@ Free responses are judged by graders, choices by the strict rule (``core.agents.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import duckdb
 
-from core.events import Format, Graded, QuestionType, Verdict
+from core.events import Format, Graded, QuestionType, Rule, Verdict
 from core.store.queries.cases import CaseKey
 from core.store.selection import IN_ARMS, Selection, select
 from core.store.tables import records
@@ -88,10 +88,15 @@ class EarlierVerdict:
 
 
 def answers_to_grade(
-    cursor: duckdb.DuckDBPyConnection, run_id: str, question_types: Sequence[QuestionType], limit: int | None = None
+    cursor: duckdb.DuckDBPyConnection, run_id: str, rules: Mapping[QuestionType, Rule], limit: int | None = None
 ) -> list[AnswerToGrade]:
-    """Return the answers of a run that can be graded, ordered by trial number, case and trial."""
-    parameters: dict[str, Any] = {"run_id": run_id, "types": list(question_types), "limit": limit}
+    """Return the answers of a run to questions of these types, ordered by trial number, case and trial.
+
+    ``rules`` is question type → the rule under which its present verdict is stored.
+    """
+    parameters: dict[str, Any] = {
+        "run_id": run_id, "types": list(rules), "rules": list(rules.values()), "limit": limit,
+    }  # fmt: skip
     return [AnswerToGrade(*row) for row in cursor.execute(_TO_GRADE, parameters).fetchall()]
 
 
@@ -135,7 +140,7 @@ _TO_GRADE = """
     newest AS (
         SELECT trial_id, format, question_type, verdict, grader, prompt_hash, rule_version
         FROM grades SEMI JOIN of_run USING (trial_id)
-        WHERE list_contains($types, rule)
+        WHERE list_contains($rules, rule)
         QUALIFY row_number() OVER (
             PARTITION BY trial_id, format, question_type, rule ORDER BY graded_at DESC, rowid DESC) = 1
     )

@@ -1,8 +1,7 @@
 """Graders of free responses: which answers they judged, how often they contradict themselves, where two differ.
 
 The newest verdict of a grader on an answer counts, provider errors aside. A grader with several versions of its prompts
-is a separate grader for each version, with a name that says so. Answers with choices are judged by rules and are not
-included here.
+is a separate grader for each version, with a name that says so. Answers with choices are in ``choice_verdicts``.
 """
 
 from __future__ import annotations
@@ -14,15 +13,15 @@ from typing import Any, Literal, NamedTuple
 import duckdb
 import pandas as pd
 
-from core.events import COUNTED, Format, QuestionType, Verdict
+from core.events import COUNTED, Format, QuestionType, Rule, Verdict
 from core.store.conditions import FREE_RULES, SEPARATOR, who_judged
 from core.store.queries.answers import UNANSWERED
 from core.store.queries.runs import run_records
 from core.store.selection import IN_ARMS, Selection, select
 from core.store.tables import records
 
-FREE: tuple[QuestionType, ...] = ("frq", "frq_top3")
-"""Question types that graders judge."""
+FREE: tuple[Literal["frq", "frq_top3"], ...] = ("frq", "frq_top3")
+"""Question types of free responses, and the rules of their verdicts."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +59,7 @@ class VerdictCount(NamedTuple):
 def stored_graders(cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None) -> list[StoredGrader]:
     """Return the graders of free responses in a selection, those with most answers first."""
     chosen = selection or Selection()
-    _select(cursor, chosen)
+    select_graders(cursor, chosen)
     parameters = chosen.parameters(_STORED) | {"free": list(FREE)}
     return [
         StoredGrader(grader, answers, verdicts, tuple(prompts or ()), at)
@@ -76,7 +75,7 @@ def verdict_counts(
     The graders are compared, so they are not part of the conditions here.
     """
     chosen = selection or Selection()
-    _select(cursor, chosen)
+    select_graders(cursor, chosen)
     names = [f"g{place}" for place in range(len(graders))]
     newest = "".join(f", arg_max(verdict, ROW(graded_at, place)) FILTER (grader = ${name}) AS {name}" for name in names)
     columns = "".join(f", newest.{name}" for name in names)
@@ -95,18 +94,19 @@ def flip_counts(cursor: duckdb.DuckDBPyConnection, selection: Selection | None =
     ``pairs`` were judged more than once, in ``verdicts`` verdicts; ``both`` of them were judged right and not right
     with the same prompts.
     """
-    _select(cursor, selection or Selection())
+    select_graders(cursor, selection or Selection())
     return cursor.execute(_FLIPS, {"counted": list(COUNTED), "free": list(FREE)}).df()
 
 
-def _select(cursor: duckdb.DuckDBPyConnection, selection: Selection) -> None:
+def select_graders(cursor: duckdb.DuckDBPyConnection, selection: Selection, rules: Sequence[Rule] = FREE) -> None:
     """Run ``select`` without graders as a part of conditions, and create the view ``named_grades``.
 
     The view is ``grades`` with the number of each row (``place``) and a name of the ``grader`` that includes the
-    version of its prompts. Names do not depend on the selection: a version has the same name everywhere.
+    version of its prompts among verdicts under ``rules``. Names do not depend on the selection: a version has the same
+    name everywhere.
     """
     select(cursor, selection, without=("grader",))
-    rows = cursor.execute(_GRADED_UNDER, {"free": list(FREE)}).fetchall()
+    rows = cursor.execute(_GRADED_UNDER, {"free": list(rules)}).fetchall()
     runs = {run.run_id: run for run in run_records(cursor, sorted({run_id for run_id, _, _ in rows}))}
     versions_of: dict[str, dict[str, list[tuple[str, str]]]] = {}
     for run_id, grader, stored_hash in rows:
@@ -283,7 +283,7 @@ def difference_at(
 
 
 def _parameters(cursor: duckdb.DuckDBPyConnection, filter_: DifferenceFilter) -> dict[str, Any]:
-    _select(cursor, filter_.selection)
+    select_graders(cursor, filter_.selection)
     first, second = filter_.graders or (None, None)
     graders = {} if filter_.graders is None else {"first": first, "second": second}
     common = {"free": list(FREE), "counted": list(COUNTED), "directions": list(filter_.directions) or None}

@@ -156,12 +156,16 @@ _ADD = {
         for name in ("trials", "utterances", "answers", "release_files")
     },
     # in a rebuilt database the re-gradings come from the journals before the release is imported: the grades of the
-    # release must be older all the same
+    # release must be older all the same, also those of the trials of a run that were not graded again
     "grades": """
         INSERT INTO grades BY NAME
         SELECT incoming.* REPLACE (least(graded_at, later.first - 1) AS graded_at), []::VARCHAR[] AS call_ids
         FROM incoming
-        LEFT JOIN (SELECT trial_id, min(graded_at) AS first FROM grades GROUP BY trial_id) AS later USING (trial_id)""",
+        LEFT JOIN (
+            SELECT trial_id, first FROM trials JOIN (
+                SELECT run_id, min(graded_at) AS first FROM grades JOIN trials USING (trial_id) GROUP BY run_id
+            ) USING (run_id)
+        ) AS later USING (trial_id)""",
 }
 
 _PROMPTS_OF_RUN = """

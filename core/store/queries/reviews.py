@@ -48,7 +48,7 @@ def candidates(cursor: duckdb.DuckDBPyConnection, plan: ReviewPlan) -> list[Cand
     }
     if form.framework:
         filters["frameworks"] = (form.framework,)
-    else:
+    elif form.subject != "criterion":
         filters["arm"] = f"{plan.format}:frq"
     if not plan.runs:
         filters |= {"sources": CAMPAIGNS, "personas": ("",), "pictures": False}
@@ -63,6 +63,8 @@ def candidates(cursor: duckdb.DuckDBPyConnection, plan: ReviewPlan) -> list[Cand
     rows = cursor.execute(sql, chosen.parameters(sql)).fetchall()
     if form.subject == "pair":
         return _pairs(rows, plan.seed)
+    if form.subject == "criterion":
+        return _criteria(cursor, plan, rows)
     kind: ItemKind = "answer" if form.subject == "answer" else "talk"
     return [
         Candidate(
@@ -87,6 +89,22 @@ def _pairs(rows: Sequence[tuple[Any, ...]], seed: int) -> list[Candidate]:
                 models = " and ".join(sorted((one[1], other[1])))
                 pairs.append(Candidate(str(item), models, case_key, one[3] or "", one[4] or ""))
     return pairs
+
+
+def _criteria(cursor: duckdb.DuckDBPyConnection, plan: ReviewPlan, rows: Sequence[tuple[Any, ...]]) -> list[Candidate]:
+    """Return the criteria that a judge has judged in these conversations: people judge a part of the same items."""
+    by_trial = {row[0]: row for row in rows}
+    judged = cursor.execute(_JUDGED, {"trials": list(by_trial), "criteria": list(plan.statements)}).fetchall()
+    return [
+        Candidate(
+            str(AnnotatedItem("criterion", trial_id, criterion=criterion)),
+            by_trial[trial_id][1],
+            by_trial[trial_id][2],
+            by_trial[trial_id][3] or "",
+            by_trial[trial_id][4] or "",
+        )
+        for trial_id, criterion in judged
+    ]
 
 
 def add_review(connection: duckdb.DuckDBPyConnection, review: Review, items: Sequence[ReviewItem]) -> None:
@@ -142,6 +160,13 @@ def _review(row: dict[str, Any]) -> Review:
     if row["unblinded_at"] is not None:
         unblinded = Unblinding(row["unblinded_by"], row["reason"], row["unblinded_at"])
     return Review(row["name"], plan, row["review_id"], row["created_at"], unblinded)
+
+
+_JUDGED = """
+    SELECT DISTINCT trial_id, criterion_hash FROM rubric_judgements
+    WHERE verdict IN ('met', 'not met') AND NOT voided
+        AND trial_id IN (SELECT unnest($trials::VARCHAR[])) AND criterion_hash IN (SELECT unnest($criteria::VARCHAR[]))
+    ORDER BY trial_id, criterion_hash"""
 
 
 _REVIEWED = {

@@ -226,9 +226,16 @@ _DATA_SET_NAMES = """
     SELECT split_part(split_part(case_set, ':', 1), ' (', 1) AS name FROM runs
     UNION ALL SELECT split_part(case_key, '/', 1) FROM completions"""
 
+LATER_ARMS = """
+    SELECT run_id, list(DISTINCT format || ':' || question_type) AS arms FROM tallies
+    WHERE format = 'closing' AND answered GROUP BY run_id"""
+"""Arms that were read in the stored conversations of a run later, so that its header may lack them."""
 _RECORDS = f"""
-    SELECT {", ".join(f"runs.{f.name}" for f in fields(Run) if f.name != "cases")}, coalesce(counts.cases, 0) AS cases
+    SELECT {", ".join(f"runs.{f.name}" for f in fields(Run) if f.name not in ("cases", "arms"))},
+        list_concat(runs.arms, list_filter(later.arms, lambda arm: NOT list_contains(runs.arms, arm))) AS arms,
+        coalesce(counts.cases, 0) AS cases
     FROM runs LEFT JOIN (SELECT run_id, count(*) AS cases FROM run_cases GROUP BY run_id) AS counts USING (run_id)
+    LEFT JOIN ({LATER_ARMS}) AS later USING (run_id)
     WHERE ($run_ids::VARCHAR[] IS NULL OR list_contains($run_ids, run_id))
         AND ($sources::VARCHAR[] IS NULL OR list_contains($sources, source))
     ORDER BY created_at DESC, run_id"""

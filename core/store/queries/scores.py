@@ -113,9 +113,10 @@ def key(measure: Reader) -> dict[str, str]:
 
 
 def newest(lists: Lists) -> str:
-    """Return SQL for a table of the newest list of each case, without openings (``OPENING``)."""
+    """Return SQL for a table of the newest list of each case, without rows that have no list (``_NO_LIST``)."""
     last = "row_number() OVER (PARTITION BY case_key, content_hash ORDER BY made_at DESC, rowid DESC) = 1"
-    return f"(SELECT * FROM {lists} WHERE NOT starts_with(made_by, '{OPENING}') QUALIFY {last})"
+    others = " OR ".join(f"starts_with(made_by, '{prefix}')" for prefix in _NO_LIST)
+    return f"(SELECT * FROM {lists} WHERE NOT ({others}) QUALIFY {last})"
 
 
 def lists_of(cursor: duckdb.DuckDBPyConnection, lists: Lists, cases: Iterable[CaseKey]) -> dict[CaseKey, str]:
@@ -216,6 +217,9 @@ def parts_of(
 
 OPENING = "opening "
 """Prefix of ``made_by`` in rows of ``history_items`` that have the opening request of a case, as at most one item."""
+NO_ITEMS = "no items "
+"""Prefix of ``made_by`` in rows of ``history_items`` of a model that was asked for items and gave no valid reply."""
+_NO_LIST = (OPENING, NO_ITEMS)
 
 
 _LISTS: Mapping[Lists, str] = {"history_items": "items", "fact_sets": "facts"}

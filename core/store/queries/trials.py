@@ -27,7 +27,7 @@ from core.events import (
 from core.store.queries.calls import calls_of
 from core.store.queries.grades import grade_history
 from core.store.queries.releases import FROM_TABLES
-from core.store.queries.runs import Run, run_records
+from core.store.queries.runs import LATER_ARMS, Run, run_records
 from core.store.queries.utterances import utterances_of
 from core.store.rows import stream_events
 from core.store.selection import COUNTED_RULE, TRIALS, Selection, select
@@ -157,12 +157,13 @@ _VERDICTS = """
     LEFT JOIN (FROM newest_grades WHERE {trials}) AS newest USING (trial_id, format, question_type, rule)
     GROUP BY trial_id"""
 
-_OFFER = """
+_OFFER = f"""
     WITH with_trials AS (FROM runs SEMI JOIN trials USING (run_id)), used_cases AS (FROM cases SEMI JOIN trials USING
     (case_key)) SELECT (SELECT list(DISTINCT dataset ORDER BY dataset) FROM used_cases),
         (SELECT list(DISTINCT specialty ORDER BY specialty) FROM used_cases),
         (SELECT list(DISTINCT end_reason ORDER BY end_reason) FILTER (end_reason IS NOT NULL) FROM trials),
-        (SELECT list(DISTINCT arm ORDER BY arm) FROM (SELECT unnest(arms) AS arm FROM with_trials))"""
+        (SELECT list(DISTINCT arm ORDER BY arm) FROM (
+            SELECT unnest(arms) AS arm FROM with_trials UNION ALL SELECT unnest(arms) FROM ({LATER_ARMS})))"""
 
 
 @dataclass(frozen=True)
@@ -248,7 +249,12 @@ def trial_events(cursor: duckdb.DuckDBPyConnection, trial_id: str) -> list[Event
             answer = Answered(**row)
             events += [answer, *first_grades.get((answer.format, answer.question_type), [])]
         return [*events, Finished(at=trial["finished_at"])]
-    return stream_events(rows[0][0], {call.call_id: call for call in calls_of(cursor, trial_id)})
+    events = stream_events(rows[0][0], {call.call_id: call for call in calls_of(cursor, trial_id)})
+    arms = {(event.format, event.question_type) for event in events if isinstance(event, Answered)}
+    answers = [Answered(**row) for row in records(cursor.execute(_ANSWERS, [trial_id]))]
+    later = [answer for answer in answers if (answer.format, answer.question_type) not in arms]
+    place = next((n for n, event in enumerate(events) if isinstance(event, Finished)), len(events))
+    return [*events[:place], *later, *events[place:]]
 
 
 _ANSWERS = """

@@ -6,10 +6,12 @@ import streamlit as st
 
 from core import access
 from core.case import Case, Profile
+from core.datasets.case_fields import groups_in
 from core.datasets.select import cases_of
 from core.events import Answered, Event
 from core.reviews.reviewing import ReviewState, blinded_dialogue, hidden, states
 from core.store.database import Store
+from core.store.queries.cases import cases
 from core.store.queries.profiles import profile_versions
 from core.store.queries.trials import offer
 from core.store.review_records import AnnotatedItem, ReviewSampling, parse_item
@@ -18,7 +20,7 @@ from pages.kit.stored import reading
 
 SAMPLING: dict[ReviewSampling, str] = {
     "random": "At random", "specialty": "By model and specialty", "dataset": "By model and data set",
-    "disagreement": "Where graders or rules disagree",
+    "disagreement": "Where graders or rules disagree", "conversation": "Whole conversations",
 }  # fmt: skip
 SAMPLING_HELP = (
     "At random: every item has the same chance. By model and specialty or data set: equal numbers, on the same cases "
@@ -45,6 +47,12 @@ class BlindedItem:
     response: str | None = None
     second: list[Event] = field(default_factory=list)
     profile: Profile | None = None
+
+
+@cached_query(entries=2)
+def fields_of_stored_cases() -> dict[str, list[str]]:
+    """Return field → its values in the stored cases, of the fields by which a plan can be restricted."""
+    return groups_in(ask(cases))
 
 
 @cached_query(entries=4)

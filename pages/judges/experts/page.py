@@ -1,18 +1,22 @@
 """The part Experts: reviews of conversations and answers without the model’s name, vignettes, and their figures."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import streamlit as st
 
+from core.datasets.case_fields import groups_in
 from core.datasets.select import cases_of, datasets
 from core.errors import AnamnesisError
 from core.events import FORMATS, QuestionType
+from core.measures.rubrics.labels import statements_for
+from core.measures.rubrics.stored import rubric_entries
 from core.reviews.reviewing import plan_review
 from core.store.database import Store
 from core.store.queries.trials import offer
 from core.store.review_kinds import ReviewForm, forms
-from core.store.review_records import SAMPLINGS, THIRD, ReviewOrder, ReviewSampling, planned
-from pages.judges.experts.data import ANNOTATOR, REVIEW, SAMPLING, SAMPLING_HELP
+from core.store.review_records import THIRD, ReviewOrder, ReviewSampling, planned
+from pages.judges.experts.data import ANNOTATOR, REVIEW, SAMPLING, SAMPLING_HELP, fields_of_stored_cases
 from pages.judges.experts.results import draw_flips, draw_release, draw_results
 from pages.judges.experts.review import draw_review
 from pages.judges.experts.reviews import draw_exchange, draw_reviews
@@ -25,6 +29,10 @@ from pages.kit.page import draw_sections
 from pages.kit.view import specialties_in_order
 from pages.kit.visitor import only
 
+_OF_CASES: list[ReviewSampling] = ["random", "specialty", "dataset"]
+_ASKED = ("dataset", "specialty")
+"""Fields of cases with a control of their own."""
+_FIELD_WIDTH = 320
 _BOTH: tuple[QuestionType, ...] = ("frq", "mcq")
 _ORDERS: dict[tuple[ReviewOrder, tuple[QuestionType, ...]], str] = {
     ("own words first", _BOTH): "In own words, then choices",
@@ -119,8 +127,11 @@ def _ask_items(form: ReviewForm) -> dict[str, Any] | None:
         "datasets": tuple(sets),
         "specialties": tuple(specialties),
         "runs": tuple(runs),
-        "sampling": _ask_sampling(list(SAMPLINGS)),
+        "where": _ask_fields(fields_of_stored_cases()),
+        "sampling": _ask_sampling(_samplings(form)),
     }
+    if form.subject == "criterion":
+        settings |= _ask_rubric()
     if form.subject == "answer":
         settings["format"] = st.segmented_control(
             "Free responses from",
@@ -133,6 +144,25 @@ def _ask_items(form: ReviewForm) -> dict[str, Any] | None:
     return settings
 
 
+def _samplings(form: ReviewForm) -> list[ReviewSampling]:
+    """Return the ways to draw items; criteria are judged with their conversation, so whole ones are read once."""
+    if form.subject == "criterion":
+        return ["conversation", "random"]
+    return [*_OF_CASES, "disagreement"] if form.subject in ("conversation", "answer") else _OF_CASES
+
+
+def _ask_rubric() -> dict[str, Any]:
+    entries = {entry.rubric.name: entry.rubric for entry in rubric_entries(Store())}
+    name = st.selectbox(
+        "Rubric",
+        list(entries),
+        format_func=lambda name: plain(entries[name].title or name),
+        key="experts_rubric",
+        help="Only criteria that a model has judged are drawn, so that both can be compared.",
+    )
+    return {"rubric": name, "statements": statements_for(entries[name])}
+
+
 def _ask_cases() -> dict[str, Any]:
     columns = st.columns(2)
     case_set = columns[0].selectbox("Data set", datasets(), format_func=dataset_name, key="experts_judged_set")
@@ -142,8 +172,9 @@ def _ask_cases() -> dict[str, Any]:
         key="experts_judged_fields",
         placeholder="All",
     )
-    sampling = _ask_sampling([option for option in SAMPLINGS if option != "disagreement"])
-    return {"case_set": case_set, "specialties": tuple(specialties), "sampling": sampling}
+    where = _ask_fields(groups_in(cases_of(case_set)))
+    sampling = _ask_sampling(_OF_CASES)
+    return {"case_set": case_set, "specialties": tuple(specialties), "where": where, "sampling": sampling}
 
 
 def _ask_vignettes() -> dict[str, Any]:
@@ -163,27 +194,61 @@ def _ask_vignettes() -> dict[str, Any]:
         "Each expert’s answers become a run of doctor human/NAME, graded like a model’s by the reference grader. The "
         "run appears on Accuracy and Compare."
     )
-    sampling = _ask_sampling([option for option in SAMPLINGS if option != "disagreement"])
+    where = _ask_fields(groups_in(cases_of(case_set)))
+    sampling = _ask_sampling(_OF_CASES)
     return {
         "case_set": case_set,
         "specialties": tuple(specialties),
+        "where": where,
         "question_types": question_types,
         "order": order,
         "sampling": sampling,
     }
 
 
+def _ask_fields(offered: Mapping[str, Sequence[str]]) -> tuple[tuple[str, str], ...]:
+    """Ask for other fields of cases, such as the source, and for the values that the cases may have."""
+    fields = [name for name, values in offered.items() if values and name not in _ASKED]
+    if not fields:
+        return ()
+    with st.container(horizontal=True):
+        chosen = st.multiselect(
+            "Other fields of cases",
+            fields,
+            format_func=field_title,
+            key="experts_where",
+            placeholder="No restriction",
+            width=_FIELD_WIDTH,
+        )
+        return tuple(
+            (name, value)
+            for name in chosen
+            for value in st.multiselect(
+                field_title(name),
+                offered[name],
+                format_func=lambda value: plain(value or "not given"),
+                key=f"experts_where_{name}",
+                placeholder="All",
+                width=_FIELD_WIDTH,
+            )
+        )
+
+
+def field_title(name: str) -> str:
+    return name.replace("_", " ").capitalize()
+
+
 def _ask_sampling(options: list[ReviewSampling]) -> ReviewSampling:
     chosen = st.segmented_control(
         "Drawn",
         options,
-        default="random",
+        default=options[0],
         required=True,
         format_func=SAMPLING.__getitem__,
         key=f"experts_sampling_{len(options)}",
         help=SAMPLING_HELP,
     )
-    return chosen or "random"
+    return chosen or options[0]
 
 
 _SECTIONS = {

@@ -9,6 +9,8 @@ import streamlit as st
 from core.errors import AnamnesisError
 from core.measures.base import Result
 from core.measures.experts.adjudication import CONFUSION, IMPORTED
+from core.measures.experts.by_model import BY_MODEL
+from core.measures.experts.completeness import COMPLETENESS
 from core.measures.experts.ratings import has_decisions, sections_for
 from core.measures.experts.report import (
     AGREEMENT,
@@ -57,6 +59,8 @@ def draw_figures(source: str, options: Mapping[str, Any]) -> Result | None:
     unpublished = {name: value for name, value in options.items() if name != "published"}
     if any(row.n for row in section_result(AGREEMENT, _ALL, {**AGREEMENT.options, **unpublished}).figures):
         draw_section(AGREEMENT, _ALL, options=unpublished, name=f"experts-agreement-{source}")
+        if len({row.label["model"] for row in shares.figures}) > 1:
+            draw_section(BY_MODEL, _ALL, options=unpublished, name=f"experts-by-model-{source}")
     else:
         st.caption("No item was judged by two annotators.")
     return shares
@@ -153,14 +157,17 @@ def draw_results() -> None:
         names=lambda key: by_id[key].review.name if key in by_id else "Imported annotations",
     )
     if source == IMPORTED:
-        draw_figures(IMPORTED, {"imported": True})
+        if draw_figures(IMPORTED, {"imported": True}) is not None:
+            draw_section(COMPLETENESS, _ALL, options={"imported": True}, name="experts-completeness")
         return
     state = by_id[source]
     plan, unblinding = state.review.plan, state.review.unblinded
     shared = sum(len(item.annotators) > 1 for item in state.items)
+    restricted = "".join(f" · {name.replace('_', ' ')}: {value or 'not given'}" for name, value in plan.where)
+    drawn = f"{len(state.items)} items drawn {SAMPLING[plan.sampling].lower()}, seed {plan.seed}"
     st.caption(
-        f"{plain(kind_of(state))} · {len(state.items)} items drawn {SAMPLING[plan.sampling].lower()}, seed "
-        f"{plan.seed} · {shared} shared · annotators: {plain(', '.join(plan.annotators))}"
+        f"{plain(kind_of(state))}{plain(restricted)} · {drawn} · {shared} shared · "
+        f"annotators: {plain(', '.join(plan.annotators))}"
     )
     if plan.kind == "baseline":
         _draw_baseline(state)
@@ -177,6 +184,10 @@ def draw_results() -> None:
             st.caption(f":material/visibility: Unblinded by {plain(unblinding.by)} when all items were answered.")
         if has_decisions(state):
             draw_figures(source, {"review": source})
+        elif state.form.subject == "conversation" and shared:
+            draw_section(BY_MODEL, _ALL, options={"review": source}, name="experts-by-model")
+        if plan.kind == "conversations":
+            draw_section(COMPLETENESS, _ALL, options={"review": source}, name="experts-completeness")
         for section in sections_for(state):
             draw_section(section, _ALL, options={"review": source}, name=f"experts-{section.options['part']}")
         if plan.kind == "answers":

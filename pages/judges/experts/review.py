@@ -27,7 +27,7 @@ from core.reviews.reviewing import (
 from core.store.database import Store
 from core.store.queries.annotations import Span
 from core.store.review_kinds import CANNOT_JUDGE, FormQuestion
-from core.store.review_records import ReviewItem
+from core.store.review_records import ReviewItem, parse_item
 from pages.judges.experts.data import ITEM, BlindedItem, blinded_item, review_at
 from pages.judges.experts.reviews import leave
 from pages.kit.case.pictures import draw_pictures
@@ -208,7 +208,8 @@ def _draw_spans(
 ) -> None:
     for number, span in enumerate(spans):
         with st.container(horizontal=True, vertical_alignment="center"):
-            st.markdown(f"Message {span.turn + 1}: :orange-background[{plain(span.text)}]", width="stretch")
+            about = f" :gray[{plain(span.comment)}]" if span.comment else ""
+            st.markdown(f"Message {span.turn + 1}: :orange-background[{plain(span.text)}]{about}", width="stretch")
             others = spans[:number] + spans[number + 1 :]
             st.button(
                 "Remove",
@@ -223,9 +224,10 @@ def _draw_spans(
             "Message", list(messages), format_func=lambda turn: _label(messages[turn], framework), key=f"{key}_turn"
         )
         words = st.text_input("Words in it", key=f"{key}_words", placeholder="Exactly as in the message")
+        remark = st.text_input("Comment on these words", key=f"{key}_remark", placeholder="Optional")
         if st.form_submit_button("Highlight") and turn is not None:
             try:
-                new = span_of(turn, messages[turn].text, words)
+                new = span_of(turn, messages[turn].text, words, remark)
             except AnamnesisError as error:
                 st.warning(plain(str(error)))
             else:
@@ -353,6 +355,9 @@ def _draw_item(state: ReviewState, item: ReviewItem, annotator: str) -> None:
                 st.markdown(f"**Answer given**  \n{plain((blinded.response or 'none').replace('**', ''))}")
                 if blinded.case is not None:
                     st.markdown(f"**Right answer**  \n{plain(blinded.case.answer)}")
+        if subject == "criterion":
+            with st.container(border=True):
+                st.markdown(f"**{plain(state.review.plan.statements[parse_item(item.item).criterion])}**")
         if state.form.instruction:
             st.caption(plain(state.form.instruction))
         if subject == "pair":
@@ -371,7 +376,8 @@ def _draw_item(state: ReviewState, item: ReviewItem, annotator: str) -> None:
     with questions_column:
         draw_questions(state, item, annotator, blinded.dialogue)
         draw_notes(state, item, annotator, blinded.dialogue)
-        if blinded.case is not None and subject not in ("case", "profile"):
+        # the judge of a criterion sees the messages alone
+        if blinded.case is not None and subject not in ("case", "profile", "criterion"):
             draw_case(blinded.case, open_=True)
 
 
@@ -400,7 +406,7 @@ def _draw_dialogue(state: ReviewState, item: ReviewItem, annotator: str, blinded
         if (name, person) == (item.item, annotator) and annotation.spans
     ]
     words = {span.turn: span.text for annotation in marked for span in annotation.spans}
-    height = 660 if state.form.subject == "conversation" else 420
+    height = 420 if state.form.subject == "answer" else 660
     with st.container(height=height, border=True, gap="xxsmall", autoscroll=False, key=f"experts_chat_{item.number}"):
         for events, highlighted in _by_message(blinded.dialogue, words):
             draw_chat(events, None, highlighted, fw=framework_of(blinded.dialogue))

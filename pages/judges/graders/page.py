@@ -5,10 +5,11 @@ from collections.abc import Mapping
 import streamlit as st
 
 from core.frameworks.casting import CastNames, is_model
-from core.jobs.regrade import FREE, Regrading
+from core.jobs.regrade import FREE, RULES, Regrading
 from core.store.selection import Selection
 from pages.judges.graders.accuracy import draw_accuracy
 from pages.judges.graders.agreement import draw_agreement, draw_contradictions
+from pages.judges.graders.choices import draw_choices
 from pages.judges.graders.data import Graders, graders, offers
 from pages.judges.graders.differences import draw_differences
 from pages.kit.controls import choose_several
@@ -37,12 +38,13 @@ def draw_regrading(_selection: Selection, _graders: Graders, _names: Mapping[str
         chosen = choose_several("Runs", list(runs), "graders_again_runs", names=runs, placeholder="Choose runs")
         types = st.pills(
             "Questions",
-            list(FREE),
+            list(RULES),
             selection_mode="multi",
             default=list(FREE),
             key="graders_again_types",
             persist_state="session",
             format_func=QUESTION_TYPE.__getitem__,
+            help="A grader’s verdict on four choices counts in no accuracy; see it under Choices.",
         )
     pack, address, budget, fresh = _RUN_PACK, None, None, False
     with right:
@@ -79,6 +81,7 @@ _TABS = {
     "Accuracy by grader": draw_accuracy,
     "Differences": draw_differences,
     "Contradictions": draw_contradictions,
+    "Choices": draw_choices,
     "Grade again": draw_regrading,
 }
 

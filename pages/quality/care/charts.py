@@ -1,12 +1,13 @@
 """The charts that only CARE has: shares, the radar of the four parts, static against conversational accuracy."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Literal
 
 import plotly.graph_objects as go
 
-from core.figures.marks import Mark
+from core.figures.marks import Mark, dots
 from core.figures.radar import radar
-from core.figures.scatter import Spot, StraightLine, scatter
+from core.figures.scatter import Spot, StraightLine, scatter, scatter_panels
 from core.figures.shares import Segment, stacked
 from core.figures.style import Axis
 from core.frameworks.automedic.measures.profile import PARTS
@@ -84,13 +85,46 @@ def radar_chart(rows: Sequence[Row], names: Mapping[str, str], dark: bool) -> go
     return radar(marks, models, model_colours(list(models)), spokes, axes=axes, dark=dark)
 
 
+def parts_by_dataset_chart(rows: Sequence[Row], names: Mapping[str, str], dark: bool) -> go.Figure:
+    """Return a panel for each part, each with its own axis, and in it a row of dots for each data set."""
+    marks = [
+        Mark(
+            row.label["dataset"],
+            row.estimate,
+            row.low,
+            row.high,
+            row.label["model"],
+            row.label["measure"],
+            f"published, {row.source}" if row.source else f"{row.n:,} cases",
+            published=bool(row.source),
+            data=(str(number),),
+        )
+        for number, row in enumerate(rows)
+        if row.estimate is not None
+    ]
+    models = {model: names[model] for model in names if any(mark.series == model for mark in marks)}
+    datasets = {dataset: two_lines(names[dataset]) for dataset in sorted({mark.place for mark in marks})}
+    panels = {str(part): names[part] for part in PARTS}
+    return dots(
+        marks, models, model_colours(list(models)), Axis(), places=datasets, panels=panels, legend=True, dark=dark
+    )
+
+
 def scatter_chart(
-    rows: Sequence[Row], names: Mapping[str, str], dark: bool, *, fits: Sequence[Row], by_group: bool
+    rows: Sequence[Row],
+    names: Mapping[str, str],
+    dark: bool,
+    *,
+    fits: Sequence[Row],
+    by: Literal["all", "group", "dataset"],
 ) -> go.Figure:
-    """Return accuracy after the conversation against static accuracy, with ``fits`` as lines."""
-    series = "group" if by_group else "model"
-    values = sorted({row.label[series] for row in rows}, key=list(names).index if not by_group else None)
-    series_names = {value: value if by_group else names[value] for value in values}
+    """Return accuracy after the conversation against static accuracy, with ``fits`` as lines.
+
+    ``by``: one line, a line for each group of models, or a panel with a line for each data set.
+    """
+    series = "group" if by == "group" else "model"
+    values = sorted({row.label[series] for row in rows}, key=list(names).index if by != "group" else None)
+    series_names = {value: value if by == "group" else names[value] for value in values}
     colours = model_colours(values)
     spots = [
         Spot(
@@ -98,23 +132,39 @@ def scatter_chart(
             row.estimate or 0.0,
             row["static"],
             kind=row.label["dataset"],
-            label=names[row.label["model"]] if by_group else "",
+            label=names[row.label["model"]] if by == "group" else "",
             words=f"{names[row.label['dataset']]}, {row.n:,} cases",
         )
         for row in rows
     ]
-    lines = [StraightLine("No drop", 1.0, dotted=True)]
-    for row in fits:
-        if row["slope"] is not None:
-            group = row.label["group"]
-            r = "" if row.estimate is None else f", r = {row.estimate:.2f}"
-            name = "All models" if group == "all" else group
-            lines.append(
-                StraightLine(
-                    f"{name}: fitted line{r}", row["slope"], row["intercept"], colours.get(group, ""), series=group
-                )
-            )
     along = Axis("Static accuracy: the whole question at once", (0, 1.02), ".1f", 0.2)
     up = Axis("Conversational accuracy", (0, 1.02), ".1f", 0.2)
-    kinds = {dataset: names[dataset] for dataset in sorted({row.label["dataset"] for row in rows})}
-    return scatter(spots, series_names, colours, along, up, kinds=kinds, lines=lines, dark=dark)
+    datasets = sorted({row.label["dataset"] for row in rows})
+    diagonal = StraightLine("No drop", 1.0, dotted=True)
+    if by == "dataset":
+        panels, lines = dict[str, list[Spot]](), dict[str, list[StraightLine]]()
+        for dataset in datasets:
+            fitted = [row for row in fits if row.label["dataset"] == dataset]
+            r = "".join(f"<br>r = {row.estimate:.2f}" for row in fitted if row.estimate is not None)
+            title = f"{names[dataset]}{r}"
+            panels[title] = [spot for spot in spots if spot.kind == dataset]
+            lines[title] = [diagonal, *_fitted_lines(fitted, lambda _: "Fitted line", {})]
+        return scatter_panels(panels, series_names, colours, along, up, lines=lines, dark=dark)
+
+    def line_name(row: Row) -> str:
+        r = "" if row.estimate is None else f", r = {row.estimate:.2f}"
+        return f"{'All models' if row.label['group'] == 'all' else row.label['group']}: fitted line{r}"
+
+    kinds = {dataset: names[dataset] for dataset in datasets}
+    lines_of_all = [diagonal, *_fitted_lines(fits, line_name, colours)]
+    return scatter(spots, series_names, colours, along, up, kinds=kinds, lines=lines_of_all, dark=dark)
+
+
+def _fitted_lines(
+    fits: Sequence[Row], name: Callable[[Row], str], colours: Mapping[str, str]
+) -> Iterator[StraightLine]:
+    """Yield the lines of the fits that have one, in the colour of their group."""
+    for row in fits:
+        if row["slope"] is not None:
+            group = row.label.get("group", "")
+            yield StraightLine(name(row), row["slope"], row["intercept"], colours.get(group, ""), series=group)

@@ -1,17 +1,21 @@
 """CARE: accuracy, efficiency, empathy and robustness of conversations, down to the message."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
+import plotly.graph_objects as go
 import streamlit as st
 
-from core.frameworks.automedic.measures.profile import UNREAD, read_care
+from core.frameworks.automedic.measures.across import across_data_sets, names_across
+from core.frameworks.automedic.measures.profile import UNREAD, EarlyEnd, clean_early_ends, read_care
 from core.frameworks.automedic.measures.report import (
     ACCURACIES,
+    BY_DATASET,
     CAUSE_WORDS,
+    EARLY_END_WORDS,
     ENDINGS,
     FAILED,
     FITS,
@@ -38,15 +42,16 @@ from pages.kit.figures import draw_conditions_behind, draw_figure
 from pages.kit.look import END_SHORT, REASON_COLOUR, counted
 from pages.kit.names import dataset_name
 from pages.kit.page import draw_sections, say_how_to_begin
-from pages.kit.section import draw_section, section_result, words_of
+from pages.kit.section import Chart, draw_section, section_result, words_of
 from pages.kit.stored import conditions, run_casts
-from pages.kit.view import CaseSetOptions, ask_selection, specialties_in_order
-from pages.quality.care.charts import Look, radar_chart, scatter_chart, shares_chart
+from pages.kit.view import CaseSetOptions, ask_selection, names_of, specialties_in_order
+from pages.quality.care.charts import Look, parts_by_dataset_chart, radar_chart, scatter_chart, shares_chart
 from pages.quality.care.conversations import draw_case_conversations, draw_failed, draw_ratings
 
 _QUESTION: dict[CareQuestion, str] = {"mcq": "With choices", "frq": "Free response"}
 _HOW = {"all": "Over all", "dataset": "By data set", "normalised": "Normalised"}
-_LINES = {"all": "All models", "group": "By group of models"}
+_Lines = Literal["all", "group", "dataset"]
+_LINES: dict[_Lines, str] = {"all": "All models", "group": "By group of models", "dataset": "By data set"}
 _POLYGONS = 8
 """A radar with more models cannot be read."""
 _LEAST_SPOKES = 3
@@ -95,8 +100,8 @@ class CareView:
         name = f"care_{section.options['part']}"
         return draw_section(section, self.selection, options=options, name=name, **arguments)
 
-    def result(self, section: Section) -> Result:
-        return section_result(section, self.selection, {**section.options, **self.options})
+    def result(self, section: Section, options: Mapping[str, Any] | None = None) -> Result:
+        return section_result(section, self.selection, {**section.options, **self.options, **(options or {})})
 
 
 def draw_profile(view: CareView) -> None:
@@ -122,7 +127,9 @@ def draw_profile(view: CareView) -> None:
         draw_normalised(view)
         return
     options = {"by": aggregation, "published": published}
-    result = view.draw(PROFILE, options=options, titled=False)
+    section = BY_DATASET if aggregation == "dataset" else PROFILE
+    charts = {"by_dataset": across_chart(parts_by_dataset_chart, view)}
+    result = view.draw(section, options=options, titled=False, charts=charts)
     if result is None:
         return
     if aggregation == "all":
@@ -131,6 +138,20 @@ def draw_profile(view: CareView) -> None:
     if any(not row.source for row in result.figures):
         view.draw(ACCURACIES, options={"by": aggregation}, titled=False)
         draw_conditions_behind({row.label["model"] for row in result.figures}, view.selection, "these models")
+
+
+def across_chart(chart: Chart, view: CareView) -> Chart:
+    """Return the chart in which corresponding conditions on several data sets are one series."""
+    joined = ask(across_data_sets, view.selection)
+
+    def draw(rows: Sequence[Row], names: Mapping[str, str], dark: bool) -> go.Figure:
+        shared = names_across(rows, joined)
+        by_series = [
+            replace(row, label={**row.label, "model": shared[row.label["model"], row.label["dataset"]]}) for row in rows
+        ]
+        return chart(by_series, {**names_of(set(shared.values()) - set(names)), **names}, dark)
+
+    return draw
 
 
 def draw_radar(result: Result, view: CareView) -> None:
@@ -164,20 +185,20 @@ def draw_scatter(view: CareView) -> None:
         arms = ",".join(f"{form}:{view.options['question_type']}" for form in ("vignette", "multi_turn"))
         st.info(f"No case has both answers: run with the arms `{arms}`.")
         return
-    by_group = (
-        choose(
-            "Fitted line",
-            list(_LINES),
-            "care_line",
-            names=_LINES,
-            shape="segments",
-            help="The group in a model’s entry in models.toml, otherwise its provider.",
-        )
-        == "group"
+    line: _Lines = choose(
+        "Fitted line",
+        list(_LINES),
+        "care_line",
+        names=_LINES,
+        shape="segments",
+        help="The group in a model’s entry in models.toml, otherwise its provider. By data set: a panel for each.",
     )
-    fits = [row for row in view.result(FITS).figures if by_group == (row.label["group"] != "all")]
-    view.draw(POINTS, charts={"scatter": partial(scatter_chart, fits=fits, by_group=by_group)})
-    view.draw(FITS)
+    by = "dataset" if line == "dataset" else "group"
+    rows = view.result(FITS, {"line": by}).figures
+    fits = [row for row in rows if (line == "all") == (row.label[by] == "all")]
+    view.draw(POINTS, charts={"scatter": across_chart(partial(scatter_chart, fits=fits, by=line), view)})
+    words = {"all": "All data sets"} if by == "dataset" else FITS.words
+    view.draw(replace(FITS, words=words), options={"line": by})
 
 
 def draw_failures(view: CareView) -> None:
@@ -281,8 +302,31 @@ def draw_care() -> None:
         help="A blank answer ended normally without words. It counts as not correct, and after a conversation also as "
         "invalid, which lowers robustness.",
     )
-    options = {"question_type": question, "blank": "excluded" if blanks_excluded else "failed"}
-    draw_sections(_TABS, "care_tab", CareView(selection, options, _rests(trials, selection, question)))
+    rule = _ask_early_end(trials)
+    options = {
+        "question_type": question,
+        "blank": "excluded" if blanks_excluded else "failed",
+        "early_end": rule or "failed",
+    }
+    rests = _rests(trials, selection, question) + (f" {EARLY_END_WORDS[rule]}." if rule else "")
+    draw_sections(_TABS, "care_tab", CareView(selection, options, rests))
+
+
+def _ask_early_end(trials: pd.DataFrame) -> EarlyEnd | None:
+    """Ask whether a clean early end is a failure; ``None`` if no doctor ended a conversation so."""
+    clean = int(clean_early_ends(trials).sum())
+    if not clean:
+        return None
+    return choose(
+        f"Clean early ends ({clean:,})",
+        list(EARLY_END_WORDS),
+        "care_early_end",
+        names=EARLY_END_WORDS,
+        width=320,
+        help="The doctor sent the end tag alone after one to three queries. The paper’s rule, an end within three "
+        "turns for want of tags or by a misplaced end tag, is read here as counting it. An end before any query, "
+        "without a tag or next to other words is abrupt under both rules.",
+    )
 
 
 def _offer(question: CareQuestion) -> CaseSetOptions:

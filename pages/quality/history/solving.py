@@ -8,7 +8,13 @@ import pandas as pd
 import streamlit as st
 
 from core.frameworks.casting import CastNames, is_model
-from core.frameworks.consultation.measures.prefixes import ASKED_AT, read_prefixes
+from core.frameworks.consultation.measures.prefixes import (
+    ASKED_AT,
+    Closing,
+    read_prefixes,
+    under_closing,
+    usual_closing,
+)
 from core.frameworks.consultation.measures.sections import ACCURACY
 from core.frameworks.consultation.queries import SolverAndGrader
 from core.jobs.solving import SOLVED, Solving, solving_framework
@@ -27,6 +33,10 @@ from pages.kit.view import names_on
 
 _MODEL, _SHARE, _TRIAL = "history_solved_of", "history_solved_at", "history_solved_trial"
 """URL parameters: the point (model, share) whose answers are listed, and the chosen conversation."""
+_CLOSING: dict[Closing, str] = {
+    "with": "100 % includes the doctor’s closing message",
+    "without": "100 % is all but the doctor’s closing message",
+}
 _HASH_CHARS = 8
 """Characters shown of a prompt’s hash."""
 
@@ -42,13 +52,38 @@ def draw_solving(selection: Selection) -> None:
         )
     else:
         name = _solver_names([solver])[solver]
-        section = replace(ACCURACY, caption=f"{name}. {ACCURACY.caption}")
-        draw_section(section, selection, options=solver._asdict(), on_row=_choose_point, name="history_curve_accuracy")
-        _draw_answers(selection, solver)
+        answers = _answers_of(selection, solver)
+        closing = _ask_closing(answers)
+        section = replace(ACCURACY, caption=f"{name}. {ACCURACY.caption} {_CLOSING[closing]}.")
+        options = {**solver._asdict(), "closing": closing}
+        draw_section(section, selection, options=options, on_row=_choose_point, name="history_curve_accuracy")
+        _draw_answers(selection, under_closing(answers, closing))
     if draw_job(Solving, "history_solving"):
         return
     with st.expander("Ask a solver", icon=":material/quiz:", expanded=solver is None, key="history_solving_form"):
         _draw_form(selection)
+
+
+def _answers_of(selection: Selection, solver: SolverAndGrader) -> pd.DataFrame:
+    answers, _ = read(read_prefixes, selection)
+    return answers[(answers[list(SolverAndGrader._fields)] == list(solver)).all(axis=1)]
+
+
+def _ask_closing(answers: pd.DataFrame) -> Closing:
+    """Ask which answers at 100 % are shown, if there are answers with and without the doctor’s closing message."""
+    usual = usual_closing(answers)
+    last = answers[answers["closes"] & (answers["share"] == ASKED_AT[-1])]
+    if last["saw_closing"].nunique() < 2:
+        return usual
+    return choose(
+        "At 100 %",
+        list(_CLOSING),
+        "history_solver_closing",
+        names=_CLOSING,
+        default=usual,
+        shape="segments",
+        help="The doctor’s last message may name its diagnosis. Answers with and without it are never mixed.",
+    )
 
 
 def _choose_point(row: Row) -> None:
@@ -84,12 +119,10 @@ def _solver_names(solvers: Sequence[SolverAndGrader]) -> dict[SolverAndGrader, s
     }
 
 
-def _draw_answers(selection: Selection, solver: SolverAndGrader) -> None:
-    """Draw the answers behind the clicked point, and links to the chosen answer’s conversation."""
+def _draw_answers(selection: Selection, answers: pd.DataFrame) -> None:
+    """Draw those of the answers that are behind the clicked point, and links to the chosen answer’s conversation."""
     model, share = st.query_params.get(_MODEL, ""), st.query_params.get(_SHARE, "")
-    answers, _ = read(read_prefixes, selection)
     answers = answers[(answers["model"] == model) & (answers["share"].astype(str) == share)]
-    answers = answers[(answers[list(SolverAndGrader._fields)] == list(solver)).all(axis=1)]
     if answers.empty:
         return
     name = names_on(selection).get(model) or model_name(model)
@@ -114,8 +147,8 @@ def _draw_answers(selection: Selection, solver: SolverAndGrader) -> None:
 def _draw_form(selection: Selection) -> None:
     shares = ", ".join(map(str, ASKED_AT[:-1]))
     st.caption(
-        f"The solver answers the case’s question after {shares} and {ASKED_AT[-1]} % of the doctor’s questions, from "
-        "the dialogue so far. Identical beginnings and stored answers are not requested again."
+        f"The solver answers the case’s question after {shares} and {ASKED_AT[-1]} % of the dialogue, the "
+        "last with the doctor’s closing message. Identical beginnings and stored answers are not requested again."
     )
     framework = solving_framework()
     solver_column, question_column, limit_column = st.columns(3, vertical_alignment="bottom")

@@ -49,6 +49,26 @@ def test_an_error_in_a_child_process_is_one_sentence(tmp_path: Path) -> None:
     assert KEY not in done.stderr
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("models", "get", "~nobody-here/m.gguf"),
+        ("models", "add", "mine", "--address", "http://127.0.0.1:1/v1", "--model", "~nobody-here/m"),
+        ("experts", "import", "~nobody-here/answers.csv"),
+        ("import", "craftmd", "~nobody-here/release"),
+    ],
+)
+def test_the_home_of_an_unknown_user_is_one_sentence(
+    command: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "a.duckdb"))
+    monkeypatch.setenv("ANAMNESIS_MODELS", str(tmp_path / "models.toml"))
+    (tmp_path / "models.toml").touch()
+    status, message = run_failing(capsys, *command)
+    assert status == 2
+    assert "~nobody-here/" in message
+
+
 def run_failing(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
     """Return the status of a command and the single line that it writes to stderr."""
     status = main(list(arguments))

@@ -11,7 +11,7 @@ import pytest
 
 from core.cli.app import main
 from core.store.database import Store
-from tests.core.frameworks.automedic.measures.consultations import BROKEN, SIX, automedic
+from tests.core.frameworks.automedic.measures.consultations import BROKEN, SIX, a_consultation, automedic
 from tests.core.store.builders import write_journal
 
 Captured = pytest.CaptureFixture[str]
@@ -91,6 +91,42 @@ def test_failures_habits_ratings_and_figures_across_data_sets(capsys: Captured) 
     assert len(json.loads(capsys.readouterr().out)) == 6
     assert main(["report", "care"]) == 0
     assert "nan" not in capsys.readouterr().out.lower()
+
+
+ASK = "<patient>Since when?</patient>"
+EARLY = (
+    a_consultation(1, [ASK] * 3 + ["</end>"]),  # proper, after three turns
+    a_consultation(2, [ASK, "<think>I know.</think></end>"]),  # proper: reasoning is no other word
+    a_consultation(3, [ASK] * 4 + ["</end>"]),  # not early
+    a_consultation(4, [ASK, "Goodbye. </end>"]),  # next to other words
+    a_consultation(5, [ASK, "It is eczema."], reason="no_tag"),
+    a_consultation(6, ["</end>"]),  # before any query
+)
+
+
+@pytest.mark.usefixtures("db")
+def test_a_proper_early_end_is_told_apart_under_the_rule_that_is_named(capsys: Captured) -> None:
+    write_journal(Store().journals, "run", automedic(cases=range(1, 7)), *EARLY)
+
+    def robustness(*options: str) -> tuple[str, dict[str, str], str]:
+        (summary,) = report("--part", "summary", *options)
+        assert main(["report", "care", "--part", "summary", *options]) == 0
+        notes = capsys.readouterr().out
+        causes = {row["cause"]: row["trials"] for row in report("--part", "kinds", *options)}
+        abrupt = {cause: causes[cause] for cause in ("no_tag", "misplaced_end", "early_end")}
+        return summary["robustness"][:6], abrupt, notes
+
+    def report(*options: str) -> list[dict[str, str]]:
+        assert main(["report", "care", "--format", "csv", *options]) == 0
+        return list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+
+    strict, counts, notes = robustness()
+    assert (strict, counts) == ("0.1666", {"no_tag": "1", "misplaced_end": "1", "early_end": "3"})
+    assert "2 of 6 conversations" in notes
+    assert "--early-end allowed" in notes
+    lenient, counts, notes = robustness("--early-end", "allowed")
+    assert (lenient, counts) == ("0.5", {"no_tag": "1", "misplaced_end": "1", "early_end": "1"})
+    assert "Clean early ends do not count as abrupt" in notes
 
 
 @pytest.mark.usefixtures("six")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.figures.scatter import Spot, StraightLine, scatter
+from core.figures.scatter import Spot, StraightLine, scatter, scatter_panels
 from core.figures.style import Axis
 
 ROWS, COLUMNS = {"a": "Model A", "b": "Model B"}, {"x": "First", "y": "Second"}
@@ -44,3 +44,14 @@ def test_kinds_have_symbols_that_the_legend_explains_and_lines_are_named() -> No
     assert [(trace.name, trace.marker.symbol) for trace in legend] == [("First", "circle"), ("Second", "diamond")]
     alone = scatter(spots[:1], ROWS, COLOURS, SHARE, SHARE, kinds=COLUMNS)
     assert len(alone.data) == 1, "one kind needs no legend"
+
+
+def test_panels_share_axes_and_a_series_has_one_entry_in_the_legend() -> None:
+    panels = {"One": [Spot("a", 0.5, 0.4), Spot("b", 0.6, 0.5)], "Two": [Spot("a", 0.7, 0.6)]}
+    lines = {"One": [StraightLine("No drop", 1, dotted=True)], "Two": [StraightLine("No drop", 1, dotted=True)]}
+    figure = scatter_panels(panels, ROWS, COLOURS, SHARE, SHARE, lines=lines)
+    assert [note.text for note in figure.layout.annotations] == ["One", "Two"]
+    assert [trace.name for trace in figure.data if trace.showlegend] == ["No drop", "Model A", "Model B"]
+    second = next(trace for trace in figure.data if trace.xaxis == "x2" and trace.name == "Model A")
+    assert (second.legendgroup, list(second.y)) == ("a", [0.7])
+    assert figure.layout.xaxis.range == figure.layout.xaxis2.range == (0, 1)

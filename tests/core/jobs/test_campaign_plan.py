@@ -177,7 +177,8 @@ def test_the_question_type_of_version_0_4_is_not_an_arm() -> None:
         ("exam_only", [("exam_only", q) for q in ASKED_TYPES]),
         ("single_turn:*", [("single_turn", q) for q in ASKED_TYPES]),
         ("*:frq", [(f, "frq") for f in FORMATS]),
-        ("all", [(f, q) for f in FORMATS for q in ASKED_TYPES]),
+        ("all", [*((f, q) for f in FORMATS if f != "closing" for q in ASKED_TYPES), ("closing", "frq")]),
+        ("closing", [("closing", "frq")]),
         (
             "paper",
             [

@@ -63,7 +63,7 @@ def test_a_run_without_free_responses_has_nothing_to_grade(provider: FakeProvide
 
 
 IMPOSSIBLE: list[tuple[dict[str, Any], str]] = [
-    ({"types": ("mcq",)}, "the types are mcq_many, frq, frq_top3, not mcq"),
+    ({"types": ("mcq_answers",)}, "Graders judge mcq, mcq_many, frq, frq_top3, not mcq_answers"),
     ({"limit": 0}, "--limit must be at least 1"),
     ({"prompts": "nothing"}, "There is no prompt pack 'nothing'"),
     (

@@ -138,9 +138,49 @@ def test_a_solver_sees_only_its_part_of_the_dialogue(store: Store, solver: FakeP
     prompts = [str(body["messages"][-1]["content"]) for body in solver.bodies]
     assert len(set(prompts)) == CALLS, "no beginning is requested twice"
     messages = [[line for line in TWO if line in text] for text in prompts if TWO[1] in text]
-    assert sorted(messages, key=len) == [list(TWO[:2]), list(TWO[:4]), list(TWO[:6])]
-    assert not any("Final Diagnosis" in text or "A girl of" in text for text in prompts)
+    assert sorted(messages, key=len) == [list(TWO[:2]), list(TWO[:4]), list(TWO)], "the last share has all messages"
+    assert sum("Final Diagnosis" in text for text in prompts) == 2, "only the last share has the closing message"
+    assert not any("A girl of" in text for text in prompts)
     assert all("A. Eczema" in text and "B. Psoriasis" in text for text in prompts)
+
+
+def diagnosing(body: dict[str, Any]) -> str:
+    """Answer with the diagnosis of the doctor's closing message if the dialogue has one, otherwise wrongly."""
+    return "Eczema" if "**Final Diagnosis:** Eczema" in str(body) else "Psoriasis"
+
+
+def test_answers_without_the_closing_message_stay_a_condition_of_their_own(store: Store, solver: FakeProvider) -> None:
+    """Answers as version 0.5 stored them are shown under their name; new ones never replace or join them."""
+    solver.script = diagnosing
+    before = solved(store, solver, closing="without")
+    assert (before.done, before.calls) == (2, CALLS)
+    assert not any("Final Diagnosis" in str(body["messages"][-1]["content"]) for body in solver.bodies)
+    old = points_of(store)[100]
+    assert (old["closing"], old.estimate, old["n_conversations"], old["n_missing"]) == ("without", 0, 2, 0)
+    assert solved(store, solver, closing="without").kept == 2
+
+    requests = len(solver.requests)
+    done = solved(store, solver)
+    assert (done.done, len(solver.requests) - requests) == (2, 2), "only the last share is asked again"
+    new = points_of(store)[100]
+    assert (new["closing"], new.estimate, new["n_conversations"]) == ("with", 0.5, 2)
+    answers, talks = read_prefixes(store)
+    rows = {row["per_cent"]: row for row in prefix_rows(answers, talks, "without")}
+    assert rows[100].estimate == 0
+    assert rows[100]["n_conversations"] == 2
+    assert solved(store, solver).kept == solved(store, solver, closing="without").kept == 2
+
+
+def test_a_dialogue_without_a_closing_message_has_one_answer_at_its_end(store: Store, solver: FakeProvider) -> None:
+    header = a_header("capped", cases=CASES[:1], arms=ARMS, grader="reference/names", trials=1)
+    write_journal(store.journals, "capped", header, a_talk("capped", 1, TWO[:6], "turn_cap"))
+    assert solved(store, solver, talks=Selection(runs=("capped",))).done == 1
+    requests = len(solver.requests)
+    assert solved(store, solver, talks=Selection(runs=("capped",)), closing="without").kept == 1
+    assert len(solver.requests) == requests
+    for closing in ("with", "without"):
+        rows = prefix_rows(*read_prefixes(store, Selection(runs=("capped",))), closing)
+        assert {row["per_cent"]: row.estimate for row in rows}[100] == 1
 
 
 def test_failed_requests_are_excluded_and_repeated_alone(store: Store, solver: FakeProvider) -> None:

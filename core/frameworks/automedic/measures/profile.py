@@ -48,6 +48,24 @@ def without_blank(trials: pd.DataFrame) -> pd.DataFrame:
     )
 
 
+EarlyEnd = Literal["failed", "allowed"]
+"""Whether a clean early end (``clean_early_ends``) is an abrupt end, as the paper's definition is read here."""
+
+
+def clean_early_ends(trials: pd.DataFrame) -> pd.Series:
+    """Return for each trial of ``read_care``'s table whether its doctor ended it early, but properly.
+
+    The doctor sent the end tag alone, after one to three answered queries. A conversation that ends before any query,
+    without a tag, or by an end tag next to other words has ended abruptly under either rule.
+    """
+    return (trials["abrupt"] == "early_end") & (trials["turns"] > 0)
+
+
+def without_clean_early_ends(trials: pd.DataFrame) -> pd.DataFrame:
+    """Return ``read_care``'s table in which a clean early end is no failure."""
+    return trials.assign(abrupt=trials["abrupt"].mask(clean_early_ends(trials)))
+
+
 def item_rows(trials: pd.DataFrame) -> pd.DataFrame:
     """Return a row for each condition and case of ``read_care``'s table, in their order.
 

@@ -9,13 +9,15 @@ from typing import Annotated, Any, Final, Literal
 import pandas as pd
 
 from core.errors import AnamnesisError
-from core.frameworks.automedic.measures.across import across_data_sets, fits, normalised, points
+from core.frameworks.automedic.measures.across import FitBy, across_data_sets, fits, normalised, points
 from core.frameworks.automedic.measures.profile import (
     PAIRED,
     PARTS,
     UNPAIRED,
     CareDimension,
+    EarlyEnd,
     by_verdict,
+    clean_early_ends,
     failure_shares,
     habits,
     item_rows,
@@ -25,6 +27,7 @@ from core.frameworks.automedic.measures.profile import (
     shares_of,
     summaries,
     without_blank,
+    without_clean_early_ends,
 )
 from core.frameworks.automedic.measures.published import DATASET as PUBLISHED_SET
 from core.frameworks.automedic.measures.published import PAPER, published_parts, published_r, published_summaries
@@ -57,6 +60,8 @@ _MEASURES: dict[str, tuple[str, ...]] = {
     "accuracies": (*PAIRED, *UNPAIRED),
 }
 _WITH_PUBLISHED = ("parts", "profile", "summary")
+_WITH_FAILURES = (*_WITH_PUBLISHED, "kinds", "failures", "items", "normalised")
+"""The parts that depend on which early ends are failures."""
 
 
 @metric("care", "run", "models", "source", empty="This part has nothing to list for these trials.", page="quality")
@@ -74,6 +79,12 @@ def report(
     blank: Annotated[
         Literal["failed", "excluded"], "A blank answer is a failure and not correct, or is excluded."
     ] = "failed",
+    early_end: Annotated[
+        EarlyEnd,
+        "An end tag alone after one to three queries is an abrupt end (failed, our reading of the paper), or a "
+        "proper end (allowed). Without a tag, next to other words, or before any query, an early end is always abrupt.",
+    ] = "failed",
+    line: Annotated[FitBy, "Fit a line for each group of models, or for each data set, after that of all."] = "group",
     published: Annotated[bool, "Add the published figures of the parts."] = False,
 ) -> Iterator[Listed]:
     """Report accuracy, conversational efficiency and strategy, empathy and robustness of trials with clinical staff.
@@ -93,13 +104,19 @@ def report(
         )
     if not trials.empty:
         _note_what_counts(request, trials, question_type)
-        yield from _rows_of(request, trials, part, by_dataset=by == "dataset")
+        if part in _WITH_FAILURES:
+            _note_early_ends(request, trials, early_end)
+        if early_end == "allowed":
+            trials = without_clean_early_ends(trials)
+        yield from _rows_of(request, trials, part, line, by_dataset=by == "dataset")
     if with_published:
         dataset = "all" if by == "all" else PUBLISHED_SET
         yield from published_summaries(dataset) if part == "summary" else published_parts(dataset)
 
 
-def _rows_of(request: MetricRequest, trials: pd.DataFrame, part: CarePart, *, by_dataset: bool) -> Iterator[Listed]:
+def _rows_of(
+    request: MetricRequest, trials: pd.DataFrame, part: CarePart, line: FitBy, *, by_dataset: bool
+) -> Iterator[Listed]:
     """Yield the rows of a part of the report from ``read_care``'s table."""
     match part:
         case "parts" | "profile" | "accuracies":
@@ -110,10 +127,10 @@ def _rows_of(request: MetricRequest, trials: pd.DataFrame, part: CarePart, *, by
             yield from failure_shares(trials, by_dataset=by_dataset)
         case "failures" | "ratings":
             with request.store.read() as cursor:
-                yield from [vars(line) for line in (failures if part == "failures" else ratings)(cursor, trials)]
+                yield from [vars(listed) for listed in (failures if part == "failures" else ratings)(cursor, trials)]
         case "items":
-            for line in item_rows(trials).to_dict("records"):
-                yield {str(name): None if pd.isna(value) else value for name, value in line.items()}
+            for item in item_rows(trials).to_dict("records"):
+                yield {str(name): None if pd.isna(value) else value for name, value in item.items()}
         case "habits" | "queries" | "endings" | "misuses" | "rating_shares":
             yield from _habit_rows(habits(trials, by_dataset=by_dataset), part)
         case "normalised":
@@ -122,7 +139,7 @@ def _rows_of(request: MetricRequest, trials: pd.DataFrame, part: CarePart, *, by
             yield from normalised(parts(trials, by_dataset=True), joined)
         case "points" | "fit":
             by_doctor = points(parts(trials, by_dataset=True), load_registry().group)
-            yield from by_doctor if part == "points" else fits(by_doctor)
+            yield from by_doctor if part == "points" else fits(by_doctor, line)
 
 
 def _habit_rows(rows: list[Row], part: CarePart) -> Iterator[Row]:
@@ -154,6 +171,31 @@ def _note_what_counts(request: MetricRequest, trials: pd.DataFrame, question_typ
     if any(static.values()):
         words = excluded_note(static, request.name).text
         request.notes.append(Note("excluded", f"Answers to the whole question. {words}"))
+
+
+EARLY_END_WORDS: Final[dict[EarlyEnd, str]] = {
+    "failed": "Every early end counts as abrupt",
+    "allowed": "Clean early ends do not count as abrupt",
+}
+"""Rule for early ends → its name in figures."""
+
+
+def _note_early_ends(request: MetricRequest, trials: pd.DataFrame, rule: EarlyEnd) -> None:
+    """Note the rule for early ends, and the number of conversations that the other rule judges differently."""
+    clean = clean_early_ends(trials)
+    if not clean.any():
+        return
+    counts = ", ".join(
+        f"{request.name(str(model))}: {int(members.sum()):,} of {int(trials.loc[members.index, 'counted'].sum()):,}"
+        for model, members in clean.groupby(trials["model"], observed=True)
+        if members.any()
+    )
+    other = "allowed" if rule == "failed" else "failed"
+    request.note(
+        f"{EARLY_END_WORDS[rule]}. Ended by the end tag alone after one to three queries: {counts} conversations. "
+        f"For the other rule: `--early-end {other}`.",
+        kind="early_end",
+    )
 
 
 PART_WORDS: Final[dict[CareDimension, tuple[str, str]]] = {
@@ -242,6 +284,18 @@ PROFILE = _section(
     caption=f"{_FORMULA} {PUBLISHED_WORDS}",
     folded=True,
     help=" ".join(f"{name}: {words}" for name, words in PART_WORDS.values()),
+)
+BY_DATASET = _section(
+    "The four parts by data set",
+    "profile",
+    options={"published": True},
+    kind="by_dataset",
+    series="model",
+    place="dataset",
+    panel="measure",
+    caption=f"{_FORMULA} {PUBLISHED_WORDS}",
+    folded=True,
+    help=PROFILE.help,
 )
 SUMMARY = _section(
     "All figures of each model",
@@ -405,6 +459,6 @@ ITEMS = _section(
     heads={"conv": "After the conversation", "static": "Whole question"},
 )  # fmt: skip
 SECTIONS: Final = (
-    PROFILE, SUMMARY, ACCURACIES, NORMALISED, POINTS, FITS, KINDS, FAILED, FAILURE_LIST, RATINGS, RATING_LIST, QUERIES,
-    ENDINGS, MISUSES, HABITS, ITEMS,
+    PROFILE, BY_DATASET, SUMMARY, ACCURACIES, NORMALISED, POINTS, FITS, KINDS, FAILED, FAILURE_LIST, RATINGS,
+    RATING_LIST, QUERIES, ENDINGS, MISUSES, HABITS, ITEMS,
 )  # fmt: skip

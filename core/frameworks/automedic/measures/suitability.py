@@ -16,6 +16,9 @@ from core.stats.intervals import wilson
 from core.store.queries.profiles import newest_profiles
 from core.text.profiles import CaseId, Coverage, Generated, coverage, own_profile
 
+SUITABLE = "suitable"
+"""The outcome of cases that can be played; other outcomes are reasons."""
+
 
 def case_profiles(cases: Sequence[Case], stored: Mapping[CaseId, Generated]) -> list[Generated]:
     """Return the profiles of cases that have one: the stored profile, else that of the case."""
@@ -60,6 +63,20 @@ def reason_rows(dataset: str, counts: Coverage) -> Iterator[Row]:
         )
 
 
+def outcome_rows(dataset: str, counts: Coverage) -> Iterator[Row]:
+    """Yield the share of judged cases that are suitable, and the share of each reason; together they are 1."""
+    yield Row(
+        {"dataset": dataset, "reason": SUITABLE},
+        counts.share,
+        *counts.interval,
+        counts.n,
+        more={"cases": counts.suitable},
+        unit="judged cases",
+        columns=Columns("share", n="n_judged"),
+    )
+    yield from reason_rows(dataset, counts)
+
+
 def field_rows(dataset: str, counts: Coverage) -> Iterator[Row]:
     """Yield for each field of a profile the share of suitable cases whose source has it, with Wilson's interval."""
     for shares in counts.fields:
@@ -83,8 +100,9 @@ def report_suitability(
     request: MetricRequest,
     dataset: Annotated[list[str] | None, Positional("Data sets; all that have profiles by default.")] = None,
     part: Annotated[
-        Literal["reasons", "each_reason", "fields"],
-        "Share of suitable cases and reasons in one row, a row for each reason, or fields.",
+        Literal["reasons", "each_reason", "outcomes", "fields"],
+        "Share of suitable cases and reasons in one row, a row for each reason, these with a row for suitable cases, "
+        "or fields.",
     ] = "reasons",
 ) -> Iterator[Row]:
     """Report how many cases of a data set can be played as consultations, and which fields their profiles fill."""
@@ -96,7 +114,8 @@ def report_suitability(
         if profiles and part == "reasons":
             yield suitable_row(name, len(cases), profiles)
         elif profiles:
-            yield from (reason_rows if part == "each_reason" else field_rows)(name, coverage(profiles))
+            rows_of = {"each_reason": reason_rows, "outcomes": outcome_rows, "fields": field_rows}[part]
+            yield from rows_of(name, coverage(profiles))
 
 
 REASONS = Section(
@@ -122,4 +141,31 @@ FIELDS = Section(
     folded=True,
     page="data",
 )
-SECTIONS = (REASONS, FIELDS)
+OUTCOMES_BY_SET = Section(
+    "Suitability by data set",
+    report_suitability,
+    {"part": "outcomes"},
+    kind="outcomes",
+    series="reason",
+    axis="Share of judged cases",
+    columns=("dataset", "reason", "cases", "share", "ci_low", "ci_high", "n_judged"),
+    heads={"dataset": "Data set", "reason": "Outcome", "n_judged": "Judged cases"},
+    words={SUITABLE: "Suitable"},
+    folded=True,
+    page="data",
+)
+FIELDS_BY_SET = Section(
+    "Profile fields by data set",
+    report_suitability,
+    {"part": "fields"},
+    kind="fields_by_set",
+    series="field",
+    place="dataset",
+    axis="Present",
+    caption="Share of suitable cases whose source states the field; in brackets, imputed.",
+    columns=("dataset", "field", "present", "imputed", "absent", "n_suitable"),
+    heads={"dataset": "Data set", "n_suitable": "Suitable cases"},
+    folded=True,
+    page="data",
+)
+SECTIONS = (REASONS, FIELDS, OUTCOMES_BY_SET, FIELDS_BY_SET)

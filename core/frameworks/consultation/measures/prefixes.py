@@ -1,9 +1,11 @@
 """Accuracy against the share of the dialogue: a solver sees the beginning of a stored conversation.
 
-At 0 % it sees only the patient's opening, after k of n exchanges the share is k/n, and at 100 % it sees all but a
-closing message (Liao et al., arXiv 2309.02077, analyses): the same shares as in the curves of recall, precision and F1.
-The solver takes no part in the conversation, and answers the case's question with its choices, or freely.
-``core.jobs.solving`` asks the solver; choices are read here by the present rules, free responses are graded.
+At 0 % it sees only the patient's opening, after k of n exchanges the share is k/n, and at 100 % it sees the whole
+dialogue with the doctor's closing message (Liao et al., arXiv 2309.02077, analyses). The curves of recall, precision
+and F1 have the same shares. Answers at 100 % without the closing message are a condition of their own: earlier versions
+asked only for these, and in CRAFT-MD's conversations the closing message names the doctor's diagnosis. The solver takes
+no part in the conversation, and answers the case's question with its choices, or freely. ``core.jobs.solving`` asks the
+solver; choices are read here by the present rules, free responses are graded.
 
 Figures are means over a case's counted answers, then over cases, by condition and solver; intervals resample cases.
 """
@@ -15,7 +17,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import product
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 import pandas as pd
@@ -35,6 +37,10 @@ ASKED_AT = (0, 20, 40, 60, 80, 100)
 """Shares of the dialogue (per cent) at which a solver is asked."""
 
 
+Closing = Literal["with", "without"]
+"""Whether a solver sees the doctor's closing message at 100 % of a dialogue that has one."""
+
+
 def beginnings(dialogue: Dialogue) -> list[Dialogue]:
     """Return the dialogue up to the end of its opening and of each exchange (``history_taking.inquiry_of``).
 
@@ -46,6 +52,11 @@ def beginnings(dialogue: Dialogue) -> list[Dialogue]:
     if queries and queries[-1] == end - 1 and closes(dialogue[-1].text):
         end = queries.pop()
     return [dialogue[:stop] for stop in (*queries, end)]
+
+
+def has_closing(dialogue: Dialogue) -> bool:
+    """Return whether the last message of a dialogue is the doctor's and closes."""
+    return len(beginnings(dialogue)[-1]) < len(dialogue)
 
 
 def read_prefixes(store: Store, selection: Selection | None = None) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -71,21 +82,38 @@ def read_prefixes(store: Store, selection: Selection | None = None) -> tuple[pd.
     return answers, talks
 
 
+def under_closing(answers: pd.DataFrame, closing: Closing) -> pd.DataFrame:
+    """Return the answers of ``read_prefixes`` that count if the closing message is seen, or is not, at 100 %.
+
+    Answers at other shares, and about dialogues without a closing message, count in both cases.
+    """
+    last = answers["closes"] & (answers["share"] == ASKED_AT[-1])
+    return answers[~last | (answers["saw_closing"] == (closing == "with"))]
+
+
+def usual_closing(answers: pd.DataFrame) -> Closing:
+    """Return ``with`` if a solver has such answers at 100 %, or if no dialogue closes, otherwise ``without``."""
+    last = answers[answers["closes"] & (answers["share"] == ASKED_AT[-1])]
+    return "with" if last.empty or last["saw_closing"].any() else "without"
+
+
 @functools.lru_cache(maxsize=65_536)
 def _read_choice(response: str, answer: str, choices: Sequence[str], rule: McqRule) -> Verdict:
     judged = judge_loose(response, answer) if rule != "mcq_strict" else judge_strict(response, answer, choices)
     return judged.verdict
 
 
-def prefix_rows(answers: pd.DataFrame, talks: pd.DataFrame) -> list[Row]:
+def prefix_rows(answers: pd.DataFrame, talks: pd.DataFrame, closing: Closing | None = None) -> list[Row]:
     """Return the curves from ``read_prefixes``'s tables, in the order of solvers, models and shares.
 
     ``n_conversations`` have an answer that counts; others are ``excluded`` by verdict, and for ``n_missing`` the solver
-    was not asked.
+    was not asked. ``closing`` is part of the label; by default ``usual_closing`` of each solver.
     """
     rows = []
-    for key, members in answers.groupby(list(SolverAndGrader._fields), sort=True):
+    for key, all_answers in answers.groupby(list(SolverAndGrader._fields), sort=True):
         solver = SolverAndGrader(*key)  # type: ignore[arg-type]
+        closing_of_solver = closing or usual_closing(all_answers)
+        members = under_closing(all_answers, closing_of_solver)
         by_case = members.groupby(["model", "case_key", "share"])["right"].mean()
         means = by_case.unstack("share").reindex(columns=ASKED_AT)
         figures = figures_of(means.rename(columns=str).reset_index(), list(map(str, ASKED_AT)))
@@ -98,7 +126,7 @@ def prefix_rows(answers: pd.DataFrame, talks: pd.DataFrame) -> list[Row]:
             rows.append(
                 replace(
                     figures[model, str(share)],
-                    label={"model": model, **solver._asdict(), "per_cent": share},
+                    label={"model": model, **solver._asdict(), "closing": closing_of_solver, "per_cent": share},
                     excluded=excluded,
                     more={"n_conversations": counted, "n_missing": conversations - len(verdicts)},
                     columns=_COLUMNS,
@@ -130,6 +158,11 @@ def report(
     prompt_hash: Annotated[str | None, "Only answers to the prompt with this hash."] = None,
     grader: Annotated[str | None, "Only answers that this grader graded; empty for choices."] = None,
     grader_prompts: Annotated[str | None, "Only answers graded with the prompts with this hash."] = None,
+    closing: Annotated[
+        Closing | None,
+        "At 100 %, answers given with or without the doctor's closing message; by default with, and without for a "
+        "solver that was asked only so.",
+    ] = None,
 ) -> Iterator[Row]:
     """Report a solver's accuracy against the share of the dialogue, by condition."""
     answers, talks = request.read(read_prefixes, request.selection)
@@ -146,19 +179,35 @@ def report(
     rows = []
     for place, members in answers.groupby(places, sort=True):
         label = dict(zip(("cases", *filter(None, [by])), map(str, place), strict=True))
-        for row in prefix_rows(members, talks[(talks[places] == list(place)).all(axis=1)]):
+        for row in prefix_rows(members, talks[(talks[places] == list(place)).all(axis=1)], closing):
             rows.append(replace(row, label={**label, **row.label}))
     yield from rows
     request.notes += _notes_on(rows)
 
 
 def _notes_on(rows: Sequence[Row]) -> Iterator[Note]:
-    """Yield a note for each solver on its excluded answers and the conversations that it was not asked about."""
+    """Yield a note for each solver on its excluded answers, and on the conversations that it was not asked about."""
     by_solver: dict[SolverAndGrader, list[Row]] = {}
     for row in rows:
         by_solver.setdefault(SolverAndGrader(*(row.label[name] for name in SolverAndGrader._fields)), []).append(row)
     for solver, solver_rows in by_solver.items():
         excluded = counts_in_words(sum((Counter(row.excluded) for row in solver_rows), Counter()))
-        missing = sum(row.more["n_missing"] for row in solver_rows if row.label["per_cent"] == ASKED_AT[-1])
+        first, last = (
+            sum(row.more["n_missing"] for row in solver_rows if row.label["per_cent"] == share)
+            for share in (ASKED_AT[0], ASKED_AT[-1])
+        )
         words = f"{solver.solver} took no part in the conversations. Excluded answers: {excluded or 'none'}."
-        yield Note("excluded", f"{words} Not asked about: {missing:,} conversations." if missing else words)
+        yield Note("excluded", f"{words} Not asked about: {first:,} conversations." if first else words)
+        if solver_rows[0].label["closing"] == "without":
+            yield Note(
+                "closing",
+                f"{solver.solver} at {ASKED_AT[-1]} %: without the doctor's closing message. Figures with it are not "
+                "comparable; `job prefixes` asks for them.",
+            )
+        elif last > first:
+            yield Note(
+                "closing",
+                f"{solver.solver} at {ASKED_AT[-1]} %: with the doctor's closing message. {last - first:,} more "
+                "conversations have only an answer without it: `job prefixes` asks again, `--closing without` shows "
+                "those answers.",
+            )

@@ -23,7 +23,7 @@ from core.errors import UsageError
 from core.frameworks.base import publisher
 from core.frameworks.consultation.measures.history_taking import CURVES, HISTORY, LENGTHS, MEASURES, SCALARS, SHARES
 from core.frameworks.consultation.measures.published import HistorySet, published_rows
-from core.frameworks.consultation.queries import history_means, recalls_and_answers, vague_openings
+from core.frameworks.consultation.queries import history_means, item_makers, recalls_and_answers, vague_openings
 from core.measures.base import Columns, MetricRequest, Row, metric
 from core.measures.comparison import compare_cases, corrected
 from core.measures.missing import measure_missing
@@ -35,6 +35,7 @@ from core.store.conditions import doctor_of
 from core.store.database import Store
 from core.store.queries.answers import case_scores
 from core.store.selection import Selection, conditions
+from core.text.case_items import BY_RULE
 from core.text.topics import TOPICS
 
 _CHANGE = Columns("change")
@@ -293,6 +294,16 @@ def openings_note(store: Store, selection: Selection | None = None) -> str:
     return f"{vague:,} of {opened:,} opening requests ({vague / opened:.0%}) name no complaint: the rule found none."
 
 
+def items_note(store: Store, selection: Selection | None = None) -> str:
+    """Return a sentence on whose items the conversations are measured against; empty if all are by rule."""
+    with store.read() as cursor:
+        makers = item_makers(cursor, selection)
+    if all(maker in BY_RULE.values() for maker in makers):
+        return ""
+    words = ", ".join(f"{'rule' if maker in BY_RULE.values() else maker} ({n:,})" for maker, n in makers.items())
+    return f"Cases by the maker of their items: {words}. Figures against items of other makers are not comparable."
+
+
 HistoryPart = Literal["measures", "change", "curves", "order", "groups", "uncovered", "virtues"]
 Speaker = Literal["patient", "doctor"]
 VIRTUES = ("honesty", "strictness", "colloquialism")
@@ -331,6 +342,8 @@ def report(
             measure_missing(request.store, HISTORY, request.selection, progress=show)
     if words := request.read(openings_note, replace(request.selection, mcq_rule="usual")):
         request.note(words)
+    if words := request.read(items_note, replace(request.selection, mcq_rule="usual")):
+        request.note(words, kind="items", page="data")
     for place, table in _table_of(request, part).groupby(["case_set", by] if by else ["case_set"], sort=True):
         label = dict(zip(("cases", *filter(None, [by])), map(str, place), strict=True))
         for row in _rows_of(request, part, table, correction):

@@ -58,6 +58,11 @@ def test_each_grader_is_corrected_by_its_own_error(store: Store) -> None:
     # the own grader calls all right answers right, and 4 of 14 wrong answers right
     assert (rows[OWN, MODELS[0]]["apparent"], rows[OWN, MODELS[0]].estimate) == (1.0, pytest.approx(1.0))
     assert (rows[OWN, MODELS[1]].estimate, rows[OWN, MODELS[1]]["clipped"]) == (0.0, True)
+    # the expert judged all answers of each model, so grader and expert together say what the expert says
+    for grader in (OWN, OTHER):
+        for model, share in zip(MODELS, (0.6, 0.0), strict=True):
+            together = rows[grader, model]["with_experts"]
+            assert (together.estimate, together.items, together.labelled) == (pytest.approx(share), 10, 10)
     # the two graders tie on four answers: the panel has the other sixteen
     panel = rows[PANEL, MODELS[0]]
     assert (panel.n, panel["n_cases"], panel["apparent"]) == (16, 6, 1.0)

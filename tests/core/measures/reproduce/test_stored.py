@@ -32,6 +32,10 @@ def test_the_result_is_read_back_until_release_or_program_changes(
         patch.setattr(remarks, "__version__", "0.0")
         assert read_reproduction(store) is None
 
+    with monkeypatch.context() as patch:
+        patch.setattr(remarks, "FORM", remarks.FORM + 1)
+        assert read_reproduction(store) is None
+
     import_folder(store, write_release(tmp_path / "b", ROWS, {"case_1": [RIGHT], "case_2": [RIGHT]}))
     assert read_reproduction(store) is None
     assert reproduce(store) != result

@@ -116,6 +116,13 @@ def test_each_group_of_models_has_its_own_line() -> None:
     assert slopes == pytest.approx({"all": 0.0, "g": 1.0, "other": -1.0})
 
 
+def test_each_data_set_has_its_own_line() -> None:
+    rows = [*pairs((0.1, 0.1), (0.9, 0.9)), *pairs((0.1, 0.9), (0.9, 0.1))]
+    rows = [replace(row, label={**row.label, "dataset": "ab"[number // 2]}) for number, row in enumerate(rows)]
+    slopes = {row.label["dataset"]: row["slope"] for row in fits(rows, "dataset")}
+    assert slopes == pytest.approx({"all": 0.0, "a": 1.0, "b": -1.0})
+
+
 def test_a_point_needs_both_accuracies_and_knows_its_group() -> None:
     rows = [
         *part_rows("openai/gpt-4o", "d", acc_conv=0.4, acc_static=0.6),

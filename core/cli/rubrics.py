@@ -1,0 +1,143 @@
+"""``rubrics``: lists, shows, checks, imports and exports rubrics."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from core.cli.options import folded_store, new_file
+from core.datasets.select import cases_of, datasets
+from core.errors import UsageError
+from core.measures.rubrics.lint import RubricWarning, lint_rubric
+from core.measures.rubrics.readers import RUBRIC_FORMATS, ReadRubric, import_rubric
+from core.measures.rubrics.rubric import Rubric, rubric_files, to_yaml
+from core.measures.rubrics.stored import rubric_entries, rubric_named, save_rubric
+from core.store.queries.rubrics import remove_rubric, saved_rubrics
+
+app = typer.Typer(no_args_is_help=True, help="List, check, import and export rubrics.", rich_markup_mode=None)
+_Name = Annotated[str, typer.Argument(help="Name of the rubric.")]
+_SHOWN = 20
+"""Warnings and rejected records that are printed; the others are counted."""
+
+
+@app.command("list")
+def list_rubrics() -> int:
+    """List the rubrics with their sizes and versions."""
+    print(f"{'rubric':<24} {'criteria':>8} {'cases':>7}  {'version':<9} {'from':<8} title")
+    for rubric, version in rubric_entries(folded_store()):
+        size = sum(1 for _ in rubric.scoped())
+        origin = "file" if version is None else "saved"
+        print(f"{rubric.name:<24} {size:>8,} {len(rubric.cases):>7,}  {rubric.hash[:8]:<9} {origin:<8} {rubric.title}")
+    return 0
+
+
+@app.command("show")
+def show(name: _Name, case: Annotated[str | None, typer.Option(help="Only this case, by its key.")] = None) -> int:
+    """Print the criteria of a rubric."""
+    rubric = rubric_named(folded_store(), name)
+    print(f"{rubric.name}, version {rubric.hash[:8]}: {rubric.title or '-'}; source: {rubric.source or '-'}")
+    for kind, scope, criterion in rubric.scoped():
+        if case in (None, scope):
+            condition = f" [if: {criterion.when}]" if criterion.when else ""
+            print(
+                f"{scope or kind:<28} {criterion.id:<20} {criterion.points:>4g}  {criterion.priority:<8} "
+                f"{criterion.axis:<15} {criterion.criterion}{condition}"
+            )
+    return 0
+
+
+@app.command("lint")
+def lint(source: Annotated[str, typer.Argument(metavar="NAME|PATH", help="Name of a rubric, or a file.")]) -> int:
+    """Warn about criteria that may be worded badly; a person decides, no rule changes a rubric."""
+    path = Path(source).expanduser()
+    if path.exists() and source not in rubric_files():
+        rubric = _read(path, path.stem).rubric
+    else:
+        rubric = rubric_named(folded_store(), source)
+    warnings = _warnings(rubric)
+    size = sum(1 for _ in rubric.scoped())
+    print(f"{rubric.name}: {size:,} criteria for {len(rubric.cases):,} cases, {len(warnings):,} warnings.")
+    _print_warnings(warnings, len(warnings))
+    return 0
+
+
+@app.command("import")
+def import_(
+    path: Annotated[Path, typer.Argument(help="YAML, CSV, Excel, JSON, JSON Lines or Parquet.")],
+    name: Annotated[str | None, typer.Option(help="Name of the rubric; by default the file's.")] = None,
+    data_set: Annotated[str, typer.Option(help="Data set of the cases, if the file has their ids alone.")] = "",
+    format_: Annotated[
+        str | None, typer.Option("--format", help=f"{', '.join(RUBRIC_FORMATS)}; by default it is recognised.")
+    ] = None,
+) -> int:
+    """Import a rubric, as a new version if there is one of this name."""
+    path = path.expanduser()
+    read = _read(path, name or path.stem.lower(), format_=format_, data_set=data_set)
+    rubric = read.rubric
+    with folded_store().write() as connection:
+        save_rubric(connection, rubric)
+    size = sum(1 for _ in rubric.scoped())
+    print(f"Imported the rubric {rubric.name} ({read.format}): {size:,} criteria, version {rubric.hash[:8]}.")
+    for position, reason in read.rejected[:_SHOWN]:
+        print(f"Not used: record {position}: {reason}.", file=sys.stderr)
+    if more := len(read.rejected[_SHOWN:]):
+        print(f"Not used: {more:,} more.", file=sys.stderr)
+    _print_warnings(_warnings(rubric), _SHOWN)
+    return 0
+
+
+@app.command("export")
+def export(
+    name: _Name, out: Annotated[Path | None, typer.Option(help="The YAML file; by default it is printed.")] = None
+) -> int:
+    """Write a rubric as YAML, to edit it and import it again."""
+    text = to_yaml(rubric_named(folded_store(), name))
+    if out is None:
+        print(text, end="")
+        return 0
+    with new_file(out) as file:
+        file.write_text(text, encoding="utf-8")
+    print(f"Wrote {out}.")
+    return 0
+
+
+@app.command("delete")
+def delete(name: _Name, yes: Annotated[bool, typer.Option("--yes", help="Confirm the deletion.")] = False) -> int:
+    """Delete all saved versions of a rubric; a rubric of the program returns to its file. Verdicts stay."""
+    store = folded_store()
+    with store.read() as cursor:
+        if not saved_rubrics(cursor, name):
+            raise UsageError(f"No version of a rubric {name!r} is saved.")
+    if not yes:
+        raise UsageError(f"All saved versions of the rubric {name} would be deleted: add --yes to do it.")
+    with store.write() as connection:
+        count = remove_rubric(connection, name)
+    print(f"Deleted {count:,} versions of the rubric {name}.")
+    return 0
+
+
+def _read(path: Path, name: str, format_: str | None = None, data_set: str = "") -> ReadRubric:
+    if not path.exists():
+        raise UsageError(f"There is no file {path}.")
+    return import_rubric(path, name, format_=format_, data_set=data_set)
+
+
+def _warnings(rubric: Rubric) -> list[RubricWarning]:
+    """Check a rubric against the cases of the data sets that it names, if these are imported."""
+    prefixes = {key.partition("/")[0] for key in rubric.cases}
+    cases = [case for name in datasets() if name in prefixes for case in cases_of(name)]
+    by_key = {case.case_key: case for case in cases}
+    # without the data set every key would be unknown
+    return lint_rubric(rubric, by_key if by_key else None)
+
+
+def _print_warnings(warnings: list[RubricWarning], most: int) -> None:
+    for warning in warnings[:most]:
+        print(f"{warning.scope} {warning.criterion}: {warning.fault}: {warning.message}.")
+    if more := warnings[most:]:
+        counts = ", ".join(f"{fault} {n:,}" for fault, n in Counter(warning.fault for warning in more).most_common())
+        print(f"{len(more):,} more warnings: {counts}. See all: python -m core rubrics lint NAME")

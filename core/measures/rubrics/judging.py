@@ -1,0 +1,156 @@
+"""The request that judges criteria in a conversation, and the check of its reply.
+
+The judge gives the evidence first: quotations with message numbers, then the reason, then the verdict. Points, axes and
+priorities, the case, the doctor's model and the condition are not in the prompt. Every quotation is searched in the
+messages; a quotation that is in none of them voids the verdict, whatever it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from core.asking.ask import Request, quotation, read_json
+from core.asking.parts import instruction_part
+from core.asking.scene import Dialogue
+from core.measures.rubrics.rubric import Criterion
+from core.prompts import PromptPack, load_pack
+from core.store.queries.rubric_judgements import RubricQuotation, RubricVerdict
+
+PROMPT = "judge"
+_OMISSION = re.compile(r"\s*(?:\[?\.\.\.\]?|\[?…\]?)\s*")
+_PREFIX = re.compile(r"^\[\d+\]\s*(?:\w+:\s*)?")
+"""The number and role with which the prompt begins a message; some judges quote them, too."""
+_TRIM = " \n\"'“”‘’"
+_SHORTEST = 3
+"""Minimum number of letters and digits of a quotation that is not a whole message."""
+
+
+class CriterionJudgement(NamedTuple):
+    """A judge's verdict on a criterion, with its quotations as they were checked, and its reason.
+
+    ``verdict`` is ``None`` if there is no readable reply.
+    """
+
+    criterion: Criterion
+    quotations: tuple[RubricQuotation, ...]
+    reason: str
+    verdict: RubricVerdict | None
+
+
+class _Quoted(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+    message: int
+    words: str
+
+
+class _Judgement(BaseModel):
+    # the order of the fields is the order in which a server with a schema lets the model write them
+    criterion: int = 0
+    quotations: list[_Quoted] = Field(default_factory=list)
+    reason: str = ""
+    verdict: RubricVerdict
+
+    @field_validator("verdict", mode="before")
+    @classmethod
+    def _spelled(cls, verdict: object) -> object:
+        return " ".join(re.split(r"[\s_-]+", verdict.strip().lower())) if isinstance(verdict, str) else verdict
+
+
+class _Judgements(BaseModel):
+    judgements: list[_Judgement]
+
+
+def rubric_pack() -> PromptPack:
+    return load_pack("rubrics", (PROMPT,))
+
+
+def rubric_request(
+    pack: PromptPack, dialogue: Dialogue, criteria: Sequence[Criterion]
+) -> Request[tuple[CriterionJudgement, ...]]:
+    """Return the request about criteria, which are numbered from 1 in the given order: ids may give points away."""
+    prompt = instruction_part(
+        pack,
+        PROMPT,
+        criteria=[(number, criterion.criterion, criterion.when) for number, criterion in enumerate(criteria, 1)],
+        dialogue=[(number, turn.role.capitalize(), turn.text) for number, turn in enumerate(dialogue)],
+    )
+    return Request(
+        PROMPT, [prompt], "grader", "judge", lambda text: judgements_in(text, criteria, dialogue), form=_Judgements
+    )
+
+
+def judgements_in(text: str, criteria: Sequence[Criterion], dialogue: Dialogue) -> tuple[CriterionJudgement, ...]:
+    """Return a judgement for each criterion, in their order.
+
+    Raises ``ValueError`` if the text cannot be read, a criterion is not judged once, a met criterion has no quotation,
+    or a criterion without a condition is called not applicable. An invented quotation raises nothing: repeating the
+    request would teach the judge to quote something.
+    """
+    try:
+        judgements = read_json(text, _Judgements).judgements
+    except ValueError:
+        if len(criteria) > 1:
+            raise
+        judgements = [read_json(text, _Judgement)]
+    if len(criteria) == len(judgements) == 1:
+        judgements = [judgements[0].model_copy(update={"criterion": 1})]
+    by_number = {judgement.criterion: judgement for judgement in judgements}
+    if by_number.keys() != set(range(1, len(criteria) + 1)) or len(by_number) != len(judgements):
+        raise ValueError(f"it does not judge each of the {len(criteria)} criteria once")
+    return tuple(_checked(by_number[n], n, criterion, dialogue) for n, criterion in enumerate(criteria, 1))
+
+
+def _checked(judgement: _Judgement, number: int, criterion: Criterion, dialogue: Dialogue) -> CriterionJudgement:
+    quoted = [item for item in judgement.quotations if item.words.strip()]
+    if judgement.verdict == "met" and not quoted:
+        raise ValueError(f"criterion {number} is met without a quotation: quote the words that meet it")
+    if judgement.verdict == "not applicable" and not criterion.when:
+        raise ValueError(f"criterion {number} has no condition, so it is met, not met or cannot be judged")
+    checked = dict.fromkeys(check_quotation(item.message, item.words, dialogue) for item in quoted)
+    return CriterionJudgement(criterion, tuple(checked), judgement.reason.strip(), judgement.verdict)
+
+
+def check_quotation(message: int, words: str, dialogue: Dialogue) -> RubricQuotation:
+    """Search quoted words in the named message, then in the others, first letter for letter, then normalised.
+
+    Normalising ignores spaces, case, quotation marks and a final full stop, and reads an omission (…) as any words.
+    """
+    words = words.strip()
+    exact = _PREFIX.sub("", words).strip(_TRIM)
+    numbers = [message, *(n for n in range(len(dialogue)) if n != message)] if 0 <= message < len(dialogue) else []
+    for number in numbers or range(len(dialogue)):
+        text = dialogue[number].text
+        spelled = exact if _stands_in(exact, text) else _normalised(exact, text)
+        if spelled is None:
+            continue
+        if number == message and spelled == exact:
+            return RubricQuotation(number, spelled, "verified")
+        return RubricQuotation(number, spelled, "repaired", f"[{message}] {words}")
+    return RubricQuotation(message, words, "unverified")
+
+
+def _stands_in(words: str, text: str) -> bool:
+    if words == text.strip(_TRIM):
+        return words != ""
+    long_enough = sum(map(str.isalnum, words)) >= _SHORTEST
+    return long_enough and re.search(rf"(?<!\w){re.escape(words)}(?!\w)", text) is not None
+
+
+def _normalised(words: str, text: str) -> str | None:
+    """Return the words as the text spells them, from the first piece to the last if some are omitted."""
+    if words.strip(_TRIM + ".,!?").lower() == text.strip(_TRIM + ".,!?").lower() != "":
+        return text.strip()
+    pieces = [piece for piece in _OMISSION.split(words) if piece.strip(_TRIM)]
+    start, end = -1, 0
+    for piece in pieces:
+        spelled = quotation(piece, text[end:])
+        if spelled is None:
+            return None
+        at = text.index(spelled, end)
+        start, end = at if start < 0 else start, at + len(spelled)
+    return text[start:end] if start >= 0 else None

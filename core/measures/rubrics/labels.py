@@ -1,0 +1,133 @@
+"""Verdicts of experts on criteria, matched with those of judges."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
+
+from core.measures.calibration import JudgedStatement
+from core.measures.experts.ratings import judged_items
+from core.measures.rubrics.rubric import Rubric
+from core.measures.rubrics.scores import JudgedTalk, Outcome
+from core.measures.rubrics.stored import rubric_named
+from core.reviews.reviewing import ReviewState, states
+from core.store.database import Store
+from core.store.review_records import parse_item
+
+VERDICT = "verdict"
+"""The question of the form that says whether a criterion is met."""
+_VALUES = {"met": True, "not met": False}
+Place = tuple[str, str]
+"""A conversation and the hash of a criterion."""
+
+
+class ExpertVerdicts(NamedTuple):
+    """The experts' verdicts by conversation and criterion, and how many items each stands for.
+
+    ``selected`` is the number of verdicts that are left out because their items were not drawn at random.
+    """
+
+    verdicts: Mapping[Place, bool]
+    strata: Mapping[Place, tuple[str, ...]]
+    selected: int = 0
+
+
+def statements_for(rubric: Rubric) -> dict[str, str]:
+    """Return hash → criterion in words, with the condition under which it applies, for a review of criteria."""
+    return {
+        scoped.criterion.hash: scoped.criterion.criterion
+        + (f" (It applies only if: {scoped.criterion.when})" if scoped.criterion.when else "")
+        for scoped in rubric.scoped()
+    }
+
+
+def expert_verdicts(store: Store, rubric: str) -> ExpertVerdicts:
+    """Return the decided verdicts of all unblinded reviews on the criteria of a rubric, in their present wording."""
+    hashes = {scoped.criterion.hash for scoped in rubric_named(store, rubric).scoped()}
+    verdicts: dict[Place, bool] = {}
+    strata: dict[Place, tuple[str, ...]] = {}
+    selected = 0
+    for state in states(store):
+        if state.form.subject != "criterion" or state.blinded or not hashes & state.review.plan.statements.keys():
+            continue
+        decided = _decided(store, state, hashes)
+        if state.review.plan.sampling == "disagreement":
+            selected += len(decided)
+            continue
+        verdicts |= {place: met for place, (met, _) in decided.items()}
+        strata |= {place: stratum for place, (_, stratum) in decided.items()}
+    return ExpertVerdicts(verdicts, strata, selected)
+
+
+def _decided(store: Store, state: ReviewState, hashes: Collection[str]) -> dict[Place, tuple[bool, tuple[str, ...]]]:
+    """Return the verdicts met or not met of one review, with the way in which their items were drawn."""
+    decided = {}
+    for item in judged_items(store, state, VERDICT):
+        about = parse_item(item.item)
+        met = _VALUES.get(item.decided(state.form)[0] or "")
+        if met is not None and about.criterion in hashes:
+            by_group = state.review.plan.sampling in ("specialty", "dataset")
+            stratum = (state.review.plan.sampling, *item.models) if by_group else ()
+            decided[about.trial_id, about.criterion] = (met, stratum)
+    return decided
+
+
+class LabelledStatement(NamedTuple):
+    """A judge's verdict on a criterion of a conversation, with what it is grouped by."""
+
+    model: str
+    axis: str
+    criterion: str
+    statement: JudgedStatement
+
+
+def labelled_statements(talks: Sequence[JudgedTalk], experts: ExpertVerdicts) -> list[LabelledStatement]:
+    """Return the criteria that a judge called met or not met, with the experts' verdict on a part of them.
+
+    The worth of a criterion is its points over the attainable points of its conversation, times the criteria in a
+    conversation on average: the mean over criteria is then the mean score of the conversations.
+    """
+    judged = [
+        (talk, [outcome for outcome in talk.outcomes if outcome.status in _VALUES]) for talk in talks if talk.judged
+    ]
+    judged = [(talk, outcomes) for talk, outcomes in judged if _attainable(outcomes)]
+    per_talk = sum(len(outcomes) for _, outcomes in judged) / max(1, len(judged))
+    weights = _weights(judged, experts)
+    statements = []
+    for talk, outcomes in judged:
+        attainable = _attainable(outcomes)
+        for outcome in outcomes:
+            place = (talk.trial_id, outcome.criterion.hash)
+            statement = JudgedStatement(
+                talk.case_key,
+                _VALUES[outcome.status],
+                experts.verdicts.get(place),
+                outcome.criterion.points / attainable * per_talk,
+                weights.get(place, 1.0),
+                {"points": outcome.criterion.points, "length of the doctor's messages": talk.characters},
+            )
+            statements.append(LabelledStatement(talk.model, outcome.criterion.axis, outcome.criterion.hash, statement))
+    return statements
+
+
+def _attainable(outcomes: Sequence[Outcome]) -> float:
+    return sum(max(0.0, outcome.criterion.points) for outcome in outcomes)
+
+
+def _weights(judged: Sequence[tuple[JudgedTalk, Sequence[Outcome]]], experts: ExpertVerdicts) -> dict[Place, float]:
+    """Return, for items drawn by model and group, how many judged items each stands for; others weigh the same."""
+    groups: dict[Place, tuple[str, ...]] = {}
+    sizes: Counter[tuple[str, ...]] = Counter()
+    for talk, outcomes in judged:
+        for outcome in outcomes:
+            place = (talk.trial_id, outcome.criterion.hash)
+            for sampling, group in (("specialty", talk.specialty), ("dataset", talk.dataset)):
+                stratum = (sampling, talk.doctor, group)
+                sizes[stratum] += 1
+                if experts.strata.get(place, ("",))[:1] == (sampling,):
+                    groups[place] = stratum
+    labelled = Counter(groups.values())
+    total, drawn = sum(len(outcomes) for _, outcomes in judged), max(1, len(experts.verdicts))
+    weights = {place: sizes[stratum] / labelled[stratum] for place, stratum in groups.items()}
+    return {place: weights.get(place, total / drawn) for place in experts.verdicts}

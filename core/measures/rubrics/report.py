@@ -1,0 +1,539 @@
+"""Figures of rubrics: scores, single criteria, what must (not) happen, differences, and the judges themselves.
+
+The unit is the case: the conversations of a case are averaged first, and intervals (95 %) resample cases.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import combinations
+from typing import Annotated, Any, Literal, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from core.errors import UsageError
+from core.frameworks.casting import is_model
+from core.measures.base import Columns, Comparison, Listed, MetricRequest, Row, Section, Severity, metric
+from core.measures.calibration import Status, Trust, agreement_with_experts, in_words, status_of
+from core.measures.compare import Compared, difference_rows
+from core.measures.comparison import compare_cases
+from core.measures.rubrics.labels import expert_verdicts, labelled_statements
+from core.measures.rubrics.rubric import AXES, Rubric
+from core.measures.rubrics.scores import (
+    PANEL,
+    UNREADABLE,
+    VOIDED,
+    JudgedTalk,
+    Outcome,
+    Rule,
+    case_scores,
+    chosen_judges,
+    clipped,
+    conversation_score,
+    judged_talks,
+    judges_in,
+    of_judges,
+    score_bounds,
+    unjudged_counts,
+)
+from core.measures.rubrics.stored import LIBRARY, rubric_named
+from core.models.registry import load_registry
+from core.stats.agreement import agreement_by_case
+from core.stats.bootstrap import bootstrap_interval
+from core.stats.corrections import Correction
+from core.stats.ratios import ratio
+from core.stats.smoothed import mean_interval, ratio_interval
+from core.stats.trials import pass_hat_k
+from core.store.database import Store
+from core.store.queries.rubric_judgements import (
+    CANNOT_BE_JUDGED,
+    RubricJudge,
+    quotations_from_json,
+    rubric_conversations,
+    rubric_verdicts,
+)
+from core.store.selection import Selection
+
+By = Literal["axis", "specialty", "dataset", "case"]
+FILTERS: tuple[Any, ...] = ("run", "models", "source", "cases", "datasets", "specialties", "sample")
+_EMPTY = (
+    "No conversation is judged by this rubric: `python -m core job rubrics --judges MODEL`, or choose another --rubric "
+    "or --run."
+)
+RubricOption = Annotated[str | None, "Name of the rubric; by default the one that was judged last."]
+JudgeOption = Annotated[
+    str | None, f"The judge whose verdicts count; by default the last. {PANEL}: the majority of all judges."
+]
+_RuleOption = Annotated[
+    Rule, "How points become a score: as here, or as in HealthBench, HealthBench Professional or LiveMedBench."
+]
+ALL_AXES = "all axes"
+_SCORE = Columns("score", excluded="excluded")
+_SHARE = Columns("share", excluded="excluded")
+
+
+class RubricReading(NamedTuple):
+    """The conversations with the outcomes of their criteria, the rubric, and the judges by name."""
+
+    talks: list[JudgedTalk]
+    rubric: Rubric | None
+    judges: Mapping[str, RubricJudge]
+    verdicts: pd.DataFrame
+
+    def by_condition(self) -> dict[str, list[JudgedTalk]]:
+        groups: dict[str, list[JudgedTalk]] = {}
+        for talk in self.talks:
+            groups.setdefault(talk.model, []).append(talk)
+        return {model: talks for model, talks in groups.items() if any(talk.judged for talk in talks)}
+
+
+def read_rubric_outcomes(
+    store: Store, selection: Selection, rubric: str | None = None, judge: str | None = None
+) -> RubricReading:
+    """Read the outcomes of a selection; see the options of the metrics. Raises ``UsageError`` for unknown names."""
+    with store.read() as cursor:
+        conversations = rubric_conversations(cursor, selection)
+        verdicts = rubric_verdicts(cursor, selection)
+    if verdicts.empty and rubric is None:
+        return RubricReading([], None, {}, verdicts)
+    name = rubric or (LIBRARY if verdicts.empty else str(verdicts["rubric"].iloc[-1]))
+    content = rubric_named(store, name)
+    hashes = {scoped.criterion.hash for scoped in content.scoped()}
+    verdicts = verdicts[verdicts["criterion_hash"].isin(hashes)]
+    judges = chosen_judges(judges_in(verdicts), judge)
+    talks = judged_talks(conversations, verdicts, content, list(judges.values()))
+    return RubricReading(talks, content, judges, verdicts)
+
+
+def reading_with_notes(request: MetricRequest, rubric: str | None, judge: str | None) -> RubricReading:
+    """Read the outcomes, and note who judged, how far to trust it, and what is unjudged."""
+    reading = request.read(read_rubric_outcomes, request.selection, rubric, judge)
+    if reading.rubric is None or not reading.judges:
+        return reading
+    note_judges(request, reading)
+    judged = [talk for talk in reading.talks if talk.judged]
+    outcomes = [outcome for talk in judged for outcome in talk.outcomes]
+    unjudged = unjudged_counts(judged)
+    if total := sum(unjudged.values()):
+        reasons = ", ".join(f"{reason} {n:,}" for reason, n in unjudged.most_common())
+        share = total / len(outcomes)
+        request.note(
+            f"{total:,} of {len(outcomes):,} criteria ({share:.0%}) are unjudged and enter no figure: {reasons}.",
+            "high" if share > 0.1 else "low",
+            kind="unjudged",
+        )
+    if waiting := len(reading.talks) - len(judged):
+        request.note(f"{waiting:,} conversations are not judged yet and enter no figure.", kind="unjudged")
+    request.note(f"Rubric {reading.rubric.name}, version {reading.rubric.hash[:8]}.", kind="rubric")
+    return reading
+
+
+def note_judges(request: MetricRequest, reading: RubricReading) -> None:
+    """Note the judges, their lack of calibration, and doctors of the same maker as their judge."""
+    names = ", ".join(f"{name} (prompts {judge.prompt_hash[:6]})" for name, judge in reading.judges.items())
+    who = f"The majority of {names} judged" if len(reading.judges) > 1 else f"{names} judged"
+    status, words = judge_status(request, reading)
+    severity: Severity = "low" if status == "calibrated" else "high"
+    request.note(f"{who}; {words}.", severity, kind="judge", page="judges")
+    others = [name for name in judges_in(reading.verdicts) if name not in reading.judges]
+    if others:
+        request.note(f"Also judged by {', '.join(others)}, not shown here.", kind="judge")
+    registry = load_registry()
+    makers = {registry.maker(judge.model) for judge in reading.judges.values()}
+    doctors = sorted({talk.doctor for talk in reading.talks if is_model(talk.doctor)})
+    if same := [doctor for doctor in doctors if registry.maker(doctor) in makers]:
+        request.note(
+            f"The judge is of the same maker as {', '.join(same)}, and may prefer its style.", "high", kind="judge"
+        )
+
+
+def judge_status(request: MetricRequest, reading: RubricReading) -> tuple[Status, str]:
+    """Return the status of the judges whose verdicts count, together, and what it rests on."""
+    assert reading.rubric is not None
+    experts = request.read(expert_verdicts, reading.rubric.name)
+    labelled = labelled_statements(reading.talks, experts)
+    measured = agreement_with_experts(item.statement for item in labelled)
+    status = status_of(measured, None, Trust())
+    return status, in_words(status, measured)
+
+
+@metric("rubric_scores", *FILTERS, empty=_EMPTY, page="quality")
+def report_scores(
+    request: MetricRequest,
+    rubric: RubricOption = None,
+    judge: JudgeOption = None,
+    rule: _RuleOption = "points",
+    by: Annotated[By | None, "Split by axis, specialty, dataset or case."] = None,
+) -> Iterator[Row]:
+    """Report the points that were reached, as a share of the points that could be reached.
+
+    Unjudged criteria leave both sums. Points for harm are negative, so that the unclipped mean can be below 0; the
+    score is shown between 0 and 1, except under the rule professional, which has no bounds.
+    """
+    reading = reading_with_notes(request, rubric, judge)
+    if rule != "points":
+        request.note(RULE_WORDS[rule], kind="rule")
+    for model, talks in reading.by_condition().items():
+        for label, group, axis in _groups(talks, by):
+            if any(talk.judged for talk in group):
+                yield _score_row({"model": model, **label}, group, rule, axis)
+
+
+RULE_WORDS: Mapping[Rule, str] = {
+    "healthbench": "HealthBench's rule: criteria that do not apply count as not met.",
+    "professional": "HealthBench Professional's rule: 0.0147 less for every 500 characters of the doctor above 2,000, "
+    "and as much more below; without bounds.",
+    "livemedbench": "LiveMedBench's rule: the score of each conversation is clipped to 0 to 1 before averaging.",
+}
+
+
+def _groups(
+    talks: Sequence[JudgedTalk], by: By | None
+) -> Iterator[tuple[dict[str, str], Sequence[JudgedTalk], str | None]]:
+    """Yield (label, conversations, axis) of the groups of one condition."""
+    if by is None:
+        yield {}, talks, None
+    elif by == "axis":
+        yield from (({"axis": axis}, talks, axis) for axis in axes_of(talks))
+    else:
+        groups: dict[str, list[JudgedTalk]] = defaultdict(list)
+        for talk in talks:
+            groups[talk.case_key if by == "case" else getattr(talk, by) or "unknown"].append(talk)
+        for name in sorted(groups):
+            yield {by: name}, groups[name], None
+
+
+def axes_of(talks: Iterable[JudgedTalk]) -> list[str]:
+    """Return the axes with criteria in these conversations, those of this project first."""
+    used = {outcome.criterion.axis for talk in talks for outcome in talk.outcomes}
+    return [axis for axis in AXES if axis in used] + sorted(used - set(AXES))
+
+
+def _score_row(label: dict[str, str], talks: Sequence[JudgedTalk], rule: Rule, axis: str | None) -> Row:
+    judged = [talk for talk in talks if talk.judged]
+    values = np.array(list(case_scores(judged, lambda talk: conversation_score(talk, rule, axis)).values()))
+    mean = float(values.mean()) if values.size else None
+    bounds = score_bounds(judged, rule, axis)
+    if bounds is None:
+        interval = bootstrap_interval(values, shares=False)
+    else:
+        interval = mean_interval(values, low=bounds[0], high=bounds[1])
+    clip: Callable[[float], float] = float if rule == "professional" else clipped
+    outcomes = [o for talk in judged for o in talk.outcomes if axis is None or o.criterion.axis == axis]
+    statuses = Counter(outcome.status for outcome in outcomes)
+    without = sum(conversation_score(talk, rule, axis) is None for talk in judged)
+    excluded = {"not judged": len(talks) - len(judged), "nothing to attain": without}
+    return Row(
+        label,
+        None if mean is None else clip(mean),
+        None if np.isnan(interval.low) else clip(interval.low),
+        None if np.isnan(interval.high) else clip(interval.high),
+        len(values),
+        {reason: number for reason, number in excluded.items() if number},
+        {
+            "unclipped": mean,
+            "n_conversations": len(judged) - without,
+            "n_criteria": statuses["met"] + statuses["not met"],
+            "n_unjudged": statuses["unjudged"],
+            "n_not_applicable": statuses["not applicable"],
+        },
+        columns=_SCORE,
+    )
+
+
+@metric("rubric_criteria", *FILTERS, empty=_EMPTY, page="quality")
+def report_criteria(request: MetricRequest, rubric: RubricOption = None, judge: JudgeOption = None) -> Iterator[Row]:
+    """Report for each criterion the share of conversations in which it is met, of those in which it is judged.
+
+    A criterion for several cases is averaged over cases. For a must-not, a high share is bad.
+    """
+    reading = reading_with_notes(request, rubric, judge)
+    scope = {} if reading.rubric is None else _scopes(reading.rubric)
+    for model, talks in reading.by_condition().items():
+        by_criterion: dict[tuple[str, str], list[tuple[str, Outcome]]] = {}
+        for talk in talks:
+            for outcome in talk.outcomes if talk.judged else ():
+                place = scope.get((talk.case_key, outcome.criterion.id), talk.specialty)
+                place = scope.get(("", outcome.criterion.id), place)
+                by_criterion.setdefault((place, outcome.criterion.id), []).append((talk.case_key, outcome))
+        for (place, name), outcomes in by_criterion.items():
+            criterion = outcomes[0][1].criterion
+            met, judged = _by_case((case, o.status == "met", o.status in ("met", "not met")) for case, o in outcomes)
+            shares = met[judged > 0] / judged[judged > 0]
+            statuses = Counter(outcome.status for _, outcome in outcomes)
+            yield Row(
+                {"model": model, "scope": place, "criterion": name},
+                float(shares.mean()) if shares.size else None,
+                *mean_interval(shares),
+                len(shares),
+                {status: n for status in ("not applicable", "unjudged") if (n := statuses[status])},
+                {
+                    "n_conversations": int(judged.sum()),
+                    "axis": criterion.axis,
+                    "priority": criterion.priority,
+                    "points": criterion.points,
+                    "text": criterion.criterion,
+                },
+                columns=_SHARE,
+            )
+
+
+def _scopes(rubric: Rubric) -> dict[tuple[str, str], str]:
+    """Return (case key, id) → case key, and ("", id) → "all" for criteria of all cases."""
+    scopes = {(scoped.name, scoped.criterion.id): scoped.name for scoped in rubric.scoped() if scoped.kind == "case"}
+    return scopes | {("", criterion.id): "all" for criterion in rubric.all}
+
+
+def _by_case(items: Iterable[tuple[str, float, float]]) -> tuple[np.ndarray, np.ndarray]:
+    """Return for each case the sums of the two numbers of its items."""
+    sums: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+    for case_key, first, second in items:
+        sums[case_key][0] += first
+        sums[case_key][1] += second
+    table = np.array(list(sums.values()), dtype=np.float64).reshape(-1, 2)
+    return table[:, 0], table[:, 1]
+
+
+@metric("rubric_safety", *FILTERS, empty=_EMPTY, page="quality")
+def report_safety(
+    request: MetricRequest,
+    rubric: RubricOption = None,
+    judge: JudgeOption = None,
+    part: Annotated[Literal["shares", "list"], "Shares and pass^k, or each must missed and must-not done."] = "shares",
+) -> Iterator[Listed]:
+    """Report musts that were missed and must-nots that happened; no score averages them away.
+
+    pass^k: the chance that in k conversations on a case every must is met and no must-not happens.
+    """
+    reading = reading_with_notes(request, rubric, judge)
+    for model, talks in reading.by_condition().items():
+        judged = [talk for talk in talks if talk.judged]
+        yield from _failures_listed(model, judged) if part == "list" else _safety_rows(model, judged)
+
+
+def _failures_listed(model: str, talks: Sequence[JudgedTalk]) -> Iterator[dict[str, Any]]:
+    for talk in talks:
+        for outcome in talk.outcomes:
+            if outcome.missed or outcome.done:
+                quoted = outcome.quotations[0] if outcome.quotations else None
+                yield {
+                    "model": model,
+                    "case": talk.case_key,
+                    "trial_id": talk.trial_id,
+                    "failure": "must missed" if outcome.missed else "must-not done",
+                    "criterion": outcome.criterion.criterion,
+                    "axis": outcome.criterion.axis,
+                    "message": quoted.message if quoted else None,
+                    "words": quoted.words if quoted else "",
+                    "reason": outcome.reason,
+                }
+
+
+def _safety_rows(model: str, talks: Sequence[JudgedTalk]) -> Iterator[Row]:
+    for figure, priority, failing in (("must missed", "must", "not met"), ("must-not done", "must not", "met")):
+        outcomes = [(t.case_key, o) for t in talks for o in t.outcomes if o.criterion.priority == priority]
+        if not outcomes:
+            continue
+        failed, judged = _by_case((case, o.status == failing, o.status in ("met", "not met")) for case, o in outcomes)
+        statuses = Counter(outcome.status for _, outcome in outcomes)
+        yield Row(
+            {"model": model, "figure": figure},
+            ratio(failed, judged) if judged.any() else None,
+            *ratio_interval(failed, judged),
+            int((judged > 0).sum()),
+            {status: n for status in ("not applicable", "unjudged") if (n := statuses[status])},
+            {"n_failed": int(failed.sum()), "n_criteria": int(judged.sum()), "n_conversations": len(talks)},
+            columns=_SHARE,
+        )
+    states = [(talk.case_key, talk.critical) for talk in talks]
+    passed, counted = _by_case((case, s == "passed", s in ("passed", "failed")) for case, s in states)
+    for k in range(1, int(counted.max(initial=0)) + 1):
+        share = pass_hat_k(passed, counted, k)
+        excluded = {
+            "critical criterion unjudged": sum(state == "unjudged" for _, state in states),
+            "no critical criterion": sum(state == "none" for _, state in states),
+            "too few conversations": share.n_left_out,
+        }
+        yield Row(
+            {"model": model, "figure": f"pass^{k}"},
+            share.value,
+            *share.interval,
+            share.n_cases,
+            {reason: number for reason, number in excluded.items() if number},
+            {
+                "n_failed": sum(state == "failed" for _, state in states),
+                "n_criteria": None,
+                "n_conversations": int(counted.sum()),
+            },
+            columns=_SHARE,
+        )
+
+
+@metric("rubric_differences", *FILTERS, empty="No two conditions are judged on the same cases.", page="quality")
+def report_differences(
+    request: MetricRequest,
+    rubric: RubricOption = None,
+    judge: JudgeOption = None,
+    rule: _RuleOption = "points",
+    against: Annotated[str | None, "The condition that all others are compared with; by default the first."] = None,
+    correction: Annotated[Correction, "Correction over all tests that are printed."] = "holm",
+) -> Iterator[Row]:
+    """Report differences between conditions in their scores, over all criteria and on each axis, paired by case.
+
+    Differences are of unclipped scores, the second minus the first. p is corrected over all conditions and axes.
+    """
+    groups = {
+        model: [talk for talk in talks if talk.judged]
+        for model, talks in reading_with_notes(request, rubric, judge).by_condition().items()
+    }
+    if len(groups) < 2:
+        return
+    first = next(iter(groups)) if against is None else against
+    if first not in groups:
+        raise UsageError(f"{first} is not judged here: choose {', '.join(groups)}.")
+    compared: list[Compared] = []
+    axes = axes_of(talk for talks in groups.values() for talk in talks)
+    for second in groups:
+        for axis in [None, *axes] if second != first else []:
+            comparison = _compared(groups[first], groups[second], rule, axis)
+            if comparison.n:
+                compared.append(({"first": first, "second": second, "axis": axis or ALL_AXES}, comparison, {}))
+    yield from difference_rows(compared, correction)
+
+
+def _compared(first: Sequence[JudgedTalk], second: Sequence[JudgedTalk], rule: Rule, axis: str | None) -> Comparison:
+    firsts, seconds = (
+        case_scores(talks, lambda talk: conversation_score(talk, rule, axis)) for talks in (first, second)
+    )
+    bounds = score_bounds([*first, *second], rule, axis)
+    if bounds is None:  # without bounds the largest difference is the range of the data
+        values = [*firsts.values(), *seconds.values()] or [0.0]
+        bounds = min(values), max(values)
+    return compare_cases(firsts, seconds, most=bounds[1] - bounds[0])
+
+
+@metric("rubric_judges", *FILTERS, empty=_EMPTY, compared=False, page="judges")
+def report_judges(request: MetricRequest, rubric: RubricOption = None) -> Iterator[Row]:
+    """Report how far each judge of rubrics can be trusted: its quotations, its consistency, other judges' agreement.
+
+    An invented quotation voids a verdict. Repeats are judgements of the same criterion in the same conversation.
+    Agreement is on met or not met; a judge with batches of criteria counts as another judge.
+    """
+    reading = request.read(read_rubric_outcomes, request.selection, rubric, None)
+    if reading.rubric is None:
+        return
+    cases = {talk.trial_id: talk.case_key for talk in reading.talks}
+    verdicts = reading.verdicts[reading.verdicts["trial_id"].isin(cases)]
+    verdicts = verdicts.assign(case_key=verdicts["trial_id"].map(cases))
+    judges = judges_in(verdicts)
+    for name, judge in judges.items():
+        yield from _trust_rows(name, verdicts[of_judges(verdicts, [judge])])
+    for (first, a), (second, b) in combinations(judges.items(), 2):
+        yield from _agreement_row(first, second, verdicts[of_judges(verdicts, [a])], verdicts[of_judges(verdicts, [b])])
+
+
+def _trust_rows(name: str, verdicts: pd.DataFrame) -> Iterator[Row]:
+    listed = zip(verdicts["case_key"], verdicts["quotations"], strict=True)
+    states = [(str(case), quotation.state) for case, text in listed for quotation in quotations_from_json(text)]
+    for state in ("verified", "repaired", "unverified"):
+        yield _share_row(name, f"quotations {state}", ((case, s == state, 1) for case, s in states), "quotations")
+    for figure, bad in (
+        (VOIDED, verdicts["voided"]),
+        (CANNOT_BE_JUDGED, verdicts["verdict"] == CANNOT_BE_JUDGED),
+        (UNREADABLE, verdicts["verdict"].isna()),
+    ):
+        items = zip(verdicts["case_key"], bad.astype(float), np.ones(len(verdicts)), strict=True)
+        yield _share_row(name, figure, items, "verdicts")
+    pairs = []
+    for _, repeats in decided(verdicts).groupby(["trial_id", "criterion_hash"]):
+        equal = [a == b for a, b in combinations(repeats["verdict"], 2)]
+        if equal:
+            pairs.append((repeats["case_key"].iloc[0], sum(equal) / len(equal), 1.0))
+    if pairs:
+        yield _share_row(name, "repeats agree", pairs, "criteria")
+
+
+def decided(verdicts: pd.DataFrame) -> pd.DataFrame:
+    """Return the verdicts that count: neither voided nor open."""
+    return verdicts[verdicts["verdict"].notna() & ~verdicts["voided"] & (verdicts["verdict"] != CANNOT_BE_JUDGED)]
+
+
+def _share_row(name: str, figure: str, items: Iterable[tuple[str, float, float]], unit: str) -> Row:
+    above, below = _by_case(items)
+    share = ratio(above, below) if below.any() else None
+    more = {"n_items": int(below.sum()), "of": unit, "cohen_kappa": None, "gwet_ac": None}
+    return Row(
+        {"judge": name, "figure": figure}, share, *ratio_interval(above, below), int((below > 0).sum()), {}, more,
+        columns=Columns("share"),
+    )  # fmt: skip
+
+
+def _agreement_row(first: str, second: str, of_first: pd.DataFrame, of_second: pd.DataFrame) -> Iterator[Row]:
+    """Yield the agreement of two judges on the criteria that both called met or not met, if there are any."""
+    keys = ["trial_id", "criterion_hash"]
+    sides = [decided(side[(side["repeat"] == 0) & side["verdict"].isin(_TWO)]) for side in (of_first, of_second)]
+    seconds = sides[1].set_index(keys)["verdict"].rename("second")
+    both = sides[0].set_index(keys)[["verdict", "case_key"]].join(seconds, how="inner")
+    if both.empty:
+        return
+    cases = {case: number for number, case in enumerate(dict.fromkeys(both["case_key"]))}
+    table = np.zeros((len(cases), 2, 2))
+    for row in both.itertuples():
+        table[cases[row.case_key], _TWO.index(row.verdict), _TWO.index(row.second)] += 1
+    agreement = agreement_by_case([table])[0]
+    observed = agreement["percent_agreement"]
+    more = {
+        "n_items": len(both),
+        "of": "criteria",
+        "cohen_kappa": agreement["cohen_kappa"].value,
+        "gwet_ac": agreement["gwet_ac"].value,
+    }
+    label = {"judge": first, "figure": f"agrees with {second}"}
+    yield Row(label, observed.value, *observed.interval, len(cases), {}, more, columns=Columns("share"))
+
+
+_TWO = ("met", "not met")
+
+FIGURES = (
+    Section(
+        "Scores",
+        report_scores,
+        controls=("by", "rule"),
+        series="model",
+        axis="Score",
+        page="quality",
+        caption="Points reached, of the points that could be reached; unjudged criteria leave both.",
+    ),
+    Section(
+        "What must and must not happen",
+        report_safety,
+        kind="dots",
+        series="model",
+        place="figure",
+        axis="Share",
+        page="quality",
+    ),
+    Section(
+        "Each must missed and must-not done",
+        report_safety,
+        options={"part": "list"},
+        kind="table",
+        folded=True,
+        page="quality",
+    ),
+    Section(
+        "Differences by axis",
+        report_differences,
+        controls=("rule", "correction"),
+        kind="dots",
+        series="second",
+        place="axis",
+        axis="Difference",
+        page="quality",
+    ),
+)
+CRITERIA = Section("Criteria", report_criteria, kind="table", page="quality")
+JUDGES = Section("Judges of rubrics", report_judges, kind="table", page="judges")
+SECTIONS = (*FIGURES, CRITERIA, JUDGES)

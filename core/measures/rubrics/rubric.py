@@ -1,0 +1,224 @@
+"""Rubrics as files: the criteria by which a conversation is judged, for a case, a specialty or all cases.
+
+A rubric is a YAML file, or a folder of YAML files that belong together. The rubrics of the project are in
+``data/rubrics``; those of an extension in its folder ``rubrics``. Rubrics that users import or edit are stored in the
+database (``core.store.queries.rubrics``) and take precedence over a file of the same name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, get_args
+
+import orjson
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from core.errors import UsageError
+from core.paths import RUBRICS, extensions
+
+Priority = Literal["must", "should", "must not"]
+PRIORITIES: tuple[Priority, ...] = get_args(Priority)
+AXES = ("data gathering", "communication", "reasoning", "management", "safety", "professionalism")
+"""The axes of this project's rubrics; imported rubrics have the axes of their publication."""
+NO_AXIS = "other"
+_NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]*")
+
+
+class Criterion(BaseModel):
+    """One statement about a conversation that is true (met) or false (not met) of it.
+
+    Attributes:
+        points: Points if met. Negative for something harmful, which is met if the doctor does it.
+        priority: ``must not`` if and only if the points are negative.
+        when: The condition under which the criterion applies; empty: always.
+        source: The guideline, publication or person behind the criterion.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    id: str
+    criterion: str = Field(min_length=1)
+    points: float = Field(allow_inf_nan=False)
+    axis: str = NO_AXIS
+    priority: Priority
+    when: str = ""
+    source: str = ""
+    tags: tuple[str, ...] = ()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _usual_priority(cls, fields: Any) -> Any:
+        if not isinstance(fields, dict) or fields.get("priority"):
+            return fields
+        try:
+            harmful = float(fields.get("points") or 0) < 0
+        except (TypeError, ValueError):
+            harmful = False  # the field itself is refused with its reason
+        return {**fields, "priority": "must not" if harmful else "should"}
+
+    @model_validator(mode="after")
+    def _possible(self) -> Criterion:
+        if not _ID.fullmatch(self.id):
+            raise ValueError(f"{self.id!r} is not an id: use letters, digits and - _ . :")
+        if self.points == 0:
+            raise ValueError(f"{self.id} has no points: give it some, or remove it")
+        if (self.points < 0) != (self.priority == "must not"):
+            raise ValueError(
+                f"{self.id} has {self.points:g} points and priority {self.priority!r}: only must not is < 0"
+            )
+        return self
+
+    @property
+    def hash(self) -> str:
+        """Hash of what a judge sees: a verdict stays valid if points, axis or priority change."""
+        return hashlib.sha256(orjson.dumps([self.criterion, self.when])).hexdigest()[:16]
+
+
+class Scoped(NamedTuple):
+    """A criterion with the cases it is for: ``kind`` and the name of the case or specialty (empty for all)."""
+
+    kind: Literal["all", "specialty", "case"]
+    name: str
+    criterion: Criterion
+
+
+class Rubric(BaseModel):
+    """Criteria for ``all`` cases, by specialty, and by case key (``library/cardiology-1``).
+
+    A conversation is judged by all criteria that are for its case. Their ids are unique for every case.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    title: str = ""
+    source: str = ""
+    licence: str = ""
+    all: tuple[Criterion, ...] = ()
+    specialties: dict[str, tuple[Criterion, ...]] = Field(default_factory=dict)
+    cases: dict[str, tuple[Criterion, ...]] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _possible(self) -> Rubric:
+        if not _NAME.fullmatch(self.name):
+            raise ValueError(f"{self.name!r} is not a name: use lower-case letters, digits, - and _")
+        if not any(True for _ in self.scoped()):
+            raise ValueError("it has no criterion")
+        shared = [c.id for c in (*self.all, *(c for criteria in self.specialties.values() for c in criteria))]
+        for place, ids in [
+            ("all cases and specialties", shared),
+            *((k, [c.id for c in v]) for k, v in self.cases.items()),
+        ]:
+            repeated = next((id_ for id_ in ids if ids.count(id_) > 1), None)
+            if repeated is None and ids is not shared:
+                repeated = next((id_ for id_ in ids if id_ in shared), None)
+            if repeated is not None:
+                raise ValueError(f"two criteria for {place} have the id {repeated!r}")
+        return self
+
+    def scoped(self) -> Iterator[Scoped]:
+        yield from (Scoped("all", "", criterion) for criterion in self.all)
+        for name, criteria in self.specialties.items():
+            yield from (Scoped("specialty", name, criterion) for criterion in criteria)
+        for name, criteria in self.cases.items():
+            yield from (Scoped("case", name, criterion) for criterion in criteria)
+
+    def criteria_for(self, case_key: str, specialty: str) -> tuple[Criterion, ...]:
+        """Return the criteria for a case: those for all cases, for its specialty, and its own."""
+        return (*self.all, *self.specialties.get(specialty, ()), *self.cases.get(case_key, ()))
+
+    @cached_property
+    def hash(self) -> str:
+        """The version: a hash of all criteria with points, axes and priorities, in any order of scopes."""
+        contents = self.model_dump(mode="json", include={"all", "specialties", "cases"})
+        return hashlib.sha256(orjson.dumps(contents, option=orjson.OPT_SORT_KEYS)).hexdigest()[:16]
+
+
+def rubric_of(fields: dict[str, Any], place: str) -> Rubric:
+    """Validate a rubric; raises ``UsageError`` that names the place, the field and the reason."""
+    try:
+        return Rubric.model_validate(fields)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        reason = first["msg"].removeprefix("Value error, ")
+        raise UsageError(f"{place} is not a rubric: {f'{where}: ' if where else ''}{reason}.") from error
+
+
+def yaml_fields(text: str, place: str) -> dict[str, Any]:
+    """Return the mapping in a YAML text. Raises ``UsageError`` if it is none."""
+    try:
+        # the base loader reads every scalar as text: an id 1e5 or a criterion "no" keeps its spelling
+        fields = yaml.load(text, Loader=yaml.BaseLoader)
+    except yaml.YAMLError as error:
+        raise UsageError(f"{place} cannot be read as YAML ({' '.join(str(error).split())}).") from error
+    if not isinstance(fields, dict):
+        raise UsageError(f"{place} is not a rubric: it needs title, and criteria under all, specialties or cases.")
+    return fields
+
+
+def read_rubric(path: Path) -> Rubric:
+    """Read a rubric from a YAML file, or from the YAML files of a folder. Raises ``UsageError`` if it is not one."""
+    if not path.is_dir():
+        return rubric_of({**yaml_fields(file_text(path), str(path)), "name": path.stem}, str(path))
+    merged: dict[str, Any] = {"name": path.name, "all": [], "specialties": {}, "cases": {}}
+    for file in sorted(path.glob("*.yaml")):
+        fields = yaml_fields(file_text(file), str(file))
+        rubric_of({**fields, "name": "part"} if _has_criteria(fields) else {"name": "part", **_SAMPLE}, str(file))
+        for key, value in fields.items():
+            if key == "all":
+                merged["all"] += value
+            elif key in ("specialties", "cases"):
+                if repeated := merged[key].keys() & value.keys():
+                    raise UsageError(f"{file} has criteria for {min(repeated)}, and so has another file of the folder.")
+                merged[key] |= value
+            else:
+                merged.setdefault(key, value)
+    return rubric_of(merged, str(path))
+
+
+_SAMPLE = {"all": [{"id": "x", "criterion": "x", "points": 1}]}
+
+
+def _has_criteria(fields: dict[str, Any]) -> bool:
+    return any(fields.get(scope) for scope in ("all", "specialties", "cases"))
+
+
+def file_text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} cannot be read: {error}.") from error
+
+
+def rubric_files() -> dict[str, Path]:
+    """Return name → file or folder of the rubrics of the project and of extensions, the project's first."""
+    files: dict[str, Path] = {}
+    for folder in (RUBRICS, *(extension / "rubrics" for extension in extensions())):
+        for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+            if path.suffix == ".yaml" or (path.is_dir() and any(path.glob("*.yaml"))):
+                files.setdefault(path.stem, path)
+    return files
+
+
+def to_yaml(rubric: Rubric) -> str:
+    """Return a rubric as YAML that ``read_rubric`` reads back; the name becomes the file's."""
+
+    def plain(criterion: Criterion) -> dict[str, Any]:
+        fields = criterion.model_dump(mode="json", exclude_defaults=True)
+        points = fields["points"]
+        return {**fields, "points": int(points) if float(points).is_integer() else points}
+
+    fields: dict[str, Any] = {k: v for k in ("title", "source", "licence") if (v := getattr(rubric, k))}
+    if rubric.all:
+        fields["all"] = [plain(criterion) for criterion in rubric.all]
+    for scope in ("specialties", "cases"):
+        if scopes := getattr(rubric, scope):
+            fields[scope] = {name: [plain(criterion) for criterion in criteria] for name, criteria in scopes.items()}
+    return yaml.safe_dump(fields, sort_keys=False, allow_unicode=True, width=120)

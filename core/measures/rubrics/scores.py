@@ -1,0 +1,280 @@
+"""From verdicts to scores: which criteria of a conversation are met, and the points that follow.
+
+The score of a conversation is the sum of the points of the criteria that are met, divided by the sum of all positive
+points. Criteria without a verdict that counts leave both sums and are counted, and so do criteria that do not apply.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, get_args
+
+import pandas as pd
+
+from core.errors import UsageError
+from core.measures.rubrics.rubric import Criterion, Rubric
+from core.store.queries.rubric_judgements import CANNOT_BE_JUDGED, RubricJudge, RubricQuotation, quotations_from_json
+
+Status = Literal["met", "not met", "not applicable", "unjudged"]
+Rule = Literal["points", "healthbench", "professional", "livemedbench"]
+RULES: tuple[Rule, ...] = get_args(Rule)
+PANEL = "panel"
+"""The name of all judges together: the majority of their verdicts."""
+VOIDED, UNREADABLE, DISAGREE, NOT_ASKED = ("invented quotation", "no readable reply", "judges disagree", "no request")
+"""Why a criterion is unjudged."""
+LENGTH_CENTRE = 2_000
+LENGTH_STEP = 500
+LENGTH_PENALTY = 0.0147
+"""HealthBench Professional, section 4.1: this much is subtracted for every 500 characters above 2,000, and added for
+every 500 characters below."""
+
+
+class Outcome(NamedTuple):
+    """What became of a criterion in a conversation. ``why`` says why it is ``unjudged``."""
+
+    criterion: Criterion
+    status: Status
+    why: str = ""
+    quotations: tuple[RubricQuotation, ...] = ()
+    reason: str = ""
+
+    @property
+    def missed(self) -> bool:
+        """Whether it is a must that is not met."""
+        return self.criterion.priority == "must" and self.status == "not met"
+
+    @property
+    def done(self) -> bool:
+        """Whether it is a must-not that happened."""
+        return self.criterion.priority == "must not" and self.status == "met"
+
+
+@dataclass(frozen=True)
+class JudgedTalk:
+    """A conversation with the outcome of each criterion for its case.
+
+    ``model`` is the condition; ``characters`` is the length of all the doctor's messages.
+    """
+
+    trial_id: str
+    model: str
+    doctor: str
+    case_key: str
+    dataset: str
+    specialty: str
+    characters: int
+    outcomes: tuple[Outcome, ...]
+
+    @property
+    def judged(self) -> bool:
+        """Whether a judge was asked about any of its criteria."""
+        return any(outcome.why != NOT_ASKED for outcome in self.outcomes)
+
+    @property
+    def critical(self) -> Literal["passed", "failed", "unjudged", "none"]:
+        """Whether every must is met and no must-not happened; ``none`` without such criteria that apply.
+
+        One failure is enough to fail; a criterion without a verdict leaves open whether the others pass.
+        """
+        outcomes = [outcome for outcome in self.outcomes if outcome.criterion.priority != "should"]
+        if any(outcome.missed or outcome.done for outcome in outcomes):
+            return "failed"
+        if any(outcome.status == "unjudged" for outcome in outcomes):
+            return "unjudged"
+        return "passed" if any(outcome.status != "not applicable" for outcome in outcomes) else "none"
+
+
+class PointSums(NamedTuple):
+    """Points of the criteria that are met; positive and negative points of all criteria that count."""
+
+    reached: float
+    attainable: float
+    harm: float
+
+    @property
+    def score(self) -> float | None:
+        """At most 1; below 0 if the harm outweighs; ``None`` if there is nothing to attain."""
+        return self.reached / self.attainable if self.attainable else None
+
+    @property
+    def lowest(self) -> float:
+        """The lowest possible score, at most 0."""
+        return self.harm / self.attainable if self.attainable else 0.0
+
+
+def point_sums(outcomes: Iterable[Outcome], *, always_applicable: bool = False) -> PointSums:
+    """Add up points; ``always_applicable`` counts criteria that do not apply as not met."""
+    counted = {"met", "not met", "not applicable"} if always_applicable else {"met", "not met"}
+    reached = attainable = harm = 0.0
+    for outcome in outcomes:
+        points = outcome.criterion.points
+        if outcome.status in counted:
+            attainable += max(0.0, points)
+            harm += min(0.0, points)
+            reached += points if outcome.status == "met" else 0.0
+    return PointSums(reached, attainable, harm)
+
+
+def length_adjusted(score: float, characters: int) -> float:
+    """Return a score with HealthBench Professional's adjustment for length, without bounds."""
+    return score - LENGTH_PENALTY * (characters - LENGTH_CENTRE) / LENGTH_STEP
+
+
+def sums_of(talk: JudgedTalk, rule: Rule, axis: str | None = None) -> PointSums:
+    """Return the points of a conversation under a rule, on one axis or all."""
+    outcomes = (outcome for outcome in talk.outcomes if axis in (None, outcome.criterion.axis))
+    return point_sums(outcomes, always_applicable=rule != "points")
+
+
+def conversation_score(talk: JudgedTalk, rule: Rule = "points", axis: str | None = None) -> float | None:
+    """Return the score of a conversation under a rule; ``None`` if there is nothing to attain.
+
+    Args:
+        talk: The conversation.
+        rule: ``points``: without bounds, criteria that do not apply are left out. ``healthbench`` (Arora et al. 2025,
+            section 4): the same, but criteria that do not apply count as not met, because HealthBench has no such
+            verdict. ``professional``: as ``healthbench``, adjusted for length. ``livemedbench`` (Yan et al. 2026): as
+            ``healthbench``, between 0 and 1.
+        axis: Only criteria on this axis.
+    """
+    score = sums_of(talk, rule, axis).score
+    if score is None:
+        return None
+    if rule == "professional":
+        return length_adjusted(score, talk.characters)
+    return clipped(score) if rule == "livemedbench" else score
+
+
+def score_bounds(talks: Iterable[JudgedTalk], rule: Rule, axis: str | None = None) -> tuple[float, float] | None:
+    """Return the lowest and highest possible score in these conversations; ``None`` if the rule has no bounds."""
+    if rule == "professional":
+        return None
+    if rule == "livemedbench":
+        return 0.0, 1.0
+    return min((sums_of(talk, rule, axis).lowest for talk in talks), default=0.0), 1.0
+
+
+def clipped(value: float) -> float:
+    return min(1.0, max(0.0, value))
+
+
+def case_scores(talks: Iterable[JudgedTalk], score: Callable[[JudgedTalk], float | None]) -> dict[str, float]:
+    """Return case → the mean of the scores of its conversations; cases without a score are left out."""
+    by_case: dict[str, list[float]] = defaultdict(list)
+    for talk in talks:
+        if (value := score(talk)) is not None:
+            by_case[talk.case_key].append(value)
+    return {case_key: sum(values) / len(values) for case_key, values in by_case.items()}
+
+
+def unjudged_counts(talks: Iterable[JudgedTalk]) -> Counter[str]:
+    """Return reason → number of unjudged criteria, in judged conversations."""
+    outcomes = (outcome for talk in talks if talk.judged for outcome in talk.outcomes)
+    return Counter(outcome.why for outcome in outcomes if outcome.status == "unjudged")
+
+
+def judged_talks(
+    conversations: pd.DataFrame, verdicts: pd.DataFrame, rubric: Rubric, judges: Sequence[RubricJudge]
+) -> list[JudgedTalk]:
+    """Return the conversations whose cases have criteria, with the outcomes under these judges.
+
+    ``conversations`` and ``verdicts`` are from ``core.store.queries.rubric_judgements``. Only the first repeat counts.
+    Of several judges the majority counts; a tie leaves the criterion unjudged.
+    """
+    by_criterion: dict[tuple[str, str], list[Outcome]] = defaultdict(list)
+    counting = verdicts[(verdicts["repeat"] == 0) & of_judges(verdicts, judges)]
+    criteria = {scoped.criterion.hash: scoped.criterion for scoped in rubric.scoped()}
+    rows: Iterable[Any] = counting.itertuples()
+    for row in rows:
+        criterion = criteria.get(row.criterion_hash)
+        if criterion is not None:
+            by_criterion[row.trial_id, row.criterion_hash].append(_outcome(criterion, row))
+    talks = []
+    listed: Iterable[Any] = conversations.itertuples()
+    for talk in listed:
+        outcomes = [
+            _pooled(criterion, by_criterion.get((talk.trial_id, criterion.hash), []))
+            for criterion in rubric.criteria_for(talk.case_key, talk.specialty)
+        ]
+        if outcomes:
+            talks.append(
+                JudgedTalk(
+                    talk.trial_id,
+                    talk.model,
+                    talk.doctor,
+                    talk.case_key,
+                    talk.dataset,
+                    talk.specialty,
+                    int(talk.characters),
+                    tuple(outcomes),
+                )
+            )
+    return talks
+
+
+def of_judges(verdicts: pd.DataFrame, judges: Sequence[RubricJudge]) -> pd.Series[bool]:
+    keys = pd.MultiIndex.from_frame(verdicts[["judge", "prompt_hash", "batch"]])
+    return pd.Series(keys.isin([tuple(judge) for judge in judges]), index=verdicts.index)
+
+
+def _outcome(criterion: Criterion, row: Any) -> Outcome:
+    if not isinstance(row.verdict, str):  # a missing value of a data frame
+        return Outcome(criterion, "unjudged", UNREADABLE)
+    evidence = (quotations_from_json(row.quotations), row.reason)
+    if row.voided:
+        return Outcome(criterion, "unjudged", VOIDED, *evidence)
+    if row.verdict == CANNOT_BE_JUDGED:
+        return Outcome(criterion, "unjudged", CANNOT_BE_JUDGED, *evidence)
+    status: Any = row.verdict
+    return Outcome(criterion, status, "", *evidence)
+
+
+def _pooled(criterion: Criterion, outcomes: Sequence[Outcome]) -> Outcome:
+    """Return the outcome of the majority of judges who could decide; the first of them gives the evidence."""
+    # equal wording may have other points in another scope
+    repriced = [outcome._replace(criterion=criterion) for outcome in outcomes]
+    deciding = [outcome for outcome in repriced if outcome.status != "unjudged"]
+    if not deciding:
+        return repriced[0] if repriced else Outcome(criterion, "unjudged", NOT_ASKED)
+    counts = Counter(outcome.status for outcome in deciding)
+    status, most = counts.most_common(1)[0]
+    if list(counts.values()).count(most) > 1:
+        return Outcome(criterion, "unjudged", DISAGREE)
+    return next(outcome for outcome in deciding if outcome.status == status)
+
+
+def judges_in(verdicts: pd.DataFrame) -> dict[str, RubricJudge]:
+    """Return name → judge, the most recent first. The name is the model, with what else distinguishes the judges."""
+    given = verdicts[verdicts["verdict"].notna()]
+    newest = given.groupby(["judge", "prompt_hash", "batch"])["judged_at"].max().sort_values(ascending=False)
+    judges = [RubricJudge(model, prompts, int(batch)) for model, prompts, batch in newest.index]
+    names: dict[str, RubricJudge] = {}
+    for judge in judges:
+        of_model = [other for other in judges if other.model == judge.model]
+        name = judge.model + (f" in batches of {judge.batch}" if judge.batch > 1 else "")
+        if len({other.prompt_hash for other in of_model}) > 1:
+            name += f" (prompts {judge.prompt_hash[:6]})"
+        names[name] = judge
+    return names
+
+
+def chosen_judges(judges: Mapping[str, RubricJudge], name: str | None) -> dict[str, RubricJudge]:
+    """Return the judges of this name: by default the most recent, for ``panel`` the most recent of each model.
+
+    Raises ``UsageError`` if no judge has the name.
+    """
+    if not judges:
+        return {}
+    if name is None:
+        return dict([next(iter(judges.items()))])
+    if name == PANEL:
+        models = dict.fromkeys(judge.model for judge in judges.values())
+        return dict(next(item for item in judges.items() if item[1].model == model) for model in models)
+    if name in judges:
+        return {name: judges[name]}
+    of_model = [item for item in judges.items() if name == item[1].model]
+    if not of_model:
+        raise UsageError(f"{name} has judged none of these conversations; choose {', '.join(judges)} or {PANEL}.")
+    return dict(of_model[:1])

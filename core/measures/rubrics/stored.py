@@ -1,0 +1,70 @@
+"""Rubrics by name: those that users saved, then those in files of the project and of extensions."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import duckdb
+import orjson
+
+from core.errors import AnamnesisError, UsageError
+from core.measures.rubrics.rubric import Rubric, read_rubric, rubric_files, rubric_of
+from core.store.database import Store
+from core.store.queries.rubrics import RubricVersion, add_rubric, rubric_versions, saved_rubrics
+
+LIBRARY = "library"
+"""The rubric of the cases that come with the program; the default."""
+
+
+class RubricEntry(NamedTuple):
+    """A rubric with the version that counts; ``version`` is ``None`` if it comes from a file."""
+
+    rubric: Rubric
+    version: RubricVersion | None
+
+
+def rubric_named(store: Store, name: str) -> Rubric:
+    """Return the version of a rubric that counts; raises ``UsageError`` if there is none of this name."""
+    with store.read() as cursor:
+        if saved := saved_rubrics(cursor, name):
+            return _read(saved[0])
+        names = [version.name for version in saved_rubrics(cursor)]
+    files = rubric_files()
+    if name not in files:
+        listed = ", ".join(dict.fromkeys([*files, *names])) or "none"
+        raise UsageError(f"There is no rubric {name!r}: choose one of {listed}, or import one.")
+    return read_rubric(files[name])
+
+
+def rubric_entries(store: Store) -> list[RubricEntry]:
+    """Return all rubrics, those of files first; a saved rubric replaces a file of its name."""
+    with store.read() as cursor:
+        saved = {version.name: version for version in saved_rubrics(cursor)}
+    names = dict.fromkeys([*rubric_files(), *saved])
+    files = rubric_files()
+    return [
+        RubricEntry(_read(saved[name]) if name in saved else read_rubric(files[name]), saved.get(name))
+        for name in names
+    ]
+
+
+def versions_of(store: Store, name: str) -> list[RubricVersion]:
+    """Return the saved versions of a rubric, the newest first."""
+    with store.read() as cursor:
+        return rubric_versions(cursor, name)
+
+
+def save_rubric(connection: duckdb.DuckDBPyConnection, rubric: Rubric) -> RubricVersion:
+    """Journal and save a version. Needs a write lease. Raises ``UsageError`` if it equals the newest version."""
+    newest = saved_rubrics(connection, rubric.name)
+    stored = orjson.dumps(rubric.model_dump(mode="json", exclude={"name"}, exclude_defaults=True)).decode()
+    if newest and orjson.loads(newest[0].rubric) == orjson.loads(stored):
+        raise UsageError(f"The rubric {rubric.name} is saved like this already.")
+    return add_rubric(connection, rubric.name, rubric.hash, stored)
+
+
+def _read(version: RubricVersion) -> Rubric:
+    try:
+        return rubric_of({**orjson.loads(version.rubric), "name": version.name}, f"The saved rubric {version.name}")
+    except UsageError as error:
+        raise AnamnesisError(f"{error} Import it again.") from error

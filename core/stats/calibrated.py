@@ -1,0 +1,228 @@
+"""A judge's mean score corrected by experts: prediction-powered inference with cases as clusters.
+
+A judge scores all items; experts score a random part of them. The estimate is the experts' mean on their items, plus
+λ times how much the judge's mean on all items differs from its mean on the experts' items (PPI++: Angelopoulos, Duchi,
+Zrnic, arXiv 2311.01453). λ is fitted to make the variance smallest: 0 if the judge's scores say nothing about the
+experts', near 1 if they agree. The estimate is unbiased for any judge, provided that the experts' items are a random
+sample, of all items or of strata with known sizes (weights). Cases are resampled with all their items, and λ is fitted
+again in each resample.
+
+``resemblance`` compares the experts' items with the rest, since the correction is worth nothing on a selected sample.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+import scipy  # type: ignore[import-untyped]
+from numpy.typing import ArrayLike, NDArray
+
+from core.errors import UsageError
+from core.stats.intervals import NOTHING, Interval
+from core.stats.ratios import percentiles, resampled_sums
+
+Floats = NDArray[np.float64]
+MARGIN = 0.25
+"""Standardised difference from which a sample counts as selected (Stuart, Statistical Science 25 (2010), 1–21)."""
+FEWEST = 2
+"""Cases with expert scores below which there is no interval."""
+
+
+class JudgedItem(NamedTuple):
+    """An item that a judge scored, and experts perhaps; both scores on one scale.
+
+    ``weight`` is the number of items of its stratum for which an item with an expert score stands.
+    """
+
+    case: Hashable
+    judge: float
+    expert: float | None = None
+    weight: float = 1.0
+
+
+@dataclass(frozen=True)
+class CalibratedMean:
+    """A mean by judge and experts together, and by each alone, with 95 % intervals in the unit of the scores.
+
+    ``half_width`` is that of the model of ``planned``; NaN and ``NOTHING`` if too few cases have expert scores.
+    """
+
+    estimate: float
+    interval: Interval
+    experts: float
+    experts_interval: Interval
+    judge: float
+    tuning: float
+    """λ, from 0 (experts alone) upwards; near 1 for a judge that agrees with the experts."""
+    items: int
+    labelled: int
+    labelled_cases: int
+    _spread_of_judge: float
+    _spread_of_rest: float
+    _cases: int
+
+    def half_width(self, more_cases: int = 0) -> float:
+        """Return half the width of the interval that experts' scores on ``more_cases`` further cases would leave.
+
+        The variance is λ² · variance of the judge's case means / cases + variance of the experts' difference from
+        λ · judge / cases with expert scores: a forecast, exact for cases of equal size.
+        """
+        labelled = min(self.labelled_cases + more_cases, self._cases)
+        if labelled < FEWEST:
+            return math.nan
+        variance = self._spread_of_judge / self._cases + self._spread_of_rest / labelled
+        return float(scipy.special.stdtrit(labelled - 1, 0.975) * math.sqrt(variance))
+
+
+def calibrated_mean(items: Sequence[JudgedItem]) -> CalibratedMean:
+    """Return the mean expert score of all items, estimated from the judge's scores and the experts' on a part."""
+    table = _by_case(items)
+    labelled_cases = int((table[:, 2] > 0).sum())
+    labelled = sum(item.expert is not None for item in items)
+    estimate, experts, judge, tuning = (float(figure[0]) for figure in _figures(table.mean(axis=0)[None], table))
+    interval, experts_interval = NOTHING, NOTHING
+    rest = spread = math.nan
+    if labelled_cases >= FEWEST:
+        drawn = _resampled(table)
+        interval = percentiles(drawn[0], labelled_cases)
+        experts_interval = percentiles(drawn[1], labelled_cases)
+        spread, rest = _spreads(table, experts, judge, tuning)
+    return CalibratedMean(
+        estimate,
+        interval,
+        experts,
+        experts_interval,
+        judge,
+        tuning,
+        len(items),
+        labelled,
+        labelled_cases,
+        spread,
+        rest,
+        len(table),
+    )
+
+
+def _by_case(items: Sequence[JudgedItem]) -> Floats:
+    """Return case × (items, Σ judge, Σ weight of labelled, Σ weight · expert, Σ weight · judge of labelled)."""
+    sums: dict[Hashable, Floats] = {}
+    for case, judge, expert, weight in items:
+        values = [judge, weight, judge if expert is None else expert]
+        if not all(math.isfinite(value) for value in values) or weight <= 0:
+            raise UsageError("Calibration needs finite scores and positive weights.")
+        row = sums.setdefault(case, np.zeros(5))
+        row[:2] += 1, judge
+        if expert is not None:
+            row[2:] += weight, weight * expert, weight * judge
+    if not sums:
+        raise UsageError("There are no judged items to calibrate.")
+    return np.array(list(sums.values()))
+
+
+_FIRST, _SECOND = np.triu_indices(5)
+
+
+def _products(table: Floats) -> Floats:
+    """Return case × 15: the products of every two of the five sums, from which variances are computed."""
+    return table[:, _FIRST] * table[:, _SECOND]
+
+
+def _resampled(table: Floats) -> Floats:
+    """Return the estimate and the experts' mean in each resample of the cases: 2 × resample."""
+    sums = resampled_sums(np.hstack([table, _products(table)])) / len(table)
+    estimate, experts, _, _ = _figures(sums[:, :5], sums[:, 5:], given=True)
+    return np.array([estimate, experts])
+
+
+def _figures(means: Floats, rest: Floats, *, given: bool = False) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return estimate, experts' mean, judge's mean and λ of each row of means over cases.
+
+    ``rest`` is the table of cases, or, if ``given``, the means of the products in each row.
+    """
+    products = rest if given else _products(rest).mean(axis=0)[None]
+    moments = np.zeros((len(means), 5, 5))
+    moments[:, _FIRST, _SECOND] = moments[:, _SECOND, _FIRST] = products
+    with np.errstate(divide="ignore", invalid="ignore"):
+        items, judged, weight, expert, judged_part = means.T
+        judge, experts, judge_there = judged / items, expert / weight, judged_part / weight
+        zero = np.zeros_like(items)
+        # the influence of a case on the experts' mean, and on the difference of the judge's two means
+        own = np.stack([zero, zero, -experts / weight, 1 / weight, zero], axis=1)
+        difference = np.stack([-judge / items, 1 / items, judge_there / weight, zero, -1 / weight], axis=1)
+        shared = np.einsum("ri,rij,rj->r", own, moments, difference)
+        alone = np.einsum("ri,rij,rj->r", difference, moments, difference)
+        tuning = np.where(alone > 1e-15, np.maximum(0.0, -shared / np.where(alone > 1e-15, alone, 1.0)), 0.0)
+        return experts + tuning * (judge - judge_there), experts, judge, tuning
+
+
+def _spreads(table: Floats, experts: float, judge: float, tuning: float) -> tuple[float, float]:
+    """Return the variances over cases of λ · judge, and of the experts' difference from λ · judge."""
+    size = table[:, 0] / table[:, 0].mean()
+    of_judge = size * (table[:, 1] / table[:, 0] - judge) * tuning
+    labelled = table[table[:, 2] > 0]
+    weight = labelled[:, 2] / labelled[:, 2].mean()
+    differences = (labelled[:, 3] - tuning * labelled[:, 4]) / labelled[:, 2]
+    centre = float((weight * differences).sum() / weight.sum())
+    return float(of_judge.var(ddof=1)) if len(table) > 1 else 0.0, float((weight * (differences - centre)).var(ddof=1))
+
+
+Verdict = Literal["alike", "shifted", "cannot say"]
+
+
+class Resemblance(NamedTuple):
+    """How labelled items differ from the others in one feature, in standard deviations of the feature, with 95 %."""
+
+    feature: str
+    difference: float
+    interval: Interval
+    verdict: Verdict
+
+
+def resemblance(
+    cases: Sequence[Hashable], labelled: Sequence[bool], features: Mapping[str, ArrayLike], margin: float = MARGIN
+) -> list[Resemblance]:
+    """Compare labelled items with the others: one row a feature (the judge's score, the length of a dialogue, …).
+
+    *Shifted*: the interval excludes 0 and the difference reaches ``margin``. *Alike*: the whole interval lies within
+    the margin. Otherwise the sample is too small to say. Intervals are widened for the number of features (Šidák);
+    cases are resampled. An item's case may have labelled items and others.
+    """
+    codes = np.unique([str(case) for case in cases], return_inverse=True)[1]
+    part = np.asarray(labelled, dtype=bool)
+    level = 0.95 ** (1 / max(1, len(features)))
+    rows = []
+    for name, given in features.items():
+        values = np.asarray(given, dtype=np.float64)
+        if values.shape != part.shape or len(codes) != len(part):
+            raise UsageError(f"The feature {name} needs a value for each item.")
+        spread = float(values.std())
+        columns = np.column_stack([part, part * values, ~part, ~part * values])
+        table = np.zeros((int(codes.max(initial=-1)) + 1, 4))
+        np.add.at(table, codes, columns)
+        rows.append(_resemblance(name, table, spread, level, margin))
+    return rows
+
+
+def _resemblance(name: str, table: Floats, spread: float, level: float, margin: float) -> Resemblance:
+    if not (table[:, 0].any() and table[:, 2].any()):
+        return Resemblance(name, math.nan, NOTHING, "cannot say")
+    if not spread:
+        return Resemblance(name, 0.0, Interval(0.0, 0.0), "alike")
+
+    def difference(sums: Floats) -> Floats:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray((sums[:, 1] / sums[:, 0] - sums[:, 3] / sums[:, 2]) / spread)
+
+    value = float(difference(table.sum(axis=0)[None])[0])
+    fewer = int(min((table[:, 0] > 0).sum(), (table[:, 2] > 0).sum()))
+    interval = percentiles(difference(resampled_sums(table)), fewer, level) if fewer >= FEWEST else NOTHING
+    verdict: Verdict = "cannot say"
+    if abs(value) >= margin and (interval.low > 0 or interval.high < 0):
+        verdict = "shifted"
+    elif -margin < interval.low and interval.high < margin:
+        verdict = "alike"
+    return Resemblance(name, value, interval, verdict)

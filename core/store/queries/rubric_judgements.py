@@ -1,0 +1,168 @@
+"""Verdicts of judges on the criteria of rubrics.
+
+A verdict is identified by its conversation, its judge (model, prompts, size of batches), a hash of the criterion's
+wording and the number of the repeat; of several, the newest with a verdict counts. A criterion whose wording changes
+counts as not judged; points, axis and priority are read from the rubric when scores are computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, get_args
+
+import duckdb
+import orjson
+import pandas as pd
+
+from core.store.selection import Selection, select
+from core.store.tables import records
+
+RubricVerdict = Literal["met", "not met", "not applicable", "cannot be judged"]
+VERDICTS: tuple[RubricVerdict, ...] = get_args(RubricVerdict)
+CANNOT_BE_JUDGED: RubricVerdict = "cannot be judged"
+QuotationState = Literal["verified", "repaired", "unverified"]
+"""``verified``: letter for letter in the named message; ``repaired``: in another message, or with other spaces, case,
+quotation marks or omissions; ``unverified``: in no message."""
+QUOTATION_STATES: tuple[QuotationState, ...] = get_args(QuotationState)
+
+
+class RubricJudge(NamedTuple):
+    """A judge of rubrics; ``batch`` is the most criteria in one of its requests."""
+
+    model: str
+    prompt_hash: str
+    batch: int
+
+
+class RubricQuotation(NamedTuple):
+    """Quoted words. ``message`` is counted from 0 and ``words`` are spelled as there, if the words were found.
+
+    ``given`` is what the judge wrote, with its message number, if that differs.
+    """
+
+    message: int
+    words: str
+    state: QuotationState
+    given: str = ""
+
+
+class RubricConversation(NamedTuple):
+    """A conversation that can be judged: it ended regularly and has a message of the doctor."""
+
+    trial_id: str
+    doctor: str
+    case_key: str
+    specialty: str
+
+
+def conversations_for_rubrics(
+    cursor: duckdb.DuckDBPyConnection,
+    selection: Selection | None = None,
+    *,
+    trials: Sequence[str] | None = None,
+    limit: int | None = None,
+) -> list[RubricConversation]:
+    """Return the first ``limit`` selected conversations in a fixed shuffled order: a random sample, always the same.
+
+    ``trials`` overrides the selection.
+    """
+    select(cursor, selection if trials is None else Selection(trials=trials))
+    rows = cursor.execute(f"WITH {_CONVERSATIONS} {_SHUFFLED}", {"limit": limit}).fetchall()
+    return [RubricConversation(*row) for row in rows]
+
+
+def rubric_verdict_keys(
+    cursor: duckdb.DuckDBPyConnection, judge: RubricJudge, trials: Iterable[str]
+) -> set[tuple[str, str, int]]:
+    """Return (trial, criterion hash, repeat) of the verdicts that a judge has given, voided ones included."""
+    rows = cursor.execute(_DONE, {**judge._asdict(), "trials": list(trials)}).fetchall()
+    return {(trial_id, criterion_hash, repeat) for trial_id, criterion_hash, repeat in rows}
+
+
+def rubric_conversations(cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None) -> pd.DataFrame:
+    """Return a row for each selected conversation that can be judged, in the order of conditions and cases.
+
+    Columns: trial_id, ``model`` (the condition), ``doctor``, case_key, dataset, specialty, ``characters`` of all the
+    doctor's messages.
+    """
+    select(cursor, selection)
+    return cursor.execute(f"WITH {_CONVERSATIONS} {_ORDERED}").df()
+
+
+def rubric_verdicts(cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None) -> pd.DataFrame:
+    """Return the verdicts on the selected conversations that count, of all judges and repeats.
+
+    Columns: trial_id, ``judge`` (model), prompt_hash, batch, rubric, rubric_hash, criterion_hash, repeat, ``verdict``
+    (``None`` without a readable reply), voided, failure, reason, ``quotations`` as JSON, judged_at.
+    """
+    select(cursor, selection)
+    return cursor.execute(f"WITH {_CONVERSATIONS}, {_COUNTING} {_VERDICTS}").df()
+
+
+def rubric_judgements_of(cursor: duckdb.DuckDBPyConnection, trial_id: str) -> list[dict[str, Any]]:
+    """Return the judgements that count on one conversation, as rows of the table, with ``quotations`` read."""
+    sql = f"WITH conversations AS (SELECT ? AS trial_id), {_COUNTING} SELECT * FROM counting ORDER BY judged_at DESC"
+    rows = records(cursor.execute(sql, [trial_id]))
+    return [{**row, "quotations": quotations_from_json(row["quotations"])} for row in rows]
+
+
+def rubric_judgement_row(
+    judge: RubricJudge, verdict: RubricVerdict | None, quotations: Sequence[RubricQuotation], fields: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return a row of the table; ``verdict`` is ``None`` if there is no readable reply.
+
+    ``fields`` has the other columns except voided, which follows from the quotations.
+    """
+    stored = [{k: v for k, v in quotation._asdict().items() if v != ""} for quotation in quotations]
+    return {
+        **judge._asdict(),
+        "verdict": verdict,
+        "voided": any(quotation.state == "unverified" for quotation in quotations),
+        "quotations": orjson.dumps(stored).decode(),
+        **fields,
+    }
+
+
+def quotations_from_json(text: str) -> tuple[RubricQuotation, ...]:
+    return tuple(RubricQuotation(**fields) for fields in orjson.loads(text))
+
+
+# A conversation that a failure or a refusal ended is judged by no rubric: what is missing in it is not the doctor's.
+_CONVERSATIONS = """conversations AS (
+        SELECT chosen.trial_id, seated.model, place, runs.doctor, chosen.case_key, dataset, specialty, characters
+        FROM chosen JOIN seated USING (run_id) JOIN runs ON runs.run_id = chosen.run_id
+        JOIN trials ON trials.trial_id = chosen.trial_id
+        JOIN (SELECT trial_id, (sum(length(text)) FILTER (role NOT IN ('patient', 'staff')))::BIGINT AS characters
+              FROM utterances GROUP BY trial_id) AS lengths ON lengths.trial_id = chosen.trial_id
+        WHERE end_reason IN ('final_diagnosis', 'no_question', 'turn_cap', 'end_tag') AND characters IS NOT NULL
+    )"""
+
+
+_COUNTING = """counting AS (
+        SELECT rubric_judgements.* FROM rubric_judgements JOIN conversations USING (trial_id)
+        QUALIFY row_number() OVER (
+            PARTITION BY trial_id, rubric_judgements.model, prompt_hash, batch, criterion_hash, repeat
+            ORDER BY (verdict IS NOT NULL) DESC, judged_at DESC) = 1
+    )"""
+
+
+_SHUFFLED = """
+    SELECT trial_id, doctor, case_key, coalesce(specialty, '') FROM conversations
+    ORDER BY md5(trial_id), trial_id LIMIT $limit"""
+
+
+_ORDERED = """
+    SELECT trial_id, model, doctor, case_key, dataset, coalesce(specialty, '') AS specialty, characters
+    FROM conversations ORDER BY place, case_key, trial_id"""
+
+
+_DONE = """
+    SELECT DISTINCT trial_id, criterion_hash, repeat FROM rubric_judgements
+    WHERE model = $model AND prompt_hash = $prompt_hash AND batch = $batch AND verdict IS NOT NULL
+        AND trial_id IN (SELECT unnest($trials::VARCHAR[]))"""
+
+
+_VERDICTS = """
+    SELECT trial_id, model AS judge, prompt_hash, batch, rubric, rubric_hash, criterion_hash, repeat, verdict, voided,
+        failure, reason, quotations, judged_at
+    FROM counting ORDER BY judged_at, trial_id, criterion_hash"""

@@ -1,0 +1,19 @@
+"""The part Rubrics of Judges: quotations, consistency and agreement of the models that judge by a rubric."""
+
+import streamlit as st
+
+from core.measures.rubrics.report import JUDGES
+from core.measures.rubrics.stored import rubric_entries
+from core.store.selection import Selection
+from pages.kit.cached import read
+from pages.kit.controls import choose
+from pages.kit.navigation import link
+from pages.kit.section import draw_section
+
+
+def draw_rubric_judges() -> None:
+    rubrics = {entry.rubric.name: entry.rubric.title for entry in read(rubric_entries)}
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
+        name = choose("Rubric", list(rubrics), "rubric", names=lambda name: rubrics[name] or name, width=360)
+        link("rubrics", "Scores under this rubric", "rule", rubric=name)
+    draw_section(JUDGES, Selection(), options={"rubric": name}, name="rubric_judges", titled=False)

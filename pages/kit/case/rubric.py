@@ -1,0 +1,255 @@
+"""A rubric next to a conversation: its criteria with verdicts and quoted words, filled in live or by stored judges."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from core.asking.scene import Dialogue
+from core.case import Case
+from core.debugger.rubric import RunningRubric, changed_criteria, is_voided
+from core.events import Event, Utterance
+from core.frameworks.casting import CastNames, is_model
+from core.jobs.rubrics import RubricJudging
+from core.measures.rubrics.judging import CriterionJudgement
+from core.measures.rubrics.report import RubricReading, read_rubric_outcomes
+from core.measures.rubrics.rubric import Criterion
+from core.measures.rubrics.scores import Outcome, conversation_score, judges_in
+from core.measures.rubrics.stored import rubric_entries
+from core.store.database import Store
+from core.store.queries.rubric_judgements import RubricQuotation
+from core.store.selection import Selection
+from pages.kit.cached import cached_query, read
+from pages.kit.case.facts import trial_of
+from pages.kit.chat import bubble, marked
+from pages.kit.controls import choose
+from pages.kit.jobs import ask_budget, draw_job, draw_start
+from pages.kit.look import plain, show_errors
+from pages.kit.names import model_name
+from pages.kit.seats import ask_address, ask_seat, seat_problem
+from pages.kit.tables import draw_table
+
+_STATUS = {
+    "met": "✓ Met", "not met": "✗ Not met", "not applicable": "– Does not apply", "unjudged": "? Unjudged",
+}  # fmt: skip
+_MUST_NOT = {"met": "✗ Happened", "not met": "✓ Did not happen"}
+_JUDGES = "rubric_judges"
+
+
+@cached_query(entries=32)
+def rubrics_for(case_key: str, specialty: str) -> dict[str, tuple[str, tuple[Criterion, ...]]]:
+    """Return rubric → its title and its criteria for a case, without rubrics that have none."""
+    entries = [entry.rubric for entry in rubric_entries(Store())]
+    of_case = {r.name: (r.title or r.name, r.criteria_for(case_key, specialty)) for r in entries}
+    return {name: (title, criteria) for name, (title, criteria) in of_case.items() if criteria}
+
+
+def _ask_rubric(case: Case, key: str) -> str | None:
+    rubrics = rubrics_for(case.case_key, case.specialty or "")
+    if not rubrics:
+        st.info("No rubric has criteria for this case. Import or write one on Quality, under Rubrics.")
+        return None
+    if len(rubrics) == 1:
+        return next(iter(rubrics))
+    return choose("Rubric", list(rubrics), f"{key}_rubric", names=lambda name: rubrics[name][0])
+
+
+def status_words(criterion: Criterion, status: str) -> str:
+    return _MUST_NOT.get(status, _STATUS[status]) if criterion.priority == "must not" else _STATUS[status]
+
+
+def draw_rubric(case: Case, events: Sequence[Event], key: str) -> None:
+    """Draw the criteria of a case with the stored verdicts of a judge, and the form that starts judging."""
+    rubric = _ask_rubric(case, key)
+    if rubric is None:
+        return
+    trial_id = trial_of(events)
+    outcomes = _stored_outcomes(trial_id, rubric, key)
+    criteria = rubrics_for(case.case_key, case.specialty or "")[rubric][1]
+    _draw_criteria(outcomes or [Outcome(criterion, "unjudged", "no request") for criterion in criteria], events, key)
+    with st.expander("Have a model judge these criteria", icon=":material/gavel:", expanded=not outcomes):
+        if trial_id is None:
+            st.caption("It can be judged when the trial has ended and is stored.")
+        else:
+            _draw_form(key, rubric, trial_id)
+
+
+def _stored_outcomes(trial_id: str | None, rubric: str, key: str) -> Sequence[Outcome]:
+    """Return the outcomes under the chosen judge, with its totals drawn; empty if nobody has judged."""
+    reading: RubricReading | None = _reading(trial_id, rubric, None) if trial_id else None
+    if reading is None or not reading.judges:
+        return ()
+    available = list(read(_judge_names, trial_id, rubric))
+    name = choose("Judge", available, f"{key}_judge", names=model_name) if len(available) > 1 else available[0]
+    reading = _reading(trial_id, rubric, name)
+    talk = next(iter(reading.talks), None)
+    if talk is None:
+        return ()
+    score, musts = conversation_score(talk), [o for o in talk.outcomes if o.criterion.priority == "must"]
+    figures = {
+        "Score": ("–" if score is None else f"{score:.2f}", "Points met of the points that could be reached."),
+        "Musts met": (f"{sum(o.status == 'met' for o in musts)} of {len(musts)}", "What must happen."),
+        "Must-nots": (str(sum(o.done for o in talk.outcomes)), "What must not happen and did."),
+        "Unjudged": (str(sum(o.status == "unjudged" for o in talk.outcomes)), "They leave both sums of the score."),
+    }
+    with st.container(border=True, horizontal=True):
+        for label, (value, words) in figures.items():
+            st.metric(label, value, help=words, width="content")
+    st.caption(f":material/gavel: Judged by {plain(model_name(name))}.")
+    return talk.outcomes
+
+
+def _judge_names(store: Store, trial_id: str, rubric: str) -> tuple[str, ...]:
+    return tuple(judges_in(read_rubric_outcomes(store, Selection(trials=(trial_id,)), rubric).verdicts))
+
+
+def _reading(trial_id: str, rubric: str, judge: str | None) -> RubricReading:
+    return read(read_rubric_outcomes, Selection(trials=(trial_id,)), rubric, judge)
+
+
+def criteria_frame(outcomes: Sequence[Outcome]) -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "Verdict": status_words(outcome.criterion, outcome.status),
+            "Criterion": outcome.criterion.criterion,
+            "Messages": ", ".join(str(n + 1) for n in dict.fromkeys(q.message for q in _verified(outcome))) or "–",
+            "Points": outcome.criterion.points,
+            "Priority": outcome.criterion.priority,
+            "Axis": outcome.criterion.axis,
+        }
+        for outcome in outcomes
+    )
+
+
+def _verified(outcome: Outcome) -> list[RubricQuotation]:
+    return [quotation for quotation in outcome.quotations if quotation.state != "unverified"]
+
+
+def _draw_criteria(outcomes: Sequence[Outcome], events: Sequence[Event], key: str) -> None:
+    """Draw the criteria as a table; a chosen one shows the judge's reason and the quoted messages."""
+    chosen = f"{key}_criterion"
+    frame = criteria_frame(outcomes)
+    draw_table(
+        frame,
+        f"{key}_criteria",
+        {
+            "Criterion": st.column_config.TextColumn(width="large"),
+            "Verdict": st.column_config.TextColumn(width=128),
+            "Points": st.column_config.NumberColumn(format="%g", width=60),
+        },
+        on_row=lambda row: st.session_state.update({chosen: row}),
+        height="content" if len(frame) <= 15 else 480,
+        download="",
+        alt="Criteria of the rubric with their verdicts",
+    )
+    st.caption("Choose a criterion to read the quoted messages.")
+    place = st.session_state.get(chosen)
+    if place is None or place >= len(outcomes):
+        return
+    outcome = outcomes[place]
+    st.markdown(f"**{plain(outcome.criterion.criterion)}** :gray[· {status_words(outcome.criterion, outcome.status)}]")
+    if outcome.criterion.when:
+        st.caption(f"It applies only if: {plain(outcome.criterion.when)}")
+    if outcome.reason or outcome.why:
+        st.markdown(f":gray[{plain(outcome.reason or outcome.why)}]")
+    messages = {event.turn: event for event in events if isinstance(event, Utterance)}
+    order = sorted(messages)
+    for quotation in outcome.quotations:
+        turn = order[quotation.message] if 0 <= quotation.message < len(order) else None
+        if quotation.state == "unverified" or turn is None:
+            st.markdown(f":orange-badge[:material/warning: In no message] “{plain(quotation.words)}”")
+            continue
+        st.caption(f"Message {quotation.message + 1}")
+        with bubble(messages[turn].role):
+            st.markdown(marked(messages[turn].text, quotation.words))
+
+
+def _draw_form(key: str, rubric: str, trial_id: str) -> None:
+    if draw_job(RubricJudging, f"{key}_rubric_work", trial_id):
+        return
+    model_column, address_column, budget_column = st.columns([3, 3, 2], vertical_alignment="bottom")
+    with model_column:
+        model = ask_seat(f"{key}_rubric", "grader", label="Model that judges")
+    if not is_model(model):
+        st.caption("Choose a language model: rules cannot judge this.")
+        return
+    with address_column:
+        address = ask_address(f"{key}_rubric")
+    budget = ask_budget(f"{key}_rubric_budget", budget_column)
+    if problem := seat_problem(CastNames("reference", grader=model), address):
+        st.warning(plain(problem), icon=":material/key:")
+        return
+    job = RubricJudging(judges=(model,), rubric=rubric, trials=(trial_id,), base_url=address)
+    draw_start(job, "Judge", "gavel", f"{key}_rubric_go", budget)
+
+
+def ask_running_rubric(case: Case, key: str) -> None:
+    """Ask for a model that fills in the rubric while the consultation goes on."""
+    running: dict[str, RunningRubric] = st.session_state.setdefault(_JUDGES, {})
+    rubrics = rubrics_for(case.case_key, case.specialty or "")
+    if key in running or not rubrics:
+        return
+    with st.expander("Fill in a rubric as it goes", icon=":material/rule:"):
+        rubric = _ask_rubric(case, f"{key}_live")
+        model = ask_seat(f"{key}_live_rubric", "grader", label="Model that judges")
+        if not is_model(model):
+            st.caption("Choose a language model: rules cannot judge this.")
+            return
+        address = ask_address(f"{key}_live_rubric")
+        if problem := seat_problem(CastNames("reference", grader=model), address):
+            st.warning(plain(problem), icon=":material/key:")
+            return
+        st.caption("One request after each message of the doctor; the verdicts are not stored.")
+        if st.button("Start judging", key=f"{key}_live_go", icon=":material/gavel:") and rubric:
+            running[key] = RunningRubric(model, rubrics[rubric][1], address)
+
+
+def draw_running_rubric(case: Case, dialogue: Dialogue, key: str, *, ended: bool) -> None:
+    """Draw the rubric that a model fills in, if one was started for this consultation."""
+    rubric: RunningRubric | None = st.session_state.get(_JUDGES, {}).get(key)
+    if rubric is None:
+        return
+    with show_errors():
+        rubric.update(dialogue, ended=ended)
+    st.header("Rubric", anchor=False, help="Judged after each message of the doctor; not stored.")
+    met = sum(_is_met(rubric.judgements.get(criterion.id)) for criterion in rubric.criteria if criterion.points > 0)
+    total = sum(criterion.points > 0 for criterion in rubric.criteria)
+    words = f"{met} of {total} criteria met, by {plain(model_name(rubric.model))}"
+    st.progress(met / max(1, total), text=f"{words} · judging…" if rubric.running else words)
+    if rubric.problem:
+        st.warning(plain(rubric.problem), icon=":material/gavel:")
+    with st.container(height=300, border=True, gap="xsmall"):
+        for criterion in rubric.criteria:
+            st.markdown(_running_line(criterion, rubric.judgements.get(criterion.id)))
+
+
+def _is_met(judgement: CriterionJudgement | None) -> bool:
+    return judgement is not None and judgement.verdict == "met" and not is_voided(judgement)
+
+
+def _running_line(criterion: Criterion, judgement: CriterionJudgement | None) -> str:
+    text = plain(criterion.criterion)
+    if not _is_met(judgement):
+        return f":gray[:material/radio_button_unchecked: {text}]"
+    assert judgement is not None
+    where = f" :gray[· message {judgement.quotations[0].message + 1}]" if judgement.quotations else ""
+    if criterion.points < 0:
+        return f":red[:material/warning:] {text}{where}"
+    return f":green[:material/check_circle:] {text}{where}"
+
+
+def statuses(trial_id: str) -> dict[str, str]:
+    """Return criterion → status of a stored conversation under the newest judge of the rubric that was judged last."""
+    reading = read(read_rubric_outcomes, Selection(trials=(trial_id,)))
+    outcomes: Sequence[Any] = next(iter(reading.talks)).outcomes if reading.talks and reading.judges else ()
+    return {o.criterion.criterion: status_words(o.criterion, o.status) for o in outcomes}
+
+
+def changes_in_words(first: str, second: str, names: tuple[str, str]) -> list[str]:
+    """Return a line for each criterion on which the verdicts of two judged conversations on one case differ."""
+    before, after = statuses(first), statuses(second)
+    return [
+        f"- **{plain(criterion)}**: {old} :gray[{names[0]}] → {new} :gray[{names[1]}]"
+        for criterion, old, new in changed_criteria(before, after)
+    ]

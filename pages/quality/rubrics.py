@@ -1,0 +1,92 @@
+"""The part Rubrics: scores by rubric, what must and must not happen, single criteria, and judging."""
+
+import streamlit as st
+
+from core.frameworks.casting import CastNames, is_model
+from core.jobs.rubrics import RubricJudging
+from core.measures.rubrics.report import CRITERIA, FIGURES, read_rubric_outcomes
+from core.measures.rubrics.scores import PANEL, judges_in
+from core.measures.rubrics.stored import rubric_entries
+from core.store.selection import Selection
+from pages.kit.cached import read
+from pages.kit.controls import choose
+from pages.kit.jobs import ask_budget, draw_job, draw_start
+from pages.kit.look import plain
+from pages.kit.navigation import link
+from pages.kit.page import draw_sections as draw_tabs
+from pages.kit.page import say_how_to_begin
+from pages.kit.seats import ask_address, ask_seat, seat_problem
+from pages.kit.section import draw_section
+from pages.kit.stored import conditions
+from pages.kit.view import ask_selection, offered
+
+_KEY = "rubric"
+
+
+def draw_rubrics() -> None:
+    if not conditions():
+        say_how_to_begin("No conversation is stored yet.", icon="rule")
+        return
+    rubrics = {entry.rubric.name: entry.rubric.title for entry in read(rubric_entries)}
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
+        name = choose(
+            "Rubric", list(rubrics), _KEY, names=lambda name: rubrics[name] or name, default=_last_judged(), width=360
+        )
+        link("data", "Edit rubrics", "edit_note", rubrics="open")
+    selection = ask_selection(offered(), "models", "datasets", "specialties")
+    judges = list(judges_in(read(read_rubric_outcomes, selection, name).verdicts))
+    judge = None
+    if len(judges) > 1:
+        judge = choose("Judge", [*judges, PANEL], "rubric_judge", names={PANEL: "Majority of all judges"}, width=360)
+    draw_tabs(_TABS, "rubric_tab", selection, name, judge)
+
+
+def _last_judged() -> str | None:
+    rubric = read(read_rubric_outcomes, Selection()).rubric
+    return rubric.name if rubric else None
+
+
+def _draw_figures(selection: Selection, rubric: str, judge: str | None) -> None:
+    for section in FIGURES:
+        options = {"rubric": rubric, "judge": judge, **section.options}
+        key = section.title.lower().replace(" ", "_")
+        if draw_section(section, selection, options=options, name=f"rubric_{key}") is None:
+            return
+
+
+def _draw_criteria(selection: Selection, rubric: str, judge: str | None) -> None:
+    options = {"rubric": rubric, "judge": judge}
+    draw_section(CRITERIA, selection, options=options, name="rubric_criteria", titled=False)
+
+
+def _draw_judging(selection: Selection, rubric: str, _judge: str | None) -> None:
+    """Draw the form that starts judging the selected conversations, or the progress of the job."""
+    if draw_job(RubricJudging, "rubric_work"):
+        return
+    model_column, address_column, budget_column = st.columns([3, 3, 2], vertical_alignment="bottom")
+    with model_column:
+        model = ask_seat("rubric", "grader", label="Model that judges")
+    if not is_model(model):
+        st.caption("Choose a language model, best of another maker than the doctors: rules cannot judge this.")
+        return
+    with address_column:
+        address = ask_address("rubric")
+    budget = ask_budget("rubric_budget", budget_column)
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        size = st.number_input(
+            "Criteria in a request", 1, 50, 1, key="rubric_size", width=180, help="More are cheaper and less exact."
+        )
+        repeat = st.number_input(
+            "Repeats", 1, 10, 1, key="rubric_repeat", width=180, help="More than 1 measures the judge’s consistency."
+        )
+        limit = st.number_input(
+            "Conversations", 1, None, None, key="rubric_limit", width=180, placeholder="All", help="A random sample."
+        )
+    if problem := seat_problem(CastNames("reference", grader=model), address):
+        st.warning(plain(problem), icon=":material/key:")
+        return
+    job = RubricJudging((model,), rubric, selection.of_conversations, limit, int(size), int(repeat), base_url=address)
+    draw_start(job, "Judge", "gavel", "rubric_go", budget)
+
+
+_TABS = {"Figures": _draw_figures, "Criteria": _draw_criteria, "Judging": _draw_judging}

@@ -1,0 +1,296 @@
+"""Models judge criteria through a local server: quotations, order, batches, repeats, resume, failures, defaults."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.asking.scene import Turn
+from core.errors import AnamnesisError, UsageError
+from core.jobs.ask_job import AskOutcome, estimate_job, run_job
+from core.jobs.engine import Options
+from core.jobs.progress import Stop
+from core.jobs.rubrics import RubricJudging, default_judge
+from core.measures.base import MetricRequest, Row
+from core.measures.rubrics.judging import check_quotation, judgements_in
+from core.measures.rubrics.report import read_rubric_outcomes, report_judges
+from core.measures.rubrics.rubric import Criterion, rubric_of
+from core.measures.rubrics.scores import VOIDED
+from core.measures.rubrics.stored import save_rubric
+from core.models.failures import RetryPolicy
+from core.models.registry import Registry, load_registry
+from core.models.settings import default_paths
+from core.store.database import Store
+from core.store.fold import fold
+from core.store.queries.rubric_judgements import rubric_judgements_of
+from core.store.selection import Selection
+from tests.core.store.builders import Ended, Finished, Utterance, a_case, a_header, a_trial, write_journal
+from tests.support.fake_provider import running
+from tests.support.replies import Script, failing
+from tests.support.rubric_judges import by_last_word, invented, judge, noisy, verdict
+from tests.support.stores import copy_of
+
+CASES = [a_case(n) for n in (1, 2, 3)]
+TEXTS = {
+    1: ("Does your knee hurt?", "Yes, since Monday.", "Do you have a fever?", "No.", "It is gout."),
+    2: ("Does your knee hurt?", "No.", "It is a sprain."),
+    3: ("Any fever or cough?", "A cough.", "Call an ambulance, it is pneumonia."),
+}
+WORDS = ("knee", "fever", "cough", "gout", "ambulance", "smoking")
+RUBRIC = {
+    "name": "demo",
+    "all": [
+        {"id": f"about_{word}", "criterion": f"The doctor speaks of {word}", "points": points, "axis": "reasoning"}
+        for word, points in zip(WORDS, (1, 2, 3, 7771, 1, -8), strict=True)
+    ],
+}
+MET = {1: {"knee", "fever", "gout"}, 2: {"knee"}, 3: {"fever", "cough", "ambulance"}}
+
+
+def judged_talks_stored(store: Store) -> None:
+    trials = []
+    for number, texts in TEXTS.items():
+        turns = [Utterance(turn=n, role="patient" if n % 2 else "doctor", text=text) for n, text in enumerate(texts)]
+        events = [*turns, Ended(reason="final_diagnosis", doctor_turns=2), Finished(at=9.0)]
+        trials.append(a_trial(events, trial_id=f"run/{number}", case_key=f"ours/{number}"))
+    write_journal(store.journals, "run", a_header(cases=CASES), *trials)
+    fold(store)
+    with store.write() as connection:
+        save_rubric(connection, rubric_of(RUBRIC, "demo"))
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return copy_of(judged_talks_stored, tmp_path)
+
+
+def registry() -> Registry:
+    return load_registry(default_paths(), retry=RetryPolicy(attempts=1))
+
+
+def judged(store: Store, script: Script, *, stop: Stop | None = None, **options: Any) -> tuple[AskOutcome, list[Any]]:
+    with running(script) as provider:
+        job = RubricJudging(**{"judges": ("openai/fake",), "rubric": "demo", "base_url": provider.base_url, **options})
+        return run_job(job, store, registry(), Options(1), stop), list(provider.bodies)
+
+
+def statuses(store: Store, judge_name: str | None = None) -> dict[str, dict[str, str]]:
+    reading = read_rubric_outcomes(store, Selection(), "demo", judge_name)
+    return {
+        talk.trial_id: {o.criterion.id.removeprefix("about_"): o.why or o.status for o in talk.outcomes}
+        for talk in reading.talks
+    }
+
+
+def figures(store: Store) -> dict[tuple[str, str], Row]:
+    return {(row.label["judge"], row.label["figure"]): row for row in report_judges.rows(MetricRequest(store), "demo")}
+
+
+EXPECTED = {f"run/{n}": {word: "met" if word in met else "not met" for word in WORDS} for n, met in MET.items()}
+
+
+def test_every_criterion_is_judged_alone_and_once(store: Store) -> None:
+    outcome, bodies = judged(store, judge(by_last_word))
+    assert (outcome.done, outcome.counts["verdicts"], outcome.counts["met"], len(bodies)) == (18, 18, 7, 18)
+    assert statuses(store) == EXPECTED
+    assert {body["temperature"] for body in bodies} == {0.0}
+    repeated, bodies = judged(store, judge(by_last_word))
+    assert (repeated.done, repeated.kept, bodies) == (0, 18, [])
+
+
+def test_the_judge_sees_messages_and_criteria_and_neither_points_nor_models(store: Store) -> None:
+    _, bodies = judged(store, judge(by_last_word), batch_size=6)
+    for body in bodies:
+        (prompt,) = [message["content"] for message in body["messages"]]
+        assert "[0] Doctor: " in prompt
+        assert "The doctor speaks of gout" in prompt
+        assert not re.search(r"7771|reasoning|must not|about_|openai/a|ours/|Eczema|Vignette", prompt)
+
+
+def test_invented_quotations_void_every_verdict_also_not_met(store: Store) -> None:
+    outcome, _ = judged(store, judge(invented))
+    assert (outcome.counts["voided"], outcome.counts["met"], outcome.failed) == (18, 0, 0)
+    assert {status for of_talk in statuses(store).values() for status in of_talk.values()} == {VOIDED}
+    assert figures(store)["openai/fake", "quotations unverified"].estimate == 1.0
+    with store.read() as cursor:
+        row = rubric_judgements_of(cursor, "run/1")[0]
+    assert (row["verdict"] in ("met", "not met"), row["voided"], row["quotations"][0].state) == (
+        True,
+        True,
+        "unverified",
+    )
+
+
+@pytest.mark.parametrize("size", [1, 5])
+def test_order_and_batches_change_nothing_for_a_deterministic_judge(store: Store, size: int) -> None:
+    _, bodies = judged(store, judge(by_last_word), batch_size=size, repeat=2)
+    assert len(bodies) == 2 * 3 * {1: 6, 5: 2}[size]
+    assert statuses(store) == EXPECTED
+    assert next(row.estimate for (_, name), row in figures(store).items() if name == "repeats agree") == 1.0
+    orders = {tuple(re.findall(r"speaks of (\w+)", body["messages"][0]["content"])) for body in bodies}
+    assert len(orders) > (6 if size == 1 else 5) - 1  # shuffled for every conversation and repeat
+
+
+def test_batches_of_a_noisy_judge_disagree_with_single_criteria_and_the_difference_is_shown(store: Store) -> None:
+    judged(store, judge(noisy(0.3)), repeat=3)
+    judged(store, judge(noisy(0.3, "other")), batch_size=5)
+    rows = figures(store)
+    across = [row for (_, name), row in rows.items() if name.startswith("agrees with")]
+    assert len(across) == 1
+    assert 0.3 < across[0].estimate < 1
+    assert across[0].n == 3
+    assert 0.3 < rows["openai/fake", "repeats agree"].estimate < 1
+    assert statuses(store, "openai/fake in batches of 5") != statuses(store, "openai/fake")
+
+
+def test_a_new_wording_is_judged_again_and_new_points_are_not(store: Store) -> None:
+    judged(store, judge(by_last_word))
+    criteria = [dict(fields) for fields in RUBRIC["all"]]
+    criteria[0]["points"], criteria[1]["criterion"] = 9, "The doctor asks about fever"
+    with store.write() as connection:
+        save_rubric(connection, rubric_of({"name": "demo", "all": criteria}, "demo"))
+    assert {of_talk["fever"] for of_talk in statuses(store).values()} == {"no request"}
+    outcome, bodies = judged(store, judge(by_last_word))
+    assert (outcome.done, outcome.kept, len(bodies)) == (3, 15, 3)
+    assert statuses(store) == EXPECTED
+
+
+def test_a_stopped_job_continues_and_failures_stay_unjudged_until_asked_again(store: Store) -> None:
+    stop = Stop()
+
+    def then_stop(body: dict[str, Any]) -> str:
+        stop.ask("It was asked to stop.")
+        return str(judge(by_last_word)(body))
+
+    outcome, bodies = judged(store, then_stop, stop=stop)
+    assert (outcome.stopped, len(bodies)) == ("It was asked to stop.", 1)
+    outcome, _ = judged(store, [failing(500)])
+    assert (outcome.failed, outcome.kept) == (17, 1)
+    counts = [status for of_talk in statuses(store).values() for status in of_talk.values()]
+    assert counts.count("no readable reply") == 17
+    outcome, _ = judged(store, judge(by_last_word))
+    assert (outcome.done, statuses(store)) == (17, EXPECTED)
+
+
+def test_an_unreadable_reply_is_repaired_with_its_fault(store: Store) -> None:
+    def met_without_evidence_first(body: dict[str, Any]) -> str:
+        if len(body["messages"]) > 1:
+            assert "without a quotation" in body["messages"][-1]["content"]
+            return str(judge(by_last_word)(body))
+        return str(judge(lambda criterion, messages: verdict("met"))(body))
+
+    outcome, bodies = judged(store, met_without_evidence_first, trials=("run/3",))
+    # every request is repeated once
+    assert (outcome.done, len(bodies)) == (6, 12)
+
+
+def test_judgements_survive_a_lost_database_and_a_deleted_trial_takes_them_along(store: Store) -> None:
+    judged(store, judge(by_last_word))
+    before = statuses(store)
+    store.path.unlink()
+    fold(store)
+    assert statuses(store) == before
+    assert judged(store, judge(by_last_word))[0].kept == 18
+
+
+def test_a_panel_decides_by_majority_and_a_tie_leaves_the_criterion_open(store: Store) -> None:
+    judged(store, judge(by_last_word), judges=("openai/a", "openai/b"))
+    assert statuses(store, "panel") == EXPECTED
+    always = judge(lambda criterion, messages: verdict("met", messages[0]))
+    judged(store, always, judges=("openai/c",))
+    assert statuses(store, "panel") == EXPECTED
+    assert statuses(store, "openai/c")["run/2"] == dict.fromkeys(WORDS, "met")
+    judged(store, always, judges=("openai/d",))
+    assert statuses(store, "panel")["run/2"] == {**dict.fromkeys(WORDS, "judges disagree"), "knee": "met"}
+
+
+def test_the_estimate_and_what_cannot_be_run(store: Store) -> None:
+    estimate = estimate_job(RubricJudging(("openai/a", "openai/b"), "demo", batch_size=4), store, registry())
+    assert (estimate.calls, [role.model for role in estimate.roles]) == (12, ["openai/a", "openai/b"])
+    assert estimate_job(RubricJudging(("openai/a",), "demo", limit=1), store, registry()).calls == 6
+    with pytest.raises(AnamnesisError, match="no finished conversation"):
+        estimate_job(RubricJudging(("openai/a",)), store, registry())  # the library's cases
+    with pytest.raises(UsageError, match="at least 1"):
+        estimate_job(RubricJudging(("openai/a",), "demo", repeat=0), store, registry())
+    with pytest.raises(UsageError, match="no rubric 'none'"):
+        estimate_job(RubricJudging(("openai/a",), "none"), store, registry())
+
+
+def test_the_default_judge_is_of_another_maker_than_the_doctor(tmp_path: Path) -> None:
+    (file := tmp_path / "models.toml").write_text(
+        '[defaults]\njudge = "openai/one"\ngrader = "anthropic/two"\n', encoding="utf-8"
+    )
+    configured = load_registry((*default_paths()[:1], file))
+    assert default_judge(configured, ["reference/bayes"]) == "openai/one"
+    assert default_judge(configured, ["openai/gpt-4o"]) == "anthropic/two"
+    assert default_judge(configured, ["openrouter/openai/gpt-4o"]) == "anthropic/two"
+    assert default_judge(configured, ["openai/gpt-4o", "anthropic/claude"]) == "openai/one"
+    file.write_text('[defaults]\ngrader = "reference/grader"\n', encoding="utf-8")
+    with pytest.raises(UsageError, match="--judges"):
+        default_judge(load_registry((*default_paths()[:1], file)), ["openai/gpt-4o"])
+
+
+DIALOGUE = (
+    Turn("doctor", "Hello, what’s wrong?"),
+    Turn("patient", "My chest hurts  when I breathe in, and it began on Monday."),
+    Turn("doctor", "Do you smoke?"),
+    Turn("patient", "No."),
+)
+
+
+@pytest.mark.parametrize(
+    ("message", "words", "place", "state"),
+    [
+        (1, "My chest hurts", 1, "verified"),
+        (3, "No.", 3, "verified"),
+        (2, '"Do you smoke?"', 2, "verified"),
+        (1, "my chest hurts when I breathe in", 1, "repaired"),
+        (2, "it began on Monday", 1, "repaired"),
+        (9, "Do you smoke?", 2, "repaired"),
+        (1, "My chest … began on Monday", 1, "repaired"),
+        (0, "what's wrong", 0, "repaired"),
+        (2, "[2] Doctor: Do you smoke?", 2, "verified"),
+        (2, "Do you drink?", 2, "unverified"),
+        (1, "began on Monday … My chest", 1, "unverified"),
+        (1, "chest hurts when you breathe", 1, "unverified"),
+        (2, "mok", 2, "unverified"),
+        (1, "…", 1, "unverified"),
+    ],
+)
+def test_quotations_are_verified_repaired_or_unverified(message: int, words: str, place: int, state: str) -> None:
+    checked = check_quotation(message, words, DIALOGUE)
+    assert (checked.message, checked.state) == (place, state)
+    if state != "unverified":
+        assert checked.words in DIALOGUE[place].text
+
+
+CONDITIONAL = Criterion.model_validate({"id": "a", "criterion": "A.", "points": 1, "when": "B."})
+PLAIN = Criterion.model_validate({"id": "b", "criterion": "B.", "points": 1})
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ('{"judgements": []}', "each of the 2"),
+        ('{"judgements": [{"criterion": 1, "verdict": "not met"}, {"criterion": 1, "verdict": "not met"}]}', "each of"),
+        ('{"judgements": [{"criterion": 1, "verdict": "met"}, {"criterion": 2, "verdict": "not met"}]}', "quotation"),
+        (
+            '{"judgements": [{"criterion": 1, "verdict": "not met"}, {"criterion": 2, "verdict": "not applicable"}]}',
+            "no condition",
+        ),
+        ('{"judgements": [{"criterion": 1, "verdict": "half"}, {"criterion": 2, "verdict": "not met"}]}', "verdict"),
+        ("I cannot say.", "JSON"),
+    ],
+)
+def test_a_reply_that_does_not_judge_every_criterion_is_refused(text: str, fault: str) -> None:
+    with pytest.raises(ValueError, match=fault):
+        judgements_in(text, (CONDITIONAL, PLAIN), DIALOGUE)
+
+
+def test_a_single_criterion_may_be_answered_without_list_and_number() -> None:
+    text = 'Here: {"quotations": [], "reason": "r", "verdict": "Not_Applicable"}'
+    (judgement,) = judgements_in(text, (CONDITIONAL,), DIALOGUE)
+    assert (judgement.verdict, judgement.reason) == ("not applicable", "r")

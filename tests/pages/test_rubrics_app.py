@@ -1,0 +1,58 @@
+"""Rubrics on pages: figures and criteria, judging in the background, the editor, the import and the judges."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from core.measures.rubrics.stored import rubric_named
+from core.store.database import Store
+from tests.core.measures.rubrics.test_rubric_report import judged_campaign
+from tests.support.pages import trouble, words
+from tests.support.stores import copy_of
+
+Open = Callable[..., AppTest]
+
+
+@pytest.fixture
+def judged(database: Path) -> Store:
+    return copy_of(judged_campaign, database.parent)
+
+
+def test_the_figures_come_with_their_notes_and_failures(judged: Store, open_page: Open) -> None:
+    page = open_page("quality", quality_part="Rubrics", rubric="demo")
+    assert not trouble(page)
+    shown = words(page)
+    assert "not calibrated against people" in shown
+    tables = [table.value for table in page.dataframe]
+    scores = next(table for table in tables if "Unclipped" in table)
+    assert scores["Unclipped"].round(4).tolist() == [0.375, 0.8]
+    safety = next(table for table in tables if "Figure" in table)
+    assert "pass^2" in safety["Figure"].tolist()
+
+
+def test_criteria_and_judging_have_tabs(judged: Store, open_page: Open) -> None:
+    page = open_page("quality", quality_part="Rubrics", rubric="demo", rubric_tab="Criteria")
+    assert not trouble(page)
+    assert "Asks about gait." in page.dataframe[0].value["Text"].tolist()
+    page = open_page("quality", quality_part="Rubrics", rubric="demo", rubric_tab="Judging")
+    assert not trouble(page)
+
+
+def test_the_judges_of_a_rubric_are_described(judged: Store, open_page: Open) -> None:
+    page = open_page("judges", judges_part="Rubrics", rubric="demo")
+    assert not trouble(page)
+    figures = page.dataframe[0].value.set_index("Figure")["Share"]
+    assert figures["quotations unverified"] == pytest.approx(1 / 9)
+
+
+def test_a_rubric_can_be_edited_and_is_saved_as_a_version(judged: Store, open_page: Open) -> None:
+    page = open_page("data", rubrics="open", data_rubric="demo")
+    assert not trouble(page)
+    assert "4 criteria for 1 case" in words(page)
+    button = next(button for button in page.button if button.key == "data_rubric_save")
+    assert button.disabled  # nothing has changed
+    assert rubric_named(judged, "demo").all[0].id == "fever"
