@@ -21,7 +21,7 @@ from tests.support.study import Study, studying
 ROWS = read_rows(COVERAGE.read_text(encoding="utf-8"))
 WORKING = [row for row in ROWS if row.works]
 RELEASE = os.environ.get("ANAMNESIS_CRAFTMD_RELEASE", "")
-MAKING = ("run", "job", "experts fill", "experts plan", "data development", "export", "reproduce")
+MAKING = ("run", "job", "experts fill", "experts plan", "data development", "export")
 """Beginnings of commands that make something; the others print rows."""
 
 
@@ -132,7 +132,7 @@ def rows_drawn(app: AppTest) -> list[tuple[str, int]]:
 
     def walk(block: Any) -> None:
         for element in getattr(block, "children", {}).values():
-            if element.type == "arrow_data_frame":
+            if element.type == "dataframe":
                 drawn.append((key_of(element), len(element.value)))
             elif element.type == "plotly_chart":
                 drawn.append((key_of(element), sum(map(marks, json.loads(element.proto.spec)["data"]))))
