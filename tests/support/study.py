@@ -197,7 +197,7 @@ def any_model(body: dict[str, Any]) -> str:
         return "Yes"
     if "</end>" in first:
         asked = sum(message["role"] == "assistant" for message in body["messages"])
-        return "</end>" if asked >= 4 else f"<patient>Since when, and what is question {asked} to you?</patient>"
+        return "</end>" if asked >= 4 else f"I see. <patient>Since when, and what is question {asked} to you?</patient>"
     return replies.demo(body)
 
 
