@@ -6,6 +6,7 @@ item counts once: such agreement is comparable with that of two persons, which n
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
@@ -15,6 +16,7 @@ import numpy as np
 
 from core.errors import UsageError
 from core.measures.base import Columns, MetricRequest, Row
+from core.measures.calibration import Trust, status_of
 from core.measures.experts.judged import JudgedItem, cases_and_models, judged_items
 from core.reviews.reviewing import ReviewState, pool_of
 from core.stats.agreement import Coefficient, agreement_by_case, many_judges_by_case
@@ -23,24 +25,12 @@ from core.store.database import Store
 from core.store.queries.model_ratings import ModelRating, model_ratings
 from core.store.review_kinds import CANNOT_JUDGE, FormQuestion
 
-CALIBRATED, NOT_CALIBRATED = "calibrated", "not calibrated"
 _COLUMNS = Columns("value", "low", "high", "n", "excluded")
 _OF_CHOICES = {"percent_agreement": "percent agreement", "cohen_kappa": "Cohen's kappa", "gwet_ac": "Gwet's AC1"}
 _OF_SCALES = {"percent_agreement": "percent agreement", "gwet_ac": "Gwet's AC2"}
 
 
-class Calibration(NamedTuple):
-    """What makes a model rater calibrated: the number of items that people judged too, and the percent agreement."""
-
-    least_items: int
-    least_agreement: float
-
-    def status(self, agreement: Coefficient, items: int) -> str:
-        enough = items >= self.least_items and agreement.value >= self.least_agreement
-        return CALIBRATED if enough else NOT_CALIBRATED
-
-
-def rater_rows(store: Store, state: ReviewState, calibration: Calibration) -> Iterator[Row]:
+def rater_rows(store: Store, state: ReviewState, trust: Trust) -> Iterator[Row]:
     """Yield the coefficients of each model and prompt for each question of a review, on the items that people judged.
 
     ``excluded`` are the items that the model rated and that do not enter, by reason.
@@ -56,7 +46,7 @@ def rater_rows(store: Store, state: ReviewState, calibration: Calibration) -> It
         for question in questions:
             rated = by_rater[model, prompt_hash, question.id]
             label = {"rater": model, "prompts": prompt_hash, "question": question.title}
-            yield from _rows(label, question, _pairs(state, question, judged[question.id], rated), calibration)
+            yield from _rows(label, question, _pairs(state, question, judged[question.id], rated), trust)
 
 
 class _Pairs(NamedTuple):
@@ -96,12 +86,13 @@ def _pairs(
     return _Pairs(weights, items, excluded)
 
 
-def _rows(label: Mapping[str, str], question: FormQuestion, pairs: _Pairs, calibration: Calibration) -> Iterator[Row]:
+def _rows(label: Mapping[str, str], question: FormQuestion, pairs: _Pairs, trust: Trust) -> Iterator[Row]:
     names = _OF_SCALES if question.form == "scale" else _OF_CHOICES
     coefficients = _coefficients(question, pairs) if pairs.items else {}
     for name, words in names.items():
         coefficient = coefficients.get(name)
-        status = calibration.status(coefficients["percent_agreement"], pairs.items) if coefficients else NOT_CALIBRATED
+        agreement = coefficients["percent_agreement"].value if coefficients else math.nan
+        status = status_of(pairs.items, agreement, trust)
         yield Row(
             {**label, "measure": words},
             None if coefficient is None or np.isnan(coefficient.value) else coefficient.value,
@@ -131,7 +122,7 @@ def note_calibration(request: MetricRequest, rows: Sequence[Row]) -> None:
     """Add a high note for each model rater that is not calibrated on some questions."""
     lacking: dict[str, list[str]] = defaultdict(list)
     for row in rows:
-        if row.more["status"] == NOT_CALIBRATED and row.label["measure"] == "percent agreement":
+        if row.more["status"] == "not calibrated" and row.label["measure"] == "percent agreement":
             agreement = "" if row.estimate is None else f", agreement {row.estimate:.2f}"
             lacking[row.label["rater"]].append(f"{row.label['question']} (n = {row.n}{agreement})")
     for model, questions in lacking.items():

@@ -16,8 +16,9 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 from core.measures.base import Columns, Listed, MetricRequest, Row, Section, metric
+from core.measures.calibration import ENOUGH_AGREEMENT, ENOUGH_LABELS, Trust
 from core.measures.experts.judged import JudgedItem, judged_items, read_review
-from core.measures.experts.model_raters import Calibration, note_calibration, rated_items, rater_rows
+from core.measures.experts.model_raters import note_calibration, rated_items, rater_rows
 from core.reviews.reviewing import ReviewState
 from core.stats.agreement import many_judges_by_case
 from core.stats.choices import Choice, abilities
@@ -40,14 +41,16 @@ def report(
     ] = "shares",
     hourly_rate: Annotated[float | None, "Cost of an hour of an annotator, for the cost of a hundred items."] = None,
     rater: Annotated[str | None, "Shares and means of a model's answers (`job ratings`), not of people's."] = None,
-    least_items: Annotated[int, "Items judged by people below which a model rater is not calibrated."] = 50,
-    least_agreement: Annotated[float, "Percent agreement with people (0 to 1) below which it is not."] = 0.85,
+    least_items: Annotated[int, "Items judged by people below which a model rater is not calibrated."] = ENOUGH_LABELS,
+    least_agreement: Annotated[
+        float, "Percent agreement with people (0 to 1) below which it is not."
+    ] = ENOUGH_AGREEMENT,
 ) -> Iterator[Listed]:
     """Report the answers to the form of a review. Answers of models are never counted among those of people."""
     state = request.read(read_review, review)
     if part == "models" or rater:
-        calibration = Calibration(least_items, least_agreement)
-        agreement = list(rater_rows(request.store, state, calibration))
+        trust = Trust(least_items, least_agreement)
+        agreement = list(rater_rows(request.store, state, trust))
         note_calibration(request, [row for row in agreement if rater is None or rater.startswith(row.label["rater"])])
         if part == "models":
             yield from agreement
