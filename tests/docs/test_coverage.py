@@ -118,14 +118,14 @@ def look(place: tuple[str, tuple[tuple[str, str], ...]], keys: list[str]) -> Non
         app.query_params[name] = value
     visit(app, place[0])
     # figures that are computed once per conversation may be computed in another process
-    run_until(app, lambda app: bool(trouble(app)) or not lacking(app, keys), seconds=60)
+    run_until(app, lambda app: bool(trouble(app)) or not lacking(app, keys), seconds=30)
     assert not trouble(app)
 
 
 def lacking(app: AppTest, keys: list[str]) -> list[str]:
     """Return the keys of figures and tables without rows."""
     shown = [name for name, count in rows_drawn(app) if count]
-    return [key for key in keys if not any(name == key or name.startswith(f"{key}_") for name in shown)]
+    return [key for key in keys if not any(name == key or name.startswith((f"{key}_", f"{key}-")) for name in shown)]
 
 
 def rows_drawn(app: AppTest) -> list[tuple[str, int]]:

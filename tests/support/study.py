@@ -32,7 +32,7 @@ from tests.support.stores import copy_of
 EXPERTS = ("Ada", "Ben", "Cyd")
 REVIEWS: Mapping[str, tuple[str, dict[str, Any]]] = {
     "Case quality": ("case_quality", {"case_set": "library"}),
-    "Conversations": ("conversations", {"sampling": "dataset"}),
+    "Conversations": ("conversations", {"sampling": "dataset", "number": 6}),
     "Free responses": ("answers", {"format": "multi_turn"}),
     "Patient speech": ("patient_speech", {}),
     "Suitability": ("suitability", {"case_set": "library"}),
@@ -114,8 +114,8 @@ def studying(folder: Path) -> Iterator[Study]:
         st.cache_resource.clear()
 
 
-def add_reviews(store: Store, number: int = 6) -> None:
-    """Plan each review with ``number`` items, answer all questions and unblind it; and the review of vignettes."""
+def add_reviews(store: Store, number: int = 4) -> None:
+    """Plan each review with ``number`` items by default, answer all questions, unblind it; and one of vignettes."""
     with store.read() as cursor:
         stored = runs(cursor)
     for name, (kind, fields) in REVIEWS.items():
@@ -128,14 +128,14 @@ def add_reviews(store: Store, number: int = 6) -> None:
             for run in stored
             if judged and run.protocol == protocol and run.source == "local" and (several or run.study == SAMPLE)
         )
-        review = _plan(store, name, kind, number, runs=chosen, **fields)
+        review = _plan(store, name, kind, runs=chosen, **{"number": number, **fields})
         _answer(store, state_of(store, review.review_id))
         unblind(store, review.review_id, "Ada", "Ties stay open.")
     _add_vignettes(store)
 
 
-def _plan(store: Store, name: str, kind: str, number: int, **fields: Any) -> Review:
-    plan = planned(kind=kind, number=number, annotators=EXPERTS, shared=1.0, seed=1, **fields)
+def _plan(store: Store, name: str, kind: str, **fields: Any) -> Review:
+    plan = planned(kind=kind, annotators=EXPERTS, shared=1.0, seed=1, **fields)
     return plan_review(store, name, plan)
 
 
@@ -166,7 +166,7 @@ def _value(question: FormQuestion, number: int, place: int) -> str:
 
 def _add_vignettes(store: Store) -> None:
     """One expert answers two vignettes, the second one wrong."""
-    review = _plan(store, "Vignettes", "baseline", 2, case_set="library")
+    review = _plan(store, "Vignettes", "baseline", number=2, case_set="library")
     state = state_of(store, review.review_id)
     for item in state.items_for("Ada"):
         case = vignette_of(store, state, item.item, "Ada")
