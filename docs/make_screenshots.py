@@ -137,7 +137,7 @@ def sample(page: Page, address: str) -> None:
     page.get_by_text("The sample study is stored").wait_for()
     settle(page)
     for words in ("Not measured yet", "Measuring:"):
-        page.get_by_text(words).wait_for(state="hidden")
+        page.get_by_text(words).first.wait_for(state="hidden")
     page.mouse.wheel(0, -5_000)
     settle(page)
     take(page, "sample")
