@@ -136,6 +136,9 @@ class Case(_Sparse):
     ``supertypes`` are broader names that also count as the answer, ``subtypes`` narrower names that do not
     (grading rule of Johri et al. 2025). ``case_key`` is unique over all data sets. ``images`` are for the doctor alone.
     ``specialty`` is one of ``SPECIALTIES``, or what its data set calls it.
+    ``accepted`` are further answers that experts call as right as the answer; they count under a condition of their
+    own. ``development``: the case was used to write prompts. Both are of a file: what counts is stored as a label
+    (``core.store.queries.case_labels``).
     ``asks_for`` is stated only if it differs from what the rule of ``core.text.questions`` reads in the question, so
     that a better rule changes no hash.
     """
@@ -162,18 +165,29 @@ class Case(_Sparse):
     asks_for: AsksFor | None = None
     opening: Opening | None = None
     items: ItemList | None = None
+    accepted: tuple[str, ...] = ()
+    development: bool = False
 
-    _later = ("images", "asks_for", "opening", "items")
+    _later = ("images", "asks_for", "opening", "items", "accepted", "development")
 
     @property
     def content_hash(self) -> str:
         """A short hash of all that can change a result of this case.
 
         An opening is left out: it is made for a run, as a prompt is, and runs say who made their openings. Items are
-        left out: they are stored by this hash, and the settings of a run whose players use them name them.
+        left out: they are stored by this hash, and the settings of a run whose players use them name them. Accepted
+        answers and the mark of development are left out: no role but a grader sees them, and its condition names them.
         """
-        dumped = self.model_dump_json(exclude={"source", "licence", "opening", "items"})
+        dumped = self.model_dump_json(exclude={"source", "licence", "opening", "items", "accepted", "development"})
         return hashlib.sha256(dumped.encode()).hexdigest()[:16]
+
+    @property
+    def text_hash(self) -> str:
+        """A short hash of vignette, question and answer: what people and models read when they label a case.
+
+        The view ``labelled_cases`` of the database computes the same.
+        """
+        return hashlib.sha256("\x1f".join((self.vignette, self.question, self.answer)).encode()).hexdigest()[:16]
 
     @property
     def letters(self) -> dict[str, str]:

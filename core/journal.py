@@ -190,6 +190,8 @@ RowTable = Literal[
     "prefix_answers",
     "run_labels",
     "history_items",
+    "case_labels",
+    "model_ratings",
 ]
 
 

@@ -157,7 +157,7 @@ def cells_table(cells: Sequence[PrintedNumber]) -> pd.DataFrame:
             "Figure": words_of_figure(cell.figure) if cell.figure else _QUANTITY[cell.quantity],
             "Printed in": cell.place or None,
             "Published": cell.printed,
-            "Recomputed": cell.recomputed,
+            "Recomputed": None if cell.recomputed is None else f"{cell.recomputed:.{cell.decimals}f}",
             "Result": STATUS[cell.status],
             "Why": cell.reason,
         }

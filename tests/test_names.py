@@ -84,7 +84,10 @@ def _names_one(path: Path) -> bool:
     """Return whether a file names a framework; "consultation", an English word, counts in code only."""
     # pages and jobs about a framework's own measures import these by its name
     source = re.sub(
-        r"^from core\.frameworks\.\w+\.(?:measures|queries|tags)\b.*$", "", path.read_text(), flags=re.MULTILINE
+        r"^from core\.frameworks\.\w+\.(?:measures|queries|tags)\b.*import (?:\([^)]*\)|.*)$",
+        "",
+        path.read_text(),
+        flags=re.MULTILINE,
     )
     if NAMED.search(source):
         return True

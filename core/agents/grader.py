@@ -13,7 +13,7 @@ import re
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from core.agents.base import GraderResult
 from core.asking.ask import Parsed, Request, ask, quotation
@@ -56,6 +56,8 @@ _LEAD_IN = re.compile(
 _TRIM = " \t\n.*\"'`:-"
 _MAX_READ = 10_000
 """Characters of a reply that are searched for a name; the beginning and the end are searched for a verdict."""
+ACCEPTED_PROMPT = "grader_judge_accepted"
+"""The prompt of the comparison if a case has further accepted answers."""
 READING_VERSION = 2
 """Version of the parser of the extraction step. Version 1 called a refusal in the first person ungradable."""
 _REFUSED = re.compile(
@@ -216,14 +218,20 @@ class LLMGrader(ModelAgent):
         yield GraderResult("frq_top3", ", ".join(names) or None, verdict, tuple(calls), READING_VERSION)
 
     async def _judge(self, case: Case, extracted: str) -> AsyncIterator[GraderItem]:
-        pair = (question_kind(case), case.answer.lower(), extracted.lower())
+        # a pack without this prompt counts the right answer alone
+        accepted = case.accepted if ACCEPTED_PROMPT in self._pack.prompts else ()
+        right = "\n".join((case.answer, *accepted))
+        pair = (question_kind(case), right.lower(), extracted.lower())
         judgement = GraderResult("frq", extracted, "ungradable")
         async with self._verdicts.turn(pair) as is_first:
             if is_first:
                 name = _SEPARATORS.sub(" ", extracted)[:_MAX_NAME]
-                values = {"answer": case.answer, "extracted": name, "asks_for": question_kind(case)}
-                prompt = instruction_part(self._pack, "grader_judge", **values)
-                request = Request("grader_judge", [prompt], "grader", "judge", _verdict, "one word, Yes or No")
+                values: dict[str, Any] = {"answer": case.answer, "extracted": name, "asks_for": question_kind(case)}
+                name_of_prompt = ACCEPTED_PROMPT if accepted else "grader_judge"
+                if accepted:
+                    values["accepted"] = list(accepted)
+                prompt = instruction_part(self._pack, name_of_prompt, **values)
+                request = Request(name_of_prompt, [prompt], "grader", "judge", _verdict, "one word, Yes or No")
                 async for item in ask(self._voice, self._pack, request):
                     if isinstance(item, Parsed):
                         judgement = GraderResult("frq", extracted, item.value or "ungradable", item.call_ids)

@@ -27,6 +27,7 @@ from core.frameworks.release import Release
 from core.jobs.release.importing import import_copy, report_lines
 from core.paths import expanded
 from core.store.database import Store
+from core.store.queries.case_labels import add_labels_of_file
 
 app = typer.Typer(no_args_is_help=True, help="Import cases from files.", rich_markup_mode=None)
 
@@ -100,10 +101,13 @@ def import_cases(
     with counting("Reading the file") as show:
         done = import_file(path, name, format_, columns_of(columns), skip_bad, source, licence, show)
     reading = done.reading
+    labels = add_labels_of_file(Store(), reading.cases, path.name)
     print(f"Imported {len(reading.cases)} cases as data set {done.dataset!r}.")
     print(f"Format: {FORMATS[reading.format].title}; licence: {reading.cases[0].licence or 'not known'}.")
     tell_pictures(reading.cases)
     tell_specialties(reading.cases)
+    if labels:
+        print(f"Labels of the file: {', '.join(f'{field} of {count:,} cases' for field, count in labels.items())}.")
     for reason, count in Counter(reason for _, reason in reading.left_out).most_common(SHOWN):
         print(f"Left out by the format: {count:,} × {reason}.")
     tell_rows(reading.rejected, reading.unit, "Left out")

@@ -9,14 +9,16 @@ from typing import Annotated
 
 import typer
 
+from core import access
 from core.case import Case
-from core.cli.options import folded_store
+from core.cli.options import FormatOption, folded_store, print_rows
 from core.datasets import imported
 from core.datasets.readers import FORMATS
 from core.datasets.reading import PositionUnit, Remark
 from core.datasets.select import cases_of, datasets
-from core.errors import UsageError
+from core.errors import AnamnesisError, UsageError
 from core.images import local_images
+from core.store.queries.case_labels import NO, YES, LabelField, add_labels, label_of, labels_in_force
 from core.store.sample import add_sample, remove_sample
 
 SHOWN = 10
@@ -67,6 +69,82 @@ def show(name: Annotated[str, typer.Argument(help="Name of the data set.")]) -> 
         print(f"  source: {cases[0].source or '-'}; licence: {cases[0].licence or '-'}")
     tell_specialties(cases)
     return 0
+
+
+@app.command("label")
+def label_case(
+    case_key: Annotated[str, typer.Argument(metavar="CASE", help="The case, DATASET/ID.")],
+    field: Annotated[LabelField, typer.Argument(help="The field.")],
+    value: Annotated[
+        list[str] | None, typer.Argument(help="A specialty, yes or no, or accepted answers; without it, no value.")
+    ] = None,
+    by: Annotated[str, typer.Option(help="Who says so.")] = "",
+    reason: Annotated[str, typer.Option(help="Why.")] = "",
+) -> int:
+    """Label a case: figures group and filter by its labels, and nothing that a patient or doctor is told changes."""
+    (case,) = _cases_named(case_key.partition("/")[0], case_key.partition("/")[2])
+    text = "\n".join(value or ()) if field == "accepted" else " ".join(value or ())
+    new = add_labels(folded_store(), [label_of(case, field, text, "person", by or access.visitor().name, reason)])
+    print(
+        f"{case.case_key}: {field} is {', '.join(text.splitlines()) or 'not labelled'}{'' if new else ', as before'}."
+    )
+    return 0
+
+
+@app.command("labels")
+def list_labels(
+    name: Annotated[str, typer.Argument(help="Name of the data set.")],
+    field: Annotated[LabelField | None, typer.Option(help="Only this field.")] = None,
+    format_: FormatOption = "table",
+) -> int:
+    """List the labels that count, with who gave them, when and why."""
+    texts = {(case.case_key, case.text_hash) for case in cases_of(name)}
+    with folded_store().read() as cursor:
+        stored = labels_in_force(cursor)
+    rows = [
+        {
+            "case": label.case_key.partition("/")[2],
+            "field": label.field,
+            "value": "; ".join(label.value.splitlines()),
+            "by": label.made_by or "-",
+            "origin": label.origin,
+            "when": _when(label.made_at),
+            "note": label.note,
+        }
+        for about in sorted(stored.keys() & texts)
+        for label in stored[about].values()
+        if label.value and field in (None, label.field)
+    ]
+    if not rows:
+        raise AnamnesisError(f"No case of {name} has such a label.")
+    print_rows(rows, format_)
+    return 0
+
+
+@app.command("development")
+def mark_development(
+    name: Annotated[str, typer.Argument(help="Name of the data set.")],
+    ids: Annotated[str, typer.Argument(help="Ids of its cases, separated by commas.")],
+    remove: Annotated[bool, typer.Option("--remove", help="Remove the mark.")] = False,
+    by: Annotated[str, typer.Option(help="Who says so.")] = "",
+    reason: Annotated[str, typer.Option(help="Why, for example which prompt was written with them.")] = "",
+) -> int:
+    """Mark cases that were used to write prompts: figures leave them out and say how many they are."""
+    mark = NO if remove else YES
+    maker = by or access.visitor().name
+    labels = [label_of(case, "development", mark, "person", maker, reason) for case in _cases_named(name, ids)]
+    new = add_labels(folded_store(), labels)
+    print(f"{new:,} of {len(labels):,} cases of {name} are {'no longer' if remove else 'now'} marked as development.")
+    return 0
+
+
+def _cases_named(name: str, ids: str) -> list[Case]:
+    """Return the cases of a data set by their ids; raises ``UsageError`` for an id that it lacks."""
+    by_id = {case.case_key.partition("/")[2]: case for case in cases_of(name)}
+    wanted = [case_id.strip() for case_id in ids.split(",") if case_id.strip()]
+    if missing := [case_id for case_id in wanted if case_id not in by_id]:
+        raise UsageError(f"The data set {name} has no case {missing[0]!r}.")
+    return [by_id[case_id] for case_id in wanted]
 
 
 @app.command("delete")

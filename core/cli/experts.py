@@ -11,6 +11,7 @@ import typer
 from core.cli.options import FormatOption, Out, folded_store, new_file, print_rows, run_id_of
 from core.datasets.case_fields import FIELDS, read_where
 from core.errors import AnamnesisError
+from core.measures.experts.filling import fill
 from core.measures.experts.vignette_workbooks import (
     SHEETS,
     is_vignette_workbook,
@@ -19,7 +20,8 @@ from core.measures.experts.vignette_workbooks import (
 )
 from core.measures.experts.workbooks import export_annotations, import_file, import_release_annotations
 from core.paths import expanded
-from core.reviews.reviewing import plan_review, states, withdraw
+from core.reviews.reviewing import plan_review, state_of, states, withdraw
+from core.store.queries.case_labels import LABEL_FIELDS
 from core.store.review_records import SAMPLINGS, THIRD, planned
 
 app = typer.Typer(no_args_is_help=True, help="Reviews by experts.", rich_markup_mode=None)
@@ -139,6 +141,25 @@ def workbook(
     with new_file(out) as written:
         written.write_bytes(content)
     print(f"Wrote {out} ({SHEETS[kind_of_answers].lower()}). Import it with `python -m core experts import {out}`.")
+    return 0
+
+
+@app.command("fill")
+def fill_cases(review: Annotated[str, typer.Argument(help="An unblinded review of cases, by name.")]) -> int:
+    """Fill fields of cases with the decided answers of a review, such as single_diagnosis and accepted answers."""
+    store = folded_store()
+    filling, new = fill(store, state_of(store, review))
+    for field in LABEL_FIELDS:
+        if count := filling.count(field):
+            print(f"{field}: {count:,} cases")
+    print(f"{new:,} of these labels are new or differ from those in force.")
+    for reason, count in filling.left_out.items():
+        print(f"Left out: {count:,} × {reason}.")
+    for case_key, names in list(filling.minority.items())[:_SHOWN]:
+        print(
+            f"{case_key}: named by half of its annotators or fewer, and not accepted: {'; '.join(names)}. To accept: "
+            f"`python -m core data label {case_key} accepted NAME`."
+        )
     return 0
 
 

@@ -153,19 +153,23 @@ def print_use(calls: int, tokens: int, cost_usd: float) -> None:
 def print_rows(rows: Sequence[OutputRow], format_: OutputFormat, decimals: str = ".6g") -> None:
     """Print rows; ``None`` and NaN are a dash in a table, empty in CSV and null in JSON."""
     nothing = "–" if format_ == "table" else None
+    columns = list(dict.fromkeys(name for row in rows for name in row))  # published rows may have a label more
     printable = [
-        {k: nothing if v is None or (isinstance(v, float) and math.isnan(v)) else v for k, v in row.items()}
+        {
+            name: nothing if value is None or (isinstance(value, float) and math.isnan(value)) else value
+            for name, value in ((name, row.get(name)) for name in columns)
+        }
         for row in rows
     ]
     if format_ == "json":
         print(json.dumps(printable, indent=1))
     elif format_ == "csv":
-        writer = csv.DictWriter(sys.stdout, list(printable[0]), lineterminator="\n")
+        writer = csv.DictWriter(sys.stdout, columns, lineterminator="\n")
         writer.writeheader()
         for row in printable:
             writer.writerow({k: format(v, decimals) if isinstance(v, float) else inert(v) for k, v in row.items()})
     else:
-        heads = [name.replace("_", " ") for name in printable[0]]
+        heads = [name.replace("_", " ") for name in columns]
         lines = [[_formatted_value(name, value) for name, value in row.items()] for row in printable]
         # columns are fitted only to a terminal; a pipe gets every column in full
         fitted = sys.stdout.isatty()

@@ -77,6 +77,13 @@ _FILTERS: dict[Filter, tuple[Any, Any]] = {
     ),
 }
 """Filter → its option with the default."""
+_DEVELOPMENT: GivenOptions = {
+    "development": (
+        Annotated[bool, typer.Option("--development", help="Also cases that were used to write prompts.")],
+        False,
+    )
+}
+"""An option of every metric with filters, because figures leave these cases out."""
 _LAST: GivenOptions = {
     "format_": (FormatOption, "table"),
     "out": (Annotated[Path | None, typer.Option(help="Write to this new file instead.")], None),
@@ -93,6 +100,8 @@ def _command(metric: Metric) -> Any:
     """Return the command of a metric: its filters, its options, and how to print."""
     metric_options: GivenOptions = {option.name: (_option(option), option.default) for option in metric.options()}
     filter_options: GivenOptions = {name: _FILTERS[name] for name in metric.filters}
+    if metric.filters:
+        filter_options |= _DEVELOPMENT
 
     def command(**given: Any) -> int:
         store = folded_store()
@@ -168,6 +177,7 @@ def _selection(store: Store, given: dict[str, Any]) -> Selection:
         asks_for=_named(given.get("asks_for"), ASKS_FOR, "No question asks for"),
         mcq_rule=given.get("mcq_rule") or "usual",
         pooled=bool(given.get("pool")),
+        development=bool(given.get("development")),
         sample=given.get("sample"),
     )
 

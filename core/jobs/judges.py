@@ -147,13 +147,13 @@ def _marked(marked: _MarkedFact, fact: AtomicFact, dialogue: Dialogue) -> Patien
     place = turn
     if marked.mark == "withheld":
         place = max((n for n in range(turn) if dialogue[n].role == "doctor"), default=turn)
-    words = _quoted(marked.words or "", dialogue[place].text)
+    words = quoted_words(marked.words or "", dialogue[place].text)
     if words is None:
         raise ValueError(f"the words of the fact {fact.id} do not stand in message {place}: copy them from it")
     return PatientVerdict(marked.mark, turn, words, fact.id, fact.text, fact.topic)
 
 
-def _quoted(words: str, message: str) -> str | None:
+def quoted_words(words: str, message: str) -> str | None:
     """Return the words as the message spells them; a bare "No" is a quotation only if it is the whole message."""
     trimmed = message.strip(_TRIM)
     return trimmed if words.strip(_TRIM).lower() == trimmed.lower() != "" else quotation(words, message)

@@ -6,13 +6,14 @@ of graders in earlier re-gradings are reused, so that no request is paid for twi
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from core.agents.base import Grader
-from core.agents.grader import READING_VERSION, SingleFlightCache
+from core.agents.grader import ACCEPTED_PROMPT, READING_VERSION, SingleFlightCache
 from core.case import Case
 from core.errors import AnamnesisError, UsageError
 from core.events import GRADED_TYPES, Failed, Graded, QuestionType, Rule, Verdict
@@ -24,8 +25,10 @@ from core.jobs.engine import REGRADING
 from core.jobs.plan import HUMAN
 from core.journal import GradesLine, RunHeader, journal_path
 from core.models.registry import Registry
-from core.prompts import PromptPack, grader_hash
+from core.prompts import PromptPack, grader_hash, load_pack
+from core.store.conditions import ACCEPTED
 from core.store.database import Store
+from core.store.queries.case_labels import with_accepted
 from core.store.queries.cases import CaseKey, cases_answered
 from core.store.queries.grades import AnswerToGrade, answers_to_grade, earlier_verdicts
 from core.store.queries.runs import campaign_ids, header_of
@@ -48,7 +51,8 @@ class RunGrader:
     """The grader of one run: full name, stored name, prompts and their hash.
 
     The reference grader has no prompts and no hash. ``own_unchanged``: the prompts are those of the run's first
-    grading, so that its verdicts without a hash count as verdicts under these prompts.
+    grading, so that its verdicts without a hash count as verdicts under these prompts. ``usual`` is the same grader
+    without further accepted answers, if this one counts them: its verdicts on cases without such answers are adopted.
     """
 
     model: str
@@ -56,6 +60,7 @@ class RunGrader:
     pack: PromptPack
     prompt_hash: str = ""
     own_unchanged: bool = True
+    usual: RunGrader | None = None
 
     @property
     def units(self) -> str:
@@ -71,13 +76,21 @@ class RunGrader:
             return False
         if answer.verdict == "ungradable" and is_model(self.model) and (answer.rule_version or 1) < READING_VERSION:
             return False  # the present version may read a reply that an earlier version could not
-        under_these = answer.prompt_hash == self.prompt_hash or (self.own_unchanged and not answer.prompt_hash)
+        under_these = (answer.prompt_hash or "") == self.prompt_hash or (self.own_unchanged and not answer.prompt_hash)
         return under_these and (answer.grader or "").partition(" [")[0] == self.model
+
+    def adopts(self, case: Case, answer: AnswerToGrade) -> bool:
+        """Return whether the verdict is the usual one, because the case has no further accepted answer."""
+        return self.usual is not None and not case.accepted and self.usual.has_judged(answer)
 
     def key(self, case: Case, answer: AnswerToGrade) -> Key:
         """Return what the verdict depends on: a model sees only the right answer, the rules see the whole case."""
         reference = case.answer if is_model(self.model) else case.content_hash
-        return answer.question_type, reference, answer.response
+        return answer.question_type, "\n".join((reference, *case.accepted)), answer.response
+
+
+def _place(answer: AnswerToGrade) -> str:
+    return f"{answer.trial_id} {answer.format}:{answer.question_type}"
 
 
 @dataclass(frozen=True)
@@ -89,6 +102,8 @@ class RunPlan:
     todo: Sequence[AnswerToGrade]
     cases: Mapping[CaseKey, Case]
     answers: int
+    usual: Mapping[str, AnswerToGrade] = field(default_factory=dict)
+    """Trial and arm → the answer with its verdict that counts no further accepted answers."""
 
     def key(self, answer: AnswerToGrade) -> Key:
         return self.judge.key(self.cases[answer.case], answer)
@@ -120,6 +135,24 @@ def judge_of(header: RunHeader, job: Regrading, registry: Registry, packs: Packs
     return RunGrader(name, name, pack, prompts, own_unchanged=original_hash == own.hash)
 
 
+def accepting(judge: RunGrader, cases: Iterable[Case]) -> RunGrader:
+    """Return a grader that also counts the accepted answers of these cases, as a grader of its own.
+
+    Its hash covers the prompts and the accepted answers of all cases, so that verdicts under different lists of answers
+    are never in one figure.
+    """
+    listed = sorted({(case.case_key, *case.accepted) for case in cases if case.accepted})
+    pack, sources = judge.pack, ""
+    if is_model(judge.model):
+        prompt = load_pack("cases", (ACCEPTED_PROMPT,)).prompts[ACCEPTED_PROMPT]
+        pack = replace(pack, prompts={**pack.prompts, ACCEPTED_PROMPT: prompt})
+        sources = f"{grader_hash(judge.pack)} {prompt.source}"
+    digest = hashlib.sha256(f"{sources} {listed}".encode()).hexdigest()[:16]
+    return RunGrader(
+        judge.model, f"{judge.model} [accepted answers]", pack, f"{ACCEPTED}{digest}", own_unchanged=False, usual=judge
+    )
+
+
 def _if_there(place: str, packs: Packs) -> PromptPack | None:
     try:
         return packs(place)
@@ -138,10 +171,11 @@ class ResponseVerdict:
 
 def memory_of(store: Store, judge: RunGrader) -> SingleFlightCache[Key, ResponseVerdict]:
     """Return the model's verdicts under these prompts in earlier re-gradings; empty for rules, which cost nothing."""
-    if not judge.prompt_hash:
+    usual = judge.usual or judge  # equal responses to a case without further accepted answers have the usual verdict
+    if not usual.prompt_hash:
         return SingleFlightCache()
     with store.read() as cursor:
-        grades = earlier_verdicts(cursor, judge.model, judge.prompt_hash, READING_VERSION)
+        grades = earlier_verdicts(cursor, usual.model, usual.prompt_hash, READING_VERSION)
     return SingleFlightCache(
         {
             (g.question_type, g.answer, g.response): ResponseVerdict(g.extracted, g.verdict, tuple(g.call_ids))
@@ -187,9 +221,12 @@ class Regrading(AskJob[ToGrade]):
     types: Annotated[tuple[QuestionType, ...], "Question types."] = FREE
     limit: Annotated[int | None, "Only the first N answers of each run."] = None
     again: Annotated[bool, "Ask about every answer, also where the grader's verdict is known."] = False
+    accepted: Annotated[
+        bool, "Also count the further accepted answers of cases, as a condition of its own next to the usual one."
+    ] = False
 
     def key(self, item: ToGrade) -> str:
-        return f"{item.answer.trial_id} {item.answer.format}:{item.answer.question_type}"
+        return _place(item.answer)
 
     def check(self) -> None:
         """Raise ``UsageError`` if the options are impossible."""
@@ -223,12 +260,16 @@ class Regrading(AskJob[ToGrade]):
                 raise UsageError(f"There is no run {run_id!r}; `python -m core runs` lists them.")
             judge = judge_of(header, self, registry, packs)
             rules = {name: RULES[name] for name in self.types}
-            answers = answers_to_grade(cursor, run_id, rules, self.limit)
-            cases = cases_answered(cursor, run_id) if answers else {}
+            usual = answers_to_grade(cursor, run_id, rules, self.limit)
+            answers, cases = usual, cases_answered(cursor, run_id) if usual else {}
+            if self.accepted and usual:
+                cases = with_accepted(cursor, cases)
+                judge = accepting(judge, cases.values())
+                answers = answers_to_grade(cursor, run_id, rules, self.limit, accepting=judge.prompt_hash)
         if answers:
             check_journal(header)
         todo = answers if self.again else [answer for answer in answers if not judge.has_judged(answer)]
-        return RunPlan(header, judge, todo, cases, len(answers))
+        return RunPlan(header, judge, todo, cases, len(answers), {_place(answer): answer for answer in usual})
 
     def _part(self, run: RunPlan) -> JournalWork:
         return JournalWork(
@@ -251,6 +292,10 @@ class Regrading(AskJob[ToGrade]):
     async def ask(self, item: ToGrade, seats: OpenGraders) -> ItemResult:
         """Grade one answer; a provider's failure does not replace an earlier verdict."""
         judge, answer, key = item.run.judge, item.answer, item.run.key(item.answer)
+        case, usual = item.run.cases[answer.case], item.run.usual[_place(answer)]
+        if judge.adopts(case, usual) and usual.verdict and not self.again:
+            adopted = ResponseVerdict(usual.extracted, usual.verdict)
+            return _graded(item, adopted, {"adopted": True})
         memory: SingleFlightCache[Key, ResponseVerdict] = (
             SingleFlightCache() if self.again else seats.memories[judge.prompt_hash]
         )
@@ -261,21 +306,7 @@ class Regrading(AskJob[ToGrade]):
                 if isinstance(judged, str):
                     return ItemResult(failure=judged, final=False)
                 memory.values[key] = judged
-        judged = memory.values[key]
-        grade = Graded(
-            format=answer.format,
-            question_type=answer.question_type,
-            rule=RULES[answer.question_type],
-            grader=judge.stored_name,
-            extracted=judged.extracted,
-            verdict=judged.verdict,
-            call_ids=judged.call_ids,
-            prompt_hash=judge.prompt_hash,
-            rule_version=READING_VERSION if is_model(judge.model) else 1,
-        )
-        line = GradesLine(run_id=item.run.header.run_id, trial_id=answer.trial_id, grades=[grade])
-        counts = {"changed": judged.verdict != answer.verdict, "saved": not asking and is_model(judge.model)}
-        return ItemResult([line], counts=counts, events=[grade])
+        return _graded(item, memory.values[key], {"saved": not asking and is_model(judge.model)})
 
     def size(self, plan: JobPlan, store: Store) -> JobSize:
         """Count one request for equal responses, and none for a response with an earlier verdict of this grader."""
@@ -287,19 +318,23 @@ class Regrading(AskJob[ToGrade]):
         requests, calls, prompt = 0, 0, 0.0
         for run, answer in todo:
             judge, key = run.judge, run.key(answer)
+            case = run.cases[answer.case]
             if not answer.response:
                 continue
             if not self.again:
+                if judge.adopts(case, run.usual[_place(answer)]):
+                    continue
                 if judge.prompt_hash not in judged:
                     judged[judge.prompt_hash] = set(memory_of(store, judge).values)
                 if key in judged[judge.prompt_hash]:
                     continue
                 judged[judge.prompt_hash].add(key)
-            question_type, right, response = key
-            steps, compare = (
-                2,
-                estimated_tokens(judge.pack.render("grader_judge", answer=right, extracted="")) + _NAME_TOKENS,
-            )
+            question_type, _, response = key
+            values: dict[str, Any] = {"answer": case.answer, "extracted": ""}
+            prompt_name = "grader_judge"
+            if case.accepted:
+                prompt_name, values["accepted"] = ACCEPTED_PROMPT, list(case.accepted)
+            steps, compare = 2, estimated_tokens(judge.pack.render(prompt_name, **values)) + _NAME_TOKENS
             tokens = estimated_tokens(judge.pack.render("grader_extract", response=response)) + compare
             if question_type == "frq_top3":
                 steps, tokens = _LISTED, _LISTED * compare
@@ -311,14 +346,37 @@ class Regrading(AskJob[ToGrade]):
     def summary(cls, outcome: AskOutcome) -> Iterable[str]:
         changed, saved = outcome.counts.get("changed", 0), outcome.counts.get("saved", 0)
         yield f"Graded {outcome.done:,} answers by {outcome.by}: {changed:,} verdicts changed."
+        if adopted := outcome.counts.get("adopted", 0):
+            yield f"{adopted:,} are of cases without further accepted answers and have the usual verdict, at no cost."
         if saved:
             yield f"{saved:,} were not asked about: the same response to the same answer was judged already."
 
 
+def _graded(item: ToGrade, judged: ResponseVerdict, counts: Mapping[str, int]) -> ItemResult:
+    """Return the result of an answer with its verdict; a change is one of the usual verdict."""
+    judge, answer = item.run.judge, item.answer
+    grade = Graded(
+        format=answer.format,
+        question_type=answer.question_type,
+        rule=RULES[answer.question_type],
+        grader=judge.stored_name,
+        extracted=judged.extracted,
+        verdict=judged.verdict,
+        call_ids=judged.call_ids,
+        prompt_hash=judge.prompt_hash,
+        rule_version=READING_VERSION if is_model(judge.model) else 1,
+    )
+    line = GradesLine(run_id=item.run.header.run_id, trial_id=answer.trial_id, grades=[grade])
+    changed = judged.verdict != item.run.usual[_place(answer)].verdict
+    return ItemResult([line], counts={**counts, "changed": changed}, events=[grade])
+
+
 async def _judged(item: ToGrade, grader: Grader) -> ResponseVerdict | str:
     arm, judged, failure = (item.answer.format, item.answer.question_type), None, ""
-    rule = RULES[item.answer.question_type]
-    async for event in grade_text(item.run.cases[item.answer.case], grader, arm, item.answer.response, rule):
+    rule, case = RULES[item.answer.question_type], item.run.cases[item.answer.case]
+    if case.accepted and not is_model(item.run.judge.model):
+        case = case.model_copy(update={"synonyms": (*case.synonyms, *case.accepted)})
+    async for event in grade_text(case, grader, arm, item.answer.response, rule):
         if isinstance(event, Failed):
             failure = event.message
         elif isinstance(event, Graded) and event.rule == rule and event.verdict != "provider_error":

@@ -46,13 +46,16 @@ from core.stats.smoothed import mean_interval
 from core.store.conditions import doctor_of
 from core.store.database import Store
 from core.store.queries.answers import CaseScore
-from core.store.queries.cases import single_diagnosis_keys
+from core.store.queries.case_labels import FieldCoverage, single_diagnosis
 from core.store.queries.grades import count_read_before
 from core.store.selection import McqRule, Selection
 from core.words import arm as arm_in_words
 
 AccuracySplit = Literal["specialty", "dataset", "served", "dermatology", "single"]
-"""A group, or dermatology cases by data set: all of them, or those with one single diagnosis."""
+"""A group; dermatology cases by data set; or by data set the cases with one single most likely diagnosis.
+
+Of a data set with published figures, ``single`` are dermatology cases, as in its tables 14 to 17.
+"""
 IntervalKind = Literal["smoothed", "bootstrap", "exact", "resampled", "normal"]
 
 
@@ -163,12 +166,20 @@ def scores_of(
 ) -> list[CaseScore]:
     """Return the scores of a split.
 
-    ``dermatology``: only these cases. ``single``: only those of them whose key is in ``single_diagnosis``.
+    ``dermatology``: only these cases. ``single``: only those whose key is in ``single_diagnosis``; of a data set with
+    published figures only dermatology cases.
     """
-    if split not in ("dermatology", "single"):
+    if split == "dermatology":
+        return [score for score in scores if score.specialty == "Dermatology"]
+    if split != "single":
         return list(scores)
-    of_skin = [score for score in scores if score.specialty == "Dermatology"]
-    return [s for s in of_skin if s.case_key in single_diagnosis] if split == "single" else of_skin
+    printed = printed_sets()
+    return [
+        score
+        for score in scores
+        if score.case_key in single_diagnosis
+        and (score.specialty == "Dermatology" or score.case_key.partition("/")[0] not in printed)
+    ]
 
 
 def published_rows(case_set: str, split: AccuracySplit | None = None) -> list[Row]:
@@ -262,8 +273,8 @@ def report(
     request: MetricRequest,
     by: Annotated[
         AccuracySplit | None,
-        "Split by specialty, dataset, or served: the model name that the provider reported. dermatology and single: "
-        "dermatology cases by data set, all or those with one single diagnosis.",
+        "Split by specialty, dataset, or served: the model name that the provider reported. dermatology: these cases "
+        "by data set. single: cases with one single most likely diagnosis by data set.",
     ] = None,
     interval: Annotated[IntervalKind, "Interval of the mean."] = "smoothed",
     shared_cases: Annotated[bool, "Only cases that all conditions in the table have, arm by arm."] = False,
@@ -310,19 +321,36 @@ def scores_behind(
 ) -> list[CaseScore]:
     selection = request.selection
     scores = request.read(read_scores, selection, selection.mcq_rule, by_served=split == "served")
-    scores = scores_of(scores, split, _single_diagnosis(request) if split == "single" else frozenset())
+    if split == "single":
+        scores = scores_of(scores, split, _of_single_diagnosis(request, scores))
+    else:
+        scores = scores_of(scores, split)
     return on_shared_cases(scores) if shared_cases else scores
 
 
-def _single_diagnosis(request: MetricRequest) -> frozenset[str]:
-    """Return the keys of cases with one single most likely diagnosis, as stored or as inferred from the publication."""
-    inferred = {f"{released('accuracy').name}/{case}" for case, single in inferred_single_diagnosis().items() if single}
-    return request.read(_single_diagnosis_stored) | inferred
+def _of_single_diagnosis(request: MetricRequest, scores: Iterable[CaseScore]) -> frozenset[str]:
+    """Return the keys of cases with one single most likely diagnosis, and note who said so.
+
+    What the data set or a label states takes precedence over what is inferred from the publication.
+    """
+    stated = request.read(read_single_diagnosis)
+    keys = {score.case_key for score in scores}
+    name = released("accuracy").name
+    inferred = {f"{name}/{case}": single for case, single in inferred_single_diagnosis().items()}
+    single = {key: inferred.get(key) if (value := stated.single.get(key)) is None else value for key in keys}
+    unknown = sum(value is None for value in single.values())
+    sentences = [f"One single most likely diagnosis: {sum(map(bool, single.values())):,} of {len(keys):,} cases"]
+    if unknown:
+        sentences.append(f"for {unknown:,} it is not stated, and they are left out")
+    by_labels = Counter(stated.made_by[key] for key in keys if key in stated.made_by)
+    sentences += [f"{count:,} are labelled by {maker}" for maker, count in by_labels.most_common()]
+    request.note(f"{'; '.join(sentences)}.", kind="single_diagnosis", page="data")
+    return frozenset(key for key, value in single.items() if value)
 
 
-def _single_diagnosis_stored(store: Store) -> frozenset[str]:
+def read_single_diagnosis(store: Store) -> FieldCoverage:
     with store.read() as cursor:
-        return frozenset(single_diagnosis_keys(cursor))
+        return single_diagnosis(cursor)
 
 
 def _count_outdated(store: Store, selection: Selection) -> int:

@@ -45,6 +45,7 @@ from core.stats.bootstrap import column_intervals
 from core.stats.intervals import unless_alike
 from core.stats.ratios import RESAMPLES, percentiles, ratio, ratio_intervals, resampled_sums
 from core.store.database import Store
+from core.store.queries.case_labels import specialties_of
 from core.store.queries.cases import cases_of
 from core.store.queries.fact_judgements import judged_patients
 from core.store.queries.probes import probed_conversations, probes_of_trials
@@ -313,6 +314,7 @@ class ProbedTalks(ExtractRows):
         with store.read() as cursor:
             talks = probed_conversations(cursor, selection)
             self._cases = cases_of(cursor, (talk.case for talk in talks))
+            self._specialties = specialties_of(cursor, self._cases)
         judge = read_judge(store, selection or Selection())
         with store.read() as cursor:
             self._patients = judged_patients(cursor, judge, selection) if judge else {}
@@ -333,9 +335,10 @@ class ProbedTalks(ExtractRows):
             never_told = patient.never_told if patient else None
             course = trajectory(self._cases[talk.case], probes.get(talk.trial_id, ()), talk.end_reason, never_told)
             courses.append((talk.model, talk.case[0], course))
-        cases = [self._cases[talk.case] for talk in talks]
         places = pd.DataFrame(
-            [(case.dataset, case.specialty) for case in cases], columns=["dataset", "specialty"], dtype="str"
+            [(self._cases[talk.case].dataset, self._specialties[talk.case]) for talk in talks],
+            columns=["dataset", "specialty"],
+            dtype="str",
         )
         return belief_table(courses).join(places, on="talk").assign(talk=lambda rows: rows["talk"] + chosen.start)
 

@@ -32,10 +32,10 @@ _STEPS = (10, 25, 50, 100, 200)
 
 
 class Trust(NamedTuple):
-    """When a judge counts as calibrated: numbers of labels, and shares of equal verdicts (0 to 1)."""
+    """When a judge counts as calibrated: the number of items that people judged, and shares of equal verdicts."""
 
-    labels: int = ENOUGH_LABELS
-    agreement: float = ENOUGH_AGREEMENT
+    least_items: int = ENOUGH_LABELS
+    least_agreement: float = ENOUGH_AGREEMENT
     consistency: float = CONSISTENT
 
 
@@ -97,11 +97,18 @@ def agreement_with_experts(items: Iterable[JudgedStatement]) -> Agreement:
     )
 
 
-def status_of(agreement: Agreement, consistency: float | None, trust: Trust) -> Status:
-    """Return the status of a judge; ``consistency`` is ``None`` if it never judged an item twice."""
+def status_of(n: int, agreement: float, trust: Trust, consistency: float | None = None) -> Status:
+    """Return the status of a judge.
+
+    Args:
+        n: Items that people judged, too.
+        agreement: The share of equal verdicts among them, or percent agreement with ordinal weights (0 to 1).
+        trust: What a calibrated judge needs.
+        consistency: The share of equal verdicts of its repeats; ``None`` if it never judged an item twice.
+    """
     if consistency is not None and consistency < trust.consistency:
         return "inconsistent with itself"
-    enough = agreement.n >= trust.labels and agreement.share >= trust.agreement
+    enough = n >= trust.least_items and agreement >= trust.least_agreement
     return "calibrated" if enough else "not calibrated"
 
 

@@ -29,6 +29,7 @@ from core.stats.ratios import ratio, ratio_intervals
 from core.stats.smoothed import mean_interval
 from core.store.database import Store
 from core.store.queries.answers import CaseScore, case_scores, wrong_answers
+from core.store.queries.case_labels import specialties_of
 from core.store.queries.cases import cases_of
 from core.store.queries.fact_judgements import Judge, judged_patients, judges, reviews_of_judged
 from core.store.queries.probes import probes_of_trials
@@ -54,6 +55,7 @@ class WrongAnswers(ExtractRows):
             self._patients = judged_patients(cursor, self.judge, applicable) if self.judge else {}
             wrong = wrong_answers(cursor, applicable, mcq_rule)
             self._cases = cases_of(cursor, (answer.case for answer in wrong))
+            self._specialties = specialties_of(cursor, self._cases)
             self._scores: dict[tuple[str, QuestionType], list[CaseScore]] = {}
             # the same data sets as the answers', so that conditions have the same names
             vignettes = Selection(formats=["vignette"], case_sets=base.case_sets)
@@ -91,8 +93,10 @@ class WrongAnswers(ExtractRows):
     def table(self, chosen: slice) -> pd.DataFrame:
         """Return ``attribution_table`` of a slice of the conversations, with data set and specialty of the case."""
         attributions = self.attributed(chosen)
-        cases = [self._cases.get(attribution.answer.case) for attribution in attributions]
-        places = [(case.dataset, case.specialty) if case else (None, None) for case in cases]
+        keys = [attribution.answer.case for attribution in attributions]
+        places = [
+            (case.dataset, self._specialties[key]) if (case := self._cases.get(key)) else (None, None) for key in keys
+        ]
         return attribution_table(attributions).join(pd.DataFrame(places, columns=["dataset", "specialty"], dtype="str"))
 
 

@@ -75,7 +75,14 @@ def result_of(
     selected = names if request.conditions is None else set(request.conditions)
     published = any(row.source for row in rows if isinstance(row, Row))
     notes = notes_of(
-        basis, selected, arms, compared=metric.compared, published=published, name=name, data_set_name=data_set_name
+        basis,
+        selected,
+        arms,
+        compared=metric.compared,
+        published=published,
+        by_specialty=(options or {}).get("by") == "specialty" or bool(request.selection.specialties),
+        name=name,
+        data_set_name=data_set_name,
     )
     sampled = sample_notes(request.read, request.selection) if rows else ()
     return Result(metric.title, rows, in_order([*sampled, *request.notes, *notes, *detectable_notes(rows)]))
@@ -124,12 +131,14 @@ def _size(difference: float) -> str:
 class Basis:
     """The data behind the conditions of a selection.
 
-    ``traits`` is case key → what the question of the case asks for, and whether the case is faulty.
+    ``traits`` is case key → what the question of the case asks for, and whether the case is faulty. ``left_out`` are
+    the extents with only the cases that the figures leave out, because they were used to write prompts.
     """
 
     conditions: Sequence[Condition]
     extents: Sequence[Extent]
     traits: Mapping[str, CaseTraits] = field(default_factory=dict)
+    left_out: Sequence[Extent] = ()
 
 
 def read_basis(read: Callable[..., Any], selection: Selection) -> Basis:
@@ -140,7 +149,13 @@ def read_basis(read: Callable[..., Any], selection: Selection) -> Basis:
     """
     conditions_, stored = read(_read_conditions, replace(selection, sample=None))  # a sample has the same conditions
     data_sets = {extent.data_set for extent in stored if extent.cases}
-    return Basis(conditions_, stored, read(_read_traits, tuple(sorted(data_sets))))
+    traits = read(_read_traits, tuple(sorted(data_sets)))
+    left_out: list[Extent] = []
+    marked = {key for key, case in traits.items() if case.development}
+    if marked and selection.leaves_out_development:
+        _, complete = read(_read_conditions, replace(selection, sample=None, development=True))
+        left_out = [replace(extent, cases=extent.cases & marked) for extent in complete]
+    return Basis(conditions_, stored, traits, left_out)
 
 
 def _read_conditions(store: Store, selection: Selection) -> tuple[list[Condition], list[Extent]]:
@@ -161,6 +176,7 @@ def notes_of(
     *,
     compared: bool = True,
     published: bool = False,
+    by_specialty: bool = False,
     name: NameOf = str,
     data_set_name: NameOf = str,
 ) -> tuple[Note, ...]:
@@ -172,6 +188,7 @@ def notes_of(
         arms: The arms of the figures; seats that do nothing in these arms are not compared. All if ``None``.
         compared: Whether the conditions are compared with each other, so that differences between them matter.
         published: Whether published figures are shown next to them.
+        by_specialty: Whether the figures are split or filtered by the specialty of cases.
         name: Returns the display name of a condition.
         data_set_name: Returns the display name of a data set.
     """
@@ -186,6 +203,8 @@ def notes_of(
         *_graded_by_themselves(behind, arms, name),
         *_without_profile(extents, data_set_name),
         *_faulty_cases(extents, basis.traits, data_set_name),
+        *_development(extents, [extent for extent in basis.left_out if extent.model in names], basis, data_set_name),
+        *(_specialties_by_models(extents, basis.traits, data_set_name) if by_specialty else ()),
         *(_mixed_questions(behind, extents, basis.traits, data_set_name) if published else ()),
         *(_other_settings(behind) if compared else ()),
         *_partial_case_set_notes(extents, data_set_name),
@@ -348,6 +367,46 @@ def _faulty_cases(extents: Sequence[Extent], traits: Mapping[str, CaseTraits], d
             text = f"Of the {len(keys):,} cases of {data_set_name(data_set)}: {' and '.join(parts)}."
             models = tuple(extent.model for extent in members)
             yield Note("faulty_cases", text, "high" if many else "low", "data", models)
+
+
+def _development(
+    extents: Sequence[Extent], left_out: Sequence[Extent], basis: Basis, data_set_name: NameOf
+) -> Iterator[Note]:
+    """Yield a note for each data set with played cases that were used to write prompts, left out or not."""
+    for data_set, members in by_data_set(left_out).items():
+        keys = sorted(frozenset.union(*(extent.cases for extent in members)))
+        if keys:
+            text = f"{data_set_name(data_set)}: {_counted(keys)} used to write prompts and left out ({_listed(keys)})."
+            models = tuple(extent.model for extent in members if extent.cases)
+            yield Note("development", text, page="data", models=models)
+    for data_set, members in by_data_set(extents).items():
+        keys = sorted(
+            key
+            for key in frozenset.union(*(extent.cases for extent in members))
+            if key in basis.traits and basis.traits[key].development
+        )
+        if keys:
+            text = (
+                f"{data_set_name(data_set)}: {_counted(keys)} used to write prompts, and count here ({_listed(keys)})."
+            )
+            yield Note("development", text, "high", "data", tuple(extent.model for extent in members))
+
+
+def _counted(keys: Sequence[str]) -> str:
+    return f"{len(keys):,} {'case was' if len(keys) == 1 else 'cases were'}"
+
+
+def _specialties_by_models(
+    extents: Sequence[Extent], traits: Mapping[str, CaseTraits], data_set_name: NameOf
+) -> Iterator[Note]:
+    for data_set, members in by_data_set(extents).items():
+        keys = frozenset.union(*(extent.cases for extent in members))
+        makers = Counter(maker for key in keys if (case := traits.get(key)) and (maker := case.specialty_by))
+        for maker, count in makers.items():
+            text = (
+                f"{data_set_name(data_set)}: the specialty of {count:,} of {len(keys):,} cases is by a model ({maker})."
+            )
+            yield Note("specialties", text, page="data", models=tuple(extent.model for extent in members))
 
 
 def _listed(keys: Sequence[str]) -> str:

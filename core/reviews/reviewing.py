@@ -376,7 +376,7 @@ def plan_review(store: Store, name: str, plan: ReviewPlan) -> Review:
     with store.read() as cursor:
         if any(review.name.lower() == title.lower() for review in rows.reviews(cursor)):
             raise UsageError(f"There is a review called {title!r} already: choose another name.")
-        pool = _pool(cursor, plan)
+        pool = pool_of(cursor, plan)
     items = draw(pool, plan)
     drawn = {parse_item(item.item).criterion for item in items}
     statements = {key: text for key, text in plan.statements.items() if key in drawn}
@@ -388,7 +388,8 @@ def plan_review(store: Store, name: str, plan: ReviewPlan) -> Review:
     return review
 
 
-def _pool(cursor: duckdb.DuckDBPyConnection, plan: ReviewPlan) -> list[Candidate]:
+def pool_of(cursor: duckdb.DuckDBPyConnection, plan: ReviewPlan) -> list[Candidate]:
+    """Return every item that a review of this plan may draw, according to what is stored now."""
     match plan.asks.subject:
         case "vignette" | "case":
             return case_pool(plan)

@@ -136,6 +136,7 @@ def _estimates(observed: Floats, by_chance: dict[str, Floats], cases: int) -> di
     return estimates
 
 
+_NO_ERROR = 1e-12
 _FAR = 50.0
 """Half the width of an interval on the scale −log(1 − x) that reaches the lowest value anyway."""
 
@@ -147,5 +148,7 @@ def _jackknife_interval(value: float, without_a_case: Floats, lowest: float) -> 
     if n < 2 or value >= 1:
         return NOTHING
     error = math.sqrt((n - 1) / n * float(((left - left.mean()) ** 2).sum()))
+    if error < _NO_ERROR:  # as of kappa if one of two judges always gives the same answer: 0 whatever the other does
+        return NOTHING
     half = min(float(scipy.special.stdtrit(n - 1, 0.975)) * error / (1 - value), _FAR)
     return Interval(max(lowest, 1 - (1 - value) * math.exp(half)), 1 - (1 - value) * math.exp(-half))

@@ -81,6 +81,9 @@ UNDER_TEST: tuple[ConditionPart, ...] = ("doctor_prompt", "sampling", "served")
 """The parts that belong to the tested model, and that a comparison of two models or settings is about."""
 _MAY_LACK: tuple[ConditionPart, ...] = ("patient", "summariser", "grader", "reader", "served", *_SERVED)
 """Parts that are empty if the arms of a run do not use them, or if no provider named a model."""
+ACCEPTED = "accepted-"
+"""Beginning of the prompt hash of verdicts that count further accepted answers of cases; the rest is a hash of the
+grader's prompts and of these answers. The view ``newest_grades`` leaves such verdicts out."""
 _HASH = 6
 _OWN = "own"
 """Placeholder for the prompts of a run's own pack that are no longer available."""
@@ -100,7 +103,8 @@ class Condition:
     names under which providers served each seat's model, if they named it; several mean that a provider changed it
     between or within the runs. ``addresses`` are the configured servers of seats, without credentials. ``repeats``
     is the number of trials that do not count, because another run has the same case with the same seed. ``keys`` are
-    what ``parts`` are compared by.
+    what ``parts`` are compared by. ``accepting``: further accepted answers count; the answers are those of the
+    condition without them.
     """
 
     name: str
@@ -116,9 +120,15 @@ class Condition:
     addresses: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     repeats: int = 0
     keys: Mapping[ConditionPart, str] = field(default_factory=dict)
+    accepting: bool = False
 
     @property
     def partial(self) -> bool:
+        """Whether another condition has all answers of its runs, of which its grader has judged all or a part again."""
+        return self.accepting or self.incomplete
+
+    @property
+    def incomplete(self) -> bool:
         """Whether its grader has judged only a part of the free responses."""
         return self.covered < self.answers
 
@@ -137,9 +147,15 @@ class RunJudge:
     answers: int
     newest_at: float
 
+    @property
+    def accepting(self) -> bool:
+        """Whether further accepted answers count."""
+        return self.prompts.startswith(ACCEPTED)
+
 
 RunJudges = Mapping[Rule, Sequence[RunJudge]]
-"""Rule → the judges that count in a run: first the one with most answers (then the latest), then later ones."""
+"""Rule → the judges that count in a run: first the one with most answers (then the latest), then later ones, each time
+first those that count the right answer alone, then those that count further accepted answers."""
 Served = Mapping[tuple[str, str], tuple[str, ...]]
 """(role, requested model) → the names under which providers served it in a run, in alphabetical order."""
 
@@ -170,7 +186,15 @@ def doctor_of(name: str) -> str:
 
 
 def counting_judges(judges: Sequence[RunJudge]) -> list[RunJudge]:
-    """Return the judges that count, of those of a run under one rule, in the order of ``RunJudges``."""
+    """Return the judges that count, of those of a run under one rule, in the order of ``RunJudges``.
+
+    A judge that counts further accepted answers never replaces one that does not, whichever judged later.
+    """
+    groups = [[judge for judge in judges if judge.accepting is accepting] for accepting in (False, True)]
+    return [judge for group in groups if group for judge in _latest(group)]
+
+
+def _latest(judges: Sequence[RunJudge]) -> list[RunJudge]:
     main = max(judges, key=lambda judge: (judge.answers, judge.newest_at))
     later = [judge for judge in judges if judge.newest_at > main.newest_at]
     return [main, *sorted(later, key=lambda judge: -judge.newest_at)]
@@ -180,6 +204,8 @@ def who_judged(run: Run, rule: Rule, grader: str, prompts: str, version: int) ->
     """Return a grader and its prompts; a pack's name after that of the grader is dropped, the prompts identify it."""
     if rule == "mcq_strict":
         return "choice reader", str(version)
+    if prompts.startswith(ACCEPTED):
+        return grader.partition(" [")[0], prompts
     if not is_model(grader):
         return grader, ""  # rules and people have no prompts
     return grader.partition(" [")[0], prompts or _own_prompts(run)
@@ -252,7 +278,7 @@ def _condition_parts(
         **{part: read(run) for part, read in _READ.items()},
         "grader": (
             " + ".join(f"{judge.prompts} {judge.grader}" for judge in graders),
-            " and ".join(f"grader {judge.grader}" for judge in graders),
+            " and ".join(f"grader {_with_accepted(judge)}" for judge in graders),
         ),
         "reader": (reader.prompts, f"choice reader {reader.prompts}") if reader else ("", ""),
         "served": as_served(DOCTOR, ""),
@@ -306,13 +332,22 @@ def named_conditions(judged: Sequence[JudgedRun]) -> dict[str, list[JudgedRun]]:
                 covered, answers = (
                     sum(getattr(judged_run, name) for judged_run in members) for name in ("covered", "answers")
                 )
-                words.append(f"{_partly(*first.partly)} ({covered:,} of {answers:,} answers)")
+                whole = first.partly[1].accepting and covered == answers
+                words.append(_partly(*first.partly) + ("" if whole else f" ({covered:,} of {answers:,} answers)"))
             conditions[_unique(SEPARATOR.join([doctor, *filter(None, words)]), conditions)] = members
     return conditions
 
 
 def _partly(rule: Rule, judge: RunJudge) -> str:
-    return f"choice reader {judge.prompts}" if rule == "mcq_strict" else f"grader {judge.grader}"
+    if rule == "mcq_strict":
+        return f"choice reader {judge.prompts}"
+    # a grader that counts accepted answers judges each question type as a condition of its own
+    about = f" to {rule}" if judge.accepting and rule != "frq" else ""
+    return f"grader {_with_accepted(judge)}{about}"
+
+
+def _with_accepted(judge: RunJudge) -> str:
+    return f"{judge.grader} with accepted answers" if judge.accepting else judge.grader
 
 
 def _differences(judged_run: JudgedRun, others: Sequence[JudgedRun]) -> list[str]:
@@ -397,6 +432,7 @@ def condition_of(name: str, members: Sequence[JudgedRun], repeats: int = 0) -> C
         ),
         repeats=repeats,
         keys={part: key for part, (key, _) in newest.parts.items()},
+        accepting=any(judge.accepting for judge in newest.graders),
     )
 
 
@@ -407,7 +443,7 @@ def comparable(first: Condition, second: Condition) -> bool:
     """
     return (
         first.name != second.name
-        and not (first.partial or second.partial)
+        and not (first.incomplete or second.incomplete)
         and not set(first.newest.arms).isdisjoint(second.newest.arms)
         and all(
             key == second.keys.get(part) or (part in _MAY_LACK and not (key and second.keys.get(part)))
@@ -424,6 +460,8 @@ def seats_of(judged: JudgedRun) -> dict[str, str]:
 
 
 def _with_prompts(judge: RunJudge) -> str:
+    if judge.accepting:
+        return f"{_with_accepted(judge)} (prompts {judge.prompts.removeprefix(ACCEPTED)[:_HASH]})"
     return judge.grader if judge.prompts in ("", _OWN) else f"{judge.grader} (prompts {judge.prompts[:_HASH]})"
 
 

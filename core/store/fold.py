@@ -371,6 +371,7 @@ _INSERTS = {
                 "trial_id, question_type, share, solver, prompt_hash, grader, grader_prompts, answered_at",
             ),
             ("completions", "case_key, content_hash, model, prompt_hash, made_at"),
+            ("model_ratings", "item, question, model, prompt_hash, rated_at"),
         )
     },
     "variants": adding("variants", "variant_id", "DISTINCT ON (variant_id)"),

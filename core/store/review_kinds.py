@@ -40,7 +40,8 @@ class FormQuestion(BaseModel):
     """A question of a form; ``title`` is its heading in tables, ``wording`` and ``guidance`` are for annotators.
 
     ``yes`` are the values that count as yes where a figure needs two categories. An optional question may stay
-    unanswered.
+    unanswered. ``fills`` names the field of a case that the decided answers can fill
+    (``core.store.queries.case_labels.LabelField``).
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -54,6 +55,7 @@ class FormQuestion(BaseModel):
     yes: tuple[str, ...] = ("yes",)
     cannot_judge: bool = False
     optional: bool = False
+    fills: str = ""
 
     @field_validator("id")
     @classmethod

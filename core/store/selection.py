@@ -60,7 +60,9 @@ class Selection:
 
     ``cases`` are keys; ``case`` is the id of a case, or else a part of ids or of right answers. ``single_diagnosis``
     and ``asks_for`` (what its question asks for) are properties of the case. ``text`` is searched in the messages,
-    ignoring case, only in those of ``speaker`` if given; a doctor's tags are not searched.
+    ignoring case, only in those of ``speaker`` if given; a doctor's tags are not searched. Specialty and single
+    diagnosis are those of the case's labels, if it has any. Cases that were used to write prompts are left out unless
+    ``development`` is true, or ``trials``, ``cases`` or ``case`` name them.
 
     ``formats`` and ``question_types`` restrict the answers, never conversations. ``verdicts`` select the trials with
     these verdicts in the arm ``arm`` ("format:question_type"); ``rules_differ`` those whose answer in that arm is right
@@ -83,6 +85,7 @@ class Selection:
     question_types: Sequence[QuestionType] | None = None
     single_diagnosis: bool | None = None
     asks_for: Sequence[AsksFor] | None = None
+    development: bool = False
     sources: Sequence[str] | None = None
     origins: Sequence[Origin] | None = None
     mcq_rule: McqRule = "usual"
@@ -121,12 +124,18 @@ class Selection:
 
     @property
     def all_trials(self) -> Selection:
-        return replace(self, **{name: getattr(Selection, name) for name in (*_OF_TRIALS, "end_reasons")})
+        without = {name: getattr(Selection, name) for name in (*_OF_TRIALS, "end_reasons")}
+        return replace(self, **without, development=not self.leaves_out_development)
 
     @property
     def of_conversations(self) -> Selection:
         """The same conversations, without filters on conditions, answers and rules."""
         return replace(self, conditions=None, formats=None, question_types=None, mcq_rule="usual")
+
+    @property
+    def leaves_out_development(self) -> bool:
+        """Whether cases that were used to write prompts are left out."""
+        return not self.development and self.trials is None and self.cases is None and not self.case
 
     @property
     def of_all_cases(self) -> bool:
@@ -135,6 +144,7 @@ class Selection:
     def where(self) -> str:
         """Return the SQL condition on a row of ``TRIALS``, with only the filters that are set."""
         filters = [sql for name, sql in _FILTERS.items() if getattr(self, name) != getattr(Selection, name)]
+        filters += ["NOT coalesce(cases.development, false)"] if self.leaves_out_development else []
         return (" AND ".join(filters) or "true").format(words=self.words)
 
     @property
@@ -217,9 +227,9 @@ TRIALS = """
         SELECT case_key, content_hash FROM cases
         QUALIFY row_number() OVER (PARTITION BY case_key ORDER BY added_at DESC, rowid DESC) = 1
     ) AS last_cases ON last_cases.case_key = trials.case_key
-    LEFT JOIN cases ON cases.case_key = trials.case_key
+    LEFT JOIN labelled_cases AS cases ON cases.case_key = trials.case_key
         AND cases.content_hash = coalesce(trials.content_hash, last_cases.content_hash)"""
-"""Trials with their runs and cases; if a journal had no cases, the newest stored case of the key."""
+"""Trials with their runs and labelled cases; if a journal had no cases, the newest stored case of the key."""
 IN_ARMS = """($formats::VARCHAR[] IS NULL OR list_contains($formats, verdicts.format))
         AND ($question_types::VARCHAR[] IS NULL OR list_contains($question_types, verdicts.question_type))"""
 """The condition of a selection on answers, in a table under the name ``verdicts``."""

@@ -92,6 +92,9 @@ SCHEMAS: dict[str, pa.Schema] = {
         "tokens:int cost_usd:real judged_at:real"
     ),
     "history_items": schema_of("case_key:text content_hash:text items:text made_by:text made_at:real"),
+    "case_labels": schema_of(
+        "case_key:text text_hash:text field:text value:text origin:text made_by:text note:text made_at:real"
+    ),
     "scores": schema_of(
         "trial_id:text measure:text measure_version:text name:text value:real evidence:text computed_at:real "
         "against:text series:reals"
@@ -114,6 +117,10 @@ SCHEMAS: dict[str, pa.Schema] = {
         "trial_id:text content_hash:text question_type:text share:int messages:int solver:text prompt_hash:text "
         "grader:text grader_prompts:text response:text verdict:text extracted:text detail:text call_ids:texts "
         "answered_at:real"
+    ),
+    "model_ratings": schema_of(
+        "item:text form:text question:text model:text prompt_hash:text value:text quotations:text reason:text "
+        "failure:text call_ids:texts rated_at:real"
     ),
 }
 """Table → the columns of its rows, in the order of the tuples."""

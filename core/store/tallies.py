@@ -148,7 +148,8 @@ CONCLUDED = f"""(
 Trials without messages are not in it. ``which`` filters the messages.
 """
 
-# Under one rule the newest verdict on an answer counts; of two with the same time, the one stored later.
+# Under one rule the newest verdict on an answer counts, apart from those that count further accepted answers (see
+# ``core.store.conditions.ACCEPTED``); of two with the same time, the one stored later.
 _TALLY = f"""
     INSERT INTO tallies BY NAME
     WITH mine AS (FROM touched {{which}}), talks AS (
@@ -164,7 +165,8 @@ _TALLY = f"""
             arg_max(verdict, ROW(graded_at, grades.rowid)) FILTER (rule NOT IN ('mcq_strict', 'mcq_many')) AS loose,
             arg_max(verdict, ROW(graded_at, grades.rowid)) FILTER (rule IN ('mcq_strict', 'mcq_many')) AS strict
         FROM grades SEMI JOIN mine USING (trial_id)
-        WHERE (rule = question_type OR starts_with(question_type, 'mcq') AND rule = 'mcq_loose'
+        WHERE NOT starts_with(coalesce(prompt_hash, ''), 'accepted-')
+            AND (rule = question_type OR starts_with(question_type, 'mcq') AND rule = 'mcq_loose'
             OR question_type IN ('mcq', 'mcq_answers') AND rule = 'mcq_strict') {{grades}}
         GROUP BY trial_id, format, question_type
     ), outcome AS (

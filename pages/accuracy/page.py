@@ -7,7 +7,7 @@ import streamlit as st
 
 from core.datasets.published import printed_sets
 from core.events import QUESTION_TYPES
-from core.measures.accuracy import AccuracySplit, report, report_leaderboard
+from core.measures.accuracy import AccuracySplit, read_single_diagnosis, report, report_leaderboard
 from core.measures.base import DifferenceTest, Result, Section
 from core.measures.compare import TESTED_PAIRS
 from core.measures.comparison import TESTS
@@ -17,6 +17,7 @@ from core.stats.corrections import LABELS
 from core.store.selection import Selection
 from pages.accuracy.cases import choose_bar, draw_cases_behind
 from pages.accuracy.endings import draw_endings
+from pages.kit.cached import read
 from pages.kit.controls import choose
 from pages.kit.figures import draw_conditions_behind
 from pages.kit.look import ASKS_FOR, FORMAT, QUESTION_TYPE
@@ -73,7 +74,7 @@ SPLIT: dict[AccuracySplit | Literal["all"], str] = {
     "specialty": "Specialty",
     "dataset": "Data set",
     "dermatology": "Dermatology by data set",
-    "single": "Dermatology, single diagnosis",
+    "single": "One likely diagnosis",
 }
 AGAINST: dict[Against, str] = {
     "all": "Every two formats",
@@ -198,7 +199,13 @@ def _splits(case_set: str, datasets: tuple[str, ...]) -> list[AccuracySplit | Li
     """Return how the cases of a case set can be split; by data set only if there are several."""
     if case_set in printed_sets():
         return list(SPLIT)
-    return ["all", "specialty", "dataset"] if len(datasets) > 1 else ["all", "specialty"]
+    splits: list[AccuracySplit | Literal["all"]] = ["all", "specialty"]
+    if len(datasets) > 1:
+        splits.append("dataset")
+    stated = read(read_single_diagnosis).single
+    if any(value for key, value in stated.items() if key.startswith(f"{case_set}/")):
+        splits.append("single")
+    return splits
 
 
 def _ask_shared(selection: Selection) -> bool:

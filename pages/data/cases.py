@@ -8,12 +8,12 @@ from typing import Literal
 import pandas as pd
 import streamlit as st
 
-from core.case import Case
 from core.datasets.lint import LintFinding
 from core.images import local_images
 from core.text.demographics import age_and_sex
 from core.text.profiles import REASONS
 from core.text.questions import question_kind
+from pages.data.labels import draw_labels_of
 from pages.data.profile import draw_profile
 from pages.data.sets import CaseEntry
 from pages.kit.case.pictures import draw_pictures
@@ -48,7 +48,7 @@ class CaseFilter:
 
     def fits(self, entry: CaseEntry) -> bool:
         return (
-            (not self.specialties or entry.case.specialty in self.specialties)
+            (not self.specialties or entry.specialty in self.specialties)
             and (not self.suitability or suitability(entry) in self.suitability)
             and (not self.makers or maker(entry) in self.makers)
             and (not self.faults or not self.faults_of(entry).isdisjoint(self.faults))
@@ -94,7 +94,7 @@ def ask_filter(entries: Sequence[CaseEntry]) -> CaseFilter:
         help="In vignette, question, choices and id.",
         on_change=first_page,
     )
-    specialties = specialties_in_order(entry.case.specialty for entry in entries)
+    specialties = specialties_in_order(entry.specialty for entry in entries)
     chosen_specialties = choose_several(
         "Specialties", specialties, "data_specialties", where=columns[1], on_change=first_page
     )
@@ -165,23 +165,25 @@ def draw_case(name: str, case_key: str, entries: Sequence[CaseEntry], matches: S
     st.header(plain(case_name(case.case_key)), anchor=False, help=f"`{case.case_key}`")
     speaks = "a caregiver speaks for the patient" if case.speaker == "caregiver" else ""
     single = {True: "one single most likely diagnosis", False: "several diagnoses possible", None: ""}
-    details = [case.specialty, age_and_sex(case), case.difficulty or "", single[case.single_diagnosis], speaks]
+    details = [entry.specialty, age_and_sex(case), case.difficulty or "", single[entry.single_diagnosis], speaks]
     st.markdown(f":gray[{' · '.join(plain(part) for part in details if part)}]")
+    draw_labels_of(entry)
     left, right = st.columns([3, 2], gap="medium")
     with left:
         st.markdown("**Vignette**")
         st.markdown(plain(case.vignette))
         draw_pictures(case, "data")
     with right, st.container(border=True):
-        answer_shown = _draw_question(case)
+        answer_shown = _draw_question(entry)
     _draw_findings(entry.findings, answer_shown)
     draw_profile(entry)
     provenance = {"Source": case.source, "Licence": case.licence}
     st.caption(" · ".join(f"{label}: {plain(text)}" for label, text in provenance.items() if text))
 
 
-def _draw_question(case: Case) -> bool:
+def _draw_question(entry: CaseEntry) -> bool:
     """Draw the question and its choices; return whether the answer is shown."""
+    case = entry.case
     st.markdown(f"**Question**  \n{plain(case.question)}")
     st.caption(f"Asks for: {ASKS_FOR[question_kind(case)].lower()}")
     answer_shown = st.toggle("Show the answer", key="data_answer", bind="query-params")
@@ -200,7 +202,11 @@ def _draw_question(case: Case) -> bool:
     elif answer_shown and not any(is_right for _, is_right in options):
         st.markdown(f":orange[:material/warning: Right answer, but not a choice: **{plain(case.answer)}**]")
     if answer_shown:
-        counts = {"Also right": (*case.synonyms, *case.supertypes), "Too narrow": case.subtypes}
+        counts = {
+            "Also right": (*case.synonyms, *case.supertypes),
+            "Too narrow": case.subtypes,
+            "Accepted by experts": entry.labels["accepted"].names if "accepted" in entry.labels else (),
+        }
         for label, names in counts.items():
             if names:
                 st.caption(f"{label}: {plain('; '.join(names))}")
@@ -257,7 +263,7 @@ def cases_table(entries: Sequence[CaseEntry], *, full: bool = False) -> pd.DataF
         [
             {
                 "Case": entry.case.case_key.partition("/")[2] or entry.case.case_key,
-                "Specialty": entry.case.specialty,
+                "Specialty": entry.specialty,
                 "Patient": age_and_sex(entry.case),
                 "Asks for": ASKS_FOR[question_kind(entry.case)],
                 "Vignette": entry.case.vignette if full else _beginning(entry.case.vignette),

@@ -22,6 +22,8 @@ from core.datasets.reading import ReadCases, Remark
 from core.errors import AnamnesisError, UsageError
 from core.images import MAX_BYTES, MAX_PIXELS, local_images
 from core.jobs.background import Job, begin, job_at, remove_job
+from core.store.database import Store
+from core.store.queries.case_labels import add_labels_of_file
 from core.text.demographics import age_and_sex
 from pages.kit.jobs import draw_work
 from pages.kit.look import counted, plain
@@ -359,7 +361,7 @@ def _ask_and_import(
 
         def run_import(on_progress: ProgressCallback, should_stop: StopCallback) -> ImportedDataset:
             with file.on_disk() as path:
-                return import_file(
+                done = import_file(
                     path,
                     name,
                     format_,
@@ -370,6 +372,8 @@ def _ask_and_import(
                     on_progress=on_progress,
                     should_stop=should_stop,
                 )
+                add_labels_of_file(Store(), done.reading.cases, file.name)
+                return done
 
         result = _result_of(key, run_import, f"Importing {file.name}")
         if result is None:

@@ -1,8 +1,9 @@
 """The stored data sets: their cases with findings and profiles, suitability, import, deletion."""
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import cycle
 from typing import Literal
 
 import pandas as pd
@@ -13,24 +14,30 @@ from core.datasets import imported
 from core.datasets.imported import DatasetInfo
 from core.datasets.library import DATASET as LIBRARY
 from core.figures.shares import Segment, stacked
-from core.figures.style import RISE
+from core.figures.style import PALETTE
 from core.frameworks.automedic.measures.published import PAPER
 from core.frameworks.base import publisher
+from core.measures.base import Result, Row
+from core.measures.case_distribution import DISTRIBUTION, DistributionPart, distribution, read_labels
 from core.store.database import Store
 from core.store.queries.profiles import delete_profiles
 from pages.data.cases import draw_cases
 from pages.data.importing import draw_import, remarks_table
 from pages.data.items import draw_items
+from pages.data.labels import draw_labels
 from pages.data.release import draw_release
 from pages.data.rubrics import draw_rubric_editor
 from pages.data.sets import Overview, case_entries, overviews, saved_profiles
 from pages.data.suitability import draw_suitability, draw_suitability_by_set, published_table
+from pages.kit.cached import read
 from pages.kit.cases import clear_parameters
-from pages.kit.figures import draw_figure
+from pages.kit.controls import choose
 from pages.kit.look import counted, maker_words, plain
 from pages.kit.names import dataset_name
 from pages.kit.page import draw_sections, show
-from pages.kit.tables import draw_as_table, draw_table, percents
+from pages.kit.section import draw_result
+from pages.kit.tables import draw_table
+from pages.kit.view import specialties_in_order
 from pages.kit.visitor import only
 
 
@@ -99,7 +106,7 @@ def draw_about(data_set: Overview) -> None:
         when = imported_at(data_set)
         rows |= {"File": data_set.info.file_name, "Imported": f"{when:%Y-%m-%d %H:%M} UTC" if when else ""}
     st.markdown("  \n".join(f"**{label}:** {plain(text)}" for label, text in rows.items() if text))
-    _draw_specialties(data_set)
+    _draw_distribution(data_set.name)
     if data_set.name == LIBRARY:
         st.markdown(f"**Source:** {plain(data_set.source)}  \n**Licence:** {plain(data_set.licence)}")
         st.caption("The library comes with Anamnesis and cannot be changed or deleted.")
@@ -110,21 +117,41 @@ def draw_about(data_set: Overview) -> None:
     draw_delete(data_set)
 
 
-def _draw_specialties(data_set: Overview) -> None:
-    counts = Counter(entry.case.specialty for entry in case_entries(data_set.name))
-    names = sorted(counts, key=lambda name: -counts[name])
-    numbers = [counts[name] for name in names]
-    shares = [number / max(1, data_set.cases) for number in numbers]
-    bar = Segment("Cases", RISE, "white", shares, numbers)
+def _draw_distribution(name: str) -> None:
+    entries, labels = case_entries(name), read(read_labels)
+    parts: tuple[DistributionPart, ...] = ("specialty", "source", "both")
+    several = len({entry.case.dataset for entry in entries}) > 1
+    by: DistributionPart = "specialty"
+    if several:
+        by = choose("Cases by", parts, "data_by", names=_BY, shape="segments")
+    rows = distribution(name, [entry.case for entry in entries], labels, by)
+    section = replace(DISTRIBUTION, caption=f"{dataset_name(name)}, n = {len(entries):,} cases.")
+    words = {row.label["source"]: dataset_name(row.label["source"]) for row in rows if "source" in row.label}
+    draw_result(
+        section, Result(section.title, tuple(rows)), words, name=f"{name}-cases-{by}", charts={"cases": cases_chart}
+    )
 
-    def make(dark: bool) -> go.Figure:
-        figure = stacked(names, [bar], "Share of the cases", "cases", whole=False, row=26, dark=dark)
-        return figure.update_layout(showlegend=False)
 
-    caption = f"{dataset_name(data_set.name)}, n = {data_set.cases:,} cases."
-    draw_figure(make, f"{data_set.name}-specialties", "Cases by specialty", caption)
-    table = pd.DataFrame({"Specialty": names, "Cases": numbers, "Share": shares})
-    draw_as_table(table, f"{data_set.name}-specialties-table", percents("Share"))
+def cases_chart(rows: Sequence[Row], names: Mapping[str, str], dark: bool) -> go.Figure:
+    """Return a bar for each specialty (or source), with a segment for each source if rows have both."""
+    both = "source" in rows[0].label and "specialty" in rows[0].label
+    place = "specialty" if "specialty" in rows[0].label else "source"
+    places = list(dict.fromkeys(row.label[place] for row in rows))
+    if place == "specialty":
+        places = list(specialties_in_order(places))
+    sources = list(dict.fromkeys(row.label["source"] for row in rows)) if both else [""]
+    segments = []
+    for source, colour in zip(sources, cycle(PALETTE), strict=False):
+        of_place = {row.label[place]: row for row in rows if not both or row.label["source"] == source}
+        shares = [(of_place[each].estimate or 0.0) if each in of_place else 0.0 for each in places]
+        counts = [(of_place[each].n or 0) if each in of_place else 0 for each in places]
+        segments.append(Segment(names.get(source, source) or "Cases", colour, "white", shares, counts))
+    labels = [names.get(each, each) for each in places]
+    figure = stacked(labels, segments, DISTRIBUTION.axis, "cases", whole=False, row=26, dark=dark)
+    return figure.update_layout(showlegend=both)
+
+
+_BY: dict[DistributionPart, str] = {"specialty": "Specialty", "source": "Source", "both": "Both"}
 
 
 def _ask_rights(data_set: Overview) -> None:
@@ -246,6 +273,7 @@ def draw_data_set(data_set: Overview) -> None:
     sections = {
         "Cases": lambda: draw_cases(data_set.name, entries),
         "Suitability": lambda: draw_suitability(data_set.name, entries),
+        "Labels": lambda: draw_labels(data_set.name, entries),
         "Items": lambda: draw_items(data_set.name, entries),
         "Record": lambda: draw_about(data_set),
     }

@@ -2,7 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import streamlit as st
 
@@ -14,10 +14,12 @@ from core.datasets.lint import LintFinding, lint
 from core.datasets.select import cases_of, datasets
 from core.errors import AnamnesisError
 from core.images import local_images
+from core.measures.case_distribution import read_labels
 from core.store.database import Store
+from core.store.queries.case_labels import NO, YES, CaseLabel, LabelField
 from core.store.queries.profiles import StoredProfile, newest_profiles, newest_versions
 from core.text.profiles import CaseId, Coverage, Generated, coverage, own_profile
-from pages.kit.cached import cached_query
+from pages.kit.cached import cached_query, read
 from pages.kit.view import specialties_in_order
 
 _BY_CASE = 200
@@ -28,12 +30,26 @@ _CACHED_SETS = 32
 
 @dataclass(frozen=True)
 class CaseEntry:
-    """A case with its findings; ``saved`` is the newest profile saved for the case in its present wording."""
+    """A case with its findings and labels; ``saved`` is the newest profile of the case in its present wording."""
 
     case: Case
     content_hash: str
     findings: tuple[LintFinding, ...]
     saved: StoredProfile | None
+    labels: Mapping[LabelField, CaseLabel] = field(default_factory=dict)
+
+    @property
+    def specialty(self) -> str:
+        """The specialty by which figures group the case."""
+        return self.value("specialty") or self.case.specialty
+
+    @property
+    def single_diagnosis(self) -> bool | None:
+        return {YES: True, NO: False}.get(self.value("single_diagnosis"), self.case.single_diagnosis)
+
+    def value(self, name: LabelField) -> str:
+        """Return the value of a label, empty without one."""
+        return self.labels[name].value if name in self.labels else ""
 
     @property
     def generated(self) -> Generated | None:
@@ -97,14 +113,15 @@ def _stamp(name: str) -> str:
 
 
 @st.cache_resource(max_entries=_CACHED_SETS, show_spinner="Reading the cases…")
-def _cases(name: str, stamp: str) -> Sequence[tuple[Case, str]]:
-    return [(case, case.content_hash) for case in cases_of(name)]
+def _cases(name: str, stamp: str) -> Sequence[tuple[Case, str, str]]:
+    """Return the cases with their content hashes and text hashes."""
+    return [(case, case.content_hash, case.text_hash) for case in cases_of(name)]
 
 
 @st.cache_resource(max_entries=_CACHED_SETS, show_spinner="Looking for faults in the cases…")
 def _findings(name: str, stamp: str) -> Mapping[str, Sequence[LintFinding]]:
     findings: dict[str, list[LintFinding]] = defaultdict(list)
-    for finding in lint([case for case, _ in _cases(name, stamp)]):
+    for finding in lint([case for case, _, _ in _cases(name, stamp)]):
         findings[finding.case_key].append(finding)
     return findings
 
@@ -136,10 +153,16 @@ def _profile_cache(path: str) -> dict[tuple[CaseId, tuple[int, float]], StoredPr
 
 @cached_query(entries=_CACHED_SETS)
 def _entries(name: str, stamp: str) -> Sequence[CaseEntry]:
-    saved, findings = saved_profiles(), _findings(name, stamp)
+    saved, findings, labels = saved_profiles(), _findings(name, stamp), read(read_labels)
     return [
-        CaseEntry(case, content, tuple(findings.get(case.case_key, ())), saved.get((case.case_key, content)))
-        for case, content in _cases(name, stamp)
+        CaseEntry(
+            case,
+            content,
+            tuple(findings.get(case.case_key, ())),
+            saved.get((case.case_key, content)),
+            labels.get((case.case_key, text_hash), {}),
+        )
+        for case, content, text_hash in _cases(name, stamp)
     ]
 
 
@@ -155,7 +178,7 @@ def _overview(name: str, stamp: str) -> Overview:
     cases = _cases(name, stamp)
     profiles = [
         saved[key].generated if key in saved else own_profile(case)
-        for case, key in ((case, (case.case_key, content)) for case, content in cases)
+        for case, key in ((case, (case.case_key, content)) for case, content, _ in cases)
     ]
     assessed = [generated for generated in profiles if generated is not None]
     findings = info.findings if info else sum(map(len, _findings(name, stamp).values()))
@@ -163,13 +186,13 @@ def _overview(name: str, stamp: str) -> Overview:
         name,
         info,
         len(cases),
-        specialties_in_order(case.specialty for case, _ in cases),
+        specialties_in_order(entry.specialty for entry in case_entries(name)),
         findings,
         looked_at=len(assessed),
         suitable=sum(generated.suitable for generated in assessed),
-        source=_most_common(case.source for case, _ in cases),
-        licence=_most_common(case.licence for case, _ in cases),
-        pictured=sum(bool(local_images(case.images)) for case, _ in cases),
+        source=_most_common(case.source for case, _, _ in cases),
+        licence=_most_common(case.licence for case, _, _ in cases),
+        pictured=sum(bool(local_images(case.images)) for case, _, _ in cases),
     )
 
 

@@ -12,6 +12,7 @@ from core import words
 from core.errors import AnamnesisError
 from core.events import COUNTED, FORMATS, QUESTION_TYPES, CallRecord, EndReason, Verdict
 from core.export.visible import with_visible_marks
+from core.store.queries.case_labels import LabelField
 from core.text.profiles import FIELDS, OWN, Field, State
 from core.text.sections import VignetteSection
 from pages.kit.names import model_name
@@ -180,6 +181,16 @@ def reason_words(reason: str | None) -> str:
 
 def fault_words(fault: str) -> str:
     return FAULT.get(fault, fault.replace("_", " ").capitalize())
+
+
+LABEL_FIELD: dict[LabelField, str] = {
+    "specialty": "Specialty",
+    "single_diagnosis": "One likely diagnosis",
+    "answer_in_vignette": "Answer named in the vignette",
+    "accepted": "Accepted answers",
+    "development": "Used to write prompts",
+}
+"""Field of a label of a case → words."""
 
 
 def maker_words(made_by: str) -> str:

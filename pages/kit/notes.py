@@ -23,7 +23,7 @@ _LINKS = {
 """Page that a note names → label and icon of the link."""
 _ALL = Selection()
 _SEVERE_TEXTS, _DRAWN_TEXTS = "_notes_shown", "_notes_drawn"
-_VISIBLE = ("excluded", "part")
+_VISIBLE = ("excluded", "part", "development")
 """Kinds of notes that are visible although they are not severe."""
 
 

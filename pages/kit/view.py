@@ -15,6 +15,7 @@ from core.measures.accuracy import published_rows
 from core.measures.comparison import DifferenceInterval
 from core.stats.corrections import LABELS, Correction
 from core.store.conditions import SEPARATOR
+from core.store.queries.case_labels import development_counts
 from core.store.queries.cases import kinds_asked_for
 from core.store.queries.runs import ORIGINS, Origin
 from core.store.sample import SAMPLE
@@ -62,7 +63,7 @@ _CHOSEN = "_chosen"
 _WIDTH = 224
 """Width in pixels of a control: four fit into a row."""
 _DEFAULTS: dict[str, Any] = {
-    **dict.fromkeys(("formats", "questions", "datasets", "specialties", "asks_for", "pooled")),
+    **dict.fromkeys(("formats", "questions", "datasets", "specialties", "asks_for", "pooled", "development")),
     "rule": RULES[0],
     "interval": next(iter(INTERVALS)),
     "correction": next(iter(LABELS)),
@@ -82,6 +83,8 @@ class CaseSetOptions:
     asks_for: tuple[AsksFor, ...] = ()
     several_conditions: bool = False
     """Whether a doctor has several conditions, so that they can be pooled."""
+    development: int = 0
+    """Number of cases that were used to write prompts."""
 
 
 class Statistics(NamedTuple):
@@ -133,6 +136,7 @@ def offered(
             specialties_in_order(specialties or (SPECIALTIES if printed else ())),
             tuple(ask(kinds_asked_for, name)),
             several_conditions=any(SEPARATOR in condition.name for condition in conditions(name)),
+            development=ask(development_counts).get(name, 0),
         )
     return offers
 
@@ -151,6 +155,7 @@ def union(offers: Iterable[CaseSetOptions]) -> CaseSetOptions:
         specialties_in_order(every("specialties")),
         every("asks_for"),
         any(offer.several_conditions for offer in all_offers),
+        sum(offer.development for offer in all_offers),
     )
 
 
@@ -232,6 +237,11 @@ def ask_selection(
     if others := [part for part in parts if part not in ("models", "source")]:
         with controls.popover():
             selection = narrow(selection, offers[case_set], *others)
+    if marked := offers[case_set].development:
+        with controls.popover():
+            help_ = f"{marked:,} cases were used to write prompts; figures leave them out."
+            if st.toggle("With development cases", key="development", bind="query-params", help=help_):
+                selection = replace(selection, development=True)
     _say_unknown()
     if source == ("mine",) and "models" in parts:
         st.caption("Only your own runs. *Filters* adds other sources: the sample study, published figures.")

@@ -297,6 +297,19 @@ def test_habits_of_conversation(open_care: Open) -> None:
     assert (misuses["Speaks for others"], misuses["Words outside the tags"], misuses["Tag inside a tag"]) == (2, 2, 0)
 
 
+def test_the_composite_is_unweighted_without_a_review_of_pairs(open_care: Open) -> None:
+    app = open_care(care_tab="Composite")
+    assert trouble(app) == []
+    rows = table(app, "Weights")
+    assert set(rows["Weights"]) == {"Equal weights"}
+
+
+def test_the_printed_studies_are_shown_without_a_review(open_care: Open) -> None:
+    app = open_care(care_tab="Studies by experts")
+    assert trouble(app) == []
+    assert [len(frame.value) for frame in app.dataframe] == [2, 3, 8, 8]
+
+
 def test_a_case_opens_its_conversation(open_care: Open) -> None:
     app = open_care(care_tab="Cases", care_model="openai/a", care_case="ours/4")
     assert trouble(app) == []

@@ -47,6 +47,17 @@ def integer(record: Record, name: str) -> int:
     return int(number)
 
 
+_YES_NO = {"yes": True, "y": True, "true": True, "1": True, "no": False, "n": False, "false": False, "0": False}
+
+
+def yes_or_no(record: Record, name: str) -> bool:
+    value = record.get(name)
+    stated = value if isinstance(value, bool) else _YES_NO.get(text(record, name).lower())
+    if stated is None:
+        raise RowError(f"{name} should be yes or no but is {value!r}")
+    return stated
+
+
 def texts(record: Record, name: str) -> list[str]:
     value = record.get(name)
     if not isinstance(value, Sequence) or isinstance(value, str) or not value:

@@ -8,7 +8,8 @@ from typing import Annotated
 
 from core.measures.base import MetricRequest, Row, Section, metric
 from core.measures.experts.adjudication import Decision, agreement
-from core.measures.experts.ratings import agreement_rows, has_decisions, judged_items, read_review
+from core.measures.experts.judged import judged_items, read_review
+from core.measures.experts.ratings import agreement_rows, has_decisions
 from core.measures.experts.report import read_decisions
 from core.store.review_records import yes_no_questions
 

@@ -2,7 +2,8 @@
 
 An item's answer to a question is that of all its annotators if they agree. Otherwise it is decided as the form says: by
 a third annotator, by the majority, or as the mean of a scale. Items without a decision are counted with the reason.
-Intervals are over cases, because items about one case are correlated.
+Intervals are over cases, because items about one case are correlated. Answers of models (``job ratings``) are never
+among those of people; they have figures of their own.
 """
 
 from __future__ import annotations
@@ -10,84 +11,23 @@ from __future__ import annotations
 import statistics
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import numpy as np
 
-from core.errors import UsageError
 from core.measures.base import Columns, Listed, MetricRequest, Row, Section, metric
-from core.reviews.reviewing import ReviewState, state_of, states
+from core.measures.calibration import ENOUGH_AGREEMENT, ENOUGH_LABELS, Trust
+from core.measures.experts.judged import JudgedItem, judged_items, read_review
+from core.measures.experts.model_raters import note_calibration, rated_items, rater_rows
+from core.reviews.reviewing import ReviewState
 from core.stats.agreement import many_judges_by_case
 from core.stats.choices import Choice, abilities
 from core.stats.smoothed import mean_interval, ratio_interval
-from core.store.database import Store
-from core.store.queries.trials import trial_origins
-from core.store.review_kinds import CANNOT_JUDGE, FormQuestion, ReviewForm
-from core.store.review_records import parse_item
+from core.store.review_kinds import FormQuestion
 
 VALUE = Columns("value", "low", "high", "n", "excluded")
 _FIRST, _SECOND, _EQUAL = "first", "second", "equal"
 """Values of the question of a form about pairs that says which of the two is better."""
-
-
-@dataclass(frozen=True)
-class JudgedItem:
-    """An item with the answers to one question: annotator → value, of its annotators and of a third one.
-
-    ``models`` are those of its conversations, in the order in which annotators see them; empty for a case.
-    """
-
-    item: str
-    case: str
-    models: tuple[str, ...]
-    answers: Mapping[str, str]
-    third: str | None = None
-
-    @property
-    def judged(self) -> tuple[str, ...]:
-        """The answers of the item's annotators, without those who could not judge."""
-        return tuple(value for value in self.answers.values() if value != CANNOT_JUDGE)
-
-    def decided(self, form: ReviewForm) -> tuple[str | None, str]:
-        """Return the answer and an empty reason, or ``None`` and the reason why there is none."""
-        if not self.answers:
-            return None, "unanswered"
-        if not self.judged:
-            return None, "cannot be judged"
-        counts = Counter(self.judged).most_common()
-        if len(counts) == 1 or (form.decision == "majority" and counts[0][1] > counts[1][1]):
-            return counts[0][0], ""
-        if form.decision == "third" and self.third not in (None, CANNOT_JUDGE):
-            return self.third, ""
-        return None, "tied"
-
-
-def judged_items(store: Store, state: ReviewState, question: str) -> list[JudgedItem]:
-    """Return the items of a review with the answers to a question; an item whose trial is not stored has no model."""
-    parsed = {item.item: parse_item(item.item) for item in state.items}
-    with store.read() as cursor:
-        origins = trial_origins(cursor, [trial for item in parsed.values() for trial in item.trials])
-    listed = []
-    for item in state.items:
-        about = parsed[item.item]
-        known = [origins[trial] for trial in about.trials if trial in origins]
-        answers = {name: state.value(item.item, name, question) for name in item.annotators}
-        others = [
-            annotation
-            for (name, person, asked), annotation in state.newest.items()
-            if (name, asked) == (item.item, question) and person not in item.annotators and annotation.value
-        ]
-        listed.append(
-            JudgedItem(
-                item.item,
-                about.case_key or next((origin.case_key for origin in known), item.item),
-                tuple(origin.model for origin in known),
-                {name: value for name, value in answers.items() if value is not None},
-                min(others, key=lambda annotation: annotation.annotated_at).value if others else None,
-            )
-        )
-    return listed
 
 
 @metric("ratings", empty="This review has no such answers yet.", page="judges", noted=False)
@@ -95,22 +35,40 @@ def report(
     request: MetricRequest,
     review: Annotated[str | None, "An unblinded review by name; without one, the newest."] = None,
     part: Annotated[
-        Literal["shares", "means", "agreement", "preferences", "time", "words"],
-        "Shares of answers, means of scales, agreement of the annotators, abilities from choices between two "
-        "conversations, time per item, or answers in words.",
+        Literal["shares", "means", "agreement", "models", "preferences", "time", "words"],
+        "Shares of answers, means of scales, agreement of the annotators, agreement of model raters with them, "
+        "abilities from choices between two conversations, time per item, or answers in words.",
     ] = "shares",
     hourly_rate: Annotated[float | None, "Cost of an hour of an annotator, for the cost of a hundred items."] = None,
+    rater: Annotated[str | None, "Shares and means of a model's answers (`job ratings`), not of people's."] = None,
+    least_items: Annotated[int, "Items judged by people below which a model rater is not calibrated."] = ENOUGH_LABELS,
+    least_agreement: Annotated[
+        float, "Percent agreement with people (0 to 1) below which it is not."
+    ] = ENOUGH_AGREEMENT,
 ) -> Iterator[Listed]:
-    """Report the answers to the form of a review."""
+    """Report the answers to the form of a review. Answers of models are never counted among those of people."""
     state = request.read(read_review, review)
+    if part == "models" or rater:
+        trust = Trust(least_items, least_agreement)
+        agreement = list(rater_rows(request.store, state, trust))
+        note_calibration(request, [row for row in agreement if rater is None or rater.startswith(row.label["rater"])])
+        if part == "models":
+            yield from agreement
+            return
+
+    def items_about(question: FormQuestion) -> list[JudgedItem]:
+        if rater:
+            return rated_items(request.store, state, question, rater)
+        return judged_items(request.store, state, question.id)
+
     scales = [question for question in state.form.questions if question.form == "scale"]
     choices = [question for question in state.form.questions if question.values and question.form == "choice"]
     if part == "shares":
         for question in choices:
-            yield from _shares(request.store, state, question)
+            yield from _shares(items_about(question), state, question)
     elif part == "means":
         for question in scales:
-            yield from _means(request.store, state, question)
+            yield from mean_rows(items_about(question), question)
     elif part == "agreement":
         for question in [*choices, *scales]:
             yield from agreement_rows(question, judged_items(request.store, state, question.id))
@@ -122,19 +80,6 @@ def report(
         yield from _words(state)
 
 
-def read_review(store: Store, review: str | None) -> ReviewState:
-    """Return an unblinded review, by name or the newest; raises ``UsageError`` if it is blinded or not there."""
-    if review is None:
-        unblinded = [state for state in states(store) if not state.blinded and state.form.questions]
-        if not unblinded:
-            raise UsageError("No review is unblinded yet: finish one and unblind it on Judges, under Experts.")
-        return unblinded[0]
-    state = state_of(store, review)
-    if state.blinded:
-        raise UsageError(f"The review {state.review.name} is blinded: unblind it to see figures.")
-    return state
-
-
 def _by_models(items: Iterable[JudgedItem]) -> dict[str, list[JudgedItem]]:
     groups: dict[str, list[JudgedItem]] = {}
     for item in items:
@@ -142,9 +87,9 @@ def _by_models(items: Iterable[JudgedItem]) -> dict[str, list[JudgedItem]]:
     return groups
 
 
-def _shares(store: Store, state: ReviewState, question: FormQuestion) -> Iterator[Row]:
+def _shares(judged: Iterable[JudgedItem], state: ReviewState, question: FormQuestion) -> Iterator[Row]:
     """Yield the share (0 to 1) of each answer among the decided items of a model."""
-    for model, items in _by_models(judged_items(store, state, question.id)).items():
+    for model, items in _by_models(judged).items():
         decisions = [(item, *item.decided(state.form)) for item in items]
         excluded = Counter(reason for _, _, reason in decisions if reason)
         decided = Counter(item.case for item, value, _ in decisions if value is not None)
@@ -164,10 +109,10 @@ def _shares(store: Store, state: ReviewState, question: FormQuestion) -> Iterato
             )
 
 
-def _means(store: Store, state: ReviewState, question: FormQuestion) -> Iterator[Row]:
+def mean_rows(judged: Iterable[JudgedItem], question: FormQuestion) -> Iterator[Row]:
     """Yield the mean of a scale for each model: of an item over its annotators, then of a case, then over cases."""
     lowest, highest = float(question.values[0]), float(question.values[-1])
-    for model, items in _by_models(judged_items(store, state, question.id)).items():
+    for model, items in _by_models(judged).items():
         by_case: dict[str, list[float]] = defaultdict(list)
         for item in items:
             if item.judged:
@@ -309,6 +254,18 @@ MEANS = Section(
     caption="The mean over an item’s annotators, then over the items of a case, then over cases.",
     page="judges",
 )
+RATERS = Section(
+    "Model raters",
+    report,
+    {"part": "models"},
+    kind="table",
+    heads={"n": "Items", "rater": "Model", "prompts": "Prompt"},
+    help="Models that filled in the same form (job ratings), against people. On a choice: with their decision. "
+    "On a scale: with single persons (ordinal weights), as the mean over the persons of an item; this compares with "
+    "the agreement between two persons. 95 % intervals leave out one case at a time. Calibrated: people judged at "
+    "least 50 of the items, and the percent agreement is at least 0.85.",
+    page="judges",
+)
 AGREEMENT = Section(
     "Agreement of all annotators",
     report,
@@ -340,7 +297,7 @@ TIMES = Section(
     page="judges",
 )
 WORDS = Section("Answers in words", report, {"part": "words"}, kind="table", page="judges")
-SECTIONS = (SHARES, MEANS, AGREEMENT, PREFERENCES, TIMES, WORDS)
+SECTIONS = (SHARES, MEANS, AGREEMENT, RATERS, PREFERENCES, TIMES, WORDS)
 
 
 def sections_for(state: ReviewState) -> list[Section]:
@@ -354,6 +311,7 @@ def sections_for(state: ReviewState) -> list[Section]:
         "shares": "choice" in kinds and not has_decisions(state),
         "means": "scale" in kinds,
         "agreement": not has_decisions(state) and any(len(item.annotators) > 1 for item in state.items),
+        "models": form.subject not in ("vignette", "criterion") and bool(kinds & {"choice", "scale"}),
         "preferences": form.subject == "pair",
         "time": any(answer.seconds is not None for answer in state.newest.values()),
         "words": any(question.id in answered for question in form.questions if not question.values),

@@ -29,6 +29,7 @@ Part = Literal["agreement", "differences"]
     "questions",
     empty="No grader has judged an answer with choices: ask with many choices (the arm vignette:mcq_many), or judge "
     "four choices with `python -m core job regrade --types mcq --grader MODEL`.",
+    compared=False,
     page="judges",
 )
 def report(

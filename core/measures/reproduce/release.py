@@ -131,6 +131,15 @@ class PrintedNumber:
     def left_out(self, reason: str) -> PrintedNumber:
         return replace(self, recomputed=None, status="not_attempted", reason=reason)
 
+    @property
+    def decimals(self) -> int:
+        """The number of decimals in print; four for a bound, such as < 0.0001, and two for a number in words."""
+        if self.quantity != "figure":
+            return DIGITS[self.quantity]
+        if self.published is None:
+            return 4
+        return 2 if self.printed.isalpha() else len(self.printed.partition(".")[2])
+
     def agrees(self, value: float) -> bool:
         """Return whether a value, rounded as printed, equals the printed number, or is below a printed bound."""
         if self.published is None:
@@ -141,9 +150,7 @@ class PrintedNumber:
         """Return a value rounded as printed; figures of experts and p of McNemar's test are cut off if that fits."""
         if self.quantity != "figure" and self.table != EXPERT_TABLE:
             return as_printed(value, self.quantity)
-        decimals = len(self.printed.partition(".")[2]) if self.published is not None else 4
-        if self.printed.isalpha():
-            decimals = 2
+        decimals = self.decimals
         cut = math.floor(value * 10**decimals + 1e-9) / 10**decimals
         return cut if cut == self.published else round(value, decimals)
 

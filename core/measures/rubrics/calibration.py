@@ -54,8 +54,10 @@ def report_calibration(
         "Scores of judge and experts together, the status of each judge by axis or by criterion, whether the experts' "
         "items resemble the others, or how much more judgements narrow the interval.",
     ] = "scores",
-    labels: Annotated[int, "Experts' verdicts that a calibrated judge needs."] = ENOUGH_LABELS,
-    agreement: Annotated[float, "Share of equal verdicts that a calibrated judge needs (0 to 1)."] = ENOUGH_AGREEMENT,
+    least_items: Annotated[int, "Criteria judged by people below which a judge is not calibrated."] = ENOUGH_LABELS,
+    least_agreement: Annotated[
+        float, "Share of verdicts equal to people's (0 to 1) below which it is not."
+    ] = ENOUGH_AGREEMENT,
 ) -> Iterator[Row]:
     """Report how far judges of rubrics agree with experts, and the scores corrected by them.
 
@@ -65,7 +67,9 @@ def report_calibration(
     if part in ("judges", "criteria"):
         reading = request.read(read_rubric_outcomes, request.selection, rubric, None)
         if reading.rubric is not None:
-            yield from _trust_rows(request, reading, Trust(labels, agreement), by_criterion=part == "criteria")
+            yield from _trust_rows(
+                request, reading, Trust(least_items, least_agreement), by_criterion=part == "criteria"
+            )
         return
     reading = reading_with_notes(request, rubric, judge)
     if reading.rubric is None:
@@ -111,7 +115,7 @@ def _trust_rows(request: MetricRequest, reading: RubricReading, trust: Trust, *,
                     "sensitivity": measured.sensitivity,
                     "specificity": measured.specificity,
                     "repeats_equal": repeated,
-                    "status": status_of(measured, repeated, trust),
+                    "status": status_of(measured.n, measured.share, trust, repeated),
                 },
                 unit="verdicts",
                 columns=Columns("agreement", "low", "high", "n"),
@@ -133,7 +137,7 @@ SECTIONS = (
         "Judges of rubrics against experts",
         report_calibration,
         options={"part": "judges"},
-        controls=("rubric", "labels", "agreement"),
+        controls=("rubric", "least_items", "least_agreement"),
         kind="table",
         page="judges",
         caption="Share of equal verdicts on criteria that experts judged, too.",

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from core.measures.calibration import JudgedStatement
-from core.measures.experts.ratings import judged_items
+from core.measures.experts.judged import judged_items
 from core.measures.rubrics.rubric import Rubric
 from core.measures.rubrics.scores import JudgedTalk, Outcome
 from core.measures.rubrics.stored import rubric_named

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -224,11 +225,12 @@ def rubric_from_table(rows: Iterable[Record], about: Rubric) -> Rubric:
         kind, name = ("cases", part.case) if part.case else ("specialties", part.specialty)
         criteria = scopes[kind].setdefault(name, []) if name else shared
         criteria.extend(part.criteria)
-    for criteria in (shared, *scopes["cases"].values(), *scopes["specialties"].values()):
-        used = {str(fields.get("id")) for fields in criteria}
-        free = (f"c{number}" for number in range(1, 2 * len(criteria) + 1) if f"c{number}" not in used)
-        for fields in criteria:
-            fields.setdefault("id", next(free))
+    listed = [fields for scope in scopes.values() for criteria in scope.values() for fields in criteria] + shared
+    used = {fields.get("id") for fields in listed}
+    free = (name for number in count(1) if (name := f"c{number}") not in used)
+    for fields in listed:
+        if "id" not in fields:
+            fields["id"] = next(free)
     about_fields = about.model_dump(include={"name", "title", "source", "licence"})
     return rubric_of({**about_fields, "all": shared, **scopes}, "The table")
 

@@ -155,7 +155,7 @@ def judge_status(request: MetricRequest, reading: RubricReading) -> tuple[Status
     experts = request.read(expert_verdicts, reading.rubric.name)
     labelled = labelled_statements(reading.talks, experts)
     measured = agreement_with_experts(item.statement for item in labelled)
-    status = status_of(measured, None, Trust())
+    status = status_of(measured.n, measured.share, Trust())
     return status, in_words(status, measured)
 
 

@@ -64,11 +64,6 @@ def cases(cursor: duckdb.DuckDBPyConnection, dataset: str | None = None) -> list
     return [case_from(row) for row in records(cursor.execute(sql, {"dataset": dataset}))]
 
 
-def single_diagnosis_keys(cursor: duckdb.DuckDBPyConnection) -> set[str]:
-    """Return the keys of the cases that are marked to have one single most likely diagnosis."""
-    return {key for (key,) in cursor.execute("SELECT case_key FROM cases WHERE single_diagnosis").fetchall()}
-
-
 def kinds_asked_for(cursor: duckdb.DuckDBPyConnection, dataset: str) -> list[AsksFor]:
     """Return the kinds of answer that the questions of a data set ask for, the most frequent first."""
     sql = """
@@ -81,11 +76,14 @@ class CaseTraits(NamedTuple):
     """Properties of a case for the notes of a figure: what its question asks for, and whether it is faulty.
 
     ``duplicate``: another case of the data set has a vignette with the same words and the same pictures.
+    ``development``: the case was used to write prompts. ``specialty_by`` is the model that labelled its specialty.
     """
 
     asks_for: AsksFor | None
     answer_is_no_choice: bool
     duplicate: bool
+    development: bool = False
+    specialty_by: str | None = None
 
 
 def case_traits(cursor: duckdb.DuckDBPyConnection, datasets: Iterable[str]) -> dict[str, CaseTraits]:
@@ -97,11 +95,14 @@ def case_traits(cursor: duckdb.DuckDBPyConnection, datasets: Iterable[str]) -> d
             count(*) OVER (
                 PARTITION BY split_part(case_key, '/', 1), images,
                     hash(list_sort(list_distinct(string_split_regex(lower(trim(vignette)), '\\s+'))))
-            ) > 1
+            ) > 1,
+            coalesce(labelled.development, false), labelled.specialty_by
         FROM (
             FROM cases WHERE list_contains($datasets, split_part(case_key, '/', 1))
             QUALIFY row_number() OVER (PARTITION BY case_key ORDER BY added_at DESC, rowid DESC) = 1
-        )"""
+        ) AS newest LEFT JOIN (
+            SELECT case_key, content_hash, development, specialty_by FROM labelled_cases
+        ) AS labelled USING (case_key, content_hash)"""
     rows = cursor.execute(sql, {"datasets": list(datasets)}).fetchall()
     return {key: CaseTraits(*traits) for key, *traits in rows}
 

@@ -12,6 +12,7 @@ from typing import Any
 import duckdb
 
 from core.events import Format, Graded, QuestionType, Rule, Verdict
+from core.store.conditions import ACCEPTED
 from core.store.queries.cases import CaseKey
 from core.store.selection import IN_ARMS, Selection, select
 from core.store.tables import records
@@ -69,6 +70,7 @@ class AnswerToGrade:
     grader: str | None = None
     prompt_hash: str | None = None
     rule_version: int | None = None
+    extracted: str | None = None
 
     @property
     def case(self) -> CaseKey:
@@ -88,14 +90,21 @@ class EarlierVerdict:
 
 
 def answers_to_grade(
-    cursor: duckdb.DuckDBPyConnection, run_id: str, rules: Mapping[QuestionType, Rule], limit: int | None = None
+    cursor: duckdb.DuckDBPyConnection,
+    run_id: str,
+    rules: Mapping[QuestionType, Rule],
+    limit: int | None = None,
+    *,
+    accepting: str = "",
 ) -> list[AnswerToGrade]:
     """Return the answers of a run to questions of these types, ordered by trial number, case and trial.
 
-    ``rules`` is question type → the rule under which its present verdict is stored.
+    ``rules`` is question type → the rule under which its present verdict is stored. ``accepting`` is the prompt hash
+    of verdicts that count further accepted answers; others have no such verdict.
     """
     parameters: dict[str, Any] = {
         "run_id": run_id, "types": list(rules), "rules": list(rules.values()), "limit": limit,
+        "accepting": accepting, "prefix": ACCEPTED,
     }  # fmt: skip
     return [AnswerToGrade(*row) for row in cursor.execute(_TO_GRADE, parameters).fetchall()]
 
@@ -138,14 +147,15 @@ _MODEL = "split_part(grades.grader, ' [', 1)"
 _TO_GRADE = """
     WITH of_run AS (SELECT trial_id, case_key, content_hash, trial FROM trials WHERE run_id = $run_id),
     newest AS (
-        SELECT trial_id, format, question_type, verdict, grader, prompt_hash, rule_version
+        SELECT trial_id, format, question_type, verdict, grader, prompt_hash, rule_version, extracted
         FROM grades SEMI JOIN of_run USING (trial_id)
         WHERE list_contains($rules, rule)
+            AND if(starts_with(coalesce(prompt_hash, ''), $prefix), prompt_hash, '') = $accepting
         QUALIFY row_number() OVER (
             PARTITION BY trial_id, format, question_type, rule ORDER BY graded_at DESC, rowid DESC) = 1
     )
     SELECT trial_id, case_key, content_hash, answers.format, answers.question_type, answers.response,
-        newest.verdict, newest.grader, newest.prompt_hash, newest.rule_version
+        newest.verdict, newest.grader, newest.prompt_hash, newest.rule_version, newest.extracted
     FROM of_run JOIN answers USING (trial_id) LEFT JOIN newest USING (trial_id, format, question_type)
     WHERE answers.status = 'answered' AND answers.response IS NOT NULL AND list_contains($types, answers.question_type)
     ORDER BY trial, case_key, trial_id, answers.format, answers.question_type LIMIT $limit"""

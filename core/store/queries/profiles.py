@@ -67,6 +67,14 @@ def profiled_by(cursor: duckdb.DuckDBPyConnection, made_by: str) -> set[CaseId]:
     return {(str(key), str(content)) for key, content in cursor.execute(sql, [made_by]).fetchall()}
 
 
+def verdicts_by_maker(cursor: duckdb.DuckDBPyConnection) -> dict[str, dict[CaseId, bool]]:
+    """Return maker → case → whether its newest verdict accepts the case as suitable."""
+    verdicts: dict[str, dict[CaseId, bool]] = {}
+    for maker, case_key, content, suitable in cursor.execute(_VERDICTS).fetchall():
+        verdicts.setdefault(maker, {})[case_key, content] = suitable
+    return verdicts
+
+
 def profile_versions(cursor: duckdb.DuckDBPyConnection, case: Case) -> list[StoredProfile]:
     """Return every profile ever saved for a case as it is now, the newest first."""
     sql = f"{_STORED} WHERE case_key = $key AND content_hash = $hash ORDER BY version DESC, made_at DESC"
@@ -104,3 +112,9 @@ _STORED = "SELECT * FROM profiles"
 _NEWEST = """
     QUALIFY row_number() OVER (
         PARTITION BY case_key, content_hash ORDER BY version DESC, made_at DESC, rowid DESC) = 1"""
+
+_VERDICTS = """
+    SELECT made_by, case_key, content_hash, suitable FROM profiles
+    QUALIFY row_number() OVER (
+        PARTITION BY made_by, case_key, content_hash ORDER BY version DESC, made_at DESC, rowid DESC) = 1
+    ORDER BY made_by, case_key"""

@@ -53,7 +53,7 @@ def candidates(cursor: duckdb.DuckDBPyConnection, plan: ReviewPlan) -> list[Cand
     if not plan.runs:
         filters |= {"sources": CAMPAIGNS, "personas": ("",), "pictures": False}
         filters.setdefault("frameworks", (framework().name,))
-    chosen = Selection(statuses=("finished",), **filters)
+    chosen = Selection(statuses=("finished",), development=True, **filters)
     differ = _DIFFER[form.subject] if plan.sampling == "disagreement" else "false"
     reviewed = _REVIEWED["answer" if form.subject == "answer" else "conversation"]
     sql = f"""

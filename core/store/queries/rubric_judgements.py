@@ -56,19 +56,14 @@ class RubricConversation(NamedTuple):
 
 
 def conversations_for_rubrics(
-    cursor: duckdb.DuckDBPyConnection,
-    selection: Selection | None = None,
-    *,
-    trials: Sequence[str] | None = None,
-    limit: int | None = None,
+    cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None, *, trials: Sequence[str] | None = None
 ) -> list[RubricConversation]:
-    """Return the first ``limit`` selected conversations in a fixed shuffled order: a random sample, always the same.
+    """Return the selected conversations in a fixed shuffled order, so that the first N are a random sample.
 
     ``trials`` overrides the selection.
     """
     select(cursor, selection if trials is None else Selection(trials=trials))
-    rows = cursor.execute(f"WITH {_CONVERSATIONS} {_SHUFFLED}", {"limit": limit}).fetchall()
-    return [RubricConversation(*row) for row in rows]
+    return [RubricConversation(*row) for row in cursor.execute(f"WITH {_CONVERSATIONS} {_SHUFFLED}").fetchall()]
 
 
 def rubric_verdict_keys(
@@ -148,7 +143,7 @@ _COUNTING = """counting AS (
 
 _SHUFFLED = """
     SELECT trial_id, doctor, case_key, coalesce(specialty, '') FROM conversations
-    ORDER BY md5(trial_id), trial_id LIMIT $limit"""
+    ORDER BY md5(trial_id), trial_id"""
 
 
 _ORDERED = """

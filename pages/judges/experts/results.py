@@ -11,7 +11,8 @@ from core.measures.base import Result
 from core.measures.experts.adjudication import CONFUSION, IMPORTED
 from core.measures.experts.by_model import BY_MODEL
 from core.measures.experts.completeness import COMPLETENESS
-from core.measures.experts.ratings import has_decisions, sections_for
+from core.measures.experts.filling import can_fill, fill, read_filling
+from core.measures.experts.ratings import RATERS, has_decisions, sections_for
 from core.measures.experts.report import (
     AGREEMENT,
     BASELINE,
@@ -25,13 +26,14 @@ from core.measures.experts.report import (
 from core.measures.experts.workbooks import import_release_annotations
 from core.reviews.reviewing import ReviewState, unblind
 from core.store.database import Store
+from core.store.queries.case_labels import LABEL_FIELDS
 from core.store.review_records import yes_no_questions
 from core.store.selection import Selection
 from pages.judges.experts.data import SAMPLING, kind_of, reviews
 from pages.judges.experts.reviews import draw_progress
 from pages.kit.cached import read
 from pages.kit.controls import choose
-from pages.kit.look import plain
+from pages.kit.look import LABEL_FIELD, counted, plain
 from pages.kit.names import dataset_name, model_name, unique_names
 from pages.kit.navigation import link
 from pages.kit.section import draw_section, section_result
@@ -188,10 +190,44 @@ def draw_results() -> None:
             draw_section(BY_MODEL, _ALL, options={"review": source}, name="experts-by-model")
         if plan.kind == "conversations":
             draw_section(COMPLETENESS, _ALL, options={"review": source}, name="experts-completeness")
+        unrated = f"No model has rated these items: `python -m core job ratings {source} --model MODEL` asks one."
         for section in sections_for(state):
-            draw_section(section, _ALL, options={"review": source}, name=f"experts-{section.options['part']}")
+            empty = unrated if section is RATERS else ""
+            name = f"experts-{section.options['part']}"
+            draw_section(section, _ALL, options={"review": source}, name=name, empty=empty)
         if plan.kind == "answers":
             draw_review_grader(state)
+        if can_fill(state):
+            _draw_filling(state)
+
+
+def _draw_filling(state: ReviewState) -> None:
+    """Draw what the decided answers fill in for the cases, and the button that stores it."""
+    st.header("Fill the cases", anchor=False)
+    filling = read(read_filling, state.review.review_id)
+    parts = [
+        f"{LABEL_FIELD[name]}: {counted(count, 'case')}" for name in LABEL_FIELDS if (count := filling.count(name))
+    ]
+    st.caption(
+        f"The decided answers become labels of the cases. {'; '.join(parts) or 'No answer is decided'}. An accepted "
+        "answer counts if more than half of a case’s annotators named it."
+    )
+    if filling.left_out:
+        reasons = ", ".join(f"{count:,} {plain(reason)}" for reason, count in filling.left_out.items())
+        st.caption(f"Answers that fill nothing: {reasons}.")
+    if filling.minority:
+        with st.expander(f"{counted(len(filling.minority), 'case')} with answers that fewer named"):
+            rows = [{"Case": key, "Named": "; ".join(names)} for key, names in filling.minority.items()]
+            st.dataframe(rows, hide_index=True)
+            st.caption("To accept one of them, write it into the case’s row on Data, under Labels.")
+    if filling.labels and st.button("Fill the cases", icon=":material/label:", key="experts_fill", **only("edit")):
+        try:
+            _, new = fill(Store(), state)
+        except AnamnesisError as error:
+            st.error(plain(str(error)), icon=":material/error:")
+        else:
+            st.success(f"Stored {counted(new, 'label')}; those in force already stay as they are.")
+    link("data", "See the labels", "label", dataset=state.review.plan.case_set, data_tab="Labels")
 
 
 def _draw_counts(state: ReviewState) -> None:

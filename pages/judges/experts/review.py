@@ -12,6 +12,7 @@ from core.errors import AnamnesisError
 from core.events import Event, Utterance
 from core.frameworks.answering import question_of
 from core.frameworks.base import Framework, framework_of
+from core.reviews.items import BlindedItem
 from core.reviews.reviewing import (
     COMMENT,
     HIGHLIGHT,
@@ -28,7 +29,7 @@ from core.store.database import Store
 from core.store.queries.annotations import Span
 from core.store.review_kinds import CANNOT_JUDGE, FormQuestion
 from core.store.review_records import ReviewItem, parse_item
-from pages.judges.experts.data import ITEM, BlindedItem, blinded_item, review_at
+from pages.judges.experts.data import ITEM, blinded_item, review_at
 from pages.judges.experts.reviews import leave
 from pages.kit.case.pictures import draw_pictures
 from pages.kit.chat import draw_case, draw_chat

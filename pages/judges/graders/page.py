@@ -47,6 +47,14 @@ def draw_regrading(_selection: Selection, _graders: Graders, _names: Mapping[str
             help="A grader’s verdict on four choices counts in no accuracy; see it under Choices.",
         )
     pack, address, budget, fresh = _RUN_PACK, None, None, False
+    with left:
+        accepted = st.toggle(
+            "Count accepted answers",
+            key="graders_again_accepted",
+            persist_state="session",
+            help="Also counts the further answers that experts accept for a case. These verdicts are a condition of "
+            "their own, next to the usual one.",
+        )
     with right:
         grader = ask_seat("graders", "grader")
         if is_model(grader):
@@ -72,7 +80,7 @@ def draw_regrading(_selection: Selection, _graders: Graders, _names: Mapping[str
         st.info("Choose at least one run.", icon=":material/checklist:")
         return
     prompts = None if pack == _RUN_PACK else pack
-    job = Regrading(tuple(chosen), grader, prompts, tuple(types or FREE), None, fresh, base_url=address)
+    job = Regrading(tuple(chosen), grader, prompts, tuple(types or FREE), None, fresh, accepted, base_url=address)
     draw_start(job, "Grade again", "rule", "graders_again_start", budget)
 
 

@@ -77,8 +77,7 @@ def draw_rubric(case: Case, events: Sequence[Event], key: str) -> None:
 
 def _stored_outcomes(trial_id: str | None, rubric: str, key: str) -> Sequence[Outcome]:
     """Return the outcomes under the chosen judge, with its totals drawn; empty if nobody has judged."""
-    reading: RubricReading | None = _reading(trial_id, rubric, None) if trial_id else None
-    if reading is None or not reading.judges:
+    if trial_id is None or not _reading(trial_id, rubric, None).judges:
         return ()
     available = list(read(_judge_names, trial_id, rubric))
     name = choose("Judge", available, f"{key}_judge", names=model_name) if len(available) > 1 else available[0]

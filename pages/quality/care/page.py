@@ -47,6 +47,7 @@ from pages.kit.stored import conditions, run_casts
 from pages.kit.view import CaseSetOptions, ask_selection, names_of, specialties_in_order
 from pages.quality.care.charts import Look, parts_by_dataset_chart, radar_chart, scatter_chart, shares_chart
 from pages.quality.care.conversations import draw_case_conversations, draw_failed, draw_ratings
+from pages.quality.care.studies import draw_composite, draw_studies
 
 _QUESTION: dict[CareQuestion, str] = {"mcq": "With choices", "frq": "Free response"}
 _HOW = {"all": "Over all", "dataset": "By data set", "normalised": "Normalised"}
@@ -256,6 +257,8 @@ _TABS = {
     "Failures": draw_failures,
     "Empathy": draw_empathy,
     "Habits": draw_habits,
+    "Composite": lambda view: draw_composite(view.draw),
+    "Studies by experts": lambda view: draw_studies(),
     "Cases": lambda view: draw_case_conversations(view.selection, view.options),
 }
 
@@ -277,6 +280,7 @@ def draw_care() -> None:
         if result is not None:
             draw_radar(result, view)
         view.draw(SUMMARY, titled=False)
+        draw_studies()
         return
     question = next(iter(offers))
     if len(offers) > 1:

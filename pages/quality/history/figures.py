@@ -24,6 +24,7 @@ from pages.kit.controls import choose
 from pages.kit.figures import draw_conditions, draw_setting_differences
 from pages.kit.look import STARS
 from pages.kit.names import model_name
+from pages.kit.navigation import link
 from pages.kit.notes import basis, draw_notes
 from pages.kit.section import draw_section, section_result
 from pages.kit.view import names_on
@@ -141,3 +142,9 @@ def draw_patients(selection: Selection) -> None:
     section = replace(PATIENT, words={**PATIENT.words, **{patient: model_name(patient) for patient in patients}})
     draw_section(section, selection, name="history_virtues", empty=empty)
     st.markdown(VIRTUE_RULES)
+    link(
+        "experts",
+        "Let people judge the patient’s speech",
+        "rate_review",
+        help="Plan a review with the form “The patient’s speech”: the same three questions, answered by annotators.",
+    )

@@ -380,3 +380,23 @@ def test_headqa_answers_that_do_not_pair_up(tmp_path: Path, answers: object, rea
     path = tmp_path / "odd.jsonl"
     path.write_bytes(orjson.dumps({"qtext": "A man is ill. Why?", "answers": answers, "ra": 1}))
     assert read_cases(path, "d").rejected == [(1, reason)]
+
+
+def test_a_table_states_single_diagnoses_accepted_answers_and_development_cases(tmp_path: Path) -> None:
+    table = tmp_path / "own.csv"
+    table.write_text(
+        "vignette,answer,single_diagnosis,accepted,development\n"
+        'A man coughs.,Flu,yes,"Cold | Covid",1\n'
+        "A man itches.,Eczema,,,no\n"
+        "A man limps.,Gout,perhaps,,\n"
+    )
+    reading = read_cases(table, "own")
+    assert [(case.single_diagnosis, case.accepted, case.development) for case in reading.cases] == [
+        (True, ("Cold", "Covid"), True),
+        (None, (), False),
+    ]
+    assert reading.rejected == [(4, "single_diagnosis should be yes or no but is 'perhaps'")]
+    lines = [{"id": "1", "specialty": "Other", "vignette": "A man coughs.", "answer": "Flu", "accepted": ["Cold"],
+              "development": True}]  # fmt: skip
+    (own,) = read_cases(written(tmp_path, lines), "own").cases
+    assert (own.accepted, own.development) == (("Cold",), True)

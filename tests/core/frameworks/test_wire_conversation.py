@@ -11,7 +11,8 @@ from core.agents.player import Human
 from core.agents.reference.grader import ReferenceGrader, ReferenceSummariser
 from core.case import Case
 from core.datasets.library import library
-from core.events import ASKED_TYPES, FORMATS, Speaker, Utterance
+from core.events import Speaker, Utterance
+from core.frameworks.base import ALL_ARMS
 from core.frameworks.casting import CastNames
 from core.frameworks.conversation import TrialDialogue, scene_of
 from core.frameworks.craftmd import PAPER_ARMS, converse
@@ -38,7 +39,7 @@ from tests.core.frameworks.stage import (
 from tests.support.fake_provider import FakeProvider
 
 FREE = Rules(arms=(("multi_turn", "frq"),))
-ALL = Rules(arms=tuple((f, q) for f in FORMATS for q in ASKED_TYPES), many_choices=("Gout", CASE.answer))
+ALL = Rules(arms=ALL_ARMS, many_choices=("Gout", CASE.answer))
 
 
 def without_system(messages: list[dict[str, str]]) -> list[tuple[str, str]]:

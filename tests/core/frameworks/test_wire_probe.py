@@ -7,8 +7,8 @@ from typing import Any
 
 import orjson
 
-from core.events import ASKED_TYPES, FORMATS, Called, Event, Failed, Graded, Probed
-from core.frameworks.base import default_pack
+from core.events import Called, Event, Failed, Graded, Probed
+from core.frameworks.base import ALL_ARMS, default_pack
 from core.frameworks.casting import Casting
 from core.journal import TrialLine
 from core.models.base import Sampling
@@ -19,7 +19,7 @@ from tests.core.frameworks.stage import CASE, NAMES, QUICK, SEED, Actors, Rules,
 from tests.support.fake_provider import FakeProvider
 from tests.support.replies import Reply, failing
 
-ALL = Rules(arms=tuple((f, q) for f in FORMATS for q in ASKED_TYPES), many_choices=("Gout", CASE.answer))
+ALL = Rules(arms=ALL_ARMS, many_choices=("Gout", CASE.answer))
 BELIEF_QUESTION = default_pack().render("belief")
 BELIEF = '```json\n{"Scabies": 0.6, "Allergic contact dermatitis": 0.3}\n```'
 
@@ -46,9 +46,9 @@ async def test_every_other_request_is_the_same_byte_for_byte(fake_provider: Fake
     fake_provider.script = acting(BELIEF)
     plain, sent = await play(fake_provider, probing=False)
     assert not of(plain, Probed)
-    assert (
-        len(sent) == 6 + 1 + 24 + 1 + 1
-    )  # dialogue, summary, answers; equal answers need one extraction and one comparison
+    # dialogue, summary, answers; equal answers and the message that ended the conversation need an extraction each, and
+    # one comparison
+    assert len(sent) == 6 + 1 + 24 + 2 + 1
     for belief in (BELIEF, "I will not say.", failing(400, "no probes today")):
         fake_provider.script = acting(belief)
         probed, sent_with_probes = await play(fake_provider, probing=True)
@@ -76,7 +76,7 @@ async def test_a_failing_probe_never_fails_its_trial(fake_provider: FakeProvider
     fake_provider.script = acting(failing(400, "no probes today"))
     events, _ = await play(fake_provider, probing=True)
     assert {event.where for event in of(events, Failed)} == {"probe"}
-    assert len(of(events, Graded)) == 6 * 6  # two rules for each type of choices, one for each type of free response
+    assert len(of(events, Graded)) == 6 * 6 + 1  # two rules for each type of choices, one for free responses
     line = TrialLine(
         run_id="run", trial_id="trial-1", case_key=CASE.case_key, trial=0, seed=SEED, events=events, finished_at=1.0
     )

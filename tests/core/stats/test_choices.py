@@ -68,6 +68,34 @@ def test_abilities_maximise_the_likelihood_also_with_ties() -> None:
     assert {name: c.value for name, c in abilities(choices).items()} == pytest.approx(expected, abs=1e-4)
 
 
+def by_minorisation(choices: list[Choice]) -> dict[str, float]:
+    """Return Bradley–Terry abilities by the MM algorithm of Hunter (Annals of Statistics 32 (2004), 384–406)."""
+    names = sorted({name for choice in choices for name in choice[:2]})
+    wins, comparisons = dict.fromkeys(names, 0.0), dict.fromkeys(combinations(names, 2), 0)
+    for choice in choices:
+        wins[choice.first] += choice.share
+        wins[choice.second] += 1 - choice.share
+        first, second = sorted(choice[:2])
+        comparisons[first, second] += 1
+    strength = dict.fromkeys(names, 1.0)
+    for _ in range(3_000):
+        strength = {
+            name: wins[name]
+            / sum(n / (strength[a] + strength[b]) for (a, b), n in comparisons.items() if name in (a, b))
+            for name in names
+        }
+    logs = {name: math.log(value) for name, value in strength.items()}
+    return {name: value - sum(logs.values()) / len(logs) for name, value in logs.items()}
+
+
+def test_abilities_are_those_of_the_mm_algorithm() -> None:
+    choices = simulated({"a": 0.9, "b": 0.2, "c": -0.3, "d": -0.8}, 25, np.random.default_rng(9))
+    choices[::5] = [choice._replace(share=0.5) for choice in choices[::5]]
+    assert {name: c.value for name, c in abilities(choices).items()} == pytest.approx(
+        by_minorisation(choices), abs=1e-6
+    )
+
+
 def test_what_is_always_chosen_or_never_compared_has_no_ability() -> None:
     always = [Choice("a", "b", 1.0, f"case {n}") for n in range(10)]
     assert all(math.isnan(coefficient.value) for coefficient in abilities(always).values())

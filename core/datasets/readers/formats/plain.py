@@ -20,7 +20,16 @@ from core.datasets.readers.files import DamagedRow, Record
 from core.datasets.readers.format import CaseFields, Format, RowError, Work
 from core.datasets.readers.item import item_fields, split_item
 from core.datasets.readers.pictures import pictures_of
-from core.datasets.readers.values import by_letter, checked_options, optional, options, same, text, with_letters
+from core.datasets.readers.values import (
+    by_letter,
+    checked_options,
+    optional,
+    options,
+    same,
+    text,
+    with_letters,
+    yes_or_no,
+)
 from core.datasets.reading import clipped
 from core.errors import AnamnesisError, UsageError
 
@@ -35,6 +44,9 @@ NAMES: dict[str, tuple[str, ...]] = {
     "id": ("id", "case_id", "question_id", "qid"),
     "specialty": ("specialty", "speciality", "category", "subject", "subject_name", "field"),
     "image": ("image", "images", "image_path", "image_file", "image_url", "picture"),
+    "single_diagnosis": ("single_diagnosis",),
+    "accepted": ("accepted", "accepted_answers", "also_accepted"),
+    "development": ("development", "is_development"),
 }  # fmt: skip
 """Field of a case → its usual names in such files, ignoring case, the most likely first."""
 _SEVERAL = ("choice_{}", "choice{}", "option_{}", "option{}", "op{}", "answer_{}", "{}")
@@ -149,7 +161,23 @@ def _case_fields(record: Record, column_of: Mapping[str, str], work: Work, first
     specialty = next((name for name in SPECIALTIES if name.lower() == label.lower()), label or "Other")
     record_id = optional(record, column_of["id"]) if "id" in column_of else None
     images = pictures_of(record, _column_names(column_of["image"]), work) if "image" in column_of else ()
-    return item_fields(record_id, vignette, question, choices, answer, specialty=specialty, images=images)
+    stated: CaseFields = {
+        field: yes_or_no(record, column_of[field])
+        for field in ("single_diagnosis", "development")
+        if field in column_of and record.get(column_of[field]) not in (None, "")
+    }
+    if "accepted" in column_of and record.get(column_of["accepted"]):
+        stated["accepted"] = _listed_answers(record[column_of["accepted"]])
+    return item_fields(record_id, vignette, question, choices, answer, specialty=specialty, images=images, **stated)
+
+
+def _listed_answers(value: object) -> tuple[str, ...]:
+    """Return accepted answers: a list, or texts separated by | or line by line."""
+    parts = _parsed_options(value.strip()) if isinstance(value, str) else value
+    if not isinstance(parts, list):
+        raise RowError("the accepted answers are no list")
+    lines = (line.strip() for part in parts for line in str(part).splitlines())
+    return tuple(dict.fromkeys(line for line in lines if line))
 
 
 def _vignette_and_question(record: Record, column_of: Mapping[str, str]) -> tuple[str, str]:

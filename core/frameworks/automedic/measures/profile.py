@@ -133,7 +133,7 @@ def parts(trials: pd.DataFrame, *, by_dataset: bool = False) -> list[Row]:
     any way.
     """
     return [
-        row for label, members, items in _groups(trials, by_dataset) for row in _profile_rows(label, members, items)
+        row for label, members, items in care_groups(trials, by_dataset) for row in _profile_rows(label, members, items)
     ]
 
 
@@ -144,7 +144,7 @@ def summaries(trials: pd.DataFrame, *, by_dataset: bool = False) -> list[Row]:
     whole conversations have no rating.
     """
     rows = []
-    for label, members, items in _groups(trials, by_dataset):
+    for label, members, items in care_groups(trials, by_dataset):
         figures = {row.label["measure"]: row for row in _profile_rows(label, members, items)}
         conv, static = (figures[name].estimate for name in PAIRED)
         failures = _failures(label, members)
@@ -171,7 +171,7 @@ def failure_shares(trials: pd.DataFrame, *, by_dataset: bool = False) -> list[Ro
 
     ``more`` has the number of ``trials``. A trial can have one failure of each kind.
     """
-    return [row for label, members, _ in _groups(trials, by_dataset) for row in _failures(label, members)]
+    return [row for label, members, _ in care_groups(trials, by_dataset) for row in _failures(label, members)]
 
 
 def habits(trials: pd.DataFrame, *, by_dataset: bool = False) -> list[Row]:
@@ -183,7 +183,7 @@ def habits(trials: pd.DataFrame, *, by_dataset: bool = False) -> list[Row]:
     ``ratings`` each rating from 1 to 5.
     """
     rows = []
-    for label, members, items in _groups(trials, by_dataset):
+    for label, members, items in care_groups(trials, by_dataset):
         whole = members[members["whole"]]
         sums = {name: int(whole[name].sum()) for name in ("turns", "to_staff", "repeated")}
         ratings = Counter(int(rating) for rating in whole["rating"].dropna())
@@ -239,7 +239,7 @@ def query_rows(rows: Iterable[Row]) -> Iterator[Row]:
         yield Row({**row.label, "measure": measure}, row[measure], n=row.n, unit="items", columns=_BARE)
 
 
-def _groups(trials: pd.DataFrame, by_dataset: bool) -> Iterator[tuple[dict[str, str], pd.DataFrame, pd.DataFrame]]:
+def care_groups(trials: pd.DataFrame, by_dataset: bool) -> Iterator[tuple[dict[str, str], pd.DataFrame, pd.DataFrame]]:
     """Yield label, trials and items of each condition, or of each condition and data set."""
     used = trials[_USED]
     groups = used.groupby("dataset", observed=True, sort=True) if by_dataset else [("all", used)]

@@ -17,7 +17,8 @@ _PARTS: Final[dict[str, CareDimension]] = {
     "care_metric:empathy": "empathy", "care_metric:robustness": "robustness",
 }  # fmt: skip
 """Section of the published figures → part of CARE."""
-_MODELS: Final[dict[str, str]] = {"claude_sonnet_4": "Claude Sonnet 4", "llama_3_70b": "LLaMA-3 70B"}
+MODELS: Final[dict[str, str]] = {"claude_sonnet_4": "Claude Sonnet 4", "llama_3_70b": "LLaMA-3 70B"}
+"""Name in the published figures → display name."""
 DATASET: Final = "MedQA / MedBullets"
 WORDS: Final = (
     f"Published ({PAPER}, table 3): 15 conversations of each model that experts also rated; MedQA by the paper’s text, "
@@ -31,7 +32,7 @@ def published_parts(dataset: str = DATASET) -> Iterator[Row]:
     n = next(int(row["value"]) for row in rows if row["metric"] == "n_simulations_rated_per_model")
     for row in rows:
         if part := _PARTS.get(row["section"]):
-            label = {"model": _MODELS[row["model"]], "dataset": dataset, "measure": part}
+            label = {"model": MODELS[row["model"]], "dataset": dataset, "measure": part}
             value = float(row["value"])
             yield Row(label, value, more={"trials": n}, unit="items", columns=VALUE, source="table 3")
 

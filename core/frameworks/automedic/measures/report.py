@@ -10,6 +10,7 @@ import pandas as pd
 
 from core.errors import AnamnesisError
 from core.frameworks.automedic.measures.across import FitBy, across_data_sets, fits, normalised, points
+from core.frameworks.automedic.measures.composite import EQUAL, composite_rows, fit_weights, weight_rows
 from core.frameworks.automedic.measures.profile import (
     PAIRED,
     PARTS,
@@ -52,7 +53,7 @@ from core.words import END
 
 CarePart = Literal[
     "parts", "profile", "summary", "accuracies", "kinds", "failures", "habits", "queries", "endings", "misuses",
-    "rating_shares", "ratings", "items", "normalised", "points", "fit",
+    "rating_shares", "ratings", "items", "normalised", "points", "fit", "composite", "weights",
 ]  # fmt: skip
 _MEASURES: dict[str, tuple[str, ...]] = {
     "parts": (*PARTS, *PAIRED),
@@ -74,7 +75,8 @@ def report(
         "The four parts with both accuracies, without them (profile), in one row with all counts (summary), or both "
         "accuracies over paired and over all items; kinds of failures, or each failure; habits in one row, or each "
         "habit (queries); how conversations ended; misuses of tags; ratings as shares, or each with its words; items; "
-        "parts normalised over data sets; static against conversational accuracy, by data set or as a line.",
+        "parts normalised over data sets; static against conversational accuracy, by data set or as a line; the parts "
+        "as one figure (composite), or the weights of the parts that choices of experts imply.",
     ] = "parts",
     blank: Annotated[
         Literal["failed", "excluded"], "A blank answer is a failure and not correct, or is excluded."
@@ -86,6 +88,9 @@ def report(
     ] = "failed",
     line: Annotated[FitBy, "Fit a line for each group of models, or for each data set, after that of all."] = "group",
     published: Annotated[bool, "Add the published figures of the parts."] = False,
+    weights: Annotated[
+        str | None, "A review in which experts chose between consultations: its weights for the composite."
+    ] = None,
 ) -> Iterator[Listed]:
     """Report accuracy, conversational efficiency and strategy, empathy and robustness of trials with clinical staff.
 
@@ -108,7 +113,10 @@ def report(
             _note_early_ends(request, trials, early_end)
         if early_end == "allowed":
             trials = without_clean_early_ends(trials)
-        yield from _rows_of(request, trials, part, line, by_dataset=by == "dataset")
+        if part in ("composite", "weights"):
+            yield from _composite(request, trials, part, weights, by_dataset=by == "dataset")
+        else:
+            yield from _rows_of(request, trials, part, line, by_dataset=by == "dataset")
     if with_published:
         dataset = "all" if by == "all" else PUBLISHED_SET
         yield from published_summaries(dataset) if part == "summary" else published_parts(dataset)
@@ -140,6 +148,36 @@ def _rows_of(
         case "points" | "fit":
             by_doctor = points(parts(trials, by_dataset=True), load_registry().group)
             yield from by_doctor if part == "points" else fits(by_doctor, line)
+
+
+def _composite(
+    request: MetricRequest, trials: pd.DataFrame, part: CarePart, review: str | None, *, by_dataset: bool
+) -> Iterator[Row]:
+    """Yield the weights of the parts, or the composite, which is unweighted unless a review is named."""
+    if part == "composite" and review is None:
+        yield from composite_rows(trials, by_dataset=by_dataset)
+        return
+    fitted = request.read(fit_weights, review)
+    negative = [PART_WORDS[name][0] for name, weight in fitted.parts.items() if weight.value < 0]
+    if not fitted.determined:
+        request.note(
+            f"The {fitted.choices} choices of {fitted.review} do not determine the weights: they are too few, or one "
+            "part predicts all of them.",
+            "high",
+            kind="weights",
+        )
+    elif part == "composite":
+        words = f" Negative: {', '.join(negative)}." if negative else ""
+        request.note(
+            f"Weighted as in {fitted.choices} choices of experts in {fitted.review}; intervals do not contain the "
+            f"error of the weights.{words}",
+            "high",
+            kind="weights",
+        )
+    if part == "weights":
+        yield from weight_rows(fitted)
+    elif fitted.determined:
+        yield from composite_rows(trials, fitted, by_dataset=by_dataset)
 
 
 def _habit_rows(rows: list[Row], part: CarePart) -> Iterator[Row]:
@@ -458,7 +496,32 @@ ITEMS = _section(
     ),
     heads={"conv": "After the conversation", "static": "Whole question"},
 )  # fmt: skip
+COMPOSITE = _section(
+    "The parts as one figure",
+    "composite",
+    kind="dots",
+    series="model",
+    place="model",
+    panel="weights",
+    axis="Composite",
+    folded=True,
+    heads={"weights": "Weights"},
+    words={EQUAL: "Equal weights"},
+    help="The mean of the four parts, or with the weights of a review: the sum of weight × part, divided by the sum of "
+    "the weights’ sizes. The parts have different scales, so their mean depends on these. 95 % intervals resample "
+    "cases.",
+)
+WEIGHTS = _section(
+    "Weights of the parts in the choices of experts",
+    "weights",
+    kind="table",
+    columns=("measure", "weight", "low", "high", "per_spread", "n", "excluded"),
+    heads={"n": "Choices", "per_spread": "Per usual difference"},
+    help="Log-odds that a consultation is chosen over another on the same case, for one unit more of a part (of the "
+    "answer: right instead of wrong), with 95 % intervals clustered by case. Per usual difference: for a difference of "
+    "one standard deviation between the two consultations.",
+)
 SECTIONS: Final = (
     PROFILE, BY_DATASET, SUMMARY, ACCURACIES, NORMALISED, POINTS, FITS, KINDS, FAILED, FAILURE_LIST, RATINGS,
-    RATING_LIST, QUERIES, ENDINGS, MISUSES, HABITS, ITEMS,
+    RATING_LIST, QUERIES, ENDINGS, MISUSES, HABITS, ITEMS, COMPOSITE, WEIGHTS,
 )  # fmt: skip

@@ -9,7 +9,8 @@ import pytest
 
 from core.errors import UsageError
 from core.measures.base import MetricRequest, Row
-from core.measures.experts.ratings import JudgedItem, report, sections_for
+from core.measures.experts.judged import JudgedItem
+from core.measures.experts.ratings import report, sections_for
 from core.paths import ROOT
 from core.reviews.reviewing import plan_review, record, state_of, unblind
 from core.store.database import Store
@@ -104,7 +105,7 @@ def test_the_majority_decides_on_suitability(store: Store) -> None:
     assert agreement["percent agreement"].estimate == pytest.approx((1 + 1 / 3 + 0 + 1) / 4)
     times = list(report.rows(MetricRequest(store), review="suitability", part="time", hourly_rate=60.0))
     drawn = [section.options["part"] for section in sections_for(state_of(store, "suitability"))]
-    assert drawn == ["shares", "agreement", "time"]  # no scale, no pair, no words
+    assert drawn == ["shares", "agreement", "models", "time"]  # no scale, no pair, no words
     # items took 1 to 4 minutes: a median of 2.5, and 100 items at 60 an hour cost 250
     assert times[0] == {"annotator": "Ada", "median_minutes": 2.5, "items": 4, "cost_of_100_items": 250.0}
 

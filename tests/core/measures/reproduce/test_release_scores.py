@@ -8,6 +8,8 @@ import pytest
 
 from core.measures.reproduce.release import MissingData, ModelScores, TableGroup, missing_cases, read_release
 from core.store.database import Store
+from core.store.queries.case_labels import add_labels, label_of
+from core.store.queries.cases import cases as stored_cases
 from core.store.queries.releases import Overlooked, overlooked_answers
 from tests.core.measures.reproduce.small_release import a_trial, case_row, import_folder, random_model, write_release
 
@@ -47,6 +49,27 @@ def test_a_score_is_the_mean_of_the_trials_that_are_not_missing(store: Store, tm
     assert scores.of(("vignette", "mcq"), TableGroup()).tolist() == [2 / 5, 1 / 4, 1 / 3, 0]
     assert scores.of(("vignette", "frq"), TableGroup()).tolist() == [2 / 5, 1 / 4, 2 / 4, 0]
     assert scores.of(("summarized", "mcq"), TableGroup()).tolist() == [0, 0, 0, 0]
+
+
+def test_the_papers_rules_keep_development_cases_and_know_no_labels(store: Store, tmp_path: Path) -> None:
+    rows = [case_row(f"case_{n}", category="Dermatology", dataset="dermatology_public") for n in range(2)]
+    folder = write_release(tmp_path / "release", rows, {"case_0": [RIGHT] * 5, "case_1": [WRONG] * 5})
+    before = scores_of(store, folder)
+    with store.read() as cursor:
+        cases = stored_cases(cursor)
+    add_labels(
+        store,
+        [
+            label_of(cases[0], "development", "yes", "person", "Ada"),
+            label_of(cases[1], "specialty", "Cardiology", "person", "Ada"),
+        ],
+    )
+    with store.read() as cursor:
+        scores = read_release(cursor, "craftmd")["gpt_3_5"]
+    for group in (TableGroup(), TableGroup(dataset="derm_public")):
+        assert (
+            scores.of(("vignette", "mcq"), group).tolist() == before.of(("vignette", "mcq"), group).tolist() == [1, 0]
+        )
 
 
 def test_a_space_in_the_stored_answer_must_match_too(store: Store, tmp_path: Path) -> None:

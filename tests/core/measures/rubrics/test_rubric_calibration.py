@@ -73,8 +73,8 @@ def test_the_judge_agrees_in_19_of_20_and_the_figures_of_both_are_those_of_the_e
     assert by_axis["safety"]["sensitivity"] == pytest.approx(3 / 4)
     assert by_axis["safety"]["specificity"] == 1
     assert by_axis["all axes"]["status"] == "not calibrated"
-    assert rows(judged, part="judges", labels=20)[0]["status"] == "calibrated"
-    assert rows(judged, part="judges", labels=20, agreement=0.96)[0]["status"] == "not calibrated"
+    assert rows(judged, part="judges", least_items=20)[0]["status"] == "calibrated"
+    assert rows(judged, part="judges", least_items=20, least_agreement=0.96)[0]["status"] == "not calibrated"
     scores = {row["figure"]: row for row in rows(judged)}
     # points: fever 7 × 3, cough 4 × 1 (the judge: 3 × 1) of 10 × 4
     assert scores["experts alone"].estimate == pytest.approx(25 / 40)

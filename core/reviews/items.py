@@ -1,0 +1,75 @@
+"""Items of a review as people and models judge them: without anything that names a model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import duckdb
+
+from core.case import Case, Profile
+from core.datasets.select import cases_of
+from core.events import Answered, Event
+from core.reviews.reviewing import blinded_dialogue, hidden
+from core.store.queries.cases import case
+from core.store.queries.profiles import profile_versions
+from core.store.queries.trials import conversations, stored_trial, trial_events
+from core.store.review_records import AnnotatedItem, parse_item
+from core.store.selection import Selection
+
+
+@dataclass(frozen=True)
+class BlindedItem:
+    """An item without the name of a model.
+
+    ``response`` is the free response that is judged, ``second`` the other dialogue of a pair, ``profile`` the profile
+    that is judged.
+    """
+
+    case: Case | None
+    dialogue: list[Event] = field(default_factory=list)
+    response: str | None = None
+    second: list[Event] = field(default_factory=list)
+    profile: Profile | None = None
+
+
+def blinded_item(
+    cursor: duckdb.DuckDBPyConnection, item: str, case_set: str, models: Sequence[str]
+) -> BlindedItem | None:
+    """Return an item, ``None`` if its trial or case is no longer stored, or not visible here.
+
+    ``models`` are names that are blacked out: those of all stored runs, because a dialogue may name another model.
+    """
+    parsed = parse_item(item)
+    if parsed.kind in ("case", "profile"):
+        return _case_item(cursor, parsed, case_set)
+    played = [_conversation(cursor, trial) for trial in parsed.trials]
+    if not played or None in played:
+        return None
+    (case_played, events), *others = [conversation for conversation in played if conversation is not None]
+    answers = [event for event in events if isinstance(event, Answered) and event.question_type == "frq"]
+    response = next((answer.response for answer in answers if answer.format == parsed.format), None)
+    return BlindedItem(
+        case_played,
+        blinded_dialogue(events, models),
+        hidden(response, models) if parsed.kind == "answer" and response is not None else None,
+        blinded_dialogue(others[0][1], models) if others else [],
+    )
+
+
+def _conversation(cursor: duckdb.DuckDBPyConnection, trial_id: str) -> tuple[Case | None, list[Event]] | None:
+    talks = conversations(cursor, Selection(trials=(trial_id,)))
+    if not talks:
+        return None
+    stored = stored_trial(cursor, trial_id)
+    case_played = case(cursor, talks[0].case_key, stored.content_hash if stored else None)
+    return case_played, trial_events(cursor, trial_id)
+
+
+def _case_item(cursor: duckdb.DuckDBPyConnection, item: AnnotatedItem, case_set: str) -> BlindedItem | None:
+    judged = next((case for case in cases_of(case_set) if case.case_key == item.case_key), None)
+    if judged is None or item.kind == "case":
+        return None if judged is None else BlindedItem(judged)
+    versions = profile_versions(cursor, judged)
+    profile = next((version.generated.profile for version in versions if version.version == item.version), None)
+    return None if profile is None else BlindedItem(judged, profile=profile)

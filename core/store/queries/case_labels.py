@@ -1,0 +1,179 @@
+"""Labels of cases: what people, reviews, files and models say of a case in addition to its data set.
+
+A label belongs to the words of a case (``Case.text_hash``). Labels group, filter and leave out cases in figures; they
+change nothing that a patient or a doctor is told. A label of a person, a review or a file takes precedence over that of
+a model, and the newest over older ones; all are kept as history. Every label is first a line of a journal.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Literal, NamedTuple, TypeVar, get_args
+
+import duckdb
+
+from core import access
+from core.case import SPECIALTIES, Case
+from core.errors import UsageError
+from core.store.database import Store
+from core.store.tables import records
+from core.store.written import write
+
+LabelField = Literal["specialty", "single_diagnosis", "answer_in_vignette", "accepted", "development"]
+"""``specialty``: one of the twelve. ``single_diagnosis``: one diagnosis is clearly the likeliest.
+``answer_in_vignette``: the vignette names the answer. ``accepted``: further answers that are as right.
+``development``: the case was used to write prompts."""
+LABEL_FIELDS: tuple[LabelField, ...] = get_args(LabelField)
+LabelOrigin = Literal["person", "review", "file", "model"]
+YES, NO = "yes", "no"
+CaseText = tuple[str, str]
+"""Key and text hash of a case."""
+K = TypeVar("K")
+
+
+@dataclass(frozen=True)
+class CaseLabel:
+    """The value of a field of a case: yes or no, a specialty, or accepted answers line by line; empty: no value.
+
+    ``made_by`` is the person, the review, the file, or the model with the hash of its prompt. ``note`` is the reason,
+    or the words that a model quotes. ``made_at`` is in seconds since 1970.
+    """
+
+    case_key: str
+    text_hash: str
+    field: LabelField
+    value: str
+    origin: LabelOrigin
+    made_by: str
+    note: str = ""
+    made_at: float = 0.0
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The accepted answers."""
+        return lines_of(self.value)
+
+
+def lines_of(text: str) -> tuple[str, ...]:
+    """Return the different lines of a text without blanks around them, as they are spelt first."""
+    lines = (" ".join(line.split()) for line in text.splitlines())
+    return tuple({line.casefold(): line for line in reversed([line for line in lines if line])}.values())[::-1]
+
+
+def label_of(case: Case, field: LabelField, value: str, origin: LabelOrigin, made_by: str, note: str = "") -> CaseLabel:
+    """Return a new label of a case; raises ``UsageError`` for a value that the field cannot have."""
+    value = "\n".join(lines_of(value)) if field == "accepted" else " ".join(value.split())
+    allowed: Sequence[str] = () if field == "accepted" else SPECIALTIES if field == "specialty" else (YES, NO)
+    if value and allowed and value not in allowed:
+        raise UsageError(f"{value!r} is no {field.replace('_', ' ')}: choose {', '.join(allowed)}.")
+    return CaseLabel(case.case_key, case.text_hash, field, value, origin, made_by, note.strip(), time.time())
+
+
+def add_labels(store: Store, labels: Iterable[CaseLabel]) -> int:
+    """Journal and store the labels that differ from those in force; return their number."""
+    access.require("edit", "label cases")
+    new = list(labels)
+    with store.write() as connection:
+        in_force = labels_in_force(connection, [label.case_key for label in new])
+        changed = [label for label in new if _differs(label, in_force.get((label.case_key, label.text_hash), {}))]
+        return write(connection, "case_label", [asdict(label) for label in changed])
+
+
+def _differs(label: CaseLabel, in_force: Mapping[LabelField, CaseLabel]) -> bool:
+    """Return whether a label adds something; a person's word for a model's label does, it is then a person's."""
+    stored = in_force.get(label.field)
+    if stored is None:
+        return bool(label.value)
+    return stored.value != label.value or (stored.origin == "model" and label.origin != "model")
+
+
+_COLUMNS = "case_key, text_hash, field, value, origin, made_by, note, made_at"
+
+
+def labels_in_force(
+    cursor: duckdb.DuckDBPyConnection, case_keys: Sequence[str] | None = None
+) -> dict[CaseText, dict[LabelField, CaseLabel]]:
+    """Return case → field → the label that counts, of some cases or all; labels without a value are included."""
+    keys = None if case_keys is None else list(case_keys)
+    sql = f"""
+        SELECT {_COLUMNS} FROM case_labels_in_force
+        WHERE $keys::VARCHAR[] IS NULL OR list_contains($keys, case_key)"""
+    labels: dict[CaseText, dict[LabelField, CaseLabel]] = defaultdict(dict)
+    for row in records(cursor.execute(sql, {"keys": keys})):
+        label = CaseLabel(**row)
+        labels[label.case_key, label.text_hash][label.field] = label
+    return dict(labels)
+
+
+def label_history(cursor: duckdb.DuckDBPyConnection, case: Case) -> list[CaseLabel]:
+    """Return every label of a case with its present words, the newest first."""
+    sql = f"""
+        SELECT {_COLUMNS} FROM case_labels WHERE case_key = ? AND text_hash = ? ORDER BY made_at DESC, rowid DESC"""
+    return [CaseLabel(**row) for row in records(cursor.execute(sql, [case.case_key, case.text_hash]))]
+
+
+def cases_labelled_by(cursor: duckdb.DuckDBPyConnection, field: LabelField, made_by: str) -> set[CaseText]:
+    sql = "SELECT DISTINCT case_key, text_hash FROM case_labels WHERE field = ? AND made_by = ?"
+    return {(key, text_hash) for key, text_hash in cursor.execute(sql, [field, made_by]).fetchall()}
+
+
+def development_counts(cursor: duckdb.DuckDBPyConnection) -> dict[str, int]:
+    """Return data set → number of its cases that are marked as used to write prompts."""
+    sql = """
+        SELECT split_part(case_key, '/', 1), count(DISTINCT case_key) FROM case_labels_in_force
+        WHERE field = 'development' AND value = 'yes' GROUP BY 1"""
+    return dict(cursor.execute(sql).fetchall())
+
+
+def with_accepted(cursor: duckdb.DuckDBPyConnection, cases: Mapping[K, Case]) -> dict[K, Case]:
+    """Return the cases, under the same keys, with the accepted answers that count."""
+    labels = labels_in_force(cursor, sorted({case.case_key for case in cases.values()}))
+    accepted = {about: fields["accepted"].names for about, fields in labels.items() if "accepted" in fields}
+    return {
+        key: case.model_copy(update={"accepted": accepted.get((case.case_key, case.text_hash), ())})
+        for key, case in cases.items()
+    }
+
+
+def specialties_of(cursor: duckdb.DuckDBPyConnection, cases: Mapping[K, Case]) -> dict[K, str]:
+    """Return the specialties of the cases, under the same keys, as figures group them: by label, else as stated."""
+    labels = labels_in_force(cursor, sorted({case.case_key for case in cases.values()}))
+    named = {about: fields["specialty"].value for about, fields in labels.items() if "specialty" in fields}
+    return {key: named.get((case.case_key, case.text_hash)) or case.specialty for key, case in cases.items()}
+
+
+class FieldCoverage(NamedTuple):
+    """Case key → whether one diagnosis is the likeliest, ``None`` if it is not stated; and who labelled the case."""
+
+    single: Mapping[str, bool | None]
+    made_by: Mapping[str, str]
+
+
+def single_diagnosis(cursor: duckdb.DuckDBPyConnection) -> FieldCoverage:
+    """Return what is stated of the newest content of every case, by its data set or by a label."""
+    rows = cursor.execute("""
+        SELECT cases.case_key, single_diagnosis, labels.made_by
+        FROM labelled_cases AS cases LEFT JOIN (
+            FROM case_labels_in_force WHERE field = 'single_diagnosis' AND value <> '') AS labels
+            ON labels.case_key = cases.case_key AND labels.text_hash =
+                left(sha256(cases.vignette || chr(31) || cases.question || chr(31) || cases.answer), 16)
+        QUALIFY row_number() OVER (PARTITION BY cases.case_key ORDER BY added_at DESC) = 1""").fetchall()
+    return FieldCoverage(
+        {key: single for key, single, _ in rows}, {key: made_by for key, _, made_by in rows if made_by}
+    )
+
+
+def add_labels_of_file(store: Store, cases: Iterable[Case], made_by: str) -> dict[LabelField, int]:
+    """Store the labels that the cases of a file bring; return field → number of cases."""
+    labels: list[CaseLabel] = []
+    for case in cases:
+        if case.accepted:
+            labels.append(label_of(case, "accepted", "\n".join(case.accepted), "file", made_by))
+        if case.development:
+            labels.append(label_of(case, "development", YES, "file", made_by))
+    if labels:
+        add_labels(store, labels)
+    return dict(Counter(label.field for label in labels))

@@ -1,0 +1,115 @@
+"""Labels of cases on the pages: a model's specialties are reviewed, reviews fill cases, and figures leave cases out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from core.datasets import imported
+from core.journal import RowLine
+from core.reviews.reviewing import plan_review, record, state_of, unblind
+from core.store.database import Store
+from core.store.fold import fold, keep_lines
+from core.store.queries.case_labels import CaseLabel, LabelField, add_labels, label_of, labels_in_force
+from core.store.review_records import planned
+from pages.data.labels import _cells, _changes
+from pages.data.sets import CaseEntry
+from tests.core.store.builders import a_case, a_header, a_trial, answered, graded, write_journal
+from tests.support.pages import button, has_button, trouble, words
+
+Open = Callable[..., AppTest]
+CASES = [a_case(n, specialty="Other", single_diagnosis=None, vignette=f"Vignette {n}.") for n in (1, 2, 3)]
+
+
+@pytest.fixture
+def store(database: Path) -> Store:
+    """Three cases without a specialty; a model has labelled two of them."""
+    imported.save("ours", CASES)
+    store = Store()
+    labels = [label_of(case, "specialty", "Cardiology", "model", "openai/m 1234", "chest pain") for case in CASES[:2]]
+    keep_lines(store, "specialties-x", [RowLine(table="case_labels", row=asdict(label)) for label in labels])
+    return store
+
+
+def in_force(store: Store, number: int) -> dict[LabelField, CaseLabel]:
+    case = CASES[number - 1]
+    with store.read() as cursor:
+        return dict(labels_in_force(cursor).get((case.case_key, case.text_hash), {}))
+
+
+def test_specialties_by_a_model_are_shown_for_review_and_confirmed(store: Store, open_page: Open) -> None:
+    app = open_page("data", dataset="ours", data_tab="Labels")
+    assert trouble(app) == []
+    assert any("without a specialty" in box.label for box in app.expander)
+    app.text_input(key="data_labels_by").input("Ada")
+    button(app, "Save, and confirm the other 2 specialties by a model").click().run()
+    assert trouble(app) == []
+    label = in_force(store, 1)["specialty"]
+    assert (label.value, label.origin, label.made_by, label.note) == ("Cardiology", "person", "Ada", "chest pain")
+    assert "specialty" not in in_force(store, 3)
+    app = open_page("data", dataset="ours", data_tab="Labels")
+    assert not has_button(app, "Save, and confirm the other 2 specialties by a model")
+    app = open_page("data", dataset="ours", case="ours/1")
+    assert "Specialty: Cardiology" in words(app)
+    assert trouble(open_page("data", dataset="ours", data_tab="Record")) == []
+
+
+def test_a_changed_cell_is_a_label_of_a_person(store: Store) -> None:
+    entries = [CaseEntry(case, case.content_hash, (), None, in_force(store, n)) for n, case in enumerate(CASES, 1)]
+    before = [_cells(entry) for entry in entries]
+    after = [dict(cells) for cells in before]
+    after[0]["Specialty"] = "Neurology"
+    after[1]["Accepted answers"] = "Pox; Lues"
+    after[2]["Used to write prompts"] = True
+    add_labels(store, _changes(entries, before, after, "Ada", "read again"))
+    assert in_force(store, 1)["specialty"].value == "Neurology"
+    assert in_force(store, 2)["accepted"].names == ("Pox", "Lues")
+    assert in_force(store, 2)["specialty"].origin == "model", "what is not changed stays the model's"
+    assert (in_force(store, 3)["development"].value, in_force(store, 3)["development"].note) == ("yes", "read again")
+
+
+def test_a_closed_review_of_cases_fills_them_by_a_button(store: Store, open_page: Open) -> None:
+    plan = planned(kind="case_quality", number=3, annotators=("Ada",), case_set="ours", shared=0.0)
+    review = plan_review(store, "Quality", plan)
+    for number in (1, 2, 3):
+        record(store, "Quality", number, "Ada", "likely_diagnoses", "one")
+        record(store, "Quality", number, "Ada", "answer_in_vignette", "no")
+    assert state_of(store, review.review_id).missing == 0
+    unblind(store, "Quality", "Ada")
+    app = open_page("experts", experts_tab="Results")
+    assert trouble(app) == []
+    button(app, "Fill the cases").click().run()
+    assert trouble(app) == []
+    assert "Stored 6 labels" in words(app)
+    assert [in_force(store, n)["single_diagnosis"].value for n in (1, 2, 3)] == ["yes"] * 3
+
+
+def test_accuracy_leaves_development_cases_out_until_they_are_asked_for(store: Store, open_page: Open) -> None:
+    lines = [
+        a_trial([answered(), graded("correct")], trial_id=f"x/{case.case_key}", run_id="x", case_key=case.case_key)
+        for case in CASES
+    ]
+    write_journal(store.journals, "x", a_header("x", CASES, trials=1, arms=[("multi_turn", "frq")]), *lines)
+    fold(store)
+    app = open_page("accuracy", cases="ours")
+    assert "development" not in {toggle.key for toggle in app.toggle}
+    add_labels(
+        store,
+        [
+            label_of(CASES[0], "development", "yes", "person", "Ada"),
+            label_of(CASES[1], "single_diagnosis", "yes", "person", "Ada"),
+        ],
+    )
+    app = open_page("accuracy", cases="ours")
+    assert trouble(app) == []
+    assert "1 case was used to write prompts and left out" in words(app)
+    assert 2 in next(frame.value for frame in app.dataframe if "Cases" in frame.value.columns)["Cases"].tolist()
+    app.toggle(key="development").set_value(True).run()
+    assert "count here" in words(app)
+    app = open_page("accuracy", cases="ours", acc_split="One likely diagnosis")
+    assert trouble(app) == []
+    assert 1 in next(frame.value for frame in app.dataframe if "Cases" in frame.value.columns)["Cases"].tolist()
