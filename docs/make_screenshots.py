@@ -72,8 +72,19 @@ def _await(url: str, seconds: float = 60) -> None:
 
 
 def settle(page: Page) -> None:
-    page.wait_for_selector('[data-testid="stApp"][data-test-script-state="notRunning"]')
+    """Wait until the page is drawn, with the widgets that load by themselves."""
+    page.wait_for_function(_DRAWN, polling=300)
     page.wait_for_timeout(700)
+
+
+_DRAWN = """() => {
+    const page = document.querySelector('[data-testid="stApp"]');
+    if (!page) return false;
+    const running = page.dataset.testScriptState !== "notRunning" || page.querySelector('[data-testid="stSkeleton"]');
+    const size = page.getElementsByTagName("*").length, now = performance.now();
+    if (running || window.sizeBefore !== size) [window.sizeBefore, window.unchangedSince] = [size, now];
+    return now - window.unchangedSince > 1500;
+}"""
 
 
 def take(page: Page, name: str, down: int = 0) -> None:
@@ -125,7 +136,10 @@ def sample(page: Page, address: str) -> None:
     page.get_by_role("button", name="Open the sample study").click()
     page.get_by_text("The sample study is stored").wait_for()
     settle(page)
-    page.get_by_text("Not measured yet").wait_for(state="hidden")
+    for words in ("Not measured yet", "Measuring:"):
+        page.get_by_text(words).first.wait_for(state="hidden")
+    page.mouse.wheel(0, -5_000)
+    settle(page)
     take(page, "sample")
     page.get_by_role("button", name="Remove it").click()
     page.get_by_role("button", name="Open the sample study").wait_for()

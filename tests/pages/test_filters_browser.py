@@ -18,7 +18,7 @@ from tests.support.dashboard import SOON, Dashboard, settle
 pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 from playwright.sync_api import Browser, Locator, Page, expect
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(0)]  # each wait has its limit
 MODELS = ("openai/a", "openai/b", "openai/c")
 TALK = (
     Utterance(turn=0, role="doctor", text="Hello, what brings you in?"),
@@ -163,7 +163,7 @@ def test_a_link_to_a_comparison_keeps_both_sides_and_the_sign(visitors: Visitors
 @pytest.mark.soak
 def test_a_figure_is_saved_light_with_its_title_and_what_it_rests_on(visitors: Visitors) -> None:
     page = visitors.open("accuracy", theme="dark")
-    page.locator('[class*="_save"]').get_by_test_id("stPopoverButton").first.click()
+    page.get_by_role("button", name="Save for print").first.click()
     with page.expect_download(timeout=60_000) as download:
         page.get_by_role("button", name="SVG").first.click()
     picture = download.value.path().read_text(encoding="utf-8")

@@ -15,6 +15,7 @@ from core.datasets.library import demonstration
 from core.datasets.select import cases_of
 from core.events import Assessed, Called, CallRecord, Utterance
 from core.frameworks.base import Campaign
+from core.frameworks.casting import CastNames
 from core.frameworks.conversation import END_HERE, GO_ON
 from core.frameworks.craftmd import CraftMdSettings
 from core.frameworks.speech import END_RULE
@@ -329,6 +330,27 @@ def test_a_session_that_broke_says_why_in_plain_text(open_page: Open) -> None:
     assert r"The \[server\]" in text
     assert "Grader (Multi-turn · Free response): too slow" in text
     assert [m.value for m in app.metric][2].startswith("$0.25")
+
+
+def test_messages_that_a_person_wrote_before_an_interruption_are_shown(open_page: Open) -> None:
+    case = cases_of("library")[0]
+    campaign = Campaign(CastNames("reference/bayes", "human"), (case,), arms=(("multi_turn", "mcq"),))
+    session = start_consultation(one_case(campaign, case))
+    session.say("patient", "My chest hurts since Monday.")
+    while len(session.dialogue) < 3:
+        session.join(0.05)
+    session.stop()
+    session.join(30)
+    app = open_page("live", trial=session.key)
+    assert trouble(app) == []
+    assert "My chest hurts since Monday" in words(app)
+    run_until(button(app, "Resume").click().run(), lambda page: bool(page.chat_input))
+    assert trouble(app) == []
+    again = live_sessions.watched(session.key)
+    assert again is not None
+    assert again.session.dialogue == session.dialogue
+    again.session.stop()
+    again.session.join(30)
 
 
 def test_an_interrupted_consultation_is_resumed_with_its_paid_replies(open_page: Open) -> None:

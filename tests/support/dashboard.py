@@ -29,7 +29,7 @@ FLAGS = [
 ]  # fmt: skip
 WIDE = (1440, 900)
 NARROW = (390, 844)
-SOON = 45_000
+SOON = 180_000
 """Milliseconds in which what is expected has to come, also on a busy machine."""
 SHOWN = "Another database is shown."
 """What ``tests.support.server`` says when it has turned to the database that it was told of."""
@@ -191,7 +191,7 @@ class Eyes:
             self.abroad.append(url)
 
 
-def settle(page: Page, timeout_s: float = 60) -> None:
+def settle(page: Page, timeout_s: float = SOON / 1000) -> None:
     """Wait until the page is connected and has drawn everything."""
     page.wait_for_selector('[data-testid="stApp"][data-test-script-state="notRunning"]', timeout=timeout_s * 1000)
     page.wait_for_timeout(400)
