@@ -155,7 +155,7 @@ def key_of(element: Any) -> str:
 
 def marks(trace: dict[str, Any]) -> int:
     """Return the number of marks of a trace; arrays are lists, or numbers in base 64."""
-    values = next((trace[name] for name in ("y", "x", "z", "r", "values") if trace.get(name) is not None), [])
+    values: Any = next((trace[name] for name in ("y", "x", "z", "r", "values") if trace.get(name) is not None), [])
     return len(values["bdata"]) if isinstance(values, dict) else len(values)
 
 

@@ -85,7 +85,7 @@ class Study:
         """Return the number of stored rows and of files in the working folder."""
         with self.store.read() as cursor:
             stored = sum(cursor.execute(f"SELECT count(*) FROM {table}").fetchall()[0][0] for table in SCHEMAS)
-        return stored + sum(path.is_file() for path in Path.cwd().rglob("*"))
+        return int(stored) + sum(path.is_file() for path in Path.cwd().rglob("*"))
 
 
 @contextlib.contextmanager
