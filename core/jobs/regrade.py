@@ -105,6 +105,10 @@ class RunPlan:
     usual: Mapping[str, AnswerToGrade] = field(default_factory=dict)
     """Trial and arm → the answer with its verdict that counts no further accepted answers."""
 
+    def usual_answer(self, answer: AnswerToGrade) -> AnswerToGrade:
+        """Return the answer with its usual verdict; one that is not stored yet, such as a closing diagnosis, itself."""
+        return self.usual.get(_place(answer), answer)
+
     def key(self, answer: AnswerToGrade) -> Key:
         return self.judge.key(self.cases[answer.case], answer)
 
@@ -292,7 +296,7 @@ class Regrading(AskJob[ToGrade]):
     async def ask(self, item: ToGrade, seats: OpenGraders) -> ItemResult:
         """Grade one answer; a provider's failure does not replace an earlier verdict."""
         judge, answer, key = item.run.judge, item.answer, item.run.key(item.answer)
-        case, usual = item.run.cases[answer.case], item.run.usual[_place(answer)]
+        case, usual = item.run.cases[answer.case], item.run.usual_answer(answer)
         if judge.adopts(case, usual) and usual.verdict and not self.again:
             adopted = ResponseVerdict(usual.extracted, usual.verdict)
             return _graded(item, adopted, {"adopted": True})
@@ -322,7 +326,7 @@ class Regrading(AskJob[ToGrade]):
             if not answer.response:
                 continue
             if not self.again:
-                if judge.adopts(case, run.usual[_place(answer)]):
+                if judge.adopts(case, run.usual_answer(answer)):
                     continue
                 if judge.prompt_hash not in judged:
                     judged[judge.prompt_hash] = set(memory_of(store, judge).values)
@@ -367,7 +371,7 @@ def _graded(item: ToGrade, judged: ResponseVerdict, counts: Mapping[str, int]) -
         rule_version=READING_VERSION if is_model(judge.model) else 1,
     )
     line = GradesLine(run_id=item.run.header.run_id, trial_id=answer.trial_id, grades=[grade])
-    changed = judged.verdict != item.run.usual[_place(answer)].verdict
+    changed = judged.verdict != item.run.usual_answer(answer).verdict
     return ItemResult([line], counts={**counts, "changed": changed}, events=[grade])
 
 

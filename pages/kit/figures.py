@@ -45,7 +45,7 @@ _BY_WIDTH = (
 )
 """Shows the figure with panels next to each other in a wide window, and the stacked figure in a narrow one."""
 _HEADS: dict[ConditionPart, str] = {
-    "study": "Study", "data_set": "Data set", "framework": "Framework", "case_set": "Cases",
+    "study": "Study", "order": "Asked", "data_set": "Data set", "framework": "Framework", "case_set": "Cases",
     "doctor_prompt": "Doctor’s prompt",
     "prompts": "Prompts", "sampling": "Sampling", "cap": "Cap", "patient": "Patient", "persona": "Persona",
     "pictures": "Pictures", "summariser": "Summariser", "solver": "Solver", "staff": "Staff",

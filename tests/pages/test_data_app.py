@@ -38,6 +38,7 @@ def test_the_library_is_there_from_the_beginning(open_page: Open) -> None:
     assert [box.label for box in app.expander] == [
         "Import cases",
         "Import the CRAFT-MD authors' release",
+        "Rubrics",
         "What the AutoMedic paper reports of published data sets",
     ]
     app = open_page("data", dataset="<b>gone")

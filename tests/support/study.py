@@ -22,7 +22,7 @@ from core.store.queries.annotations import Annotation, add_annotations
 from core.store.queries.runs import runs
 from core.store.review_kinds import FormQuestion, form_named
 from core.store.review_records import Review, planned
-from core.store.sample import add_sample
+from core.store.sample import SAMPLE, add_sample
 from core.store.tables import SCHEMAS
 from tests.support import replies
 from tests.support.fake_provider import running
@@ -32,7 +32,7 @@ from tests.support.stores import copy_of
 EXPERTS = ("Ada", "Ben", "Cyd")
 REVIEWS: Mapping[str, tuple[str, dict[str, Any]]] = {
     "Case quality": ("case_quality", {"case_set": "library"}),
-    "Conversations": ("conversations", {}),
+    "Conversations": ("conversations", {"sampling": "dataset"}),
     "Free responses": ("answers", {"format": "multi_turn"}),
     "Patient speech": ("patient_speech", {}),
     "Suitability": ("suitability", {"case_set": "library"}),
@@ -114,7 +114,7 @@ def studying(folder: Path) -> Iterator[Study]:
         st.cache_resource.clear()
 
 
-def add_reviews(store: Store, number: int = 4) -> None:
+def add_reviews(store: Store, number: int = 6) -> None:
     """Plan each review with ``number`` items, answer all questions and unblind it; and the review of vignettes."""
     with store.read() as cursor:
         stored = runs(cursor)
@@ -122,7 +122,12 @@ def add_reviews(store: Store, number: int = 4) -> None:
         form = form_named(kind)
         judged = form.subject in ("conversation", "answer", "pair")
         protocol = form.framework or "craftmd"
-        chosen = tuple(run.run_id for run in stored if judged and run.protocol == protocol and run.source == "local")
+        several = form.subject == "pair"  # the second doctor is not in the sample study
+        chosen = tuple(
+            run.run_id
+            for run in stored
+            if judged and run.protocol == protocol and run.source == "local" and (several or run.study == SAMPLE)
+        )
         review = _plan(store, name, kind, number, runs=chosen, **fields)
         _answer(store, state_of(store, review.review_id))
         unblind(store, review.review_id, "Ada", "Ties stay open.")
@@ -197,7 +202,7 @@ def any_model(body: dict[str, Any]) -> str:
         return "Yes"
     if "</end>" in first:
         asked = sum(message["role"] == "assistant" for message in body["messages"])
-        return "</end>" if asked >= 4 else f"<patient>Since when, and what is question {asked} to you?</patient>"
+        return "</end>" if asked >= 4 else f"I see. <patient>Since when, and what is question {asked} to you?</patient>"
     return replies.demo(body)
 
 

@@ -100,8 +100,8 @@ def draw_review_grader(state: ReviewState) -> None:
         grader = choose("Grader", graders, "experts_grader", names=model_name, shape="segments")
     else:
         st.caption(f"Graded by {plain(model_name(grader))}.")
-    counts = {row.label["figure"]: int(row.estimate or 0) for row in rows if row.label["grader"] == grader}
-    both_right, grader_only, experts_only, neither = (counts[figure] for figure in CONFUSION)
+    figures = {row.label["figure"]: row.estimate for row in rows if row.label["grader"] == grader}
+    both_right, grader_only, experts_only, neither = (int(figures[figure] or 0) for figure in CONFUSION)
     crossed = [
         {"Answers": "Experts: right", "Grader: right": both_right, "Grader: wrong": experts_only},
         {"Answers": "Experts: wrong", "Grader: right": grader_only, "Grader: wrong": neither},
