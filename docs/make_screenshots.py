@@ -113,6 +113,21 @@ def live(page: Page, address: str) -> None:
     take(page, "stage")
 
 
+def pair(page: Page, address: str) -> None:
+    """Take two patients side by side in the middle of their consultations; only a model plays a persona."""
+    page.goto(f"{address}/live?live_mode=Two+patients&patient=hf/smollm2-135m-history")
+    settle(page)
+    page.get_by_role("combobox", name=re.compile("Temperament")).nth(1).click()
+    page.get_by_role("option", name="Terse").click()
+    settle(page)
+    page.get_by_role("button", name="Start both consultations").click()
+    page.get_by_role("button", name="Pause").first.wait_for()
+    page.wait_for_timeout(9_000)
+    take(page, "live-pair")
+    page.get_by_role("button", name="Stop").click()
+    page.get_by_role("button", name="New consultation").first.wait_for()
+
+
 def house_doctor(page: Page, address: str, folder: Path, core: Core) -> None:
     """Take a consultation of the small model with no key, where ``ANAMNESIS_REAL_MODEL`` names its folder."""
     if not (model := os.environ.get("ANAMNESIS_REAL_MODEL")):
@@ -128,6 +143,7 @@ def house_doctor(page: Page, address: str, folder: Path, core: Core) -> None:
     page.get_by_role("button", name="New consultation").first.wait_for(timeout=300_000)
     settle(page)
     take(page, "live-model")
+    pair(page, address)
 
 
 def sample(page: Page, address: str) -> None:
@@ -143,21 +159,6 @@ def sample(page: Page, address: str) -> None:
     take(page, "sample")
     page.get_by_role("button", name="Remove it").click()
     page.get_by_role("button", name="Open the sample study").wait_for()
-
-
-def pair(page: Page, address: str) -> None:
-    """Take two patients side by side in the middle of their consultations."""
-    page.goto(f"{address}/live?live_mode=Two+patients")
-    settle(page)
-    page.get_by_role("combobox", name=re.compile("Temperament")).nth(1).click()
-    page.get_by_role("option", name="Terse").click()
-    settle(page)
-    page.get_by_role("button", name="Start both consultations").click()
-    page.get_by_role("button", name="Pause").first.wait_for()
-    page.wait_for_timeout(9_000)
-    take(page, "live-pair")
-    page.get_by_role("button", name="Stop").click()
-    page.get_by_role("button", name="New consultation").first.wait_for()
 
 
 def branches(page: Page, address: str, core: Core) -> None:
@@ -314,7 +315,6 @@ def main() -> None:
         models(page, address, core)
         live(page, address)
         branches(page, address, core)
-        pair(page, address)
         debugger(page, address)
         runs(page, address, core)
         figures(page, address, endings="accuracy?acc_tab=Endings+and+what-if")
