@@ -126,7 +126,8 @@ _METHODS = ("judge and experts (PPI++)", "corrected (Rogan and Gladen)", "expert
 def calibrated_rows(label: Mapping[str, Any], items: Sequence[JudgedStatement]) -> Iterator[Row]:
     """Yield the mean worth of the items in four ways: judge and experts together, corrected, and each alone.
 
-    n is the number of items behind each: all, or those that experts judged. ``lambda`` is the weight of the judge.
+    Means and bounds are shown within 0 to 1. n is the number of items behind each: all, or those that experts judged.
+    ``lambda`` is the weight of the judge. Without experts there is the judge alone.
     """
     if not items:
         return
@@ -140,8 +141,14 @@ def calibrated_rows(label: Mapping[str, Any], items: Sequence[JudgedStatement]) 
         (result.judge, judge, result.items),
     )
     for method, (value, (low, high), n) in zip(_METHODS, figures, strict=True):
-        more = {"n_labelled": result.labelled, "lambda": result.tuning if method == _METHODS[0] else None}
-        yield Row({**label, "figure": method}, _number(value), low, high, n, more=more, unit="items", columns=SCORES)
+        if (mean := _number(value)) is not None:
+            more = {
+                "unclipped": mean,
+                "n_labelled": result.labelled,
+                "lambda": result.tuning if method == _METHODS[0] else None,
+            }
+            shown = np.clip([mean, low, high], 0.0, 1.0).tolist()
+            yield Row({**label, "figure": method}, *shown, n, more=more, unit="items", columns=SCORES)
 
 
 def _number(value: float | None) -> float | None:

@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+from core.measures.rubrics.calibration import AGAINST_EXPERTS, AUDIT, FORECAST, TOGETHER
 from core.measures.rubrics.report import JUDGES
 from core.measures.rubrics.stored import rubric_entries
 from core.store.selection import Selection
@@ -17,3 +18,14 @@ def draw_rubric_judges() -> None:
         name = choose("Rubric", list(rubrics), "rubric", names=lambda name: rubrics[name] or name, width=360)
         link("rubrics", "Scores under this rubric", "rule", rubric=name)
     draw_section(JUDGES, Selection(), options={"rubric": name}, name="rubric_judges", titled=False)
+    nothing = (
+        "People judged none of these criteria: plan a review *Criteria of a rubric* under Experts, and unblind it."
+    )
+    for section in (AGAINST_EXPERTS, TOGETHER, FORECAST, AUDIT):
+        draw_section(
+            section,
+            Selection(),
+            options={"rubric": name},
+            name=f"calibration_{section.options.get('part', 'scores')}",
+            empty=nothing if section is AGAINST_EXPERTS else "",
+        )

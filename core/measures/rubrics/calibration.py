@@ -132,44 +132,60 @@ def consistency(verdicts: pd.DataFrame) -> Mapping[str, float]:
     return {group: sum(values) / len(values) for group, values in equal.items()}
 
 
-SECTIONS = (
-    Section(
-        "Judges of rubrics against experts",
-        report_calibration,
-        options={"part": "judges"},
-        controls=("rubric", "least_items", "least_agreement"),
-        kind="table",
-        page="judges",
-        caption="Share of equal verdicts on criteria that experts judged, too.",
-    ),
-    Section(
-        "Scores of judge and experts together",
-        report_calibration,
-        controls=("rubric", "judge"),
-        kind="dots",
-        series="figure",
-        place="model",
-        axis="Score",
-        page="judges",
-    ),
-    Section(
-        "What more judgements would bring",
-        report_calibration,
-        options={"part": "plan"},
-        controls=("rubric", "judge"),
-        kind="table",
-        folded=True,
-        page="judges",
-        caption="Half the width of the interval of the score, now and with experts' verdicts on more cases.",
-    ),
-    Section(
-        "Do the experts' items resemble the others",
-        report_calibration,
-        options={"part": "audit"},
-        controls=("rubric", "judge"),
-        kind="table",
-        folded=True,
-        page="judges",
-    ),
+AGAINST_EXPERTS = Section(
+    "Judges against experts",
+    report_calibration,
+    {"part": "judges"},
+    kind="table",
+    heads={
+        "agreement": "Equal verdicts",
+        "n": "By people",
+        "cohen_kappa": "Cohen’s kappa",
+        "repeats_equal": "Repeats equal",
+    },
+    help="Criteria that people judged, too, in unblinded reviews. A judge is calibrated if people judged at least 50 "
+    "of the same criteria and 85 % of the verdicts are equal.",
+    page="judges",
 )
+TOGETHER = Section(
+    "Scores of judge and experts together",
+    report_calibration,
+    kind="dots",
+    series="figure",
+    place="model",
+    axis="Score",
+    heads={"n": "Criteria", "n_labelled": "By people", "lambda": "λ"},
+    help="Judge and experts: a prediction-powered mean (PPI++), unbiased for any judge if the experts’ items were "
+    "drawn at random. Corrected: by Rogan and Gladen, if the judge’s errors on the experts’ items are those on all. "
+    "λ: the weight of the judge. Intervals resample cases.",
+    page="judges",
+)
+FORECAST = Section(
+    "What more judgements would bring",
+    report_calibration,
+    {"part": "plan"},
+    kind="table",
+    folded=True,
+    heads={
+        "more_cases": "Further cases",
+        "half_width": "Interval ±",
+        "n_labelled": "By people now",
+        "more_judgements": "Further judgements",
+        "of_cases": "Of cases",
+    },
+    help="Half the width of the interval of the score with experts’ verdicts on further cases: a forecast.",
+    page="judges",
+)
+AUDIT = Section(
+    "Do the experts’ items resemble the others?",
+    report_calibration,
+    {"part": "audit"},
+    kind="table",
+    folded=True,
+    heads={"difference": "Difference", "n": "By people"},
+    help="Differences of the experts’ items from the others in standard deviations. Shifted: at least 0.25, and the "
+    "interval excludes 0: the items are no random sample. Alike: the whole interval is within 0.25.",
+    page="judges",
+)
+SECTIONS = (AGAINST_EXPERTS, TOGETHER, FORECAST, AUDIT)
 """The sections, with the name of the page that draws them."""
