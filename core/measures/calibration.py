@@ -147,8 +147,8 @@ def calibrated_rows(label: Mapping[str, Any], items: Sequence[JudgedStatement]) 
                 "n_labelled": result.labelled,
                 "lambda": result.tuning if method == _METHODS[0] else None,
             }
-            shown = np.clip([mean, low, high], 0.0, 1.0).tolist()
-            yield Row({**label, "figure": method}, *shown, n, more=more, unit="items", columns=SCORES)
+            shown, lowest, highest = np.clip([mean, low, high], 0.0, 1.0).tolist()
+            yield Row({**label, "figure": method}, shown, lowest, highest, n, more=more, unit="items", columns=SCORES)
 
 
 def _number(value: float | None) -> float | None:
