@@ -12,6 +12,7 @@ from core.measures.experts.adjudication import CONFUSION, IMPORTED
 from core.measures.experts.by_model import BY_MODEL
 from core.measures.experts.completeness import COMPLETENESS
 from core.measures.experts.filling import can_fill, fill, read_filling
+from core.measures.experts.judge_status import FIGURES, STATUS
 from core.measures.experts.ratings import RATERS, has_decisions, sections_for
 from core.measures.experts.report import (
     AGREEMENT,
@@ -66,6 +67,12 @@ def draw_figures(source: str, options: Mapping[str, Any]) -> Result | None:
     else:
         st.caption("No item was judged by two annotators.")
     return shares
+
+
+def draw_judge_status() -> None:
+    if draw_section(STATUS, _ALL, name="judge-status", titled=False) is not None:
+        draw_section(FIGURES, _ALL, name="judge-figures")
+    link("judges", "Judges of rubrics", "rule", judges_part="Rubrics")
 
 
 def draw_flips() -> None:

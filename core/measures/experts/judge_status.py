@@ -1,0 +1,177 @@
+"""``report judge_status``: every model that judges, against people who judged the same, and figures of both together.
+
+Graders are compared on free responses, judges of facts and of medical terms on conversations. Accuracies by grader and
+experts are in ``report graders --part accuracy``. Judges of rubrics have ``report rubric_calibration``, model raters
+``report ratings --part models``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Literal, NamedTuple
+
+from core.events import COUNTED
+from core.frameworks.casting import is_model
+from core.measures.base import Columns, MetricRequest, Row, Section, metric
+from core.measures.calibration import (
+    ENOUGH_AGREEMENT,
+    ENOUGH_LABELS,
+    JudgedStatement,
+    Trust,
+    agreement_with_experts,
+    calibrated_rows,
+    status_of,
+)
+from core.measures.experts.judged import judged_items
+from core.reviews.reviewing import states
+from core.store.database import Store
+from core.store.queries.fact_judgements import judged_patients, judges
+from core.store.queries.grades import free_verdicts
+from core.store.queries.patient_judgements import current_judgements
+from core.store.queries.trials import trial_origins
+from core.store.review_records import parse_item
+from core.store.selection import Selection
+
+EQUIVALENT, INVENTED, WITHHELD, TERMS = "right answer", "invented words", "withheld facts", "medical terms"
+_QUESTIONS = {
+    EQUIVALENT: ("equivalent", "yes"),
+    INVENTED: ("in_vignette", "no"),
+    WITHHELD: ("complete_answers", "no"),
+    TERMS: ("medical_terms", "yes"),
+}
+"""What is judged → the question to people, and their answer that says that it is there."""
+Place = tuple[str, str]
+"""A trial, and the format of the judged answer; the format is empty for a whole conversation."""
+
+
+class _Judge(NamedTuple):
+    model: str
+    prompts: str
+    about: str
+
+
+@metric(
+    "judge_status",
+    "run",
+    "models",
+    "source",
+    "datasets",
+    "specialties",
+    empty="No model has judged anything that people judged, too: plan a review on Judges, under Experts, and unblind "
+    "it.",
+    page="judges",
+    noted=False,
+)
+def report(
+    request: MetricRequest,
+    part: Annotated[
+        Literal["status", "figures"],
+        "The agreement of each judge with people, and its status; or the shares by judge and experts together.",
+    ] = "status",
+    least_items: Annotated[int, "Items judged by people below which a judge is not calibrated."] = ENOUGH_LABELS,
+    least_agreement: Annotated[
+        float, "Share of verdicts equal to people's (0 to 1) below which it is not."
+    ] = ENOUGH_AGREEMENT,
+) -> Iterator[Row]:
+    """Report how far graders and judges of conversations agree with people, and shares that both give together."""
+    trust = Trust(least_items, least_agreement)
+    by_judge = request.read(read_statements, request.selection)
+    for judge, by_model in by_judge.items():
+        label = {"judge": judge.model, "prompts": judge.prompts, "about": judge.about}
+        measured = agreement_with_experts(item for items in by_model.values() for item in items)
+        if not measured.n:
+            continue
+        status = status_of(measured.n, measured.share, trust)
+        if part == "status":
+            yield Row(
+                label,
+                measured.share,
+                *measured.interval,
+                measured.n,
+                {},
+                {
+                    "cohen_kappa": None if math.isnan(measured.kappa) else measured.kappa,
+                    "sensitivity": None if math.isnan(measured.sensitivity) else measured.sensitivity,
+                    "specificity": None if math.isnan(measured.specificity) else measured.specificity,
+                    "status": status,
+                },
+                unit="verdicts",
+                columns=Columns("agreement", "low", "high", "n"),
+            )
+            continue
+        for model, items in by_model.items() if judge.about != EQUIVALENT else ():
+            if any(item.expert is not None for item in items):
+                yield from calibrated_rows({"model": model, **label}, items)
+
+
+def read_statements(store: Store, selection: Selection) -> dict[_Judge, dict[str, list[JudgedStatement]]]:
+    """Return judge → condition → its verdicts, with those of people on a part of the same items.
+
+    Of graders only the answers that people judged are read.
+    """
+    people = {about: _people(store, *question) for about, question in _QUESTIONS.items()}
+    verdicts: dict[_Judge, dict[Place, bool]] = {}
+    with store.read() as cursor:
+        for progress in judges(cursor, selection):
+            for trial, patient in judged_patients(cursor, progress.judge, selection).items():
+                for about, marks in ((INVENTED, patient.of("invented")), (WITHHELD, patient.of("withheld"))):
+                    verdicts.setdefault(_Judge(*progress.judge, about), {})[trial, ""] = bool(marks)
+        for judgement in current_judgements(cursor, selection):
+            if judgement.terms is not None:
+                judge = _Judge(judgement.model, judgement.prompt_hash, TERMS)
+                verdicts.setdefault(judge, {})[judgement.trial_id, ""] = bool(judgement.terms)
+        graded = free_verdicts(cursor, [trial for trial, _ in people[EQUIVALENT]])
+        for place in people[EQUIVALENT]:
+            for grader, verdict in graded.get(place, []):
+                if verdict in COUNTED and is_model(grader):
+                    verdicts.setdefault(_Judge(grader, "", EQUIVALENT), {})[place] = verdict == "correct"
+        trials = {trial for places in verdicts.values() for trial, _ in places}
+        origins = trial_origins(cursor, sorted(trials))
+    statements: dict[_Judge, dict[str, list[JudgedStatement]]] = {}
+    for judge, judged in verdicts.items():
+        for place, verdict_is_yes in judged.items():
+            if (origin := origins.get(place[0])) is not None:
+                item = JudgedStatement(origin.case_key, verdict_is_yes, people[judge.about].get(place))
+                statements.setdefault(judge, {}).setdefault(origin.model, []).append(item)
+    return statements
+
+
+def _people(store: Store, question: str, there: str) -> Mapping[Place, bool]:
+    """Return the decided answers to a question of all unblinded reviews whose items were not drawn for disagreement."""
+    answers: dict[Place, bool] = {}
+    for state in states(store):
+        if state.blinded or state.form.question(question) is None or state.review.plan.sampling == "disagreement":
+            continue
+        for item in judged_items(store, state, question):
+            about, value = parse_item(item.item), item.decided(state.form)[0]
+            if value is not None and about.kind in ("talk", "answer"):
+                answers[about.trial_id, about.format if about.kind == "answer" else ""] = value == there
+    return answers
+
+
+STATUS = Section(
+    "Judges against people",
+    report,
+    {"part": "status"},
+    kind="table",
+    heads={
+        "about": "Judges", "prompts": "Prompts", "agreement": "Equal verdicts", "n": "By people",
+        "cohen_kappa": "Cohen’s kappa",
+    },
+    help="Items that people judged, too, in unblinded reviews drawn without regard to the verdicts. A judge is "
+    "calibrated if people judged at least 50 of its items and 85 % of the verdicts are equal.",
+    page="judges",
+)  # fmt: skip
+FIGURES = Section(
+    "Shares by judge and people together",
+    report,
+    {"part": "figures"},
+    kind="table",
+    folded=True,
+    heads={"about": "Judges", "value": "Share", "n": "Items", "n_labelled": "By people", "lambda": "λ"},
+    help="Judge and experts: a prediction-powered mean (PPI++), unbiased for any judge if people’s items were drawn at "
+    "random. Corrected: by Rogan and Gladen.",
+    page="judges",
+)
+SECTIONS = (STATUS, FIGURES)
