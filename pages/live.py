@@ -11,6 +11,7 @@ from core.asking.persona import label as persona_label
 from core.asking.persona import parse_persona
 from core.case import Case
 from core.datasets.library import DATASET, demonstration, library
+from core.errors import UsageError
 from core.events import Answered, Assessed, Called, Graded
 from core.frameworks.base import (
     Arm,
@@ -25,6 +26,7 @@ from core.frameworks.base import (
 )
 from core.frameworks.casting import CastNames
 from core.jobs.plan import campaigns_of_doctors, first_model
+from core.jobs.run import check_prompts
 from core.live.session import Session
 from core.live.start import all_unfinished, one_case, start_consultation, usual_live_arms
 from core.models.register import own_names
@@ -188,6 +190,11 @@ def _ask_campaigns(fw: Framework, case: Case | None, mode: str) -> tuple[list[Ca
             replace(campaign, settings=campaign.settings.but(persona=persona))
             for campaign, persona in zip(campaigns, personas, strict=True)
         ]
+    try:
+        for campaign in campaigns:
+            check_prompts(campaign)
+    except UsageError as error:  # such as a persona that the patient cannot play
+        return [], str(error)
     return campaigns, None
 
 

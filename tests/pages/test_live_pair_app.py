@@ -200,3 +200,13 @@ def test_cost_is_what_is_known_and_says_when_it_is_not_all() -> None:
     assert cost_of([failed]) == "$0.00"  # what failed was not charged
     assert cost_of([unpriced]) == "unknown"
     assert cost_of([call, unpriced]) == "$1.50+"
+
+
+def test_a_persona_that_a_patient_by_rule_cannot_play_is_refused_before_the_start(
+    database: Path, open_page: Open
+) -> None:
+    page = open_page("live", live_mode="Two patients")
+    assert not button(page, "Start both consultations").disabled
+    page.selectbox(key="live_right_memory").set_value("poor").run()
+    assert any("persona" in warning.value for warning in page.warning)
+    assert button(page, "Start both consultations").disabled
