@@ -85,7 +85,7 @@ def test_a_closer_look_is_care_and_nothing_that_knows_two_only(stored: Store, op
     app = open_page("transcripts", trial=MISUSED, read_closer="Facts ledger")
     assert trouble(app) == []
     assert "CARE of all models" in links(app)
-    assert not [group for group in app.get("button_group") if group.key == "read_closer"]
+    assert [group.options for group in app.get("button_group") if group.key == "read_closer"] == [["Rubric"]]
 
 
 def test_words_of_the_staff_are_found_and_shown_without_tags(stored: Store, open_page: Open) -> None:

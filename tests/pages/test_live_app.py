@@ -344,11 +344,15 @@ def test_messages_that_a_person_wrote_before_an_interruption_are_shown(open_page
     app = open_page("live", trial=session.key)
     assert trouble(app) == []
     assert "My chest hurts since Monday" in words(app)
-    run_until(button(app, "Resume").click().run(), lambda page: bool(page.chat_input))
+
+    def entered_again(page: AppTest) -> bool:
+        resumed = live_sessions.watched(session.key)
+        return resumed is not None and resumed.session is not session and resumed.session.dialogue == session.dialogue
+
+    run_until(button(app, "Resume").click().run(), entered_again)
     assert trouble(app) == []
     again = live_sessions.watched(session.key)
     assert again is not None
-    assert again.session.dialogue == session.dialogue
     again.session.stop()
     again.session.join(30)
 

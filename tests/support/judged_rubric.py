@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from core.jobs.ask_job import run_job
 from core.jobs.engine import Options
 from core.jobs.rubrics import RubricJudging
@@ -38,8 +40,8 @@ def words_of(number: int) -> str:
     return f"Any {' or '.join(asked) or 'pain'}?"
 
 
-def store_judged(store: Store) -> None:
-    """Ten conversations whose two criteria a judge has judged."""
+def store_judged(store: Store, rubric: Mapping[str, object] = RUBRIC) -> None:
+    """Ten conversations whose criteria a judge has judged: two, or those of another rubric of this name."""
     trials = []
     for number in range(1, 11):
         turns = [
@@ -54,7 +56,7 @@ def store_judged(store: Store) -> None:
     write_journal(store.journals, "run", a_header(cases=CASES, doctor=MODELS[0]), *trials)
     fold(store)
     with store.write() as connection:
-        save_rubric(connection, rubric_of(dict(RUBRIC), "here"))
+        save_rubric(connection, rubric_of(dict(rubric), "here"))
     with running(judge(overlooks)) as provider:
         job = RubricJudging(judges=("openai/fake",), rubric="demo", base_url=provider.base_url)
         run_job(job, store, load_registry(), Options(1))

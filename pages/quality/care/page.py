@@ -144,13 +144,14 @@ def draw_profile(view: CareView) -> None:
 def across_chart(chart: Chart, view: CareView) -> Chart:
     """Return the chart in which corresponding conditions on several data sets are one series."""
     joined = ask(across_data_sets, view.selection)
+    series_names = names_of(joined.values())
 
     def draw(rows: Sequence[Row], names: Mapping[str, str], dark: bool) -> go.Figure:
         shared = names_across(rows, joined)
         by_series = [
             replace(row, label={**row.label, "model": shared[row.label["model"], row.label["dataset"]]}) for row in rows
         ]
-        return chart(by_series, {**names_of(set(shared.values()) - set(names)), **names}, dark)
+        return chart(by_series, {**series_names, **names}, dark)
 
     return draw
 

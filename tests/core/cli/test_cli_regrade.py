@@ -76,7 +76,7 @@ def test_a_failing_provider_is_reported_with_its_message(
 @pytest.mark.parametrize(
     ("more", "status", "sentence"),
     [
-        (("--grader", "openai/kind", "--types", "mcq"), 2, "the types are mcq_many, frq, frq_top3, not mcq"),
+        (("--grader", "openai/kind", "--types", "essay"), 2, "not essay"),
         (("--grader", "unknown/x"), 2, "No model is called “unknown/x”"),
         (("--grader", "reference/bayes"), 2, "There is no 'reference/bayes' for the grader"),
         (("--grader", "reference/names", "--prompts", "craftmd"), 2, "reads no prompts: leave --prompts out"),

@@ -20,7 +20,7 @@ def test_no_framework_of_the_package_adds_to_the_contract() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "default", "paper", "own_grader"), [("craftmd", 24, 8, True), ("consultation", 1, 1, False)]
+    ("name", "default", "paper", "own_grader"), [("craftmd", 25, 8, True), ("consultation", 1, 1, False)]
 )
 def test_the_default_arms_and_those_of_the_paper(name: str, default: int, paper: int, own_grader: bool) -> None:
     protocol = frameworks()[name]

@@ -1,0 +1,100 @@
+"""Two experts judge thirty criteria of ten conversations in a browser by keyboard; the figures outlive the database."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from core.measures.base import MetricRequest
+from core.measures.rubrics.calibration import report_calibration
+from core.measures.rubrics.labels import statements_for
+from core.measures.rubrics.rubric import rubric_of
+from core.reviews.reviewing import plan_review, state_of, unblind
+from core.store.database import Store
+from core.store.fold import fold
+from core.store.review_records import parse_item, planned
+from tests.support.dashboard import Dashboard, settle
+from tests.support.judged_rubric import COUGH, FEVER, RUBRIC, store_judged
+
+pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+from playwright.sync_api import Browser, Page, expect
+
+from tests.support.browsing import press_key, visiting
+
+pytestmark = [pytest.mark.browser, pytest.mark.soak]
+
+ITEMS = 30
+PAIN = {"id": "pain", "criterion": "The doctor asks about pain", "points": 2, "axis": "data gathering"}
+ASKED = {"fever": set(FEVER), "cough": set(COUGH), "pain": set(range(8, 11))}
+"""Criterion → the numbers of the conversations in which it is met."""
+
+
+@pytest.fixture
+def page(browser: Browser, dashboard: Dashboard) -> Iterator[Page]:
+    with visiting(browser, dashboard) as visitors:
+        yield visitors.open("judges?judges_part=Experts")
+
+
+def ready(page: Page, step: int) -> None:
+    """Wait until the item is drawn whole: a key that is pressed before is dropped."""
+    expect(page.get_by_text(f"Item {step} of {ITEMS}", exact=True)).to_be_visible()
+    page.wait_for_selector('[data-testid="stApp"][data-test-script-state="notRunning"]')
+    page.wait_for_timeout(150)
+
+
+def figures(store: Store) -> list[str]:
+    parts = ("judges", "criteria", "scores", "audit", "plan")
+    return [repr(row) for part in parts for row in report_calibration.rows(MetricRequest(store), "demo", part=part)]
+
+
+def test_two_experts_judge_thirty_criteria_and_the_status_of_the_judge_follows(
+    page: Page, dashboard: Dashboard
+) -> None:
+    store = Store(dashboard.database)
+    rubric = {**RUBRIC, "all": [*RUBRIC["all"], PAIN]}
+    store_judged(store, rubric)
+    statements = statements_for(rubric_of(dict(rubric), "here"))
+    plan = planned(
+        kind="criteria", number=ITEMS, annotators=("Ada", "Ben"), shared=1.0, runs=("run",), rubric="demo",
+        statements=statements, sampling="conversation",
+    )  # fmt: skip
+    review = plan_review(store, "Criteria", plan)
+    words = {key: text.rpartition(" ")[2] for key, text in statements.items()}
+    for expert in ("Ada", "Ben"):
+        page.goto(f"{dashboard.address}/judges?judges_part=Experts&review={review.review_id}&annotator={expert}")
+        settle(page)
+        for step, item in enumerate(state_of(store, review.review_id).items_for(expert), start=1):
+            ready(page, step)
+            if step == ITEMS // 2:
+                page.reload()
+                settle(page)
+                ready(page, step)
+                expect(page.get_by_text(f"{step - 1} of {ITEMS} answered")).to_be_visible()
+            about = parse_item(item.item)
+            expect(page.get_by_text(statements[about.criterion], exact=True)).to_be_visible()
+            assert not re.search(r"secret-one", page.content())
+            met = int(about.trial_id.rpartition("/")[2]) in ASKED[words[about.criterion]]
+            press_key(page, "a" if met else "b", page.get_by_text(f"{step} of {ITEMS} answered"))
+            page.wait_for_selector('[data-testid="stApp"][data-test-script-state="notRunning"]')
+            if step < ITEMS:
+                press_key(page, "j", page.get_by_text(f"Item {step + 1} of {ITEMS}", exact=True))
+    assert state_of(store, review.review_id).missing == 0
+    unblind(store, review.review_id, "Ada")
+
+    by_axis = {row["axis"]: row for row in report_calibration.rows(MetricRequest(store), "demo", part="judges")}
+    # the judge overlooks one cough of thirty criteria
+    assert by_axis["all axes"].estimate == pytest.approx(29 / 30)
+    assert by_axis["all axes"]["status"] == "not calibrated"
+    (enough, *_) = report_calibration.rows(MetricRequest(store), "demo", part="judges", least_items=30)
+    assert enough["status"] == "calibrated"
+    page.goto(f"{dashboard.address}/judges?judges_part=Rubrics&rubric=demo")
+    settle(page)
+    expect(page.get_by_role("heading", name="Judges against experts")).to_be_visible()
+
+    page.goto("about:blank")
+    before = figures(store)
+    store.path.unlink()
+    fold(store)
+    assert figures(store) == before
