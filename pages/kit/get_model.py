@@ -43,6 +43,9 @@ def draw_offers() -> None:
                     live_protocol=framework,
                     **other_seats,
                 )
+                link(
+                    "runs", "Run it on cases", "play_arrow", doctor=work.result, runs_protocol=framework, **other_seats
+                )
     if not offered:
         return
     with st.container(border=True):
