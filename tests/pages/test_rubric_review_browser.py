@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -54,7 +55,8 @@ def test_two_experts_judge_thirty_criteria_and_the_status_of_the_judge_follows(
 ) -> None:
     store = Store(dashboard.database)
     rubric = {**RUBRIC, "all": [*RUBRIC["all"], PAIN]}
-    store_judged(store, rubric)
+    with ThreadPoolExecutor(1) as thread:  # this thread has the event loop of the browser
+        thread.submit(store_judged, store, rubric).result()
     statements = statements_for(rubric_of(dict(rubric), "here"))
     plan = planned(
         kind="criteria", number=ITEMS, annotators=("Ada", "Ben"), shared=1.0, runs=("run",), rubric="demo",
