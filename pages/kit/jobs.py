@@ -4,6 +4,7 @@ Also single questions to a model outside any trial, such as splitting a vignette
 """
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import streamlit as st
@@ -103,6 +104,25 @@ def ask_budget(key: str, where: Any = st) -> float | None:
     """Ask for the budget in US dollars at which a job stops; ``None`` for no limit."""
     budget: float | None = where.number_input("Stop at US dollars", 0.0, None, None, key=key, placeholder="No limit")
     return budget or None
+
+
+def draw_judging(kind: type[AskJob[Any]], make: Callable[[str, str | None], AskJob[Any]], key: str, apart: str) -> None:
+    """Draw the form that has a model judge, or the progress of the job; ``make`` takes the model and its address."""
+    if draw_job(kind, f"{key}_work", apart):
+        return
+    model_column, address_column, budget_column = st.columns([3, 3, 2], vertical_alignment="bottom")
+    with model_column:
+        model = ask_seat(key, "grader", label="Model that judges")
+    if not is_model(model):
+        st.caption("Choose a language model: rules cannot judge this.")
+        return
+    with address_column:
+        address = ask_address(key)
+    budget = ask_budget(f"{key}_budget", budget_column)
+    if problem := seat_problem(CastNames("reference", grader=model), address):
+        st.warning(plain(problem), icon=":material/key:")
+        return
+    draw_start(make(model, address), "Judge", "gavel", f"{key}_go", budget)
 
 
 def draw_work(

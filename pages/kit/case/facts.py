@@ -15,7 +15,6 @@ from core.case import Case
 from core.events import Event, Started, Utterance
 from core.figures.curves import Point, curves
 from core.figures.style import Axis
-from core.frameworks.casting import CastNames, is_model
 from core.jobs.judging import FactsJudging
 from core.measures.failures import agreement_with_people
 from core.stats.differences import PairedCounts
@@ -28,10 +27,9 @@ from pages.kit.cached import ask, cached_query
 from pages.kit.chat import message
 from pages.kit.controls import choose
 from pages.kit.figures import draw_figure, is_dark
-from pages.kit.jobs import ask_budget, draw_job, draw_question, draw_start
+from pages.kit.jobs import draw_judging, draw_question
 from pages.kit.look import plain, show_errors
 from pages.kit.names import case_name, model_name
-from pages.kit.seats import ask_address, ask_seat, seat_problem
 from pages.kit.tables import draw_table
 from pages.kit.visitor import only
 
@@ -367,18 +365,9 @@ def draw_patient(trial_id: str | None, key: str) -> None:
 
 def draw_form(key: str, **scope: Any) -> None:
     """Draw the form that starts judging, or the progress of the job; ``scope`` are parameters of ``FactsJudging``."""
-    if draw_job(FactsJudging, f"{key}_work", FactsJudging("", **scope).apart):
-        return
-    model_column, address_column, budget_column = st.columns([3, 3, 2], vertical_alignment="bottom")
-    with model_column:
-        model = ask_seat(f"{key}_facts", "grader", label="Model that judges")
-    if not is_model(model):
-        st.caption("Choose a language model: rules cannot judge this.")
-        return
-    with address_column:
-        address = ask_address(f"{key}_facts")
-    budget = ask_budget(f"{key}_facts_budget", budget_column)
-    if problem := seat_problem(CastNames("reference", grader=model), address):
-        st.warning(plain(problem), icon=":material/key:")
-        return
-    draw_start(FactsJudging(model, base_url=address, **scope), "Judge", "gavel", f"{key}_facts_go", budget)
+    draw_judging(
+        FactsJudging,
+        lambda model, address: FactsJudging(model, base_url=address, **scope),
+        f"{key}_facts",
+        FactsJudging("", **scope).apart,
+    )

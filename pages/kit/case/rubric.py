@@ -24,7 +24,7 @@ from pages.kit.cached import cached_query, read
 from pages.kit.case.facts import trial_of
 from pages.kit.chat import bubble, marked
 from pages.kit.controls import choose
-from pages.kit.jobs import ask_budget, draw_job, draw_start
+from pages.kit.jobs import draw_judging
 from pages.kit.look import plain, show_errors
 from pages.kit.names import model_name
 from pages.kit.seats import ask_address, ask_seat, seat_problem
@@ -165,22 +165,10 @@ def _draw_criteria(outcomes: Sequence[Outcome], events: Sequence[Event], key: st
 
 
 def _draw_form(key: str, rubric: str, trial_id: str) -> None:
-    if draw_job(RubricJudging, f"{key}_rubric_work", trial_id):
-        return
-    model_column, address_column, budget_column = st.columns([3, 3, 2], vertical_alignment="bottom")
-    with model_column:
-        model = ask_seat(f"{key}_rubric", "grader", label="Model that judges")
-    if not is_model(model):
-        st.caption("Choose a language model: rules cannot judge this.")
-        return
-    with address_column:
-        address = ask_address(f"{key}_rubric")
-    budget = ask_budget(f"{key}_rubric_budget", budget_column)
-    if problem := seat_problem(CastNames("reference", grader=model), address):
-        st.warning(plain(problem), icon=":material/key:")
-        return
-    job = RubricJudging(judges=(model,), rubric=rubric, trials=(trial_id,), base_url=address)
-    draw_start(job, "Judge", "gavel", f"{key}_rubric_go", budget)
+    def make(model: str, address: str | None) -> RubricJudging:
+        return RubricJudging(judges=(model,), rubric=rubric, trials=(trial_id,), base_url=address)
+
+    draw_judging(RubricJudging, make, f"{key}_rubric", trial_id)
 
 
 def ask_running_rubric(case: Case, key: str) -> None:
