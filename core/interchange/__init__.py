@@ -1,0 +1,1 @@
+"""Formats of other tools, written from the database and read into it."""
