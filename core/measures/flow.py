@@ -10,7 +10,8 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from core import words
@@ -85,7 +86,7 @@ class Flow:
     runs: tuple[str, ...]
     stages: tuple[Stage, ...]
     facts: tuple[Facts, ...] = ()
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
 
     def stage(self, name: str) -> Stage:
         return next(stage for stage in self.stages if stage.name == name)
@@ -113,7 +114,7 @@ def flow_of(store: Store, runs: Sequence[str]) -> Flow:
                     if not profile.generated.suitable
                 }
                 left_out.update(_cases_left_out(run, played, rejected))
-    trials, answers = _trial_stages(chosen, counts), _answer_stages(chosen, counts)
+    trials, answers = _trial_stages(chosen, counts, store.journals), _answer_stages(chosen, counts)
     stages = (*_case_stages(chosen, left_out), *trials, *answers)
     facts = tuple(_facts(chosen, counts, judged, stages))
     return Flow(tuple(ids), stages, facts, tuple(_notes(chosen)))
@@ -173,7 +174,7 @@ def _case_stages(runs: Sequence[Run], left_out: Counter[str]) -> Iterator[Stage]
     yield Stage("cases", "Cases chosen", "cases", n, basis=basis, unknown=unknown)
 
 
-def _trial_stages(runs: Sequence[Run], counts: FlowCounts) -> Iterator[Stage]:
+def _trial_stages(runs: Sequence[Run], counts: FlowCounts, journals: Path) -> Iterator[Stage]:
     played = Counter[str]()
     for trial in counts.trials:
         played[trial.run_id] += trial.n
@@ -186,12 +187,12 @@ def _trial_stages(runs: Sequence[Run], counts: FlowCounts) -> Iterator[Stage]:
             added[reason] += played[run.run_id]
             continue
         rest = (run.planned or 0) - played[run.run_id]
-        running = rest > 0 and in_use(journal_path(run.run_id))
+        running = rest > 0 and in_use(journal_path(run.run_id, journals))
         missing["not played yet: the run is in progress" if running else "not played: the run was stopped"] += rest
         if rest < 0:
             added["beyond the plan"] -= rest
     if with_plan:
-        parts = tuple(Count(f"{run.cases:,} × {run.trials:,}, {run.run_id}", run.planned or 0) for run in with_plan)
+        parts = tuple(Count(f"{run.cases:,} × {run.trials:,}, run {run.run_id}", run.planned or 0) for run in with_plan)
         basis = "cases × trials of each case"
         if len(with_plan) < len(runs):
             basis += f", of {_of(len(with_plan), len(runs))}"
@@ -264,7 +265,7 @@ def _answer_stages(runs: Sequence[Run], counts: FlowCounts) -> Iterator[Stage]:
         n,
         _counts(+broken),
         parts=_arm_counts(requested),
-        basis="trials played × their arms",
+        basis="trials played × their arms, also after a broken conversation",
     )
     invalid = Counter[str]()
     for count in counts.invalid:

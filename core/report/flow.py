@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -17,8 +16,8 @@ _COLUMN = (WIDTH - 2 * _MARGIN - _GAP) // 2
 _PAD, _LINE = 10, 17
 _SIZE = 13
 """Font size in pixels."""
-_CHARACTERS = int((_COLUMN - 2 * _PAD) / (_SIZE * 0.54))
-"""Characters of a line of a box: the mean width of a character in common sans-serif fonts is about half its size."""
+_INDENT = 10
+_NARROW, _WIDE = frozenset("fijlrtI.,:;'’|!()[]/- "), frozenset("mwMW@%—…")
 _MOST_PARTS = 8
 """Parts of a level that are listed; further ones are added up."""
 
@@ -44,6 +43,7 @@ class _Text:
     words: str
     strong: bool = False
     quiet: bool = False
+    indent: int = 0
 
 
 def flow_svg(flow: Flow, *, dark: bool = False) -> str:
@@ -67,8 +67,8 @@ def flow_svg(flow: Flow, *, dark: bool = False) -> str:
         y += height + _BETWEEN
     y = _place_facts(drawing, flow.facts, y, colours)
     for note in flow.notes:
-        for line in textwrap.wrap(note, 2 * _CHARACTERS + 6):
-            drawing.append(_words(_MARGIN, y + _SIZE, _Text(line, quiet=True), colours))
+        for line in _wrapped(note, quiet=True, width=WIDTH - 2 * _MARGIN):
+            drawing.append(_words(_MARGIN, y + _SIZE, line, colours))
             y += _LINE
     height = y + _MARGIN
     summary = "; ".join(f"{stage.title}: {_number(stage.n)}" for stage in flow.stages)
@@ -114,13 +114,37 @@ def _shortened(parts: Sequence[Count], n: int) -> Sequence[Count]:
 
 def _counted(counts: Iterable[Count]) -> Iterator[_Text]:
     for count in counts:
-        yield from _wrapped(f"{count.n:,} {count.name}")
+        yield from _wrapped(f"{count.name} (n = {count.n:,})")
 
 
-def _wrapped(words: str, *, strong: bool = False, quiet: bool = False) -> Iterator[_Text]:
-    width = int(_CHARACTERS * 0.92) if strong else _CHARACTERS
-    for line in textwrap.wrap(words, width, subsequent_indent="" if strong or quiet else "  "):
-        yield _Text(line, strong, quiet)
+def _wrapped(
+    words: str, *, strong: bool = False, quiet: bool = False, width: int = _COLUMN - 2 * _PAD
+) -> Iterator[_Text]:
+    """Yield lines of at most ``width`` pixels; those after the first are indented, and a word that is longer is cut."""
+    indent = 0 if strong or quiet else _INDENT
+    line, number = "", 0
+    for word in words.split():
+        while word:
+            room = width - (indent if number else 0)
+            longer = f"{line} {word}" if line else word
+            if _pixels(longer, strong=strong) <= room:
+                line, word = longer, ""
+            elif line:
+                yield _Text(line, strong, quiet, indent if number else 0)
+                line, number = "", number + 1
+            else:
+                size = next(n for n in range(len(word), 0, -1) if n == 1 or _pixels(word[:n], strong=strong) <= room)
+                line, word = word[:size], word[size:]
+    if line:
+        yield _Text(line, strong, quiet, indent if number else 0)
+
+
+def _pixels(words: str, *, strong: bool = False) -> float:
+    """Return the approximate width of a text in Helvetica or Arial, rather too large than too small."""
+    em = sum(
+        0.36 if c in _NARROW else 0.9 if c in _WIDE or ord(c) > 0x2000 else 0.72 if c.isupper() else 0.56 for c in words
+    )
+    return em * _SIZE * (1.06 if strong else 1)
 
 
 def _height(lines: Sequence[_Text]) -> int:
@@ -158,10 +182,9 @@ def _box(x: float, y: float, height: int, lines: Sequence[_Text], fill: str, col
 
 
 def _words(x: float, y: float, line: _Text, colours: _Colours) -> str:
-    indent = len(line.words) - len(line.words.lstrip())
     weight = ' font-weight="bold"' if line.strong else ""
     colour = colours.quiet if line.quiet else colours.text
-    return f'<text x="{x + indent * 5}" y="{y}" fill="{colour}"{weight}>{escape(line.words.strip())}</text>'
+    return f'<text x="{x + line.indent}" y="{y}" fill="{colour}"{weight}>{escape(line.words)}</text>'
 
 
 def _arrow(x: float, top: float, bottom: float, colours: _Colours) -> str:
