@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from core.datasets.select import full_data_set, select
 from core.events import COUNTED, Ended, Event, Failed, Finished, Started, Utterance
 from core.journal import TrialLine
 from core.measures.base import MetricRequest
@@ -19,7 +20,9 @@ from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.answers import case_scores
 from core.store.queries.case_labels import add_labels, label_of
+from core.store.queries.profiles import add_profiles
 from core.store.selection import Selection, conditions
+from core.text.profiles import Generated
 from tests.core.store.builders import (
     a_case,
     a_header,
@@ -118,6 +121,26 @@ def test_every_loss_has_its_reason_and_number(store: Store) -> None:
     assert facts["Outputs"] == {"valid": "6", "invalid or missing": "4"}
     assert facts["Chat sessions"]["different cases"] == "3"
     assert facts["Chat sessions"]["repeated queries"].startswith("2 ")
+
+
+def test_cases_outside_the_selection_are_told_apart_if_the_data_set_is_installed(store: Store) -> None:
+    """Of the library, cardiology was chosen, of it the first two cases, of which one could not become a patient."""
+    whole, in_part = full_data_set("library"), select("library:Cardiology")
+    header = a_header(
+        cases=in_part[:1], case_set="library:Cardiology (first 2)", data_set_cases=whole.cases, data_set_hash=whole.hash
+    )
+    write_journal(store.journals, "run", header)
+    fold(store)
+    rejection = Generated(suitable=False, reason="image_dependent", note="It needs a picture.", made_by="Ada")
+    with store.write() as connection:
+        add_profiles(connection, [(in_part[1], rejection)])
+    diagram = flow_of(store, ["run"])
+    adds_up(diagram)
+    assert sorted(losses(diagram.stage("data_set")).values()) == sorted(
+        [whole.cases - len(in_part), len(in_part) - 2, 1]
+    )
+    (reason,) = (name for name, n in losses(diagram.stage("data_set")).items() if "patient" in name)
+    assert "image dependent" in reason
 
 
 @pytest.mark.parametrize("seed", range(8))
