@@ -80,8 +80,9 @@ class FlowCounts:
     """The trials of runs by outcome, and their answers by verdict.
 
     ``counted`` are the answers without those of trials that another of the runs played with the same seed before.
-    ``cases`` is the number of different cases with a trial, ``cases_by_run`` their sum over the runs; ``first_at`` and ``last_at`` are the times of the first
-    and the last trial of runs that are no releases, in seconds since 1970, ``None`` without any.
+    ``cases`` is the number of different cases with a trial, ``cases_by_run`` their sum over the runs.
+    ``first_at`` and ``last_at`` are the times of the first and the last trial of runs that are no releases, in seconds
+    since 1970, ``None`` without any.
     """
 
     trials: tuple[TrialCount, ...]
