@@ -9,8 +9,10 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, field_validator, model_serializer
 
+from core.dates import read_date
+from core.errors import UsageError
 from core.images import Image
 
 SPECIALTIES = (
@@ -171,6 +173,16 @@ class Case(_Sparse):
     date: str = ""
 
     _later = ("images", "asks_for", "opening", "items", "accepted", "development", "date")
+
+    @field_validator("date")
+    @classmethod
+    def _is_date(cls, value: str) -> str:
+        if value:
+            try:
+                read_date(value)
+            except UsageError as error:
+                raise ValueError(str(error)) from None
+        return value
 
     @property
     def content_hash(self) -> str:

@@ -130,7 +130,7 @@ def label_cases_of_file(
     path: Annotated[Path, typer.Argument(metavar="FILE", help="A .csv with columns case, field and value.")],
     by: Annotated[str, typer.Option(help="Who says so; by default the file.")] = "",
 ) -> int:
-    """Label many cases from a file, such as their dates; `data labels NAME --format csv` writes such files."""
+    """Label many cases from a file, such as their dates; `data labels NAME --format csv` prints such a table."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             rows = list(csv.DictReader(file))
