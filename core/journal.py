@@ -192,6 +192,7 @@ RowTable = Literal[
     "history_items",
     "case_labels",
     "model_ratings",
+    "repeated_verdicts",
 ]
 
 

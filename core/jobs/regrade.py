@@ -306,7 +306,7 @@ class Regrading(AskJob[ToGrade]):
         async with memory.turn(key) as asking:
             if asking:
                 hash_ = judge.prompt_hash
-                judged = await _judged(item, seats.makers[hash_]() if self.again else seats.graders[hash_])
+                judged = await judge_answer(item, seats.makers[hash_]() if self.again else seats.graders[hash_])
                 if isinstance(judged, str):
                     return ItemResult(failure=judged, final=False)
                 memory.values[key] = judged
@@ -375,7 +375,8 @@ def _graded(item: ToGrade, judged: ResponseVerdict, counts: Mapping[str, int]) -
     return ItemResult([line], counts={**counts, "changed": changed}, events=[grade])
 
 
-async def _judged(item: ToGrade, grader: Grader) -> ResponseVerdict | str:
+async def judge_answer(item: ToGrade, grader: Grader) -> ResponseVerdict | str:
+    """Return a grader's verdict on an answer, or why there is none because the provider failed."""
     arm, judged, failure = (item.answer.format, item.answer.question_type), None, ""
     rule, case = RULES[item.answer.question_type], item.run.cases[item.answer.case]
     if case.accepted and not is_model(item.run.judge.model):
