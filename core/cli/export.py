@@ -9,6 +9,7 @@ import pyarrow.csv
 import pyarrow.parquet
 import typer
 
+from core.cli.inspect_logs import export_inspect
 from core.cli.options import Out, folded_store, new_file, run_id_of, selected
 from core.cli.training import export_training
 from core.errors import UsageError
@@ -57,6 +58,7 @@ app = typer.Typer(no_args_is_help=True, help="Export data.", rich_markup_mode=No
 app.command("conversation")(export_conversation)
 app.command("training")(export_training)
 app.command("report")(export_report)
+app.command("inspect")(export_inspect)
 
 
 @app.command("flow")
