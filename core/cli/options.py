@@ -11,7 +11,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
@@ -225,17 +225,22 @@ def run_id_of(store: Store, name: str) -> str:
 
 
 def selected(
-    store: Store, run: Sequence[str] | None, models: str | None = None, data_sets: str | None = None
+    store: Store,
+    run: Sequence[str] | None,
+    models: str | None = None,
+    data_sets: str | None = None,
+    published: Collection[str] = (),
 ) -> Selection:
     """Return the selection of these runs (by id or its beginning), models and data sets (both separated by commas).
 
-    ``None`` is no restriction. Raises ``UsageError`` for a name under which nothing is stored.
+    ``None`` is no restriction. Raises ``UsageError`` for a name under which nothing is stored, unless it is among the
+    ``published`` models.
     """
     names, sets = None, None if data_sets is None else [name.strip() for name in data_sets.split(",")]
     if models is not None or sets is not None:
         with store.read() as cursor:
             stored = stored_names(cursor)
-        names = None if models is None else _models_in(models, stored.models)
+        names = None if models is None else _models_in(models, [*stored.models, *published])
         for name in sets or ():
             _check_stored("answers to cases of", [name], stored.data_sets)
     return Selection(runs=[run_id_of(store, name) for name in run] if run else None, models=names, case_sets=sets)
