@@ -22,6 +22,7 @@ from core.asking.scene import Dialogue
 from core.callbacks import ProgressCallback, StopCallback
 from core.case import Case
 from core.paths import extensions
+from core.stats.corrections import format_p, stars
 from core.stats.differences import PairedCounts
 from core.stats.intervals import Interval
 from core.stats.power import detectable_effect
@@ -253,6 +254,15 @@ def _in_words(value: Any) -> Any:
 def bounded(name: str, value: float | None, interval: Interval, stem: str = "") -> dict[str, float | None]:
     """Return a second estimate of a row with its bounds as columns: ``name``, and ``stem`` (or name) _low and _high."""
     return {name: value, f"{stem or name}_low": interval.low, f"{stem or name}_high": interval.high}
+
+
+def cell_in_words(name: str, value: Any) -> str:
+    """Return the value of a column as tables print it: numbers with three decimals, p as in publications."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return "–"
+    if name in ("p", "p_adjusted") and isinstance(value, float):
+        return f"{format_p(value)} {stars(value)}" if name == "p_adjusted" else format_p(value)
+    return f"{value:.3f}" if isinstance(value, float) else str(value)
 
 
 def counts_in_words(counts: Mapping[Any, int]) -> str:
