@@ -135,7 +135,7 @@ def _cases_left_out(run: Run, played: set[str], rejected: dict[str, str]) -> Cou
     chosen = selection.partition(":")[2]
     part = f"not in the chosen part ({case_set_name(selection).partition(', ')[2] or chosen})"
     size = limit if sample is None else sample
-    drawn = f"after the first {limit:,} (limit)" if sample is None else f"not in the random sample of {sample:,}"
+    drawn = f"after the first {size} (limit)" if sample is None else f"not in the random sample of {size}"
     missing = _data_set_cases(run) - run.cases
     with suppress(AnamnesisError):
         if full_data_set(run.case_set).hash == run.data_set_hash:
