@@ -9,7 +9,9 @@ import pyarrow.csv
 import pyarrow.parquet
 import typer
 
-from core.cli.options import Out, folded_store, new_file, run_id_of, selected
+from core.cli.inspect_logs import export_inspect
+from core.cli.interchange import describe_export, export_eee, export_hub
+from core.cli.options import Croissant, Out, folded_store, new_file, run_id_of, selected
 from core.cli.training import export_training
 from core.errors import UsageError
 from core.export.document import MAX_CONVERSATIONS, document_of
@@ -57,6 +59,9 @@ app = typer.Typer(no_args_is_help=True, help="Export data.", rich_markup_mode=No
 app.command("conversation")(export_conversation)
 app.command("training")(export_training)
 app.command("report")(export_report)
+app.command("inspect")(export_inspect)
+app.command("eee")(export_eee)
+app.command("hub")(export_hub)
 
 
 @app.command("flow")
@@ -78,7 +83,9 @@ def export_flow(
 
 @app.command("results")
 def export_results(
-    out: Out, run: Annotated[list[str] | None, typer.Option(help="Only this run (repeat for several).")] = None
+    out: Out,
+    run: Annotated[list[str] | None, typer.Option(help="Only this run (repeat for several).")] = None,
+    croissant: Croissant = None,
 ) -> int:
     """Write one row for each answer and rule, as .csv or .parquet."""
     if out.suffix not in (".csv", ".parquet"):
@@ -93,6 +100,9 @@ def export_results(
         else:
             pyarrow.parquet.write_table(table, written)
     print(f"Wrote {table.num_rows:,} rows to {out}.")
+    if croissant:
+        keys = zip(table["case_key"].to_pylist(), table["content_hash"].to_pylist(), strict=True)
+        describe_export(store, out, "Answers of tested models with the verdicts of every rule.", croissant, set(keys))
     return 0
 
 
@@ -101,16 +111,20 @@ def export_transcripts(
     run: Annotated[str, typer.Argument(metavar="RUN")],
     out: Out,
     calls: Annotated[bool, typer.Option("--calls", help="With every prompt and raw reply.")] = False,
+    croissant: Croissant = None,
 ) -> int:
     """Write one JSON line for each trial, with its events."""
     store = folded_store()
     run_id = run_id_of(store, run)
-    count = 0
+    count, cases = 0, set()
     with new_file(out) as written, store.read() as cursor, written.open("wb") as file:
         for trial in transcripts(cursor, run_id, calls=calls):
             file.write(orjson.dumps(trial) + b"\n")
+            cases.add((trial["case_key"], trial["content_hash"]))
             count += 1
     print(f"Wrote {count:,} transcripts to {out}.")
+    if croissant:
+        describe_export(store, out, "Trials with their events.", croissant, cases)
     return 0
 
 

@@ -11,7 +11,9 @@ from streamlit.testing.v1 import AppTest
 
 from core.datasets import imported
 from core.journal import RowLine
-from core.reviews.reviewing import plan_review, record, state_of, unblind
+from core.reviews.answering import record
+from core.reviews.reviewing import plan_review, unblind
+from core.reviews.state import state_of
 from core.store.database import Store
 from core.store.fold import fold, keep_lines
 from core.store.queries.case_labels import CaseLabel, LabelField, add_labels, label_of, labels_in_force
