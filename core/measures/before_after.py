@@ -157,7 +157,7 @@ SECTIONS = (
             "model", "cutoff", "format", "question_type", "period", "accuracy", "low", "high", "n_cases", "difference",
             "difference_low", "difference_high", "excluded",
         ),
-        heads={"low": "From", "high": "To", "difference_low": "Difference from", "difference_high": "Difference to"},
+        heads={"low": "From", "high": "To", "difference_low": "Δ from", "difference_high": "Δ to"},
         axis="Accuracy",
         caption=(
             "Accuracy on cases with a date before and after the cutoff of each model, with 95 % intervals; the "
