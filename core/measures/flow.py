@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -125,7 +125,7 @@ def _data_set_cases(run: Run) -> int:
     return run.data_set_cases or (run.cases if run.case_set == run.data_set else 0)
 
 
-def _cases_left_out(run: Run, played: set[str], rejected: dict[str, str]) -> Counter[str]:
+def _cases_left_out(run: Run, played: set[str], rejected: Mapping[str, str]) -> Counter[str]:
     """Return reason → cases of the data set that are not in the run; the numbers add up to all of them.
 
     A run stores the name of its case set, not the cases outside it: if the data set is not installed as it was then,
