@@ -192,7 +192,7 @@ RowTable = Literal[
     "history_items",
     "case_labels",
     "model_ratings",
-    "repeated_verdicts",
+    "replicates",
 ]
 
 
