@@ -22,6 +22,7 @@ from core.asking.scene import Dialogue
 from core.callbacks import ProgressCallback, StopCallback
 from core.case import Case
 from core.paths import extensions
+from core.stats.corrections import format_p, stars
 from core.stats.differences import PairedCounts
 from core.stats.intervals import Interval
 from core.stats.power import detectable_effect
@@ -255,6 +256,15 @@ def bounded(name: str, value: float | None, interval: Interval, stem: str = "") 
     return {name: value, f"{stem or name}_low": interval.low, f"{stem or name}_high": interval.high}
 
 
+def cell_in_words(name: str, value: Any) -> str:
+    """Return the value of a column as tables print it: numbers with three decimals, p as in publications."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return "–"
+    if name in ("p", "p_adjusted") and isinstance(value, float):
+        return f"{format_p(value)} {stars(value)}" if name == "p_adjusted" else format_p(value)
+    return f"{value:.3f}" if isinstance(value, float) else str(value)
+
+
 def counts_in_words(counts: Mapping[Any, int]) -> str:
     return " ".join(f"{name}={n}" for name, n in counts.items() if n)
 
@@ -386,6 +396,8 @@ class Section:
     ``options`` of the metric are fixed here; ``controls`` are the options that users choose on the page. ``kind`` is a
     kind of ``core.figures.report.chart_of``, or the name of a chart that the page draws itself. ``series``, ``place``
     and ``panel`` name the parts of the rows' labels that make colours, places and panels; if empty, the figure chooses.
+    In a ``scatter``, ``place`` is a column of numbers, along the other axis, and ``line`` a column that is true for the
+    rows which a line joins.
     ``figure`` is the part of the label that gets one figure for each value. ``axis`` is the title of the estimate's
     axis and the head of its column; ``caption`` explains the figure, ``compared`` what the rows are compared with.
 
@@ -402,6 +414,7 @@ class Section:
     series: str = ""
     place: str = ""
     panel: str = ""
+    line: str = ""
     figure: str = ""
     axis: str = ""
     caption: str = ""

@@ -19,6 +19,7 @@ import pandas as pd
 from core.events import FORMATS, GRADED_TYPES, Format, QuestionType
 from core.frameworks.base import WITHOUT_CONVERSATION, title_of
 from core.frameworks.casting import is_model, is_rule
+from core.journal import IMPORTED
 from core.measures.base import CaseTrials, Listed, Metric, MetricRequest, NameOf, Note, Result, Row, Severity
 from core.measures.extent import by_data_set, on_different_cases, shared_keys
 from core.stats.power import detectable_effect
@@ -255,6 +256,7 @@ def notes_of(
         *(_seats(behind, arms, name) if compared else ()),
         *(_different_cases(extents, name, data_set_name) if compared else ()),
         *_unfinished(extents, name),
+        *_imported(behind, name),
         *_served(behind, name),
         *_graded_by_themselves(behind, arms, name),
         *_without_profile(extents, data_set_name),
@@ -446,6 +448,16 @@ def _development(
                 f"{data_set_name(data_set)}: {_counted(keys)} used to write prompts, and count here ({_listed(keys)})."
             )
             yield Note("development", text, "high", "data", tuple(extent.model for extent in members))
+
+
+def _imported(behind: Sequence[Condition], name: NameOf) -> Iterator[Note]:
+    imported = tuple(condition.name for condition in behind if condition.newest.source in IMPORTED)
+    if imported:
+        text = (
+            f"From imported logs, which this program neither played nor checked: {_names(imported, name)}. A grader's "
+            "verdicts are as the logs state them, unless the answers were graded again here."
+        )
+        yield Note("imported", text, "high", "runs", imported)
 
 
 def _counted(keys: Sequence[str]) -> str:

@@ -107,7 +107,9 @@ SCHEMAS: dict[str, pa.Schema] = {
         "trial_id:text model:text prompt_hash:text terms:text dropped:int failure:text calls:text tokens:int "
         "cost_usd:real judged_at:real"
     ),
+    "report_fields": schema_of("runs:texts field:text text:text applies:bool made_by:text made_at:real"),
     "rubrics": schema_of("name:text rubric_hash:text rubric:text made_by:text made_at:real"),
+    "plans": schema_of("name:text plan_hash:text plan:text reason:text locked_by:text locked_at:real"),
     "rubric_judgements": schema_of(
         "trial_id:text model:text prompt_hash:text batch:int rubric:text rubric_hash:text criterion:text "
         "criterion_hash:text repeat:int verdict:text voided:bool quotations:text reason:text failure:text calls:text "
