@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -130,11 +130,8 @@ def read_noise(store: Store, selection: Selection) -> dict[ArmKey, ArmNoise]:
     """Return the noise of each arm of each condition of a selection, without arms that have no counted verdict."""
     with store.read() as cursor:
         scores = noise_scores(cursor, selection)
-    return {
-        arm: noise_of(rows, arm[1])
-        for arm, rows in scores.groupby(["model", "format", "question_type"], sort=False)
-        if rows["counted"].any()
-    }
+    groups: Iterator[Any] = iter(scores.groupby(["model", "format", "question_type"], sort=False))
+    return {arm: noise_of(rows, arm[1]) for arm, rows in groups if rows["counted"].any()}
 
 
 def noise_of(scores: pd.DataFrame, format_: Format) -> ArmNoise:

@@ -198,13 +198,13 @@ def _components(table: Floats, level: float) -> list[Component]:
     components: list[Component] = []
     inner: tuple[Floats, float] = (np.zeros(len(table)), 0.0)  # leave-one-out values and value of the level below
     joined: tuple[Source, ...] = ()
-    for column, source in ((0, "gradings"), (1, "answers"), (2, "conversations"), (None, "cases")):
-        joined = (source, *joined)  # type: ignore[assignment]
-        values = table[:, 3] if column is None else table[:, column]
+    for column, source in enumerate(reversed(SOURCES)):  # the columns of ``_Moments``; that of cases has their means
+        joined = (source, *joined)
+        values = table[:, column]
         n_pairs = int(np.isfinite(values).sum())
         if n_pairs < LEAST_CASES:
             continue
-        outer = _between_cases(table) if column is None else _mean_without_each(values)
+        outer = _between_cases(table) if source == "cases" else _mean_without_each(values)
         pseudo = len(table) * (outer[1] - inner[1]) - (len(table) - 1) * (outer[0] - inner[0])
         estimate = outer[1] - inner[1]
         components.append(Component(joined, estimate, _interval(pseudo, n_pairs, estimate, level), n_pairs))

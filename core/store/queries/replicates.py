@@ -54,8 +54,9 @@ def trials_to_replicate(
     trials = cursor.execute(_TRIALS, {"run_id": run_id, "limit": limit}).fetchall()
     parameters = {"run_id": run_id, "grader": grader, "prompt_hash": prompt_hash}
     answers: dict[str, list[AnswerReplicate]] = {}
-    for trial_id, *answer, gradings in cursor.execute(_ANSWERS, parameters).fetchall():
-        answers.setdefault(trial_id, []).append(AnswerReplicate(*answer, tuple(gradings or ())))
+    for trial_id, format_, question_type, answer, response, gradings in cursor.execute(_ANSWERS, parameters).fetchall():
+        stored = AnswerReplicate(format_, question_type, answer, response, tuple(gradings or ()))
+        answers.setdefault(trial_id, []).append(stored)
     return [
         TrialToReplicate(trial_id, (case_key, content_hash), number, seed, ended, tuple(answers.get(trial_id, ())))
         for trial_id, case_key, content_hash, number, seed, ended in trials
