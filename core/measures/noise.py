@@ -121,6 +121,7 @@ SECTIONS = (
         kind="dots",
         series="model",
         place="source",
+        caption="Variance of single scores (0 to 1) by source, with its interval.",
         heads={"share": "Share of the mean's variance"},
     ),
 )

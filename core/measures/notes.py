@@ -136,7 +136,7 @@ def data_in_words(cases: int, trials: CaseTrials | None) -> str:
     if trials is not None:
         words += f" × {trials.mean:.3g} trials"
         if not math.isnan(trials.flip_rate):
-            words += f", {trials.flip_rate:.0%} of which flip"
+            words += f", {100 * trials.flip_rate:.0f} % of which flip"
     return words
 
 
