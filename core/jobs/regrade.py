@@ -125,11 +125,7 @@ def judge_of(header: RunHeader, job: Regrading, registry: Registry, packs: Packs
     # the pack of the run's own grading: a framework that does not grade itself uses the default pack
     played_by = frameworks().get(header.protocol)  # an imported log may be of none
     graded_itself = played_by is not None and grades_itself(played_by)
-    uses_default = (
-        not graded_itself
-        or header.source in PLAYED_ELSEWHERE
-        or header.doctor.startswith(f"{HUMAN}/")
-    )
+    uses_default = not graded_itself or header.source in PLAYED_ELSEWHERE or header.doctor.startswith(f"{HUMAN}/")
     place = framework().name if uses_default else header.prompt_pack
     pack = packs(job.prompts or place)
     own = pack if job.prompts is None else _if_there(place, packs)
