@@ -28,7 +28,8 @@ Origin = Literal["mine", "sample", "published", "imported"]
 """Who made a run: the users of this database, this program (the sample study), the authors of a release, or the unknown
 author of a log that was imported."""
 ORIGINS: tuple[Origin, ...] = get_args(Origin)
-ORIGIN_SQL = """CASE WHEN runs.source = 'release' THEN 'published' WHEN runs.source IN ('imported', 'replay') THEN 'imported'
+ORIGIN_SQL = """CASE WHEN runs.source = 'release' THEN 'published'
+    WHEN runs.source IN ('imported', 'replay') THEN 'imported'
     WHEN coalesce(json_extract_string(runs.settings, '$.study'), '') <> '' THEN 'sample' ELSE 'mine' END"""
 """The origin of a row of ``runs``."""
 
