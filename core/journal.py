@@ -196,6 +196,7 @@ RowTable = Literal[
     "history_items",
     "case_labels",
     "model_ratings",
+    "repeated_verdicts",
 ]
 
 
@@ -334,7 +335,7 @@ class JournalWriter(AbstractContextManager["JournalWriter"]):
         Returns a reason to stop although the lines are written, else an empty string: the reserved space had to be
         used, or the journal was deleted and has been restored from the open file.
         """
-        data = b"".join(_written(line) for line in lines)
+        data = b"".join(line_bytes(line) for line in lines)
         try:
             self._append(data)
         except OSError as error:
@@ -384,7 +385,7 @@ class JournalWriter(AbstractContextManager["JournalWriter"]):
         self.close()
 
 
-def _written(line: JournalLine) -> bytes:
+def line_bytes(line: JournalLine) -> bytes:
     fields = line.model_dump(mode="json")
     if isinstance(line, TrialLine):
         for event in fields["events"]:

@@ -18,6 +18,7 @@ COMMANDS = {
     "run": "run:run_command",
     "resume": "run:resume",
     "regrade": "old_names:regrade",
+    "plan": "plan:plan_app",
     "runs": "run:runs",
     "label": "run:label",
     "delete": "run:delete",
@@ -41,13 +42,14 @@ COMMANDS = {
     "sample": "data:sample",
     "experts": "experts:app",
     "export": "export:app",
+    "bundle": "bundle:app",
     "verify": "upkeep:verify",
     "backup": "upkeep:backup",
     "restore": "upkeep:restore",
 }
 """Command → module of core.cli, and the name in that module of a function or of an app with subcommands."""
-_FACTORIES = {"run"}
-"""Commands built from the arguments of the call: ``run`` offers only the options of the chosen framework."""
+_FACTORIES = {"run", "plan"}
+"""Commands built from the arguments of the call: they offer only the options of the chosen framework."""
 
 
 class _LazyGroup(TyperGroup):

@@ -35,6 +35,7 @@ from core.frameworks.base import Campaign, Framework, framework, frameworks, rea
 from core.frameworks.casting import CastNames, Seat, StudyCast, is_model
 from core.frameworks.settings import flag_of, options_of
 from core.jobs.cluster import on_ray
+from core.jobs.detectable import detectable_in_words, stored_variance
 from core.jobs.engine import Options
 from core.jobs.estimate import estimate
 from core.jobs.plan import (
@@ -71,8 +72,8 @@ RayAddress = Annotated[
 _PROTOCOL = "--protocol"
 
 
-def run_command(arguments: Sequence[str]) -> Callable[..., int]:
-    """Return ``run`` with the options of the framework that the arguments name: its seats and settings."""
+def framework_in(arguments: Sequence[str]) -> Framework:
+    """Return the framework that the arguments of a call name; raise ``UsageError`` for an option of another one."""
     names = [
         argument.partition("=")[2] or following
         for argument, following in zip_longest(arguments, arguments[1:], fillvalue="")
@@ -84,17 +85,18 @@ def run_command(arguments: Sequence[str]) -> Callable[..., int]:
         owners = [other.name for other in frameworks().values() if flag in _flags_of(other)]
         if owners and flag not in own_flags:
             raise UsageError(f"{flag} belongs to the protocol {' or '.join(owners)}, not {chosen.name}: leave it out.")
+    return chosen
+
+
+def run_command(arguments: Sequence[str]) -> Callable[..., int]:
+    """Return ``run`` with the options of the framework that the arguments name: its seats and settings."""
+    chosen = framework_in(arguments)
 
     def run(**given: Any) -> int:
-        if given["protocol"] not in frameworks():
-            choices = " or ".join(frameworks())
-            raise typer.BadParameter(
-                f"there is no protocol {given['protocol']!r}: choose {choices}", param_hint=_PROTOCOL
-            )
         return _run(chosen, given)
 
     words = f"Run a campaign of {chosen.title}: cases × trials × arms; an unfinished one is resumed."
-    return with_options(run, _options(chosen), words)
+    return with_options(run, {**campaign_options(chosen), **_HOW_TO_RUN}, words)
 
 
 def _run(chosen: Framework, given: Mapping[str, Any]) -> int:
@@ -102,13 +104,8 @@ def _run(chosen: Framework, given: Mapping[str, Any]) -> int:
     players = _players(given["engine"], given["ray_address"])
     registry = load_registry(programs=True, batch=given["batch"])
     options = Options(given["concurrency"], given["budget_usd"])
-    requested = _requested(chosen, given)
-    study: StudyCast = {}
-    if is_model(requested.tested) and Store().path.exists():  # a dry run must not create the database
-        with folded_store().read() as cursor:
-            own_runs = run_records(cursor, sources=("local",))
-        study = study_cast(own_runs, chosen.name, requested.case_set, requested.tested, registry)
-    campaign = in_full(requested, registry, study)
+    requested = requested_campaign(chosen, given)
+    campaign, study = campaign_in_full(requested, registry)
     check_prompts(campaign)
     header = header_of(campaign, registry)
     if warning := without_words(campaign.settings.images, campaign.cases):
@@ -126,6 +123,9 @@ def _run(chosen: Framework, given: Mapping[str, Any]) -> int:
         print(f"{role}: {campaign.names[role]}, at {where} and not at --base-url.", file=sys.stderr)
     if given["dry_run"]:
         print_estimate(size, dry_run=True)
+        variance = stored_variance(Store(), chosen.name, campaign.case_set, campaign.tested)
+        if words := detectable_in_words(campaign, variance):
+            print(words)
         for remark in remarks_of(campaign):
             print(f"Note that {remark}.")
         return 0
@@ -140,8 +140,21 @@ def _run(chosen: Framework, given: Mapping[str, Any]) -> int:
     return _carry_out(header, registry, options, players)
 
 
-def _requested(chosen: Framework, given: Mapping[str, Any]) -> Campaign:
+def campaign_in_full(requested: Campaign, registry: Registry) -> tuple[Campaign, StudyCast]:
+    """Return a requested campaign with all seats filled, and the cast of the study that filled some of them."""
+    study: StudyCast = {}
+    if is_model(requested.tested) and Store().path.exists():  # a dry run must not create the database
+        with folded_store().read() as cursor:
+            own_runs = run_records(cursor, sources=("local",))
+        study = study_cast(own_runs, requested.protocol, requested.case_set, requested.tested, registry)
+    return in_full(requested, registry, study), study
+
+
+def requested_campaign(chosen: Framework, given: Mapping[str, Any]) -> Campaign:
     """Return the campaign as the options describe it, without the cases that the framework cannot play."""
+    if given["protocol"] not in frameworks():
+        choices = " or ".join(frameworks())
+        raise typer.BadParameter(f"there is no protocol {given['protocol']!r}: choose {choices}", param_hint=_PROTOCOL)
     cases = given["cases"]
     selected_cases, data_set = choose(cases, given["limit"], given["sample"], given["seed"]), full_data_set(cases)
     settings = {name: given[name] for name in (*options_of(chosen.settings), "base_url", "reasoning_effort")}
@@ -181,11 +194,26 @@ def _flags_of(framework: Framework) -> set[str]:
     return {flag_of(name, info) for name, info in options.items()} | {f"--{seat.role}" for seat in framework.seats}
 
 
-def _options(framework: Framework) -> GivenOptions:
-    """Return the options of ``run`` for a framework: its cast, the cases and arms, its settings, and how to run."""
+def option(kind: Any, default: Any, text: str | None, *flags: str) -> tuple[Any, Any]:
+    """Return the annotation and the default of an option, for ``GivenOptions``."""
+    return Annotated[kind, typer.Option(*flags, help=text or "")], default
 
-    def option(kind: Any, default: Any, text: str | None, *flags: str) -> tuple[Any, Any]:
-        return Annotated[kind, typer.Option(*flags, help=text or "")], default
+
+_HOW_TO_RUN: GivenOptions = {
+    "concurrency": (ConcurrencyOption, None),
+    "engine": (EngineName, "local"),
+    "ray_address": (RayAddress, None),
+    "budget_usd": (Budget, None),
+    "batch": option(bool, False, "Use the provider's Batch API, in arms without a dialogue.", "--batch"),
+    "dry_run": (DryRun, False),
+    "fresh": option(
+        bool, False, "Start a second copy of a campaign that is running or unfinished.", "--again", "--fresh"
+    ),
+}
+
+
+def campaign_options(framework: Framework) -> GivenOptions:
+    """Return the options that describe a campaign of a framework: its cast, cases, arms and settings."""
 
     def seat(of: Seat) -> tuple[Any, Any]:
         rules = ", ".join(of.rules[:3]) or "no reference kind"
@@ -215,15 +243,6 @@ def _options(framework: Framework) -> GivenOptions:
         **{name: setting(name, info) for name, info in options_of(framework.settings).items()},
         "reasoning_effort": option(str, "", effort.description, flag_of("reasoning_effort", effort)),
         "images": option(str, "without", fields["images"].description),
-        "concurrency": (ConcurrencyOption, None),
-        "engine": (EngineName, "local"),
-        "ray_address": (RayAddress, None),
-        "budget_usd": (Budget, None),
-        "batch": option(bool, False, "Use the provider's Batch API, in arms without a dialogue.", "--batch"),
-        "dry_run": (DryRun, False),
-        "fresh": option(
-            bool, False, "Start a second copy of a campaign that is running or unfinished.", "--again", "--fresh"
-        ),
     }
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from core.measures.experts.judged import JudgedItem, judged_items
-from core.reviews.reviewing import ReviewState, states
+from core.reviews.state import ReviewState, states
 from core.store.database import Store
 from core.store.queries.trials import stored_trials
 from core.store.review_kinds import FormQuestion

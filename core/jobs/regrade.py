@@ -125,11 +125,7 @@ def judge_of(header: RunHeader, job: Regrading, registry: Registry, packs: Packs
     # the pack of the run's own grading: a framework that does not grade itself uses the default pack
     played_by = frameworks().get(header.protocol)  # an imported log may be of none
     graded_itself = played_by is not None and grades_itself(played_by)
-    uses_default = (
-        not graded_itself
-        or header.source in PLAYED_ELSEWHERE
-        or header.doctor.startswith(f"{HUMAN}/")
-    )
+    uses_default = not graded_itself or header.source in PLAYED_ELSEWHERE or header.doctor.startswith(f"{HUMAN}/")
     place = framework().name if uses_default else header.prompt_pack
     pack = packs(job.prompts or place)
     own = pack if job.prompts is None else _if_there(place, packs)
@@ -307,7 +303,7 @@ class Regrading(AskJob[ToGrade]):
         async with memory.turn(key) as asking:
             if asking:
                 hash_ = judge.prompt_hash
-                judged = await _judged(item, seats.makers[hash_]() if self.again else seats.graders[hash_])
+                judged = await judge_answer(item, seats.makers[hash_]() if self.again else seats.graders[hash_])
                 if isinstance(judged, str):
                     return ItemResult(failure=judged, final=False)
                 memory.values[key] = judged
@@ -376,7 +372,8 @@ def _graded(item: ToGrade, judged: ResponseVerdict, counts: Mapping[str, int]) -
     return ItemResult([line], counts={**counts, "changed": changed}, events=[grade])
 
 
-async def _judged(item: ToGrade, grader: Grader) -> ResponseVerdict | str:
+async def judge_answer(item: ToGrade, grader: Grader) -> ResponseVerdict | str:
+    """Return a grader's verdict on an answer, or why there is none because the provider failed."""
     arm, judged, failure = (item.answer.format, item.answer.question_type), None, ""
     rule, case = RULES[item.answer.question_type], item.run.cases[item.answer.case]
     if case.accepted and not is_model(item.run.judge.model):

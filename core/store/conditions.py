@@ -79,6 +79,8 @@ _SERVED: Mapping[ConditionPart, ConditionPart] = {
 """Part with the served model of a seat → part with the model of the seat."""
 UNDER_TEST: tuple[ConditionPart, ...] = ("doctor_prompt", "sampling", "served")
 """The parts that belong to the tested model, and that a comparison of two models or settings is about."""
+MEASURED: tuple[ConditionPart, ...] = ("reader", "served", *_SERVED)
+"""The parts that are only known after a run."""
 _MAY_LACK: tuple[ConditionPart, ...] = ("patient", "summariser", "grader", "reader", "served", *_SERVED)
 """Parts that are empty if the arms of a run do not use them, or if no provider named a model."""
 ACCEPTED = "accepted-"
@@ -445,12 +447,38 @@ def comparable(first: Condition, second: Condition) -> bool:
         first.name != second.name
         and not (first.incomplete or second.incomplete)
         and not set(first.newest.arms).isdisjoint(second.newest.arms)
-        and all(
-            key == second.keys.get(part) or (part in _MAY_LACK and not (key and second.keys.get(part)))
-            for part, key in first.keys.items()
-            if part not in UNDER_TEST
-        )
+        and not differing_parts(first.keys, second.keys)
     )
+
+
+def differing_parts(
+    first: Mapping[ConditionPart, str],
+    second: Mapping[ConditionPart, str],
+    under_test: Collection[ConditionPart] = UNDER_TEST,
+) -> tuple[ConditionPart, ...]:
+    """Return the parts, except those ``under_test``, in which two conditions differ; arguments are their ``keys``.
+
+    A seat that only one of them uses is no difference.
+    """
+    return tuple(
+        part
+        for part in PARTS
+        if part not in under_test
+        and first.get(part, "") != second.get(part, "")
+        and not (part in _MAY_LACK and not (first.get(part) and second.get(part)))
+    )
+
+
+def planned_keys(run: Run) -> dict[ConditionPart, str]:
+    """Return part → key of the condition that a run will have, from its settings; without parts that are empty.
+
+    ``MEASURED`` parts are left out: they are only known after the run.
+    """
+    graders: tuple[RunJudge, ...] = ()
+    if other_seats(run).get("grader"):
+        graders = (RunJudge(*who_judged(run, "frq", run.grader, "", 1), (), 0, 0.0),)
+    parts = _condition_parts(run, graders, None, {})
+    return {part: key for part in PARTS if part not in MEASURED and (key := parts[part][0])}
 
 
 def seats_of(judged: JudgedRun) -> dict[str, str]:
