@@ -3,6 +3,8 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from io import BytesIO
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final, Literal
 
 import orjson
@@ -18,6 +20,7 @@ from core.frameworks.automedic.queries import FAILURE_NAMES, RULES, failures, tr
 from core.frameworks.base import frameworks, role_title, seats_at_work, tested_seat, title_of
 from core.frameworks.casting import STORED_SEATS
 from core.frameworks.settings import extra_of, options_of
+from core.interchange.inspect_log import write_log
 from core.jobs.plan import names_of, remarks_of
 from core.jobs.progress import run_state
 from core.jobs.regrade import FREE
@@ -75,6 +78,8 @@ _ACCURACY = Section(
         "rule",
     ),
 )
+_MOST_IN_A_LOG: Final = 3_000
+"""The most conversations of a run whose Inspect log can be downloaded: it is made in memory."""
 _LISTED_ARMS: Final = ["vignette:mcq", "vignette:frq", "multi_turn:mcq", "multi_turn:frq"]
 
 
@@ -134,6 +139,8 @@ def draw_run_links(run: RunProgress) -> None:
             "Answers and verdicts (CSV)": ("answers.csv", "text/csv", lambda: _answers_csv(run_id)),
             "Conversations (JSON Lines)": ("conversations.jsonl", "application/jsonl", lambda: _talk_lines(run_id)),
         }
+        if run.done <= _MOST_IN_A_LOG:  # larger runs: `export inspect`
+            files["Inspect log (JSON)"] = ("inspect.json", "application/json", lambda: _inspect_log(run_id))
 
         def draw_file_button(
             label: str, icon: str | None = None, style: Literal["secondary", "tertiary"] = "secondary"
@@ -148,6 +155,13 @@ def draw_run_links(run: RunProgress) -> None:
                 draw_file_button(label)
     if not is_comparable:
         st.caption("No comparable run: none has the same framework, cases, other seats, prompts and grader.")
+
+
+def _inspect_log(run_id: str) -> bytes:
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "log.json"
+        write_log(Store(), run_id, path)
+        return path.read_bytes()
 
 
 def _answers_csv(run_id: str) -> bytes:
@@ -202,7 +216,7 @@ def _draw_accuracy(run: RunProgress) -> None:
     fw = frameworks().get(run.protocol)
     if fw is not None and len(fw.arms) <= _FEW:
         _draw_few(run, rows)
-    else:
+    elif any(row.estimate is not None for row in rows):
         cases = max(row.n or 0 for row in rows)
         draw_figure(
             lambda dark: accuracy_chart(rows, dark=dark),
