@@ -21,6 +21,8 @@ _RunArguments = Annotated[list[str], typer.Argument(metavar="RUN...", help="Ids 
 _WithCases = Annotated[
     bool, typer.Option("--with-cases", help="Include texts of cases and conversations whatever the licence of a case.")
 ]
+
+
 def export_eee(
     run: _RunArguments,
     out: Annotated[Path, typer.Option("--out", help="The folder in which data/… is written; it may exist.")],
