@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,6 +21,9 @@ from core.frameworks.automedic.queries import FAILURE_NAMES, RULES, failures, tr
 from core.frameworks.base import frameworks, role_title, seats_at_work, tested_seat, title_of
 from core.frameworks.casting import STORED_SEATS
 from core.frameworks.settings import extra_of, options_of
+from core.interchange.archive import MAX_TRIALS, zipped
+from core.interchange.every_eval_ever import Publisher, write_evaluations
+from core.interchange.hub import DataSetCard, write_data_set
 from core.interchange.inspect_log import write_log
 from core.jobs.plan import names_of, remarks_of
 from core.jobs.progress import run_state
@@ -153,6 +157,7 @@ def draw_run_links(run: RunProgress) -> None:
         with st.popover("Export", icon=":material/download:", key=f"export_{run_id}"):
             for label in list(files)[1:]:
                 draw_file_button(label)
+            _draw_exchange(run)
     if not is_comparable:
         st.caption("No comparable run: none has the same framework, cases, other seats, prompts and grader.")
 
@@ -162,6 +167,32 @@ def _inspect_log(run_id: str) -> bytes:
         path = Path(folder) / "log.json"
         write_log(Store(), run_id, path)
         return path.read_bytes()
+
+
+def _draw_exchange(run: RunProgress) -> None:
+    """Draw the downloads in the formats of other tools, which name a publisher; large runs are exported by command."""
+    if run.done > MAX_TRIALS:
+        st.caption(plain(f"For other tools: `python -m core export hub {run.run_id} --out …`, or `export eee`."))
+        return
+    organization = st.text_input("Organization that publishes it", key=f"publisher_{run.run_id}")
+    selection = Selection(runs=[run.run_id])
+    card = DataSetCard("Doctor–patient conversations", organization)
+    publisher = Publisher(organization, "other")
+    formats: dict[str, Callable[[Path], object]] = {
+        "Hugging Face data set": lambda folder: write_data_set(Store(), selection, folder, card),
+        "Every Eval Ever": lambda folder: write_evaluations(Store(), selection, folder, publisher),
+    }
+    for label, write in formats.items():
+        st.download_button(
+            f"{label} (ZIP)",
+            partial(zipped, run.run_id, write),
+            f"{run.run_id}-{label.lower().replace(' ', '-')}.zip",
+            "application/zip",
+            key=f"exchange_{label}_{run.run_id}",
+            on_click="ignore",
+            disabled=not organization.strip(),
+        )
+    st.caption("Texts of cases without an open licence are left out.")
 
 
 def _answers_csv(run_id: str) -> bytes:
