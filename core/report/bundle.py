@@ -22,11 +22,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from core import __version__
 from core.callbacks import StepProgress
 from core.case import Case
+from core.datasets.archive import safe_name
 from core.errors import AnamnesisError, UsageError
 from core.frameworks.base import default_pack
 from core.images import contents, local_images
@@ -88,6 +89,12 @@ class BundledRun(BaseModel):
     licences: list[str]
     cases_inside: bool
     pack: str = ""
+
+    @field_validator("run_id", "pack")
+    @classmethod
+    def _inside(cls, name: str) -> str:
+        safe_name(name, MANIFEST)  # a manifest may come from anybody, and both are parts of paths
+        return name
 
 
 class Manifest(BaseModel):

@@ -28,7 +28,7 @@ from core.journal import RunHeader, journal_path, read_header
 from core.measures.paired import by_arm, compare, read_scores
 from core.models.registry import Registry
 from core.models.spec import is_loopback
-from core.prompts import PromptPack, load_pack, own_packs_folder
+from core.prompts import PromptPack, check_pack_name, load_pack, own_packs_folder
 from core.report.bundle import CASES, IMAGES, JOURNALS, BundledRun
 from core.report.bundle_figures import Figure, figures_of, rows_by_label, same, words_of
 from core.stats.trials import variance_components
@@ -161,6 +161,7 @@ def _pack_of(run: BundledRun, header: RunHeader, folder: Path) -> PromptPack:
     if pack.hash != header.prompt_hash:
         raise AnamnesisError(f"The prompts {run.pack} in the bundle are not those of run {run.run_id}.")
     target = own_packs_folder() / f"{name}-{header.prompt_hash[:_PACK_DIGITS]}"
+    check_pack_name(target.name)
     target.mkdir(parents=True, exist_ok=True)
     for path in sorted(source.glob("*.md")):
         shutil.copyfile(path, target / path.name)
