@@ -57,8 +57,8 @@ SETTINGS = (
 class Rates(NamedTuple):
     """Shares of simulated pairs, from 0 to 1.
 
-    ``stated`` is the power from the true variance, ``measured`` the mean of the powers that the pairs state; ``student``
-    is the share of wrong passes by Student's interval.
+    ``stated`` is the power from the true variance, ``measured`` the mean of the powers that the pairs state, and
+    ``student`` the share of wrong passes by Student's interval.
     """
 
     wrong_pass: float
