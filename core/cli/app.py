@@ -43,6 +43,7 @@ COMMANDS = {
     "sample": "data:sample",
     "experts": "experts:app",
     "export": "export:app",
+    "bundle": "bundle:app",
     "verify": "upkeep:verify",
     "backup": "upkeep:backup",
     "restore": "upkeep:restore",

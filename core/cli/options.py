@@ -11,7 +11,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
@@ -36,11 +36,10 @@ from core.callbacks import StepProgress
 from core.errors import AnamnesisError, UsageError
 from core.jobs.estimate import JobEstimate
 from core.jobs.progress import Headway, Progress
-from core.measures.base import Positional
+from core.measures.base import Positional, cell_in_words
 from core.models.prices import LOCAL
 from core.models.registry import load_registry
 from core.spreadsheets import inert
-from core.stats.corrections import format_p, stars
 from core.store.conditions import SEPARATOR, doctor_of
 from core.store.database import Store
 from core.store.fold import fold
@@ -170,7 +169,7 @@ def print_rows(rows: Sequence[OutputRow], format_: OutputFormat, decimals: str =
             writer.writerow({k: format(v, decimals) if isinstance(v, float) else inert(v) for k, v in row.items()})
     else:
         heads = [name.replace("_", " ") for name in columns]
-        lines = [[_formatted_value(name, value) for name, value in row.items()] for row in printable]
+        lines = [[cell_in_words(name, value) for name, value in row.items()] for row in printable]
         # columns are fitted only to a terminal; a pipe gets every column in full
         fitted = sys.stdout.isatty()
         if not fitted and (text := _as_piped([heads, *lines])):
@@ -205,12 +204,6 @@ def _as_piped(lines: Sequence[Sequence[str]]) -> str | None:
     return "\n".join("  ".join(line) for line in padded)
 
 
-def _formatted_value(name: str, value: Any) -> str:
-    if name in ("p", "p_adjusted") and isinstance(value, float):
-        return f"{format_p(value)} {stars(value)}" if name == "p_adjusted" else format_p(value)
-    return f"{value:.3f}" if isinstance(value, float) else str(value)
-
-
 def folded_store() -> Store:
     """Fold the journals and return the store; damage is printed on stderr, because figures lack the damaged lines."""
     store = Store()
@@ -232,17 +225,22 @@ def run_id_of(store: Store, name: str) -> str:
 
 
 def selected(
-    store: Store, run: Sequence[str] | None, models: str | None = None, data_sets: str | None = None
+    store: Store,
+    run: Sequence[str] | None,
+    models: str | None = None,
+    data_sets: str | None = None,
+    published: Collection[str] = (),
 ) -> Selection:
     """Return the selection of these runs (by id or its beginning), models and data sets (both separated by commas).
 
-    ``None`` is no restriction. Raises ``UsageError`` for a name under which nothing is stored.
+    ``None`` is no restriction. Raises ``UsageError`` for a name under which nothing is stored, unless it is among the
+    ``published`` models.
     """
     names, sets = None, None if data_sets is None else [name.strip() for name in data_sets.split(",")]
     if models is not None or sets is not None:
         with store.read() as cursor:
             stored = stored_names(cursor)
-        names = None if models is None else _models_in(models, stored.models)
+        names = None if models is None else _models_in(models, [*stored.models, *published])
         for name in sets or ():
             _check_stored("answers to cases of", [name], stored.data_sets)
     return Selection(runs=[run_id_of(store, name) for name in run] if run else None, models=names, case_sets=sets)
@@ -279,6 +277,12 @@ def _check_stored(what: str, names: Sequence[str], stored: Sequence[str]) -> Non
 _NAMED = 8
 """Names that a message lists."""
 Out = Annotated[Path, typer.Option("--out", help="The file to write; it must not exist yet.")]
+Croissant = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME", help="Describe the files in Croissant 1.1, too; NAME is the organization behind them."
+    ),
+]
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import nullcontext, redirect_stdout
 from dataclasses import replace
 from pathlib import Path
@@ -27,6 +27,7 @@ from core.cli.options import (
     selected,
     with_options,
 )
+from core.datasets.published import accuracy_figures
 from core.errors import AnamnesisError, UsageError
 from core.events import FORMATS, QUESTION_TYPES
 from core.measures.base import Filter, Metric, MetricRequest, Result
@@ -106,7 +107,10 @@ def _command(metric: Metric) -> Any:
     def command(**given: Any) -> int:
         store = folded_store()
         filters = {name: given[name] for name in filter_options}
-        request = MetricRequest(store, _selection(store, filters), counting, short=given["format_"] == "table")
+        # figures that are only published can be asked for, too
+        published = {figure.model for figure in accuracy_figures()} if given.get("published") else ()
+        selection = _selection(store, filters, published)
+        request = MetricRequest(store, selection, counting, short=given["format_"] == "table")
         out, figure = given["out"], given["figure"]
         undrawn: AnamnesisError | None = None
         with new_file(figure) if figure else nullcontext() as drawn:
@@ -166,9 +170,9 @@ def _option(option: inspect.Parameter) -> Any:
     return option_of(option, "metric", show_default=option.default is not inspect.Parameter.empty)
 
 
-def _selection(store: Store, given: dict[str, Any]) -> Selection:
+def _selection(store: Store, given: dict[str, Any], published: Collection[str]) -> Selection:
     return replace(
-        selected(store, given.get("run"), given.get("models"), given.get("cases")),
+        selected(store, given.get("run"), given.get("models"), given.get("cases"), published),
         origins=_named(given.get("source"), ORIGINS, "There is no source"),
         formats=_named(given.get("formats"), FORMATS, "There is no format"),
         question_types=_named(given.get("questions"), QUESTION_TYPES, "There is no question type"),

@@ -29,6 +29,7 @@ from core.jobs.ask_job import (
     JobSize,
     JournalWork,
     ModelSeat,
+    ParsedReply,
     estimated_tokens,
     journal_of,
     reply_to,
@@ -37,6 +38,7 @@ from core.jobs.ask_job import (
 from core.journal import RowLine
 from core.measures.rubrics.judging import CriterionJudgement, rubric_pack, rubric_request
 from core.measures.rubrics.rubric import Criterion, Rubric
+from core.measures.rubrics.rule_judge import RULE_JUDGE, RULES, is_checkable, rule_judgement
 from core.measures.rubrics.stored import LIBRARY, rubric_named
 from core.models.base import Sampling
 from core.models.registry import Registry
@@ -77,7 +79,8 @@ class RubricJudging(AskJob[CriteriaToJudge]):
 
     One criterion in each request, at temperature 0. The judges see numbered messages and criteria, but no points, no
     model and no case. Without --judges, a model from [defaults] of the models file (judge, then grader) judges,
-    preferably of another maker than the doctors.
+    preferably of another maker than the doctors. reference/words needs no model: a rule that judges only questions
+    about findings and the final diagnosis.
 
     What a judge has judged under the same prompts is skipped; stopped by Ctrl-C or its budget, the same command goes
     on.
@@ -125,10 +128,11 @@ class RubricJudging(AskJob[CriteriaToJudge]):
         models = self._models(registry, conversations)
         parts, done_before = list[JournalWork](), 0
         for model in models:
-            judge = RubricJudge(model, self.pack.hash, self.batch_size)
+            judge = self._judge(model)
             with store.read() as cursor:
                 done = rubric_verdict_keys(cursor, judge, [talk.trial_id for talk in conversations])
             items = [item for talk in conversations for item in self._requests(judge, talk, criteria[talk.trial_id])]
+            items = [item for item in items if item.criteria]
             todo = [request for item in items if (request := _without(item, done)).criteria]
             done_before += len(items) - len(todo)
             journal = journal_of("rubrics", *map(str, judge), *filter(None, [self.apart]))
@@ -145,14 +149,23 @@ class RubricJudging(AskJob[CriteriaToJudge]):
 
     def _models(self, registry: Registry, conversations: Sequence[RubricConversation]) -> list[str]:
         if self.judges:
-            return list(dict.fromkeys(registry.spec(name).name for name in self.judges))
+            names = (name if name == RULE_JUDGE else registry.spec(name).name for name in self.judges)
+            return list(dict.fromkeys(names))
         doctors = {talk.doctor for talk in conversations}
         return [default_judge(registry, doctors)]
+
+    def _judge(self, model: str) -> RubricJudge:
+        return (
+            RubricJudge(model, RULES, 1) if model == RULE_JUDGE else RubricJudge(model, self.pack.hash, self.batch_size)
+        )
 
     def _requests(
         self, judge: RubricJudge, talk: RubricConversation, criteria: Sequence[Criterion]
     ) -> Iterator[CriteriaToJudge]:
         """Yield the requests about a conversation, with its criteria in an order that depends on trial and repeat."""
+        if judge.model == RULE_JUDGE:
+            yield CriteriaToJudge(judge, talk.trial_id, 0, tuple(filter(is_checkable, criteria)))
+            return
         for repeat in range(self.repeat):
             seed = hashlib.sha256(f"{talk.trial_id} {repeat}".encode()).digest()
             shuffled = sorted(criteria, key=lambda criterion: criterion.hash)
@@ -174,16 +187,21 @@ class RubricJudging(AskJob[CriteriaToJudge]):
 
     def seats(self, registry: Registry, plan: JobPlan, store: Store) -> _Seats:
         seats = {
-            RubricJudge(model, self.pack.hash, self.batch_size): ModelSeat(
+            self._judge(model): ModelSeat(
                 Voice(registry.open(model, base_url=self.base_url), Sampling(temperature=0.0)), self.pack
             )
             for model in plan.models
+            if model != RULE_JUDGE
         }
         return _Seats(seats, rubric_named(store, self.rubric))
 
     async def ask(self, item: CriteriaToJudge, seats: _Seats) -> ItemResult:
-        seat = seats.by_judge[item.judge]
-        reply = await reply_to(seat, rubric_request(seat.pack, item.dialogue, item.criteria))
+        if item.judge.model == RULE_JUDGE:
+            by_rule = tuple(rule_judgement(criterion, item.dialogue) for criterion in item.criteria)
+            reply = ParsedReply(by_rule, "", broken=False, calls=())
+        else:
+            seat = seats.by_judge[item.judge]
+            reply = await reply_to(seat, rubric_request(seat.pack, item.dialogue, item.criteria))
         judgements = reply.value or tuple(CriterionJudgement(criterion, (), "", None) for criterion in item.criteria)
         common = {
             "trial_id": item.trial_id,
@@ -223,6 +241,8 @@ class RubricJudging(AskJob[CriteriaToJudge]):
         prompts = sampled(self, plan, store, prompt_tokens) / max(1, len(plan.todo))
         roles = {}
         for number, (model, part) in enumerate(zip(plan.models, plan.parts, strict=True), 1):
+            if model == RULE_JUDGE:
+                continue
             replies = sum(len(item.criteria) for item in part.todo) * _REPLY_TOKENS
             name = "judge" if len(plan.models) == 1 else f"judge {number}"
             roles[name] = (model, (len(part.todo), prompts * len(part.todo), float(replies)))

@@ -106,15 +106,26 @@ def ask_budget(key: str, where: Any = st) -> float | None:
     return budget or None
 
 
-def draw_judging(kind: type[AskJob[Any]], make: Callable[[str, str | None], AskJob[Any]], key: str, apart: str) -> None:
-    """Draw the form that has a model judge, or the progress of the job; ``make`` takes the model and its address."""
+def draw_judging(
+    kind: type[AskJob[Any]],
+    make: Callable[[str, str | None], AskJob[Any]],
+    key: str,
+    apart: str,
+    rule: tuple[str, str] | None = None,
+) -> None:
+    """Draw the form that has a model judge, or the progress of the job; ``make`` takes the model and its address.
+
+    ``rule`` is the name of a judge by rule, and what it can judge.
+    """
     if draw_job(kind, f"{key}_work", apart):
         return
     model_column, address_column, budget_column = st.columns([3, 3, 2], vertical_alignment="bottom")
     with model_column:
-        model = ask_seat(key, "grader", label="Model that judges")
+        model = ask_seat(key, "grader", label="Judge", kinds=(rule[0],) if rule else None)
     if not is_model(model):
-        st.caption("Choose a language model: rules cannot judge this.")
+        st.caption(rule[1] if rule else "Choose a language model: rules cannot judge this.")
+        if rule:
+            draw_start(make(rule[0], None), "Judge", "gavel", f"{key}_go", None)
         return
     with address_column:
         address = ask_address(key)

@@ -189,6 +189,7 @@ LABEL_FIELD: dict[LabelField, str] = {
     "answer_in_vignette": "Answer named in the vignette",
     "accepted": "Accepted answers",
     "development": "Used to write prompts",
+    "date": "Date",
 }
 """Field of a label of a case → words."""
 

@@ -34,6 +34,7 @@ from core.frameworks.seats import kinds_in_words, seat_titles
 from core.frameworks.settings import FrameworkSettings, extra_of, flag_of
 from core.images import local_images
 from core.jobs.plan import IMAGES, WITH, prepared_cases
+from core.measures.rubrics.rule_judge import RULE_JUDGE
 from core.models.keys import hold
 from core.models.register import own_names
 from core.models.registry import Registry, load_registry
@@ -54,7 +55,7 @@ EFFORTS = ("", "none", "minimal", "low", "medium", "high")
 RULES = "reference"
 """URL value that puts a seat's rules into the seat, whatever their names."""
 _UNNAMED = ""
-_OTHERS = {"human": "A human (you)", OTHER: "Another model…"}
+_OTHERS = {"human": "A human (you)", OTHER: "Another model…", RULE_JUDGE: "By rule, on words"}
 
 _LANGUAGE = {None: "No stated level", "A": "Basic (A)", "B": "Everyday (B)", "C": "Fluent (C)"}
 _PICTURES = {"": "Without", WITH: "With"}

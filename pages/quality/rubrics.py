@@ -5,10 +5,12 @@ import streamlit as st
 from core.frameworks.casting import CastNames, is_model
 from core.jobs.rubrics import RubricJudging
 from core.measures.rubrics.report import CRITERIA, FIGURES, read_rubric_outcomes
+from core.measures.rubrics.rule_judge import RULE_JUDGE
 from core.measures.rubrics.scores import PANEL, judges_in
 from core.measures.rubrics.stored import rubric_entries
 from core.store.selection import Selection
 from pages.kit.cached import read
+from pages.kit.case.rubric import BY_RULE
 from pages.kit.controls import choose
 from pages.kit.jobs import ask_budget, draw_job, draw_start
 from pages.kit.look import plain
@@ -65,9 +67,11 @@ def _draw_judging(selection: Selection, rubric: str, _judge: str | None) -> None
         return
     model_column, address_column, budget_column = st.columns([3, 3, 2], vertical_alignment="bottom")
     with model_column:
-        model = ask_seat("rubric", "grader", label="Model that judges")
+        model = ask_seat("rubric", "grader", label="Judge", kinds=(RULE_JUDGE,))
     if not is_model(model):
-        st.caption("Choose a language model, best of another maker than the doctors: rules cannot judge this.")
+        st.caption(BY_RULE)
+        job = RubricJudging((RULE_JUDGE,), rubric, selection.of_conversations)
+        draw_start(job, "Judge", "gavel", "rubric_go", None)
         return
     with address_column:
         address = ask_address("rubric")

@@ -49,6 +49,7 @@ from pages.kit.section import table_of
 from pages.kit.stored import CARED_FOR, history_conditions
 from pages.kit.subjects import draw_comparison_link, in_results
 from pages.kit.tables import draw_as_table, draw_table
+from pages.runs.flow import draw_flow
 from pages.runs.progress import draw_run_progress
 
 _PAGE = 50
@@ -96,6 +97,8 @@ def draw_run(run: RunProgress) -> None:
     columns[2].markdown(f"**Answers** {run.answers:,}, {run.excluded} excluded  \n**Failed trials** {run.failed}")
     columns[3].markdown("  \n".join(use_lines) or ("No call is stored." if unpriced(run) else "No model was called."))
     _draw_accuracy(run)
+    if run.done:
+        draw_flow(run)
     _draw_conversations(run)
 
 

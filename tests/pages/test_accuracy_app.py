@@ -181,6 +181,20 @@ def test_the_leaderboard_is_published_and_complete(open_page: Open) -> None:
     assert len(charts(app)) == 2
 
 
+def test_the_ranking_opens_on_what_is_known(filled_store: Store, open_page: Open) -> None:
+    """No calls are stored, so the figure is about messages; the cost is empty, not 0."""
+    app = open_page("accuracy", acc_tab="Ranking", acc_rank_question="Free response")
+    assert trouble(app) == []
+    table = frame(app, "Rank")
+    assert dict(zip(table["Model"], table["Rank"], strict=True)) == {"openai/b": "1–2", "openai/a": "1–2"}
+    assert set(table["Common cases"]) == {6}
+    assert table["US dollars"].isna().all()
+    assert set(table["Messages"]) == {1.0}
+    figure = charts(app)[0]
+    assert figure["layout"]["xaxis"]["title"]["text"].startswith("Doctor")
+    assert {"openai/a", "openai/b", "Pareto front"} <= {trace["name"] for trace in figure["data"]}
+
+
 @pytest.mark.usefixtures("answered_cases")
 def test_own_models_stand_in_the_leaderboard(open_page: Open) -> None:
     app = open_page("accuracy", acc_tab="Published leaderboard")

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from itertools import combinations
+from collections.abc import Iterator
 from typing import Annotated, Literal
-
-import pandas as pd
 
 from core.measures.base import Columns, MetricRequest, Row, Section, metric
 from core.measures.calibration import (
@@ -24,18 +21,17 @@ from core.measures.calibration import (
 )
 from core.measures.rubrics.labels import expert_verdicts, labelled_statements
 from core.measures.rubrics.report import (
+    ALL_AXES,
     FILTERS,
     JudgeOption,
     RubricOption,
     RubricReading,
-    decided,
+    consistency,
     read_rubric_outcomes,
     reading_with_notes,
 )
 from core.measures.rubrics.scores import judged_talks, judges_in, of_judges
 from core.store.queries.rubric_judgements import rubric_conversations
-
-ALL_AXES = "all axes"
 
 
 @metric(
@@ -120,16 +116,6 @@ def _trust_rows(request: MetricRequest, reading: RubricReading, trust: Trust, *,
                 unit="verdicts",
                 columns=Columns("agreement", "low", "high", "n"),
             )
-
-
-def consistency(verdicts: pd.DataFrame) -> Mapping[str, float]:
-    """Return criterion hash → share of equal verdicts among the repeats of one judge, and that of all criteria."""
-    equal: dict[str, list[float]] = defaultdict(list)
-    for (_, criterion), repeats in decided(verdicts).groupby(["trial_id", "criterion_hash"]):
-        for first, second in combinations(repeats["verdict"], 2):
-            for group in (str(criterion), ALL_AXES):
-                equal[group].append(float(first == second))
-    return {group: sum(values) / len(values) for group, values in equal.items()}
 
 
 AGAINST_EXPERTS = Section(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import combinations
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -16,12 +17,14 @@ import pandas as pd
 from core.errors import UsageError
 from core.frameworks.casting import is_model
 from core.measures.base import Columns, Comparison, Listed, MetricRequest, Row, Section, Severity, metric
-from core.measures.calibration import Status, Trust, agreement_with_experts, in_words, status_of
+from core.measures.calibration import JudgedStatement, Status, Trust, agreement_with_experts, in_words, status_of
 from core.measures.compare import Compared, difference_rows
 from core.measures.comparison import compare_cases
 from core.measures.rubrics.labels import expert_verdicts, labelled_statements
 from core.measures.rubrics.rubric import AXES, Rubric
+from core.measures.rubrics.rule_judge import RULE_JUDGE, RULE_JUDGE_IN_WORDS
 from core.measures.rubrics.scores import (
+    NOT_CALIBRATED,
     PANEL,
     UNREADABLE,
     VOIDED,
@@ -66,6 +69,11 @@ RubricOption = Annotated[str | None, "Name of the rubric; by default the one tha
 JudgeOption = Annotated[
     str | None, f"The judge whose verdicts count; by default the last. {PANEL}: the majority of all judges."
 ]
+CalibratedOption = Annotated[
+    Literal["axis", "criterion"] | None,
+    "Leave out the axes or the criteria on which the judge is not calibrated: too few of its verdicts were judged by "
+    "people, too few are equal, or it contradicts itself.",
+]
 _RuleOption = Annotated[
     Rule, "How points become a score: as here, or as in HealthBench, HealthBench Professional or LiveMedBench."
 ]
@@ -107,12 +115,20 @@ def read_rubric_outcomes(
     return RubricReading(talks, content, judges, verdicts)
 
 
-def reading_with_notes(request: MetricRequest, rubric: str | None, judge: str | None) -> RubricReading:
+def reading_with_notes(
+    request: MetricRequest,
+    rubric: str | None,
+    judge: str | None,
+    calibrated: Literal["axis", "criterion"] | None = None,
+) -> RubricReading:
     """Read the outcomes, and note who judged, how far to trust it, and what is unjudged."""
     reading = request.read(read_rubric_outcomes, request.selection, rubric, judge)
-    if reading.rubric is None or not reading.judges:
+    content = reading.rubric
+    if content is None or not reading.judges:
         return reading
     note_judges(request, reading)
+    if calibrated is not None:
+        reading = _only_calibrated(request, reading, by_criterion=calibrated == "criterion")
     judged = [talk for talk in reading.talks if talk.judged]
     outcomes = [outcome for talk in judged for outcome in talk.outcomes]
     unjudged = unjudged_counts(judged)
@@ -126,17 +142,47 @@ def reading_with_notes(request: MetricRequest, rubric: str | None, judge: str | 
         )
     if waiting := len(reading.talks) - len(judged):
         request.note(f"{waiting:,} conversations are not judged yet and enter no figure.", kind="unjudged")
-    request.note(f"Rubric {reading.rubric.name}, version {reading.rubric.hash[:8]}.", kind="rubric")
+    request.note(f"Rubric {content.name}, version {content.hash[:8]}.", kind="rubric")
     return reading
+
+
+def _only_calibrated(request: MetricRequest, reading: RubricReading, *, by_criterion: bool) -> RubricReading:
+    """Return the reading with outcomes as unjudged if the judges are not calibrated on their criterion or axis."""
+    assert reading.rubric is not None
+    experts = request.read(expert_verdicts, reading.rubric.name)
+    groups: dict[str, list[JudgedStatement]] = defaultdict(list)
+    for labelled in labelled_statements(reading.talks, experts):
+        groups[labelled.criterion if by_criterion else labelled.axis].append(labelled.statement)
+    own = reading.verdicts[of_judges(reading.verdicts, list(reading.judges.values()))]
+    axes = {scoped.criterion.hash: scoped.criterion.axis for scoped in reading.rubric.scoped()}
+    repeated = consistency(own, {} if by_criterion else axes)
+    calibrated = set()
+    for group, items in groups.items():
+        measured = agreement_with_experts(items)
+        if status_of(measured.n, measured.share, Trust(), repeated.get(group)) == "calibrated":
+            calibrated.add(group)
+
+    def outcome_of(outcome: Outcome) -> Outcome:
+        group = outcome.criterion.hash if by_criterion else outcome.criterion.axis
+        trusted = group in calibrated or outcome.status == "unjudged"
+        return outcome if trusted else Outcome(outcome.criterion, "unjudged", NOT_CALIBRATED)
+
+    talks = [replace(talk, outcomes=tuple(map(outcome_of, talk.outcomes))) for talk in reading.talks]
+    return reading._replace(talks=talks)
 
 
 def note_judges(request: MetricRequest, reading: RubricReading) -> None:
     """Note the judges, their lack of calibration, and doctors of the same maker as their judge."""
-    names = ", ".join(f"{name} (prompts {judge.prompt_hash[:6]})" for name, judge in reading.judges.items())
+    names = ", ".join(
+        name if judge.model == RULE_JUDGE else f"{name} (prompts {judge.prompt_hash[:6]})"
+        for name, judge in reading.judges.items()
+    )
     who = f"The majority of {names} judged" if len(reading.judges) > 1 else f"{names} judged"
     status, words = judge_status(request, reading)
     severity: Severity = "low" if status == "calibrated" else "high"
     request.note(f"{who}; {words}.", severity, kind="judge", page="judges")
+    if any(judge.model == RULE_JUDGE for judge in reading.judges.values()):
+        request.note(f"{RULE_JUDGE}: {RULE_JUDGE_IN_WORDS}", "high", kind="judge")
     others = [name for name in judges_in(reading.verdicts) if name not in reading.judges]
     if others:
         request.note(f"Also judged by {', '.join(others)}, not shown here.", kind="judge")
@@ -166,19 +212,34 @@ def report_scores(
     judge: JudgeOption = None,
     rule: _RuleOption = "points",
     by: Annotated[By | None, "Split by axis, specialty, dataset or case."] = None,
+    calibrated: CalibratedOption = None,
 ) -> Iterator[Row]:
     """Report the points that were reached, as a share of the points that could be reached.
 
     Unjudged criteria leave both sums. Points for harm are negative, so that the unclipped mean can be below 0; the
     score is shown between 0 and 1, except under the rule professional, which has no bounds.
     """
-    reading = reading_with_notes(request, rubric, judge)
+    reading = reading_with_notes(request, rubric, judge, calibrated)
     if rule != "points":
         request.note(RULE_WORDS[rule], kind="rule")
-    for model, talks in reading.by_condition().items():
+    by_condition = reading.by_condition()
+    request.case_values = _case_values(by_condition, rule)
+    for model, talks in by_condition.items():
         for label, group, axis in _groups(talks, by):
             if any(talk.judged for talk in group):
                 yield _score_row({"model": model, **label}, group, rule, axis)
+
+
+def _case_values(by_condition: Mapping[str, Sequence[JudgedTalk]], rule: Rule) -> pd.DataFrame:
+    """Return the scores of cases over all criteria as ``MetricRequest.case_values``."""
+    rows = [
+        (model, ALL_AXES, case, score)
+        for model, talks in by_condition.items()
+        for case, score in case_scores(
+            [talk for talk in talks if talk.judged], lambda talk: conversation_score(talk, rule, None)
+        ).items()
+    ]
+    return pd.DataFrame(rows, columns=["model", "figure", "case_key", "value"])
 
 
 RULE_WORDS: Mapping[Rule, str] = {
@@ -302,12 +363,13 @@ def report_safety(
     rubric: RubricOption = None,
     judge: JudgeOption = None,
     part: Annotated[Literal["shares", "list"], "Shares and pass^k, or each must missed and must-not done."] = "shares",
+    calibrated: CalibratedOption = None,
 ) -> Iterator[Listed]:
     """Report musts that were missed and must-nots that happened; no score averages them away.
 
     pass^k: the chance that in k conversations on a case every must is met and no must-not happens.
     """
-    reading = reading_with_notes(request, rubric, judge)
+    reading = reading_with_notes(request, rubric, judge, calibrated)
     for model, talks in reading.by_condition().items():
         judged = [talk for talk in talks if talk.judged]
         yield from _failures_listed(model, judged) if part == "list" else _safety_rows(model, judged)
@@ -379,6 +441,7 @@ def report_differences(
     rule: _RuleOption = "points",
     against: Annotated[str | None, "The condition that all others are compared with; by default the first."] = None,
     correction: Annotated[Correction, "Correction over all tests that are printed."] = "holm",
+    calibrated: CalibratedOption = None,
 ) -> Iterator[Row]:
     """Report differences between conditions in their scores, over all criteria and on each axis, paired by case.
 
@@ -386,7 +449,7 @@ def report_differences(
     """
     groups = {
         model: [talk for talk in talks if talk.judged]
-        for model, talks in reading_with_notes(request, rubric, judge).by_condition().items()
+        for model, talks in reading_with_notes(request, rubric, judge, calibrated).by_condition().items()
     }
     if len(groups) < 2:
         return
@@ -455,6 +518,21 @@ def _trust_rows(name: str, verdicts: pd.DataFrame) -> Iterator[Row]:
         yield _share_row(name, "repeats agree", pairs, "criteria")
 
 
+def consistency(verdicts: pd.DataFrame, axes: Mapping[str, str] | None = None) -> Mapping[str, float]:
+    """Return criterion hash → share of equal verdicts among the repeats of each judge, and that of all criteria.
+
+    ``axes`` is criterion hash → axis, for shares by axis as well.
+    """
+    equal: dict[str, list[float]] = defaultdict(list)
+    keys = ["judge", "prompt_hash", "batch", "trial_id", "criterion_hash"]
+    for (*_, criterion), repeats in decided(verdicts).groupby(keys):
+        groups = {str(criterion), (axes or {}).get(str(criterion), ALL_AXES), ALL_AXES}
+        for first, second in combinations(repeats["verdict"], 2):
+            for group in groups:
+                equal[group].append(float(first == second))
+    return {group: sum(values) / len(values) for group, values in equal.items()}
+
+
 def decided(verdicts: pd.DataFrame) -> pd.DataFrame:
     """Return the verdicts that count: neither voided nor open."""
     return verdicts[verdicts["verdict"].notna() & ~verdicts["voided"] & (verdicts["verdict"] != CANNOT_BE_JUDGED)]
@@ -500,7 +578,7 @@ FIGURES = (
     Section(
         "Scores",
         report_scores,
-        controls=("by", "rule"),
+        controls=("by", "rule", "calibrated"),
         series="model",
         axis="Score",
         page="quality",

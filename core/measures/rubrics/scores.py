@@ -23,6 +23,7 @@ RULES: tuple[Rule, ...] = get_args(Rule)
 PANEL = "panel"
 """The name of all judges together: the majority of their verdicts."""
 VOIDED, UNREADABLE, DISAGREE, NOT_ASKED = ("invented quotation", "no readable reply", "judges disagree", "no request")
+NOT_CALIBRATED = "judge not calibrated"
 """Why a criterion is unjudged."""
 LENGTH_CENTRE = 2_000
 LENGTH_STEP = 500

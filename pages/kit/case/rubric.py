@@ -15,6 +15,7 @@ from core.jobs.rubrics import RubricJudging
 from core.measures.rubrics.judging import CriterionJudgement
 from core.measures.rubrics.report import RubricReading, read_rubric_outcomes
 from core.measures.rubrics.rubric import Criterion
+from core.measures.rubrics.rule_judge import RULE_JUDGE
 from core.measures.rubrics.scores import Outcome, conversation_score, judges_in
 from core.measures.rubrics.stored import rubric_entries
 from core.store.database import Store
@@ -48,7 +49,7 @@ def rubrics_for(case_key: str, specialty: str) -> dict[str, tuple[str, tuple[Cri
 def _ask_rubric(case: Case, key: str) -> str | None:
     rubrics = rubrics_for(case.case_key, case.specialty or "")
     if not rubrics:
-        st.info("No rubric has criteria for this case. Import or write one on Quality, under Rubrics.")
+        st.info("No rubric has criteria for this case. Import or write one on Data, under Rubrics.")
         return None
     if len(rubrics) == 1:
         return next(iter(rubrics))
@@ -168,7 +169,13 @@ def _draw_form(key: str, rubric: str, trial_id: str) -> None:
     def make(model: str, address: str | None) -> RubricJudging:
         return RubricJudging(judges=(model,), rubric=rubric, trials=(trial_id,), base_url=address)
 
-    draw_judging(RubricJudging, make, f"{key}_rubric", trial_id)
+    draw_judging(RubricJudging, make, f"{key}_rubric", trial_id, (RULE_JUDGE, BY_RULE))
+
+
+BY_RULE = (
+    "A rule on words judges only questions about findings and the final diagnosis. Choose a language model for the "
+    "other criteria, best of another maker than the doctors."
+)
 
 
 def ask_running_rubric(case: Case, key: str) -> None:

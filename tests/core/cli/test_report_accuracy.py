@@ -74,6 +74,20 @@ def test_a_row_has_its_comparison_with_the_vignettes(capsys: pytest.CaptureFixtu
     assert alone["difference"] == -0.75
 
 
+@pytest.mark.usefixtures("answers")
+def test_a_model_that_is_only_published_can_be_named(capsys: pytest.CaptureFixture[str]) -> None:
+    rows, _ = report(capsys, "accuracy", "--published", "--models", "gpt_4v", "--formats", "multi_turn")
+    # supplementary table 19
+    assert [(row["model"], row["question_type"], row["mean"]) for row in rows] == [
+        ("gpt_4v", "mcq", 0.492),
+        ("gpt_4v", "frq", 0.145),
+    ]
+    both, _ = report(capsys, "accuracy", "--published", "--models", "openai/a,gpt_4v", "--formats", "multi_turn")
+    assert {row["model"] for row in both} == {"openai/a", "gpt_4v"}
+    assert main(["report", "accuracy", "--models", "gpt_4v"]) == 2
+    assert main(["report", "accuracy", "--models", "gpt_4w", "--published"]) == 2
+
+
 def test_published_figures_and_the_leaderboard_need_no_run(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows, notes = report(capsys, "accuracy", "--published", "--cases", "craftmd", "--formats", "vignette")
     means = {row["model"]: row["mean"] for row in rows if row["question_type"] == "mcq"}

@@ -8,11 +8,14 @@ import pytest
 
 from core.errors import UsageError
 from core.measures.base import MetricRequest, Row
+from core.measures.calibration import Trust
 from core.measures.rubrics.calibration import report_calibration
 from core.measures.rubrics.labels import statements_for
 from core.measures.rubrics.report import report_scores
 from core.measures.rubrics.rubric import rubric_of
-from core.reviews.reviewing import plan_review, record, state_of, unblind
+from core.reviews.answering import record
+from core.reviews.reviewing import plan_review, unblind
+from core.reviews.state import state_of
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.review_records import Review, parse_item, planned
@@ -124,3 +127,26 @@ def test_only_judged_criteria_of_a_rubric_are_drawn(judged: Store) -> None:
         review(judged, number=21)
     with pytest.raises(UsageError, match="rubric with criteria"):
         review(judged, statements={})
+
+
+def test_scores_can_leave_out_what_the_judge_is_not_calibrated_on(
+    judged: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # fever (data gathering): 10 of 10 verdicts are equal; cough (safety): 9 of 10
+    answer(judged, review(judged))
+    monkeypatch.setattr("core.measures.rubrics.report.Trust", lambda: Trust(least_items=10, least_agreement=0.95))
+    for by in ("axis", "criterion"):
+        request = MetricRequest(judged)
+        (row,) = report_scores.rows(request, rubric="demo", calibrated=by)
+        assert isinstance(row, Row)
+        # 7 of 10 conversations meet the only criterion that is left
+        assert (row["score"], row["n_criteria"], row["n_unjudged"]) == (0.7, 10, 10)
+        assert any("judge not calibrated 10" in note.text for note in request.notes)
+
+
+def test_without_enough_labels_nothing_is_left(judged: Store) -> None:
+    answer(judged, review(judged))
+    (row,) = report_scores.rows(MetricRequest(judged), rubric="demo", calibrated="axis")
+    assert isinstance(row, Row)
+    assert row.estimate is None
+    assert row["n_unjudged"] == 20

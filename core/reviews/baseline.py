@@ -1,0 +1,159 @@
+"""Experts who answer vignettes, as runs that are compared with those of models.
+
+In a review of kind ``baseline`` each expert has a run whose doctor is ``human/NAME`` and whose arms are the vignette's;
+it is stored in a journal and graded like a model's run. A trial is written when all its questions are answered; until
+then the answers are stored as annotations. Choices give the answer away: they are shown after the answer in the
+expert's own words is saved, or to other experts (``ReviewPlan.order``); the run stores which.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Mapping, Sequence
+from itertools import chain
+
+from core import __version__
+from core.agents.reference.grader import ReferenceGrader
+from core.case import Case, case_set_hash
+from core.datasets.select import cases_of
+from core.errors import UsageError
+from core.events import Answered, Event, Finished, QuestionType, Started
+from core.frameworks.answering import grade_answer
+from core.frameworks.base import framework
+from core.frameworks.casting import REFERENCE
+from core.journal import JournalWriter, RunHeader, TrialLine, journal_path, seed_of, trial_id
+from core.reviews.answering import check_annotator
+from core.reviews.drawing import by_item, order_for
+from core.reviews.state import ReviewState, read_state
+from core.store.database import Store
+from core.store.fold import fold
+from core.store.queries.annotations import Annotation, add_annotations
+from core.store.queries.run_cases import run_cases
+from core.store.queries.trials import done_trial_ids
+from core.store.review_records import Review, ReviewItem
+
+NO_PROMPT = "none"
+"""The prompt pack of a run without prompts."""
+
+
+def baseline_run(review: Review, annotator: str) -> str:
+    """Return the id of the run with an expert's answers; raise ``UsageError`` if the expert is not in the review."""
+    if annotator not in review.plan.annotators:
+        raise UsageError(f"{annotator} is not an annotator of the review {review.name}.")
+    return f"human-{review.review_id}-{review.plan.annotators.index(annotator) + 1}"
+
+
+def begin_baseline(store: Store, review: Review, items: Sequence[ReviewItem]) -> None:
+    """Write the header of every expert's run, with the present content of the cases."""
+    plan = review.plan
+    cases = by_item(cases_of(plan.case_set))
+    for annotator in plan.annotators:
+        assigned = [cases[item.item] for item in order_for(items, annotator, plan.seed)]
+        if assigned:
+            run_id = baseline_run(review, annotator)
+            header = RunHeader(
+                run_id=run_id,
+                fingerprint=hashlib.sha256(run_id.encode()).hexdigest(),
+                protocol=framework().name,
+                doctor=f"human/{annotator}",
+                patient=REFERENCE["patient"],
+                grader=ReferenceGrader.name,
+                summariser=REFERENCE["summariser"],
+                prompt_pack=NO_PROMPT,
+                prompt_hash=NO_PROMPT,
+                case_set=plan.case_set,
+                case_set_hash=case_set_hash(assigned),
+                arms=[("vignette", question_type) for question_type in plan.asked_of(annotator)],
+                trials=1,
+                seed=plan.seed,
+                settings={"review": review.name, "order": plan.order_in_words},
+                code_version=__version__,
+                source="local",
+                created_at=review.created_at,
+                cases=assigned,
+            )
+            with JournalWriter(journal_path(run_id, store.journals)) as journal:
+                journal.append(header)
+    fold(store)
+
+
+def baseline_cases(store: Store, review: Review, annotator: str) -> dict[str, Case]:
+    """Return item → case, with the content that is stored in the expert's run."""
+    with store.read() as cursor:
+        return by_item(run_cases(cursor, baseline_run(review, annotator)))
+
+
+def write_trials(
+    store: Store, review: Review, annotator: str, newest: Mapping[tuple[str, str, str], Annotation]
+) -> int:
+    """Write the trials whose questions are all answered and that are not stored yet; return their number.
+
+    The reference grader grades them. ``newest`` is (item, annotator, question) → annotation.
+    """
+    run_id = baseline_run(review, annotator)
+    with store.read() as cursor:
+        stored = done_trial_ids(cursor, run_id)
+    lines = []
+    for item, case in baseline_cases(store, review, annotator).items():
+        answers = [newest.get((item, annotator, question)) for question in review.plan.asked_of(annotator)]
+        if trial_id(run_id, case.case_key, 0) not in stored and all(answers):
+            lines.append(_trial(run_id, review, case, [answer for answer in answers if answer is not None]))
+    if lines:
+        with JournalWriter(journal_path(run_id, store.journals)) as journal:
+            journal.append_all(lines)
+        fold(store)
+    return len(lines)
+
+
+def _trial(run_id: str, review: Review, case: Case, answers: Sequence[Annotation]) -> TrialLine:
+    trial, seed = trial_id(run_id, case.case_key, 0), seed_of(review.plan.seed, case.case_key, 0)
+    times = [answer.annotated_at for answer in answers]
+    first, last = min(times), max(times)
+    started = Started(trial_id=trial, case_key=case.case_key, trial=0, seed=seed, at=first)
+    graded = [asyncio.run(_graded(case, answer.question, answer.value or "")) for answer in answers]  # type: ignore[arg-type]
+    events = [started, *chain.from_iterable(graded), Finished(at=last)]
+    return TrialLine(
+        run_id=run_id, trial_id=trial, case_key=case.case_key, trial=0, seed=seed, events=events, finished_at=last
+    )
+
+
+async def _graded(case: Case, question_type: QuestionType, response: str) -> list[Event]:
+    answered = Answered(format="vignette", question_type=question_type, response=response)
+    grades = grade_answer(case, ReferenceGrader(), ("vignette", question_type), response, ())
+    return [answered, *[event async for event in grades]]
+
+
+def next_question(state: ReviewState, item: str, annotator: str) -> str | None:
+    """Return the question type of a vignette that the expert answers next, ``None`` if all are answered."""
+    question_types = state.review.plan.asked_of(annotator)
+    return next((q for q in question_types if state.value(item, annotator, q) is None), None)
+
+
+def vignette_of(store: Store, state: ReviewState, item: str, annotator: str) -> Case:
+    """Return the case of an item, with the content that is stored in the expert's run."""
+    cases = baseline_cases(store, state.review, annotator)
+    if item not in cases:
+        raise UsageError(f"This vignette is not among those of {annotator}.")
+    return cases[item]
+
+
+def answer_vignette(store: Store, review: str, number: int, annotator: str, question_type: str, response: str) -> None:
+    """Save an expert's answer; when all questions of the vignette are answered, the trial is graded and stored.
+
+    An answer is final: raises ``UsageError`` for a second answer, an empty one, and one that is not due.
+    """
+    check_annotator(annotator, review)
+    # one lease for reading and writing: a second window cannot store own words after the choices were shown
+    with store.write() as connection:
+        state = read_state(connection, review)
+        item = state.by_number.get(number)
+        if item is None or annotator not in item.annotators:
+            raise UsageError(f"Vignette {number} of the review {state.review.name} is not assigned to {annotator}.")
+        if not response.strip():
+            raise UsageError("The answer is empty: write a diagnosis, or choose one.")
+        if next_question(state, item.item, annotator) != question_type:
+            raise UsageError("This question is already answered, which is final, or it is not the next question.")
+        new = Annotation(item.item, annotator, question_type, response.strip(), review_id=state.review.review_id)
+        add_annotations(connection, [new])
+    write_trials(store, state.review, annotator, {**state.newest, (item.item, annotator, question_type): new})
