@@ -14,8 +14,9 @@ import pytest
 from core.cli.app import main
 from core.errors import AnamnesisError
 from core.events import Finished
-from core.interchange.every_eval_ever import Publisher, command_of, model_info, write_evaluations
+from core.interchange.every_eval_ever import Publisher, write_evaluations
 from core.interchange.public import PublicNames
+from core.interchange.run_facts import command_of, model_info
 from core.measures.accuracy import accuracy
 from core.prompts import load_pack
 from core.store.conditions import Condition
@@ -213,6 +214,25 @@ def test_people_are_numbered_alike_everywhere() -> None:
     assert names("Excluded: human/Ada · order 2 (3 answers), human/Ben B.") == (
         "Excluded: human/1 · order 2 (3 answers), human/2"
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "public"),
+    [
+        ("hf//root/models/tiny · library", "hf/tiny · library"),
+        ("hf/~/models/tiny", "hf/tiny"),
+        ("http/http://10.0.0.1:9000/chat", "http/address"),
+        ("served as /root/models/tiny.gguf", "served as tiny.gguf"),
+        (
+            "Address of the doctor: http://10.0.0.1:8000/v1, and no other.",
+            "Address of the doctor: address, and no other.",
+        ),
+        ("grader openai/gpt-4o / anthropic/claude", "grader openai/gpt-4o / anthropic/claude"),
+        ("hf/mistralai/Mistral-7B-Instruct-v0.1", "hf/mistralai/Mistral-7B-Instruct-v0.1"),
+    ],
+)
+def test_folders_and_addresses_are_left_out(text: str, public: str) -> None:
+    assert PublicNames()(text) == public
 
 
 @pytest.mark.parametrize(
