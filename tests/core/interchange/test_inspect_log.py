@@ -24,7 +24,9 @@ from core.measures.accuracy import accuracy
 from core.measures.accuracy import report as accuracy_report
 from core.measures.base import MetricRequest
 from core.measures.notes import result_of
-from core.reviews.reviewing import plan_review, record, state_of, unblind
+from core.reviews.answering import record
+from core.reviews.reviewing import plan_review, unblind
+from core.reviews.state import state_of
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.answers import results
