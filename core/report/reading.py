@@ -12,6 +12,7 @@ from typing import Any
 from core.callbacks import ProgressCallback
 from core.errors import AnamnesisError
 from core.export.document import ExportedConversation, document_of
+from core.jobs.repeat import PROGRAM
 from core.measures.accuracy import report as accuracy
 from core.measures.base import MetricRequest, Note, Result, Section
 from core.measures.endings import report as endings
@@ -34,7 +35,6 @@ from core.measures.set_up import (
     used_prompts,
 )
 from core.measures.spend import spend
-from core.report.repeat import PROGRAM
 from core.store.conditions import Condition
 from core.store.database import Store
 from core.store.queries.report_fields import WrittenField, written_fields
