@@ -31,7 +31,7 @@ from core.jobs.estimate import estimate
 from core.jobs.plan import header_of, in_full, unfinished_twin
 from core.jobs.run import begin, carry_out, check_prompts, check_startable
 from core.models.registry import load_registry
-from core.report.bundle import make_bundle, unpacked_store
+from core.report.bundle import Manifest, make_bundle, unpacked_store
 from core.report.bundle_check import damaged_files, unpacked, verify_bundle
 from core.report.bundle_rerun import ACCURACY, Changes, ComparedFigure, Replay, compare_runs, replay_of
 from core.store.database import Store
@@ -111,35 +111,44 @@ def rerun(
     with unpacked(bundle) as (folder, manifest):
         if damage := next(damaged_files(folder, manifest), None):
             raise AnamnesisError(f"{bundle} is damaged: {damage}")
-        replays, skipped = list[Replay](), list[str]()
-        for run in manifest.runs:
-            try:
-                replays.append(replay_of(run, folder, changes, load_registry(programs=True)))
-            except AnamnesisError as error:
-                skipped.append(str(error))
-        for sentence in skipped:
-            print(f"Not played again: {sentence}", file=sys.stderr)
-        if not replays:
-            raise AnamnesisError("No run of this bundle can be played again.")
-        played, spent, states = [], 0.0, Counter[str]()
+        replays = _replays(folder, manifest, changes)
+        played, spent = list[tuple[Replay, str]](), 0.0
         for replay in replays:
-            for remark in replay.remarks:
-                print(f"Note on {replay.header.run_id}: {remark}", file=sys.stderr)
-            remaining = None if budget_usd is None else budget_usd - spent
+            remaining = None if budget_usd is None else max(0.0, budget_usd - spent)
             run_id, cost = _play(replay, Options(concurrency, remaining), dry_run=dry_run)
+            spent += cost
             if run_id:
                 played.append((replay, run_id))
-                spent += cost
             elif not dry_run:
                 return 1
-        if dry_run:
-            return 0
-        with unpacked_store(folder) as bundled:
-            for replay, run_id in played:
-                print(f"{replay.header.run_id}, played again as {run_id}:")
-                compared = compare_runs(bundled, replay.header.run_id, Store(), run_id, whole=replay.whole)
-                states.update(figure.state for figure in compared)
-                _print_compared(compared)
+        return 0 if dry_run else _compare(folder, played)
+
+
+def _replays(folder: Path, manifest: Manifest, changes: Changes) -> list[Replay]:
+    """Return the runs that can be played again; print the others with the reason, and remarks."""
+    replays = []
+    for run in manifest.runs:
+        try:
+            replays.append(replay_of(run, folder, changes, load_registry(programs=True)))
+        except AnamnesisError as error:
+            print(f"Not played again: {error}", file=sys.stderr)
+    if not replays:
+        raise AnamnesisError("No run of this bundle can be played again.")
+    for replay in replays:
+        for remark in replay.remarks:
+            print(f"Note on {replay.header.run_id}: {remark}", file=sys.stderr)
+    return replays
+
+
+def _compare(folder: Path, played: Sequence[tuple[Replay, str]]) -> int:
+    """Print how the figures of runs and of their replays compare; return 1 if one is different."""
+    states = Counter[str]()
+    with unpacked_store(folder) as bundled:
+        for replay, run_id in played:
+            print(f"{replay.header.run_id}, played again as {run_id}:")
+            compared = compare_runs(bundled, replay.header.run_id, Store(), run_id, whole=replay.whole)
+            states.update(figure.state for figure in compared)
+            _print_compared(compared)
     print(f"{', '.join(f'{n:,} {state}' for state, n in states.items())}.")
     return 1 if states["different"] else 0
 

@@ -304,8 +304,13 @@ def note_lock(text: str, locked: LockedPlan) -> str:
     return tomlkit.dumps(document)
 
 
-def stored_plan(locked: LockedPlan) -> Plan:
-    return plan_of(orjson.loads(locked.plan), f"The locked plan {locked.name}")
+def plan_named(store: Store, name: str) -> Plan:
+    """Return the last lock of a name; raises ``UsageError`` if there is none."""
+    with store.read() as cursor:
+        locks = locked_plans(cursor, name)
+    if not locks:
+        raise UsageError(f"There is no file and no locked plan {name!r}; `python -m core plan show` lists them.")
+    return plan_of(orjson.loads(locks[-1].plan), f"The locked plan {name}")
 
 
 def when(seconds: float) -> str:
