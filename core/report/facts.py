@@ -11,12 +11,12 @@ from core.events import Utterance
 from core.export import reading as export_reading
 from core.frameworks.base import title_of
 from core.frameworks.casting import is_model, is_rule
+from core.jobs.repeat import PROGRAM, run_command_of, transcripts_command
 from core.measures.base import Result, Row
 from core.measures.ranking import section_of
 from core.report.blocks import Block, Bullets, Heading, Link, Listing, Message, Paragraph, Table, columns_of
 from core.report.plots import dot_plot, scatter_plot
 from core.report.reading import FIGURES, EvaluationFacts, Example
-from core.report.repeat import PROGRAM, run_command_of, transcripts_command
 from core.store.conditions import DOCTOR
 from core.words import FORMAT, QUESTION_TYPE, VERDICT, arm
 
