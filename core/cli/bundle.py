@@ -162,7 +162,10 @@ def _play(replay: Replay, options: Options, *, dry_run: bool) -> tuple[str, floa
     campaign = in_full(replay.campaign, registry)
     check_prompts(campaign)
     size = estimate(campaign, registry, options.concurrency)
-    print(f"{replay.header.run_id}: {len(campaign.cases):,} cases, {campaign.trials} trials of each.", file=sys.stderr)
+    print(
+        f"{replay.header.run_id}: {len(campaign.cases):,} cases, {campaign.trials} trials of each.",
+        file=sys.stdout if dry_run else sys.stderr,
+    )
     print_estimate(size, dry_run=dry_run)
     if dry_run:
         return "", 0.0
