@@ -29,6 +29,10 @@ from core.events import Answered, CallRecord, Event, Graded, Parent, Speaker
 
 PRIVATE = ("live", "fork", "bench")
 """Sources of private runs, which belong to a visitor."""
+IMPORTED = ("imported", "replay")
+"""Sources of runs from logs; ``replay`` is a conversation that somebody watched or branched, which no figure counts."""
+PLAYED_ELSEWHERE = ("release", *IMPORTED)
+"""Sources of runs that other programs or databases played: their calls are not here, and they cannot be resumed."""
 
 
 class _Line(BaseModel):
@@ -75,7 +79,7 @@ class RunHeader(_Line):
     seed: int
     settings: dict[str, object] = Field(default_factory=dict)
     code_version: str
-    source: Literal["local", "live", "release", "replay", "bench", "fork"] = "local"
+    source: Literal["local", "live", "release", "imported", "replay", "bench", "fork"] = "local"
     created_at: float
     many_choices: list[str] = Field(default_factory=list)
     """The choices of ``mcq_many``: those of the complete data set, even if only some of its cases are run."""
@@ -192,6 +196,7 @@ RowTable = Literal[
     "history_items",
     "case_labels",
     "model_ratings",
+    "replicates",
 ]
 
 

@@ -13,6 +13,7 @@ CASES = DATA / "cases"
 KNOWLEDGE = DATA / "knowledge"
 REVIEWS = DATA / "reviews"
 RUBRICS = DATA / "rubrics"
+GUIDELINES = DATA / "guidelines"
 PROMPTS = ROOT / "prompts"
 
 

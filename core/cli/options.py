@@ -36,11 +36,10 @@ from core.callbacks import StepProgress
 from core.errors import AnamnesisError, UsageError
 from core.jobs.estimate import JobEstimate
 from core.jobs.progress import Headway, Progress
-from core.measures.base import Positional
+from core.measures.base import Positional, cell_in_words
 from core.models.prices import LOCAL
 from core.models.registry import load_registry
 from core.spreadsheets import inert
-from core.stats.corrections import format_p, stars
 from core.store.conditions import SEPARATOR, doctor_of
 from core.store.database import Store
 from core.store.fold import fold
@@ -170,7 +169,7 @@ def print_rows(rows: Sequence[OutputRow], format_: OutputFormat, decimals: str =
             writer.writerow({k: format(v, decimals) if isinstance(v, float) else inert(v) for k, v in row.items()})
     else:
         heads = [name.replace("_", " ") for name in columns]
-        lines = [[_formatted_value(name, value) for name, value in row.items()] for row in printable]
+        lines = [[cell_in_words(name, value) for name, value in row.items()] for row in printable]
         # columns are fitted only to a terminal; a pipe gets every column in full
         fitted = sys.stdout.isatty()
         if not fitted and (text := _as_piped([heads, *lines])):
@@ -203,12 +202,6 @@ def _as_piped(lines: Sequence[Sequence[str]]) -> str | None:
         [cell + " " * (width - cell_len(cell)) for cell, width in zip(line, widths, strict=True)] for line in lines
     )
     return "\n".join("  ".join(line) for line in padded)
-
-
-def _formatted_value(name: str, value: Any) -> str:
-    if name in ("p", "p_adjusted") and isinstance(value, float):
-        return f"{format_p(value)} {stars(value)}" if name == "p_adjusted" else format_p(value)
-    return f"{value:.3f}" if isinstance(value, float) else str(value)
 
 
 def folded_store() -> Store:
@@ -284,6 +277,12 @@ def _check_stored(what: str, names: Sequence[str], stored: Sequence[str]) -> Non
 _NAMED = 8
 """Names that a message lists."""
 Out = Annotated[Path, typer.Option("--out", help="The file to write; it must not exist yet.")]
+Croissant = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME", help="Describe the files in Croissant 1.1, too; NAME is the organization behind them."
+    ),
+]
 
 
 @contextmanager

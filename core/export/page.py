@@ -38,7 +38,9 @@ def _made_visible(value: object) -> object:
     return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
-_HTML = _environment(autoescape=True, finalize=_made_visible)
+HTML = _environment(autoescape=True, finalize=_made_visible)
+"""The template environment of all HTML output."""
+STYLE = (_FOLDER / "style.css").read_text(encoding="utf-8")
 
 
 def to_html(document: Document) -> bytes:
@@ -46,10 +48,10 @@ def to_html(document: Document) -> bytes:
 
 
 def page_of(document: Document, policy: str) -> str:
-    return _HTML.get_template("page.html.j2").render(
+    return HTML.get_template("page.html.j2").render(
         _values(document),
         plots=[plot.plot_of(reading.beliefs(talk), talk.case) for talk in document.talks],
-        style=Markup((_FOLDER / "style.css").read_text(encoding="utf-8")),
+        style=Markup(STYLE),
         size=(plot.WIDTH, plot.HEIGHT),
         policy=Markup(policy),
     )

@@ -122,7 +122,7 @@ def report_power(
 
 
 def _arms(request: MetricRequest) -> dict[ArmOf, dict[str, CaseScore]]:
-    return by_arm(read_scores(request.store, request.selection, request.selection.mcq_rule))
+    return by_arm(request.read(read_scores, request.selection, request.selection.mcq_rule))
 
 
 def _counts(cases: Cases) -> Counts:

@@ -107,6 +107,7 @@ SCHEMAS: dict[str, pa.Schema] = {
         "trial_id:text model:text prompt_hash:text terms:text dropped:int failure:text calls:text tokens:int "
         "cost_usd:real judged_at:real"
     ),
+    "report_fields": schema_of("runs:texts field:text text:text applies:bool made_by:text made_at:real"),
     "rubrics": schema_of("name:text rubric_hash:text rubric:text made_by:text made_at:real"),
     "plans": schema_of("name:text plan_hash:text plan:text reason:text locked_by:text locked_at:real"),
     "rubric_judgements": schema_of(
@@ -119,6 +120,10 @@ SCHEMAS: dict[str, pa.Schema] = {
         "grader:text grader_prompts:text response:text verdict:text extracted:text detail:text call_ids:texts "
         "answered_at:real"
     ),
+    "replicates": schema_of(
+        "trial_id:text format:text question_type:text answer:int grading:int response:text rule:text grader:text "
+        "prompt_hash:text rule_version:int extracted:text verdict:text detail:text call_ids:texts judged_at:real"
+    ),
     "model_ratings": schema_of(
         "item:text form:text question:text model:text prompt_hash:text value:text quotations:text reason:text "
         "failure:text call_ids:texts rated_at:real"
@@ -129,7 +134,8 @@ SCHEMAS: dict[str, pa.Schema] = {
 
 OF_A_TRIAL = (
     "utterances", "answers", "grades", "calls", "probes", "forks", "misuses", "ratings", "variants",
-    "patient_judgements", "fact_judgements", "rubric_judgements", "prefix_answers", "scores", "trials",
+    "patient_judgements", "fact_judgements", "rubric_judgements", "prefix_answers", "replicates", "scores",
+    "trials",
 )  # fmt: skip
 """The tables with rows of a trial; deleting a trial clears them all."""
 

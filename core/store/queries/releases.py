@@ -322,6 +322,15 @@ def release_prompts(cursor: duckdb.DuckDBPyConnection, run_id: str, case_key: st
     return ReleasePrompts(templates, trials) if templates else None
 
 
+def templates_of_runs(cursor: duckdb.DuckDBPyConnection, run_ids: Sequence[str]) -> list[tuple[str, str, str]]:
+    """Return (run, hash, template) of the doctor's prompts of released runs, the most frequent of a run first."""
+    return [
+        (run_id, prompt_hash, template)
+        for run_id in run_ids
+        for prompt_hash, template, _ in cursor.execute(_PROMPTS_OF_RUN, [run_id]).fetchall()
+    ]
+
+
 _SPOKEN = """
     SELECT DISTINCT trial FROM trials SEMI JOIN utterances USING (trial_id)
     WHERE run_id = $run_id AND case_key = $case_key ORDER BY trial"""

@@ -1,0 +1,231 @@
+"""Rows of a metric as an SVG with points and intervals, made without a browser."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from html import escape
+
+from core import words
+from core.figures.report import caption_of
+from core.figures.style import FAINT, INK, PALETTE
+from core.measures.base import Row, Section
+from core.report.blocks import Picture
+
+MOST = 60
+"""Rows that a picture shows at most; a longer table has no picture."""
+_WIDTH, _RIGHT, _TOP, _LINE = 760, 24, 12, 20
+_LETTER = 6.6
+"""Approximate pixels of a letter of 12 pixels."""
+_WORDS = {"format": words.FORMAT, "question_type": words.QUESTION_TYPE}
+_GREY = {False: "#5A6B6B", True: "#9DB0AE"}
+
+
+def dot_plot(rows: Sequence[Row], title: str) -> Picture | None:
+    """Return the estimates with their 95 % intervals; ``None`` without estimates, or with too many."""
+    drawn = [row for row in rows if row.estimate is not None and not math.isnan(row.estimate)]
+    if not drawn or len(drawn) > MOST or len({row.columns.estimate for row in drawn}) > 1:
+        return None
+    light, dark = (_svg(drawn, title, dark=dark) for dark in (False, True))
+    height = _TOP + _LINE * _lines(drawn) + 40
+    return Picture(light, dark, _WIDTH, height, f"{title}. {caption_of(rows)}", _in_words(drawn))
+
+
+def _in_words(rows: Sequence[Row]) -> str:
+    return "; ".join(f"{_place(row, list(row.label))}: {row.estimate:.3f}" for row in rows)
+
+
+def _lines(rows: Sequence[Row]) -> int:
+    return len(rows) + len({_group(row) for row in rows})
+
+
+def _group(row: Row) -> str:
+    return str(next(iter(row.label.values()), ""))
+
+
+def _place(row: Row, parts: Sequence[str]) -> str:
+    values = (str(_WORDS.get(part, {}).get(row.label.get(part), row.label.get(part, ""))) for part in parts)  # type: ignore[call-overload]
+    return " · ".join(filter(None, values))
+
+
+def _varying(rows: Sequence[Row]) -> list[str]:
+    """Return the parts of labels after the first that tell rows apart, without those that others determine."""
+    parts = [part for part in list(rows[0].label)[1:] if len({row.label.get(part) for row in rows}) > 1]
+    while len(parts) > 1 and _distinct(rows, parts[:-1]) == len(rows):
+        parts.pop()
+    return parts
+
+
+def _distinct(rows: Sequence[Row], parts: Sequence[str]) -> int:
+    return len({(_group(row), *(row.label.get(part) for part in parts)) for row in rows})
+
+
+def _svg(rows: Sequence[Row], title: str, *, dark: bool) -> str:
+    """Return the picture: a line for each row under the name of its condition, and the axis below."""
+    varying = [part for part in list(rows[0].label)[1:] if len({row.label.get(part) for row in rows}) > 1]
+    bounds = [
+        value
+        for row in rows
+        for value in (row.low, row.estimate, row.high)
+        if value is not None and math.isfinite(value)
+    ]
+    low, high = (0.0, 1.0) if min(bounds) >= 0 and max(bounds) <= 1 else (min(0.0, min(bounds)), max(0.0, max(bounds)))
+    left = 16 + min(300.0, _LETTER * max(len(_place(row, varying)) for row in rows))
+    span = _WIDTH - left - _RIGHT
+    bottom = _TOP + _LINE * _lines(rows)
+
+    def across(value: float) -> float:
+        return left + span * (min(max(value, low), high) - low) / ((high - low) or 1)
+
+    parts = []
+    for tick in _ticks(low, high):
+        x = across(tick)
+        parts.append(f'<line x1="{x:.1f}" y1="{_TOP}" x2="{x:.1f}" y2="{bottom}" stroke="{FAINT[dark]}"/>')
+        parts.append(_text(x, bottom + 16, f"{tick:g}", _GREY[dark], "middle"))
+    line, group, colour = 0, None, PALETTE[0]
+    groups = list(dict.fromkeys(map(_group, rows)))
+    for row in sorted(rows, key=lambda row: groups.index(_group(row))):
+        if _group(row) != group:
+            group = _group(row)
+            colour = PALETTE[groups.index(group) % len(PALETTE)]
+            parts.append(_text(8, _TOP + _LINE * line + 14, group, INK[dark], "start", bold=True))
+            line += 1
+        y = _TOP + _LINE * line + 10
+        parts.append(_text(16, y + 4, _place(row, varying), _GREY[dark], "start"))
+        if row.low is not None and row.high is not None:
+            parts.append(
+                f'<line x1="{across(row.low):.1f}" y1="{y}" x2="{across(row.high):.1f}" y2="{y}" stroke="{colour}" '
+                'stroke-width="2"/>'
+            )
+        parts.append(f'<circle cx="{across(row.estimate or 0.0):.1f}" cy="{y}" r="4" fill="{colour}"/>')
+        line += 1
+    axis = rows[0].columns.estimate.replace("_", " ").capitalize()
+    parts.append(_text(left + span / 2, bottom + 34, axis, _GREY[dark], "middle"))
+    return svg(_WIDTH, bottom + 40, title, "".join(parts))
+
+
+_PANEL, _PANEL_HEIGHT, _MOST_PANELS = 366, 250, 12
+_LEGEND_LINE = 18
+
+
+def scatter_plot(rows: Sequence[Row], section: Section) -> Picture | None:
+    """Return the estimates against the column ``section.place``, in a panel for each arm, with the Pareto fronts.
+
+    ``section.series`` makes the colours, ``section.line`` is the column that says whether a row is on the front. Rows
+    without the number across are left out. ``None`` without rows, or with too many panels.
+    """
+    drawn = [row for row in rows if row.estimate is not None and row.more.get(section.place) is not None]
+    panels: dict[str, list[Row]] = {}
+    parts = [part for part in list(rows[0].label)[1:] if rows and len({row.label[part] for row in rows}) > 1]
+    for row in drawn:
+        panels.setdefault(_place(row, parts), []).append(row)
+    if not panels or len(panels) > _MOST_PANELS:
+        return None
+    names = list(dict.fromkeys(str(row.label[section.series]) for row in drawn))
+    height = _PANEL_HEIGHT * -(-len(panels) // 2) + _LEGEND_LINE * len(names) + 12
+    light, dark = (_scatter_svg(panels, names, section, height, dark=dark) for dark in (False, True))
+    left_out = len(rows) - len(drawn)
+    across = section.words.get(section.place, section.place)
+    missing = f" {left_out} rows without this number are in the table only." if left_out else ""
+    caption = (
+        f"{section.title}: {section.axis.lower()} (up) and {across[:1].lower()}{across[1:]} (across). {section.caption}"
+    )
+    words = "; ".join(
+        f"{panel}, {row.label[section.series]}: {row.estimate:.3f} at {row.more[section.place]:g}"
+        for panel, members in panels.items()
+        for row in members
+    )
+    return Picture(light, dark, _WIDTH, height, f"{caption}{missing}", words)
+
+
+def _scatter_svg(
+    panels: Mapping[str, Sequence[Row]], names: Sequence[str], section: Section, height: int, *, dark: bool
+) -> str:
+    most = max(float(row.more[section.place]) for rows in panels.values() for row in rows) or 1.0
+    parts = []
+    for number, (panel, rows) in enumerate(panels.items()):
+        left, top = 44 + _PANEL * (number % 2) + 12 * (number % 2), 30 + _PANEL_HEIGHT * (number // 2)
+        parts.append(
+            _scatter_panel(rows, names, section, (left, top, _PANEL - 56, _PANEL_HEIGHT - 72), most, dark=dark)
+        )
+        parts.append(_text(left, top - 12, panel, INK[dark], "start", bold=True))
+    top = _PANEL_HEIGHT * -(-len(panels) // 2) + 6
+    for number, name in enumerate(names):
+        y, colour = top + _LEGEND_LINE * number + 8, PALETTE[number % len(PALETTE)]
+        parts.append(f'<circle cx="16" cy="{y}" r="5" fill="{colour}"/>')
+        parts.append(_text(28, y + 4, name, _GREY[dark], "start"))
+    return svg(_WIDTH, height, section.title, "".join(parts))
+
+
+def _scatter_panel(
+    rows: Sequence[Row],
+    names: Sequence[str],
+    section: Section,
+    box: tuple[float, float, float, float],
+    most: float,
+    *,
+    dark: bool,
+) -> str:
+    """Return one panel in a box (left, top, width, height): grid, front, intervals and points."""
+    left, top, width, height = box
+
+    def across(value: float) -> float:
+        return left + width * value / most
+
+    def up(value: float) -> float:
+        return top + height * (1 - min(max(value, 0.0), 1.0))
+
+    parts = []
+    for tick in (0.0, 0.25, 0.5, 0.75, 1.0):
+        y = up(tick)
+        parts.append(f'<line x1="{left}" y1="{y:.1f}" x2="{left + width}" y2="{y:.1f}" stroke="{FAINT[dark]}"/>')
+        parts.append(_text(left - 6, y + 4, f"{tick:g}", _GREY[dark], "end"))
+    parts += [_text(across(tick), top + height + 16, f"{tick:g}", _GREY[dark], "middle") for tick in _ticks(0.0, most)]
+    parts.append(
+        _text(
+            left + width / 2, top + height + 34, section.words.get(section.place, section.place), _GREY[dark], "middle"
+        )
+    )
+    front = sorted((float(row.more[section.place]), row.estimate or 0.0) for row in rows if row.more.get(section.line))
+    if front:
+        corners, level = [], front[0][1]
+        for x, y in front:
+            corners += [(x, level), (x, y)]
+            level = y
+        corners.append((most, level))
+        path = " ".join(f"{across(x):.1f},{up(y):.1f}" for x, y in corners)
+        parts.append(f'<polyline points="{path}" fill="none" stroke="{INK[dark]}" stroke-width="1.5"/>')
+    for row in rows:
+        colour = PALETTE[names.index(str(row.label[section.series])) % len(PALETTE)]
+        x = across(float(row.more[section.place]))
+        if row.low is not None and row.high is not None:
+            parts.append(
+                f'<line x1="{x:.1f}" y1="{up(row.low):.1f}" x2="{x:.1f}" y2="{up(row.high):.1f}" stroke="{colour}" '
+                'stroke-width="1.5"/>'
+            )
+        parts.append(f'<circle cx="{x:.1f}" cy="{up(row.estimate or 0.0):.1f}" r="5" fill="{colour}"/>')
+    return "".join(parts)
+
+
+def svg(width: int, height: int, title: str, content: str) -> str:
+    """Return an SVG file with a title, which screen readers read."""
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
+        f'role="img" font-family="system-ui, sans-serif"><title>{escape(title)}</title>{content}</svg>'
+    )
+
+
+def _text(x: float, y: float, text: str, colour: str, anchor: str, *, bold: bool = False) -> str:
+    weight = ' font-weight="600"' if bold else ""
+    return (
+        f'<text x="{x:.1f}" y="{y:.1f}" fill="{colour}" style="fill:{colour}" font-size="12" text-anchor="{anchor}"'
+        f"{weight}>{escape(text)}</text>"
+    )
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """Return at most seven round numbers between two bounds."""
+    raw = (high - low) / 5 or 1.0
+    size = 10.0 ** math.floor(math.log10(raw))
+    step = next(size * factor for factor in (1, 2, 5, 10) if size * factor >= raw)
+    return [round(step * number, 10) for number in range(math.ceil(low / step), math.floor(high / step) + 1)]
