@@ -9,8 +9,10 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, field_validator, model_serializer
 
+from core.dates import read_date
+from core.errors import UsageError
 from core.images import Image
 
 SPECIALTIES = (
@@ -137,7 +139,8 @@ class Case(_Sparse):
     (grading rule of Johri et al. 2025). ``case_key`` is unique over all data sets. ``images`` are for the doctor alone.
     ``specialty`` is one of ``SPECIALTIES``, or what its data set calls it.
     ``accepted`` are further answers that experts call as right as the answer; they count under a condition of their
-    own. ``development``: the case was used to write prompts. Both are of a file: what counts is stored as a label
+    own. ``development``: the case was used to write prompts. ``date`` is when the case was published, to the year, the
+    month or the day (``core.dates``). All three are of a file: what counts is stored as a label
     (``core.store.queries.case_labels``).
     ``asks_for`` is stated only if it differs from what the rule of ``core.text.questions`` reads in the question, so
     that a better rule changes no hash.
@@ -167,8 +170,19 @@ class Case(_Sparse):
     items: ItemList | None = None
     accepted: tuple[str, ...] = ()
     development: bool = False
+    date: str = ""
 
-    _later = ("images", "asks_for", "opening", "items", "accepted", "development")
+    _later = ("images", "asks_for", "opening", "items", "accepted", "development", "date")
+
+    @field_validator("date")
+    @classmethod
+    def _is_date(cls, value: str) -> str:
+        if value:
+            try:
+                read_date(value)
+            except UsageError as error:
+                raise ValueError(str(error)) from None
+        return value
 
     @property
     def content_hash(self) -> str:
@@ -177,8 +191,11 @@ class Case(_Sparse):
         An opening is left out: it is made for a run, as a prompt is, and runs say who made their openings. Items are
         left out: they are stored by this hash, and the settings of a run whose players use them name them. Accepted
         answers and the mark of development are left out: no role but a grader sees them, and its condition names them.
+        The date is left out, because no role sees it.
         """
-        dumped = self.model_dump_json(exclude={"source", "licence", "opening", "items", "accepted", "development"})
+        dumped = self.model_dump_json(
+            exclude={"source", "licence", "opening", "items", "accepted", "development", "date"}
+        )
         return hashlib.sha256(dumped.encode()).hexdigest()[:16]
 
     @property

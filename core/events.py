@@ -27,9 +27,11 @@ RoleName = str
 Purpose = Literal["dialogue", "answer", "extract", "judge", "summarise", "probe", "profile", "rate", "complete"]
 FINAL_DIAGNOSIS = "Final Diagnosis"
 """The words by which a doctor ends a conversation."""
-EndReason = Literal["final_diagnosis", "no_question", "turn_cap", "end_tag", "no_tag", "refusal", "error"]
+EndReason = Literal[
+    "final_diagnosis", "no_question", "turn_cap", "end_tag", "no_tag", "refusal", "error", "not_recorded"
+]  # fmt: skip
 """Why a conversation ended. If the doctor addresses its messages: ``end_tag``, it closed the conversation, and
-``no_tag``, its message could not be passed on."""
+``no_tag``, its message could not be passed on. ``not_recorded``: an imported log does not say."""
 Verdict = Literal[
     "correct",
     "incorrect",
@@ -68,6 +70,8 @@ GRADED_TYPES: tuple[GradedType, ...] = ("mcq_many", "frq", "frq_top3")
 """Question types that a grader judges, each under the rule of its name."""
 
 
+IMPORTED_SCORE = "imported_score"
+"""Name of an assessment that is a score of another program: ``values`` are its name and its value."""
 _OLD_ASSESSMENTS: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
     "misused": ({"name": "misuse"}, {"turn": "turn", "kinds": "values", "detail": "words"}),
     "rated": (

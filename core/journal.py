@@ -29,6 +29,10 @@ from core.events import Answered, CallRecord, Event, Graded, Parent, Speaker
 
 PRIVATE = ("live", "fork", "bench")
 """Sources of private runs, which belong to a visitor."""
+IMPORTED = ("imported", "replay")
+"""Sources of runs from logs; ``replay`` is a conversation that somebody watched or branched, which no figure counts."""
+PLAYED_ELSEWHERE = ("release", *IMPORTED)
+"""Sources of runs that other programs or databases played: their calls are not here, and they cannot be resumed."""
 
 
 class _Line(BaseModel):
@@ -75,7 +79,7 @@ class RunHeader(_Line):
     seed: int
     settings: dict[str, object] = Field(default_factory=dict)
     code_version: str
-    source: Literal["local", "live", "release", "replay", "bench", "fork"] = "local"
+    source: Literal["local", "live", "release", "imported", "replay", "bench", "fork"] = "local"
     created_at: float
     many_choices: list[str] = Field(default_factory=list)
     """The choices of ``mcq_many``: those of the complete data set, even if only some of its cases are run."""
@@ -192,6 +196,7 @@ RowTable = Literal[
     "history_items",
     "case_labels",
     "model_ratings",
+    "replicates",
 ]
 
 
@@ -330,7 +335,7 @@ class JournalWriter(AbstractContextManager["JournalWriter"]):
         Returns a reason to stop although the lines are written, else an empty string: the reserved space had to be
         used, or the journal was deleted and has been restored from the open file.
         """
-        data = b"".join(_written(line) for line in lines)
+        data = b"".join(line_bytes(line) for line in lines)
         try:
             self._append(data)
         except OSError as error:
@@ -380,7 +385,7 @@ class JournalWriter(AbstractContextManager["JournalWriter"]):
         self.close()
 
 
-def _written(line: JournalLine) -> bytes:
+def line_bytes(line: JournalLine) -> bytes:
     fields = line.model_dump(mode="json")
     if isinstance(line, TrialLine):
         for event in fields["events"]:

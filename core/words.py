@@ -69,6 +69,7 @@ END: dict[EndReason, str] = {
     "no_tag": "the doctor’s message could not be passed on",
     "refusal": "the provider refused",
     "error": "the provider failed",
+    "not_recorded": "of a reason that the imported log does not record",
 }
 """Reason of the end in words, to follow "because"; a protocol caps messages or questions."""
 

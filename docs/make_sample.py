@@ -14,7 +14,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from core.reviews.reviewing import comment, record
+from core.reviews.answering import comment, record
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.reviews import add_review, reviews

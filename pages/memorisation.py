@@ -12,6 +12,7 @@ from core.errors import AnamnesisError
 from core.figures.histogram import histogram
 from core.jobs.completing import Completing
 from core.measures.base import Row
+from core.measures.before_after import BEFORE_AFTER
 from core.measures.memorisation import ACCURACY, FLAG, SIMILARITIES, VARIANTS, flagged, histogram_of, variant_of
 from core.store.queries.completions import StoredCompletion, completions
 from core.store.selection import Selection
@@ -31,6 +32,12 @@ VARIANT: Mapping[str, str] = {"continue": "Go on writing", "recall": "Word for w
 
 
 def draw_memorisation() -> None:
+    """Draw the test by completions, then the accuracy before and after the end of the training data."""
+    _draw_completions()
+    draw_section(BEFORE_AFTER, Selection(), name="before_after")
+
+
+def _draw_completions() -> None:
     """Draw the form, and the figures if any completions are stored."""
     if not draw_job(Completing, "memorisation"):
         with st.expander("Test a model", icon=":material/psychology:", key="memorisation_form"):

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
 from core.cli.data import SHOWN, tell_pictures, tell_rows, tell_specialties
+from core.cli.inspect_logs import import_inspect
 from core.cli.options import counting
 from core.datasets.archive import GIGABYTE, ArchiveLimits
 from core.datasets.download import archive_url, downloaded, is_url
@@ -81,6 +82,8 @@ def _fetched(source: str, limits: ArchiveLimits) -> Iterator[Path]:
 
 for _release in filter(None, (framework.publication.release for framework in frameworks().values())):
     app.command(_release.name)(_command_of(_release))
+
+app.command("inspect")(import_inspect)
 
 
 @app.command("cases")

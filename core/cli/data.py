@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -18,7 +20,7 @@ from core.datasets.reading import PositionUnit, Remark
 from core.datasets.select import cases_of, datasets
 from core.errors import AnamnesisError, UsageError
 from core.images import local_images
-from core.store.queries.case_labels import NO, YES, LabelField, add_labels, label_of, labels_in_force
+from core.store.queries.case_labels import LABEL_FIELDS, NO, YES, LabelField, add_labels, label_of, labels_in_force
 from core.store.sample import add_sample, remove_sample
 
 SHOWN = 10
@@ -76,7 +78,8 @@ def label_case(
     case_key: Annotated[str, typer.Argument(metavar="CASE", help="The case, DATASET/ID.")],
     field: Annotated[LabelField, typer.Argument(help="The field.")],
     value: Annotated[
-        list[str] | None, typer.Argument(help="A specialty, yes or no, or accepted answers; without it, no value.")
+        list[str] | None,
+        typer.Argument(help="A specialty, a date, yes or no, or accepted answers; without it, no value."),
     ] = None,
     by: Annotated[str, typer.Option(help="Who says so.")] = "",
     reason: Annotated[str, typer.Option(help="Why.")] = "",
@@ -118,6 +121,38 @@ def list_labels(
     if not rows:
         raise AnamnesisError(f"No case of {name} has such a label.")
     print_rows(rows, format_)
+    return 0
+
+
+@app.command("label-file")
+def label_cases_of_file(
+    name: Annotated[str, typer.Argument(help="Name of the data set.")],
+    path: Annotated[Path, typer.Argument(metavar="FILE", help="A .csv with columns case, field and value.")],
+    by: Annotated[str, typer.Option(help="Who says so; by default the file.")] = "",
+) -> int:
+    """Label many cases from a file, such as their dates; `data labels NAME --format csv` prints such a table."""
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            rows = list(csv.DictReader(file))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise UsageError(f"{path} cannot be read: {error}.") from error
+    if missing := {"case", "field", "value"} - set(rows[0] if rows else ()):
+        raise UsageError(f"{path} has no column {' and no column '.join(sorted(missing))}.")
+    by_id = {case.case_key.partition("/")[2]: case for case in cases_of(name)}
+    labels = []
+    for number, row in enumerate(rows, start=2):
+        case_id, field, value = ((row[column] or "").strip() for column in ("case", "field", "value"))
+        if case_id not in by_id:
+            raise UsageError(f"{path}, row {number}: the data set {name} has no case {case_id!r}.")
+        if field not in LABEL_FIELDS:
+            raise UsageError(f"{path}, row {number}: {field!r} is no field: choose {', '.join(LABEL_FIELDS)}.")
+        text = value.replace(";", "\n") if field == "accepted" else value
+        try:
+            label = label_of(by_id[case_id], field, text, "person" if by else "file", by or path.name)
+        except UsageError as error:
+            raise UsageError(f"{path}, row {number}: {error}") from None
+        labels.append(label)
+    print(f"{add_labels(folded_store(), labels):,} of {len(labels):,} labels are new.")
     return 0
 
 

@@ -20,7 +20,8 @@ from core.measures.experts.vignette_workbooks import (
 )
 from core.measures.experts.workbooks import export_annotations, import_file, import_release_annotations
 from core.paths import expanded
-from core.reviews.reviewing import plan_review, state_of, states, withdraw
+from core.reviews.reviewing import plan_review, withdraw
+from core.reviews.state import state_of, states
 from core.store.queries.case_labels import LABEL_FIELDS
 from core.store.review_records import SAMPLINGS, THIRD, planned
 

@@ -9,12 +9,16 @@ import pyarrow.csv
 import pyarrow.parquet
 import typer
 
-from core.cli.options import Out, folded_store, new_file, run_id_of, selected
+from core.cli.inspect_logs import export_inspect
+from core.cli.interchange import describe_export, export_eee, export_hub
+from core.cli.options import Croissant, Out, folded_store, new_file, run_id_of, selected
 from core.cli.training import export_training
 from core.errors import UsageError
 from core.export.document import MAX_CONVERSATIONS, document_of
 from core.export.forms import FORMS
 from core.export.run_report import report_of
+from core.interchange.public import case_keys
+from core.report.flow import flow_of, flow_svg
 from core.spreadsheets import inert_table
 from core.store.queries.answers import results
 from core.store.queries.trials import transcripts
@@ -56,11 +60,33 @@ app = typer.Typer(no_args_is_help=True, help="Export data.", rich_markup_mode=No
 app.command("conversation")(export_conversation)
 app.command("training")(export_training)
 app.command("report")(export_report)
+app.command("inspect")(export_inspect)
+app.command("eee")(export_eee)
+app.command("hub")(export_hub)
+
+
+@app.command("flow")
+def export_flow(
+    run: Annotated[list[str], typer.Argument(metavar="RUN...", help="Ids of one or more runs, or their beginnings.")],
+    out: Out,
+    dark: Annotated[bool, typer.Option("--dark", help="Light text on a dark ground.")] = False,
+) -> int:
+    """Draw what became of cases, trials, conversations and answers of runs, every loss with its reason (.svg)."""
+    if out.suffix != ".svg":
+        raise UsageError(f"{out}: the name must end in .svg.")
+    store = folded_store()
+    flow = flow_of(store, [run_id_of(store, name) for name in run])
+    with new_file(out) as written:
+        written.write_text(flow_svg(flow, dark=dark), encoding="utf-8")
+    print(f"Drew the flow of {len(flow.runs):,} {'run' if len(flow.runs) == 1 else 'runs'} to {out}.")
+    return 0
 
 
 @app.command("results")
 def export_results(
-    out: Out, run: Annotated[list[str] | None, typer.Option(help="Only this run (repeat for several).")] = None
+    out: Out,
+    run: Annotated[list[str] | None, typer.Option(help="Only this run (repeat for several).")] = None,
+    croissant: Croissant = None,
 ) -> int:
     """Write one row for each answer and rule, as .csv or .parquet."""
     if out.suffix not in (".csv", ".parquet"):
@@ -75,6 +101,10 @@ def export_results(
         else:
             pyarrow.parquet.write_table(table, written)
     print(f"Wrote {table.num_rows:,} rows to {out}.")
+    if croissant:
+        describe_export(
+            store, out, "Answers of tested models with the verdicts of every rule.", croissant, set(case_keys(table))
+        )
     return 0
 
 
@@ -83,16 +113,20 @@ def export_transcripts(
     run: Annotated[str, typer.Argument(metavar="RUN")],
     out: Out,
     calls: Annotated[bool, typer.Option("--calls", help="With every prompt and raw reply.")] = False,
+    croissant: Croissant = None,
 ) -> int:
     """Write one JSON line for each trial, with its events."""
     store = folded_store()
     run_id = run_id_of(store, run)
-    count = 0
+    count, cases = 0, set()
     with new_file(out) as written, store.read() as cursor, written.open("wb") as file:
         for trial in transcripts(cursor, run_id, calls=calls):
             file.write(orjson.dumps(trial) + b"\n")
+            cases.add((trial["case_key"], trial["content_hash"]))
             count += 1
     print(f"Wrote {count:,} transcripts to {out}.")
+    if croissant:
+        describe_export(store, out, "Trials with their events.", croissant, cases)
     return 0
 
 

@@ -277,6 +277,12 @@ def _check_stored(what: str, names: Sequence[str], stored: Sequence[str]) -> Non
 _NAMED = 8
 """Names that a message lists."""
 Out = Annotated[Path, typer.Option("--out", help="The file to write; it must not exist yet.")]
+Croissant = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME", help="Describe the files in Croissant 1.1, too; NAME is the organization behind them."
+    ),
+]
 
 
 @contextmanager

@@ -35,6 +35,7 @@ from core.frameworks.base import Campaign, Framework, framework, frameworks, rea
 from core.frameworks.casting import CastNames, Seat, StudyCast, is_model
 from core.frameworks.settings import flag_of, options_of
 from core.jobs.cluster import on_ray
+from core.jobs.detectable import detectable_in_words, stored_variance
 from core.jobs.engine import Options
 from core.jobs.estimate import estimate
 from core.jobs.plan import (
@@ -122,6 +123,9 @@ def _run(chosen: Framework, given: Mapping[str, Any]) -> int:
         print(f"{role}: {campaign.names[role]}, at {where} and not at --base-url.", file=sys.stderr)
     if given["dry_run"]:
         print_estimate(size, dry_run=True)
+        variance = stored_variance(Store(), chosen.name, campaign.case_set, campaign.tested)
+        if words := detectable_in_words(campaign, variance):
+            print(words)
         for remark in remarks_of(campaign):
             print(f"Note that {remark}.")
         return 0

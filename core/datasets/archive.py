@@ -32,6 +32,10 @@ _BROKEN = (zipfile.BadZipFile, tarfile.TarError, lzma.LZMAError, zlib.error, EOF
 _ALONE: Mapping[bytes, ModuleType] = {b"\x1f\x8b": gzip, b"BZh": bz2, b"\xfd7zXZ\x00": lzma}
 """First bytes of a single compressed file → the module that unpacks it."""
 _TAR_BLOCK, _TAR_MAGIC = 512, 257
+_ZSTANDARD = 93
+"""Number of the compression in a .zip file."""
+_LOCAL_HEADER = 30
+"""Bytes of the fixed part of the header in front of a member of a .zip file."""
 
 
 class ReadableFile(Protocol):
@@ -202,9 +206,47 @@ def _unpack_zip(path: Path, folder: _Folder) -> None:
             if pure is not None and not info.is_dir():
                 admitted.append((pure, info))
         for pure, info in admitted:
-            with archive.open(info) as source:
+            with _member(archive, info) as source:
                 folder.write(pure, source, info.file_size)
                 source.read(1)  # the checksum is only compared at the end
+
+
+@contextmanager
+def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Iterator[ReadableFile]:
+    if info.compress_type == _ZSTANDARD and not hasattr(zipfile, "ZIP_ZSTANDARD"):
+        yield _ZstandardMember(archive, info)
+        return
+    with archive.open(info) as source:
+        yield source
+
+
+class _ZstandardMember:
+    """A member that is compressed by Zstandard, which ``zipfile`` cannot read before Python 3.14."""
+
+    def __init__(self, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> None:
+        import pyarrow as pa  # slow to load
+
+        file = archive.fp
+        if file is None or info.compress_size > _SMALL * 10:
+            raise zipfile.BadZipFile(f"{info.filename} is too large")
+        file.seek(info.header_offset)
+        header = file.read(_LOCAL_HEADER)
+        if len(header) < _LOCAL_HEADER or not header.startswith(b"PK\3\4"):
+            raise zipfile.BadZipFile(f"{info.filename} has no header")
+        file.seek(
+            sum(int.from_bytes(header[at : at + 2], "little") for at in (26, 28)), 1
+        )  # its name, and extra fields
+        self._stream = pa.CompressedInputStream(pa.BufferReader(file.read(info.compress_size)), "zstd")
+        self._info, self._read, self._checksum = info, 0, 0
+
+    def read(self, size: int, /) -> bytes:
+        block: bytes = self._stream.read(size)
+        self._read += len(block)
+        self._checksum = zlib.crc32(block, self._checksum)
+        wrong = self._read > self._info.file_size or (not block and self._checksum != self._info.CRC)
+        if wrong:
+            raise zipfile.BadZipFile(f"{self._info.filename} has another size or checksum")
+        return block
 
 
 class PlainMember(tarfile.TarInfo):

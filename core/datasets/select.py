@@ -25,6 +25,10 @@ from core.errors import UsageError
 SAMPLE_SEED = 20
 """Default seed of a random sample."""
 _SIDE = re.compile(r"(?P<side>train|test)@(?P<folder>.+)")
+_PART = re.compile(
+    r"(?P<selection>.+?)(?: \((?:first (?P<limit>\d+)|sample of (?P<sample>\d+), seed (?P<seed>-?\d+))\))?", re.DOTALL
+)
+"""The name of a case set, as ``choose`` writes it."""
 
 
 def datasets() -> list[str]:
@@ -72,6 +76,23 @@ def choose(selection: str, limit: int | None = None, sample: int | None = None, 
     elif limit is not None and limit < len(selected):
         name = f"{selection} (first {limit})"
     return CaseSet(name, tuple(cases))
+
+
+class Part(NamedTuple):
+    """The selection behind the name of a case set, and the part of it: ``limit`` or ``sample`` with ``seed``."""
+
+    selection: str
+    limit: int | None
+    sample: int | None
+    seed: int
+
+
+def part_of(name: str) -> Part:
+    """Return the part that ``choose`` has given this name."""
+    match = _PART.fullmatch(name)
+    assert match is not None, "every text is a selection"
+    limit, sample, seed = (None if match[group] is None else int(match[group]) for group in ("limit", "sample", "seed"))
+    return Part(match["selection"], limit, sample, SAMPLE_SEED if seed is None else seed)
 
 
 def full_data_set(case_set: str) -> DataSet:

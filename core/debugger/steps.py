@@ -42,7 +42,7 @@ from core.events import (
 from core.frameworks.answering import reason_of
 from core.frameworks.base import framework, pack_of, seat_of
 from core.frameworks.casting import is_model
-from core.journal import RunHeader
+from core.journal import PLAYED_ELSEWHERE, RunHeader
 from core.models.base import Message
 from core.models.pictures import read_back
 from core.prompts import PromptPack
@@ -137,8 +137,8 @@ class Prompts:
 def prompts_of(header: RunHeader) -> Prompts:
     """Return the prompts of a run; if its pack is missing, the framework's, with a note."""
     own_framework = framework(header.protocol)
-    if header.source == "release":
-        words = f"The release does not contain the prompt of this step; shown is that of the pack {own_framework.name}"
+    if header.source in PLAYED_ELSEWHERE:
+        words = f"No prompt of this step was imported; shown is that of the pack {own_framework.name}"
         return Prompts(pack_of(own_framework), words)
     try:
         pack = pack_of(own_framework, header.prompt_pack)
@@ -276,7 +276,7 @@ class _Reader:
             for other in others:
                 self._called("answer", other, about=event)
             return
-        was_asked = self._header.source == "release" if invalid else True
+        was_asked = self._header.source in PLAYED_ELSEWHERE if invalid else True
         role: RoleName = "solver" if seat_of(framework(self._header.protocol), "solver") else "doctor"
         show_messages = was_asked and event.reason != "not_applicable"
         if event.format == "closing":
@@ -335,7 +335,7 @@ class _Reader:
     ) -> None:
         player = model or str(getattr(self._header, role, None) or self._header.settings.get(role) or "")
         dialogue = self._dialogue if before is None else before
-        remembered = is_model(player) and not outcome.get("reason") and self._header.source != "release"
+        remembered = is_model(player) and not outcome.get("reason") and self._header.source not in PLAYED_ELSEWHERE
         if self._rules is None:
             parts = dialogue_parts(dialogue, role) if kind in ("ask", "reply") else []
             outcome |= {"note": _DIALOGUE_ONLY if parts else _NO_MODEL, "not_again": _NOT_AGAIN}
@@ -357,7 +357,7 @@ class _Reader:
             was_sent = kind == "ask" and self._trial.system_prompt is not None
             if was_sent and parts:
                 parts[0] = replace(parts[0], content=str(self._trial.system_prompt))
-            changed, release = self._prompts.changed, self._header.source == "release"
+            changed, release = self._prompts.changed, self._header.source in PLAYED_ELSEWHERE
             changed = f"{changed}." if release else f"{changed}: files are not named." if changed else ""
             explanation = "" if is_model(player) else _HUMAN if player == "human" else _BY_RULE[role]
             note = "As the release holds it." if was_sent else f"{explanation} {changed}".strip()

@@ -55,7 +55,7 @@ from core.frameworks.casting import (
 from core.frameworks.consultation.queries import newest_items, newest_openings
 from core.frameworks.seats import remarks
 from core.images import contents, local_images
-from core.journal import RunHeader, journal_path, read_header, seed_of, trial_id
+from core.journal import IMPORTED, RunHeader, journal_path, read_header, seed_of, trial_id
 from core.models.keys import find_key, seat_variable
 from core.models.pictures import TOKENS_A_PICTURE, refusal
 from core.models.registry import Registry, load_registry
@@ -482,6 +482,11 @@ def campaign_of(header: RunHeader) -> Campaign:
 
     Raises ``UsageError`` for a human baseline, which only its expert can continue, and for a run of a release.
     """
+    if header.source in IMPORTED:
+        raise UsageError(
+            f"Run {header.run_id} came with a log and has all its trials from there, so it cannot be resumed: run "
+            f"{header.doctor} yourself."
+        )
     if header.source == "release":
         raise UsageError(
             f"Run {header.run_id} came with a release and has all its trials from there, so it cannot be resumed: "

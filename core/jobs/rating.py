@@ -16,8 +16,9 @@ from core.journal import RowLine
 from core.measures.base import Positional
 from core.models.registry import Registry
 from core.prompts import PromptPack
+from core.reviews.drawing import pool_of
 from core.reviews.items import BlindedItem, blinded_item
-from core.reviews.reviewing import pool_of, state_of
+from core.reviews.state import state_of
 from core.store.database import Store
 from core.store.queries.model_ratings import ModelRating, model_rating_row, rated_by
 from core.store.queries.trials import offer

@@ -18,12 +18,12 @@ from core.case import Case
 from core.errors import AnamnesisError, UsageError
 from core.events import GRADED_TYPES, Failed, Graded, QuestionType, Rule, Verdict
 from core.frameworks.answering import grade_text
-from core.frameworks.base import default_pack, framework, grades_itself
+from core.frameworks.base import default_pack, framework, frameworks, grades_itself
 from core.frameworks.casting import REFERENCE, Casting, full_name, is_model
 from core.jobs.ask_job import AskJob, AskOutcome, ItemResult, JobPlan, JobSize, JournalWork, estimated_tokens
 from core.jobs.engine import REGRADING
 from core.jobs.plan import HUMAN
-from core.journal import GradesLine, RunHeader, journal_path
+from core.journal import PLAYED_ELSEWHERE, GradesLine, RunHeader, journal_path
 from core.models.registry import Registry
 from core.prompts import PromptPack, grader_hash, load_pack
 from core.store.conditions import ACCEPTED
@@ -123,18 +123,15 @@ def judge_of(header: RunHeader, job: Regrading, registry: Registry, packs: Packs
     if not is_model(name):
         return RunGrader(name, name, packs(framework().name))
     # the pack of the run's own grading: a framework that does not grade itself uses the default pack
-    uses_default = (
-        not grades_itself(framework(header.protocol))
-        or header.source == "release"
-        or header.doctor.startswith(f"{HUMAN}/")
-    )
+    played_by = frameworks().get(header.protocol)  # an imported log may be of none
+    graded_itself = played_by is not None and grades_itself(played_by)
+    uses_default = not graded_itself or header.source in PLAYED_ELSEWHERE or header.doctor.startswith(f"{HUMAN}/")
     place = framework().name if uses_default else header.prompt_pack
     pack = packs(job.prompts or place)
     own = pack if job.prompts is None else _if_there(place, packs)
     prompts = grader_hash(pack)
     if own is None or prompts != grader_hash(own):
         return RunGrader(name, f"{name} [{pack.name}]", pack, prompts, own_unchanged=False)
-    graded_itself = grades_itself(framework(header.protocol))
     original_hash = header.prompt_hash if graded_itself else header.settings.get("grading_prompts")
     return RunGrader(name, name, pack, prompts, own_unchanged=original_hash == own.hash)
 
@@ -306,7 +303,7 @@ class Regrading(AskJob[ToGrade]):
         async with memory.turn(key) as asking:
             if asking:
                 hash_ = judge.prompt_hash
-                judged = await _judged(item, seats.makers[hash_]() if self.again else seats.graders[hash_])
+                judged = await judge_answer(item, seats.makers[hash_]() if self.again else seats.graders[hash_])
                 if isinstance(judged, str):
                     return ItemResult(failure=judged, final=False)
                 memory.values[key] = judged
@@ -375,7 +372,8 @@ def _graded(item: ToGrade, judged: ResponseVerdict, counts: Mapping[str, int]) -
     return ItemResult([line], counts={**counts, "changed": changed}, events=[grade])
 
 
-async def _judged(item: ToGrade, grader: Grader) -> ResponseVerdict | str:
+async def judge_answer(item: ToGrade, grader: Grader) -> ResponseVerdict | str:
+    """Return a grader's verdict on an answer, or why there is none because the provider failed."""
     arm, judged, failure = (item.answer.format, item.answer.question_type), None, ""
     rule, case = RULES[item.answer.question_type], item.run.cases[item.answer.case]
     if case.accepted and not is_model(item.run.judge.model):

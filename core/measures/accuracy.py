@@ -37,7 +37,7 @@ from core.measures.choice_rules import gaps_in_words, rule_gaps
 from core.measures.comparison import DifferenceInterval, corrected
 from core.measures.extent import on_shared_cases
 from core.measures.notes import excluded_note
-from core.measures.paired import BASELINE, Group, format_pairs, group_of_score, read_scores
+from core.measures.paired import BASELINE, Group, case_values, format_pairs, group_of_score, read_scores
 from core.models.registry import load_registry
 from core.stats.bootstrap import bootstrap_interval, exact_interval, resampled_interval
 from core.stats.corrections import Correction
@@ -310,6 +310,7 @@ def report(
         rows = with_published([row for row in rows if row.estimate is not None], _published(selection, formats, by))
         _note_published(request, rows, by)
     rows = corrected(rows, correction)
+    request.case_values = case_values(scores if formats is None else [s for s in scores if s.format in formats])
     yield from (_printed(row) for row in rows) if versus_vignette else rows
     computed = [row for row in rows if not row.source]
     _note_rules(request, computed)

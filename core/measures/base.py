@@ -15,6 +15,8 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Concatenate, Literal, NamedTuple, ParamSpec, TypeVar
 
+import pandas as pd
+
 import core.measures
 from core.asking.scene import Dialogue
 from core.callbacks import ProgressCallback, StopCallback
@@ -135,6 +137,16 @@ DIFFERENCES = ("difference", "change")
 """Column names of estimates that are differences between two figures."""
 
 
+class CaseTrials(NamedTuple):
+    """Mean number of counted trials of a case, and the share (0 to 1) of cases whose trials disagree.
+
+    The share is of the cases with two trials or more, NaN if there are none.
+    """
+
+    mean: float
+    flip_rate: float
+
+
 @dataclass(frozen=True)
 class Comparison:
     """A second figure against a first one, on the ``n`` cases that count on both sides.
@@ -146,7 +158,7 @@ class Comparison:
     ``counts`` are cases right on both sides, on the first only, on the second only and on neither. ``first_alone`` and
     ``second_alone`` are the numbers of cases that count on one side only; these cases are left out. ``rules`` are the
     rules by which answers count: one if both sides use the same. ``test`` is the test behind p, ``family`` names the
-    correction and its number of tests.
+    correction and its number of tests. ``trials`` describes the trials of the cases, if the values are means of trials.
     """
 
     n: int
@@ -167,6 +179,7 @@ class Comparison:
     rules: tuple[str, ...] = ()
     test: DifferenceTest | None = None
     family: str = ""
+    trials: CaseTrials | None = None
 
     @property
     def mixed(self) -> bool:
@@ -177,10 +190,10 @@ class Comparison:
     def detectable(self) -> float | None:
         """The smallest true difference that this number of cases detects with a power of 80 % at the 5 % level.
 
-        From the spread of the changes and the power of the t-test; ``None`` without a spread. A value above 1 for
-        shares means that no difference can be detected.
+        From the spread of the changes, to which trials that disagree contribute, and the power of the t-test; ``None``
+        if nothing varies. A value above 1 for shares means that no difference can be detected.
         """
-        if self.spread is None:
+        if not self.spread:
             return None
         return self.spread * detectable_effect(self.n)
 
@@ -300,6 +313,9 @@ def _no_progress(what: str) -> AbstractContextManager[ProgressCallback]:
 class MetricRequest:
     """The request that a metric gets: of which trials, and where to show progress; the metric adds its ``notes``.
 
+    A metric whose rows compare conditions sets ``case_values``: the values of cases behind its rows, with the columns
+    model (the condition), ``figure`` (what is compared between conditions, such as an arm), case_key and value, and, if
+    values are means of trials, ``trials`` (their number) and ``flips`` (whether they disagree; missing for one trial).
     ``basis`` is the selection in which the conditions of its rows were found, if not ``selection`` itself;
     ``conditions`` are the names of these conditions, if the labels of the rows do not contain them. ``name`` returns
     the display name of a condition in notes.
@@ -314,6 +330,7 @@ class MetricRequest:
     basis: Selection | None = None
     conditions: Iterable[str] | None = None
     name: NameOf = str
+    case_values: pd.DataFrame | None = None
     query: Callable[..., Any] | None = None
     """What ``read`` calls instead of the query itself, such as a cache."""
 

@@ -7,16 +7,22 @@ adds notes that only it can know (``MetricRequest.note``).
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from itertools import combinations
+from typing import Any, NamedTuple
+
+import pandas as pd
 
 from core.events import FORMATS, GRADED_TYPES, Format, QuestionType
 from core.frameworks.base import WITHOUT_CONVERSATION, title_of
 from core.frameworks.casting import is_model, is_rule
-from core.measures.base import Listed, Metric, MetricRequest, NameOf, Note, Result, Row, Severity
+from core.journal import IMPORTED
+from core.measures.base import CaseTrials, Listed, Metric, MetricRequest, NameOf, Note, Result, Row, Severity
 from core.measures.extent import by_data_set, on_different_cases, shared_keys
+from core.stats.power import detectable_effect
 from core.store.conditions import DOCTOR, Condition, ConditionPart
 from core.store.database import Store
 from core.store.queries.cases import CaseTraits, case_traits
@@ -85,7 +91,9 @@ def result_of(
         data_set_name=data_set_name,
     )
     sampled = sample_notes(request.read, request.selection) if rows else ()
-    return Result(metric.title, rows, in_order([*sampled, *request.notes, *notes, *detectable_notes(rows)]))
+    between = detectable_between(request.case_values) if rows and metric.compared else ()
+    sizes = [*between, *detectable_notes(rows)]
+    return Result(metric.title, rows, in_order([*sampled, *request.notes, *notes, *sizes]))
 
 
 def sample_notes(read: Callable[..., Any], selection: Selection) -> tuple[Note, ...]:
@@ -109,22 +117,71 @@ def read_sample_size(store: Store, selection: Selection) -> tuple[int, int]:
         return sample_size(cursor, selection)
 
 
+class Detectable(NamedTuple):
+    """The smallest true difference that a comparison detects with a power of 80 %, and the data that it depends on."""
+
+    size: float
+    n: int
+    trials: CaseTrials | None
+
+    @property
+    def in_words(self) -> str:
+        size = f"{self.size:.3f}" if self.size < 1 else f"{self.size:.3g}"
+        return f"{size} (with {data_in_words(self.n, self.trials)})"
+
+
+def data_in_words(cases: int, trials: CaseTrials | None) -> str:
+    """Return the number of cases and, if they have trials, those of a case and the share of cases that flip."""
+    words = f"{cases:,} cases"
+    if trials is not None:
+        words += f" × {trials.mean:.3g} trials"
+        if not math.isnan(trials.flip_rate):
+            words += f", {100 * trials.flip_rate:.0f} % of which flip"
+    return words
+
+
 def detectable_notes(rows: Iterable[Listed]) -> Iterator[Note]:
     """Yield a note on the smallest difference that the comparisons in rows can detect, if there are comparisons."""
     comparisons = [row.comparison for row in rows if isinstance(row, Row) and row.comparison is not None]
-    sizes = [(size, comparison.n) for comparison in comparisons if (size := comparison.detectable) is not None]
+    sizes = [Detectable(size, c.n, c.trials) for c in comparisons if (size := c.detectable) is not None]
+    yield from _detectable(sizes, "a comparison here")
+
+
+def detectable_between(case_values: pd.DataFrame | None) -> Iterator[Note]:
+    """Yield a note on the smallest difference between two conditions that the values of their shared cases can detect.
+
+    ``case_values``: see ``MetricRequest``.
+    """
+    sizes: list[Detectable] = []
+    for _, figure in case_values.groupby("figure", sort=False) if case_values is not None else ():
+        if figure["model"].nunique() < 2:
+            continue
+        columns = [name for name in ("value", "trials", "flips") if name in figure]
+        wide = figure.pivot_table(index="case_key", columns="model", values=columns, dropna=False, observed=True)
+        for first, second in combinations(wide["value"].columns, 2):
+            changes = (wide["value"][second] - wide["value"][first]).dropna()
+            spread = float(changes.std(ddof=1)) if len(changes) > 1 else 0.0
+            if spread > _NOTHING_VARIES:
+                trials = None
+                if "trials" in figure:
+                    of_pair = (wide[name].loc[changes.index, [first, second]] for name in ("trials", "flips"))
+                    trials = CaseTrials(*(float(values.stack().mean()) for values in of_pair))
+                sizes.append(Detectable(spread * detectable_effect(len(changes)), len(changes), trials))
+    yield from _detectable(sizes, "a comparison of two conditions here")
+
+
+_NOTHING_VARIES = 1e-9
+
+
+def _detectable(sizes: Collection[Detectable], what: str) -> Iterator[Note]:
     if sizes:
-        (least, most_cases), (most, fewest_cases) = min(sizes), max(sizes)
-        largest = f" (with {most_cases:,} cases) to {_size(most)} (with {fewest_cases:,})" if most > least else ""
+        least, most = min(sizes), max(sizes)
+        largest = f" to {most.in_words}" if most.size > least.size else ""
         text = (
-            f"Smallest true difference that a comparison here detects with a power of 80 %: {_size(least)}{largest}. "
+            f"Smallest true difference that {what} detects with a power of 80 %: {least.in_words}{largest}. "
             "Smaller differences may exist without being detected."
         )
         yield Note("detectable", text, page="measures")
-
-
-def _size(difference: float) -> str:
-    return f"{difference:.3f}" if difference < 1 else f"{difference:.3g}"
 
 
 @dataclass(frozen=True)
@@ -199,6 +256,7 @@ def notes_of(
         *(_seats(behind, arms, name) if compared else ()),
         *(_different_cases(extents, name, data_set_name) if compared else ()),
         *_unfinished(extents, name),
+        *_imported(behind, name),
         *_served(behind, name),
         *_graded_by_themselves(behind, arms, name),
         *_without_profile(extents, data_set_name),
@@ -390,6 +448,16 @@ def _development(
                 f"{data_set_name(data_set)}: {_counted(keys)} used to write prompts, and count here ({_listed(keys)})."
             )
             yield Note("development", text, "high", "data", tuple(extent.model for extent in members))
+
+
+def _imported(behind: Sequence[Condition], name: NameOf) -> Iterator[Note]:
+    imported = tuple(condition.name for condition in behind if condition.newest.source in IMPORTED)
+    if imported:
+        text = (
+            f"From imported logs, which this program neither played nor checked: {_names(imported, name)}. A grader's "
+            "verdicts are as the logs state them, unless the answers were graded again here."
+        )
+        yield Note("imported", text, "high", "runs", imported)
 
 
 def _counted(keys: Sequence[str]) -> str:

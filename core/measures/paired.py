@@ -10,8 +10,11 @@ from dataclasses import replace
 from itertools import combinations
 from typing import Annotated, Literal, NamedTuple
 
+import numpy as np
+import pandas as pd
+
 from core.events import FORMATS, QUESTION_TYPES, Format, QuestionType
-from core.measures.base import Comparison, DifferenceTest
+from core.measures.base import CaseTrials, Comparison, DifferenceTest
 from core.measures.comparison import DifferenceInterval, compare_cases
 from core.stats.differences import PairedCounts
 from core.store.database import Store
@@ -124,6 +127,36 @@ def compare(
         regressed=changes.count(-1),
         equal=changes.count(0),
         rules=tuple(dict.fromkeys(score.rule for side in (first, second) for score in side.values() if score.rule)),
+        trials=trials_of([side[pair.case_key] for pair in pairs for side in (first, second)]),
+    )
+
+
+def trials_of(scores: Collection[CaseScore]) -> CaseTrials | None:
+    """Return the trials of cases that count, and how many of the cases flip; ``None`` without scores."""
+    if not scores:
+        return None
+    repeated = [score for score in scores if score.counted > 1]
+    flips = sum(0 < score.correct < score.counted for score in repeated)
+    return CaseTrials(
+        sum(score.counted for score in scores) / len(scores), flips / len(repeated) if repeated else float("nan")
+    )
+
+
+def case_values(scores: Iterable[CaseScore], by: Group | None = None) -> pd.DataFrame:
+    """Return scores as ``MetricRequest.case_values``; a figure is an arm, of a group if scores are split."""
+    counted = [score for score in scores if score.counted]
+    groups = [group_of_score(score, by) or "" for score in counted]
+    correct, trials = (np.array([getattr(s, name) for s in counted], dtype=float) for name in ("correct", "counted"))
+    flips = np.where(trials > 1, (correct > 0) & (correct < trials), np.nan)
+    return pd.DataFrame(
+        {
+            "model": [score.model for score in counted],
+            "figure": [f"{s.format}:{s.question_type} {group}" for s, group in zip(counted, groups, strict=True)],
+            "case_key": [score.case_key for score in counted],
+            "value": correct / trials,
+            "trials": trials,
+            "flips": flips,
+        }
     )
 
 

@@ -35,7 +35,7 @@ from core.measures.experts.adjudication import (
 from core.measures.experts.report import DERMATOLOGISTS, PRINTED_QUESTIONS
 from core.measures.experts.workbooks import GRADED_MODEL, grader_of_release
 from core.measures.paired import Arm, by_arm, compare, read_scores
-from core.reviews.reviewing import ReviewState, states
+from core.reviews.state import ReviewState, states
 from core.stats.corrections import Correction, format_p
 from core.store.database import Store
 from core.store.queries.answers import CaseScore

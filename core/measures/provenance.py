@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from core.asking.persona import label, parse_persona
+from core.journal import IMPORTED
 from core.store.conditions import DOCTOR, Condition, addresses_of, other_seats
 from core.store.queries.runs import Run
 
@@ -152,6 +153,8 @@ _SETTINGS: dict[str, Callable[[Run], str]] = {
     "Trials of a case": lambda run: str(run.trials),
     "Seed": lambda run: UNKNOWN if run.source == "release" else str(run.seed),
     "Protocol": lambda run: run.protocol,
-    "Source": lambda run: "imported release" if run.source == "release" else "run here",
+    "Source": lambda run: (
+        "imported release" if run.source == "release" else "imported log" if run.source in IMPORTED else "run here"
+    ),
     "Code version": lambda run: UNKNOWN if run.source == "release" else run.code_version,
 }

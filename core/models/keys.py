@@ -23,6 +23,10 @@ _KEY = re.compile(
     r"^(?:sk|pk|rk|hf|gsk|xai|key|api|nvapi|AIza)[-_]?(?=\w*[a-z])(?=\w*\d)\w{8,}$|^(?=.*[a-z])(?=.*\d)\w{20,}$"
 )
 
+_NAME_OF_KEY = re.compile(r"KEY|TOKEN|SECRET|PASSWORD", re.IGNORECASE)
+_SHORTEST_KEY = 12
+"""Characters; a shorter value under such a name could be a word of a conversation."""
+
 
 def hold(variable: str, key: SecretStr, *, for_all: bool = False) -> None:
     """Store a key under the name of a variable until this process ends; it takes precedence over the environment.
@@ -78,6 +82,16 @@ def find_key(name: str, secrets: Path | None = None) -> SecretStr | None:
     """Return the key named ``name``, wrapped so that it cannot be printed by accident."""
     value = find_setting(name, secrets)
     return SecretStr(value) if value else None
+
+
+def known_keys() -> list[str]:
+    """Return all keys that this process can see, so that they can be removed from what leaves this machine."""
+    named = {**_secrets(SECRETS), **os.environ, **{name: key.get_secret_value() for name, key in _visible().items()}}
+    return [
+        value
+        for name, value in named.items()
+        if isinstance(value, str) and len(value) >= _SHORTEST_KEY and _NAME_OF_KEY.search(name)
+    ]
 
 
 def login_configured() -> bool:

@@ -49,7 +49,7 @@ class Entry:
 
     ``name`` may include the provider. ``model_id`` is the server's name of the model (default: ``name``), or
     ``MODULE:FUNCTION`` for a Python application; ``key_env`` is the variable of its key. Prices are in US dollars per
-    million tokens. ``folder`` contains the module of a Python application.
+    million tokens. ``folder`` contains the module of a Python application. ``cutoff`` is the end of its training data.
     """
 
     name: str
@@ -66,6 +66,7 @@ class Entry:
     tokens_per_minute: int | None = None
     context: int | None = None
     folder: str = ""
+    cutoff: str = ""
 
 
 @dataclass(frozen=True)
@@ -136,6 +137,7 @@ def add(entry: Entry, key: SecretStr | None = None, *, programs: bool = False, a
         "api_key_env": variable or None,
         "folder": str(expanded(entry.folder or os.getcwd()).resolve()) if kind == "python" else None,
         "context": entry.context,
+        "cutoff": entry.cutoff.strip() or None,
         "sampling": {"effort": entry.effort.strip()} if entry.effort.strip() else None,
         "prices": {what: value for what, value in prices.items() if value is not None} or None,
         "limits": {what: value for what, value in limits.items() if value is not None} or None,

@@ -153,6 +153,13 @@ class Registry:
         is_model = provider in self._settings.providers and bool(model_id)
         return self._resolved(full).group if is_model else provider
 
+    def cutoff(self, name: str) -> str:
+        """Return the end of a model's training data as the models files state it; empty if it is unknown."""
+        full = self._full(name)
+        provider, _, model_id = full.partition("/")
+        is_model = provider in self._settings.providers and bool(model_id)
+        return self._resolved(full).cutoff if is_model else ""
+
     def maker(self, name: str) -> str:
         """Return who made a model, as far as its name says: the organisation in it, otherwise the provider."""
         *organisations, _ = self._full(name).split("/")

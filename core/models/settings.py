@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, JsonValue, PrivateAttr, StringConstraints, ValidationError, field_validator
 
+from core.dates import read_date
 from core.errors import UsageError
 from core.models.base import Sampling, Table
 from core.models.keys import find_setting
@@ -78,7 +79,18 @@ class CommonTable(Table):
     structured: Structured | None = None
     cache_marks: bool | None = None
     batch: bool | None = None
+    cutoff: str | None = None
     extra_body: dict[str, JsonValue] | None = None
+
+    @field_validator("cutoff")
+    @classmethod
+    def _is_date(cls, value: str | None) -> str | None:
+        if value is not None:
+            try:
+                read_date(value)
+            except UsageError as error:
+                raise ValueError(str(error)) from None
+        return value
 
     @field_validator("extra_body")
     @classmethod
@@ -241,6 +253,7 @@ def resolve(settings: ModelsFile, provider: str, model_id: str) -> ModelSpec:
         thinking_tokens=chosen.get("thinking_tokens"),
         structured=chosen.get("structured"),
         batch=chosen.get("batch"),
+        cutoff=chosen.get("cutoff", ""),
         cache_marks=chosen.get("cache_marks", False),
         retired=own.retired,
         opens_thinking=chosen.get("opens_thinking", False),

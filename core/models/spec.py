@@ -87,6 +87,7 @@ class ModelSpec:
         structured: How JSON is requested (``response_format``); ``None`` if only a try can tell.
         extra_body: Fields for the body of every request, with ``{effort}`` as placeholder for the reasoning effort;
             a field with only an unset effort is left out.
+        cutoff: The end of its training data, to the year, month or day (``core.dates``); empty if unknown.
         batch: Whether the model has a Batch API (``core.models.batches``); ``None`` if its address decides.
         cache_marks: The provider caches marked prompts (``core.models.wire``) and charges less for them.
         folder: The folder with the module of a Python application.
@@ -121,6 +122,7 @@ class ModelSpec:
     structured: Structured | None = None
     cache_marks: bool = False
     batch: bool | None = None
+    cutoff: str = ""
     extra_body: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     @property

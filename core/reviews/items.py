@@ -10,7 +10,7 @@ import duckdb
 from core.case import Case, Profile
 from core.datasets.select import cases_of
 from core.events import Answered, Event
-from core.reviews.reviewing import blinded_dialogue, hidden
+from core.reviews.blinding import blinded_dialogue, hidden
 from core.store.queries.cases import case
 from core.store.queries.profiles import profile_versions
 from core.store.queries.trials import conversations, stored_trial, trial_events

@@ -10,32 +10,9 @@ import time
 
 from core import access
 from core.errors import UsageError
-from core.reviews.answering import check_annotator as check_annotator
-from core.reviews.answering import comment as comment
-from core.reviews.answering import highlight as highlight
-from core.reviews.answering import record as record
-from core.reviews.answering import span_of as span_of
-from core.reviews.baseline import NO_PROMPT as NO_PROMPT
-from core.reviews.baseline import answer_vignette as answer_vignette
-from core.reviews.baseline import baseline_cases as baseline_cases
-from core.reviews.baseline import baseline_run as baseline_run
 from core.reviews.baseline import begin_baseline
-from core.reviews.baseline import next_question as next_question
-from core.reviews.baseline import vignette_of as vignette_of
-from core.reviews.baseline import write_trials as write_trials
-from core.reviews.blinding import blinded_dialogue as blinded_dialogue
-from core.reviews.blinding import hidden as hidden
-from core.reviews.drawing import by_item as by_item
-from core.reviews.drawing import case_pool as case_pool
 from core.reviews.drawing import draw, pool_of
-from core.reviews.drawing import order_for as order_for
-from core.reviews.state import COMMENT as COMMENT
-from core.reviews.state import HIGHLIGHT as HIGHLIGHT
-from core.reviews.state import AnnotatorProgress as AnnotatorProgress
-from core.reviews.state import ReviewState as ReviewState
 from core.reviews.state import read_state
-from core.reviews.state import state_of as state_of
-from core.reviews.state import states as states
 from core.store.database import Store
 from core.store.queries import reviews as rows
 from core.store.review_records import Review, ReviewPlan, Unblinding, parse_item

@@ -86,7 +86,7 @@ def close_engines() -> None:
 atexit.register(close_engines)
 
 
-def sql_literal(path: Path) -> str:
+def sql_literal(path: Path | str) -> str:
     return "'" + str(path).replace("'", "''") + "'"
 
 

@@ -120,6 +120,10 @@ SCHEMAS: dict[str, pa.Schema] = {
         "grader:text grader_prompts:text response:text verdict:text extracted:text detail:text call_ids:texts "
         "answered_at:real"
     ),
+    "replicates": schema_of(
+        "trial_id:text format:text question_type:text answer:int grading:int response:text rule:text grader:text "
+        "prompt_hash:text rule_version:int extracted:text verdict:text detail:text call_ids:texts judged_at:real"
+    ),
     "model_ratings": schema_of(
         "item:text form:text question:text model:text prompt_hash:text value:text quotations:text reason:text "
         "failure:text call_ids:texts rated_at:real"
@@ -130,7 +134,8 @@ SCHEMAS: dict[str, pa.Schema] = {
 
 OF_A_TRIAL = (
     "utterances", "answers", "grades", "calls", "probes", "forks", "misuses", "ratings", "variants",
-    "patient_judgements", "fact_judgements", "rubric_judgements", "prefix_answers", "scores", "trials",
+    "patient_judgements", "fact_judgements", "rubric_judgements", "prefix_answers", "replicates", "scores",
+    "trials",
 )  # fmt: skip
 """The tables with rows of a trial; deleting a trial clears them all."""
 

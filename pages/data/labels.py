@@ -123,6 +123,7 @@ def _draw_editor(name: str, entries: Sequence[CaseEntry]) -> None:
         "One likely diagnosis": column.SelectboxColumn(options=[YES, NO]),
         "Accepted answers": column.TextColumn(help="Further answers that are as right, separated by ;"),
         "Used to write prompts": column.CheckboxColumn(),
+        "Date": column.TextColumn(help="When the case was published: 2024, 2024-10 or 2024-10-31."),
     }
     # the key changes with the labels, so that saved changes are not applied a second time
     state = hash(tuple(str(cells) for cells in before))
@@ -167,6 +168,7 @@ def _cells(entry: CaseEntry) -> dict[str, Any]:
         "One likely diagnosis": None if single is None else YES if single else NO,
         "Accepted answers": "; ".join(entry.labels["accepted"].names) if "accepted" in entry.labels else "",
         "Used to write prompts": entry.value("development") == YES,
+        "Date": entry.value("date") or "",
         "Vignette": " ".join(entry.case.vignette.split())[:120],
     }
 

@@ -8,6 +8,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import streamlit as st
 
 from core import access
+from core.models.settings import default_paths
 from core.store.database import Cursor, Store
 
 _Params = ParamSpec("_Params")
@@ -49,8 +50,9 @@ def cached_query(
 
 
 def _state(store: Store) -> str:
-    """Return an identifier of the store's state as the current visitor sees it."""
-    return f"{store.version} {access.visible_owner()}"
+    """Return an identifier of the store's state, and of the models files, as the current visitor sees it."""
+    files = [str(path.stat().st_mtime_ns) for path in default_paths() if path.exists()]
+    return f"{store.version} {'-'.join(files)} {access.visible_owner()}"
 
 
 def read(query: Callable[..., _Result], *args: Any, **kwargs: Any) -> _Result:

@@ -35,11 +35,17 @@ INTERVALS: dict[DifferenceInterval, str] = {
     "bootstrap": "Bootstrap",
     "normal": "Normal theory (t)",
 }
-SOURCE: dict[Origin, str] = {"mine": "Mine", "sample": "Sample study", "published": "Published"}
+SOURCE: dict[Origin, str] = {
+    "mine": "Mine",
+    "sample": "Sample study",
+    "published": "Published",
+    "imported": "Imported logs",
+}
 _SOURCE_WORDS: dict[Origin, str] = {
     "mine": "own runs",
     "sample": "the sample study",
     "published": "published figures and releases",
+    "imported": "logs of other programs or databases",
 }
 _RULE_HELP = (
     "Usual: each framework’s own rule, and the grader’s verdict for many choices. The paper’s rule: the answer occurs "
@@ -291,7 +297,8 @@ def _ask_source(
             names=SOURCE,
             default=default,
             shape="pills",
-            help="Mine: runs made here. Published: imported releases, and figures printed in papers.",
+            help="Mine: runs made here. Published: imported releases, and figures printed in papers. "
+            "Imported logs: runs of other programs or databases.",
         )
     choices["source"] = chosen
     return () if len(chosen) in (0, len(available)) else chosen
@@ -325,7 +332,9 @@ def _from(
 def _origins(case_set: str | None, frameworks: Sequence[str] | None = None) -> dict[str, Origin]:
     """Return condition → who made its runs, and doctor → who made its runs outside the sample study."""
     stored = conditions(case_set, frameworks)
-    own_last = sorted(stored, key=lambda condition: ("sample", "published", "mine").index(condition.newest.origin))
+    own_last = sorted(
+        stored, key=lambda condition: ("sample", "published", "imported", "mine").index(condition.newest.origin)
+    )
     return {
         **{condition.doctor: condition.newest.origin for condition in own_last},
         **{condition.name: condition.newest.origin for condition in stored},

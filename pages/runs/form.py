@@ -13,12 +13,15 @@ from core.datasets.select import choose as select_part
 from core.errors import AnamnesisError
 from core.frameworks.base import Arm, Campaign, Framework, paper_arms, seats_at_work, tested_seat
 from core.frameworks.casting import CastNames, StudyCast, is_model
+from core.jobs.detectable import StoredVariance, detectable_in_words, stored_variance
 from core.jobs.engine import Options
 from core.jobs.estimate import estimate, together
 from core.jobs.plan import campaigns_of_doctors, first_model, header_of, remarks_of, study_cast, who_sits
 from core.jobs.run import check_prompts, check_startable, start
 from core.models.registry import load_registry
+from core.store.database import Store
 from core.text.profiles import Prepared
+from pages.kit.cached import cached_query
 from pages.kit.controls import choose
 from pages.kit.jobs import draw_estimate
 from pages.kit.look import counted, plain, reason_words, show_errors
@@ -125,6 +128,9 @@ def ask_campaign() -> None:
             st.warning(plain(str(error)), icon=":material/error:")
         return
     draw_estimate(size)
+    variance = _variance(fw.name, campaigns[0].case_set, campaigns[0].tested)
+    if words := detectable_in_words(campaigns[0], variance):
+        st.caption(f":material/straighten: {plain(words)}")
     if study and (cast_words := who_sits(draft.campaign, campaigns[0], registry(), study, flags=False)):
         st.caption(f":material/groups: {plain(cast_words)}")
     if remarks := dict.fromkeys(remark for campaign in campaigns for remark in remarks_of(campaign)):
@@ -307,6 +313,11 @@ def _study(fw: Framework, case_set: str, tested: str) -> StudyCast:
     with suppress(AnamnesisError):
         return study_cast(run_casts(), fw.name, case_set, tested, registry())
     return {}
+
+
+@cached_query()
+def _variance(protocol: str, case_set: str, doctor: str) -> StoredVariance:
+    return stored_variance(Store(), protocol, case_set, doctor)
 
 
 def left_out_words(played: Prepared) -> str:

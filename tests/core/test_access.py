@@ -52,7 +52,9 @@ from core.models.register import Entry, add, keep, remove
 from core.models.registry import load_registry
 from core.models.spec import is_private
 from core.prompts import load_pack
-from core.reviews.reviewing import comment, plan_review, record, state_of, unblind, withdraw
+from core.reviews.answering import comment, record
+from core.reviews.reviewing import plan_review, unblind, withdraw
+from core.reviews.state import state_of
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.fact_sets import save_facts

@@ -8,7 +8,8 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core import access, paths
-from core.reviews.reviewing import comment, record, state_of
+from core.reviews.answering import comment, record
+from core.reviews.state import state_of
 from core.store.database import Store
 from pages.kit.navigation import PAGES
 from tests.core.test_access import ADMIN, OTHER, RUNNER, VIEWER

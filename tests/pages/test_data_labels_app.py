@@ -11,7 +11,9 @@ from streamlit.testing.v1 import AppTest
 
 from core.datasets import imported
 from core.journal import RowLine
-from core.reviews.reviewing import plan_review, record, state_of, unblind
+from core.reviews.answering import record
+from core.reviews.reviewing import plan_review, unblind
+from core.reviews.state import state_of
 from core.store.database import Store
 from core.store.fold import fold, keep_lines
 from core.store.queries.case_labels import CaseLabel, LabelField, add_labels, label_of, labels_in_force
@@ -65,9 +67,11 @@ def test_a_changed_cell_is_a_label_of_a_person(store: Store) -> None:
     after[0]["Specialty"] = "Neurology"
     after[1]["Accepted answers"] = "Pox; Lues"
     after[2]["Used to write prompts"] = True
+    after[1]["Date"] = "2024-10"
     add_labels(store, _changes(entries, before, after, "Ada", "read again"))
     assert in_force(store, 1)["specialty"].value == "Neurology"
     assert in_force(store, 2)["accepted"].names == ("Pox", "Lues")
+    assert in_force(store, 2)["date"].value == "2024-10"
     assert in_force(store, 2)["specialty"].origin == "model", "what is not changed stays the model's"
     assert (in_force(store, 3)["development"].value, in_force(store, 3)["development"].note) == ("yes", "read again")
 

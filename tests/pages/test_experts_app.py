@@ -11,7 +11,10 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.measures.experts.workbooks import HIDDEN
-from core.reviews.reviewing import record, state_of, unblind, vignette_of
+from core.reviews.answering import record
+from core.reviews.baseline import vignette_of
+from core.reviews.reviewing import unblind
+from core.reviews.state import state_of
 from core.store.database import Store
 from core.store.review_records import Review
 from tests.core.measures.experts.reviews import MODELS, a_review, answer_all, store_talks

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from core.reviews.reviewing import state_of
+from core.reviews.state import state_of
 from core.store.database import Store
 from tests.core.measures.experts.reviews import MODELS, a_review, store_talks
 from tests.support.dashboard import Dashboard, settle

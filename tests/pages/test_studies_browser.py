@@ -11,7 +11,8 @@ from core.datasets.select import cases_of
 from core.frameworks.automedic.measures.studies import report as studies_report
 from core.measures.base import MetricRequest, Row
 from core.measures.experts.ratings import report as ratings_report
-from core.reviews.reviewing import plan_review, state_of, unblind
+from core.reviews.reviewing import plan_review, unblind
+from core.reviews.state import state_of
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.profiles import add_profiles

@@ -16,7 +16,9 @@ import pytest
 import streamlit as st
 
 from core.cli.app import main
-from core.reviews.reviewing import ReviewState, answer_vignette, plan_review, state_of, unblind, vignette_of
+from core.reviews.baseline import answer_vignette, vignette_of
+from core.reviews.reviewing import plan_review, unblind
+from core.reviews.state import ReviewState, state_of
 from core.store.database import Store
 from core.store.queries.annotations import Annotation, add_annotations
 from core.store.queries.runs import runs

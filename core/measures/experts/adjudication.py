@@ -24,7 +24,7 @@ from core.datasets.case_fields import fits
 from core.errors import UsageError
 from core.events import COUNTED
 from core.measures.base import Columns, Row
-from core.reviews.reviewing import ReviewState
+from core.reviews.state import ReviewState
 from core.stats.agreement import agreement_by_case
 from core.stats.differences import mcnemar, paired_counts
 from core.stats.intervals import NOTHING, Interval, wilson_if_alike

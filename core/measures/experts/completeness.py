@@ -15,7 +15,7 @@ from core.events import COUNTED
 from core.measures.base import Columns, MetricRequest, Row, Section, metric
 from core.measures.experts.adjudication import Decision, decisions_of
 from core.measures.experts.report import read_decisions
-from core.reviews.reviewing import states
+from core.reviews.state import states
 from core.stats.smoothed import ratio_interval
 from core.store.database import Store
 from core.store.queries.trials import conversations

@@ -16,7 +16,7 @@ from core.case import Case
 from core.datasets.select import cases_of
 from core.errors import UsageError
 from core.measures.experts.judged import judged_items
-from core.reviews.reviewing import ReviewState, state_of
+from core.reviews.state import ReviewState, state_of
 from core.store.database import Store
 from core.store.queries.case_labels import NO, YES, CaseLabel, LabelField, add_labels, label_of, lines_of
 from core.store.review_kinds import FormQuestion, forms

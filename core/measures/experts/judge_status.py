@@ -24,7 +24,7 @@ from core.measures.calibration import (
     status_of,
 )
 from core.measures.experts.judged import judged_items
-from core.reviews.reviewing import states
+from core.reviews.state import states
 from core.store.database import Store
 from core.store.queries.fact_judgements import judged_patients, judges
 from core.store.queries.grades import free_verdicts

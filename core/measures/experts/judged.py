@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import duckdb
 
 from core.errors import UsageError
-from core.reviews.reviewing import ReviewState, state_of, states
+from core.reviews.state import ReviewState, state_of, states
 from core.store.database import Store
 from core.store.queries.trials import trial_origins
 from core.store.review_kinds import CANNOT_JUDGE, ReviewForm

@@ -18,7 +18,8 @@ from core.errors import UsageError
 from core.measures.base import Columns, MetricRequest, Row
 from core.measures.calibration import Trust, status_of
 from core.measures.experts.judged import JudgedItem, cases_and_models, judged_items
-from core.reviews.reviewing import ReviewState, pool_of
+from core.reviews.drawing import pool_of
+from core.reviews.state import ReviewState
 from core.stats.agreement import Coefficient, agreement_by_case, many_judges_by_case
 from core.stats.intervals import NOTHING
 from core.store.database import Store

@@ -19,7 +19,7 @@ from core.measures.base import Columns, Listed, MetricRequest, Row, Section, met
 from core.measures.calibration import ENOUGH_AGREEMENT, ENOUGH_LABELS, Trust
 from core.measures.experts.judged import JudgedItem, judged_items, read_review
 from core.measures.experts.model_raters import note_calibration, rated_items, rater_rows
-from core.reviews.reviewing import ReviewState
+from core.reviews.state import ReviewState
 from core.stats.agreement import many_judges_by_case
 from core.stats.choices import Choice, abilities
 from core.stats.smoothed import mean_interval, ratio_interval

@@ -29,7 +29,8 @@ from core.measures.experts.adjudication import (
 )
 from core.measures.experts.workbooks import HIDDEN, grader_of_release, release_decisions
 from core.measures.graders.agreement import flip_rates
-from core.reviews.reviewing import ReviewState, baseline_run, state_of, states
+from core.reviews.baseline import baseline_run
+from core.reviews.state import ReviewState, state_of, states
 from core.store.conditions import doctor_of
 from core.store.database import Store
 from core.store.queries.answers import case_scores

@@ -15,7 +15,8 @@ from typing import Any
 from core import access
 from core.errors import AnamnesisError, UsageError
 from core.frameworks.answering import question_of
-from core.reviews.reviewing import answer_vignette, baseline_cases, next_question, state_of
+from core.reviews.baseline import answer_vignette, baseline_cases, next_question
+from core.reviews.state import state_of
 from core.spreadsheets import as_written, inert
 from core.store.database import Store
 

@@ -29,7 +29,7 @@ from core.errors import AnamnesisError, UsageError
 from core.frameworks.base import Arm, released
 from core.measures.base import Row as Figure
 from core.measures.experts.adjudication import IMPORTED, RELEASE, Counts, Decision, count_agreement, decide
-from core.reviews.reviewing import states
+from core.reviews.state import states
 from core.spreadsheets import as_written, inert
 from core.store.database import Store
 from core.store.queries.annotations import Annotation, add_annotations, annotation_history, annotations_of

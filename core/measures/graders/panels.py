@@ -19,7 +19,7 @@ from core.measures.accuracy import accuracy_of
 from core.measures.base import Row
 from core.measures.experts.adjudication import JudgedAnswer, against_grader, corrected, decisions_of, means_by_model
 from core.measures.graders.agreement import VerdictTable, read_judged
-from core.reviews.reviewing import ReviewState, states
+from core.reviews.state import ReviewState, states
 from core.stats.calibrated import CalibratedMean, JudgedItem, calibrated_mean
 from core.store.conditions import SEPARATOR
 from core.store.database import Store

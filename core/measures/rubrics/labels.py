@@ -11,7 +11,7 @@ from core.measures.experts.judged import judged_items
 from core.measures.rubrics.rubric import Rubric
 from core.measures.rubrics.scores import JudgedTalk, Outcome
 from core.measures.rubrics.stored import rubric_named
-from core.reviews.reviewing import ReviewState, states
+from core.reviews.state import ReviewState, states
 from core.store.database import Store
 from core.store.review_records import parse_item
 

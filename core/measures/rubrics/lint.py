@@ -1,7 +1,8 @@
 """Warnings about the wording of rubrics. A rule here only warns; it changes no rubric and no verdict.
 
 Published rubrics have such faults, too: about 1 to 2 % of HealthBench's criteria are wrong or contradictory. Rules on
-words miss faults and warn without cause, so a person decides.
+words miss up to half of the faults and sometimes warn without cause, so a person decides. Negative points for what a
+doctor should do are not noticed: of the warnings of such a rule only half were right.
 """
 
 from __future__ import annotations
@@ -9,28 +10,35 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterator, Mapping
-from itertools import combinations
 from typing import Literal, NamedTuple
-
-from rapidfuzz import fuzz
 
 from core.case import Case
 from core.measures.rubrics.rubric import AXES, Criterion, Rubric, Scoped
+from core.text.negation import stem_of, words_in
 
 Fault = Literal["sign", "two in one", "duplicate", "not observable", "gives the answer away", "axis", "no such case"]
 
-_ALIKE = 90
-"""Similarity (0 to 100) of two criteria of one case from which they count as duplicates."""
-_LONGEST = 400
-"""Criteria with more characters are not compared: they are no duplicates by accident."""
+MEASURED: Mapping[Fault, tuple[int, int]] = {
+    "sign": (9, 10),
+    "two in one": (11, 13),
+    "not observable": (11, 11),
+    "gives the answer away": (11, 11),
+    "duplicate": (11, 12),
+}
+"""Rule → (right, all) warnings on criteria that were read by hand and on which the rule was not mended
+(``tests/core/measures/rubrics/criteria_read_by_hand.yaml``)."""
 
+_SUBJECT = r"^(?:the )?(?:doctor|clinician|physician|assistant|model|response|answer)?\s*"
 _NEGATED = re.compile(
-    r"\b(?:(?:does|do|did|is|are|has|have) not|doesn.t|didn.t|never|fails? to|without|avoids?|omits?)\b", re.I
+    r"\b(?:not|doesn.t|didn.t|never|no|nothing|fails? to|without|avoids?|omits?|refrains?|instead of|rather than|"
+    r"free of)\b",
+    re.I,
 )
-_HARM = re.compile(
-    r"\b(?:wrongly|incorrect(?:ly)?|inaccurate(?:ly)?|harmful(?:ly)?|dangerously|inappropriate(?:ly)?|"
-    r"unnecessar(?:y|ily)|dismiss(?:es|ed)?|fabricates?|invents?|misleads?|misleading|false(?:ly)?|ignores?|"
-    r"contraindicated|fails? to|omits?|neglects?)\b",
+_BAD_ACT = re.compile(
+    rf"{_SUBJECT}(?:(?:wrongly|incorrectly|inaccurately|falsely|inappropriately|unnecessarily|dangerously) \w+|"
+    r"dismisses|fabricates|invents|misleads|ignores|omits|fails to|neglects|forgets to|"
+    r"(?:never|does not|doesn.t) (?:(?:ever )?(?:asks?|explains?|mentions?|warns?) (?:about|whether|if|when|which|that|"
+    r"the)|greets?|thanks?|introduces?))\b",
     re.I,
 )
 _TWO = re.compile(
@@ -42,13 +50,32 @@ _TWO = re.compile(
 _UNSEEN = re.compile(
     r"\b(?:eye contact|body language|facial expression|tone of voice|posture|nods?|smiles?|washes|hand hygiene|knocks|"
     r"shakes hands|examines the patient|palpates|auscultates|thinks|feels|believes|understands|realises|realizes|"
-    r"is aware|knows|considers|intends|writes? (?:in|to) the (?:chart|record)|documents)\b",
+    r"is aware|knows|intends|writes? (?:in|to) the (?:chart|record)|documents)\b",
     re.I,
 )
 # the patient's understanding and feelings may be the subject of a question
 _ABOUT_PATIENT = re.compile(r"\b(?:patient|parent|carer|caregiver|he|she|they)\b[^.]{0,40}$", re.I)
+_ASKS = re.compile(r"\b(?:asks?|enquires?|inquires?|explores?|elicits?|finds? out|clarif(?:y|ies))\b", re.I)
+_SAYS = re.compile(
+    r"\b(?:asks?|enquires?|inquires?|says?|tells?|states?|explains?|writes|recommends?|suggests?|advises?|describes?|"
+    r"mentions?|points? out|warns?|corrects?|clarif(?:y|ies)|requests?|encourages?|acknowledges?|expresses)\b",
+    re.I,
+)
+"""What follows is the content of a message."""
 _NAMES_ANSWER = ("reasoning", "management", "accuracy")
 """Axes whose criteria may name the answer of the case."""
+_ACTS = {
+    **dict.fromkeys(("asks", "ask", "enquires", "inquires"), "ask"),
+    **dict.fromkeys(("recommends", "suggests", "advises"), "recommend"),
+    **dict.fromkeys(("names", "states", "says", "mentions"), "say"),
+    **dict.fromkeys(("gives", "provides", "offers"), "give"),
+}
+"""Verb of a criterion → a verb with the same meaning."""
+_EMPTY = frozenset(
+    "the a an of in on at to for from with about whether if that is are was were be been there has have had any some "
+    "few doctor patient clinician physician their his her as by it its or and over".split()
+)
+"""Words that do not tell criteria apart."""
 
 
 class RubricWarning(NamedTuple):
@@ -79,41 +106,42 @@ def lint_rubric(rubric: Rubric, cases: Mapping[str, Case] | None = None) -> list
 
 def _faults(criterion: Criterion, case: Case | None) -> Iterator[tuple[Fault, str]]:
     text = criterion.criterion
-    if criterion.points < 0 and _NEGATED.search(text) and not _HARM.search(_NEGATED.sub("", text)):
-        # "does not ask" with negative points is read by some judges as fulfilled if the doctor does ask
-        yield (
-            "sign",
-            "negative points for something that is not done: say what the doctor does, or give points for doing it",
-        )
-    if criterion.points > 0 and _HARM.search(text) and not _NEGATED.search(text):
-        yield "sign", f"positive points for something that sounds harmful ({_HARM.search(text)[0]})"  # type: ignore[index]
+    bad = _BAD_ACT.match(text)
+    if bad and criterion.points > 0 and not _NEGATED.search(text[bad.end() :]):
+        yield "sign", f"positive points for something that a doctor should not do ({bad[0]})"
     if match := _TWO.search(text):
         yield "two in one", f"it may ask for two things ({match[0].strip()}): a judge cannot say half"
-    if (match := _UNSEEN.search(text)) and not _ABOUT_PATIENT.search(text[: match.start()]):
-        yield "not observable", f"messages do not show it ({match[0]})"
-    if case is not None and criterion.axis not in _NAMES_ANSWER and criterion.points > 0:
+    if match := _UNSEEN.search(text):
+        before = text[: match.start()]
+        if not _ABOUT_PATIENT.search(before) and not _SAYS.search(before):
+            yield "not observable", f"messages do not show it ({match[0]})"
+    if case is not None and criterion.axis not in _NAMES_ANSWER and criterion.points > 0 and _ASKS.search(text):
         names = [case.answer, *case.synonyms]
         if name := next((name for name in names if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text, re.I)), None):
-            yield "gives the answer away", f"it names the answer of the case ({name}) on the axis {criterion.axis}"
+            yield "gives the answer away", f"a question names the answer of the case ({name})"
     if criterion.axis not in AXES and (close := difflib.get_close_matches(criterion.axis, AXES, n=1, cutoff=0.8)):
         yield "axis", f"{criterion.axis!r} is probably {close[0]!r}"
 
 
 def _duplicates(rubric: Rubric) -> Iterator[RubricWarning]:
-    """Yield a warning for each pair of similar criteria that can meet in one conversation."""
-    shared = [scoped for scoped in rubric.scoped() if scoped.kind != "case"]
-    by_case: dict[str, list[Scoped]] = {"": shared}
-    for scoped in rubric.scoped():
+    """Yield a warning for each pair of criteria with the same content that can meet in one conversation."""
+    shared: dict[tuple[str, frozenset[str]], Scoped] = {}
+    of_case: dict[tuple[str, str, frozenset[str]], Scoped] = {}
+    in_order = sorted(rubric.scoped(), key=lambda scoped: scoped.kind == "case")
+    for scoped in in_order:
+        about = (scoped.criterion.when, _content(scoped.criterion.criterion))
+        first = shared.get(about)
         if scoped.kind == "case":
-            by_case.setdefault(scoped.name, []).append(scoped)
-    for name, group in by_case.items():
-        pairs = (
-            combinations(group, 2) if not name else ((a, b) for b in group for a in (*shared, *group[: group.index(b)]))
-        )
-        for first, second in pairs:
-            texts = first.criterion.criterion, second.criterion.criterion
-            if max(map(len, texts)) > _LONGEST or first.criterion.when != second.criterion.when:
-                continue
-            if fuzz.token_sort_ratio(*texts, processor=str.lower) >= _ALIKE:
-                message = f"it says nearly the same as {first.criterion.id}: one event counts twice"
-                yield RubricWarning(second.name or "all", second.criterion.id, "duplicate", message)
+            first = first or of_case.get((scoped.name, *about))
+            of_case.setdefault((scoped.name, *about), scoped)
+        else:
+            shared.setdefault(about, scoped)
+        if first is not None:
+            message = f"it says the same as {first.criterion.id}: one event counts twice"
+            yield RubricWarning(scoped.name or "all", scoped.criterion.id, "duplicate", message)
+
+
+def _content(text: str) -> frozenset[str]:
+    """Return the stems of the words that tell a criterion apart from others."""
+    words = [_ACTS.get(word, word) for word in words_in(text) if word[0].isalnum() and word not in _EMPTY]
+    return frozenset(map(stem_of, words))

@@ -89,9 +89,17 @@ def _healthbench(record: Record) -> CaseCriteria:
 
 
 def _livemedbench(record: Record) -> CaseCriteria:
-    """``rubric_items: [{criterion, points}]`` (Yan et al. 2026); HealthBench Professional names its list like this."""
+    """``rubric_items: [{criterion, points}]`` (Yan et al. 2026)."""
     items = _items(record, "rubric_items", "rubrics")
     criteria = [{"criterion": item["criterion"], "points": item["points"]} for item in items]
+    return CaseCriteria(_identity(record), _numbered(criteria))
+
+
+def _healthbench_professional(record: Record) -> CaseCriteria:
+    """``rubric_items: [{criterion_text, points}]``, as in the data set on the Hugging Face hub."""
+    criteria = [
+        {"criterion": item["criterion_text"], "points": item["points"]} for item in _items(record, "rubric_items")
+    ]
     return CaseCriteria(_identity(record), _numbered(criteria))
 
 
@@ -120,14 +128,29 @@ def _competencies(record: Record) -> Mapping[str, Sequence[str]]:
     return {}
 
 
+_ACGME = {
+    "PC": "patient care",
+    "MK": "medical knowledge",
+    "SBP": "systems-based practice",
+    "ICS": "communication",
+    "PBLI": "practice-based learning",
+    "PROF": "professionalism",
+}
+"""The six competencies of the ACGME by their abbreviations in MedSP1000."""
+
+
 def _medsp1000(record: Record) -> CaseCriteria:
-    """Six lists of sentences, one for each competency; each sentence counts one point."""
+    """Six lists of sentences, one for each competency; each sentence counts one point.
+
+    A case with several scenarios has a rubric for each: its id is ``case_id_scenario``.
+    """
     criteria = [
-        {"criterion": sentence, "points": 1, "axis": re.sub(r"[\s_]+", " ", name).lower()}
+        {"criterion": sentence, "points": 1, "axis": _ACGME.get(name, re.sub(r"[\s_]+", " ", name).lower())}
         for name, sentences in _competencies(record).items()
         for sentence in sentences
     ]
-    return CaseCriteria(_identity(record), _numbered(criteria))
+    identity = "_".join(filter(None, [_identity(record), str(record.get("scenario") or "")]))
+    return CaseCriteria(identity, _numbered(criteria))
 
 
 def _autorubric(record: Record) -> CaseCriteria:
@@ -165,11 +188,12 @@ RUBRIC_FORMATS: dict[str, RubricFormat] = {
         ),
         RubricFormat("healthbench", "HealthBench", _has("rubrics", "criterion points tags"), _healthbench),
         RubricFormat(
-            "livemedbench",
-            "LiveMedBench, HealthBench Professional",
-            _has("rubric_items rubrics", "criterion points"),
-            _livemedbench,
+            "healthbench_professional",
+            "HealthBench Professional",
+            _has("rubric_items", "criterion_text points"),
+            _healthbench_professional,
         ),
+        RubricFormat("livemedbench", "LiveMedBench", _has("rubric_items rubrics", "criterion points"), _livemedbench),
         RubricFormat("rar", "Rubrics as Rewards", _has("rubric rubrics", "description weight"), _rar),
         RubricFormat("autorubric", "autorubric", _has("criteria rubric", "requirement"), _autorubric),
         RubricFormat("medsp1000", "MedSP1000", lambda record: bool(_competencies(record)), _medsp1000),

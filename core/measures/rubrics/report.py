@@ -222,10 +222,24 @@ def report_scores(
     reading = reading_with_notes(request, rubric, judge, calibrated)
     if rule != "points":
         request.note(RULE_WORDS[rule], kind="rule")
-    for model, talks in reading.by_condition().items():
+    by_condition = reading.by_condition()
+    request.case_values = _case_values(by_condition, rule)
+    for model, talks in by_condition.items():
         for label, group, axis in _groups(talks, by):
             if any(talk.judged for talk in group):
                 yield _score_row({"model": model, **label}, group, rule, axis)
+
+
+def _case_values(by_condition: Mapping[str, Sequence[JudgedTalk]], rule: Rule) -> pd.DataFrame:
+    """Return the scores of cases over all criteria as ``MetricRequest.case_values``."""
+    rows = [
+        (model, ALL_AXES, case, score)
+        for model, talks in by_condition.items()
+        for case, score in case_scores(
+            [talk for talk in talks if talk.judged], lambda talk: conversation_score(talk, rule, None)
+        ).items()
+    ]
+    return pd.DataFrame(rows, columns=["model", "figure", "case_key", "value"])
 
 
 RULE_WORDS: Mapping[Rule, str] = {

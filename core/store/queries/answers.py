@@ -148,7 +148,7 @@ def _split_by_served(cursor: duckdb.DuckDBPyConnection, chosen: Selection) -> li
 
 
 # A rule of ``shared`` judges questions of the type it is named after, and the strict rule two types.
-_OF_ITS_TYPE = """(question_type = shared.rule
+OF_ITS_TYPE = """(question_type = shared.rule
                 OR shared.rule = 'mcq_strict' AND question_type IN ('mcq', 'mcq_answers'))"""
 UNANSWERED = """broken AS (
         SELECT trial_id, string_split(unnest(arms), ':') AS arm,
@@ -164,7 +164,7 @@ UNANSWERED = """broken AS (
 A trial that broke off has no answer in some of its run's arms: it is excluded there, for its failure.
 """
 
-_SHARED = f"""said AS (
+OF_SHARED = f"""said AS (
         SELECT grades.trial_id, format, question_type, grades.rule, grades.grader, extracted, verdict, model
         FROM grades JOIN trials USING (trial_id) JOIN judging AS judges ON {BY_JUDGE}
         QUALIFY row_number() OVER (PARTITION BY grades.trial_id, format, question_type, grades.rule, model
@@ -176,7 +176,7 @@ _SHARED = f"""said AS (
                  ELSE coalesce(said.verdict, 'ungraded') END AS verdict,
             said.grader, said.extracted, shared.model, shared.place, shared.whole, answers.status = 'invalid' AS invalid
         FROM shared JOIN trials ON trials.run_id = shared.run_id JOIN answers ON answers.trial_id = trials.trial_id
-            AND {_OF_ITS_TYPE}
+            AND {OF_ITS_TYPE}
         LEFT JOIN said ON said.trial_id = answers.trial_id AND said.format = answers.format
             AND said.question_type = answers.question_type AND said.rule = shared.rule AND said.model = shared.model
         ANTI JOIN repeats ON repeats.trial_id = answers.trial_id AND repeats.format = answers.format
@@ -185,7 +185,7 @@ _SHARED = f"""said AS (
     )"""
 """Queries up to ``of_shared``: the answers of runs that graders share, once for each condition whose grader judged."""
 
-OUTCOMES = f"""{UNANSWERED}, {_SHARED}, outcomes AS (
+OUTCOMES = f"""{UNANSWERED}, {OF_SHARED}, outcomes AS (
         FROM (
             SELECT verdicts.trial_id, format, question_type, verdicts.rule, verdict, verdicts.grader, extracted,
                 model, place
@@ -209,7 +209,7 @@ condition whose grader judged it.
 """
 
 _COUNTS = f"""
-    WITH {_SHARED}, shared_ends AS (
+    WITH {OF_SHARED}, shared_ends AS (
         SELECT trial_id, run_id, end_reason, coalesce(concluded, false) AS concluded
         FROM trials SEMI JOIN of_shared USING (trial_id)
         LEFT JOIN {CONCLUDED.format(trials="of_shared", which="")} AS lasts USING (trial_id)
@@ -223,7 +223,7 @@ _COUNTS = f"""
             {COUNTED_RULE} AS rule, if(by_strict, strict, loose) AS verdict, n
         {TRIALS.replace("FROM trials", "FROM {tallies} AS trials")}
         JOIN seated ON seated.run_id = trials.run_id
-        ANTI JOIN shared ON shared.run_id = trials.run_id AND answered AND {_OF_ITS_TYPE}
+        ANTI JOIN shared ON shared.run_id = trials.run_id AND answered AND {OF_ITS_TYPE}
         WHERE {{where}}
         UNION ALL
         SELECT model, place, case_key, dataset, specialty, staffed,

@@ -17,15 +17,16 @@ import duckdb
 
 from core import access
 from core.case import SPECIALTIES, Case
+from core.dates import read_date
 from core.errors import UsageError
 from core.store.database import Store
 from core.store.tables import records
 from core.store.written import write
 
-LabelField = Literal["specialty", "single_diagnosis", "answer_in_vignette", "accepted", "development"]
+LabelField = Literal["specialty", "single_diagnosis", "answer_in_vignette", "accepted", "development", "date"]
 """``specialty``: one of the twelve. ``single_diagnosis``: one diagnosis is clearly the likeliest.
 ``answer_in_vignette``: the vignette names the answer. ``accepted``: further answers that are as right.
-``development``: the case was used to write prompts."""
+``development``: the case was used to write prompts. ``date``: when the case was published (``core.dates``)."""
 LABEL_FIELDS: tuple[LabelField, ...] = get_args(LabelField)
 LabelOrigin = Literal["person", "review", "file", "model"]
 YES, NO = "yes", "no"
@@ -36,7 +37,9 @@ K = TypeVar("K")
 
 @dataclass(frozen=True)
 class CaseLabel:
-    """The value of a field of a case: yes or no, a specialty, or accepted answers line by line; empty: no value.
+    """The value of a field of a case: yes or no, a specialty, a date, or accepted answers line by line.
+
+    An empty value means no value.
 
     ``made_by`` is the person, the review, the file, or the model with the hash of its prompt. ``note`` is the reason,
     or the words that a model quotes. ``made_at`` is in seconds since 1970.
@@ -66,7 +69,9 @@ def lines_of(text: str) -> tuple[str, ...]:
 def label_of(case: Case, field: LabelField, value: str, origin: LabelOrigin, made_by: str, note: str = "") -> CaseLabel:
     """Return a new label of a case; raises ``UsageError`` for a value that the field cannot have."""
     value = "\n".join(lines_of(value)) if field == "accepted" else " ".join(value.split())
-    allowed: Sequence[str] = () if field == "accepted" else SPECIALTIES if field == "specialty" else (YES, NO)
+    if field == "date" and value:
+        read_date(value)
+    allowed: Sequence[str] = () if field in ("accepted", "date") else SPECIALTIES if field == "specialty" else (YES, NO)
     if value and allowed and value not in allowed:
         raise UsageError(f"{value!r} is no {field.replace('_', ' ')}: choose {', '.join(allowed)}.")
     return CaseLabel(case.case_key, case.text_hash, field, value, origin, made_by, note.strip(), time.time())
@@ -128,6 +133,19 @@ def development_counts(cursor: duckdb.DuckDBPyConnection) -> dict[str, int]:
     return dict(cursor.execute(sql).fetchall())
 
 
+def case_dates(cursor: duckdb.DuckDBPyConnection) -> dict[str, str]:
+    """Return case key → the date of its newest content, for the cases with a date."""
+    return dict(
+        cursor.execute("""
+            SELECT cases.case_key, labels.value
+            FROM cases LEFT JOIN (FROM case_labels_in_force WHERE field = 'date' AND value <> '') AS labels
+                ON labels.case_key = cases.case_key AND labels.text_hash =
+                    left(sha256(cases.vignette || chr(31) || cases.question || chr(31) || cases.answer), 16)
+            QUALIFY row_number() OVER (PARTITION BY cases.case_key ORDER BY added_at DESC) = 1
+                AND labels.value IS NOT NULL""").fetchall()
+    )
+
+
 def with_accepted(cursor: duckdb.DuckDBPyConnection, cases: Mapping[K, Case]) -> dict[K, Case]:
     """Return the cases, under the same keys, with the accepted answers that count."""
     labels = labels_in_force(cursor, sorted({case.case_key for case in cases.values()}))
@@ -174,6 +192,8 @@ def add_labels_of_file(store: Store, cases: Iterable[Case], made_by: str) -> dic
             labels.append(label_of(case, "accepted", "\n".join(case.accepted), "file", made_by))
         if case.development:
             labels.append(label_of(case, "development", YES, "file", made_by))
+        if case.date:
+            labels.append(label_of(case, "date", case.date, "file", made_by))
     if labels:
         add_labels(store, labels)
     return dict(Counter(label.field for label in labels))

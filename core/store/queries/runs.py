@@ -11,11 +11,11 @@ import orjson
 
 from core.case import data_set_of
 from core.events import COUNTED, RoleName
-from core.journal import RunHeader
+from core.journal import IMPORTED, RunHeader
 from core.models.prices import total
 from core.store.tables import records
 
-CAMPAIGNS = ("local", "release")
+CAMPAIGNS = ("local", "release", "imported")
 """Sources of runs that count in figures unless runs are named: not single live conversations, not replays."""
 
 
@@ -24,10 +24,12 @@ WATCHED = ("live", "bench", "fork")
 
 
 State = Literal["complete", "partial"]
-Origin = Literal["mine", "sample", "published"]
-"""Who made a run: the users of this database, this program (the sample study), or the authors of a release."""
+Origin = Literal["mine", "sample", "published", "imported"]
+"""Who made a run: the users of this database, this program (the sample study), the authors of a release, or the unknown
+author of a log that was imported."""
 ORIGINS: tuple[Origin, ...] = get_args(Origin)
 ORIGIN_SQL = """CASE WHEN runs.source = 'release' THEN 'published'
+    WHEN runs.source IN ('imported', 'replay') THEN 'imported'
     WHEN coalesce(json_extract_string(runs.settings, '$.study'), '') <> '' THEN 'sample' ELSE 'mine' END"""
 """The origin of a row of ``runs``."""
 
@@ -71,11 +73,16 @@ class Run:
 
     @property
     def study(self) -> str:
-        """The study that it came with (``core.store.sample``), the empty text for one's own."""
-        return str(self.settings.get("study") or "")
+        """The study that it came with (``core.store.sample``), the empty text for one's own.
+
+        An imported run is of the study "imported": no condition has runs of both kinds, and its name says so.
+        """
+        return "imported" if self.source in IMPORTED else str(self.settings.get("study") or "")
 
     @property
     def origin(self) -> Origin:
+        if self.source in IMPORTED:
+            return "imported"
         return "published" if self.source == "release" else "sample" if self.study else "mine"
 
     @property

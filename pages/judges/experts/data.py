@@ -6,7 +6,7 @@ from core import access
 from core.datasets.case_fields import groups_in
 from core.reviews import items
 from core.reviews.items import BlindedItem
-from core.reviews.reviewing import ReviewState, states
+from core.reviews.state import ReviewState, states
 from core.store.database import Store
 from core.store.queries.cases import cases
 from core.store.queries.trials import offer

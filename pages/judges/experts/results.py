@@ -25,7 +25,8 @@ from core.measures.experts.report import (
     read_decisions,
 )
 from core.measures.experts.workbooks import import_release_annotations
-from core.reviews.reviewing import ReviewState, unblind
+from core.reviews.reviewing import unblind
+from core.reviews.state import ReviewState
 from core.store.database import Store
 from core.store.queries.case_labels import LABEL_FIELDS
 from core.store.review_records import yes_no_questions

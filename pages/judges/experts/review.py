@@ -12,19 +12,10 @@ from core.errors import AnamnesisError
 from core.events import Event, Utterance
 from core.frameworks.answering import question_of
 from core.frameworks.base import Framework, framework_of
+from core.reviews.answering import comment, highlight, record, span_of
+from core.reviews.baseline import answer_vignette, next_question, vignette_of
 from core.reviews.items import BlindedItem
-from core.reviews.reviewing import (
-    COMMENT,
-    HIGHLIGHT,
-    ReviewState,
-    answer_vignette,
-    comment,
-    highlight,
-    next_question,
-    record,
-    span_of,
-    vignette_of,
-)
+from core.reviews.state import COMMENT, HIGHLIGHT, ReviewState
 from core.store.database import Store
 from core.store.queries.annotations import Span
 from core.store.review_kinds import CANNOT_JUDGE, FormQuestion

@@ -9,7 +9,7 @@ import streamlit as st
 from core import access
 from core.errors import AnamnesisError
 from core.measures.experts.workbooks import COLUMNS, export_annotations, import_csv
-from core.reviews.reviewing import ReviewState
+from core.reviews.state import ReviewState
 from core.store.database import Store
 from core.store.review_records import yes_no_questions
 from pages.judges.experts.data import ANNOTATOR, ITEM, REVIEW, kind_of, reviews

@@ -10,7 +10,8 @@ import openpyxl  # type: ignore[import-untyped]
 import pytest
 
 from core.cli.app import main
-from core.reviews.reviewing import state_of, unblind
+from core.reviews.reviewing import unblind
+from core.reviews.state import state_of
 from core.store.database import Store
 from tests.core.measures.experts.reviews import MODELS, a_review, answer_all, store_talks
 

@@ -20,7 +20,9 @@ from core.measures.base import MetricRequest, Row
 from core.measures.experts.ratings import report
 from core.models import keys
 from core.models.registry import load_registry
-from core.reviews.reviewing import plan_review, record, state_of, unblind
+from core.reviews.answering import record
+from core.reviews.reviewing import plan_review, unblind
+from core.reviews.state import state_of
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.model_ratings import model_ratings

@@ -14,7 +14,9 @@ from core.datasets import published
 from core.measures.base import MetricRequest, Row
 from core.measures.experts.report import report as experts_report
 from core.measures.printed import COMPUTED, COMPUTED_ON_OTHERS, NO_REVIEW, printed_arms, printed_tests, report
-from core.reviews.reviewing import answer_vignette, plan_review, state_of, unblind
+from core.reviews.baseline import answer_vignette
+from core.reviews.reviewing import plan_review, unblind
+from core.reviews.state import state_of
 from core.stats.corrections import adjusted
 from core.stats.differences import unpaired_difference
 from core.store.database import Store

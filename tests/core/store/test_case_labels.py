@@ -112,7 +112,10 @@ def test_the_same_label_is_stored_once_and_a_model_can_be_confirmed(played: Stor
 
 
 def test_development_cases_are_left_out_of_figures_and_counted_in_a_note(played: Store) -> None:
-    content = {case.content_hash for case in (ONE, ONE.model_copy(update={"development": True, "accepted": ("Pox",)}))}
+    content = {
+        case.content_hash
+        for case in (ONE, ONE.model_copy(update={"development": True, "accepted": ("Pox",), "date": "2024"}))
+    }
     assert len(content) == 1, "a mark changes no condition"
     add_labels(played, [label_of(ONE, "development", "yes", "person", "Ada", "the doctor's prompt")])
 

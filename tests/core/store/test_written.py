@@ -32,18 +32,10 @@ from core.measures.experts.adjudication import (
 )
 from core.measures.experts.workbooks import export_annotations, import_csv
 from core.paths import ROOT
-from core.reviews.reviewing import (
-    answer_vignette,
-    comment,
-    highlight,
-    plan_review,
-    record,
-    span_of,
-    state_of,
-    states,
-    unblind,
-    vignette_of,
-)
+from core.reviews.answering import comment, highlight, record, span_of
+from core.reviews.baseline import answer_vignette, vignette_of
+from core.reviews.reviewing import plan_review, unblind
+from core.reviews.state import state_of, states
 from core.store import migrations, written
 from core.store.database import Store
 from core.store.fold import fold, keep_lines

@@ -31,6 +31,7 @@ from core.datasets.readers.values import (
     yes_or_no,
 )
 from core.datasets.reading import clipped
+from core.dates import read_date
 from core.errors import AnamnesisError, UsageError
 
 NAMES: dict[str, tuple[str, ...]] = {
@@ -47,6 +48,7 @@ NAMES: dict[str, tuple[str, ...]] = {
     "single_diagnosis": ("single_diagnosis",),
     "accepted": ("accepted", "accepted_answers", "also_accepted"),
     "development": ("development", "is_development"),
+    "date": ("date", "published", "publication_date", "date_published"),
 }  # fmt: skip
 """Field of a case → its usual names in such files, ignoring case, the most likely first."""
 _SEVERAL = ("choice_{}", "choice{}", "option_{}", "option{}", "op{}", "answer_{}", "{}")
@@ -168,7 +170,20 @@ def _case_fields(record: Record, column_of: Mapping[str, str], work: Work, first
     }
     if "accepted" in column_of and record.get(column_of["accepted"]):
         stated["accepted"] = _listed_answers(record[column_of["accepted"]])
+    if "date" in column_of and (written := optional(record, column_of["date"]).strip()):
+        stated["date"] = _date(written, work)
     return item_fields(record_id, vignette, question, choices, answer, specialty=specialty, images=images, **stated)
+
+
+def _date(written: str, work: Work) -> str:
+    """Return a date to the year, month or day, without a time of day; empty with a remark if it cannot be read."""
+    day = re.sub(r"[T ]\d{1,2}:\d{2}.*$", "", written)
+    try:
+        read_date(day)
+    except UsageError as error:
+        work.remark(f"{str(error).rstrip('.')}; the case has none")
+        return ""
+    return day
 
 
 def _listed_answers(value: object) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from core.frameworks.automedic.measures.profile import PARTS, PER_CENT, CareDime
 from core.frameworks.automedic.queries import RULES
 from core.measures.base import Columns, Row
 from core.measures.experts.judged import judged_items, read_review
-from core.reviews.reviewing import states
+from core.reviews.state import states
 from core.stats.bootstrap import SEED
 from core.stats.choices import LogOdds, weights
 from core.stats.intervals import NOTHING, Interval

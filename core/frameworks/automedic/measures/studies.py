@@ -24,7 +24,7 @@ from core.frameworks.base import publisher
 from core.measures.base import Columns, MetricRequest, Row, Section, metric
 from core.measures.experts.judged import JudgedItem, judged_items
 from core.measures.experts.ratings import agreement_rows, mean_rows
-from core.reviews.reviewing import ReviewState, states
+from core.reviews.state import ReviewState, states
 from core.stats.agreement import agreement_by_case
 from core.stats.intervals import NOTHING
 from core.store.database import Store

@@ -375,6 +375,9 @@ def _table_of(request: MetricRequest, part: HistoryPart) -> pd.DataFrame:
 def _rows_of(request: MetricRequest, part: HistoryPart, table: pd.DataFrame, correction: Correction) -> list[Row]:
     match part:
         case "measures":
+            shares = [measure for measure in MEASURES if measure not in LENGTHS]
+            values = table.melt(["model", "case_key"], shares, "figure")
+            request.case_values = values.astype({"value": float}).dropna(subset=["value"])
             return measure_rows(table, MEASURES)
         case "change":
             return compare_models(table, *_two_sides(request, table), MEASURES, correction)

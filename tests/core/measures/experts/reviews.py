@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from core.reviews.reviewing import plan_review, state_of
+from core.reviews.reviewing import plan_review
+from core.reviews.state import state_of
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.annotations import Annotation, add_annotations

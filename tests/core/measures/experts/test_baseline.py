@@ -13,20 +13,19 @@ from core.jobs.plan import campaign_of
 from core.journal import read_header
 from core.measures.base import MetricRequest
 from core.measures.experts.report import report
-from core.reviews.reviewing import (
+from core.reviews.answering import record
+from core.reviews.baseline import (
     answer_vignette,
     baseline_cases,
     baseline_run,
     begin_baseline,
-    case_pool,
-    draw,
     next_question,
-    plan_review,
-    record,
-    state_of,
     vignette_of,
     write_trials,
 )
+from core.reviews.drawing import case_pool, draw
+from core.reviews.reviewing import plan_review
+from core.reviews.state import state_of
 from core.store.database import Store
 from core.store.queries.annotations import Annotation, add_annotations
 from core.store.queries.answers import case_scores

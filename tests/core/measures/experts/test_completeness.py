@@ -12,7 +12,9 @@ from core.errors import UsageError
 from core.measures.base import MetricRequest, Row
 from core.measures.experts import by_model, completeness
 from core.measures.experts.completeness import JudgedHistory, cross_table
-from core.reviews.reviewing import plan_review, record, state_of, unblind
+from core.reviews.answering import record
+from core.reviews.reviewing import plan_review, unblind
+from core.reviews.state import state_of
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.annotations import Annotation, add_annotations

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from core.errors import UsageError
-from core.reviews.reviewing import draw, order_for
+from core.reviews.drawing import draw, order_for
 from core.store.review_records import Candidate, ReviewPlan, planned
 
 

@@ -10,7 +10,9 @@ from core.errors import UsageError
 from core.measures.accuracy import report
 from core.measures.base import MetricRequest, Row
 from core.measures.experts.filling import can_fill, fill, filling_of
-from core.reviews.reviewing import plan_review, record, state_of, unblind
+from core.reviews.answering import record
+from core.reviews.reviewing import plan_review, unblind
+from core.reviews.state import state_of
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.case_labels import labels_in_force

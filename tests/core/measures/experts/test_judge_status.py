@@ -7,7 +7,8 @@ import pytest
 from core.journal import DoneLine, RowLine
 from core.measures.base import MetricRequest, Row
 from core.measures.experts.judge_status import EQUIVALENT, TERMS, report
-from core.reviews.reviewing import state_of, unblind
+from core.reviews.reviewing import unblind
+from core.reviews.state import state_of
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.annotations import Annotation, add_annotations

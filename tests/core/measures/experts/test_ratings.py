@@ -12,7 +12,9 @@ from core.measures.base import MetricRequest, Row
 from core.measures.experts.judged import JudgedItem
 from core.measures.experts.ratings import report, sections_for
 from core.paths import ROOT
-from core.reviews.reviewing import plan_review, record, state_of, unblind
+from core.reviews.answering import record
+from core.reviews.reviewing import plan_review, unblind
+from core.reviews.state import state_of
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.review_kinds import CANNOT_JUDGE, FormQuestion, form_named, forms, read_form

@@ -6,17 +6,10 @@ import pytest
 
 from core.errors import UsageError
 from core.measures.experts.adjudication import against_grader, agreement, decisions_of, shares
-from core.reviews.reviewing import (
-    blinded_dialogue,
-    comment,
-    hidden,
-    highlight,
-    record,
-    span_of,
-    state_of,
-    states,
-    unblind,
-)
+from core.reviews.answering import comment, highlight, record, span_of
+from core.reviews.blinding import blinded_dialogue, hidden
+from core.reviews.reviewing import unblind
+from core.reviews.state import state_of, states
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.annotations import annotation_history

@@ -10,7 +10,9 @@ import pytest
 
 from core.errors import UsageError
 from core.measures.experts.vignette_workbooks import take_vignette_workbook, vignette_workbook
-from core.reviews.reviewing import baseline_cases, plan_review, state_of
+from core.reviews.baseline import baseline_cases
+from core.reviews.reviewing import plan_review
+from core.reviews.state import state_of
 from core.store.database import Store
 from tests.core.measures.experts.reviews import a_plan
 

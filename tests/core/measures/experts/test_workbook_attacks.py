@@ -12,7 +12,7 @@ import pytest
 
 from core.errors import AnamnesisError
 from core.measures.experts.workbooks import export_annotations, import_csv, read_rows
-from core.reviews.reviewing import state_of
+from core.reviews.state import state_of
 from core.store.database import Store
 from core.store.queries.annotations import annotations_of
 from tests.core.measures.experts.reviews import a_review

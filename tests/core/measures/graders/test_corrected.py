@@ -8,7 +8,8 @@ import pytest
 
 from core.events import Verdict
 from core.measures.graders.panels import PANEL, corrected_by_judge
-from core.reviews.reviewing import state_of, unblind
+from core.reviews.reviewing import unblind
+from core.reviews.state import state_of
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.review_records import Review

@@ -13,7 +13,9 @@ from core.measures.rubrics.calibration import report_calibration
 from core.measures.rubrics.labels import statements_for
 from core.measures.rubrics.report import report_scores
 from core.measures.rubrics.rubric import rubric_of
-from core.reviews.reviewing import plan_review, record, state_of, unblind
+from core.reviews.answering import record
+from core.reviews.reviewing import plan_review, unblind
+from core.reviews.state import state_of
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.review_records import Review, parse_item, planned

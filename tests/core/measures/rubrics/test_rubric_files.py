@@ -102,7 +102,7 @@ def faults(*criteria: dict[str, object]) -> list[tuple[str, str]]:
 def test_the_linter_warns_of_each_fault_and_not_of_a_good_criterion() -> None:
     assert faults(
         {"criterion": "The doctor asks whether the pain spreads.", "axis": "data gathering"},
-        {"criterion": "The doctor does not ask about allergies.", "points": -3},
+        {"criterion": "The doctor does not ask about allergies.", "points": 3},
         {"criterion": "The doctor incorrectly recommends antibiotics.", "points": 3},
         {"criterion": "The doctor asks about fever and explains the plan."},
         {"criterion": "The doctor keeps eye contact."},

@@ -114,6 +114,42 @@ def test_lists_of_sentences_become_axes(tmp_path: Path) -> None:
     assert [c.axis for c in criteria] == [name.replace("_", " ").lower() for name in names]
 
 
+def test_the_files_of_medsp1000_have_abbreviations_and_scenarios(tmp_path: Path) -> None:
+    records = [
+        {
+            "case_id": "m_1",
+            "scenario": name,
+            "scenario_dir": "/data/m_1",
+            "rubric_version": "v1",
+            "PC": [f"Asks about the onset, {name}"],
+            "MK": ["Reads the ECG"],
+            "ICS": ["Gives a name", "Explains"],
+            "PROF": [],
+        }
+        for name in ("scenario1", "scenario2")
+    ]
+    read = written(tmp_path, "m_1.json", *records)
+    assert read.format == "medsp1000"
+    assert list(read.rubric.cases) == ["hb/m_1_scenario1", "hb/m_1_scenario2"]
+    assert [(c.criterion, c.axis) for c in read.rubric.cases["hb/m_1_scenario2"]] == [
+        ("Asks about the onset, scenario2", "patient care"),
+        ("Reads the ECG", "medical knowledge"),
+        ("Gives a name", "communication"),
+        ("Explains", "communication"),
+    ]
+
+
+def test_healthbench_professional_calls_the_criterion_its_text(tmp_path: Path) -> None:
+    items = [{"criterion_text": "Names the drug", "points": 7}, {"criterion_text": "Invents a dose", "points": -3}]
+    record = {"id": "1", "conversation": {"messages": [{"role": "user", "content": "?"}]}, "rubric_items": items}
+    read = written(tmp_path, "pro.json", record)
+    assert read.format == "healthbench_professional"
+    assert [(c.criterion, c.points) for c in read.rubric.cases["hb/1"]] == [
+        ("Names the drug", 7),
+        ("Invents a dose", -3),
+    ]
+
+
 def test_autorubric_is_read_and_its_scales_are_refused(tmp_path: Path) -> None:
     (path := tmp_path / "auto.yaml").write_text(
         "criteria:\n"

@@ -21,7 +21,9 @@ from core.frameworks.automedic.measures.composite import (
 from core.frameworks.automedic.measures.profile import PARTS, parts
 from core.frameworks.automedic.measures.report import report
 from core.measures.base import MetricRequest, Row
-from core.reviews.reviewing import plan_review, record, state_of, unblind
+from core.reviews.answering import record
+from core.reviews.reviewing import plan_review, unblind
+from core.reviews.state import state_of
 from core.stats.choices import LogOdds
 from core.stats.intervals import NOTHING
 from core.store.database import Store

@@ -8,7 +8,9 @@ from core.datasets.select import cases_of
 from core.frameworks.automedic.measures.profile import parts
 from core.frameworks.automedic.measures.studies import Study, report
 from core.measures.base import MetricRequest, Row
-from core.reviews.reviewing import plan_review, record, state_of, unblind
+from core.reviews.answering import record
+from core.reviews.reviewing import plan_review, unblind
+from core.reviews.state import state_of
 from core.store.database import Store
 from core.store.queries.profiles import add_profiles
 from core.store.review_records import parse_item, planned

@@ -1,0 +1,169 @@
+"""Accuracy on cases from before and after the end of a doctor's training data.
+
+A case with a date from after the cutoff cannot have been in the training data, as far as both dates are right. Where
+the days that the two dates can mean overlap, such as a case of the month of the cutoff, the case is excluded.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+import numpy as np
+
+from core.dates import Order, order, read_date
+from core.frameworks.casting import is_model
+from core.measures.base import Columns, MetricRequest, Row, Section, bounded, metric
+from core.measures.paired import Cases, by_arm, read_scores
+from core.models.registry import load_registry
+from core.stats.differences import unpaired_difference
+from core.stats.intervals import NOTHING
+from core.stats.smoothed import mean_interval
+from core.store.queries.case_labels import case_dates
+from core.store.selection import conditions
+
+Period = Literal["before", "after"]
+PERIODS: tuple[Period, ...] = ("before", "after")
+NO_DATE, UNCLEAR, NO_ANSWER = "no date", "date too near to the cutoff", "no answer that counts"
+
+
+def period_rows(label: Mapping[str, Any], cases: Cases, dates: Mapping[str, str], cutoff: str) -> list[Row]:
+    """Return the accuracy of an arm before and after ``cutoff``: the mean over a case's trials, then over cases.
+
+    The row of ``after`` has the ``difference`` to before (−1 to 1) with its 95 % interval by the unpaired bootstrap,
+    which is missing with fewer than two cases in a period. Both rows have the cases that are in neither period among
+    their exclusions.
+    """
+    scores: dict[Order, list[float]] = {"before": [], "after": [], "unclear": []}
+    without_answer: Counter[Order] = Counter()
+    undated = unclear = 0
+    for key, case in cases.items():
+        if key not in dates:
+            undated += 1
+            continue
+        period = order(dates[key], cutoff)
+        if period == "unclear":
+            unclear += 1
+        elif case.score is None:
+            without_answer[period] += 1
+        else:
+            scores[period].append(case.score)
+    rows = []
+    for period in PERIODS:
+        values = np.array(scores[period], dtype=np.float64)
+        more: dict[str, Any] = {"difference": None, "difference_low": None, "difference_high": None}
+        if period == "after" and values.size and scores["before"]:
+            tested = unpaired_difference(values, scores["before"])
+            interval = tested.interval if tested.n > 1 else NOTHING
+            more = bounded("difference", tested.mean, interval)
+        excluded = {NO_DATE: undated, UNCLEAR: unclear, NO_ANSWER: without_answer[period]}
+        rows.append(
+            Row(
+                {**label, "period": period},
+                float(values.mean()) if values.size else None,
+                *mean_interval(values),
+                values.size,
+                {reason: n for reason, n in excluded.items() if n},
+                {name: None if value is not None and np.isnan(value) else value for name, value in more.items()},
+                columns=Columns("accuracy", "low", "high", "n_cases", "excluded"),
+            )
+        )
+    return rows
+
+
+@metric(
+    "before_after",
+    "run",
+    "models",
+    "source",
+    "cases",
+    "formats",
+    "questions",
+    "datasets",
+    "specialties",
+    "asks_for",
+    "mcq_rule",
+    empty=(
+        "No model with a cutoff has answered a case with a date: give cases a date (`data label CASE date 2024-05`, "
+        "`data label-file`, or a column date of a file), and models a cutoff (`cutoff` in the models file)."
+    ),
+    page="memorisation",
+)
+def before_after(
+    request: MetricRequest,
+    cutoff: Annotated[str, "This cutoff for all models instead of those in the models file, such as 2024-10."] = "",
+) -> Iterator[Row]:
+    """Compare accuracy on cases from before and after the end of each doctor's training data (its cutoff).
+
+    Cases without a date, and cases whose date cannot be told from the cutoff, are excluded and counted.
+    """
+    if cutoff:
+        read_date(cutoff)
+    registry = load_registry()
+    matching = conditions(request.store, request.selection)
+    cutoffs = {condition.name: cutoff or registry.cutoff(condition.doctor) for condition in matching}
+    with request.store.read() as cursor:
+        dates = case_dates(cursor)
+    scores = request.read(read_scores, request.selection, request.selection.mcq_rule)
+    rows: list[Row] = []
+    for (name, format_, question_type), cases in by_arm(scores).items():
+        if cutoffs.get(name) and not dates.keys().isdisjoint(cases):
+            label = {"model": name, "cutoff": cutoffs[name], "format": format_, "question_type": question_type}
+            rows += period_rows(label, cases, dates, cutoffs[name])
+    if rows:
+        without = [condition for condition in matching if not cutoffs[condition.name]]
+        models = [condition.name for condition in without if is_model(condition.doctor)]
+        _note(request, rows, models, len(without) - len(models))
+    yield from rows
+
+
+def _note(request: MetricRequest, rows: Sequence[Row], without_cutoff: Sequence[str], untrained: int) -> None:
+    """Add the notes; ``untrained`` is the number of conditions whose doctor is a person or rules."""
+    request.note(
+        "Before and after are different cases, which may differ in difficulty: a lower accuracy after the cutoff is a "
+        "hint of training on the cases before it, and no proof.",
+        "high",
+        kind="dates",
+    )
+    if without_cutoff:
+        names = ", ".join(request.name(name) for name in without_cutoff)
+        request.note(f"Left out, because no cutoff is stated: {names}.", "high", kind="dates", page="models")
+    if untrained:
+        request.note(f"Left out, because rules and people have no cutoff: {untrained:,} conditions.", kind="dates")
+    worst = max(rows, key=lambda row: row.excluded.get(NO_DATE, 0) + row.excluded.get(UNCLEAR, 0))
+    if worst.excluded.get(NO_DATE, 0) + worst.excluded.get(UNCLEAR, 0):
+        counts = " and ".join(
+            f"{worst.excluded[reason]:,} ({reason})" for reason in (NO_DATE, UNCLEAR) if worst.excluded.get(reason)
+        )
+        request.note(f"In neither period: up to {counts} of the cases of an arm.", kind="dates")
+    request.note(
+        "A cutoff is what the maker of the model states. Models are often trained on later texts after it, and a case "
+        "may be older than its date.",
+        kind="dates",
+    )
+
+
+SECTIONS = (
+    Section(
+        "Before and after the end of the training data",
+        before_after,
+        kind="dots",
+        figure="question_type",
+        series="period",
+        place="model",
+        panel="format",
+        columns=(
+            "model", "cutoff", "format", "question_type", "period", "accuracy", "low", "high", "n_cases", "difference",
+            "difference_low", "difference_high", "excluded",
+        ),
+        heads={"low": "From", "high": "To", "difference_low": "Δ from", "difference_high": "Δ to"},
+        axis="Accuracy",
+        caption=(
+            "Accuracy on cases with a date before and after the cutoff of each model, with 95 % intervals; the "
+            "difference is after minus before, by the unpaired bootstrap over cases."
+        ),
+        page="memorisation",
+    ),
+)  # fmt: skip
+(BEFORE_AFTER,) = SECTIONS

@@ -1,0 +1,327 @@
+"""The journal lines that belong to some runs, cleaned of keys and addresses; or with every text withheld.
+
+A line of a journal is copied byte by byte unless something in it must not leave: a key, the credentials of an address,
+a path of this machine, or the text of a conversation on a case whose licence does not allow to pass it on.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from core.case import Case
+from core.errors import AnamnesisError, UsageError
+from core.events import (
+    Answered,
+    Assessed,
+    Called,
+    CallRecord,
+    Ended,
+    Event,
+    Failed,
+    Graded,
+    Probed,
+    Summarised,
+    Utterance,
+)
+from core.frameworks.settings import without_credentials
+from core.journal import (
+    DeletedLine,
+    GradesLine,
+    JournalLine,
+    ReplyLine,
+    RowLine,
+    RunHeader,
+    SpokenLine,
+    TrialLine,
+    WrittenLine,
+    line_bytes,
+    read_lines,
+)
+from core.store.review_records import parse_item
+from core.store.written import JournalContents, as_written
+from core.text.questions import question_kind
+
+WITHHELD = "[withheld]"
+"""Stands for a text that is not in the bundle."""
+_ADDRESS = re.compile(r"\b[a-z][a-z0-9+.-]*://[^\s\"'<>\\]+", re.IGNORECASE)
+_RUN_LINE = b'{"type":"run",'
+_OF_TRIALS = ("patient_judgements", "fact_judgements", "rubric_judgements", "prefix_answers")
+_OF_CASES = ("profiles", "history_items", "case_labels")
+_KINDS_OF_CASES = ("facts", "profile", "items")
+
+
+_PLAIN_LABELS = ("specialty", "single_diagnosis", "development")
+"""Fields of a case whose labels contain no text of the case."""
+
+
+@dataclass(frozen=True)
+class Belonging:
+    """What belongs to the runs of a bundle: the runs, and the trials and cases whose texts may leave.
+
+    ``plans`` are names of locked plans. ``stand_ins`` is case key → text hash of the stand-in of a case whose text may
+    not leave.
+    """
+
+    runs: frozenset[str]
+    trials: frozenset[str]
+    cases: frozenset[str]
+    stand_ins: Mapping[str, str]
+    plans: frozenset[str] = frozenset()
+
+    def label(self, row: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return the label of a case as it is stored in the bundle; ``None`` if it is left out."""
+        if row["case_key"] not in self.stand_ins:
+            return dict(row) if row["case_key"] in self.cases else None
+        if row["field"] not in _PLAIN_LABELS:
+            return None
+        return {**row, "text_hash": self.stand_ins[row["case_key"]], "note": ""}
+
+
+def replaced_in(data: bytes, private: Mapping[bytes, bytes]) -> bytes:
+    """Return bytes with private text of this machine, such as paths of folders, replaced by its public form."""
+    for text, public in private.items():
+        data = data.replace(text, public)
+    return data
+
+
+def without_addresses(value: Any) -> Any:
+    """Return a JSON value in which no address has a user name, password, query or fragment."""
+    if isinstance(value, str):
+        return _ADDRESS.sub(lambda address: without_credentials(address[0]), value) if "://" in value else value
+    if isinstance(value, dict):
+        return {name: without_addresses(member) for name, member in value.items()}
+    return [without_addresses(member) for member in value] if isinstance(value, list) else value
+
+
+def run_lines(path: Path, header: RunHeader, *, withheld: bool) -> Iterator[bytes]:
+    """Yield the lines of a run's journal, without deleted trials and without the trials of a run that was deleted.
+
+    ``header`` replaces the first line. Calls of deleted trials stay, because they were paid for, but without texts.
+    """
+    about = ('"type":"deleted"',)
+    deleted = {line.trial_id for _, line in read_lines(path, about=about) if isinstance(line, DeletedLine)}
+    yield line_bytes(header)
+    if not withheld and not deleted:
+        with path.open("rb") as file:
+            yield from (_public(raw) for raw in file if raw.endswith(b"\n") and not raw.startswith(_RUN_LINE))
+        return
+    for _, line in read_lines(path):
+        of_deleted = getattr(line, "trial_id", "") in deleted
+        if isinstance(line, RunHeader) or (of_deleted and not isinstance(line, ReplyLine)):
+            continue
+        public = without_texts(line) if withheld or of_deleted else line
+        if public is not None:
+            yield _public(line_bytes(public))
+
+
+def _public(raw: bytes) -> bytes:
+    """Return a line without credentials in the messages of providers; the words of a conversation do not change."""
+    if b"://" not in raw or not raw.startswith((b'{"type":"reply"', b'{"type":"trial"')):
+        return raw
+    line = orjson.loads(raw)
+    records = [line.get("call"), *(event.get("call") for event in line.get("events", ()))]
+    places = [(record, "error") for record in records if record]
+    places += [(event, "message") for event in line.get("events", ()) if event.get("kind") == "failed"]
+    changed = False
+    for fields, name in places:
+        if (public := without_addresses(fields.get(name))) != fields.get(name):
+            fields[name], changed = public, True
+    return orjson.dumps(line) + b"\n" if changed else raw
+
+
+def without_texts(line: JournalLine) -> JournalLine | None:
+    """Return a line with ``WITHHELD`` for every text of a conversation or a model; ``None`` to leave the line out."""
+    match line:
+        case TrialLine():
+            return line.model_copy(update={"events": [_event_without_text(event) for event in line.events]})
+        case ReplyLine():
+            return line.model_copy(update={"call": _call_without_text(line.call)})
+        case GradesLine():
+            return line.model_copy(
+                update={
+                    "grades": [_event_without_text(grade) for grade in line.grades],
+                    "answers": [_event_without_text(answer) for answer in line.answers],
+                }
+            )
+        case SpokenLine():
+            return None
+    return line
+
+
+def _event_without_text(event: Event) -> Event:
+    match event:
+        case Called():
+            return event.model_copy(update={"call": _call_without_text(event.call)})
+        case Utterance() | Summarised():
+            return event.model_copy(update={"text": _hidden(event.text)})
+        case Assessed():
+            return event.model_copy(update={"words": _hidden(event.words)})
+        case Probed():
+            differential = tuple((WITHHELD, probability) for _, probability in event.differential)
+            return event.model_copy(update={"differential": differential})
+        case Ended():
+            return event.model_copy(update={"detail": _hidden(event.detail)})
+        case Answered():
+            return event.model_copy(update={"response": _hidden(event.response), "detail": _hidden(event.detail)})
+        case Graded():
+            return event.model_copy(update={"extracted": _hidden(event.extracted)})
+        case Failed():
+            return event.model_copy(update={"message": _hidden(event.message)})
+    return event
+
+
+def _call_without_text(call: CallRecord) -> CallRecord:
+    texts = {name: _hidden(getattr(call, name)) for name in ("response", "reasoning", "error")}
+    return call.model_copy(update={"request": {}, "parts": (), **texts})
+
+
+def _hidden(text: str | None) -> str | None:
+    return WITHHELD if text else text
+
+
+def case_without_text(case: Case) -> Case:
+    """Return a stand-in for a case: its key, data set and specialty, and what its question asks for."""
+    return Case(
+        case_key=case.case_key,
+        dataset=case.dataset,
+        specialty=case.specialty,
+        vignette=f"{WITHHELD} {case.content_hash}",  # equal vignettes would be duplicates
+        question=WITHHELD,
+        answer=WITHHELD,
+        single_diagnosis=case.single_diagnosis,
+        difficulty=case.difficulty,
+        asks_for=question_kind(case),
+        source=case.source,
+        licence=case.licence,
+    )
+
+
+def job_lines(path: Path, belonging: Belonging, withdrawn: frozenset[str]) -> Iterator[bytes]:
+    """Yield the results of a job on these runs' trials and cases, and the calls behind them.
+
+    ``withdrawn`` are ids of rows that people have deleted. Edits in the case debugger, completions of cases and calls
+    without a result about these runs are left out.
+    """
+    calls = set[str]()
+    rows: dict[bytes, bytes] = {}
+    with path.open("rb") as file:
+        if file.read(len(_RUN_LINE)) == _RUN_LINE:
+            return
+        file.seek(0)
+        for raw in file:
+            line = _loaded(raw, path)
+            if line.get("type") == "row" and _row_belongs(line["table"], line["row"], belonging, withdrawn):
+                calls.update(_calls_of(line["row"]))
+                if line["table"] == "case_labels":
+                    line["row"] = belonging.label(line["row"])
+                    rows[raw] = orjson.dumps(line) + b"\n"
+                else:
+                    rows[raw] = raw
+        file.seek(0)
+        for raw in file if rows else ():
+            if raw in rows:
+                yield rows[raw]
+            elif raw.startswith(b'{"type":"reply"'):
+                line = _loaded(raw, path)
+                if line["call"]["call_id"] in calls or line["trial_id"] in belonging.trials:
+                    yield _public(raw)
+
+
+def _loaded(raw: bytes, path: Path) -> dict[str, Any]:
+    if not raw.endswith(b"\n"):  # a line that is being written
+        return {}
+    try:
+        fields: dict[str, Any] = orjson.loads(raw)
+    except orjson.JSONDecodeError as error:
+        raise AnamnesisError(f"The journal {path} is damaged: see `python -m core verify`.") from error
+    return fields
+
+
+def _row_belongs(table: str, row: Mapping[str, Any], belonging: Belonging, withdrawn: frozenset[str]) -> bool:
+    if table in _OF_TRIALS:
+        return row["trial_id"] in belonging.trials
+    if table == "model_ratings":
+        return _item_belongs(row["item"], belonging)
+    if table in _OF_CASES:
+        line = as_written(RowLine.model_validate({"table": table, "row": row}))
+        if line is not None and line.line_id in withdrawn:
+            return False
+        return belonging.label(row) is not None if table == "case_labels" else row["case_key"] in belonging.cases
+    return table == "run_labels" and row["run_id"] in belonging.runs
+
+
+def _calls_of(row: Mapping[str, Any]) -> Sequence[str]:
+    if isinstance(text := row.get("calls"), str):
+        loaded = orjson.loads(text or "[]")
+        return [call for call in loaded if isinstance(call, str)] if isinstance(loaded, list) else []
+    return row.get("call_ids") or ()
+
+
+def _item_belongs(item: str, belonging: Belonging) -> bool:
+    try:
+        trials = parse_item(item).trials
+    except UsageError:
+        return False
+    return bool(trials) and belonging.trials.issuperset(trials)
+
+
+@dataclass(frozen=True)
+class PeoplesLines:
+    """The entries of people that belong to some runs, the names of their reviews, and reason → reviews left out."""
+
+    lines: Sequence[WrittenLine]
+    reviews: Sequence[str]
+    left_out: Mapping[str, int]
+
+
+BLINDED = "not unblinded"
+OTHER_RUNS = "also about runs that are not in this bundle"
+
+
+def peoples_lines(contents: JournalContents, belonging: Belonging) -> PeoplesLines:
+    """Return labels of the runs, facts and labels of their cases, rubrics, and unblinded reviews of their trials.
+
+    A blinded review is left out: its items with the journals of the runs would tell the models' names. So is a review
+    that is also about other runs.
+    """
+    lines = sorted(contents.counting.values(), key=lambda line: (line.at, line.line_id))
+    unblinded = {line.what["review_id"] for line in lines if line.kind == "unblinding"}
+    reviews: dict[str, str] = {}
+    left_out = Counter[str]()
+    for line in lines:
+        if line.kind == "review":
+            items = [item["item"] for item in line.what.get("items", ())]
+            belong = [_item_belongs(item, belonging) for item in items]
+            if not any(belong):
+                continue
+            if line.what["review_id"] not in unblinded:
+                left_out[BLINDED] += 1
+            elif not all(belong):
+                left_out[OTHER_RUNS] += 1
+            else:
+                reviews[line.what["review_id"]] = line.what["name"]
+    chosen = []
+    for line in lines:
+        what = belonging.label(line.what) if line.kind == "case_label" else line.what
+        if what is not None and (line.kind == "case_label" or _written_belongs(line, belonging, reviews)):
+            chosen.append(line.model_copy(update={"what": what}))
+    return PeoplesLines(chosen, sorted(reviews.values()), dict(left_out))
+
+
+def _written_belongs(line: WrittenLine, belonging: Belonging, reviews: Mapping[str, str]) -> bool:
+    if line.kind in ("review", "annotation", "unblinding"):
+        return line.what.get("review_id") in reviews
+    if line.kind == "label":
+        return line.what["run_id"] in belonging.runs
+    if line.kind == "plan":
+        return line.what["name"] in belonging.plans
+    if line.kind in _KINDS_OF_CASES:
+        return line.what["case_key"] in belonging.cases
+    return line.kind == "rubric"

@@ -1,0 +1,67 @@
+"""The precision of the linter's rules on criteria that were read by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+import yaml
+
+from core.measures.rubrics.lint import MEASURED, Fault, lint_rubric
+from core.measures.rubrics.rubric import rubric_of
+from tests.core.store.builders import a_case
+
+CRITERIA = yaml.safe_load(Path(__file__).with_name("criteria_read_by_hand.yaml").read_text(encoding="utf-8"))
+PRECISE = 0.8
+
+
+def not_mended_on(rule: Fault) -> Iterator[dict[str, Any]]:
+    """Yield the criteria on which a rule was not mended."""
+    for name, criteria in CRITERIA.items():
+        if name in get_args(Fault):
+            yield from criteria[1::2]
+        elif rule != "sign" or name == "fourth":
+            yield from criteria
+
+
+def faults_of(item: dict[str, Any]) -> set[Fault]:
+    texts = [item["text"], *([item["other"]] if "other" in item else [])]
+    criteria = [{"id": f"c{number}", "criterion": text, "points": item["points"]} for number, text in enumerate(texts)]
+    rubric = rubric_of({"name": "read", "cases": {"ours/1": criteria}}, "read")
+    case = a_case(answer=item.get("answer", "Eczema"), choices=(), synonyms=())
+    return {warning.fault for warning in lint_rubric(rubric, {"ours/1": case})}
+
+
+@pytest.mark.parametrize("rule", MEASURED)
+def test_four_of_five_warnings_are_right(rule: Fault) -> None:
+    read = list(not_mended_on(rule))
+    warned = [item for item in read if rule in faults_of(item)]
+    right = [item for item in warned if item["fault"] == rule]
+    assert (len(right), len(warned)) == MEASURED[rule]
+    assert len(right) >= PRECISE * len(warned)
+    # and the rule notices some of the faults
+    assert len(right) >= sum(item["fault"] == rule for item in read) / 3
+
+
+def test_every_rule_on_wording_is_measured() -> None:
+    assert set(MEASURED) == set(get_args(Fault)) - {"axis", "no such case"}
+    assert set(MEASURED) <= set(CRITERIA)
+
+
+def test_half_of_the_criteria_have_a_fault() -> None:
+    items = [item for criteria in CRITERIA.values() for item in criteria]
+    assert len(items) > 250
+    assert 0.45 < sum(bool(item["fault"]) for item in items) / len(items) < 0.55
+    assert {item["fault"] for item in items} == {"", *MEASURED}
+
+
+def test_published_forms_of_criteria_are_no_faults() -> None:
+    for points, text in (
+        (-5, "Fails to mention when to seek help."),
+        (-4, "Does not ask about medicines."),
+        (5, "Contains no factually incorrect statement."),
+        (5, "Corrects a false belief of the patient."),
+    ):
+        assert not faults_of({"points": points, "text": text}), text

@@ -1,0 +1,590 @@
+"""Bundles: made of runs, verified without their database, and played again in a fresh copy of the program."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import orjson
+import pytest
+
+from core.errors import AnamnesisError
+from core.journal import DeletedLine, JournalLine, ReplyLine, RowLine, journal_path, read_header
+from core.models.registry import load_registry
+from core.paths import ROOT
+from core.report import bundle_figures
+from core.report.bundle import make_bundle, may_leave, unpacked_store
+from core.report.bundle_check import unpacked, verify_bundle
+from core.report.bundle_figures import Figure, FigureRow, differences
+from core.report.bundle_rerun import Changes, compare_runs, repeat_difference, replay_of
+from core.report.plan import lock, lock_state, plan_of, read_plan
+from core.store.database import Store
+from core.store.fold import fold
+from core.store.queries.answers import CaseScore
+from core.store.written import write
+from tests.core.jobs.workshop import core, run_ids
+from tests.core.store.builders import a_call, a_case, a_header, a_trial, as_released, write_journal
+from tests.support.campaigns import BESIDE_RULES
+from tests.support.fake_provider import FakeProvider, running
+from tests.support.stores import campaign, copy_of
+
+HEADER = "case_vignette,choice_1,choice_2,choice_3,choice_4,answer,category,dataset,case_id"
+VIGNETTE = "A {}-year-old stonemason from Aberlour has had a swollen big toe since midnight. What is the diagnosis?"
+SECRET_WORDS = ("stonemason", "Aberlour", "midnight", "Podagra")
+"""Words of the cases and of the answers, which must not leave unless the licence allows it."""
+CASES = "\n".join(
+    [
+        HEADER,
+        *(
+            f"{VIGNETTE.format(40 + n)},Podagra,Cellulitis,Bunion,Fracture,Podagra,Rheumatology,Own,{n}"
+            for n in range(5)
+        ),
+    ]
+)
+KEY = "sk-abcdefghijklmnop1234"
+
+
+def scripted(body: dict[str, Any]) -> str:
+    """Play a doctor that asks two questions, and is wrong about the 41-year-old."""
+    said = [message for message in body["messages"] if message["role"] == "assistant"]
+    asked = str(body["messages"][-1]["content"])
+    if len(said) < 3 and "A. " not in asked and "diagnosis" not in asked.lower():
+        return ("What brings you in?", "Since when?", "Where does it hurt?")[len(said)]
+    return f"**Final Diagnosis:** {'Bunion' if 'A 41-year-old' in str(body) else 'Podagra'}"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_figures() -> Iterator[None]:
+    """Compute a few figures in this process: every bundle computes them twice; the fresh copy computes all."""
+    few: tuple[tuple[str, dict[str, Any]], ...] = tuple(
+        (name, {}) for name in ("accuracy", "repeatability", "endings", "spend")
+    )
+    with mock.patch.object(bundle_figures, "FIGURES", few):
+        yield
+
+
+@pytest.fixture(scope="module")
+def provider() -> Iterator[FakeProvider]:
+    with running(scripted) as provider:
+        yield provider
+
+
+def played(folder: Path, provider: FakeProvider, licence: str) -> Path:
+    """Return the database of a run of five cases, two trials each, on cases with this licence."""
+    db, file = folder / "here" / "anamnesis.duckdb", folder / "toes.csv"
+    file.write_text(CASES)
+    imported = core(db, "import", "cases", str(file), "--name", "toes", "--licence", licence)
+    assert imported.returncode == 0, imported.stderr
+    arms = ("--arms", "vignette:mcq,multi_turn:frq", "--trials", "2")
+    ran = core(
+        db, "run", "--doctor", "openai/doctor", "--cases", "toes", "--base-url", provider.base_url, *BESIDE_RULES, *arms
+    )
+    assert ran.returncode == 0, ran.stderr
+    return db
+
+
+@pytest.fixture(scope="module")
+def open_db(tmp_path_factory: pytest.TempPathFactory, provider: FakeProvider) -> Path:
+    return played(tmp_path_factory.mktemp("open"), provider, "MIT")
+
+
+@pytest.fixture(scope="module")
+def open_bundle(open_db: Path) -> Path:
+    return bundled(open_db, open_db.parent / "study.zip")
+
+
+@pytest.fixture(scope="module")
+def closed_db(tmp_path_factory: pytest.TempPathFactory, provider: FakeProvider) -> Path:
+    return played(tmp_path_factory.mktemp("closed"), provider, "for this hospital alone")
+
+
+@pytest.fixture(scope="module")
+def closed_bundle(closed_db: Path) -> Path:
+    return bundled(closed_db, closed_db.parent / "study.zip")
+
+
+def bundled(db: Path, out: Path, *options: str) -> Path:
+    made = core(db, "bundle", "make", *run_ids(db), "--out", str(out), *options)
+    assert made.returncode == 0, made.stderr
+    return out
+
+
+def edited(bundle: Path, out: Path, edit: Callable[[dict[str, bytes]], None], *, hashed: bool = False) -> Path:
+    """Write a bundle with changed members; with ``hashed`` the manifest is changed to fit."""
+    with zipfile.ZipFile(bundle) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    edit(members)
+    if hashed:
+        manifest = json.loads(members["manifest.json"])
+        manifest["files"] = {name: hashlib.sha256(members[name]).hexdigest() for name in manifest["files"]}
+        members["manifest.json"] = json.dumps(manifest).encode()
+    with zipfile.ZipFile(out, "w") as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+    return out
+
+
+def texts_in(bundle: Path) -> str:
+    with zipfile.ZipFile(bundle) as archive:
+        return "\n".join(archive.read(name).decode() for name in archive.namelist())
+
+
+def journal_in(members: dict[str, bytes]) -> str:
+    (name,) = (name for name in members if name.endswith("journal.jsonl"))
+    return name
+
+
+def make_wrong(members: dict[str, bytes]) -> None:
+    """Turn the first right verdict of the first trial in the journal into a wrong one."""
+    name = journal_in(members)
+    lines = members[name].splitlines(keepends=True)
+    number = next(n for n, line in enumerate(lines) if b'"verdict":"correct"' in line)
+    lines[number] = lines[number].replace(b'"verdict":"correct"', b'"verdict":"incorrect"', 1)
+    members[name] = b"".join(lines)
+
+
+def test_a_bundle_is_verified_without_its_database(open_bundle: Path, tmp_path: Path) -> None:
+    elsewhere = shutil.copy(open_bundle, tmp_path / "study.zip")
+    verified = core(tmp_path / "none" / "a.duckdb", "bundle", "verify", str(elsewhere))
+    assert verified.returncode == 0, verified.stdout + verified.stderr
+    assert "equal: accuracy" in verified.stdout
+    assert not (tmp_path / "none").exists()
+
+
+def test_the_bundle_contains_what_the_figures_depend_on(open_bundle: Path, open_db: Path) -> None:
+    with zipfile.ZipFile(open_bundle) as archive:
+        names = set(archive.namelist())
+        manifest = json.loads(archive.read("manifest.json"))
+        figures = json.loads(archive.read("figures.json"))
+        cases = [json.loads(line) for line in archive.read("cases/cases.jsonl").splitlines()]
+    (run_id,) = run_ids(open_db)
+    assert {"README.md", "environment.json", f"runs/{run_id}.json", f"journals/{run_id}/journal.jsonl"} <= names
+    assert manifest["files"].keys() == names - {"manifest.json"}
+    assert any(name.startswith("prompts/craftmd-") and name.endswith("/doctor.md") for name in names)
+    assert sorted(case["case_key"] for case in cases) == [f"toes/{n}" for n in range(5)]
+    (accuracy,) = (figure for figure in figures if figure["metric"] == "accuracy" and not figure["options"])
+    vignettes = next(row for row in accuracy["rows"] if row["label"]["format"] == "vignette")
+    assert vignettes["values"]["mean"] == pytest.approx(0.8)  # four of five cases
+
+
+def test_equal_contents_give_equal_bytes(open_db: Path, open_bundle: Path, tmp_path: Path) -> None:
+    again = bundled(open_db, tmp_path / "again.zip")
+    assert again.read_bytes() == open_bundle.read_bytes()
+
+
+def test_a_changed_line_of_a_journal_is_named(open_bundle: Path, tmp_path: Path) -> None:
+    changed = edited(open_bundle, tmp_path / "changed.zip", make_wrong)
+    verified = verify_bundle(changed)
+    with zipfile.ZipFile(changed) as archive:
+        name = next(name for name in archive.namelist() if name.endswith("journal.jsonl"))
+        lines = archive.read(name).splitlines()
+    number = next(n for n, line in enumerate(lines, start=1) if b'"verdict":"incorrect"' in line)
+    assert verified.damage == [f"{name} is not as it was (line {number})."]
+    assert core(tmp_path / "a.duckdb", "bundle", "verify", str(changed)).returncode == 1
+
+
+def test_a_changed_verdict_changes_figures_even_if_the_manifest_was_changed_to_fit(
+    open_bundle: Path, tmp_path: Path
+) -> None:
+    verified = verify_bundle(edited(open_bundle, tmp_path / "changed.zip", make_wrong, hashed=True))
+    assert not verified.damage
+    assert not verified.sound
+    means = [d for d in verified.differing if d.figure == "accuracy" and d.column == "mean"]
+    assert [(d.recorded, d.computed) for d in means] == [(pytest.approx(0.8), pytest.approx(0.7))]
+
+
+def test_a_changed_figure_is_named_with_both_values(open_bundle: Path, tmp_path: Path) -> None:
+    def better(members: dict[str, bytes]) -> None:
+        figures = json.loads(members["figures.json"])
+        figures[0]["rows"][0]["values"]["mean"] = 0.95
+        members["figures.json"] = json.dumps(figures).encode()
+
+    changed = edited(open_bundle, tmp_path / "better.zip", better, hashed=True)
+    verified = verify_bundle(changed)
+    (difference,) = verified.differing
+    assert (difference.figure, difference.column, difference.recorded) == ("accuracy", "mean", 0.95)
+    assert difference.computed == pytest.approx(0.8)
+    assert core(tmp_path / "a.duckdb", "bundle", "verify", str(changed)).returncode == 1
+
+
+def test_no_word_of_a_case_leaves_without_a_licence(closed_bundle: Path, closed_db: Path) -> None:
+    inside = texts_in(closed_bundle)
+    assert [word for word in SECRET_WORDS if word.lower() in inside.lower()] == []
+    stored = journal_path(run_ids(closed_db)[0], closed_db.with_suffix(".journals")).read_text()
+    assert all(word in stored for word in SECRET_WORDS)
+    assert "for this hospital alone" in inside  # the reason is stated
+    verified = verify_bundle(closed_bundle)
+    assert verified.sound
+    assert {"accuracy", "repeatability", "spend"} <= {*verified.equal}
+
+
+def test_with_cases_includes_them_whatever_the_licence(closed_db: Path, tmp_path: Path) -> None:
+    inside = texts_in(bundled(closed_db, tmp_path / "all.zip", "--with-cases"))
+    assert all(word in inside for word in SECRET_WORDS)
+
+
+@pytest.mark.parametrize("licence", ["MIT", "Apache-2.0", "CC BY 4.0", "CC-BY-SA-4.0", "cc0", "CC BY-NC 4.0"])
+def test_an_open_licence_lets_a_case_leave(licence: str) -> None:
+    assert may_leave(licence)
+
+
+@pytest.mark.parametrize(
+    "licence", ["", "see the authors' repository", "MIT; the questions: see the data set's own page", "CC BY-ND 4.0"]
+)
+def test_an_unclear_licence_does_not(licence: str) -> None:
+    assert not may_leave(licence)
+
+
+def test_played_again_in_a_fresh_copy_of_the_program_everything_is_equal(
+    open_bundle: Path, provider: FakeProvider, tmp_path: Path
+) -> None:
+    fresh = tmp_path / "fresh"
+    for folder in ("core", "prompts", "data"):
+        shutil.copytree(ROOT / folder, fresh / folder, ignore=shutil.ignore_patterns("local", "__pycache__"))
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("ANAMNESIS_")}
+    rerun = subprocess.run(
+        [sys.executable, "-m", "core", "bundle", "rerun", str(open_bundle)],
+        cwd=fresh,
+        env={**environment, "PYTHONPATH": str(fresh)},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert rerun.returncode == 0, rerun.stdout + rerun.stderr
+    last = rerun.stdout.splitlines()[-1]
+    assert last.endswith(" equal.")
+    assert "," not in last
+    assert (fresh / "data" / "local" / "anamnesis.duckdb").exists()
+
+
+def test_a_dry_run_plays_nothing(open_bundle: Path, provider: FakeProvider, tmp_path: Path) -> None:
+    before, db = len(provider.requests), tmp_path / "a.duckdb"
+    dry = core(db, "bundle", "rerun", str(open_bundle), "--dry-run")
+    assert dry.returncode == 0, dry.stderr
+    assert "5 cases, 10 trials" in dry.stdout
+    assert (len(provider.requests), run_ids(db)) == (before, [])
+
+
+def test_another_doctor_on_fewer_cases_is_compared_on_the_shared_cases(open_bundle: Path, tmp_path: Path) -> None:
+    db = tmp_path / "a.duckdb"
+    rerun = core(db, "bundle", "rerun", str(open_bundle), "--doctor", "reference/bayes", "--limit", "2")
+    (run_id,) = run_ids(db)
+    header = read_header(journal_path(run_id, db.with_suffix(".journals")))
+    assert (header.doctor, len(header.cases), header.trials) == ("reference/bayes", 2, 2)
+    assert "accuracy vignette:mcq" in rerun.stdout
+    assert "repeatability" not in rerun.stdout  # other cases: only accuracies on shared cases are compared
+
+
+def test_cases_that_are_only_digests_come_from_the_users_data_set(
+    closed_bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    db = tmp_path / "a.duckdb"
+    without = core(db, "bundle", "rerun", str(closed_bundle))
+    assert without.returncode == 1
+    assert "5 of 5 cases are not among your data sets" in without.stderr
+    file = tmp_path / "toes.csv"
+    file.write_text("\n".join(line.replace("43-year-old", "73-year-old") for line in CASES.splitlines()[:-1]))
+    assert core(db, "import", "cases", str(file), "--name", "toes").returncode == 0
+    rerun = core(db, "bundle", "rerun", str(closed_bundle))
+    assert "1 of 5 cases are not among your data sets and are not played: toes/4." in rerun.stderr
+    assert "1 of 5 cases have another text here and are not played: toes/3." in rerun.stderr
+    assert rerun.returncode == 0, rerun.stdout
+    assert "equal: accuracy vignette:mcq" in rerun.stdout
+    (run_id,) = run_ids(db)
+    cases = read_header(journal_path(run_id, db.with_suffix(".journals"))).cases
+    assert [case.case_key for case in cases] == ["toes/0", "toes/1", "toes/2"]
+
+
+def with_header(bundle: Path, out: Path, **changes: Any) -> Path:
+    def edit(members: dict[str, bytes]) -> None:
+        name = journal_in(members)
+        first, _, rest = members[name].partition(b"\n")
+        header = orjson.loads(first)
+        header["settings"].update(changes.pop("settings", {}))
+        members[name] = orjson.dumps({**header, **changes}) + b"\n" + rest
+
+    return edited(bundle, out, edit, hashed=True)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"settings": {"base_url": "https://elsewhere.example/v1"}}, "--base-url"),
+        ({"settings": {"addresses": "patient=http://10.0.0.7:1/v1"}}, "--base-url"),
+        ({"doctor": "python:os:system"}, "--doctor"),
+    ],
+)
+def test_a_bundle_decides_neither_where_keys_are_sent_nor_what_is_called(
+    open_bundle: Path, tmp_path: Path, changes: dict[str, Any], words: str
+) -> None:
+    hostile = with_header(open_bundle, tmp_path / "hostile.zip", **changes)
+    with unpacked(hostile) as (folder, manifest), pytest.raises(AnamnesisError, match=words):
+        replay_of(manifest.runs[0], folder, Changes(), load_registry(programs=True))
+
+
+def test_keys_and_credentials_of_addresses_stay_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "anamnesis.duckdb"))
+    store, case = Store(), a_case(1, licence="MIT")
+    settings = {"base_url": "https://me:pass-word@models.example/v1?key=in-the-address", "max_messages": 30}
+    call = a_call("c1", error=f"401 for https://models.example/v1?token=in-the-error with {KEY}").call
+    reply = ReplyLine(run_id="run", trial_id="run/1/0", unit="run/1/0", key="k", number=0, place=0, call=call)
+    write_journal(store.journals, "run", a_header("run", [case], settings=settings, visitor="dr.who"), reply, a_trial())
+    made = make_bundle(store, ["run"], tmp_path / "study.zip")
+    inside = texts_in(tmp_path / "study.zip")
+    for private in (KEY, "pass-word", "in-the-address", "in-the-error", "dr.who", str(tmp_path)):
+        assert private not in inside
+    assert "https://models.example/v1" in inside
+    assert verify_bundle(tmp_path / "study.zip").sound
+    assert not made.differing
+
+
+def test_a_deleted_conversation_does_not_leave(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "anamnesis.duckdb"))
+    store, case = Store(), a_case(1, licence="MIT")
+    reply = ReplyLine(
+        run_id="run",
+        trial_id="run/1/1",
+        unit="run/1/1",
+        key="k",
+        number=0,
+        place=0,
+        call=a_call("c9", response="I should not have said this.").call,
+    )
+    kept, deleted = a_trial(), a_trial(trial_id="run/1/1", trial=1)
+    lines = (kept, reply, deleted, DeletedLine(run_id="run", trial_id="run/1/1"))
+    write_journal(store.journals, "run", a_header("run", [case]), *lines)
+    make_bundle(store, ["run"], tmp_path / "study.zip")
+    inside = texts_in(tmp_path / "study.zip")
+    assert "I should not have said this." not in inside
+    assert "A lump on my NECK." in inside
+    assert verify_bundle(tmp_path / "study.zip").sound
+
+
+def review(store: Store, name: str, run: str, *, unblinded: bool) -> None:
+    items = [f"talk:{run}/{n}/0" for n in range(1, 4)]
+    plan = {"kind": "conversations", "number": 3, "annotators": ["Ann", "Bob"]}
+    with store.write() as connection:
+        row = {"review_id": name, "name": name, "kind": "conversations", "plan": json.dumps(plan), "created_at": 5.0}
+        parts = [{"item": item, "number": n, "annotators": ["Ann", "Bob"]} for n, item in enumerate(items, start=1)]
+        write(connection, "review", [{**row, "items": parts}])
+        annotation = {"annotator": "Ann", "question": "complete_history", "value": "yes", "review_id": name}
+        more = {"comment": f"a remark in {name}", "annotated_at": 6.0, "reason": None, "spans": None, "seconds": 3.0}
+        write(connection, "annotation", [{**annotation, **more, "item": item} for item in items])
+        if unblinded:
+            by = {"review_id": name, "unblinded_by": "Ann", "reason": "", "unblinded_at": 7.0}
+            write(connection, "unblinding", [by])
+
+
+def openly_licensed(store: Store) -> None:
+    """The small campaign on cases with an open licence."""
+    campaign(store)
+    for path in store.journals.glob("*/journal.jsonl"):
+        first, _, rest = path.read_bytes().partition(b"\n")
+        header = orjson.loads(first)
+        for case in header["cases"]:
+            case["licence"] = "MIT"
+        path.write_bytes(orjson.dumps(header) + b"\n" + rest)
+    store.path.unlink()
+    fold(store)
+
+
+def test_blinded_reviews_and_those_of_other_runs_stay_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "anamnesis.duckdb"))
+    store = copy_of(openly_licensed, tmp_path)
+    review(store, "opened", "run-a", unblinded=True)
+    review(store, "blinded", "run-a", unblinded=False)
+    review(store, "of-b", "run-b", unblinded=True)
+    made = make_bundle(store, ["run-a"], tmp_path / "study.zip")
+    inside = texts_in(tmp_path / "study.zip")
+    assert made.manifest.reviews == ["opened"]
+    assert "a remark in opened" in inside
+    assert "a remark in blinded" not in inside
+    assert "a remark in of-b" not in inside
+    assert "openai/b" not in inside
+    assert "ratings (review=opened)" in verify_bundle(tmp_path / "study.zip").equal
+
+
+def test_an_imported_run_travels_without_a_journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "anamnesis.duckdb"))
+    store = copy_of(openly_licensed, tmp_path)
+    as_released(store, "run-a")
+    shutil.rmtree(store.journals / "run-a")
+    made = make_bundle(store, ["run-a"], tmp_path / "study.zip")
+    assert not made.differing
+    verified = verify_bundle(tmp_path / "study.zip")
+    assert verified.sound
+    assert "accuracy" in verified.equal
+    assert "A lump on my neck" in texts_in(tmp_path / "study.zip")
+
+
+def test_judgements_belong_to_their_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "anamnesis.duckdb"))
+    store = copy_of(openly_licensed, tmp_path)
+    lines: list[JournalLine] = []
+    for run in ("run-a", "run-b"):
+        call = a_call(f"call-{run}", role="grader", model="openai/judge", response=f"judged {run}").call
+        unit = f"facts {run}/1/0"
+        lines.append(ReplyLine(run_id="facts", trial_id="facts", unit=unit, key="k", number=0, place=0, call=call))
+        row = {"trial_id": f"{run}/1/0", "facts_hash": "f", "model": "openai/judge", "prompt_hash": "p"}
+        row |= {"verdicts": "[]", "dropped": 0, "failure": "", "calls": json.dumps([call.call_id]), "tokens": 1}
+        lines.append(RowLine(table="fact_judgements", row={**row, "cost_usd": 0.1, "judged_at": 8.0}, unit=unit))
+    write_journal(store.journals, "facts", *lines)
+    make_bundle(store, ["run-a"], tmp_path / "study.zip")
+    with zipfile.ZipFile(tmp_path / "study.zip") as archive:
+        journal = archive.read("journals/facts/journal.jsonl").decode()
+    assert "judged run-a" in journal
+    assert "run-a/1/0" in journal
+    assert "run-b" not in journal
+
+
+def test_cases_of_prompts_are_left_out_also_without_their_texts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A case that was used to write prompts counts in no figure; its mark belongs to a text that is withheld."""
+    monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "anamnesis.duckdb"))
+    store = copy_of(campaign, tmp_path)
+    label = {"case_key": "ours/1", "text_hash": a_case(1).text_hash, "field": "development", "value": "yes"}
+    with store.write() as connection:
+        by = {"origin": "person", "made_by": "Ann", "note": "in a prompt", "made_at": 4.0}
+        write(connection, "case_label", [{**label, **by}])
+    made = make_bundle(store, ["run-a"], tmp_path / "study.zip")
+    assert "accuracy" not in {difference.figure for difference in made.differing}
+    inside = texts_in(tmp_path / "study.zip")
+    assert "Vignette 1." not in inside
+    assert "in a prompt" not in inside
+    with zipfile.ZipFile(tmp_path / "study.zip") as archive:
+        figures = json.loads(archive.read("figures.json"))
+    assert figures[0]["rows"][0]["values"]["n_cases"] == 5
+
+
+def test_the_locked_plan_of_a_run_is_inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "anamnesis.duckdb"))
+    store = copy_of(openly_licensed, tmp_path)
+    cases = {"case_set": "ours", "case_set_hash": "c", "cases": 6, "trials": 2, "seed": 20}
+    plan = {"hypothesis": "It is as good.", "outcome": {"arm": "multi_turn:frq"}, "cases": cases}
+    for name, doctor in (("of-a", "openai/a"), ("of-b", "openai/b")):
+        lock(store, plan_of({**plan, "name": name, "condition": {"doctor": doctor}}))
+    make_bundle(store, ["run-a"], tmp_path / "study.zip")
+    with unpacked(tmp_path / "study.zip") as (folder, _), unpacked_store(folder) as bundled:
+        (file,) = (folder / "plans").iterdir()
+        stored = read_plan(file)
+        assert stored.name == "of-a"
+        state = lock_state(bundled, stored)
+        assert state.lock is not None
+        assert state.lock.plan_hash == stored.hash
+
+
+def hostile_zip(path: Path, **members: bytes) -> Path:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in members.items():
+            archive.writestr(name.replace("__", "/"), data)
+    return path
+
+
+def test_hostile_files_get_one_sentence(open_bundle: Path, tmp_path: Path) -> None:
+    (tmp_path / "text.zip").write_text("no zip")
+    truncated = tmp_path / "short.zip"
+    truncated.write_bytes(open_bundle.read_bytes()[:-200])
+    flipped = bytearray(open_bundle.read_bytes())
+    flipped[len(flipped) // 2] ^= 0xFF
+    (tmp_path / "flipped.zip").write_bytes(flipped)
+    bomb = hostile_zip(tmp_path / "bomb.zip", bomb=b"\0" * 150_000_000)
+    files = [
+        (tmp_path / "text.zip", "neither"),
+        (truncated, ""),
+        (tmp_path / "flipped.zip", ""),
+        (bomb, "500 times"),
+        (hostile_zip(tmp_path / "out.zip", **{"..__out": b"x"}), "outside"),
+        (hostile_zip(tmp_path / "bare.zip", a=b"x"), "no manifest.json"),
+        (hostile_zip(tmp_path / "odd.zip", **{"manifest.json": b"[1]"}), "manifest.json"),
+        (tmp_path / "missing.zip", "no file"),
+    ]
+    for path, words in files:
+        for command in ("verify", "rerun"):
+            answer = core(tmp_path / "a.duckdb", "bundle", command, str(path))
+            assert answer.returncode in (1, 2), path
+            printed = answer.stderr if command == "rerun" or not answer.stdout else answer.stdout
+            assert words in printed
+            assert "Traceback" not in answer.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_missing_and_a_surplus_file_are_named(open_bundle: Path, tmp_path: Path) -> None:
+    def edit(members: dict[str, bytes]) -> None:
+        del members["environment.json"]
+        members["surplus.txt"] = b"x"
+
+    verified = verify_bundle(edited(open_bundle, tmp_path / "odd.zip", edit))
+    assert verified.damage == ["environment.json is missing.", "surplus.txt is not in the manifest."]
+
+
+def test_a_running_or_unknown_run_is_refused(open_db: Path, tmp_path: Path) -> None:
+    unknown = core(open_db, "bundle", "make", "nothing", "--out", str(tmp_path / "x.zip"))
+    assert unknown.returncode == 2
+    assert "There is no run 'nothing'" in unknown.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def score(key: int, correct: int, counted: int = 2) -> CaseScore:
+    return CaseScore("openai/a", "vignette", "mcq", f"ours/{key}", None, None, correct, counted, {})
+
+
+def test_the_difference_that_chance_alone_exceeds_by_hand() -> None:
+    # each of ten cases is right in one of two trials: variance within a case (0.25 + 0.25) / (2 - 1) = 0.5; the
+    # difference of two runs has variance 0.5 × 10 × (1/2 + 1/2) / 10² = 0.05
+    scores = [score(n, 1) for n in range(10)]
+    assert repeat_difference(scores, scores) == pytest.approx(1.96 * np.sqrt(0.05))
+    assert repeat_difference([score(0, 1, 1), score(1, 0, 1)], [score(0, 1, 1), score(1, 0, 1)]) is None
+
+
+def test_two_runs_of_one_condition_rarely_differ_by_more_than_chance() -> None:
+    """Simulation: 60 cases with their own chance of a right answer, 5 trials; 5 % of pairs exceed the limit."""
+    rng = np.random.default_rng(1)
+    exceeded = 0
+    for _ in range(1_500):
+        chances = rng.beta(2, 1, 60)
+        runs = [[score(n, int(rng.binomial(5, p)), 5) for n, p in enumerate(chances)] for _ in range(2)]
+        limit = repeat_difference(*runs)
+        means = [np.mean([s.correct / s.counted for s in run]) for run in runs]
+        exceeded += bool(abs(means[1] - means[0]) > (limit or 0.0))
+    assert 0.035 < exceeded / 1_500 < 0.065
+
+
+def test_runs_are_compared_by_case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Model b is right on four cases, a on two: with six cases the interval of the difference contains 0."""
+    monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "anamnesis.duckdb"))
+    store = copy_of(campaign, tmp_path)
+    fold(store)
+    by_row = {f.row: f for f in compare_runs(store, "run-a", store, "run-b", whole=False)}
+    free, choices = by_row["multi_turn:frq"], by_row["vignette:mcq"]
+    assert (choices.state, choices.difference) == ("equal", 0.0)
+    assert free.difference == pytest.approx(4 / 6 - 2 / 6)
+    assert free.n == 6
+    assert free.low is not None
+    assert free.low <= 0
+    assert free.state == "within noise"
+    whole = compare_runs(store, "run-a", store, "run-b", whole=True)
+    assert {"repeatability", "accuracy"} <= {figure.figure for figure in whole}
+    assert all(figure.state == "equal" for figure in compare_runs(store, "run-a", store, "run-a", whole=True))
+
+
+def test_figures_of_another_version_may_have_further_columns_and_other_words() -> None:
+    values = {"mean": 0.5, "words": "old", "p": None}
+    before = Figure(metric="m", rows=[FigureRow(label={"model": "a"}, values=values)])
+    later = {"mean": 0.5 + 1e-13, "words": "new", "p": None, "further": 1}
+    after = Figure(metric="m", rows=[FigureRow(label={"model": "a"}, values=later)])
+    assert list(differences(before, after)) == []
+    missing = Figure(metric="m", rows=[FigureRow(label={"model": "b"}, values={"mean": 0.5})])
+    assert [str(d) for d in differences(before, missing)] == ["m: a: not computed again", "m: b: not recorded"]
