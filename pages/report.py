@@ -61,15 +61,10 @@ def draw_report() -> None:
         say_how_to_begin("No run is stored yet.")
         return
     runs_column, guideline_column = st.columns([3, 2], vertical_alignment="bottom")
-    names = {run_id: f"{title} · {run_id}" for run_id, title in runs.items()}
-    chosen = choose_several(
-        "Runs", list(runs), "report_runs", names=names, where=runs_column, placeholder="Choose runs"
-    )
+    chosen = _choose_runs(runs, runs_column)
     name = choose("Guideline", list(_TITLES), "report_for", names=_TITLES, shape="segments", where=guideline_column)
     if not chosen:
-        st.info(
-            "Choose the runs of your study. A report on several runs compares their conditions.", icon=":material/info:"
-        )
+        st.info("Choose runs. A report on several runs compares their conditions.", icon=":material/info:")
         return
     work = facts_job(Store(), chosen)
     if work is None:
