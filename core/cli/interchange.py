@@ -87,7 +87,7 @@ def _print_limits(withheld: int, *, by_people: bool) -> None:
     """Print how many cases are exported without their texts, and whether people wrote messages."""
     if withheld:
         print(
-            f"Withheld: the texts of {withheld:,} cases and of what was said about them, for want of an open licence."
+            f"Withheld: the texts of {withheld:,} cases, and of conversations about them: the licence is not an open one."
         )
         print("If you have the right to pass them on: --with-cases")
     if by_people:
