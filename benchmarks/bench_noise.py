@@ -85,11 +85,11 @@ def main() -> None:
                 covered[source] += component.interval.low - 1e-12 <= truths[source] <= component.interval.high
                 estimates[source].append(component.estimate)
         counts = f"{design.cases} × {design.trials} × {design.answers} × {design.gradings}"
-        for source, value in truths.items():
-            coverage = 100 * covered[source] / SIMULATIONS
-            bias = float(np.mean(estimates[source])) - value
+        for name, value in truths.items():
+            coverage = 100 * covered[name] / SIMULATIONS
+            bias = float(np.mean(estimates[name])) - value
             repeats = "unequal, at most" if design.unequal else "equal"
-            rows.append([counts, repeats, source, f"{value:.4f}", f"{bias:+.4f}", f"{coverage:.1f}"])
+            rows.append([counts, repeats, name, f"{value:.4f}", f"{bias:+.4f}", f"{coverage:.1f}"])
     heads = ["cases × trials × answers × gradings", "repeats", "source", "truth", "bias", "coverage"]
     table(f"{SIMULATIONS} simulations of each design, coverage in per cent", heads, rows)
 

@@ -196,7 +196,7 @@ RowTable = Literal[
     "history_items",
     "case_labels",
     "model_ratings",
-    "repeated_verdicts",
+    "replicates",
 ]
 
 

@@ -137,13 +137,13 @@ DIFFERENCES = ("difference", "change")
 """Column names of estimates that are differences between two figures."""
 
 
-class Repeats(NamedTuple):
+class CaseTrials(NamedTuple):
     """Mean number of counted trials of a case, and the share (0 to 1) of cases whose trials disagree.
 
     The share is of the cases with two trials or more, NaN if there are none.
     """
 
-    trials: float
+    mean: float
     flip_rate: float
 
 
@@ -158,7 +158,7 @@ class Comparison:
     ``counts`` are cases right on both sides, on the first only, on the second only and on neither. ``first_alone`` and
     ``second_alone`` are the numbers of cases that count on one side only; these cases are left out. ``rules`` are the
     rules by which answers count: one if both sides use the same. ``test`` is the test behind p, ``family`` names the
-    correction and its number of tests. ``repeats`` are the trials of the cases, if the values are means of trials.
+    correction and its number of tests. ``trials`` describes the trials of the cases, if the values are means of trials.
     """
 
     n: int
@@ -179,7 +179,7 @@ class Comparison:
     rules: tuple[str, ...] = ()
     test: DifferenceTest | None = None
     family: str = ""
-    repeats: Repeats | None = None
+    trials: CaseTrials | None = None
 
     @property
     def mixed(self) -> bool:

@@ -1,8 +1,8 @@
 """Noise by source: how much of a mean's variance cases, conversations, answers and gradings cause.
 
-Repeats come from three places: the trials of a case are conversations of their own; ``job repeats`` asks the questions
-of a stored dialogue again, and grades answers again. Formats without a conversation have no such source: each trial is
-another answer. Statistics: ``core.stats.nested``.
+The trials of a case are conversations of their own. ``job replicates`` asks the questions of a stored dialogue again,
+and grades answers again: replicates, which count in no other figure. Formats without a conversation lack this source:
+each trial is another answer. Statistics: ``core.stats.nested``.
 """
 
 from __future__ import annotations
@@ -12,27 +12,28 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from core.events import Format, QuestionType
+from core.errors import AnamnesisError
+from core.events import GRADED_TYPES, Format, QuestionType
 from core.frameworks.base import WITHOUT_CONVERSATION
 from core.frameworks.casting import is_model
 from core.measures.base import Columns, Listed, MetricRequest, Row, Section, metric
 from core.stats.bootstrap import SEED
 from core.stats.nested import NORMAL_95, CaseScores, NoiseEstimate, Source, estimate_noise
 from core.store.database import Store
-from core.store.queries.repeated_verdicts import graders_of_repeats, noise_scores
+from core.store.queries.replicates import graders_of_replicates, noise_scores
 from core.store.selection import Selection, conditions
 
 ArmKey = tuple[str, Format, QuestionType]
 """Condition, format and question type."""
 NoisePart = Literal["components", "plan", "ranks"]
 DRAWS = 10_000
-_TRIALS, _REPEATS = (1, 2, 3, 5, 10), (1, 3)
+_TRIALS, _REPLICATES = (1, 2, 3, 5, 10), (1, 3)
 _VARIANCE = Columns("variance", excluded="excluded")
 _STAYS = Columns("stays", None, None)
 NEW_CASES, ALL_NOISE, WHOLE_ORDER = "new cases", "all noise", "whole order"
@@ -56,7 +57,7 @@ class ArmNoise:
     shared: int = 0
 
     def variances(self, cases: float, trials: float, answers: float = 1, gradings: float = 1) -> dict[str, float]:
-        """Return source → its part of the variance of a mean with these repeats."""
+        """Return source → its part of the variance of a mean with these numbers."""
         numbers = (
             (cases, trials, answers, gradings) if "conversations" in self.sources else (cases, 1, trials, gradings)
         )
@@ -78,8 +79,8 @@ class ArmNoise:
     "formats",
     "questions",
     "mcq_rule",
-    empty="There is nothing to report yet: run a campaign with several trials of each case (--trials), or repeat "
-    "answers and gradings of a stored run (`python -m core job repeats`).",
+    empty="There is nothing to report yet: run a campaign with several trials of each case (--trials), or replicate "
+    "answers and gradings of a stored run (`python -m core job replicates`).",
 )
 def report_noise(
     request: MetricRequest,
@@ -90,19 +91,24 @@ def report_noise(
     ] = "components",
     half_width: Annotated[float, "plan: half the width of the 95 % interval of the mean, between 0 and 1."] = 0.05,
     same_cases: Annotated[
-        bool, "plan: the interval of a repeat on the same cases, without the variance between cases."
+        bool, "plan: the interval of another run on the same cases, without the variance between cases."
     ] = False,
 ) -> Iterator[Listed]:
     """Report how much of the variance of a mean cases, conversations, answers and gradings cause.
 
-    Conversations are the trials of a case. Answers to the same dialogue and gradings of the same answer are repeated by
-    `job repeats`; without these, a row has the variance of several sources together.
+    Conversations are the trials of a case. Answers to the same dialogue and gradings of the same answer are replicated
+    by `job replicates`; without these, a row has the variance of several sources together.
     """
     arms = request.read(read_noise, request.selection)
     if part == "ranks":
         behind = {condition.name: condition.newest for condition in request.read(conditions, request.selection)}
         places = {name: (run.protocol, run.data_set) for name, run in behind.items()}
-        yield from rank_rows(arms, places)
+        rows = list(rank_rows(arms, places))
+        if arms and not rows:
+            raise AnamnesisError(
+                "No two conditions of one framework and data set share two cases: choose other --models or --cases."
+            )
+        yield from rows
     else:
         for arm, noise in arms.items():
             label = dict(zip(("model", "format", "question_type"), arm, strict=True))
@@ -121,6 +127,7 @@ SECTIONS = (
         kind="dots",
         series="model",
         place="source",
+        caption="Variance of single scores (0 to 1) by source, with its interval.",
         heads={"share": "Share of the mean's variance"},
     ),
 )
@@ -130,24 +137,21 @@ def read_noise(store: Store, selection: Selection) -> dict[ArmKey, ArmNoise]:
     """Return the noise of each arm of each condition of a selection, without arms that have no counted verdict."""
     with store.read() as cursor:
         scores = noise_scores(cursor, selection)
-    return {
-        arm: noise_of(rows, arm[1])
-        for arm, rows in scores.groupby(["model", "format", "question_type"], sort=False)
-        if rows["counted"].any()
-    }
+    groups: Iterator[Any] = iter(scores.groupby(["model", "format", "question_type"], sort=False))
+    return {arm: noise_of(rows, *arm[1:]) for arm, rows in groups if rows["counted"].any()}
 
 
-def noise_of(scores: pd.DataFrame, format_: Format) -> ArmNoise:
+def noise_of(scores: pd.DataFrame, format_: Format, question_type: QuestionType) -> ArmNoise:
     """Estimate the noise of the rows of one arm (``noise_scores``).
 
-    Shared verdicts err together, so that they are left out of the estimate if there are repeats.
+    Shared verdicts err together, so that they are left out of the estimate if there are replicates.
     """
     counted = scores[scores["counted"]]
-    repeated = ((counted["answer"] > 0) | (counted["grading"] > 0)).any()
+    replicated = ((counted["answer"] > 0) | (counted["grading"] > 0)).any()
     stored = counted[(counted["answer"] == 0) & (counted["grading"] == 0)]
     by_case = stored.groupby("case_key")["correct"].agg(["mean", "size"])
     talks = format_ not in WITHOUT_CONVERSATION
-    by_model = any(is_model(grader) for grader in counted["grader"].dropna().unique() if grader != "rule")
+    by_model = question_type in GRADED_TYPES and any(map(is_model, counted["grader"].dropna().unique()))
     sources: list[Source] = ["cases", "answers"]
     if talks:
         sources.insert(1, "conversations")
@@ -155,10 +159,10 @@ def noise_of(scores: pd.DataFrame, format_: Format) -> ArmNoise:
         sources.append("gradings")
     excluded = Counter[str]()
     for answer, grading, verdict in scores.loc[~scores["counted"], ["answer", "grading", "verdict"]].to_numpy():
-        excluded[f"{verdict} (repeat)" if answer or grading else verdict] += 1
+        excluded[f"{verdict} (replicate)" if answer or grading else verdict] += 1
     trials = len(by_case) / float((1 / by_case["size"]).sum()) if len(by_case) else 0.0
     return ArmNoise(
-        estimate_noise(_nested(counted[~counted["shared"]] if repeated else counted, talks=talks)),
+        estimate_noise(_nested(counted[~counted["shared"]] if replicated else counted, talks=talks)),
         {str(case): float(mean) for case, mean in by_case["mean"].items()},
         trials,
         tuple(sources),
@@ -195,15 +199,15 @@ def _component_rows(label: Mapping[str, str], noise: ArmNoise) -> Iterator[Row]:
 def _plan_rows(
     label: Mapping[str, str], noise: ArmNoise, half_width: float, same_cases: bool
 ) -> Iterator[dict[str, object]]:
-    """Yield the cases needed for each design; only sources with a component of their own are repeated."""
+    """Yield the cases needed for each design; only sources with a component of their own are replicated."""
     alone = {component.sources[0] for component in noise.estimate.components}
     talks = "conversations" in noise.sources
-    repeated = {source: _REPEATS if source in alone else (1,) for source in ("answers", "gradings")}
+    numbers_of = {source: _REPLICATES if source in alone else (1,) for source in ("answers", "gradings")}
     if not talks:
-        repeated["answers"] = (1,)  # its trials are the answers
+        numbers_of["answers"] = (1,)  # its trials are the answers
     if not {"conversations", "answers"} & alone or not noise.estimate.variance_of_mean(1):
         return  # trials are not told apart from cases, or nothing varies
-    for trials, answers, gradings in product(_TRIALS, repeated["answers"], repeated["gradings"]):
+    for trials, answers, gradings in product(_TRIALS, numbers_of["answers"], numbers_of["gradings"]):
         numbers = (trials, answers, gradings) if talks else (1, trials, gradings)
         cases = noise.estimate.cases_needed(half_width, *numbers, same_cases=same_cases)
         if cases is None:
@@ -224,19 +228,19 @@ def _plan_rows(
 
 
 class _Draws(NamedTuple):
-    """Means of conditions in repeats: draw × condition."""
+    """Means of conditions when data are drawn again: draw × condition."""
 
     source: str
     means: NDArray[np.float64]
 
 
 def rank_rows(arms: Mapping[ArmKey, ArmNoise], places: Mapping[str, Hashable]) -> Iterator[Row]:
-    """Yield how often the order of conditions, and the rank of each, stays in repeats on the cases that all share.
+    """Yield how often the order of conditions, and the rank of each, stays when data are drawn again.
 
-    ``new cases``: the shared cases are resampled with their scores, so that this contains all noise below. Other
-    sources: the same cases, with normal noise of the source's variance (``core.stats.nested``), independent between
-    conditions. Conditions with equal means keep their order in any draw. ``places`` is condition → framework
-    and data set: only conditions of one place are ranked.
+    ``new cases``: the cases that all conditions share are resampled with their scores, so that this contains all noise
+    below. Other sources: the same cases, with normal noise of the source's variance (``core.stats.nested``),
+    independent between conditions. Conditions with equal means keep their order in any draw. ``places`` is condition →
+    framework and data set: only conditions of one place are ranked.
     """
     groups: dict[tuple[Format, QuestionType, Hashable], dict[str, ArmNoise]] = defaultdict(dict)
     for (model, format_, question_type), noise in arms.items():
@@ -310,11 +314,11 @@ def _note(request: MetricRequest, arms: Mapping[ArmKey, ArmNoise], part: NoisePa
             "largest difference of two runs on the same cases that noise alone explains, with 95 % probability.",
             kind="formula",
         )
-    if all(estimate.repeats["answers"] <= 1 and estimate.repeats["gradings"] <= 1 for estimate in counted):
+    if all(estimate.replicates["answers"] <= 1 and estimate.replicates["gradings"] <= 1 for estimate in counted):
         request.note(
-            "No answer is repeated on the same dialogue, and no grading of the same answer: `python -m core job "
-            "repeats --run RUN` repeats them, and separates these sources.",
-            kind="repeats",
+            "No answer is given again to the same dialogue, and no answer is graded again: `python -m core job "
+            "replicates --run RUN` makes such replicates, and separates these sources.",
+            kind="replicates",
         )
     if part == "components" and any(component.estimate < 0 for noise in counted for component in noise.components):
         request.note("An unbiased estimate of a variance near 0 can be negative; it counts as 0 in shares and plans.")
@@ -323,10 +327,10 @@ def _note(request: MetricRequest, arms: Mapping[ArmKey, ArmNoise], part: NoisePa
         request.note(
             f"{sum(noise.shared for noise in shared):,} verdicts that count come from one grading of several equal "
             "responses and err together: the share of gradings in the variance of these means is larger than shown. "
-            "Repeats are graded one by one.",
+            "Replicates are graded one by one.",
             kind="gradings",
         )
     with request.store.read() as cursor:
-        graders = graders_of_repeats(cursor, request.selection)
+        graders = graders_of_replicates(cursor, request.selection)
     if len(graders) > 1:
-        request.note(f"Repeats count if the grader's verdicts count; repeats are stored by {', '.join(graders)}.")
+        request.note(f"Replicates count if the grader's verdicts count; replicates are stored by {', '.join(graders)}.")

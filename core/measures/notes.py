@@ -20,7 +20,7 @@ from core.events import FORMATS, GRADED_TYPES, Format, QuestionType
 from core.frameworks.base import WITHOUT_CONVERSATION, title_of
 from core.frameworks.casting import is_model, is_rule
 from core.journal import IMPORTED
-from core.measures.base import Listed, Metric, MetricRequest, NameOf, Note, Repeats, Result, Row, Severity
+from core.measures.base import CaseTrials, Listed, Metric, MetricRequest, NameOf, Note, Result, Row, Severity
 from core.measures.extent import by_data_set, on_different_cases, shared_keys
 from core.stats.power import detectable_effect
 from core.store.conditions import DOCTOR, Condition, ConditionPart
@@ -122,28 +122,28 @@ class Detectable(NamedTuple):
 
     size: float
     n: int
-    repeats: Repeats | None
+    trials: CaseTrials | None
 
     @property
     def in_words(self) -> str:
         size = f"{self.size:.3f}" if self.size < 1 else f"{self.size:.3g}"
-        return f"{size} (with {data_in_words(self.n, self.repeats)})"
+        return f"{size} (with {data_in_words(self.n, self.trials)})"
 
 
-def data_in_words(cases: int, repeats: Repeats | None) -> str:
+def data_in_words(cases: int, trials: CaseTrials | None) -> str:
     """Return the number of cases and, if they have trials, those of a case and the share of cases that flip."""
     words = f"{cases:,} cases"
-    if repeats is not None:
-        words += f" × {repeats.trials:.3g} trials"
-        if not math.isnan(repeats.flip_rate):
-            words += f", {repeats.flip_rate:.0%} of which flip"
+    if trials is not None:
+        words += f" × {trials.mean:.3g} trials"
+        if not math.isnan(trials.flip_rate):
+            words += f", {100 * trials.flip_rate:.0f} % of which flip"
     return words
 
 
 def detectable_notes(rows: Iterable[Listed]) -> Iterator[Note]:
     """Yield a note on the smallest difference that the comparisons in rows can detect, if there are comparisons."""
     comparisons = [row.comparison for row in rows if isinstance(row, Row) and row.comparison is not None]
-    sizes = [Detectable(size, c.n, c.repeats) for c in comparisons if (size := c.detectable) is not None]
+    sizes = [Detectable(size, c.n, c.trials) for c in comparisons if (size := c.detectable) is not None]
     yield from _detectable(sizes, "a comparison here")
 
 
@@ -162,12 +162,11 @@ def detectable_between(case_values: pd.DataFrame | None) -> Iterator[Note]:
             changes = (wide["value"][second] - wide["value"][first]).dropna()
             spread = float(changes.std(ddof=1)) if len(changes) > 1 else 0.0
             if spread > _NOTHING_VARIES:
-                repeats = None
+                trials = None
                 if "trials" in figure:
-                    flips = float(wide["flips"].loc[changes.index, [first, second]].stack().mean())
-                    trials = float(wide["trials"].loc[changes.index, [first, second]].stack().mean())
-                    repeats = Repeats(trials, flips)
-                sizes.append(Detectable(spread * detectable_effect(len(changes)), len(changes), repeats))
+                    of_pair = (wide[name].loc[changes.index, [first, second]] for name in ("trials", "flips"))
+                    trials = CaseTrials(*(float(values.stack().mean()) for values in of_pair))
+                sizes.append(Detectable(spread * detectable_effect(len(changes)), len(changes), trials))
     yield from _detectable(sizes, "a comparison of two conditions here")
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from core.events import FORMATS, QUESTION_TYPES, Format, QuestionType
-from core.measures.base import Comparison, DifferenceTest, Repeats
+from core.measures.base import CaseTrials, Comparison, DifferenceTest
 from core.measures.comparison import DifferenceInterval, compare_cases
 from core.stats.differences import PairedCounts
 from core.store.database import Store
@@ -127,17 +127,17 @@ def compare(
         regressed=changes.count(-1),
         equal=changes.count(0),
         rules=tuple(dict.fromkeys(score.rule for side in (first, second) for score in side.values() if score.rule)),
-        repeats=repeats_of([side[pair.case_key] for pair in pairs for side in (first, second)]),
+        trials=trials_of([side[pair.case_key] for pair in pairs for side in (first, second)]),
     )
 
 
-def repeats_of(scores: Collection[CaseScore]) -> Repeats | None:
+def trials_of(scores: Collection[CaseScore]) -> CaseTrials | None:
     """Return the trials of cases that count, and how many of the cases flip; ``None`` without scores."""
     if not scores:
         return None
     repeated = [score for score in scores if score.counted > 1]
     flips = sum(0 < score.correct < score.counted for score in repeated)
-    return Repeats(
+    return CaseTrials(
         sum(score.counted for score in scores) / len(scores), flips / len(repeated) if repeated else float("nan")
     )
 

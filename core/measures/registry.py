@@ -106,8 +106,8 @@ class ScoreMeans:
             return
         with request.store.read() as cursor:
             means, counts = case_means(cursor, self.measure, request.selection)
-        values = means.rename(columns={"name": "figure", "mean": "value"}).dropna(subset=["value"])
-        request.case_values = values.groupby("figure").filter(lambda scores: scores["value"].between(0, 1).all())
+        scores = means.rename(columns={"name": "figure", "mean": "value"}).dropna(subset=["value"])
+        request.case_values = scores.groupby("figure").filter(lambda score: score["value"].between(0, 1).all())
         conditions: Iterator[Any] = counts.itertuples()
         by_score = dict(list(means.groupby(["model", "name"])))
         for trials, name in product(conditions, means["name"].unique()):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from core import __version__
@@ -16,7 +16,7 @@ from core.report.fields import FIELDS
 from core.report.guidelines import Guideline, Item, guideline
 from core.report.reading import EvaluationFacts, read_facts
 from core.store.database import Store
-from core.store.queries.report_fields import WrittenField
+from core.store.queries.report_fields import WrittenField, write_fields, written_fields
 
 State = Literal["filled", "to be written", "not applicable"]
 STATES: tuple[State, ...] = ("filled", "to be written", "not applicable")
@@ -80,6 +80,23 @@ def evaluation_of(
     if not run_ids:
         raise UsageError("An evaluation report needs a run: `python -m core runs` lists them.")
     return evaluated(chosen, read_facts(store, run_ids, progress))
+
+
+def with_current_texts(facts: EvaluationFacts, store: Store) -> EvaluationFacts:
+    """Return the facts with the texts that are stored now."""
+    with store.read() as cursor:
+        return replace(facts, written=written_fields(cursor, facts.run_ids))
+
+
+def save_texts(store: Store, run_ids: Sequence[str], texts: Mapping[str, tuple[str, bool]]) -> int:
+    """Store field → (text, whether it applies) of the report on these runs; return the number of new texts.
+
+    Raises ``UsageError`` for an unknown field.
+    """
+    if unknown := [name for name in texts if name not in PARTS]:
+        raise UsageError(f"There is no field {unknown[0]!r}: choose among {', '.join(sorted(PARTS))}.")
+    with store.write() as connection:
+        return write_fields(connection, run_ids, texts)
 
 
 def evaluated(chosen: Guideline, facts: EvaluationFacts) -> Evaluation:

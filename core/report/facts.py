@@ -11,11 +11,12 @@ from core.events import Utterance
 from core.export import reading as export_reading
 from core.frameworks.base import title_of
 from core.frameworks.casting import is_model, is_rule
+from core.jobs.repeat import PROGRAM, run_command_of, transcripts_command
 from core.measures.base import Result, Row
+from core.measures.ranking import section_of
 from core.report.blocks import Block, Bullets, Heading, Link, Listing, Message, Paragraph, Table, columns_of
-from core.report.plots import dot_plot
+from core.report.plots import dot_plot, scatter_plot
 from core.report.reading import FIGURES, EvaluationFacts, Example
-from core.report.repeat import PROGRAM, run_command_of, transcripts_command
 from core.store.conditions import DOCTOR
 from core.words import FORMAT, QUESTION_TYPE, VERDICT, arm
 
@@ -282,6 +283,29 @@ def statistics(facts: EvaluationFacts) -> Content | None:
         if result.figures
     ]
     return Content([Bullets(tuple(lines))]) if lines else None
+
+
+@fact("Ranking", "Which model is best, for which cost.")
+def ranking(facts: EvaluationFacts) -> Content | None:
+    """Not applicable with one condition: there is nothing to rank."""
+    result = facts.results.get("ranking")
+    if result is None:
+        if len(facts.conditions) < 2:
+            return Content(not_applicable="There is one condition, so that nothing can be ranked.")
+        return None
+    shown = section_of(result.figures)
+    picture = scatter_plot(result.figures, shown)
+    return Content([*([picture] if picture else []), *figure_blocks(facts, "ranking")])
+
+
+@fact("Planned, done, different", "The plan that was locked before the runs, and where the study differs from it.")
+def plan(facts: EvaluationFacts) -> Content | None:
+    blocks: list[Block] = []
+    for checked in facts.plans:
+        rows = tuple(dict(row) if isinstance(row, Mapping) else row.cells() for row in checked.items)
+        blocks.append(Table(columns_of(rows), rows, f"Plan {checked.name}"))
+        blocks.append(Paragraph(checked.command, "command"))
+    return Content(blocks) if blocks else None
 
 
 _add("accuracy", "Accuracy", "The performance with its intervals.", _figures("accuracy", picture=True))

@@ -310,7 +310,11 @@ def plan_named(store: Store, name: str) -> Plan:
         locks = locked_plans(cursor, name)
     if not locks:
         raise UsageError(f"There is no file and no locked plan {name!r}; `python -m core plan show` lists them.")
-    return plan_of(orjson.loads(locks[-1].plan), f"The locked plan {name}")
+    return stored_plan(locks[-1])
+
+
+def stored_plan(locked: LockedPlan) -> Plan:
+    return plan_of(orjson.loads(locked.plan), f"The locked plan {locked.name}")
 
 
 def when(seconds: float) -> str:

@@ -3,8 +3,8 @@
 Each trial is a conversation of its own, each answer is given to the same conversation, each grading is of the same
 answer. Half the mean squared difference of two scores is the sum of the components below the level at which the two
 part: symmetric differences (Koch, Technometrics 10 (1968), 551–558). Estimates are unbiased for unequal numbers of
-repeats and for variances that differ from case to case, as those of right or wrong always do; if all numbers are equal
-they are those of the analysis of variance. Every case has the same weight, whatever its number of repeats.
+replicates and for variances that differ from case to case, as those of right or wrong always do; for equal numbers they
+are those of the analysis of variance. Every case has the same weight, whatever its number of replicates.
 
 Intervals are from the jackknife over cases (Arvesen, Annals of Mathematical Statistics 40 (1969), 2076–2100), with
 Student's quantiles after a transformation that removes the skewness (Hall, Journal of the Royal Statistical Society B
@@ -53,13 +53,13 @@ class Component(NamedTuple):
 class NoiseEstimate:
     """Components of the variance of single scores, and the mean score of ``n_cases`` cases.
 
-    ``repeats`` are the mean numbers of trials of a case, of answers of a trial and of gradings of an answer.
+    ``replicates`` are the mean numbers of trials of a case, of answers of a trial and of gradings of an answer.
     """
 
     components: tuple[Component, ...]
     mean: float
     n_cases: int
-    repeats: Mapping[Source, float]
+    replicates: Mapping[Source, float]
 
     def variance_of_mean(
         self, cases: float, trials: float = 1, answers: float = 1, gradings: float = 1, *, same_cases: bool = False
@@ -67,7 +67,7 @@ class NoiseEstimate:
         """Return the variance of a mean with these numbers of cases, trials of each, answers and gradings.
 
         ``same_cases`` leaves out the component of cases: the variance between runs on the same cases. A component of
-        several sources counts as if its first source alone caused it, so that more repeats of the others do not
+        several sources counts as if its first source alone caused it, so that more replicates of the others do not
         lower it. Negative estimates count as 0.
         """
         return sum(
@@ -90,7 +90,7 @@ class NoiseEstimate:
         """Return the smallest number of cases whose 95 % interval of the mean is at most ± ``half_width``.
 
         ``None`` if more than ten million are needed. Student's t with n − 1 degrees of freedom, or the normal
-        distribution for a repeat on the same cases.
+        distribution for another run on the same cases.
         """
         if not 0 < half_width < 1:
             raise UsageError("The half-width of an interval lies between 0 and 1.")
@@ -140,12 +140,12 @@ def estimate_noise(cases: Sequence[CaseScores], level: float = 0.95) -> NoiseEst
     if any(not 0 <= score <= 1 for case in used for trial in case for answer in trial for score in answer):
         raise UsageError("Scores lie between 0 and 1.")
     table = np.array([_moments(case) for case in used], dtype=np.float64).reshape(-1, len(_Moments._fields))
-    repeats = _repeats(used)
+    replicates = _replicates(used)
     mean = float(table[:, 3].mean()) if len(table) else float("nan")
-    return NoiseEstimate(tuple(_components(table, level)), mean, len(table), repeats)
+    return NoiseEstimate(tuple(_components(table, level)), mean, len(table), replicates)
 
 
-def _repeats(cases: Sequence[CaseScores]) -> dict[Source, float]:
+def _replicates(cases: Sequence[CaseScores]) -> dict[Source, float]:
     trials = [trial for case in cases for trial in case]
     answers = [answer for trial in trials for answer in trial]
     gradings = sum(map(len, answers))
@@ -198,13 +198,13 @@ def _components(table: Floats, level: float) -> list[Component]:
     components: list[Component] = []
     inner: tuple[Floats, float] = (np.zeros(len(table)), 0.0)  # leave-one-out values and value of the level below
     joined: tuple[Source, ...] = ()
-    for column, source in ((0, "gradings"), (1, "answers"), (2, "conversations"), (None, "cases")):
-        joined = (source, *joined)  # type: ignore[assignment]
-        values = table[:, 3] if column is None else table[:, column]
+    for column, source in enumerate(reversed(SOURCES)):  # the columns of ``_Moments``; that of cases has their means
+        joined = (source, *joined)
+        values = table[:, column]
         n_pairs = int(np.isfinite(values).sum())
         if n_pairs < LEAST_CASES:
             continue
-        outer = _between_cases(table) if column is None else _mean_without_each(values)
+        outer = _between_cases(table) if source == "cases" else _mean_without_each(values)
         pseudo = len(table) * (outer[1] - inner[1]) - (len(table) - 1) * (outer[0] - inner[0])
         estimate = outer[1] - inner[1]
         components.append(Component(joined, estimate, _interval(pseudo, n_pairs, estimate, level), n_pairs))

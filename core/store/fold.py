@@ -370,7 +370,7 @@ _INSERTS = {
                 "prefix_answers",
                 "trial_id, question_type, share, solver, prompt_hash, grader, grader_prompts, answered_at",
             ),
-            ("repeated_verdicts", "trial_id, format, question_type, answer, grading, rule, grader, judged_at"),
+            ("replicates", "trial_id, format, question_type, answer, grading, rule, grader, judged_at"),
             ("completions", "case_key, content_hash, model, prompt_hash, made_at"),
             ("model_ratings", "item, question, model, prompt_hash, rated_at"),
         )

@@ -120,7 +120,7 @@ SCHEMAS: dict[str, pa.Schema] = {
         "grader:text grader_prompts:text response:text verdict:text extracted:text detail:text call_ids:texts "
         "answered_at:real"
     ),
-    "repeated_verdicts": schema_of(
+    "replicates": schema_of(
         "trial_id:text format:text question_type:text answer:int grading:int response:text rule:text grader:text "
         "prompt_hash:text rule_version:int extracted:text verdict:text detail:text call_ids:texts judged_at:real"
     ),
@@ -134,7 +134,7 @@ SCHEMAS: dict[str, pa.Schema] = {
 
 OF_A_TRIAL = (
     "utterances", "answers", "grades", "calls", "probes", "forks", "misuses", "ratings", "variants",
-    "patient_judgements", "fact_judgements", "rubric_judgements", "prefix_answers", "repeated_verdicts", "scores",
+    "patient_judgements", "fact_judgements", "rubric_judgements", "prefix_answers", "replicates", "scores",
     "trials",
 )  # fmt: skip
 """The tables with rows of a trial; deleting a trial clears them all."""

@@ -61,7 +61,7 @@ def test_figures_of_two_conditions_have_the_smallest_difference_between_them() -
     (text,) = texts(result_of(report, MetricRequest(Store())))
     # changes 0, −1, −1/2 and +1/2; 1 of 4 cases flips under each model
     size = float(np.std([0, -1, -0.5, 0.5], ddof=1)) * detectable_effect(4)
-    assert f"{size:.3g} (with 4 cases × 2 trials, 25% of which flip)" in text
+    assert f"{size:.3g} (with 4 cases × 2 trials, 25 % of which flip)" in text
 
 
 def test_the_range_is_over_all_pairs_and_figures() -> None:

@@ -1,7 +1,7 @@
--- Verdicts of repeats that measure noise: answers given again to the same dialogue, and gradings of an answer made
+-- Verdicts of replicates that measure noise: answers given again to the same dialogue, and gradings of an answer made
 -- again. They count in no other figure; verdicts that count are in grades.
 
-CREATE TABLE IF NOT EXISTS repeated_verdicts (
+CREATE TABLE IF NOT EXISTS replicates (
     trial_id VARCHAR NOT NULL,            -- the conversation
     format VARCHAR NOT NULL,
     question_type VARCHAR NOT NULL,

@@ -1,4 +1,4 @@
-"""Repeats of answers and gradings: independent of each other, never counted, and of the variance that caused them."""
+"""Replicates of answers and gradings: independent, never counted, and of the variance that caused them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from core.errors import UsageError
 from core.frameworks.base import Arm
 from core.jobs.ask_job import AskOutcome, estimate_job, run_job
 from core.jobs.engine import Options
-from core.jobs.repeats import Repeats
+from core.jobs.replicates import Replicates
 from core.journal import RunHeader
 from core.measures.accuracy import accuracy
 from core.measures.base import MetricRequest, Row
@@ -66,14 +66,14 @@ def a_run(provider: FakeProvider, cases: int = 6, arms: tuple[Arm, ...] = FREE_T
     return header
 
 
-def repeat(header: RunHeader, **changes: Any) -> AskOutcome:
-    return run_job(Repeats((header.run_id,), **changes), Store(), registry(), Options(concurrency=1))
+def replicate(header: RunHeader, **changes: Any) -> AskOutcome:
+    return run_job(Replicates((header.run_id,), **changes), Store(), registry(), Options(concurrency=1))
 
 
 def stored() -> list[tuple[int, int, int]]:
     """Answer number, grading number, rows."""
     with Store().read() as cursor:
-        sql = "SELECT answer, grading, count(*) FROM repeated_verdicts GROUP BY ALL ORDER BY ALL"
+        sql = "SELECT answer, grading, count(*) FROM replicates GROUP BY ALL ORDER BY ALL"
         return cursor.execute(sql).fetchall()
 
 
@@ -93,7 +93,7 @@ def test_a_grader_and_a_doctor_of_known_noise_give_their_variance(
 ) -> None:
     header = a_run(fake_provider_thread, 30)
     before = [(row.estimate, row.n) for row in accuracy(Store())]
-    outcome = repeat(header, answers=1, gradings=2)
+    outcome = replicate(header, answers=1, gradings=2)
     assert (outcome.done, outcome.failed, outcome.stopped) == (60, 0, None)
     assert (outcome.counts["answers"], outcome.counts["gradings"]) == (30, 120)
     assert stored() == [(0, 1, 30), (0, 2, 30), (1, 0, 30), (1, 1, 30)]
@@ -109,20 +109,20 @@ def test_a_grader_and_a_doctor_of_known_noise_give_their_variance(
 
 def test_a_grader_without_noise_has_none(fake_provider_thread: FakeProvider, noisy: NoisyProvider) -> None:
     noisy.flipped = 0.0
-    repeat(a_run(fake_provider_thread, 12), answers=0, gradings=2)
+    replicate(a_run(fake_provider_thread, 12), answers=0, gradings=2)
     row = components()["gradings"]
     assert (row.estimate, row.low) == (0.0, 0.0)
     assert 0 < bounds(row)[1] < 0.15
 
 
-def test_repeats_resume_and_extend(fake_provider_thread: FakeProvider, noisy: NoisyProvider) -> None:
+def test_replicates_resume_and_extend(fake_provider_thread: FakeProvider, noisy: NoisyProvider) -> None:
     header = a_run(fake_provider_thread)
-    repeat(header, answers=1, gradings=1)
+    replicate(header, answers=1, gradings=1)
     assert stored() == [(0, 1, 6), (1, 0, 6)]
     fake_provider_thread.requests.clear()
-    again = repeat(header, answers=1, gradings=1)
+    again = replicate(header, answers=1, gradings=1)
     assert (again.done, again.kept, fake_provider_thread.requests) == (0, 12, [])
-    repeat(header, answers=1, gradings=2)
+    replicate(header, answers=1, gradings=2)
     assert stored() == [(0, 1, 6), (0, 2, 6), (1, 0, 6), (1, 1, 6)]
     assert {body["model"] for body in fake_provider_thread.bodies} == {"grader"}, "a stored answer was asked for again"
 
@@ -132,11 +132,11 @@ def test_a_failed_grading_has_no_verdict_and_is_asked_for_again(
 ) -> None:
     header = a_run(fake_provider_thread)
     noisy.broken = True
-    failed = repeat(header, answers=1, gradings=1)
+    failed = replicate(header, answers=1, gradings=1)
     assert (failed.done, failed.failed, stored()) == (0, 12, [])
     noisy.broken = False
     asked = sum(body["model"] == "doctor" for body in fake_provider_thread.bodies)
-    assert repeat(header, answers=1, gradings=1).failed == 0
+    assert replicate(header, answers=1, gradings=1).failed == 0
     assert stored() == [(0, 1, 6), (1, 0, 6)]
     doctors = sum(body["model"] == "doctor" for body in fake_provider_thread.bodies)
     assert doctors == asked, "a paid answer was asked for again"
@@ -146,7 +146,7 @@ def test_choices_have_no_gradings_and_vignettes_no_conversations(
     fake_provider_thread: FakeProvider, noisy: NoisyProvider
 ) -> None:
     header = a_run(fake_provider_thread, arms=(("vignette", "mcq"), ("vignette", "frq")), trials=2)
-    repeat(header, answers=1, gradings=2)
+    replicate(header, answers=1, gradings=2)
     rows = result_of(report_noise, MetricRequest(Store())).figures
     by_type = {q: [row.label["source"] for row in rows if row.label["question_type"] == q] for q in ("mcq", "frq")}
     assert by_type == {"mcq": ["cases", "answers"], "frq": ["cases", "answers", "gradings"]}
@@ -155,25 +155,25 @@ def test_choices_have_no_gradings_and_vignettes_no_conversations(
 def test_the_estimate_counts_what_is_asked(fake_provider_thread: FakeProvider, noisy: NoisyProvider) -> None:
     header = a_run(fake_provider_thread)
     fake_provider_thread.requests.clear()
-    job = Repeats((header.run_id,), answers=2, gradings=2)
+    job = Replicates((header.run_id,), answers=2, gradings=2)
     size = estimate_job(job, Store(), registry())
     assert {role.role: role.calls for role in size.roles} == {"doctor": 12, "grader": 2 * (6 + 12) * 2}
     outcome = run_job(job, Store(), registry(), Options(concurrency=1))
     assert outcome.calls == size.calls == len(fake_provider_thread.requests)
 
 
-def test_options_that_make_no_repeat_are_refused(fake_provider_thread: FakeProvider, noisy: NoisyProvider) -> None:
+def test_options_that_make_no_replicate_are_refused(fake_provider_thread: FakeProvider, noisy: NoisyProvider) -> None:
     header = a_run(fake_provider_thread, 1)
     with pytest.raises(UsageError):
-        repeat(header, answers=-1)
+        replicate(header, answers=-1)
     with pytest.raises(UsageError):
-        run_job(Repeats(()), Store(), registry())
+        run_job(Replicates(()), Store(), registry())
 
 
-def test_repeats_survive_the_loss_of_the_database(
+def test_replicates_survive_the_loss_of_the_database(
     fake_provider_thread: FakeProvider, noisy: NoisyProvider, db: Path
 ) -> None:
-    repeat(a_run(fake_provider_thread), answers=1, gradings=1)
+    replicate(a_run(fake_provider_thread), answers=1, gradings=1)
     rows = stored()
     db.unlink()
     fold(Store())

@@ -1,6 +1,6 @@
-"""Answers the questions of stored trials again on the same dialogue, and grades answers again: repeats for noise.
+"""Answers the questions of stored trials again on the same dialogue, and grades answers again, to measure noise.
 
-Repeats are rows of ``repeated_verdicts`` and count in no figure but ``report noise``. A repeated answer comes from the
+Replicates count in no figure but ``report noise``. An answer that is given again comes from the
 framework's own ``play``, as a branch that has the whole conversation: it ends at once, and every arm is asked again. A
 grading is by a new grader, without the cache by which a run grades equal responses once, so that all are independent.
 """
@@ -53,7 +53,7 @@ from core.models.registry import Registry
 from core.store.database import Store
 from core.store.queries.cases import CaseKey, cases_answered
 from core.store.queries.grades import AnswerToGrade
-from core.store.queries.repeated_verdicts import RepeatedAnswer, TrialToRepeat, trials_to_repeat
+from core.store.queries.replicates import AnswerReplicate, TrialToReplicate, trials_to_replicate
 from core.store.queries.runs import header_of
 from core.store.queries.utterances import dialogues
 
@@ -62,7 +62,7 @@ _GRADER_CALLS = 2
 
 
 @dataclass(frozen=True)
-class RunToRepeat:
+class RunToReplicate:
     """A run with its grader; ``campaign`` answers again, and is ``None`` if nobody can be asked."""
 
     header: RunHeader
@@ -71,21 +71,21 @@ class RunToRepeat:
     campaign: Campaign | None
 
 
-class Repeat(NamedTuple):
+class Replicate(NamedTuple):
     """One set of answers of a trial, all with one number: the arms to ask, and the gradings that are missing.
 
     ``responses`` are the stored answers to grade. ``number`` 0 are the answers of the run, which are not asked again.
     """
 
-    run: RunToRepeat
-    trial: TrialToRepeat
+    run: RunToReplicate
+    trial: TrialToReplicate
     number: int
     arms: tuple[Arm, ...]
-    responses: tuple[tuple[RepeatedAnswer, tuple[int, ...]], ...]
+    responses: tuple[tuple[AnswerReplicate, tuple[int, ...]], ...]
     dialogue: Dialogue = ()
 
 
-class RepeatSeats(NamedTuple):
+class ReplicateSeats(NamedTuple):
     """Run → a function that makes graders, and the open cast of the run's framework."""
 
     graders: Mapping[str, Callable[[], Grader]]
@@ -93,17 +93,17 @@ class RepeatSeats(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Repeats(AskJob[Repeat]):
+class Replicates(AskJob[Replicate]):
     """Answer stored questions again on the same dialogue, and grade answers again, to measure noise by its source.
 
     Verdicts that count do not change. Stopped by Ctrl-C or its budget, the same command goes on. Questions on a summary
-    get a new summary, too. Rules answer and grade the same each time, so that only models are repeated.
+    get a new summary, too. Rules answer and grade the same each time, so that only models are asked.
     """
 
-    name = "repeats"
-    title = "Repeats"
+    name = "replicates"
+    title = "Replicates"
     items = "sets of answers"
-    verb, participle = "repeat", "repeated"
+    verb, participle = "replicate", "replicated"
     lack = "are incomplete because a provider failed; the same again completes them"
     report = "noise"
 
@@ -114,33 +114,33 @@ class Repeats(AskJob[Repeat]):
     arms: Annotated[str, "Only these arms, such as multi_turn:frq, separated by commas."] = ""
     limit: Annotated[int | None, "Only N trials of each run, each case once before a case twice."] = None
 
-    def key(self, item: Repeat) -> str:
+    def key(self, item: Replicate) -> str:
         return f"{item.trial.trial_id} {item.number}"
 
     def plan(self, store: Store, registry: Registry) -> JobPlan:
         if self.answers < 0 or self.gradings < 1:
             raise UsageError("--answers must be at least 0 (gradings alone), and --gradings at least 1.")
         if not self.run_ids:
-            raise UsageError("Name the runs to repeat (--run).")
+            raise UsageError("Name the runs to replicate (--run).")
         packs: Packs = cache(default_pack)
         parts, before, models = list[JournalWork](), 0, dict[str, None]()
         for run_id in self.run_ids:
             run = self._run(store, run_id, registry, packs)
             with store.read() as cursor:
-                trials = trials_to_repeat(cursor, run_id, run.judge.stored_name, run.judge.prompt_hash, self.limit)
-            repeats = [repeat for trial in trials for repeat in self._repeats_of(run, trial)]
-            todo = [repeat for repeat in repeats if repeat.arms or repeat.responses]
-            before += len(repeats) - len(todo)
-            parts.append(self.part(journal_of("repeats", run_id), todo, repeats))
+                trials = trials_to_replicate(cursor, run_id, run.judge.stored_name, run.judge.prompt_hash, self.limit)
+            replicates = [item for trial in trials for item in self._replicates_of(run, trial)]
+            todo = [item for item in replicates if item.arms or item.responses]
+            before += len(replicates) - len(todo)
+            parts.append(self.part(journal_of("replicates", run_id), todo, replicates))
             models |= dict.fromkeys(name for name in (_answering(run), run.judge.model) if name)
         if not any(part.todo for part in parts) and not before:
             raise AnamnesisError(
-                "There is nothing to repeat: no finished trial has an answer of a model, or a free response that a "
+                "There is nothing to replicate: no finished trial has an answer of a model, or a free response that a "
                 "model can grade. Choose another --run, --arms or --grader."
             )
         return JobPlan(" and ".join(models), parts, before, list(models))
 
-    def _run(self, store: Store, run_id: str, registry: Registry, packs: Packs) -> RunToRepeat:
+    def _run(self, store: Store, run_id: str, registry: Registry, packs: Packs) -> RunToReplicate:
         with store.read() as cursor:
             header = header_of(cursor, run_id)
             if header is None:
@@ -149,7 +149,7 @@ class Repeats(AskJob[Repeat]):
         judge = judge_of(header, Regrading((run_id,), self.grader or header.grader), registry, packs)
         if self.answers and (header.source == "release" or header.doctor.startswith(f"{HUMAN}/")):
             raise UsageError(
-                f"The doctor of run {run_id}, {header.doctor}, cannot be asked again: repeat its gradings alone "
+                f"The doctor of run {run_id}, {header.doctor}, cannot be asked again: replicate its gradings alone "
                 "(--answers 0)."
             )
         campaign = None
@@ -159,10 +159,10 @@ class Repeats(AskJob[Repeat]):
             # the job grades by itself: the reference grader of the cast costs nothing and its verdicts are dropped
             campaign = replace(campaign, names=campaign.names.but(grader=REFERENCE["grader"]))
             cases |= {(case.case_key, case.content_hash): case for case in header.cases}  # with profile and items
-        return RunToRepeat(header, judge, cases, campaign)
+        return RunToReplicate(header, judge, cases, campaign)
 
-    def _repeats_of(self, run: RunToRepeat, trial: TrialToRepeat) -> Iterator[Repeat]:
-        """Yield the repeats of a trial that this job makes, with what is missing of each."""
+    def _replicates_of(self, run: RunToReplicate, trial: TrialToReplicate) -> Iterator[Replicate]:
+        """Yield the replicates of a trial that this job makes, with what is missing of each."""
         chosen = set(parse_arms(self.arms, run.header.protocol)) if self.arms else None
         stored = [a for a in trial.answers if chosen is None or (a.format, a.question_type) in chosen]
         first = 0 if is_model(run.judge.model) else 1
@@ -185,20 +185,20 @@ class Repeats(AskJob[Repeat]):
             )
             gradable = any(a.response and a.question_type in GRADED_TYPES for a in given.values())
             if (number and asked) or gradable:
-                yield Repeat(run, trial, number, arms, to_grade)
+                yield Replicate(run, trial, number, arms, to_grade)
 
-    def _missing(self, run: RunToRepeat, number: int, gradings: Sequence[int]) -> tuple[int, ...]:
+    def _missing(self, run: RunToReplicate, number: int, gradings: Sequence[int]) -> tuple[int, ...]:
         """Return the numbers of the gradings of an answer to make; number 0 of a run's answer is the run's grading."""
         start = 0 if number else 1
         wanted = range(start, start + (self.gradings if is_model(run.judge.model) else 1))
         return tuple(grading for grading in wanted if grading not in gradings)
 
-    def load(self, store: Store, todo: Sequence[Repeat]) -> Iterator[Repeat]:
+    def load(self, store: Store, todo: Sequence[Replicate]) -> Iterator[Replicate]:
         with store.read() as cursor:
             by_trial = dialogues(cursor, [item.trial.trial_id for item in todo])
         return (item._replace(dialogue=by_trial.get(item.trial.trial_id, ())) for item in todo)
 
-    def seats(self, registry: Registry, plan: JobPlan, store: Store) -> RepeatSeats:
+    def seats(self, registry: Registry, plan: JobPlan, store: Store) -> ReplicateSeats:
         graders, casts = dict[str, Callable[[], Grader]](), dict[str, Any]()
         for run in {item.run.header.run_id: item.run for item in plan.todo}.values():
             settings = stored_settings(framework(run.header.protocol), run.header.settings)
@@ -210,9 +210,9 @@ class Repeats(AskJob[Repeat]):
                 casts[run_id] = campaign.framework.open(
                     casting_of(campaign, registry), campaign.names, campaign.settings
                 )
-        return RepeatSeats(graders, casts)
+        return ReplicateSeats(graders, casts)
 
-    async def ask(self, item: Repeat, seats: RepeatSeats) -> ItemResult:
+    async def ask(self, item: Replicate, seats: ReplicateSeats) -> ItemResult:
         rows, failure = list[dict[str, Any]](), ""
         to_grade = list(item.responses)
         events: list[Event] = []
@@ -227,7 +227,7 @@ class Repeats(AskJob[Repeat]):
                         rows.append(_row(item, arm, 0, None, verdict=event.reason, detail=event.detail))
                     elif event.question_type in GRADED_TYPES:
                         numbers = self._missing(item.run, item.number, ())
-                        to_grade.append((RepeatedAnswer(*arm, item.number, event.response, ()), numbers))
+                        to_grade.append((AnswerReplicate(*arm, item.number, event.response, ()), numbers))
                 elif isinstance(event, Graded) and event.grader == "rule":
                     rows.append(_by_rule(item, event, events))
         for answer, numbers in to_grade:
@@ -237,13 +237,13 @@ class Repeats(AskJob[Repeat]):
                     failure = failure or judged or "The provider failed."
                 else:
                     rows.append(_judged_row(item, answer, grading, judged))
-        lines = [RowLine(table="repeated_verdicts", row=row) for row in rows]
+        lines = [RowLine(table="replicates", row=row) for row in rows]
         counts = Counter({"answers": len({(row["format"], row["question_type"]) for row in rows if item.number})})
         counts["gradings"] = sum(row["grader"] not in ("", "rule") for row in rows)
         return ItemResult(lines, failure, final=not failure, counts=counts, events=events)
 
     def size(self, plan: JobPlan, store: Store) -> JobSize:
-        items: list[Repeat] = plan.todo
+        items: list[Replicate] = plan.todo
         answers, gradings = Counter[str](), Counter[str]()
         for item in items:
             answers[_answering(item.run) or ""] += len(item.arms)
@@ -270,16 +270,16 @@ class Repeats(AskJob[Repeat]):
                 for name, n in gradings.items()
             },
         }  # fmt: skip
-        counts = {"answers": answers.total(), "gradings": gradings.total(), "repeated before": plan.kept}
+        counts = {"answers": answers.total(), "gradings": gradings.total(), "replicated before": plan.kept}
         return JobSize(roles, counts)
 
     @classmethod
     def summary(cls, outcome: AskOutcome) -> Iterable[str]:
         answers, gradings = (outcome.counts.get(name, 0) for name in ("answers", "gradings"))
-        yield f"{answers:,} answers and {gradings:,} gradings repeated by {outcome.by}; no verdict that counts changed."
+        yield f"{answers:,} answers and {gradings:,} gradings made again by {outcome.by}. Verdicts that count stay."
 
 
-def _answering(run: RunToRepeat) -> str:
+def _answering(run: RunToReplicate) -> str:
     """Return the model or rule that answers the questions of a run: the solver, if its framework has one."""
     if run.campaign is None:
         return ""
@@ -287,7 +287,7 @@ def _answering(run: RunToRepeat) -> str:
     return run.campaign.names[seat.role]
 
 
-async def _asked_again(item: Repeat, cast: Any) -> list[Event]:
+async def _asked_again(item: Replicate, cast: Any) -> list[Event]:
     """Return the events of a trial whose conversation is the stored one and whose arms are asked again.
 
     Raises ``AnamnesisError`` if the conversation goes on, because the framework ends it differently now.
@@ -305,18 +305,18 @@ async def _asked_again(item: Repeat, cast: Any) -> list[Event]:
         if isinstance(event, Utterance) and event.turn >= len(item.dialogue):
             raise AnamnesisError(
                 f"The conversation {trial.trial_id} does not end where it ended: the rules of its framework have "
-                "changed, so that its questions cannot be repeated."
+                "changed, so that its questions cannot be asked again."
             )
     return events
 
 
-def _to_grade(item: Repeat, answer: RepeatedAnswer) -> ToGrade:
+def _to_grade(item: Replicate, answer: AnswerReplicate) -> ToGrade:
     run = RunPlan(item.run.header, item.run.judge, (), item.run.cases, 0)
     arm = (answer.format, answer.question_type)
     return ToGrade(run, AnswerToGrade(item.trial.trial_id, *item.trial.case, *arm, answer.response or "", None))
 
 
-def _judged_row(item: Repeat, answer: RepeatedAnswer, grading: int, judged: ResponseVerdict) -> dict[str, Any]:
+def _judged_row(item: Replicate, answer: AnswerReplicate, grading: int, judged: ResponseVerdict) -> dict[str, Any]:
     judge, arm = item.run.judge, (answer.format, answer.question_type)
     return _row(
         item,
@@ -333,7 +333,7 @@ def _judged_row(item: Repeat, answer: RepeatedAnswer, grading: int, judged: Resp
     )
 
 
-def _by_rule(item: Repeat, graded: Graded, events: Iterable[Event]) -> dict[str, Any]:
+def _by_rule(item: Replicate, graded: Graded, events: Iterable[Event]) -> dict[str, Any]:
     arm = (graded.format, graded.question_type)
     response = next(e.response for e in events if isinstance(e, Answered) and (e.format, e.question_type) == arm)
     return _row(
@@ -350,8 +350,8 @@ def _by_rule(item: Repeat, graded: Graded, events: Iterable[Event]) -> dict[str,
     )
 
 
-def _row(item: Repeat, arm: Arm, grading: int, response: str | None, **columns: Any) -> dict[str, Any]:
-    """Return a row of ``repeated_verdicts``; without further columns it is that of an answer that cannot be graded."""
+def _row(item: Replicate, arm: Arm, grading: int, response: str | None, **columns: Any) -> dict[str, Any]:
+    """Return a row of ``replicates``; without further columns it is that of an answer that cannot be graded."""
     return {
         "trial_id": item.trial.trial_id,
         "format": arm[0],

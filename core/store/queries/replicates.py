@@ -1,7 +1,7 @@
-"""Verdicts of repeats that measure noise: answers given again to the same dialogue, gradings made again.
+"""Replicates, which measure noise: answers given again to the same dialogue, and gradings of an answer made again.
 
 An answer has a number, 0 for the answer of the run, and so has each grading of it; grading 0 of answer 0 is the verdict
-in ``grades`` that counts. Repeats count in no figure but those of noise.
+in ``grades`` that counts. Replicates count in no figure but those of noise.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from core.store.queries.cases import CaseKey
 from core.store.selection import IN_ARMS, Selection, select
 
 
-class RepeatedAnswer(NamedTuple):
-    """An answer of a trial with its number; ``response`` is ``None`` if there is none to grade.
+class AnswerReplicate(NamedTuple):
+    """An answer of a trial with its number, 0 for that of the run; ``response`` is ``None`` if there is none to grade.
 
     ``gradings`` are the numbers of its stored gradings by one grader.
     """
@@ -33,31 +33,32 @@ class RepeatedAnswer(NamedTuple):
 
 
 @dataclass(frozen=True)
-class TrialToRepeat:
-    """A stored trial with its answers and their repeats. ``ended``: its conversation, if any, ended regularly."""
+class TrialToReplicate:
+    """A stored trial with its answers and their replicates. ``ended``: its conversation, if any, ended regularly."""
 
     trial_id: str
     case: CaseKey
     number: int
     seed: int
     ended: bool
-    answers: tuple[RepeatedAnswer, ...]
+    answers: tuple[AnswerReplicate, ...]
 
 
-def trials_to_repeat(
+def trials_to_replicate(
     cursor: duckdb.DuckDBPyConnection, run_id: str, grader: str, prompt_hash: str, limit: int | None = None
-) -> list[TrialToRepeat]:
+) -> list[TrialToReplicate]:
     """Return the finished trials of a run by number and case, so that the first N have each case before a second time.
 
-    Repeated answers of all graders are returned, with the gradings by ``grader`` under its prompts.
+    Answers given again are returned with the gradings by ``grader`` under these prompts.
     """
     trials = cursor.execute(_TRIALS, {"run_id": run_id, "limit": limit}).fetchall()
     parameters = {"run_id": run_id, "grader": grader, "prompt_hash": prompt_hash}
-    answers: dict[str, list[RepeatedAnswer]] = {}
-    for trial_id, *answer, gradings in cursor.execute(_ANSWERS, parameters).fetchall():
-        answers.setdefault(trial_id, []).append(RepeatedAnswer(*answer, tuple(gradings or ())))
+    answers: dict[str, list[AnswerReplicate]] = {}
+    for trial_id, format_, question_type, answer, response, gradings in cursor.execute(_ANSWERS, parameters).fetchall():
+        stored = AnswerReplicate(format_, question_type, answer, response, tuple(gradings or ()))
+        answers.setdefault(trial_id, []).append(stored)
     return [
-        TrialToRepeat(trial_id, (case_key, content_hash), number, seed, ended, tuple(answers.get(trial_id, ())))
+        TrialToReplicate(trial_id, (case_key, content_hash), number, seed, ended, tuple(answers.get(trial_id, ())))
         for trial_id, case_key, content_hash, number, seed, ended in trials
     ]
 
@@ -67,8 +68,8 @@ def noise_scores(cursor: duckdb.DuckDBPyConnection, selection: Selection | None 
 
     Columns: model (the condition), format, question_type, case_key, trial_id, answer, grading, verdict, ``counted``,
     ``correct``, grader (missing for an answer without a verdict), ``shared``: whether another answer of the arm has its
-    verdict from the same call of the grader. In the order of conditions, cases and trials. A repeat has the rule and
-    the grader of the verdict that counts; repeats by other graders are left out.
+    verdict from the same call of the grader. In the order of conditions, cases and trials. A replicate has the rule and
+    the grader of the verdict that counts; replicates by other graders are left out.
     """
     chosen = selection or Selection()
     select(cursor, chosen)
@@ -76,11 +77,11 @@ def noise_scores(cursor: duckdb.DuckDBPyConnection, selection: Selection | None 
     return cursor.execute(_SCORES, parameters).df()
 
 
-def graders_of_repeats(cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None) -> Sequence[str]:
-    """Return the graders of the repeats of the selected trials, in alphabetical order."""
+def graders_of_replicates(cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None) -> Sequence[str]:
+    """Return the graders of the replicates of the selected trials, in alphabetical order."""
     select(cursor, selection)
     sql = """
-        SELECT DISTINCT grader FROM repeated_verdicts SEMI JOIN chosen USING (trial_id)
+        SELECT DISTINCT grader FROM replicates SEMI JOIN chosen USING (trial_id)
         WHERE grader NOT IN ('', 'rule')"""
     return sorted(grader for (grader,) in cursor.execute(sql).fetchall())
 
@@ -95,18 +96,18 @@ _ANSWERS = """
         own.gradings
     FROM answers JOIN trials USING (trial_id)
     LEFT JOIN (
-        SELECT trial_id, format, question_type, list(DISTINCT grading) AS gradings FROM repeated_verdicts
+        SELECT trial_id, format, question_type, list(DISTINCT grading) AS gradings FROM replicates
         WHERE answer = 0 AND grader = $grader AND prompt_hash = $prompt_hash GROUP BY ALL
     ) AS own USING (trial_id, format, question_type)
     WHERE run_id = $run_id
     UNION ALL
     SELECT trial_id, format, question_type, answer, arg_max(response, judged_at),
         list(DISTINCT grading) FILTER (grader = $grader AND prompt_hash = $prompt_hash)
-    FROM repeated_verdicts JOIN trials USING (trial_id) WHERE run_id = $run_id AND answer > 0
+    FROM replicates JOIN trials USING (trial_id) WHERE run_id = $run_id AND answer > 0
     GROUP BY trial_id, format, question_type, answer
     ORDER BY trial_id, answer, format, question_type"""
 
-# The grader of a repeat is that of the verdict that counts, with the same prompts; '' are the run's own prompts.
+# The grader of a replicate is that of the verdict that counts, with the same prompts; '' are the run's own prompts.
 _SCORES = f"""
     WITH {OUTCOMES}, counting AS (
         SELECT verdicts.*, trials.case_key, trials.trial AS number, newest.prompt_hash AS prompts,
@@ -123,14 +124,14 @@ _SCORES = f"""
         SELECT model, format, question_type, any_value(rule) AS rule, any_value(grader) AS grader,
             coalesce(any_value(prompts), '') AS prompts
         FROM counting WHERE rule IS NOT NULL AND grader IS NOT NULL GROUP BY model, format, question_type
-    ), repeated AS (
-        SELECT trial_id, format, question_type, answer, grading, repeats.verdict, repeats.grader, model, place,
+    ), again AS (
+        SELECT trial_id, format, question_type, answer, grading, replicates.verdict, replicates.grader, model, place,
             case_key, number, false AS shared
-        FROM repeated_verdicts AS repeats
+        FROM replicates
         JOIN counting USING (trial_id, format, question_type)
         JOIN judges USING (model, format, question_type)
-        WHERE repeats.rule = '' OR repeats.rule = judges.rule AND repeats.grader = judges.grader
-            AND (repeats.prompt_hash = judges.prompts OR '' IN (repeats.prompt_hash, judges.prompts))
+        WHERE replicates.rule = '' OR replicates.rule = judges.rule AND replicates.grader = judges.grader
+            AND (replicates.prompt_hash = judges.prompts OR '' IN (replicates.prompt_hash, judges.prompts))
         QUALIFY row_number() OVER (PARTITION BY trial_id, format, question_type, model, answer, grading
             ORDER BY judged_at DESC) = 1
     )
@@ -140,5 +141,5 @@ _SCORES = f"""
         SELECT model, place, format, question_type, case_key, number, trial_id, 0 AS answer, 0 AS grading, verdict,
             grader, shared
         FROM counting
-        UNION ALL BY NAME SELECT * FROM repeated
+        UNION ALL BY NAME SELECT * FROM again
     ) ORDER BY place, format, question_type, case_key, number, trial_id, answer, grading"""
