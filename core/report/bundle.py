@@ -31,6 +31,7 @@ from core.datasets.licences import open_licence
 from core.errors import AnamnesisError, UsageError
 from core.frameworks.base import default_pack
 from core.images import contents, local_images
+from core.interchange.public import WITHHELD
 from core.jobs.progress import is_running
 from core.journal import RunHeader, journal_path, line_bytes, read_header, writable
 from core.models.keys import known_keys
@@ -38,7 +39,6 @@ from core.paths import journals_of
 from core.prompts import PromptPack, load_pack
 from core.report.bundle_figures import Figure, FigureDifference, differences, figures_of
 from core.report.bundle_journals import (
-    WITHHELD,
     Belonging,
     case_without_text,
     job_lines,

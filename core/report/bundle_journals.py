@@ -31,6 +31,7 @@ from core.events import (
     Utterance,
 )
 from core.frameworks.settings import without_credentials
+from core.interchange.public import WITHHELD
 from core.journal import (
     DeletedLine,
     GradesLine,
@@ -48,8 +49,6 @@ from core.store.review_records import parse_item
 from core.store.written import JournalContents, as_written
 from core.text.questions import question_kind
 
-WITHHELD = "[withheld]"
-"""Stands for a text that is not in the bundle."""
 _ADDRESS = re.compile(r"\b[a-z][a-z0-9+.-]*://[^\s\"'<>\\]+", re.IGNORECASE)
 _RUN_LINE = b'{"type":"run",'
 _OF_TRIALS = ("patient_judgements", "fact_judgements", "rubric_judgements", "prefix_answers")
