@@ -19,6 +19,7 @@ COMMANDS = {
     "resume": "run:resume",
     "regrade": "old_names:regrade",
     "plan": "plan:plan_app",
+    "gate": "gate:gate_command",
     "runs": "run:runs",
     "label": "run:label",
     "delete": "run:delete",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -31,7 +31,7 @@ from core.jobs.estimate import estimate
 from core.jobs.plan import header_of, in_full, unfinished_twin
 from core.jobs.run import begin, carry_out, check_prompts, check_startable
 from core.models.registry import load_registry
-from core.report.bundle import make_bundle, unpacked_store
+from core.report.bundle import Manifest, make_bundle, unpacked_store
 from core.report.bundle_check import damaged_files, unpacked, verify_bundle
 from core.report.bundle_rerun import ACCURACY, Changes, ComparedFigure, Replay, compare_runs, replay_of
 from core.store.database import Store
@@ -102,6 +102,7 @@ def rerun(
     limit: Limit = None,
     concurrency: ConcurrencyOption = None,
     budget_usd: Budget = None,
+    again: Annotated[bool, typer.Option("--again", help="Play runs again that were played again before.")] = False,
     dry_run: DryRun = False,
 ) -> int:
     """Play the runs of a bundle again into your database, and compare; status 1 if a figure differs beyond noise."""
@@ -111,57 +112,79 @@ def rerun(
     with unpacked(bundle) as (folder, manifest):
         if damage := next(damaged_files(folder, manifest), None):
             raise AnamnesisError(f"{bundle} is damaged: {damage}")
-        replays, skipped = list[Replay](), list[str]()
-        for run in manifest.runs:
-            try:
-                replays.append(replay_of(run, folder, changes, load_registry(programs=True)))
-            except AnamnesisError as error:
-                skipped.append(str(error))
-        for sentence in skipped:
-            print(f"Not played again: {sentence}", file=sys.stderr)
-        if not replays:
-            raise AnamnesisError("No run of this bundle can be played again.")
-        played, spent, states = [], 0.0, Counter[str]()
+        replays = _replays(folder, manifest, changes)
+        played, spent = list[tuple[Replay, str]](), 0.0
         for replay in replays:
-            for remark in replay.remarks:
-                print(f"Note on {replay.header.run_id}: {remark}", file=sys.stderr)
-            remaining = None if budget_usd is None else budget_usd - spent
-            run_id, cost = _play(replay, Options(concurrency, remaining), dry_run=dry_run)
+            remaining = None if budget_usd is None else max(0.0, budget_usd - spent)
+            bundled = {run.run_id for run in manifest.runs}
+            run_id, cost = _play(replay, Options(concurrency, remaining), bundled, again=again, dry_run=dry_run)
+            spent += cost
             if run_id:
                 played.append((replay, run_id))
-                spent += cost
             elif not dry_run:
                 return 1
-        if dry_run:
-            return 0
-        with unpacked_store(folder) as bundled:
-            for replay, run_id in played:
-                print(f"{replay.header.run_id}, played again as {run_id}:")
-                compared = compare_runs(bundled, replay.header.run_id, Store(), run_id, whole=replay.whole)
-                states.update(figure.state for figure in compared)
-                _print_compared(compared)
+        return 0 if dry_run else _compare(folder, played)
+
+
+def _replays(folder: Path, manifest: Manifest, changes: Changes) -> list[Replay]:
+    """Return the runs that can be played again; print the others with the reason, and remarks."""
+    replays = []
+    for run in manifest.runs:
+        try:
+            replays.append(replay_of(run, folder, changes, load_registry(programs=True)))
+        except AnamnesisError as error:
+            print(f"Not played again: {error}", file=sys.stderr)
+    if not replays:
+        raise AnamnesisError("No run of this bundle can be played again.")
+    for replay in replays:
+        for remark in replay.remarks:
+            print(f"Note on {replay.header.run_id}: {remark}", file=sys.stderr)
+    return replays
+
+
+def _compare(folder: Path, played: Sequence[tuple[Replay, str]]) -> int:
+    """Print how the figures of runs and of their replays compare; return 1 if one is different."""
+    states = Counter[str]()
+    with unpacked_store(folder) as bundled:
+        for replay, run_id in played:
+            print(f"{replay.header.run_id}, played again as {run_id}:")
+            compared = compare_runs(bundled, replay.header.run_id, Store(), run_id, whole=replay.whole)
+            states.update(figure.state for figure in compared)
+            _print_compared(compared)
     print(f"{', '.join(f'{n:,} {state}' for state, n in states.items())}.")
     return 1 if states["different"] else 0
 
 
-def _play(replay: Replay, options: Options, *, dry_run: bool) -> tuple[str, float]:
+def _play(
+    replay: Replay, options: Options, bundled: Collection[str], *, again: bool, dry_run: bool
+) -> tuple[str, float]:
     """Play a run again, or only print the estimate; return the id of the new run ("" if it is not complete), and cost.
 
-    A replay that was stopped goes on, and pays for no reply twice.
+    A complete replay is used as it is, unless ``again``, and a stopped one goes on: no reply is paid for twice. The
+    ``bundled`` runs themselves, which may be in the same database, are no replays.
     """
     registry = load_registry(programs=True)
     campaign = in_full(replay.campaign, registry)
     check_prompts(campaign)
     size = estimate(campaign, registry, options.concurrency)
-    print(f"{replay.header.run_id}: {len(campaign.cases):,} cases, {campaign.trials} trials of each.", file=sys.stderr)
+    print(
+        f"{replay.header.run_id}: {len(campaign.cases):,} cases, {campaign.trials} trials of each.",
+        file=sys.stdout if dry_run else sys.stderr,
+    )
     print_estimate(size, dry_run=dry_run)
     if dry_run:
         return "", 0.0
     check_startable(campaign, registry, options)
     header = header_of(campaign, registry)
     with folded_store().read() as cursor:
-        done = {row.run_id: row.done for row in stored_runs(cursor)}
-    if (unfinished := unfinished_twin(header.fingerprint, done)) is not None:
+        rows = stored_runs(cursor)
+    twins = [row for row in rows if row.fingerprint == header.fingerprint and row.run_id not in bundled]
+    complete = [row.run_id for row in twins if row.state == "complete"]
+    if complete and not again:
+        print(f"It was played again as {complete[0]}, which is compared; --again plays it once more.", file=sys.stderr)
+        return complete[0], 0.0
+    unfinished = unfinished_twin(header.fingerprint, {row.run_id: row.done for row in rows})
+    if unfinished is not None and unfinished.run_id not in bundled:
         print(f"Resuming {unfinished.run_id}, an unfinished run of the same campaign.", file=sys.stderr)
         header = unfinished
     else:

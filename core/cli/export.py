@@ -17,6 +17,7 @@ from core.errors import UsageError
 from core.export.document import MAX_CONVERSATIONS, document_of
 from core.export.forms import FORMS
 from core.export.run_report import report_of
+from core.interchange.public import case_keys
 from core.report.flow import flow_of, flow_svg
 from core.spreadsheets import inert_table
 from core.store.queries.answers import results
@@ -101,8 +102,9 @@ def export_results(
             pyarrow.parquet.write_table(table, written)
     print(f"Wrote {table.num_rows:,} rows to {out}.")
     if croissant:
-        keys = zip(table["case_key"].to_pylist(), table["content_hash"].to_pylist(), strict=True)
-        describe_export(store, out, "Answers of tested models with the verdicts of every rule.", croissant, set(keys))
+        describe_export(
+            store, out, "Answers of tested models with the verdicts of every rule.", croissant, set(case_keys(table))
+        )
     return 0
 
 

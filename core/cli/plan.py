@@ -30,25 +30,23 @@ from core.models.registry import Registry, load_registry
 from core.report.breaks import BREAKS
 from core.report.plan import (
     HASH_SHOWN,
-    Plan,
     PlannedCases,
     PrimaryOutcome,
     lock,
     lock_state,
     note_lock,
+    plan_named,
     plan_of,
     planned_condition,
     planned_power,
     read_plan,
     reference_of,
-    stored_plan,
     to_toml,
     when,
 )
 from core.report.planned import plan_items
 from core.report.side import arm_scores, run_side
 from core.stats.margins import Kind
-from core.store.database import Store
 from core.store.queries.plans import locked_plans
 from core.store.queries.runs import run_ids, run_records
 
@@ -219,7 +217,7 @@ def show(
             print("No plan is locked. Draft one: python -m core plan new --help")
         return 0
     path = Path(plan).expanduser()
-    shown = read_plan(path) if path.exists() else _plan_named(store, plan)
+    shown = read_plan(path) if path.exists() else plan_named(store, plan)
     print(to_toml(shown), end="")
     state = lock_state(store, shown)
     print(f"# {state.problem or 'locked as it stands'}")
@@ -236,16 +234,7 @@ def check(
     """Compare a plan with its runs: planned, done, different. The exit status is 1 if something is different."""
     store = folded_store()
     file = Path(path).expanduser()
-    plan = read_plan(file) if file.exists() else _plan_named(store, path)
+    plan = read_plan(file) if file.exists() else plan_named(store, path)
     items = plan_items(store, plan, [run_id_of(store, name) for name in run])
     print_rows([item._asdict() for item in items], format_)
     return 1 if any(item.different for item in items) else 0
-
-
-def _plan_named(store: Store, name: str) -> Plan:
-    """Return the last lock of a name; raises ``UsageError`` if there is none."""
-    with store.read() as cursor:
-        locks = locked_plans(cursor, name)
-    if not locks:
-        raise UsageError(f"There is no file and no locked plan {name!r}; `python -m core plan show` lists them.")
-    return stored_plan(locks[-1])

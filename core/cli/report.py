@@ -18,12 +18,14 @@ from core.cli.options import (
     FormatOption,
     GivenOptions,
     Models,
+    Out,
     Runs,
     counting,
     folded_store,
     new_file,
     option_of,
     print_rows,
+    run_id_of,
     selected,
     with_options,
 )
@@ -33,6 +35,7 @@ from core.events import FORMATS, QUESTION_TYPES
 from core.measures.base import Filter, Metric, MetricRequest, Result
 from core.measures.notes import result_of
 from core.measures.registry import metrics
+from core.report.guidelines import guidelines
 from core.store.database import Store
 from core.store.queries.runs import ORIGINS
 from core.store.selection import McqRule, Selection
@@ -201,3 +204,52 @@ def _named(text: str | None, valid: Sequence[Any] = (), unknown: str = "") -> tu
 
 for _metric in metrics().values():
     app.command(_metric.name, short_help=_metric.help.splitlines()[0])(_command(_metric))
+
+
+@app.command("evaluation", short_help="Write the evaluation report of runs, by the items of a reporting guideline.")
+def report_evaluation(
+    run: Annotated[list[str], typer.Argument(metavar="RUN...", help="Ids of runs, or beginnings of them.")],
+    out: Out,
+    guideline: Annotated[
+        str, typer.Option("--for", help=f"The reporting guideline: {', '.join(guidelines())}.")
+    ] = "chart",
+    write: Annotated[
+        list[str] | None, typer.Option("--write", help="Write a field: FIELD=TEXT (repeat for several); it is stored.")
+    ] = None,
+    not_applicable: Annotated[
+        list[str] | None, typer.Option(help="A field does not apply to these runs: FIELD=REASON (repeat for several).")
+    ] = None,
+) -> int:
+    """Write the evaluation report of runs as .html, .md or .docx: what their journals say, and what people wrote.
+
+    Each item of the guideline is filled, to be written, or not applicable. Each table names the command that prints it.
+    """
+    from core.report.evaluation import STATES, evaluation_of, report_of, save_texts
+    from core.report.forms import REPORT_FORMS
+
+    form = REPORT_FORMS.get(out.suffix.removeprefix("."))
+    if form is None:
+        raise UsageError(f"{out}: the name must end in {', '.join(f'.{name}' for name in REPORT_FORMS)}.")
+    store = folded_store()
+    run_ids = list(dict.fromkeys(run_id_of(store, name) for name in run))
+    texts = {**_texts(write or (), applies=True), **_texts(not_applicable or (), applies=False)}
+    with new_file(out) as written:
+        if texts:
+            save_texts(store, run_ids, texts)
+        with counting("figures") as show:
+            evaluation = evaluation_of(store, run_ids, guideline, show)
+        written.write_bytes(form.render(report_of(evaluation)))
+    counts = ", ".join(f"{evaluation.count(state)} {state}" for state in STATES)
+    print(f"Wrote the report to {out}. {len(evaluation.items)} items of {evaluation.guideline.title}: {counts}.")
+    return 0
+
+
+def _texts(given: Sequence[str], *, applies: bool) -> dict[str, tuple[str, bool]]:
+    """Return field → (text, whether it applies) from FIELD=TEXT."""
+    texts = {}
+    for item in given:
+        name, separator, text = item.partition("=")
+        if not separator:
+            raise UsageError(f"{item!r}: write FIELD=TEXT.")
+        texts[name.strip()] = (text, applies)
+    return texts

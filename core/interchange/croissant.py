@@ -187,7 +187,7 @@ def _record_set(file: DescribedFile) -> dict[str, Any]:
     }
 
 
-def _field(file: DescribedFile, record_set: str, column: pa.Field) -> dict[str, Any]:
+def _field(file: DescribedFile, record_set: str, column: pa.Field[Any]) -> dict[str, Any]:
     described = {
         "@type": "cr:Field",
         "@id": f"{record_set}/{column.name}",

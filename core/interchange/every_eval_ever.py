@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -25,49 +24,34 @@ import orjson
 from core import __version__
 from core.callbacks import ProgressCallback
 from core.case import Case
-from core.errors import AnamnesisError, UsageError
+from core.errors import AnamnesisError
 from core.events import COUNTED, GRADED_TYPES, Format, QuestionType
 from core.frameworks.base import frameworks, tested_seat, title_of
-from core.frameworks.settings import flag_of, options_of
+from core.interchange.answer_basis import AnswerBasis, case_input, sample_hash
 from core.interchange.public import WITHHELD, PublicCases, PublicNames, by_people, grader_models, public_cases
+from core.interchange.run_facts import (
+    command_of,
+    doctor_prompts,
+    grader_prompts,
+    hash_in_words,
+    model_folder,
+    model_info,
+    path_part,
+)
 from core.measures.accuracy import IntervalKind
 from core.measures.accuracy import report as accuracy
 from core.measures.base import MetricRequest, Result, Row
 from core.measures.notes import result_of
-from core.models.prices import is_listed
-from core.models.registry import load_registry
-from core.models.spec import is_private
-from core.prompts import grader_hash, load_pack, pack_places
 from core.stats.bootstrap import RESAMPLES
-from core.store.conditions import DOCTOR, Condition, other_seats
+from core.store.conditions import DOCTOR, Condition
 from core.store.database import Store
-from core.store.queries.counted_answers import (
-    AnswerCall,
-    CountedAnswer,
-    Message,
-    Tokens,
-    answer_calls,
-    counted_answers,
-    exported_cases,
-    find_answers,
-    judges_of,
-    messages_of,
-    token_use,
-)
-from core.store.queries.runs import Run
+from core.store.queries.counted_answers import CountedAnswer, counted_answers, exported_cases, find_answers, judges_of
 from core.store.selection import Selection
 from core.words import arm as arm_in_words
 
 SCHEMA_VERSION = "0.3.0"
 Relationship = Literal["first_party", "third_party", "collaborative", "other"]
 """The relation of the evaluator to the maker of the model."""
-FROM_DIALOGUE: tuple[Format, ...] = ("multi_turn", "multi_turn_exam", "closing")
-"""Formats in which the doctor answers from the conversation; ``closing``: with its last message."""
-_NOT_IN_NAMES = re.compile(r'[<>:"\\|?*\s\x00-\x1f]+')
-_HUB_NAME = re.compile(r"\w[\w.-]*/[\w.-]+")
-_AVAILABILITY = {"open weights": "open_weights", "proprietary": "closed_weights"}
-"""Group of a model in the models files → its availability in the format."""
-_FIRST = re.compile(r"^(?P<data_set>[^()]+) \(first (?P<limit>\d+)\)$")
 _INTERVALS: Mapping[IntervalKind, str] = {
     "smoothed": "smoothed bootstrap over cases, with two pseudo-cases",
     "bootstrap": "percentile bootstrap over cases, expanded for few cases, exact where possible",
@@ -153,7 +137,7 @@ class _Evaluation:
         self.scored = [row for row in rows if row.estimate is not None]
         self.without_score = [row for row in rows if row.estimate is None]
         self.run = condition.newest
-        self.collection = _path_part("-".join(dict.fromkeys((self.run.protocol, self.run.data_set))))
+        self.collection = path_part("-".join(dict.fromkeys((self.run.protocol, self.run.data_set))))
         self.model = model_info(condition.doctor, names, condition.served.get(DOCTOR, ()))
         self.judges = judges_of(cursor, condition.name)
         self.graders = grader_models(condition)
@@ -170,7 +154,7 @@ class _Evaluation:
             "SELECT max(finished_at) FROM exported_answers WHERE condition = ?", [self.condition.name]
         ).fetchall()[0]
         self.last_at = finished
-        place = Path("data", self.collection, *_model_folder(self.model))
+        place = Path("data", self.collection, *model_folder(self.model))
         (folder / place).mkdir(parents=True, exist_ok=True)
         half = folder / place / f".{os.getpid()}.half"
         try:
@@ -212,7 +196,7 @@ class _Evaluation:
             for part in counted_answers(self.cursor, self.condition.name):
                 counted = [answer for answer in part if answer.verdict in COUNTED]
                 excluded += len(part) - len(counted)
-                behind = _Behind.read(self.cursor, counted)
+                behind = AnswerBasis.read(self.cursor, counted)
                 for answer in counted:
                     line = orjson.dumps(self._line(answer, behind)) + b"\n"
                     digest.update(line)
@@ -220,7 +204,7 @@ class _Evaluation:
                 lines += len(counted)
         return digest.hexdigest(), lines, excluded
 
-    def _line(self, answer: CountedAnswer, behind: _Behind) -> dict[str, Any]:
+    def _line(self, answer: CountedAnswer, behind: AnswerBasis) -> dict[str, Any]:
         case, open_ = self.cases.cases.get(answer.case), self.cases.may_leave(answer.case)
         messages = behind.messages(answer, case, self.tested_role, open_=open_)
         correct = answer.verdict == "correct"
@@ -251,7 +235,7 @@ class _Evaluation:
             "sample_id": answer.case_key,
             "sample_hash": sample_hash(case) if case else None,
             "interaction_type": "multi_turn",
-            "input": _input(case, answer.question_type, open_=open_),
+            "input": case_input(case, answer.question_type, open_=open_),
             "output": None,
             "messages": messages,
             "answer_attribution": [
@@ -386,11 +370,11 @@ class _Evaluation:
                 "judges": [
                     {
                         "model_info": model_info(name, self.names, served),
-                        "additional_details": {"prompts_hash": _hash_in_words(hash_)},
+                        "additional_details": {"prompts_hash": hash_in_words(hash_)},
                     }
                     for name, hash_ in judges
                 ],
-                "input_prompt": "\n\n".join(dict.fromkeys(_grader_prompts(hash_) for _, hash_ in judges)),
+                "input_prompt": "\n\n".join(dict.fromkeys(grader_prompts(hash_) for _, hash_ in judges)),
             }
         }
 
@@ -400,7 +384,7 @@ class _Evaluation:
             "temperature": settings.get("temperature"),
             "max_tokens": settings.get("max_tokens"),
             "execution_command": command_of(self.run),
-            "prompt_template": _doctor_prompts(self.run),
+            "prompt_template": doctor_prompts(self.run),
             "eval_limits": {"message_limit": limit} if (limit := settings.get("max_messages")) else None,
             "max_attempts": 1,
         }
@@ -420,190 +404,6 @@ class _Evaluation:
         }
 
 
-@dataclass(frozen=True)
-class _Behind:
-    """What lies behind a part of the answers: dialogues, calls for answers, and tokens."""
-
-    dialogues: Mapping[str, list[Message]]
-    calls: Mapping[str, AnswerCall]
-    dialogue_tokens: Mapping[str, Tokens]
-    call_tokens: Mapping[str, Tokens]
-
-    @classmethod
-    def read(cls, cursor: duckdb.DuckDBPyConnection, answers: list[CountedAnswer]) -> _Behind:
-        talking = sorted({answer.trial_id for answer in answers if answer.format in FROM_DIALOGUE})
-        return cls(messages_of(cursor, talking), answer_calls(cursor, answers), *token_use(cursor, answers))
-
-    def messages(
-        self, answer: CountedAnswer, case: Case | None, tested_role: str, *, open_: bool
-    ) -> list[dict[str, Any]]:
-        """Return the messages up to the answer; ``content`` is null where a text is not stored or withheld."""
-        call = self.calls.get(answer.call_id or "")
-        sent: list[tuple[str, str | None, str | None]] = []
-        if answer.format in FROM_DIALOGUE:
-            dialogue = self.dialogues.get(answer.trial_id, ())
-            sent = [("assistant" if m.role == tested_role else "user", m.text, m.reasoning) for m in dialogue]
-            question = _text_of(call.messages[-1]) if call and call.messages else case.question if case else None
-            if answer.format != "closing":
-                sent.append(("user", question, None))
-        elif call and call.messages:
-            sent = [(str(message.get("role")), _text_of(message), None) for message in call.messages]
-        else:
-            sent = [("user", case.question if case else None, None)]
-        if answer.format != "closing" or not sent:
-            sent.append(("assistant", answer.response, call.reasoning if call else None))
-        return [
-            {
-                "turn_idx": number,
-                "role": role,
-                "content": text if open_ else None,
-                **({"reasoning_trace": reasoning} if reasoning and open_ else {}),
-            }
-            for number, (role, text, reasoning) in enumerate(sent)
-        ]
-
-    def _tokens(self, answer: CountedAnswer) -> list[Tokens]:
-        dialogue = self.dialogue_tokens.get(answer.trial_id) if answer.format in FROM_DIALOGUE else None
-        own = self.call_tokens.get(answer.call_id or "") if answer.format != "closing" else None
-        return [tokens for tokens in (dialogue, own) if tokens is not None]
-
-    def estimated(self, answer: CountedAnswer) -> bool:
-        return any(tokens.estimated for tokens in self._tokens(answer))
-
-    def tokens(self, answer: CountedAnswer) -> dict[str, int] | None:
-        """Return the tokens of the doctor's calls for the answer and for the dialogue before it."""
-        used = self._tokens(answer)
-        if not used:
-            return None
-        prompt, completion = sum(t.prompt for t in used), sum(t.completion for t in used)
-        optional = {
-            "input_tokens_cache_read": [t.cached for t in used],
-            "input_tokens_cache_write": [t.cache_write for t in used],
-            "reasoning_tokens": [t.reasoning for t in used],
-        }
-        return {
-            "input_tokens": prompt,
-            "output_tokens": completion,
-            "total_tokens": prompt + completion,
-            **{name: sum(filter(None, counts)) for name, counts in optional.items() if counts != [None] * len(counts)},
-        }
-
-
-def model_info(name: str, names: PublicNames, served: tuple[str, ...] = ()) -> dict[str, Any]:
-    """Return the ``model_info`` of a model; its id is the full name, with a developer before the first slash."""
-    public = names(name)
-    deployment, availability, full = "unknown", "unknown", public
-    try:
-        spec = load_registry().spec(name)
-    except UsageError:
-        pass  # rules, people and models of removed providers
-    else:
-        full = names(spec.name)
-        availability = _AVAILABILITY.get(spec.group, "unknown")
-        if spec.served_locally or is_private(spec.base_url):
-            deployment = "self_deployed"
-        elif is_listed(spec):
-            deployment = "externally_managed"
-        if spec.served_locally and _HUB_NAME.fullmatch(spec.model_id):
-            full = spec.model_id
-    details = {"deployment_type": deployment, "model_availability": availability, "name_in_anamnesis": public}
-    if served:
-        details["served_as"] = " + ".join(served)
-    parts = [_path_part(part) for part in full.split("/") if part]
-    return {
-        "name": public,
-        "id": "/".join(parts if len(parts) > 1 else ["unattributed", *parts]),
-        "additional_details": details,
-    }
-
-
-def _model_folder(info: Mapping[str, Any]) -> tuple[str, str]:
-    developer, _, rest = str(info["id"]).partition("/")
-    return developer, rest.replace("/", "_")
-
-
-def _path_part(text: str) -> str:
-    """Return a text as the name of a folder on every system."""
-    return _NOT_IN_NAMES.sub("-", text).strip(" .-") or "unnamed"
-
-
-def command_of(run: Run) -> str | None:
-    """Return the command that plays a run again; ``None`` if the run was imported, or depends on this machine."""
-    framework_ = frameworks().get(run.protocol)
-    match = _FIRST.match(run.case_set)
-    local = any(os.sep in name.partition("/")[2][:1] for name in (run.doctor, run.patient, run.grader))
-    if framework_ is None or run.source != "local" or local or run.doctor.startswith("human"):
-        return None
-    if os.sep in run.prompt_pack or ("(" in run.case_set and match is None):
-        return None
-    options: list[tuple[str, object]] = [
-        ("--protocol", run.protocol),
-        ("--doctor", run.doctor),
-        *((f"--{role}", name) for role, name in other_seats(run).items()),
-        ("--cases", match["data_set"] if match else run.case_set),
-        *([("--limit", match["limit"])] if match else []),
-        ("--arms", ",".join(":".join(arm) for arm in run.arms)),
-        ("--trials", run.trials),
-        ("--seed", run.seed),
-        ("--prompts", run.prompt_pack),
-    ]
-    seats = {role for role, _ in other_seats(run).items()}
-    for name, info in options_of(framework_.settings).items():
-        value = run.settings.get(name)
-        if name not in seats and value not in (None, "") and value != info.default:
-            options.append((flag_of(name, info), value))
-    words = [flag if value is True else f"{flag} {_quoted(str(value))}" for flag, value in options]
-    return f"python -m core run {' '.join(words)}"
-
-
-def _quoted(text: str) -> str:
-    return f"'{text}'" if re.search(r"[^\w@%+=:,./-]", text) else text
-
-
-def _doctor_prompts(run: Run) -> str | None:
-    """Return the doctor's prompts of the pack that a run used; ``None`` if the pack has changed since, or is gone."""
-    framework_ = frameworks().get(run.protocol)
-    try:
-        pack = load_pack(run.prompt_pack)
-    except AnamnesisError:
-        return None
-    if framework_ is None or pack.hash != run.prompt_hash:
-        return None
-    role = tested_seat(framework_).role
-    parts = [f"# {name}\n{prompt.source}" for name, prompt in pack.prompts.items() if prompt.role == role]
-    return "\n\n".join(parts) or None
-
-
-def _grader_prompts(hash_: str) -> str:
-    """Return the texts of the grader's prompts with this hash, or a sentence that they are not available."""
-    needed = ("grader_extract", "grader_judge")
-    for place in pack_places(needed):
-        pack = load_pack(str(place.folder))
-        if grader_hash(pack) == hash_:
-            return "\n\n".join(f"# {name}\n{pack.prompts[name].source}" for name in needed)
-    return f"The grader's prompts are not available here (hash {_hash_in_words(hash_)})."
-
-
-def _hash_in_words(hash_: str) -> str:
-    return "not recorded" if hash_ in ("", "own") else hash_
-
-
-def sample_hash(case: Case) -> str:
-    """Return the SHA-256 of the case as text and of its right answer, equal for equal cases whatever their ids."""
-    return hashlib.sha256(f"{_case_text(case)}{case.answer}".encode()).hexdigest()
-
-
-def _case_text(case: Case) -> str:
-    return f"{case.vignette}\n\n{case.question}"
-
-
-def _input(case: Case | None, question_type: QuestionType, *, open_: bool) -> dict[str, Any]:
-    if case is None or not open_:
-        return {"raw": WITHHELD, "reference": []}
-    choices = {"choices": list(case.choices)} if question_type == "mcq" and case.choices else {}
-    return {"raw": _case_text(case), "reference": [case.answer], **choices}
-
-
 def _counts(row: Row) -> dict[str, str]:
     """Return the numbers behind a score, as texts: trials, cases, and excluded answers by reason."""
     more = {name: str(value) for name, value in row.more.items() if isinstance(value, int)}
@@ -618,11 +418,3 @@ def _arm(row: Row) -> str:
 def _excluded_arm(row: Row) -> str:
     reasons = ", ".join(f"{reason} {count}" for reason, count in row.excluded.items() if count)
     return f"{row.label['format']}:{row.label['question_type']} ({reasons or 'no answer'})"
-
-
-def _text_of(message: Mapping[str, Any]) -> str | None:
-    """Return the text of a message of a request; parts without text, such as pictures, are left out."""
-    content = message.get("content")
-    if isinstance(content, list):
-        return "\n".join(str(part["text"]) for part in content if isinstance(part, dict) and part.get("text"))
-    return None if content is None else str(content)

@@ -26,9 +26,9 @@ from core.callbacks import ProgressCallback
 from core.datasets.licences import open_licence
 from core.errors import AnamnesisError, UsageError
 from core.frameworks.base import title_of
+from core.interchange.answer_basis import sample_hash
 from core.interchange.croissant import FILE_NAME, DescribedFile, Description, croissant
-from core.interchange.every_eval_ever import sample_hash
-from core.interchange.public import PublicCases, PublicNames, by_people, grader_models, public_cases
+from core.interchange.public import PublicCases, PublicNames, by_people, case_keys, grader_models, public_cases
 from core.measures.accuracy import report as accuracy
 from core.measures.base import MetricRequest, Result, counts_in_words
 from core.measures.notes import result_of
@@ -38,6 +38,11 @@ from core.store.queries.cases import CaseKey
 from core.store.queries.counted_answers import answers_table, conversations_table, exported_cases, find_answers
 from core.store.selection import Selection
 from core.words import FORMAT, QUESTION_TYPE, VERDICT
+
+
+def _text(name: str) -> pa.Field[Any]:
+    return pa.field(name, pa.string())
+
 
 CARD = "README.md"
 SPLIT = "test"
@@ -97,20 +102,19 @@ _COLUMNS = {
 }
 _CASES = pa.schema(
     [
-        *((name, pa.string()) for name in ("case_key", "content_hash", "data_set", "source", "licence", "specialty")),
-        ("texts_included", pa.bool_()),
-        ("text_sha256", pa.string()),
-        *((name, pa.string()) for name in ("vignette", "question")),
-        ("choices", pa.list_(pa.string())),
-        ("answer", pa.string()),
+        *map(_text, ("case_key", "content_hash", "data_set", "source", "licence", "specialty")),
+        pa.field("texts_included", pa.bool_()),
+        *map(_text, ("text_sha256", "vignette", "question")),
+        pa.field("choices", pa.list_(pa.string())),
+        _text("answer"),
     ]
 )
 _ACCURACY = pa.schema(
     [
-        *((name, pa.string()) for name in ("condition", "format", "question_type", "rule")),
-        *((name, pa.float64()) for name in ("mean", "ci_low", "ci_high")),
-        *((name, pa.int64()) for name in ("n_cases", "n_trials", "n_excluded")),
-        ("excluded_by_reason", pa.string()),
+        *map(_text, ("condition", "format", "question_type", "rule")),
+        *(pa.field(name, pa.float64()) for name in ("mean", "ci_low", "ci_high")),
+        *(pa.field(name, pa.int64()) for name in ("n_cases", "n_trials", "n_excluded")),
+        _text("excluded_by_reason"),
     ]
 )
 
@@ -223,13 +227,12 @@ def _write_parquet(path: Path, parts: Iterator[pa.Table], contents: _Contents) -
 def _public(table: pa.Table, contents: _Contents) -> pa.Table:
     """Return rows without names of people and without the texts of cases that may not leave."""
     if {"case_key", "content_hash"} <= {*table.column_names}:
-        keys = zip(table["case_key"].to_pylist(), table["content_hash"].to_pylist(), strict=True)
-        open_ = pa.array([contents.cases.may_leave(key) for key in keys], pa.bool_())
+        open_ = pa.array([contents.cases.may_leave(key) for key in case_keys(table)], pa.bool_())
         for name in {*_TEXTS} & {*table.column_names}:
             column = pc.if_else(open_, table[name].combine_chunks(), pa.scalar(None, pa.string()))
             table = table.set_column(table.column_names.index(name), name, column)
         if "messages" in table.column_names:
-            column = _public_messages(table["messages"].combine_chunks(), open_)
+            column = _public_messages(table["messages"].combine_chunks(), open_)  # type: ignore[arg-type]
             table = table.set_column(table.column_names.index("messages"), "messages", column)
     for name in {*_NAMES} & {*table.column_names}:
         encoded = table[name].combine_chunks().dictionary_encode()
@@ -243,9 +246,9 @@ def _public(table: pa.Table, contents: _Contents) -> pa.Table:
     return table
 
 
-def _public_messages(messages: pa.ListArray, open_: pa.BooleanArray) -> pa.ListArray:
+def _public_messages(messages: pa.ListArray[Any], open_: pa.Array[Any]) -> pa.ListArray[Any]:
     """Return lists of messages; the texts of conversations that may not leave are null."""
-    values = messages.flatten()
+    values: Any = messages.flatten()
     of_open = open_.take(messages.value_parent_indices())
     text = pc.if_else(of_open, values.field("text"), pa.scalar(None, pa.string()))
     structs = pa.StructArray.from_arrays([values.field("turn"), values.field("role"), text], fields=list(_MESSAGE))

@@ -47,7 +47,7 @@ from core.events import (
     Utterance,
 )
 from core.interchange.inspect_log import NAME, OF_CASE, VERSION, score_value
-from core.interchange.inspect_reading import LogHeader, LogMessage, LogSample, LogScore, open_log
+from core.interchange.inspect_reading import LogEval, LogHeader, LogMessage, LogSample, LogScore, open_log
 from core.journal import JournalWriter, RunHeader, TrialLine, journal_path, seed_of, trial_id
 from core.store.database import Store
 from core.store.fold import fold
@@ -61,7 +61,9 @@ NO_TARGET, NO_INPUT, NOT_RECORDED = "(the log has no target)", "(the log has no 
 _SEATS = {"user": "patient", "assistant": "doctor", "system": "system", "tool": "tool"}
 """Role of a message → the seat that speaks; system messages and tools are shown, and are nobody's words."""
 _LIMITS_OF_MESSAGES = ("message", "turn")
-_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+"""A run's id is the name of a folder."""
+_TRIAL_ID = re.compile(r"[\w.:/ -]{1,100}")
 _UNSAFE = re.compile(r"[^a-z0-9_-]+")
 _TOGETHER = 200
 """Trials that are written and synced together."""
@@ -260,7 +262,7 @@ class _OwnReader(_Reader):
     own = True
 
     def __init__(self, header: LogHeader, name: str, run: Mapping[str, Any]) -> None:
-        super().__init__(header, name, _checked_id(run.get("run_id"), name))
+        super().__init__(header, name, _checked_id(_RUN_ID, run.get("run_id"), name))
         self._run = dict(run)
         self.header()  # raises for settings that cannot be read, before any sample is read
 
@@ -272,7 +274,7 @@ class _OwnReader(_Reader):
 
     def seat(self, message: LogMessage) -> str:
         seat = (message.metadata or {}).get("seat")
-        return seat if isinstance(seat, str) and _ID.fullmatch(seat) else super().seat(message)
+        return seat if isinstance(seat, str) and _RUN_ID.fullmatch(seat) else super().seat(message)
 
     def trial(self, sample: LogSample) -> TrialLine:
         own = _OwnTrial.model_validate(sample.metadata.get(NAME))
@@ -281,7 +283,7 @@ class _OwnReader(_Reader):
             of_sample = dict(zip(OF_CASE, (sample.input, sample.choices or (), sample.target), strict=True))
             self.add_case(Case.model_validate({**own.case, **of_sample}))
         started = {"case_key": case_key, "trial": number, "seed": own.seed}
-        trial = _checked_id(sample.uuid or trial_id(self.run_id, case_key, number), self.name)
+        trial = _checked_id(_TRIAL_ID, sample.uuid or trial_id(self.run_id, case_key, number), self.name)
         ended_at = self.finished_at(sample)
         events = [
             *self._started(own, trial, started, ended_at),
@@ -356,8 +358,8 @@ class _ForeignReader(_Reader):
             patient=patient,
             grader="",
             summariser="",
-            prompt_pack="of the log",
-            prompt_hash="",
+            prompt_pack=about.task,
+            prompt_hash=_hash_of_task(about),
             case_set=self.case_set,
             case_set_hash=case_set_hash(cases),
             arms=list(self._arms),
@@ -427,6 +429,13 @@ class _ForeignReader(_Reader):
         return self._names[sample_id]
 
 
+def _hash_of_task(about: LogEval) -> str:
+    """Return a hash of all that a log says of its task: runs of tasks that differ are different conditions."""
+    roles = {role: str(model) for role, model in (about.model_roles or {}).items()}
+    task = [about.task, about.task_version, about.task_args, about.solver, about.solver_args, roles]
+    return hashlib.sha256(json.dumps(task, sort_keys=True).encode()).hexdigest()[:16]
+
+
 def _answer(case: Case, spoken: list[Utterance]) -> Answered:
     """Return the model's last message as its answer, which counts in no accuracy until a grader judges it."""
     arm: dict[str, Any] = {"format": "closing", "question_type": "mcq" if case.choices else "frq"}
@@ -467,8 +476,8 @@ def _slug(text: str) -> str:
     return _UNSAFE.sub("-", text.lower()).strip("-")
 
 
-def _checked_id(text: object, name: str) -> str:
-    if not isinstance(text, str) or not _ID.fullmatch(text):
+def _checked_id(pattern: re.Pattern[str], text: object, name: str) -> str:
+    if not isinstance(text, str) or not pattern.fullmatch(text):
         raise AnamnesisError(f"{name}: {str(text)[:60]!r} is no id of this program.")
     return text
 

@@ -99,6 +99,10 @@ class LogEval(_Part):
     eval_id: str = ""
     run_id: str = ""
     task_id: str = ""
+    task_version: int | str = 0
+    task_args: dict[str, Any] = Field(default_factory=dict)
+    solver: str | None = None
+    solver_args: dict[str, Any] | None = None
     dataset: LogDataset = LogDataset()
     model_generate_config: dict[str, Any] = Field(default_factory=dict)
     model_roles: dict[str, LogRole | list[LogRole]] | None = None

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import PurePosixPath
 
 import duckdb
+import pyarrow as pa
 
 from core.case import Case
 from core.datasets.licences import open_licence
@@ -17,8 +18,11 @@ from core.store.queries.runs import WATCHED
 
 WITHHELD = "[withheld]"
 """Stands for a text that is not exported because of the licence of its case."""
-_PERSON = re.compile(r"human/[^·+]*[^·+\s]")
-_LOCAL = re.compile(r"(?<=/)(?:[a-z]+://|[/~.]|[A-Za-z]:[\\/])[^\s·,]*")
+_PERSON = re.compile(r"human/(?!\d+\b)[^·+,;:()]*[^·+,;:()\s]")
+_LOCAL = re.compile(
+    r"(?<=/)(?:[a-z]+://|[/~.]|[A-Za-z]:[\\/])[^\s·,]*"  # after the provider of a model
+    r"|(?:^|(?<=[\s'\x22]))(?:[a-z]+://|/\w|~/|[A-Za-z]:[\\/])[^\s·,;]*"  # alone, such as the name of a served model
+)
 
 
 class PublicNames:
@@ -34,16 +38,15 @@ class PublicNames:
         """Return a name of a model, seat or condition, or a sentence with such names, in its public form."""
         for name in sorted(self._people, key=len, reverse=True):
             text = text.replace(name, self._people[name])
-        numbers = frozenset(self._people.values())
-        return _LOCAL.sub(_last_part, _PERSON.sub(lambda match: self._person(match[0], numbers), text))
+        return _LOCAL.sub(_last_part, _PERSON.sub(self._person, text))
 
-    def _person(self, name: str, numbers: Collection[str]) -> str:
-        return name if name in numbers else self._people.setdefault(name, f"human/{len(self._people) + 1}")
+    def _person(self, match: re.Match[str]) -> str:
+        return self._people.setdefault(match[0], f"human/{len(self._people) + 1}")
 
 
 def _last_part(match: re.Match[str]) -> str:
     text = match[0]
-    return "application" if "://" in text else PurePosixPath(text.replace("\\", "/")).name or "local"
+    return "address" if "://" in text else PurePosixPath(text.replace("\\", "/")).name or "local"
 
 
 class PublicCases:
@@ -65,6 +68,11 @@ class PublicCases:
 
 def public_cases(cursor: duckdb.DuckDBPyConnection, keys: Iterable[CaseKey], *, with_all: bool) -> PublicCases:
     return PublicCases(cases_of(cursor, keys), with_all=with_all)
+
+
+def case_keys(table: pa.Table) -> Iterator[CaseKey]:
+    """Yield the case of each row of a table with the columns ``case_key`` and ``content_hash``."""
+    yield from zip(map(str, table["case_key"].to_pylist()), table["content_hash"].to_pylist(), strict=True)
 
 
 def by_people(conditions: Iterable[Condition]) -> bool:

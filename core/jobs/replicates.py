@@ -276,7 +276,7 @@ class Replicates(AskJob[Replicate]):
     @classmethod
     def summary(cls, outcome: AskOutcome) -> Iterable[str]:
         answers, gradings = (outcome.counts.get(name, 0) for name in ("answers", "gradings"))
-        yield f"{answers:,} answers and {gradings:,} gradings made again by {outcome.by}; no verdict that counts changed."
+        yield f"{answers:,} answers and {gradings:,} gradings made again by {outcome.by}. Verdicts that count stay."
 
 
 def _answering(run: RunToReplicate) -> str:

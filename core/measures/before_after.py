@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 from core.dates import Order, order, read_date
+from core.frameworks.casting import is_model
 from core.measures.base import Columns, MetricRequest, Row, Section, bounded, metric
 from core.measures.paired import Cases, by_arm, read_scores
 from core.models.registry import load_registry
@@ -111,11 +112,14 @@ def before_after(
             label = {"model": name, "cutoff": cutoffs[name], "format": format_, "question_type": question_type}
             rows += period_rows(label, cases, dates, cutoffs[name])
     if rows:
-        _note(request, rows, [name for name, date in cutoffs.items() if not date])
+        without = [condition for condition in matching if not cutoffs[condition.name]]
+        models = [condition.name for condition in without if is_model(condition.doctor)]
+        _note(request, rows, models, len(without) - len(models))
     yield from rows
 
 
-def _note(request: MetricRequest, rows: Sequence[Row], without_cutoff: Sequence[str]) -> None:
+def _note(request: MetricRequest, rows: Sequence[Row], without_cutoff: Sequence[str], untrained: int) -> None:
+    """Add the notes; ``untrained`` is the number of conditions whose doctor is a person or rules."""
     request.note(
         "Before and after are different cases, which may differ in difficulty: a lower accuracy after the cutoff is a "
         "hint of training on the cases before it, and no proof.",
@@ -125,6 +129,8 @@ def _note(request: MetricRequest, rows: Sequence[Row], without_cutoff: Sequence[
     if without_cutoff:
         names = ", ".join(request.name(name) for name in without_cutoff)
         request.note(f"Left out, because no cutoff is stated: {names}.", "high", kind="dates", page="models")
+    if untrained:
+        request.note(f"Left out, because rules and people have no cutoff: {untrained:,} conditions.", kind="dates")
     worst = max(rows, key=lambda row: row.excluded.get(NO_DATE, 0) + row.excluded.get(UNCLEAR, 0))
     if worst.excluded.get(NO_DATE, 0) + worst.excluded.get(UNCLEAR, 0):
         counts = " and ".join(
@@ -142,16 +148,16 @@ SECTIONS = (
     Section(
         "Before and after the end of the training data",
         before_after,
-        kind="bars",
-        figure="model",
+        kind="dots",
+        figure="question_type",
         series="period",
-        place="question_type",
+        place="model",
         panel="format",
         columns=(
             "model", "cutoff", "format", "question_type", "period", "accuracy", "low", "high", "n_cases", "difference",
             "difference_low", "difference_high", "excluded",
         ),
-        heads={"low": "From", "high": "To", "difference_low": "Difference from", "difference_high": "Difference to"},
+        heads={"low": "From", "high": "To", "difference_low": "Δ from", "difference_high": "Δ to"},
         axis="Accuracy",
         caption=(
             "Accuracy on cases with a date before and after the cutoff of each model, with 95 % intervals; the "

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -125,7 +125,7 @@ def _data_set_cases(run: Run) -> int:
     return run.data_set_cases or (run.cases if run.case_set == run.data_set else 0)
 
 
-def _cases_left_out(run: Run, played: set[str], rejected: dict[str, str]) -> Counter[str]:
+def _cases_left_out(run: Run, played: set[str], rejected: Mapping[str, str]) -> Counter[str]:
     """Return reason → cases of the data set that are not in the run; the numbers add up to all of them.
 
     A run stores the name of its case set, not the cases outside it: if the data set is not installed as it was then,
@@ -135,7 +135,7 @@ def _cases_left_out(run: Run, played: set[str], rejected: dict[str, str]) -> Cou
     chosen = selection.partition(":")[2]
     part = f"not in the chosen part ({case_set_name(selection).partition(', ')[2] or chosen})"
     size = limit if sample is None else sample
-    drawn = f"after the first {limit:,} (limit)" if sample is None else f"not in the random sample of {sample:,}"
+    drawn = f"after the first {size} (limit)" if sample is None else f"not in the random sample of {size}"
     missing = _data_set_cases(run) - run.cases
     with suppress(AnamnesisError):
         if full_data_set(run.case_set).hash == run.data_set_hash:

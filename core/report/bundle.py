@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import shutil
 import tempfile
 import zipfile
@@ -22,11 +21,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from core import __version__
 from core.callbacks import StepProgress
 from core.case import Case
+from core.datasets.archive import safe_name
+from core.datasets.licences import open_licence
 from core.errors import AnamnesisError, UsageError
 from core.frameworks.base import default_pack
 from core.images import contents, local_images
@@ -47,23 +48,20 @@ from core.report.bundle_journals import (
     without_addresses,
 )
 from core.report.environment import environment
+from core.report.plan import Plan, stored_plan, to_toml, when
 from core.store.database import Store
 from core.store.fold import fold
+from core.store.queries.plans import locked_plans
 from core.store.queries.trials import done_trial_ids
 from core.store.run_files import header_with_cases, read_run_tables, write_run_tables
 from core.store.written import PEOPLE
 from core.store.written import journal_contents as read_written
 
 MANIFEST, FIGURES_FILE, README = "manifest.json", "figures.json", "README.md"
-JOURNALS, IMPORTED, CASES, PROMPTS, IMAGES = "journals", "imported", "cases", "prompts", "images"
+JOURNALS, IMPORTED, CASES, PROMPTS = "journals", "imported", "cases", "prompts"
+IMAGES, PLANS = "images", "plans"
 LINE_DIGITS = 12
 """Digits of the SHA-256 of each line of a journal, by which a changed line is found."""
-_OPEN = re.compile(
-    r"MIT|Apache[- ]2\.0|BSD(-[23]-Clause)?|CC0([- ]1\.0)?|ODC-By([- ]1\.0)?|public domain"
-    r"|CC[- ]BY([- ](SA|NC|NC-SA))?([- ][1-4]\.0)?",
-    re.IGNORECASE,
-)
-"""Licences that allow everybody to pass a case on. A licence with any other word is treated as unknown."""
 _TIME = (1980, 1, 1, 0, 0, 0)
 _BLOCK = 1 << 20
 
@@ -85,6 +83,12 @@ class BundledRun(BaseModel):
     licences: list[str]
     cases_inside: bool
     pack: str = ""
+
+    @field_validator("run_id", "pack")
+    @classmethod
+    def _inside(cls, name: str) -> str:
+        safe_name(name, MANIFEST)  # a manifest may come from anybody, and both are parts of paths
+        return name
 
 
 class Manifest(BaseModel):
@@ -166,7 +170,7 @@ def file_digest(path: Path) -> str:
 
 def may_leave(licence: str) -> bool:
     """Return whether a licence allows to pass a case on to anybody; an unknown licence does not."""
-    return _OPEN.fullmatch(licence.strip()) is not None
+    return open_licence(licence) is not None
 
 
 def make_bundle(
@@ -369,6 +373,7 @@ def _add_shared(
         frozenset(trials),
         frozenset(cases),
         {key: case_without_text(case).text_hash for key, case in hidden.items()},
+        _add_plans(draft, store, headers),
     )
     contents_ = read_written(store.path)
     people = peoples_lines(contents_, belonging)
@@ -382,6 +387,28 @@ def _add_shared(
     if len(inside) < len(headers):
         draft.left_out.append("Judgements, facts and reviews of runs whose texts are withheld: they quote the texts.")
     return people.reviews
+
+
+def _add_plans(draft: _Draft, store: Store, headers: Sequence[RunHeader]) -> frozenset[str]:
+    """Add the locked plans of the runs as TOML, every lock of a plan; return the names of the plans."""
+    with store.read() as cursor:
+        locks = locked_plans(cursor)
+    names = frozenset(lock.name for lock in locks if any(_is_planned(stored_plan(lock), header) for header in headers))
+    for lock in locks:
+        if lock.name in names:
+            comments = (f"Locked at {when(lock.locked_at)}.", *([f"Reason: {lock.reason}"] if lock.reason else ()))
+            draft.write(
+                f"{PLANS}/{lock.name}-{lock.plan_hash[:12]}.toml", to_toml(stored_plan(lock), comments).encode()
+            )
+    return names
+
+
+def _is_planned(plan: Plan, header: RunHeader) -> bool:
+    """Return whether a plan names a run, or is for its doctor on its cases."""
+    if header.run_id in (plan.condition.get("run"), plan.reference.get("run")):
+        return True
+    doctors = (plan.condition.get("doctor"), plan.reference.get("doctor"))
+    return plan.cases.case_set_hash == header.case_set_hash and header.doctor in doctors
 
 
 def _checked(

@@ -77,8 +77,8 @@ def verify_bundle(path: Path, progress: StepProgress = lambda done, planned, ste
             with unpacked_store(folder) as store:
                 figures = figures_of(store, run_ids, manifest.reviews, progress)
                 computed = {figure.name: figure for figure in figures}
-        except (AnamnesisError, OSError, ValueError) as error:
-            damage.append(f"The contents cannot be read: {str(error).splitlines()[0]}")
+        except Exception as error:  # contents by anybody: an odd journal may break a metric in any way
+            damage.append(f"The contents cannot be read: {(str(error) or repr(error)).splitlines()[0]}")
             return VerifiedBundle(manifest, damage, (), (), ())
         equal, differing, withheld = list[str](), list[FigureDifference](), list[str]()
         for figure in recorded:

@@ -102,7 +102,9 @@ def figures_of(
     """Return the figures of some runs; a metric that has nothing to report on them is left out."""
     with store.read() as cursor:
         protocols = {run.protocol for run in run_records(cursor, list(run_ids))}
-    usual = [(framework.usual.report, {}) for name, framework in frameworks().items() if name in protocols]
+    usual: list[tuple[str, Mapping[str, Any]]] = [
+        (framework.usual.report, {}) for name, framework in frameworks().items() if name in protocols
+    ]
     wanted = [*FIGURES, *(entry for entry in usual if entry not in FIGURES)]
     wanted += [("ratings", {"review": name}) for name in reviews]
     figures = []

@@ -65,13 +65,15 @@ _PLAIN_LABELS = ("specialty", "single_diagnosis", "development")
 class Belonging:
     """What belongs to the runs of a bundle: the runs, and the trials and cases whose texts may leave.
 
-    ``stand_ins`` is case key → text hash of the stand-in of a case whose text may not leave.
+    ``plans`` are names of locked plans. ``stand_ins`` is case key → text hash of the stand-in of a case whose text may
+    not leave.
     """
 
     runs: frozenset[str]
     trials: frozenset[str]
     cases: frozenset[str]
     stand_ins: Mapping[str, str]
+    plans: frozenset[str] = frozenset()
 
     def label(self, row: Mapping[str, Any]) -> dict[str, Any] | None:
         """Return the label of a case as it is stored in the bundle; ``None`` if it is left out."""
@@ -318,6 +320,8 @@ def _written_belongs(line: WrittenLine, belonging: Belonging, reviews: Mapping[s
         return line.what.get("review_id") in reviews
     if line.kind == "label":
         return line.what["run_id"] in belonging.runs
+    if line.kind == "plan":
+        return line.what["name"] in belonging.plans
     if line.kind in _KINDS_OF_CASES:
         return line.what["case_key"] in belonging.cases
     return line.kind == "rubric"

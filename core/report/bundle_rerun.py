@@ -21,14 +21,14 @@ from core.case import Case, data_set_of
 from core.datasets.select import cases_of, choices_of, datasets
 from core.errors import AnamnesisError, UsageError
 from core.frameworks.base import Campaign, framework, pack_of, tested_seat
-from core.frameworks.casting import Reach
+from core.frameworks.casting import STORED_SEATS, Reach
 from core.images import local_images
-from core.jobs.plan import campaign_of, models_of, prepared_cases
-from core.journal import RunHeader, journal_path, read_header
+from core.jobs.plan import campaign_of, models_of, names_of, prepared_cases
+from core.journal import RunHeader, journal_path, read_header, read_lines
 from core.measures.paired import by_arm, compare, read_scores
 from core.models.registry import Registry
 from core.models.spec import is_loopback
-from core.prompts import PromptPack, load_pack, own_packs_folder
+from core.prompts import PromptPack, check_pack_name, load_pack, own_packs_folder
 from core.report.bundle import CASES, IMAGES, JOURNALS, BundledRun
 from core.report.bundle_figures import Figure, figures_of, rows_by_label, same, words_of
 from core.stats.trials import variance_components
@@ -86,6 +86,8 @@ def replay_of(run: BundledRun, folder: Path, changes: Changes, registry: Registr
     _check_players(header, changes, registry)
     pack = pack_of(framework_, changes.prompts) if changes.prompts else _pack_of(run, header, folder)
     cases, remarks = _cases_of(run, header, folder)
+    if next(read_lines(path, about=('"type":"grades"',)), None) is not None:
+        remarks.append("Its answers were graded again later; the replay has the verdicts of the run's own grader only.")
     if changes.prompts and pack.hash != header.prompt_hash:
         remarks.append(f"The prompts are {pack.name} {pack.hash}, not {header.prompt_hash}.")
     case_set, whole = header.case_set, len(cases) == len(header.cases)
@@ -109,12 +111,10 @@ def replay_of(run: BundledRun, folder: Path, changes: Changes, registry: Registr
 
 def _check_players(header: RunHeader, changes: Changes, registry: Registry) -> None:
     """Raise ``UsageError`` if the bundle names an application, or an address that is not on this machine."""
-    tested = tested_seat(framework(header.protocol)).role
-    seats = {"doctor": header.doctor, "patient": header.patient, "grader": header.grader}
-    seats |= {"summariser": header.summariser}
-    seats |= {seat.role: str(header.settings.get(seat.role) or "") for seat in framework(header.protocol).seats}
-    for role, name in seats.items():
-        replaced = changes.doctor and role in ("doctor", tested)
+    framework_ = framework(header.protocol)
+    names = names_of(framework_, {role: getattr(header, role) for role in STORED_SEATS}, header.settings)
+    for role, name in names.items():
+        replaced = changes.doctor and role == tested_seat(framework_).role
         if name and not replaced and registry.is_application(name):
             raise UsageError(
                 f"Run {header.run_id} was played by the application {name}, which is not in the bundle: name yours "
@@ -163,6 +163,7 @@ def _pack_of(run: BundledRun, header: RunHeader, folder: Path) -> PromptPack:
     if pack.hash != header.prompt_hash:
         raise AnamnesisError(f"The prompts {run.pack} in the bundle are not those of run {run.run_id}.")
     target = own_packs_folder() / f"{name}-{header.prompt_hash[:_PACK_DIGITS]}"
+    check_pack_name(target.name)
     target.mkdir(parents=True, exist_ok=True)
     for path in sorted(source.glob("*.md")):
         shutil.copyfile(path, target / path.name)

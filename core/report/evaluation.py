@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from core import __version__
@@ -16,10 +16,12 @@ from core.report.fields import FIELDS
 from core.report.guidelines import Guideline, Item, guideline
 from core.report.reading import EvaluationFacts, read_facts
 from core.store.database import Store
-from core.store.queries.report_fields import WrittenField
+from core.store.queries.report_fields import WrittenField, write_fields, written_fields
 
 State = Literal["filled", "to be written", "not applicable"]
 STATES: tuple[State, ...] = ("filled", "to be written", "not applicable")
+OPENING = ("flow", "plan", "ranking")
+"""Facts that every report begins with."""
 PARTS = (*FACTS, *FIELDS)
 """Names that the items of a guideline may use; each is also the name of a field that people can write."""
 
@@ -82,6 +84,23 @@ def evaluation_of(
     return evaluated(chosen, read_facts(store, run_ids, progress))
 
 
+def with_current_texts(facts: EvaluationFacts, store: Store) -> EvaluationFacts:
+    """Return the facts with the texts that are stored now."""
+    with store.read() as cursor:
+        return replace(facts, written=written_fields(cursor, facts.run_ids))
+
+
+def save_texts(store: Store, run_ids: Sequence[str], texts: Mapping[str, tuple[str, bool]]) -> int:
+    """Store field → (text, whether it applies) of the report on these runs; return the number of new texts.
+
+    Raises ``UsageError`` for an unknown field.
+    """
+    if unknown := [name for name in texts if name not in PARTS]:
+        raise UsageError(f"There is no field {unknown[0]!r}: choose among {', '.join(sorted(PARTS))}.")
+    with store.write() as connection:
+        return write_fields(connection, run_ids, texts)
+
+
 def evaluated(chosen: Guideline, facts: EvaluationFacts) -> Evaluation:
     """Return the items of a guideline as far as these facts and texts answer them."""
     parts = {name: part_of(name, facts) for name in dict.fromkeys(n for item in chosen.items for n in item.parts)}
@@ -114,6 +133,7 @@ def report_of(evaluation: Evaluation) -> Report:
     title = facts.written.get("title")
     counts = ", ".join(f"{evaluation.count(state)} {state}" for state in STATES)
     shown: dict[str, str] = {}
+    opening = [block for name in OPENING for block in _opening_blocks(name, facts, shown)]
     blocks: list[Block] = [
         Paragraph(f"{chosen.title}: {chosen.about} ({chosen.source}). {len(chosen.items)} items: {counts}."),
         Paragraph(
@@ -121,6 +141,7 @@ def report_of(evaluation: Evaluation) -> Report:
             "those of the guideline, labels are not its words.",
             "soft",
         ),
+        *opening,
         Heading("Checklist", 2, "checklist"),
         _checklist(evaluation),
     ]
@@ -142,6 +163,15 @@ def report_of(evaluation: Evaluation) -> Report:
         tuple(_without_repeated_notes(blocks)),
         f"Made with Anamnesis {__version__} on {time.strftime('%Y-%m-%d %H:%M UTC', time.gmtime())}.",
     )
+
+
+def _opening_blocks(name: str, facts: EvaluationFacts, shown: dict[str, str]) -> Iterator[Block]:
+    """Yield a fact that every report begins with, if it has content."""
+    part = part_of(name, facts)
+    if part.content and part.content.blocks:
+        yield Heading(part.title, 2, f"part-{name}")
+        yield from part.content.blocks
+        shown[name] = f"part-{name}"
 
 
 def _without_repeated_notes(blocks: Sequence[Block]) -> Iterator[Block]:

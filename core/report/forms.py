@@ -13,7 +13,6 @@ from core import __version__
 from core.export.page import HTML, MARKDOWN, POLICY, STYLE, Written, inline
 from core.export.visible import visible
 from core.report.blocks import Link, Report, cell_text, is_numeric
-from core.report.word import to_docx
 
 _FOLDER = Path(__file__).parent
 
@@ -43,6 +42,13 @@ def to_markdown(report: Report) -> bytes:
     return template.render(report=report, markup=Written, inline=inline).encode("utf-8")
 
 
+def to_word(report: Report) -> bytes:
+    """Return a Word file (.docx)."""
+    from core.report.word import to_docx  # takes half a second to import
+
+    return to_docx(report)
+
+
 @dataclass(frozen=True)
 class ReportForm:
     """A file format: its name and suffix, its MIME type, and its writer."""
@@ -57,6 +63,6 @@ REPORT_FORMS = {
     for form in (
         ReportForm("html", "text/html", to_html),
         ReportForm("md", "text/markdown", to_markdown),
-        ReportForm("docx", "application/vnd.openxmlformats-officedocument.wordprocessingml.document", to_docx),
+        ReportForm("docx", "application/vnd.openxmlformats-officedocument.wordprocessingml.document", to_word),
     )
 }

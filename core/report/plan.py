@@ -304,6 +304,15 @@ def note_lock(text: str, locked: LockedPlan) -> str:
     return tomlkit.dumps(document)
 
 
+def plan_named(store: Store, name: str) -> Plan:
+    """Return the last lock of a name; raises ``UsageError`` if there is none."""
+    with store.read() as cursor:
+        locks = locked_plans(cursor, name)
+    if not locks:
+        raise UsageError(f"There is no file and no locked plan {name!r}; `python -m core plan show` lists them.")
+    return stored_plan(locks[-1])
+
+
 def stored_plan(locked: LockedPlan) -> Plan:
     return plan_of(orjson.loads(locked.plan), f"The locked plan {locked.name}")
 

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import inspect
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from core.callbacks import ProgressCallback
+from core.callbacks import ProgressCallback, StopCallback
 from core.errors import AnamnesisError
 from core.export.document import ExportedConversation, document_of
+from core.jobs.repeat import PROGRAM
 from core.measures.accuracy import report as accuracy
-from core.measures.base import MetricRequest, Note, Result, Section
+from core.measures.base import Listed, MetricRequest, Note, Result, Section
 from core.measures.endings import report as endings
 from core.measures.experts.judge_status import report as judge_status
 from core.measures.failures import report as failures
+from core.measures.flow import Flow, flow, flow_of
 from core.measures.graders.report import report as graders
 from core.measures.memorisation import report as memorisation
 from core.measures.notes import result_of
+from core.measures.ranking import AGAINST_COST
 from core.measures.repeatability import report as repeatability
 from core.measures.repeatability import report_power
 from core.measures.rubrics.report import report_safety
@@ -34,9 +36,12 @@ from core.measures.set_up import (
     used_prompts,
 )
 from core.measures.spend import spend
-from core.report.repeat import PROGRAM
+from core.report.environment import environment
+from core.report.plan import stored_plan
+from core.report.planned import planned_done
 from core.store.conditions import Condition
 from core.store.database import Store
+from core.store.queries.plans import locked_plans
 from core.store.queries.report_fields import WrittenField, written_fields
 from core.store.queries.runs import RunProgress, runs
 from core.store.selection import Selection, conditions
@@ -44,6 +49,8 @@ from core.store.selection import Selection, conditions
 _ARM = ("model", "format", "question_type")
 _INTERVAL = ("ci_low", "ci_high")
 FIGURES: Mapping[str, Section] = {
+    "flow": Section("Flow of cases, trials, conversations and answers", flow, kind="table", folded=True),
+    "ranking": replace(AGAINST_COST, title="Ranking: accuracy against cost"),
     "accuracy": Section(
         "Accuracy",
         accuracy,
@@ -133,11 +140,21 @@ class Example:
 
 
 @dataclass(frozen=True)
+class CheckedPlan:
+    """A locked plan for these runs, with its items as planned, done and different, and the command that prints them."""
+
+    name: str
+    items: Sequence[Listed]
+    command: str
+
+
+@dataclass(frozen=True)
 class EvaluationFacts:
     """What is stored about the runs of a report.
 
-    ``results`` has the figures of ``FIGURES`` with rows; ``reasons`` says for the others why there are none, and what
-    would make them. ``commands`` print the same rows. ``written`` are the texts of people, by field.
+    ``flow`` is the diagram of all runs together. ``results`` has the figures of ``FIGURES`` with rows; ``reasons`` says
+    for the others why there are none, and what would make them. ``commands`` print the same rows. ``written`` are the
+    texts of people, by field.
     """
 
     runs: Sequence[RunProgress]
@@ -145,7 +162,9 @@ class EvaluationFacts:
     results: Mapping[str, Result]
     reasons: Mapping[str, str]
     commands: Mapping[str, str]
+    flow: Flow | None = None
     prompts: Sequence[UsedPrompt] = ()
+    plans: Sequence[CheckedPlan] = ()
     examples: Sequence[Example] = ()
     packages: Mapping[str, str] = field(default_factory=dict)
     written: Mapping[str, WrittenField] = field(default_factory=dict)
@@ -169,9 +188,15 @@ class EvaluationFacts:
 
 
 def read_facts(
-    store: Store, run_ids: Sequence[str], progress: ProgressCallback = lambda done, planned: None
+    store: Store,
+    run_ids: Sequence[str],
+    progress: ProgressCallback = lambda done, planned: None,
+    stop: StopCallback = lambda: False,
 ) -> EvaluationFacts:
-    """Read everything about these runs; each query is read once, also if several figures need it."""
+    """Read everything about these runs; each query is read once, also if several figures need it.
+
+    After a stop the figures that were not read are missing.
+    """
     selection = Selection(runs=list(run_ids))
     query = _remembering(store)
     results: dict[str, Result] = {}
@@ -180,6 +205,9 @@ def read_facts(
     commands = {name: command_of(name, run_ids, stored) for name in FIGURES}
     for number, (name, section) in enumerate(FIGURES.items()):
         progress(number, len(FIGURES))
+        if stop():
+            reasons[name] = "Reading was stopped."
+            continue
         request = MetricRequest(store, selection_of(name, run_ids, stored), query=query)
         try:
             result = result_of(section.metric, request, dict(section.options))
@@ -198,9 +226,11 @@ def read_facts(
         results,
         reasons,
         commands,
+        query(flow_of, tuple(sorted(run_ids))) if "flow" in results else None,
         distinct_prompts(query(used_prompts, selection)),
+        _plans(store, stored_runs),
         _examples(store, results.get("wrong_answers")),
-        _versions(_PACKAGES),
+        _environment(),
         written,
     )
 
@@ -255,6 +285,20 @@ def _models_and_data_sets(stored: Iterable[Condition]) -> tuple[list[str], list[
     return list(dict.fromkeys(doctor for doctor, _ in names)), list(dict.fromkeys(data_set for _, data_set in names))
 
 
+def _plans(store: Store, of_runs: Sequence[RunProgress]) -> list[CheckedPlan]:
+    """Return the last lock of each plan whose doctor and cases are those of one of these runs."""
+    with store.read() as cursor:
+        newest = {locked.name: locked for locked in locked_plans(cursor)}
+    tested = {(run.doctor, run.case_set_hash) for run in of_runs}
+    run_ids = [run.run_id for run in of_runs if run.source == "local"]
+    checked = []
+    for plan in map(stored_plan, newest.values()):
+        if (plan.condition["doctor"], plan.cases.case_set_hash) in tested:
+            command = f"{PROGRAM} {shlex.join(['plan', 'check', plan.name, *run_ids])}"
+            checked.append(CheckedPlan(plan.name, planned_done(store, plan, run_ids), command))
+    return checked
+
+
 def _examples(store: Store, wrong: Result | None) -> list[Example]:
     """Return a conversation for each condition and cause, at most ``EXAMPLES``."""
     first: dict[tuple[Any, Any], Mapping[str, Any]] = {}
@@ -266,11 +310,8 @@ def _examples(store: Store, wrong: Result | None) -> list[Example]:
     return [Example(row, document_of([row["trial_id"]], store).talks[0]) for row in chosen]
 
 
-def _versions(names: Iterable[str]) -> dict[str, str]:
-    versions: dict[str, str] = {}
-    for name in names:
-        try:
-            versions[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return versions
+def _environment() -> dict[str, str]:
+    """Return the versions of Python and of the packages behind the figures, and the machine that made the report."""
+    present = environment()
+    packages = {name: present["packages"][name] for name in _PACKAGES if name in present["packages"]}
+    return {"python": present["python"], "system": f"{present['system']}, {present['machine']}", **packages}

@@ -105,7 +105,7 @@ def _insert(
     schema = SCHEMAS[table]
     rows = arrow_table(schema, [tuple(line.get(name) for name in schema.names) for line in lines])
     if table == "trials":
-        of_trials = pa.array([hashes.get(key) for key in rows["case_key"].to_pylist()], pa.string())
+        of_trials = pa.array([hashes.get(str(line.get("case_key"))) for line in lines], pa.string())
         rows = rows.append_column("content_hash", of_trials)
     connection.register("incoming", rows)
     try:

@@ -21,6 +21,7 @@ PAGES: Final[dict[str, dict[str, str]]] = {
         "failures": "Failures",
         "quality": "Conversation quality",
         "measures": "More measures",
+        "report": "Report",
     },
     "Trust": {
         "patients": "Simulated patients",

@@ -2,7 +2,10 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from io import BytesIO
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final, Literal
 
 import orjson
@@ -18,6 +21,10 @@ from core.frameworks.automedic.queries import FAILURE_NAMES, RULES, failures, tr
 from core.frameworks.base import frameworks, role_title, seats_at_work, tested_seat, title_of
 from core.frameworks.casting import STORED_SEATS
 from core.frameworks.settings import extra_of, options_of
+from core.interchange.archive import MAX_TRIALS, zipped
+from core.interchange.every_eval_ever import Publisher, write_evaluations
+from core.interchange.hub import DataSetCard, write_data_set
+from core.interchange.inspect_log import write_log
 from core.jobs.plan import names_of, remarks_of
 from core.jobs.progress import run_state
 from core.jobs.regrade import FREE
@@ -75,6 +82,8 @@ _ACCURACY = Section(
         "rule",
     ),
 )
+_MOST_IN_A_LOG: Final = 3_000
+"""The most conversations of a run whose Inspect log can be downloaded: it is made in memory."""
 _LISTED_ARMS: Final = ["vignette:mcq", "vignette:frq", "multi_turn:mcq", "multi_turn:frq"]
 
 
@@ -134,6 +143,8 @@ def draw_run_links(run: RunProgress) -> None:
             "Answers and verdicts (CSV)": ("answers.csv", "text/csv", lambda: _answers_csv(run_id)),
             "Conversations (JSON Lines)": ("conversations.jsonl", "application/jsonl", lambda: _talk_lines(run_id)),
         }
+        if run.done <= _MOST_IN_A_LOG:  # larger runs: `export inspect`
+            files["Inspect log (JSON)"] = ("inspect.json", "application/json", lambda: _inspect_log(run_id))
 
         def draw_file_button(
             label: str, icon: str | None = None, style: Literal["secondary", "tertiary"] = "secondary"
@@ -146,8 +157,42 @@ def draw_run_links(run: RunProgress) -> None:
         with st.popover("Export", icon=":material/download:", key=f"export_{run_id}"):
             for label in list(files)[1:]:
                 draw_file_button(label)
+            _draw_exchange(run)
     if not is_comparable:
         st.caption("No comparable run: none has the same framework, cases, other seats, prompts and grader.")
+
+
+def _inspect_log(run_id: str) -> bytes:
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "log.json"
+        write_log(Store(), run_id, path)
+        return path.read_bytes()
+
+
+def _draw_exchange(run: RunProgress) -> None:
+    """Draw the downloads in the formats of other tools, which name a publisher; large runs are exported by command."""
+    if run.done > MAX_TRIALS:
+        st.caption(plain(f"For other tools: `python -m core export hub {run.run_id} --out …`, or `export eee`."))
+        return
+    organization = st.text_input("Publishing organization", key=f"publisher_{run.run_id}")
+    selection = Selection(runs=[run.run_id])
+    card = DataSetCard("Doctor–patient conversations", organization)
+    publisher = Publisher(organization, "other")
+    formats: dict[str, Callable[[Path], object]] = {
+        "Hugging Face data set": lambda folder: write_data_set(Store(), selection, folder, card),
+        "Every Eval Ever": lambda folder: write_evaluations(Store(), selection, folder, publisher),
+    }
+    for label, write in formats.items():
+        st.download_button(
+            f"{label} (ZIP)",
+            partial(zipped, run.run_id, write),
+            f"{run.run_id}-{label.lower().replace(' ', '-')}.zip",
+            "application/zip",
+            key=f"exchange_{label}_{run.run_id}",
+            on_click="ignore",
+            disabled=not organization.strip(),
+        )
+    st.caption("Texts of cases without an open licence are left out.")
 
 
 def _answers_csv(run_id: str) -> bytes:
@@ -202,7 +247,7 @@ def _draw_accuracy(run: RunProgress) -> None:
     fw = frameworks().get(run.protocol)
     if fw is not None and len(fw.arms) <= _FEW:
         _draw_few(run, rows)
-    else:
+    elif any(row.estimate is not None for row in rows):
         cases = max(row.n or 0 for row in rows)
         draw_figure(
             lambda dark: accuracy_chart(rows, dark=dark),

@@ -126,3 +126,14 @@ def test_a_model_to_run_opens_the_form_filled_and_no_run_below_it(run_page: AppT
     app.run()  # the seat takes the model out of the URL
     assert [element.label for element in app.expander if element.proto.expanded] == ["New campaign"]
     assert app.selectbox(key="runs_doctor").value == "openai/gpt-4o"
+
+
+def test_formats_of_other_tools_need_a_publisher(run_page: AppTest) -> None:
+    def offered() -> dict[str, bool]:
+        buttons = [button.proto for button in run_page.get("download_button")]
+        return {button.label: not button.disabled for button in buttons if "(ZIP)" in button.label}
+
+    assert offered() == {"Hugging Face data set (ZIP)": False, "Every Eval Ever (ZIP)": False}
+    run_page.text_input(key="publisher_run-a").input("An institute").run()
+    assert trouble(run_page) == []
+    assert all(offered().values())

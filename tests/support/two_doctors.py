@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from core.events import Finished, Started, Verdict
+from core.events import Finished, Started
 from core.store.database import Store
 from core.store.fold import fold
 from tests.core.store.builders import a_case, a_header, a_trial, answered, graded, invalid, write_journal
@@ -14,10 +14,9 @@ ARMS = [("vignette", "frq")]
 FAILURES = ("provider_error", "refused")
 
 
-def write_run(
-    store: Store, run_id: str, verdicts: Sequence[Sequence[Verdict]], *, trials: int = 0, **header: Any
-) -> None:
+def write_run(store: Store, run_id: str, verdicts: Sequence[Sequence[Any]], *, trials: int = 0, **header: Any) -> None:
     """Write a run with the verdicts of each case's trials; it has planned ``trials`` of each case, by default these."""
+    grader = header.get("grader", "openai/g")
     cases = [a_case(number) for number in range(len(verdicts))]
     lines = []
     for case, of_case in zip(cases, verdicts, strict=True):
@@ -27,7 +26,7 @@ def write_run(
             events = [
                 Started(trial_id=trial_id, case_key=case.case_key, trial=number, seed=number, at=1.0),
                 answered("vignette", "frq") if counts else invalid(verdict, "vignette", "frq"),
-                *([graded(verdict, "vignette", "frq")] if counts else []),
+                *([graded(verdict, "vignette", "frq", grader=grader)] if counts else []),
                 Finished(at=9.0),
             ]
             lines.append(

@@ -4,6 +4,7 @@ import hashlib
 import json
 import shlex
 from collections import defaultdict
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,9 @@ import pytest
 from core.cli.app import main
 from core.errors import AnamnesisError
 from core.events import Finished
-from core.interchange.every_eval_ever import Publisher, command_of, model_info, write_evaluations
+from core.interchange.every_eval_ever import Publisher, write_evaluations
 from core.interchange.public import PublicNames
+from core.interchange.run_facts import command_of, model_info
 from core.measures.accuracy import accuracy
 from core.prompts import load_pack
 from core.store.conditions import Condition
@@ -213,6 +215,26 @@ def test_people_are_numbered_alike_everywhere() -> None:
     assert names("Excluded: human/Ada · order 2 (3 answers), human/Ben B.") == (
         "Excluded: human/1 · order 2 (3 answers), human/2"
     )
+    assert names("human/1: 2 refused; human/2 has 3 cases.") == "human/1: 2 refused; human/2 has 3 cases."
+
+
+@pytest.mark.parametrize(
+    ("text", "public"),
+    [
+        ("hf//root/models/tiny · library", "hf/tiny · library"),
+        ("hf/~/models/tiny", "hf/tiny"),
+        ("http/http://10.0.0.1:9000/chat", "http/address"),
+        ("served as /root/models/tiny.gguf", "served as tiny.gguf"),
+        (
+            "Address of the doctor: http://10.0.0.1:8000/v1, and no other.",
+            "Address of the doctor: address, and no other.",
+        ),
+        ("grader openai/gpt-4o / anthropic/claude", "grader openai/gpt-4o / anthropic/claude"),
+        ("hf/mistralai/Mistral-7B-Instruct-v0.1", "hf/mistralai/Mistral-7B-Instruct-v0.1"),
+    ],
+)
+def test_folders_and_addresses_are_left_out(text: str, public: str) -> None:
+    assert PublicNames()(text) == public
 
 
 @pytest.mark.parametrize(
@@ -246,6 +268,23 @@ def test_command_plays_the_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyP
         assert len({stored.fingerprint for stored in run_records(cursor)}) == 1
         repeated = {**vars(run_records(cursor)[0]), "run_id": "", "created_at": 0.0}
     assert repeated == {**vars(run), "run_id": "", "created_at": 0.0}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"doctor": "human/Ada"},
+        {"doctor": "hf//root/models/tiny"},
+        {"settings": {"base_url": "http://10.0.0.1:8000/v1"}},
+        {"prompt_pack": "/root/my prompts"},
+        {"source": "release"},
+    ],
+)
+def test_command_that_names_this_machine_or_a_person_is_left_out(store: Store, changes: dict[str, Any]) -> None:
+    with store.read() as cursor:
+        (run,) = run_records(cursor)
+    assert command_of(run) is not None
+    assert command_of(replace(run, **changes)) is None
 
 
 def test_condition_that_judged_a_part_again_is_its_own_file(store: Store, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import yaml
 from core.errors import UsageError
 from core.interchange.hub import DataSetCard, write_data_set
 from core.measures.accuracy import accuracy
-from core.reviews.reviewing import state_of
+from core.reviews.state import state_of
 from core.store.database import Store
 from core.store.queries.annotations import Annotation, add_annotations
 from core.store.selection import Selection

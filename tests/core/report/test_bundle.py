@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -11,19 +12,22 @@ import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import orjson
 import pytest
 
 from core.errors import AnamnesisError
-from core.journal import DeletedLine, ReplyLine, journal_path, read_header
+from core.journal import DeletedLine, JournalLine, ReplyLine, RowLine, journal_path, read_header
 from core.models.registry import load_registry
 from core.paths import ROOT
-from core.report.bundle import make_bundle, may_leave
+from core.report import bundle_figures
+from core.report.bundle import make_bundle, may_leave, unpacked_store
 from core.report.bundle_check import unpacked, verify_bundle
 from core.report.bundle_figures import Figure, FigureRow, differences
 from core.report.bundle_rerun import Changes, compare_runs, repeat_difference, replay_of
+from core.report.plan import lock, lock_state, plan_of, read_plan
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.answers import CaseScore
@@ -57,6 +61,16 @@ def scripted(body: dict[str, Any]) -> str:
     if len(said) < 3 and "A. " not in asked and "diagnosis" not in asked.lower():
         return ("What brings you in?", "Since when?", "Where does it hurt?")[len(said)]
     return f"**Final Diagnosis:** {'Bunion' if 'A 41-year-old' in str(body) else 'Podagra'}"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_figures() -> Iterator[None]:
+    """Compute a few figures in this process: every bundle computes them twice; the fresh copy computes all."""
+    few: tuple[tuple[str, dict[str, Any]], ...] = tuple(
+        (name, {}) for name in ("accuracy", "repeatability", "endings", "spend")
+    )
+    with mock.patch.object(bundle_figures, "FIGURES", few):
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -111,8 +125,6 @@ def edited(bundle: Path, out: Path, edit: Callable[[dict[str, bytes]], None], *,
         members = {name: archive.read(name) for name in archive.namelist()}
     edit(members)
     if hashed:
-        import hashlib
-
         manifest = json.loads(members["manifest.json"])
         manifest["files"] = {name: hashlib.sha256(members[name]).hexdigest() for name in manifest["files"]}
         members["manifest.json"] = json.dumps(manifest).encode()
@@ -256,6 +268,22 @@ def test_played_again_in_a_fresh_copy_of_the_program_everything_is_equal(
     assert (fresh / "data" / "local" / "anamnesis.duckdb").exists()
 
 
+def test_a_replay_next_to_its_original_is_paid_for_once(
+    open_db: Path, open_bundle: Path, provider: FakeProvider, tmp_path: Path
+) -> None:
+    db = tmp_path / "here" / open_db.name
+    shutil.copytree(open_db.parent, db.parent)
+    (original,) = run_ids(db)
+    first = core(db, "bundle", "rerun", str(open_bundle))
+    assert first.returncode == 0, first.stdout + first.stderr
+    runs, sent = run_ids(db), len(provider.requests)
+    assert len(runs) == 2
+    second = core(db, "bundle", "rerun", str(open_bundle))
+    assert (run_ids(db), len(provider.requests)) == (runs, sent)
+    assert second.stdout == first.stdout
+    assert original in second.stdout
+
+
 def test_a_dry_run_plays_nothing(open_bundle: Path, provider: FakeProvider, tmp_path: Path) -> None:
     before, db = len(provider.requests), tmp_path / "a.duckdb"
     dry = core(db, "bundle", "rerun", str(open_bundle), "--dry-run")
@@ -384,6 +412,8 @@ def openly_licensed(store: Store) -> None:
         for case in header["cases"]:
             case["licence"] = "MIT"
         path.write_bytes(orjson.dumps(header) + b"\n" + rest)
+    store.path.unlink()
+    fold(store)
 
 
 def test_blinded_reviews_and_those_of_other_runs_stay_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -406,8 +436,6 @@ def test_an_imported_run_travels_without_a_journal(tmp_path: Path, monkeypatch: 
     monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "anamnesis.duckdb"))
     store = copy_of(openly_licensed, tmp_path)
     as_released(store, "run-a")
-    with store.write() as connection:
-        connection.execute("UPDATE cases SET licence = 'MIT'")
     shutil.rmtree(store.journals / "run-a")
     made = make_bundle(store, ["run-a"], tmp_path / "study.zip")
     assert not made.differing
@@ -415,7 +443,63 @@ def test_an_imported_run_travels_without_a_journal(tmp_path: Path, monkeypatch: 
     assert verified.sound
     assert "accuracy" in verified.equal
     assert "A lump on my neck" in texts_in(tmp_path / "study.zip")
-    make_bundle(copy_of(openly_licensed, tmp_path / "b"), ["run-b"], tmp_path / "b.zip")
+
+
+def test_judgements_belong_to_their_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "anamnesis.duckdb"))
+    store = copy_of(openly_licensed, tmp_path)
+    lines: list[JournalLine] = []
+    for run in ("run-a", "run-b"):
+        call = a_call(f"call-{run}", role="grader", model="openai/judge", response=f"judged {run}").call
+        unit = f"facts {run}/1/0"
+        lines.append(ReplyLine(run_id="facts", trial_id="facts", unit=unit, key="k", number=0, place=0, call=call))
+        row = {"trial_id": f"{run}/1/0", "facts_hash": "f", "model": "openai/judge", "prompt_hash": "p"}
+        row |= {"verdicts": "[]", "dropped": 0, "failure": "", "calls": json.dumps([call.call_id]), "tokens": 1}
+        lines.append(RowLine(table="fact_judgements", row={**row, "cost_usd": 0.1, "judged_at": 8.0}, unit=unit))
+    write_journal(store.journals, "facts", *lines)
+    make_bundle(store, ["run-a"], tmp_path / "study.zip")
+    with zipfile.ZipFile(tmp_path / "study.zip") as archive:
+        journal = archive.read("journals/facts/journal.jsonl").decode()
+    assert "judged run-a" in journal
+    assert "run-a/1/0" in journal
+    assert "run-b" not in journal
+
+
+def test_cases_of_prompts_are_left_out_also_without_their_texts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A case that was used to write prompts counts in no figure; its mark belongs to a text that is withheld."""
+    monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "anamnesis.duckdb"))
+    store = copy_of(campaign, tmp_path)
+    label = {"case_key": "ours/1", "text_hash": a_case(1).text_hash, "field": "development", "value": "yes"}
+    with store.write() as connection:
+        by = {"origin": "person", "made_by": "Ann", "note": "in a prompt", "made_at": 4.0}
+        write(connection, "case_label", [{**label, **by}])
+    made = make_bundle(store, ["run-a"], tmp_path / "study.zip")
+    assert "accuracy" not in {difference.figure for difference in made.differing}
+    inside = texts_in(tmp_path / "study.zip")
+    assert "Vignette 1." not in inside
+    assert "in a prompt" not in inside
+    with zipfile.ZipFile(tmp_path / "study.zip") as archive:
+        figures = json.loads(archive.read("figures.json"))
+    assert figures[0]["rows"][0]["values"]["n_cases"] == 5
+
+
+def test_the_locked_plan_of_a_run_is_inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "anamnesis.duckdb"))
+    store = copy_of(openly_licensed, tmp_path)
+    cases = {"case_set": "ours", "case_set_hash": "c", "cases": 6, "trials": 2, "seed": 20}
+    plan = {"hypothesis": "It is as good.", "outcome": {"arm": "multi_turn:frq"}, "cases": cases}
+    for name, doctor in (("of-a", "openai/a"), ("of-b", "openai/b")):
+        lock(store, plan_of({**plan, "name": name, "condition": {"doctor": doctor}}))
+    make_bundle(store, ["run-a"], tmp_path / "study.zip")
+    with unpacked(tmp_path / "study.zip") as (folder, _), unpacked_store(folder) as bundled:
+        (file,) = (folder / "plans").iterdir()
+        stored = read_plan(file)
+        assert stored.name == "of-a"
+        state = lock_state(bundled, stored)
+        assert state.lock is not None
+        assert state.lock.plan_hash == stored.hash
 
 
 def hostile_zip(path: Path, **members: bytes) -> Path:
@@ -470,10 +554,7 @@ def test_a_running_or_unknown_run_is_refused(open_db: Path, tmp_path: Path) -> N
 
 
 def score(key: int, correct: int, counted: int = 2) -> CaseScore:
-    fields = CaseScore.__dataclass_fields__ if hasattr(CaseScore, "__dataclass_fields__") else {}
-    values: dict[str, Any] = {"model": "openai/a", "case_key": f"ours/{key}", "format": "vignette"}
-    values |= {"question_type": "mcq", "correct": correct, "counted": counted, "rule": "mcq_loose"}
-    return CaseScore(**{name: values.get(name) for name in (fields or CaseScore._fields)})
+    return CaseScore("openai/a", "vignette", "mcq", f"ours/{key}", None, None, correct, counted, {})
 
 
 def test_the_difference_that_chance_alone_exceeds_by_hand() -> None:
@@ -493,7 +574,7 @@ def test_two_runs_of_one_condition_rarely_differ_by_more_than_chance() -> None:
         runs = [[score(n, int(rng.binomial(5, p)), 5) for n, p in enumerate(chances)] for _ in range(2)]
         limit = repeat_difference(*runs)
         means = [np.mean([s.correct / s.counted for s in run]) for run in runs]
-        exceeded += abs(means[1] - means[0]) > (limit or 0.0)
+        exceeded += bool(abs(means[1] - means[0]) > (limit or 0.0))
     assert 0.035 < exceeded / 1_500 < 0.065
 
 

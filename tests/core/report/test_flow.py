@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from core.datasets.select import full_data_set, select
+from core.datasets.select import choose, full_data_set, select
 from core.events import COUNTED, Ended, Event, Failed, Finished, Started, Utterance
 from core.journal import TrialLine
 from core.measures.base import MetricRequest
@@ -141,6 +141,45 @@ def test_cases_outside_the_selection_are_told_apart_if_the_data_set_is_installed
     )
     (reason,) = (name for name, n in losses(diagram.stage("data_set")).items() if "patient" in name)
     assert "image dependent" in reason
+
+
+@pytest.mark.parametrize(
+    ("case_set", "expected"),
+    [
+        ("ours:Cardiology", [7]),
+        ("ours:1,2,3", [7]),
+        ("ours (sample of 4, seed 20)", [1, 6]),
+        ("ours (first 3)", [7]),
+        ("ours:Cardiology (first 4)", [1, 6]),
+        ("ours:test@folder", [7]),
+        ("ours", [7]),
+    ],
+)
+def test_cases_outside_the_selection_add_up_without_their_data_set(
+    store: Store, case_set: str, expected: list[int]
+) -> None:
+    """Three of ten cases are in the run; the data set is no longer installed."""
+    header = a_header(cases=[a_case(n) for n in (1, 2, 3)], case_set=case_set, data_set_cases=10, data_set_hash="old")
+    write_journal(store.journals, "run", header)
+    fold(store)
+    diagram = flow_of(store, ["run"])
+    adds_up(diagram)
+    assert sorted(losses(diagram.stage("data_set")).values()) == expected
+    assert diagram.stage("trials").n == 0
+
+
+@pytest.mark.parametrize("selection", ["library:Cardiology", "library:cardiology-1,cardiology-2", "library"])
+@pytest.mark.parametrize("limit", [None, 2])
+def test_cases_outside_an_installed_selection_add_up(store: Store, selection: str, limit: int | None) -> None:
+    whole, chosen = full_data_set("library"), choose(selection, limit)
+    fields = {"case_set": chosen.name, "data_set_cases": whole.cases, "data_set_hash": whole.hash}
+    write_journal(store.journals, "run", a_header(cases=chosen.cases, **fields))
+    fold(store)
+    diagram = flow_of(store, ["run"])
+    adds_up(diagram)
+    left_out = sum(losses(diagram.stage("data_set")).values())
+    assert left_out == whole.cases - len(chosen.cases)
+    assert not any("played" in name for name in losses(diagram.stage("data_set")))
 
 
 @pytest.mark.parametrize("seed", range(8))

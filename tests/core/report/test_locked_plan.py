@@ -64,8 +64,8 @@ def provider() -> Iterator[FakeProvider]:
     def reply(body: dict[str, Any]) -> str:
         return "Yes" if "Reply with one word, Yes or No" in str(body) else "**Final Diagnosis:** Gout"
 
-    with running(reply) as provider:
-        yield provider
+    with running(reply) as fake:
+        yield fake
 
 
 def test_a_run_of_models_is_as_planned_and_a_changed_option_is_named(

@@ -1,0 +1,366 @@
+"""The gate: whether a new run may replace a reference run, with the power that the comparison had.
+
+The outcome is accuracy in one arm, compared case by case. ``pass`` and ``fail`` are decisions of a test with a margin
+(``core.stats.margins``) or of a hard break; everything else is ``cannot say``: runs that are not comparable or not
+finished, too few cases, too many excluded answers, an interval that contains the margin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from core.errors import UsageError
+from core.events import GRADED_TYPES
+from core.frameworks.base import frameworks, seats_at_work
+from core.measures.base import Columns, Comparison, Note, Row
+from core.measures.notes import Basis, in_order, notes_of, read_basis
+from core.measures.paired import compare, paired_cases
+from core.measures.provenance import differing, settings_side_by_side, side_of
+from core.report.breaks import BREAKS, Breaks
+from core.report.plan import Plan, lock_state
+from core.report.planned import plan_items
+from core.report.side import RunSide, arm_scores, excluded_answers, run_side
+from core.stats.intervals import Interval
+from core.stats.margins import (
+    FEWEST_CASES,
+    Kind,
+    chance_to_pass,
+    decide,
+    margin_interval,
+    smallest_margin,
+    smoothed_components,
+)
+from core.stats.power import cases_needed
+from core.store.conditions import PARTS, UNDER_TEST, ConditionPart, differing_parts
+from core.store.database import Store
+from core.store.queries.answers import CaseScore
+from core.store.queries.runs import run_records
+from core.store.selection import McqRule, Selection
+
+Verdict = Literal["pass", "fail", "cannot say"]
+STATUS: Mapping[Verdict, int] = {"pass": 0, "fail": 1, "cannot say": 2}
+"""Verdict → exit status."""
+_SEAT_PARTS: Mapping[ConditionPart, str] = {
+    "patient": "patient", "patient_served": "patient", "persona": "patient", "openings": "patient", "items": "patient",
+    "summariser": "summariser", "summariser_served": "summariser", "solver": "solver", "solver_served": "solver",
+    "staff": "staff", "staff_served": "staff", "grader": "grader", "grader_served": "grader",
+}  # fmt: skip
+"""Part of a condition → the seat that it belongs to."""
+
+
+@dataclass(frozen=True)
+class GateRule:
+    """What a gate decides by; the fields are those of a ``Plan``. ``under_test`` are parts in which runs may differ."""
+
+    arm: str
+    kind: Kind = "noninferiority"
+    margin: float = 0.05
+    level: float = 0.05
+    excluded: float = 0.1
+    breaks: tuple[str, ...] = ()
+    mcq_rule: McqRule = "usual"
+    under_test: tuple[ConditionPart, ...] = UNDER_TEST
+
+
+@dataclass(frozen=True)
+class GateResult:
+    """The verdict of a gate with its reason.
+
+    ``interval`` is that of the difference in accuracy, new minus reference; each bound has the one-sided level of the
+    rule. ``power`` is the chance to pass (``core.stats.margins.chance_to_pass``), ``smallest`` the smallest margin with
+    a power of 80 %, ``needed`` the number of cases that this margin needs for it; all by the measured variance, and
+    ``None`` if nothing was compared. ``excluded`` is run → reason → number of answers.
+    """
+
+    verdict: Verdict
+    reason: str
+    rule: GateRule
+    new: str
+    reference: str
+    comparison: Comparison | None = None
+    interval: Interval | None = None
+    power: float | None = None
+    smallest: float | None = None
+    needed: int | None = None
+    excluded: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    breaks: Mapping[str, Breaks] = field(default_factory=dict)
+    notes: tuple[Note, ...] = ()
+    plan: str = ""
+
+    @property
+    def status(self) -> int:
+        return STATUS[self.verdict]
+
+    @property
+    def row(self) -> Row:
+        """The comparison as a row, for tables and JSON."""
+        compared = self.comparison
+        low, high = self.interval or (None, None)
+        rule = self.rule
+        return Row(
+            {"new": self.new, "reference": self.reference, "arm": rule.arm, "verdict": self.verdict},
+            compared.difference if compared else None,
+            low,
+            high,
+            compared.n if compared else None,
+            more={
+                "kind": rule.kind,
+                "margin": rule.margin,
+                "level": rule.level,
+                "accuracy_new": compared.second_mean if compared else None,
+                "accuracy_reference": compared.first_mean if compared else None,
+                "improved": compared.improved if compared else None,
+                "regressed": compared.regressed if compared else None,
+                "power": self.power,
+                "smallest_margin": self.smallest,
+                "cases_needed": self.needed,
+                "excluded_new": sum(self.excluded.get(self.new, {}).values()),
+                "excluded_reference": sum(self.excluded.get(self.reference, {}).values()),
+                "breaks": {name: len(breaks.failures) for name, breaks in self.breaks.items()},
+            },
+            columns=Columns("difference"),
+            comparison=compared,
+        )
+
+    @property
+    def markdown(self) -> str:
+        """The verdict as one line of Markdown."""
+        figures = ""
+        if self.comparison and self.interval:
+            low, high = self.interval
+            figures = (
+                f" Difference {self.comparison.difference:+.3f} ({low:+.3f} to {high:+.3f}), {self.rule.kind}, margin "
+                f"{self.rule.margin:g}, {self.comparison.n:,} cases, power {self.power:.0%}."
+            )
+        runs = f"`{self.new}` against `{self.reference}`, {self.rule.arm}"
+        text = f"**Gate: {self.verdict}.** {runs}. {self.reason}{figures}"
+        return text.replace("\n", " ").replace("|", "\\|")
+
+
+def rule_of_plan(plan: Plan) -> GateRule:
+    """Return the rule of a plan; what its condition and reference differ in is under test."""
+    if not plan.outcome.arm:
+        raise UsageError(f"The outcome of {plan.name} is the metric {plan.outcome}: a gate needs an arm.")
+    if not plan.reference:
+        raise UsageError(f"The plan {plan.name} has no reference: a gate needs one.")
+    planned = [part for part in PARTS if plan.condition.get(part) != plan.reference.get(part)]
+    return GateRule(
+        plan.outcome.arm,
+        plan.kind,
+        plan.margin,
+        plan.level,
+        plan.excluded,
+        plan.breaks,
+        plan.outcome.mcq_rule,
+        tuple(dict.fromkeys([*UNDER_TEST, *planned])),
+    )
+
+
+def reference_run(store: Store, plan: Plan) -> str:
+    """Return the run of a plan's reference: the named one, or the newest that has its condition and cases."""
+    if "run" in plan.reference:
+        return plan.reference["run"]
+    with store.read() as cursor:
+        runs = [run for run in run_records(cursor) if run.doctor == plan.reference["doctor"]]
+    expected = {part: plan.reference[part] for part in PARTS if part in plan.reference}
+    for run in runs:
+        if run_side(store, run.run_id).keys == expected:
+            return run.run_id
+    raise UsageError(f"No stored run has the condition of the reference of {plan.name}: run it first.")
+
+
+def shared_arm(new: RunSide, reference: RunSide) -> str:
+    """Return the only arm that both runs have; raises ``UsageError`` if there are several, or none."""
+    arms = [f"{f}:{q}" for f, q in new.run.arms if (f, q) in reference.run.arms]
+    if len(arms) != 1:
+        choices = f"choose --arm, one of {', '.join(arms)}" if arms else "they share no arm"
+        raise UsageError(f"A gate compares one arm of two runs: {choices}.")
+    return arms[0]
+
+
+def gate(store: Store, new: RunSide, reference: RunSide, rule: GateRule, plan: Plan | None = None) -> GateResult:
+    """Compare a new run with a reference run; with a plan, also with what was planned."""
+    notes = [*_notes(store, new, reference, rule), *_plan_notes(store, plan)]
+    runs = new.run.run_id, reference.run.run_id
+    result = GateResult("cannot say", "", rule, *runs, notes=in_order(notes), plan=plan.name if plan else "")
+    obstacles = [*_obstacles(new, reference, rule), *_plan_obstacles(store, plan, new, reference)]
+    if obstacles:
+        return replace(result, reason=" ".join(obstacles))
+    result = _compared(store, new, reference, result)
+    breaks = {name: BREAKS[name].find(store, new, reference) for name in rule.breaks}
+    result = replace(result, breaks=breaks)
+    if failures := [failure for found in breaks.values() for failure in found.failures]:
+        more = f", and {len(failures) - 1} more" if len(failures) > 1 else ""
+        return replace(result, verdict="fail", reason=f"A new critical failure: {failures[0]}{more}.")
+    if open_questions := [*_uncountable(result), *_undecided(breaks, rule)]:
+        return replace(result, reason=" ".join(open_questions))
+    verdict, reason = _decided(result)
+    if verdict == "pass" and result.interval is not None and result.interval.high < 0:
+        worse = Note("worse", "The new run is worse than the reference, by less than the margin.", "high")
+        result = replace(result, notes=in_order([worse, *result.notes]))
+    return replace(result, verdict=verdict, reason=reason)
+
+
+def _obstacles(new: RunSide, reference: RunSide, rule: GateRule) -> Iterator[str]:
+    """Yield why two runs cannot be compared at all."""
+    if new.run.run_id == reference.run.run_id:
+        yield f"{new.run.run_id} is compared with itself."
+        return
+    for side in (new, reference):
+        if rule.arm not in (f"{format_}:{question_type}" for format_, question_type in side.run.arms):
+            yield f"{side.run.run_id} has no answers in {rule.arm}."
+        if side.extent.done < side.extent.planned:
+            yield f"{side.run.run_id} is unfinished: {side.extent.done:,} of {side.extent.planned:,} trials."
+    ignored = {*rule.under_test, *_idle_parts(new, rule.arm)}
+    first, second = new.condition, reference.condition
+    if parts := differing_parts(first.keys, second.keys, ignored):
+        words = "; ".join(
+            f"{part.replace('_', ' ')} ({_short(first.keys.get(part, ''))} against {_short(second.keys.get(part, ''))})"
+            for part in parts
+        )
+        yield f"The runs are not comparable, they differ in {words}."
+
+
+def _short(key: str) -> str:
+    return key.strip()[:60] or "none"
+
+
+def _idle_parts(side: RunSide, arm: str) -> Iterator[ConditionPart]:
+    """Yield the parts that cannot influence the answers or verdicts of an arm."""
+    format_, _, question_type = arm.partition(":")
+    framework = frameworks().get(side.run.protocol)
+    if framework is None:
+        return
+    working = seats_at_work(framework, side.run.doctor, [(format_, question_type)])
+    yield from (part for part, role in _SEAT_PARTS.items() if role not in working)
+    if question_type in GRADED_TYPES:
+        yield "reader"
+
+
+def _plan_obstacles(store: Store, plan: Plan | None, new: RunSide, reference: RunSide) -> Iterator[str]:
+    for item in plan_items(store, plan, [new.run.run_id, reference.run.run_id]) if plan else ():
+        if item.different and item.different != _NOT_LOCKED:
+            yield f"Not as planned: {item.item}: {item.different}."
+
+
+_NOT_LOCKED = "not locked"
+
+
+def _plan_notes(store: Store, plan: Plan | None) -> Iterator[Note]:
+    if plan is None:
+        yield Note("plan", "Outcome and margin are from no locked plan: they may have been chosen after the runs.")
+    elif lock_state(store, plan).problem == _NOT_LOCKED:
+        yield Note("plan", f"The plan {plan.name} is not locked.", "high")
+
+
+def _compared(store: Store, new: RunSide, reference: RunSide, result: GateResult) -> GateResult:
+    """Return the result with the comparison of the cases that count on both sides."""
+    rule = result.rule
+    first, second = (arm_scores(store, side, rule.arm, rule.mcq_rule) for side in (reference, new))
+    before, after = ({score.case_key: score for score in scores} for scores in (first, second))
+    result = replace(
+        result,
+        comparison=compare(before, after),
+        excluded={reference.run.run_id: excluded_answers(first), new.run.run_id: excluded_answers(second)},
+        notes=in_order([*result.notes, *_excluded_notes(reference, first, rule), *_excluded_notes(new, second, rule)]),
+    )
+    differences = np.array([pair.second - pair.first for pair in paired_cases(before, after)])
+    n = differences.size
+    if n < 2:
+        return result
+    variance = smoothed_components(differences)
+    return replace(
+        result,
+        interval=margin_interval(differences, rule.level),
+        power=chance_to_pass(variance, rule.kind, rule.margin, n, level=rule.level),
+        smallest=smallest_margin(variance, rule.kind, n, level=rule.level),
+        needed=cases_needed(variance, rule.margin, 1, 0.9 if rule.kind == "equivalence" else 0.8, 2 * rule.level),
+    )
+
+
+def _excluded_share(scores: Sequence[CaseScore]) -> float:
+    excluded = excluded_answers(scores).total()
+    total = excluded + sum(score.counted for score in scores)
+    return excluded / total if total else 0.0
+
+
+def _excluded_notes(side: RunSide, scores: Sequence[CaseScore], rule: GateRule) -> Iterator[Note]:
+    if excluded := excluded_answers(scores):
+        reasons = ", ".join(f"{n:,} {reason.replace('_', ' ')}" for reason, n in excluded.most_common())
+        share = _excluded_share(scores)
+        severity: Literal["high", "low"] = "high" if share > rule.excluded else "low"
+        text = f"{side.run.run_id}: {share:.1%} of the answers are excluded, and not counted as wrong: {reasons}."
+        yield Note("excluded", text, severity)
+
+
+def _uncountable(result: GateResult) -> Iterator[str]:
+    """Yield why the comparison has no valid test."""
+    comparison = result.comparison
+    n = comparison.n if comparison else 0
+    if n < FEWEST_CASES:
+        yield f"Too few cases: {n:,} count on both sides, and error rates are measured from {FEWEST_CASES} on."
+    for note in result.notes:
+        if note.kind == "excluded" and note.severity == "high":
+            yield f"Too many excluded answers. {note.text}"
+
+
+def _undecided(breaks: Mapping[str, Breaks], rule: GateRule) -> Iterator[str]:
+    for name, found in breaks.items():
+        if found.problem:
+            yield f"Break {name}: {found.problem}."
+        elif found.undecided > rule.excluded * found.compared:
+            yield f"Break {name}: {found.undecided:,} of {found.compared:,} criteria of cases have no verdict."
+
+
+def _decided(result: GateResult) -> tuple[Verdict, str]:
+    rule = result.rule
+    assert result.interval is not None
+    decision = decide(result.interval, rule.kind, rule.margin)
+    limit = {"noninferiority": f"−{rule.margin:g}", "superiority": "0", "equivalence": f"±{rule.margin:g}"}[rule.kind]
+    if decision == "unclear":
+        return "cannot say", f"The interval contains {limit}: more cases would decide."
+    if rule.kind == "equivalence":
+        return decision, f"The interval lies {'within' if decision == 'pass' else 'outside'} {limit}."
+    return decision, f"The interval lies {'above' if decision == 'pass' else 'below'} {limit}."
+
+
+def _notes(store: Store, new: RunSide, reference: RunSide, rule: GateRule) -> list[Note]:
+    """Return the notes on the comparison of two runs, and what else differs between them."""
+
+    def read(query: Any, *arguments: Any) -> Any:
+        return query(store, *arguments)
+
+    alike = new.condition.name == reference.condition.name
+    bases = []
+    sides = []
+    for side in (new, reference):
+        name = side.run.run_id if alike else side.condition.name
+        basis = read_basis(read, Selection(runs=[side.run.run_id]))
+        condition = replace(side.condition, name=name)
+        sides.append(side_of(condition, [side.run]))
+        bases.append(
+            Basis(
+                (condition,),
+                [replace(e, model=name) for e in basis.extents if e.model == side.condition.name],
+                basis.traits,
+                [replace(e, model=name) for e in basis.left_out if e.model == side.condition.name],
+            )
+        )
+    first, second = bases
+    basis = Basis(
+        [*first.conditions, *second.conditions],
+        [*first.extents, *second.extents],
+        {**first.traits, **second.traits},
+        [*first.left_out, *second.left_out],
+    )
+    format_, _, question_type = rule.arm.partition(":")
+    arms: Collection[Any] = {(format_, question_type)}
+    notes = list(notes_of(basis, arms=arms))
+    if settings := differing(settings_side_by_side(sides)):
+        words = "; ".join(f"{setting.name}: {setting.values[0]} against {setting.values[1]}" for setting in settings)
+        notes.append(Note("settings", f"What else differs, new run against reference: {words}."))
+    return notes

@@ -1,0 +1,429 @@
+"""The evaluation report: filled from journals, open where they say nothing, with the numbers of the commands."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import shlex
+import zipfile
+from collections.abc import Iterator
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import docx
+import pytest
+
+from core.cli.app import main
+from core.errors import UsageError
+from core.measures.base import cell_in_words
+from core.report.blocks import Heading, Link, Listing, Paragraph, Picture, Table
+from core.report.evaluation import (
+    PARTS,
+    Evaluation,
+    evaluated,
+    evaluation_of,
+    report_of,
+    save_texts,
+    with_current_texts,
+)
+from core.report.facts import FACTS, MOST_ROWS
+from core.report.fields import FIELDS
+from core.report.forms import REPORT_FORMS, to_html, to_markdown
+from core.report.guidelines import guideline, guidelines
+from core.report.reading import EvaluationFacts, read_facts
+from core.report.repeat import run_command_of
+from core.store.database import Store
+from core.store.fold import fold
+from core.store.queries.report_fields import written_fields
+from core.store.sample import add_sample, sample_runs
+from tests.core.store.builders import a_call, a_case, a_header, a_trial, answered, as_released, graded, write_journal
+from tests.support.stores import copy_of
+
+RUNS = ("run-a", "run-b")
+NAMES = ("chart", "mi-clear-llm", "tripod-llm")
+
+
+def served(store: Store) -> None:
+    """Write a run of openai/a, whose calls say under which name it was served, and one of openai/b, whose do not."""
+    cases = [a_case(number) for number in (1, 2)]
+    for model, served_by in (("a", "a-2026-05-01"), ("b", None)):
+        run_id = f"run-{model}"
+        trials = [
+            a_trial(
+                [
+                    a_call(f"{run_id}-{number}", model=f"openai/{model}", served_by=served_by),
+                    answered("vignette", "mcq"),
+                    graded("correct", "vignette", "mcq"),
+                    answered(),
+                    graded("correct" if number == 1 else "incorrect"),
+                ],
+                trial_id=f"{run_id}/{number}/0",
+                run_id=run_id,
+                case_key=f"ours/{number}",
+            )
+            for number in (1, 2)
+        ]
+        header = a_header(run_id, cases, doctor=f"openai/{model}", arms=(("vignette", "mcq"), ("multi_turn", "frq")))
+        write_journal(store.journals, run_id, header, *trials)
+    fold(store)
+
+
+@pytest.fixture
+def served_store(tmp_path: Path) -> Store:
+    return copy_of(served, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def facts(tmp_path_factory: pytest.TempPathFactory) -> EvaluationFacts:
+    """What is stored about both runs of ``served``."""
+    return read_facts(copy_of(served, tmp_path_factory.mktemp("served")), RUNS)
+
+
+def state_of(evaluation: Evaluation, number: str) -> str:
+    (found,) = [answered_item.state for answered_item in evaluation.items if answered_item.item.item == number]
+    return found
+
+
+def chart(facts: EvaluationFacts) -> Evaluation:
+    return evaluated(guideline("chart", PARTS), facts)
+
+
+def test_guidelines_have_the_published_numbers_of_items_and_know_all_their_parts() -> None:
+    assert set(guidelines()) == set(NAMES)
+    chart_numbers = [item.item for item in guideline("chart", PARTS).items]
+    assert {number.rstrip("abcdei ") for number in chart_numbers} == {str(number) for number in range(1, 13)}
+    assert [item.item for item in guideline("mi-clear-llm", PARTS).items] == [str(number) for number in range(1, 9)]
+    tripod = [item.item for item in guideline("tripod-llm", PARTS).items]
+    assert {re.sub(r"[a-z]", "", number) for number in tripod} == {str(number) for number in range(1, 20)}
+    for name in NAMES:
+        items = guideline(name, PARTS).items
+        assert len({item.item for item in items}) == len(items)
+        assert all(bool(item.parts) != bool(item.not_applicable) for item in items)
+    assert not FACTS.keys() & FIELDS.keys()
+
+
+def test_a_guideline_of_an_extension_is_read_and_a_wrong_one_refused(tmp_path: Path, monkeypatch) -> None:
+    folder = tmp_path / "guidelines"
+    folder.mkdir()
+    (folder / "ours.yaml").write_text(
+        "title: Ours\nabout: a test\nsource: us\nsections:\n  R:\n    - {item: '1', label: A, parts: [accuracy]}\n"
+    )
+    (folder / "wrong.yaml").write_text(
+        "title: W\nabout: w\nsource: w\nsections:\n  R:\n    - {item: '1', label: A, parts: [no_such_fact]}\n"
+    )
+    monkeypatch.setenv("ANAMNESIS_EXTENSIONS", str(tmp_path))
+    assert [item.parts for item in guideline("ours", PARTS).items] == [("accuracy",)]
+    with pytest.raises(UsageError, match="no_such_fact"):
+        guideline("wrong", PARTS)
+    with pytest.raises(UsageError, match="There is no guideline"):
+        guideline("consort", PARTS)
+
+
+def test_an_item_without_its_fact_is_to_be_written(served_store: Store) -> None:
+    facts = read_facts(served_store, ["run-a"])
+    assert state_of(chart(facts), "3a") == "filled"
+    assert state_of(chart(facts), "5b") == "to be written"  # calls of this run do not say from which prompts they are
+    assert "a-2026-05-01" in to_html(report_of(chart(facts))).decode()
+    without = chart(replace(facts, results={name: r for name, r in facts.results.items() if name != "served"}))
+    assert state_of(without, "3a") == "to be written"
+    titles = [table.caption for table in report_of(without).of(Table)]
+    assert "Served models and dates" in [table.caption for table in report_of(chart(facts)).of(Table)]
+    assert "Served models and dates" not in titles
+
+
+def test_a_provider_that_does_not_name_its_model_leaves_the_item_open(
+    served_store: Store, facts: EvaluationFacts
+) -> None:
+    alone, both = chart(read_facts(served_store, ["run-b"])), chart(facts)
+    assert state_of(alone, "3a") == state_of(both, "3a") == "to be written"
+    # what is there is shown, and what is missing is named
+    text = to_markdown(report_of(both)).decode()
+    assert "a-2026-05-01" in text
+    assert "No provider named the version of openai/b" in text
+
+
+def test_prompts_of_an_unchanged_pack_are_in_the_report_with_their_hashes(sample: Store) -> None:
+    facts = read_facts(sample, ["20261123-113429-884b5e46"])
+    evaluation = chart(facts)
+    assert state_of(evaluation, "5b") == "filled"
+    listings = list(report_of(evaluation).of(Listing))
+    texts = {prompt.hash: prompt.text for prompt in facts.prompts}
+    assert {listing.text for listing in listings} == set(texts.values())
+    assert all(any(hash_ in listing.title for listing in listings) for hash_ in texts)
+    without = chart(replace(facts, prompts=()))
+    assert state_of(without, "5b") == "to be written"
+    changed = chart(replace(facts, prompts=[facts.prompts[0]._replace(text=None), *facts.prompts[1:]]))
+    assert state_of(changed, "5b") == "to be written"
+
+
+def test_texts_of_people_fill_items_in_every_guideline_and_survive_the_database(
+    served_store: Store, facts: EvaluationFacts
+) -> None:
+    save_texts(served_store, RUNS, {"funding": ("Nobody <paid>.", True), "tuning": ("Nothing was tuned.", False)})
+    served_store.path.unlink()
+    fold(served_store)
+    facts = with_current_texts(facts, served_store)
+    assert state_of(chart(facts), "12b") == "filled"
+    assert state_of(chart(facts), "4c") == "not applicable"
+    tripod = evaluated(guideline("tripod-llm", PARTS), facts)
+    assert state_of(tripod, "14a") == "filled"
+    assert "Nobody &lt;paid&gt;." in to_html(report_of(tripod)).decode()
+    with served_store.read() as cursor:  # another set of runs has texts of its own
+        assert not written_fields(cursor, ["run-a"])
+
+
+def test_the_newest_text_counts_and_an_empty_one_withdraws_it(served_store: Store) -> None:
+    def stored() -> dict[str, str]:
+        with served_store.read() as cursor:
+            return {name: field.text for name, field in written_fields(cursor, RUNS[::-1]).items()}
+
+    assert save_texts(served_store, RUNS, {"funding": ("One", True), "ethics": ("  ", False)}) == 1
+    assert save_texts(served_store, RUNS[::-1], {"funding": ("One", True)}) == 0
+    assert save_texts(served_store, RUNS, {"funding": ("Two", True)}) == 1
+    assert stored() == {"funding": "Two"}
+    assert save_texts(served_store, RUNS, {"funding": ("", True)}) == 1
+    assert stored() == {}
+    with pytest.raises(UsageError, match="There is no field"):
+        save_texts(served_store, RUNS, {"fundings": ("One", True)})
+
+
+def test_a_text_fills_in_what_the_journals_lack(served_store: Store, facts: EvaluationFacts) -> None:
+    save_texts(served_store, RUNS, {"served_models": ("b-2026-04, as its maker says.", True)})
+    evaluation = chart(with_current_texts(facts, served_store))
+    assert state_of(evaluation, "3a") == "filled"
+    assert "b-2026-04, as its maker says." in to_markdown(report_of(evaluation)).decode()
+
+
+# numbers
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """The sample study."""
+    with pytest.MonkeyPatch.context() as patch:
+        store = Store(tmp_path_factory.mktemp("sample") / "anamnesis.duckdb")
+        patch.setenv("ANAMNESIS_DB", str(store.path))
+        add_sample(store)
+        yield store
+
+
+def numbers_equal_those_of_commands(evaluation: Evaluation, capsys: pytest.CaptureFixture[str]) -> int:
+    """Compare every number of every table with that of the command below it; return how many were compared."""
+    blocks, compared = report_of(evaluation).blocks, 0
+    table: Table | None = None
+    for block in blocks:
+        if isinstance(block, Table):
+            table = block
+        elif isinstance(block, Heading):
+            table = None
+        if not (isinstance(block, Paragraph) and block.tone == "command" and table is not None):
+            continue
+        words = shlex.split(block.text.removeprefix("python -m core "))
+        if words[0] != "report":
+            continue
+        assert main([*words, "--format", "json"]) == 0, block.text
+        printed = json.loads(capsys.readouterr().out)
+        assert len(table.rows) == min(len(printed), MOST_ROWS), block.text
+        for shown, row in zip(table.rows, printed, strict=False):
+            for name in table.columns:
+                value = shown.get(name)
+                if isinstance(value, int | float) and not isinstance(value, bool):
+                    assert cell_in_words(name, row[name]) == cell_in_words(name, value), (block.text, name)
+                    compared += 1
+        table = None
+    return compared
+
+
+def test_every_number_of_the_sample_study_is_that_of_its_command(sample: Store, capsys, monkeypatch) -> None:
+    monkeypatch.setenv("ANAMNESIS_DB", str(sample.path))
+    with sample.read() as cursor:
+        runs = [run for run in sample_runs(cursor) if not run.startswith("fork")]
+    evaluation = evaluation_of(sample, runs, "chart")
+    assert numbers_equal_those_of_commands(evaluation, capsys) > 1_000
+    names = {name for name in evaluation.facts.results}
+    assert {"ranking", "accuracy", "repeatability", "failures", "endings", "spend", "served", "settings"} <= names
+
+
+def test_numbers_in_the_html_file_are_those_of_the_table_that_the_command_prints(
+    served_store: Store, facts: EvaluationFacts, capsys, monkeypatch
+) -> None:
+    monkeypatch.setenv("ANAMNESIS_DB", str(served_store.path))
+    page = to_html(report_of(chart(facts))).decode()
+    assert main(["report", "accuracy", "--run", "run-a", "--run", "run-b", "--format", "json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    cells = Cells(page).rows
+    for row in printed:
+        expected = [f"{row[name]:.3f}" for name in ("mean", "ci_low", "ci_high")]
+        assert any(row["model"] in line and all(number in line for number in expected) for line in cells)
+
+
+class Cells(HTMLParser):
+    """The rows of all tables of a page, and the addresses in its attributes."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.rows: list[list[str]] = []
+        self.addresses: list[str] = []
+        self.ids: list[str] = []
+        self._inside = False
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag == "tr":
+            self.rows.append([])
+        self._inside = tag in ("td", "th") or (self._inside and tag == "a")
+        if tag in ("td", "th"):
+            self.rows[-1].append("")
+        for name, value in attrs:
+            if name in ("href", "src", "xlink:href", "action", "data", "srcset"):
+                self.addresses.append(value or "")
+            if name == "id":
+                self.ids.append(value or "")
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in ("td", "th"):
+            self._inside = False
+
+    def handle_data(self, data: str) -> None:
+        if self._inside:
+            self.rows[-1][-1] += data
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_html_file_refers_to_nothing_outside(facts: EvaluationFacts, name: str) -> None:
+    page = to_html(report_of(evaluated(guideline(name, PARTS), facts))).decode()
+    read = Cells(page)
+    assert read.addresses
+    assert all(address.startswith("#") for address in read.addresses)
+    assert {address[1:] for address in read.addresses} <= set(read.ids)
+    assert len(set(read.ids)) == len(read.ids)
+    assert not re.search(r"<(script|link|iframe|img|object|embed)\b|@import|url\(", page)
+    assert re.findall(r"https?://[^\"'<\s]+", page.replace("http://www.w3.org/2000/svg", "")) == []
+    assert "default-src 'none'" in page
+
+
+def test_hostile_texts_stay_text(served_store: Store, facts: EvaluationFacts) -> None:
+    attack = "<script>alert(1)</script> ![x](http://evil.example/x.png) \x00\u202e | a | `b`"
+    save_texts(served_store, RUNS, {"background": (attack, True), "title": ("<img src=x>", True)})
+    report = report_of(chart(with_current_texts(facts, served_store)))
+    page, text = to_html(report).decode(), to_markdown(report).decode()
+    assert "<script" not in page
+    assert "<img" not in page
+    assert "![x]" not in text
+    assert "<script" not in text
+    docx.Document(io.BytesIO(REPORT_FORMS["docx"].render(report)))
+
+
+def test_the_word_file_has_the_headings_tables_pictures_and_inner_links(facts: EvaluationFacts) -> None:
+    evaluation = chart(facts)
+    report = report_of(evaluation)
+    content = REPORT_FORMS["docx"].render(report)
+    document = docx.Document(io.BytesIO(content))
+    headings = [paragraph.text for paragraph in document.paragraphs if paragraph.style.name.startswith("Heading")]
+    assert [text for text in headings if text.startswith("10a ")]
+    tables = list(report.of(Table))
+    assert [len(table.rows) for table in document.tables] == [len(table.rows) + 1 for table in tables]
+    accuracy = next(table for table in document.tables if "Accuracy" in [c.text for c in table.rows[0].cells])
+    assert accuracy.rows[1].cells[0].text in ("openai/a", "openai/b")
+    pictures = list(report.of(Picture))
+    assert pictures
+    assert len(document.inline_shapes) == len(pictures)
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        svgs = [name for name in archive.namelist() if name.endswith(".svg")]
+        body = archive.read("word/document.xml").decode()
+        relations = archive.read("word/_rels/document.xml.rels").decode()
+    assert len(svgs) == len(pictures)
+    assert 'TargetMode="External"' not in relations
+    anchors = set(re.findall(r'w:hyperlink w:anchor="([^"]+)"', body))
+    assert anchors
+    assert anchors <= set(re.findall(r'w:bookmarkStart[^>]* w:name="([^"]+)"', body))
+
+
+def test_severe_notes_stand_at_the_first_figure_and_all_notes_are_limitations(facts: EvaluationFacts) -> None:
+    evaluation = chart(facts)
+    notes = evaluation.facts.notes()
+    text = to_html(report_of(evaluation)).decode()
+    assert notes
+    warnings = [block.text for block in report_of(evaluation).of(Paragraph) if block.tone == "warning"]
+    assert len(set(warnings)) == len(warnings)
+    assert {note.text for note in notes if note.severity == "high"} == set(warnings)
+    for note in notes:
+        assert Cells(f"<table><tr><td>{note.text}</td></tr></table>").rows[0][0][:40] in text.replace("&#39;", "'")
+
+
+def test_wrong_answers_lead_to_their_quoted_conversations(filled_store: Store) -> None:
+    report = report_of(evaluation_of(filled_store, RUNS, "chart"))
+    links = [
+        cell for table in report.of(Table) for row in table.rows for cell in row.values() if isinstance(cell, Link)
+    ]
+    examples = [link for link in links if link.anchor.startswith("trial-")]
+    assert examples
+    page = to_html(report).decode()
+    assert all(f'id="{link.anchor}"' in page for link in examples)
+    assert "A lump on my neck, doctor" in page
+
+
+def test_a_release_leaves_open_what_it_does_not_say(filled_store: Store) -> None:
+    as_released(filled_store, "run-a")
+    evaluation = chart(read_facts(filled_store, ["run-a"]))
+    assert [state_of(evaluation, number) for number in ("3a", "6a", "6b", "6c", "12e")] == ["to be written"] * 5
+    assert state_of(evaluation, "10a") == "filled"
+
+
+def test_a_report_without_a_run_or_of_an_unknown_guideline_is_refused(
+    served_store: Store, tmp_path, monkeypatch
+) -> None:
+    with pytest.raises(UsageError, match="needs a run"):
+        evaluation_of(served_store, [], "chart")
+    monkeypatch.setenv("ANAMNESIS_DB", str(served_store.path))
+    assert main(["report", "evaluation", "run-a", "--out", str(tmp_path / "a.pdf")]) == 2
+    assert main(["report", "evaluation", "run-a", "--for", "consort", "--out", str(tmp_path / "a.md")]) == 2
+    assert main(["report", "evaluation", "run-a", "--write", "funding", "--out", str(tmp_path / "a.md")]) == 2
+    assert not list(tmp_path.glob("a.*"))
+
+
+def test_the_command_writes_the_file_and_stores_fields(served_store: Store, tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.setenv("ANAMNESIS_DB", str(served_store.path))
+    out = tmp_path / "report.md"
+    command = ["report", "evaluation", *RUNS, "--for", "mi-clear-llm", "--out", str(out)]
+    assert main([*command, "--write", "training_dates=May = 2026", "--not-applicable", "tuning=No"]) == 0
+    assert "8 items of MI-CLEAR-LLM" in capsys.readouterr().out
+    with served_store.read() as cursor:
+        fields = written_fields(cursor, RUNS)
+    assert (fields["training_dates"].text, fields["tuning"].applies) == ("May = 2026", False)
+    assert out.stat().st_size > 5_000
+
+
+def test_the_command_of_a_run_plays_the_same_campaign(tmp_path: Path, monkeypatch) -> None:
+    from core.store.queries.runs import run_records
+
+    monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "anamnesis.duckdb"))
+    arguments = ["run", "--doctor", "reference/bayes", "--limit", "2", "--trials", "1", "--seed", "7"]
+    assert main([*arguments, "--arms", "vignette:mcq", "--max-messages", "12", "--temperature", "0.5"]) == 0
+    store = Store()
+    with store.read() as cursor:
+        (run,) = run_records(cursor)
+    command = run_command_of(run)
+    assert command
+    assert main([*shlex.split(command.removeprefix("python -m core ")), "--again"]) == 0
+    fold(store)
+    with store.read() as cursor:
+        runs = run_records(cursor)
+    assert len(runs) == 2
+    assert len({run.fingerprint for run in runs}) == 1
+
+
+def test_a_picture_has_the_points_of_its_rows(facts: EvaluationFacts) -> None:
+    evaluation = chart(facts)
+    rows = [row for row in evaluation.facts.results["accuracy"].figures if row.estimate is not None]
+    (picture,) = [picture for picture in report_of(evaluation).of(Picture) if picture.caption.startswith("Accuracy.")]
+    assert picture.svg.count("<circle") == picture.dark.count("<circle") == len(rows)
+    xs = [float(x) for x in re.findall(r'<circle cx="([\d.]+)"', picture.svg)]
+    models = dict.fromkeys(row.label["model"] for row in rows)
+    estimates = [row.estimate for model in models for row in rows if row.label["model"] == model]
+    # points lie along the axis in proportion to the estimates
+    (low, x_low), (high, x_high) = min(zip(estimates, xs, strict=True)), max(zip(estimates, xs, strict=True))
+    for estimate, x in zip(estimates, xs, strict=True):
+        assert x == pytest.approx(x_low + (estimate - low) / (high - low) * (x_high - x_low), abs=0.2)

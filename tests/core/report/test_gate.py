@@ -1,0 +1,210 @@
+"""The gate passes, fails or cannot say, with its reason; runs that cannot be compared are never decided."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.cli.app import main
+from core.events import Ended, Finished, Started, Utterance
+from core.jobs.ask_job import run_job
+from core.jobs.engine import Options
+from core.jobs.rubrics import RubricJudging
+from core.models.registry import load_registry
+from core.report.breaks import new_critical_criteria
+from core.report.gate import GateResult, GateRule, gate, rule_of_plan
+from core.report.plan import lock, to_toml
+from core.report.side import run_side
+from core.store.database import Store
+from core.store.fold import fold
+from tests.core.report.test_locked_plan import CONDITION, SAMPLE, a_plan
+from tests.core.store.builders import a_header, a_trial, write_journal
+from tests.support.fake_provider import running
+from tests.support.judged_rubric import CASES, RUBRIC, overlooks, store_judged
+from tests.support.rubric_judges import judge
+from tests.support.two_doctors import write_run
+
+N = 60
+RULE = GateRule("vignette:frq", margin=0.1)
+OLD: dict[str, Any] = {"doctor": "openai/old", "created_at": 1.0}
+NEW: dict[str, Any] = {"doctor": "openai/new", "created_at": 2.0}
+
+
+def verdicts(wrong: int, number: int = N) -> list[list[str]]:
+    return [["incorrect" if case < wrong else "correct"] for case in range(number)]
+
+
+def of(store: Store, rule: GateRule = RULE) -> GateResult:
+    return gate(store, run_side(store, "new"), run_side(store, "old"), rule)
+
+
+def test_a_run_as_good_as_the_reference_passes(store: Store) -> None:
+    write_run(store, "old", verdicts(10), **OLD)
+    write_run(store, "new", [*verdicts(10)[1:], ["incorrect"]], **NEW)  # the tenth case improves, the last gets worse
+    result = of(store)
+    assert (result.verdict, result.status) == ("pass", 0)
+    compared = result.comparison
+    assert compared is not None
+    assert (compared.n, compared.improved, compared.regressed) == (N, 1, 1)
+    assert (compared.first_mean, compared.second_mean) == (pytest.approx(50 / 60), pytest.approx(50 / 60))
+    assert result.interval is not None
+    assert -0.1 < result.interval.low < 0 < result.interval.high
+
+
+def test_a_run_that_is_far_worse_fails_and_one_in_between_is_not_decided(store: Store) -> None:
+    write_run(store, "old", verdicts(0), **OLD)
+    write_run(store, "new", verdicts(20), **NEW)
+    assert (of(store).verdict, of(store).status) == ("fail", 1)
+    write_run(store, "between", verdicts(5), **{**NEW, "doctor": "openai/other"})
+    result = gate(store, run_side(store, "between"), run_side(store, "old"), RULE)
+    assert (result.verdict, result.status) == ("cannot say", 2)
+    assert "contains −0.1" in result.reason
+
+
+def test_a_pass_that_is_worse_by_less_than_the_margin_says_so(store: Store) -> None:
+    write_run(store, "old", verdicts(0), **OLD)
+    write_run(store, "new", verdicts(6), **NEW)
+    result = of(store, GateRule("vignette:frq", margin=0.3))
+    assert result.verdict == "pass"
+    assert result.interval is not None
+    assert result.interval.high < 0
+    assert result.notes[0].kind == "worse"
+
+
+def test_superiority_and_equivalence(store: Store) -> None:
+    write_run(store, "old", verdicts(20), **OLD)
+    write_run(store, "new", verdicts(0), **NEW)
+    assert of(store, GateRule("vignette:frq", "superiority")).verdict == "pass"
+    assert of(store, GateRule("vignette:frq", "equivalence", 0.1)).verdict == "fail"
+    back = gate(store, run_side(store, "old"), run_side(store, "new"), GateRule("vignette:frq", "superiority"))
+    assert back.verdict == "fail"
+
+
+def test_two_runs_of_one_doctor_with_the_same_seeds_are_compared(store: Store) -> None:
+    """A figure of both would leave the second run out as repeats of the first."""
+    write_run(store, "old", verdicts(0), **{**OLD, "doctor": "openai/new"})
+    write_run(store, "new", verdicts(20), **NEW)
+    result = of(store)
+    assert (result.verdict, result.comparison and result.comparison.regressed) == ("fail", 20)
+
+
+@pytest.mark.parametrize(
+    ("header", "words"),
+    [
+        ({"case_set_hash": "d"}, "differ in case set (d against c)"),
+        ({"grader": "openai/h"}, "differ in grader"),
+        ({"settings": {"max_messages": 20}}, "differ in cap (20 against 30)"),
+        ({"prompt_hash": "i"}, "differ in prompts"),
+        ({"trials": 2}, "new is unfinished: 60 of 120 trials."),
+        ({"arms": [("vignette", "mcq")]}, "new has no answers in vignette:frq."),
+    ],
+)
+def test_runs_that_cannot_be_compared_are_not_decided(store: Store, header: dict[str, Any], words: str) -> None:
+    write_run(store, "old", verdicts(0), **OLD)
+    write_run(store, "new", verdicts(0), **{**NEW, **header})
+    result = of(store)
+    assert (result.verdict, result.comparison) == ("cannot say", None)
+    assert words in result.reason
+
+
+def test_a_patient_who_says_nothing_in_the_arm_and_parts_under_test_may_differ(store: Store) -> None:
+    write_run(store, "old", verdicts(0), **OLD)
+    write_run(store, "new", verdicts(0), **{**NEW, "patient": "openai/q", "prompt_hash": "i"})
+    assert "prompts" in of(store).reason
+    assert of(store, GateRule("vignette:frq", margin=0.1, under_test=("prompts",))).verdict == "pass"
+
+
+def test_too_few_cases_are_not_decided(store: Store) -> None:
+    write_run(store, "old", verdicts(0, 19), **OLD)
+    write_run(store, "new", verdicts(0, 19), **NEW)
+    assert of(store, GateRule("vignette:frq", margin=0.9)).reason.startswith("Too few cases: 19 ")
+
+
+def test_many_excluded_answers_are_not_decided_and_never_wrong(store: Store) -> None:
+    write_run(store, "old", verdicts(0), **OLD)
+    write_run(store, "new", [["provider_error"]] * 7 + verdicts(0)[7:], **NEW)
+    result = of(store)
+    assert result.verdict == "cannot say"
+    assert "11.7% of the answers are excluded" in result.reason
+    assert result.excluded["new"] == {"provider_error": 7}
+    allowed = of(store, GateRule("vignette:frq", margin=0.1, excluded=0.2))
+    assert allowed.comparison is not None
+    assert (allowed.verdict, allowed.comparison.n, allowed.comparison.second_mean) == ("pass", 53, 1.0)
+    assert any("7 provider error" in note.text for note in allowed.notes)
+
+
+def test_a_plan_gives_the_rule_and_differences_from_it_are_not_decided(store: Store) -> None:
+    sample = {**SAMPLE, "cases": N, "trials": 1}
+    reference = {**CONDITION, "doctor": "openai/old", "run": "old"}
+    write_run(store, "old", verdicts(0), **OLD)
+    plan = a_plan(cases=sample, reference=reference, margin=0.1)
+    draft = gate_by_plan(store, plan, "early", created_at=2.0)
+    assert draft.verdict == "pass"
+    assert any(note.kind == "plan" and note.severity == "high" for note in draft.notes)
+    locked = lock(store, plan)
+    early = gate(store, run_side(store, "early"), run_side(store, "old"), rule_of_plan(plan), plan)
+    assert (early.verdict, early.reason) == ("cannot say", "Not as planned: lock: early started before the lock.")
+    assert gate_by_plan(store, plan, "late", created_at=locked.locked_at + 1).verdict == "pass"
+    changed = a_plan(cases=sample, reference=reference, margin=0.2)
+    late = gate(store, run_side(store, "late"), run_side(store, "old"), rule_of_plan(changed), changed)
+    assert "margin was 0.1, is 0.2" in late.reason
+
+
+def gate_by_plan(store: Store, plan: Any, run_id: str, **header: Any) -> GateResult:
+    write_run(store, run_id, verdicts(0), **{**NEW, **header})
+    return gate(store, run_side(store, run_id), run_side(store, "old"), rule_of_plan(plan), plan)
+
+
+def test_a_new_critical_failure_fails_and_an_old_one_does_not(store: Store) -> None:
+    """The old run asks about fever, a must, in the cases 1 to 7; the new run in the cases 2 to 8."""
+    fever = {**RUBRIC["all"][0], "priority": "must"}  # type: ignore[index, dict-item]
+    store_judged(store, {**RUBRIC, "all": [fever]})
+    lines = []
+    for number in range(1, 11):
+        trial_id = f"new/{number}"
+        turns = [
+            Utterance(turn=0, role="doctor", text="Hello."),
+            Utterance(turn=1, role="patient", text="I feel ill."),
+            Utterance(turn=2, role="doctor", text=f"Any {'fever' if 2 <= number <= 8 else 'pain'}?"),
+            Utterance(turn=3, role="patient", text=f"No. I am number {number}."),
+        ]
+        started = Started(trial_id=trial_id, case_key=f"ours/{number}", trial=0, seed=2, at=1.0)
+        events = [started, *turns, Ended(reason="final_diagnosis", doctor_turns=2), Finished(at=9.0)]
+        lines.append(a_trial(events, trial_id=trial_id, run_id="new", case_key=f"ours/{number}", seed=2))
+    write_journal(store.journals, "new", a_header("new", CASES, doctor="openai/new", trials=1), *lines)
+    fold(store)
+    new, old = run_side(store, "new"), run_side(store, "run")
+    assert "new is judged by a rubric" in new_critical_criteria(store, new, old).problem
+    with running(judge(overlooks)) as provider:
+        job = RubricJudging(judges=("openai/fake",), rubric="demo", base_url=provider.base_url)
+        run_job(job, store, load_registry(), Options(1))
+    fold(store)
+    found = new_critical_criteria(store, new, old)
+    assert found.failures == ("ours/1: must missed: The doctor asks about fever (1 of 1 trials)",)
+    assert (found.gone, found.compared, found.undecided) == (1, 10, 0)
+
+
+def test_the_command_prints_json_and_a_line_for_a_summary(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "a.duckdb"))
+    store, summary = Store(), tmp_path / "summary.md"
+    write_run(store, "old-run", verdicts(0), **OLD)
+    write_run(store, "new-run", verdicts(20), **NEW)
+    options = ["--against", "old-run", "--arm", "vignette:frq", "--margin", "0.1"]
+    assert main(["gate", "openai/new", *options, "--json", "--summary", str(summary)]) == 1
+    printed = json.loads(capsys.readouterr().out)
+    assert (printed["verdict"], printed["status"], printed["n_cases"]) == ("fail", 1, N)
+    assert printed["difference"] == pytest.approx(-1 / 3)
+    (line,) = summary.read_text().splitlines()
+    assert line == printed["markdown"]
+    assert line.startswith("**Gate: fail.** `new-run` against `old-run`, vignette:frq.")
+    assert main(["gate", "nobody", *options]) == 2
+    assert "There is no run 'nobody'" in capsys.readouterr().err
+    plan = tmp_path / "plan.toml"
+    plan.write_text(to_toml(a_plan(reference={**CONDITION, "doctor": "openai/old", "run": "old-run"})))
+    assert main(["gate", "new-run", "--against", str(plan), "--margin", "0.1"]) == 2
+    assert "leave out --margin" in capsys.readouterr().err
