@@ -20,6 +20,8 @@ from core.store.queries.report_fields import WrittenField, write_fields, written
 
 State = Literal["filled", "to be written", "not applicable"]
 STATES: tuple[State, ...] = ("filled", "to be written", "not applicable")
+OPENING = ("flow", "plan", "ranking")
+"""Facts that every report begins with."""
 PARTS = (*FACTS, *FIELDS)
 """Names that the items of a guideline may use; each is also the name of a field that people can write."""
 
@@ -131,6 +133,7 @@ def report_of(evaluation: Evaluation) -> Report:
     title = facts.written.get("title")
     counts = ", ".join(f"{evaluation.count(state)} {state}" for state in STATES)
     shown: dict[str, str] = {}
+    opening = [block for name in OPENING for block in _opening_blocks(name, facts, shown)]
     blocks: list[Block] = [
         Paragraph(f"{chosen.title}: {chosen.about} ({chosen.source}). {len(chosen.items)} items: {counts}."),
         Paragraph(
@@ -138,6 +141,7 @@ def report_of(evaluation: Evaluation) -> Report:
             "those of the guideline, labels are not its words.",
             "soft",
         ),
+        *opening,
         Heading("Checklist", 2, "checklist"),
         _checklist(evaluation),
     ]
@@ -159,6 +163,15 @@ def report_of(evaluation: Evaluation) -> Report:
         tuple(_without_repeated_notes(blocks)),
         f"Made with Anamnesis {__version__} on {time.strftime('%Y-%m-%d %H:%M UTC', time.gmtime())}.",
     )
+
+
+def _opening_blocks(name: str, facts: EvaluationFacts, shown: dict[str, str]) -> Iterator[Block]:
+    """Yield a fact that every report begins with, if it has content."""
+    part = part_of(name, facts)
+    if part.content and part.content.blocks:
+        yield Heading(part.title, 2, f"part-{name}")
+        yield from part.content.blocks
+        shown[name] = f"part-{name}"
 
 
 def _without_repeated_notes(blocks: Sequence[Block]) -> Iterator[Block]:

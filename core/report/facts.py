@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,7 +15,9 @@ from core.frameworks.casting import is_model, is_rule
 from core.jobs.repeat import PROGRAM, run_command_of, transcripts_command
 from core.measures.base import Result, Row
 from core.measures.ranking import section_of
-from core.report.blocks import Block, Bullets, Heading, Link, Listing, Message, Paragraph, Table, columns_of
+from core.report.blocks import Block, Bullets, Heading, Link, Listing, Message, Paragraph, Picture, Table, columns_of
+from core.report.flow import WIDTH as FLOW_WIDTH
+from core.report.flow import flow_svg
 from core.report.plots import dot_plot, scatter_plot
 from core.report.reading import FIGURES, EvaluationFacts, Example
 from core.store.conditions import DOCTOR
@@ -135,6 +138,20 @@ def design(facts: EvaluationFacts) -> Content | None:
     )
     commands = [Paragraph(facts.commands[name], "command") for name in ("dates", "case_sources")]
     return Content([Paragraph(text), *commands])
+
+
+@fact("Flow", "What became of cases, trials, conversations and answers, with the reason of each loss.")
+def flow(facts: EvaluationFacts) -> Content | None:
+    if facts.flow is None:
+        return None
+    light, dark = (flow_svg(facts.flow, dark=is_dark) for is_dark in (False, True))
+    notes = " ".join(facts.flow.notes)
+    words = "; ".join(f"{stage.title}: {'unknown' if stage.n is None else stage.n}" for stage in facts.flow.stages)
+    height = int(light.partition('height="')[2].partition('"')[0])
+    picture = Picture(
+        light, dark, FLOW_WIDTH, height, f"What became of cases, trials and answers. {notes}".strip(), words
+    )
+    return Content([picture, *figure_blocks(facts, "flow")])
 
 
 @fact("Served models and dates", "The exact version of each model as its provider served it, and the dates of use.")
@@ -359,9 +376,11 @@ def software(facts: EvaluationFacts) -> Content | None:
         return None
     versions = dict.fromkeys(run.code_version for run in facts.runs if run.source != "release")
     played = f" The runs were played by version {', '.join(versions)}." if versions else ""
-    rows = [{"package": name, "version": version} for name, version in facts.packages.items()]
-    text = f"This report was made by Anamnesis {__version__} with these packages.{played}"
-    return Content([Paragraph(text), Table(("package", "version"), tuple(rows), "Packages", folded=True)])
+    rows = [{"part": name, "version": version} for name, version in facts.packages.items()]
+    text = f"This report was made by Anamnesis {__version__}.{played}"
+    return Content(
+        [Paragraph(text), Table(("part", "version"), tuple(rows), "Environment of this report", folded=True)]
+    )
 
 
 @fact("Commands that repeat it", "How the runs can be repeated.")
@@ -370,7 +389,16 @@ def repeat(facts: EvaluationFacts) -> Content | None:
     if not commands:
         return None
     missing = "Runs of a release cannot be repeated from here." if len(commands) < len(facts.runs) else ""
-    return Content([Paragraph(command, "command") for command in dict.fromkeys(commands)], missing)
+    bundle = f"{PROGRAM} bundle make {shlex.join(facts.run_ids)} --out bundle.zip"
+    about_bundle = "A bundle has journals, cases, prompts, settings and figures, and can be played again elsewhere:"
+    return Content(
+        [
+            *(Paragraph(command, "command") for command in dict.fromkeys(commands)),
+            Paragraph(about_bundle),
+            Paragraph(bundle, "command"),
+        ],
+        missing,
+    )
 
 
 @fact("Limitations that the figures note", "The limitations.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import inspect
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,6 +17,7 @@ from core.measures.base import Listed, MetricRequest, Note, Result, Section
 from core.measures.endings import report as endings
 from core.measures.experts.judge_status import report as judge_status
 from core.measures.failures import report as failures
+from core.measures.flow import Flow, flow, flow_of
 from core.measures.graders.report import report as graders
 from core.measures.memorisation import report as memorisation
 from core.measures.notes import result_of
@@ -36,6 +36,7 @@ from core.measures.set_up import (
     used_prompts,
 )
 from core.measures.spend import spend
+from core.report.environment import environment
 from core.report.plan import stored_plan
 from core.report.planned import planned_done
 from core.store.conditions import Condition
@@ -48,6 +49,7 @@ from core.store.selection import Selection, conditions
 _ARM = ("model", "format", "question_type")
 _INTERVAL = ("ci_low", "ci_high")
 FIGURES: Mapping[str, Section] = {
+    "flow": Section("Flow of cases, trials, conversations and answers", flow, kind="table", folded=True),
     "ranking": replace(AGAINST_COST, title="Ranking: accuracy against cost"),
     "accuracy": Section(
         "Accuracy",
@@ -150,8 +152,9 @@ class CheckedPlan:
 class EvaluationFacts:
     """What is stored about the runs of a report.
 
-    ``results`` has the figures of ``FIGURES`` with rows; ``reasons`` says for the others why there are none, and what
-    would make them. ``commands`` print the same rows. ``written`` are the texts of people, by field.
+    ``flow`` is the diagram of all runs together. ``results`` has the figures of ``FIGURES`` with rows; ``reasons`` says
+    for the others why there are none, and what would make them. ``commands`` print the same rows. ``written`` are the
+    texts of people, by field.
     """
 
     runs: Sequence[RunProgress]
@@ -159,6 +162,7 @@ class EvaluationFacts:
     results: Mapping[str, Result]
     reasons: Mapping[str, str]
     commands: Mapping[str, str]
+    flow: Flow | None = None
     prompts: Sequence[UsedPrompt] = ()
     plans: Sequence[CheckedPlan] = ()
     examples: Sequence[Example] = ()
@@ -222,10 +226,11 @@ def read_facts(
         results,
         reasons,
         commands,
+        query(flow_of, tuple(sorted(run_ids))) if "flow" in results else None,
         distinct_prompts(query(used_prompts, selection)),
         _plans(store, stored_runs),
         _examples(store, results.get("wrong_answers")),
-        _versions(_PACKAGES),
+        _environment(),
         written,
     )
 
@@ -305,11 +310,8 @@ def _examples(store: Store, wrong: Result | None) -> list[Example]:
     return [Example(row, document_of([row["trial_id"]], store).talks[0]) for row in chosen]
 
 
-def _versions(names: Iterable[str]) -> dict[str, str]:
-    versions: dict[str, str] = {}
-    for name in names:
-        try:
-            versions[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return versions
+def _environment() -> dict[str, str]:
+    """Return the versions of Python and of the packages behind the figures, and the machine that made the report."""
+    present = environment()
+    packages = {name: present["packages"][name] for name in _PACKAGES if name in present["packages"]}
+    return {"python": present["python"], "system": f"{present['system']}, {present['machine']}", **packages}

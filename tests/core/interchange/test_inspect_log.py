@@ -135,8 +135,10 @@ def test_a_log_has_the_conversation_its_reasoning_and_its_usage(log: Path) -> No
     assert content["eval"]["model_generate_config"] == {"temperature": 0.5}
 
 
-def test_a_log_has_no_password(log: Path) -> None:
-    assert "u:p@" not in log.read_text(encoding="utf-8")
+def test_a_log_has_no_password_and_not_who_started_the_run(log: Path) -> None:
+    text = log.read_text(encoding="utf-8")
+    assert "u:p@" not in text
+    assert "Grace" not in text
 
 
 def test_a_log_read_into_an_empty_database_has_the_same_messages_verdicts_and_figures(
