@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -102,6 +102,7 @@ def rerun(
     limit: Limit = None,
     concurrency: ConcurrencyOption = None,
     budget_usd: Budget = None,
+    again: Annotated[bool, typer.Option("--again", help="Play runs again that were played again before.")] = False,
     dry_run: DryRun = False,
 ) -> int:
     """Play the runs of a bundle again into your database, and compare; status 1 if a figure differs beyond noise."""
@@ -115,7 +116,8 @@ def rerun(
         played, spent = list[tuple[Replay, str]](), 0.0
         for replay in replays:
             remaining = None if budget_usd is None else max(0.0, budget_usd - spent)
-            run_id, cost = _play(replay, Options(concurrency, remaining), dry_run=dry_run)
+            bundled = {run.run_id for run in manifest.runs}
+            run_id, cost = _play(replay, Options(concurrency, remaining), bundled, again=again, dry_run=dry_run)
             spent += cost
             if run_id:
                 played.append((replay, run_id))
@@ -153,24 +155,36 @@ def _compare(folder: Path, played: Sequence[tuple[Replay, str]]) -> int:
     return 1 if states["different"] else 0
 
 
-def _play(replay: Replay, options: Options, *, dry_run: bool) -> tuple[str, float]:
+def _play(
+    replay: Replay, options: Options, bundled: Collection[str], *, again: bool, dry_run: bool
+) -> tuple[str, float]:
     """Play a run again, or only print the estimate; return the id of the new run ("" if it is not complete), and cost.
 
-    A replay that was stopped goes on, and pays for no reply twice.
+    A complete replay is used as it is, unless ``again``, and a stopped one goes on: no reply is paid for twice. The
+    ``bundled`` runs themselves, which may be in the same database, are no replays.
     """
     registry = load_registry(programs=True)
     campaign = in_full(replay.campaign, registry)
     check_prompts(campaign)
     size = estimate(campaign, registry, options.concurrency)
-    print(f"{replay.header.run_id}: {len(campaign.cases):,} cases, {campaign.trials} trials of each.", file=sys.stderr)
+    print(
+        f"{replay.header.run_id}: {len(campaign.cases):,} cases, {campaign.trials} trials of each.",
+        file=sys.stdout if dry_run else sys.stderr,
+    )
     print_estimate(size, dry_run=dry_run)
     if dry_run:
         return "", 0.0
     check_startable(campaign, registry, options)
     header = header_of(campaign, registry)
     with folded_store().read() as cursor:
-        done = {row.run_id: row.done for row in stored_runs(cursor)}
-    if (unfinished := unfinished_twin(header.fingerprint, done)) is not None:
+        rows = stored_runs(cursor)
+    twins = [row for row in rows if row.fingerprint == header.fingerprint and row.run_id not in bundled]
+    complete = [row.run_id for row in twins if row.state == "complete"]
+    if complete and not again:
+        print(f"It was played again as {complete[0]}, which is compared; --again plays it once more.", file=sys.stderr)
+        return complete[0], 0.0
+    unfinished = unfinished_twin(header.fingerprint, {row.run_id: row.done for row in rows})
+    if unfinished is not None and unfinished.run_id not in bundled:
         print(f"Resuming {unfinished.run_id}, an unfinished run of the same campaign.", file=sys.stderr)
         header = unfinished
     else:

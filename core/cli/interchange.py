@@ -86,9 +86,7 @@ def describe_export(store: Store, out: Path, text: str, creator: str, cases: Col
 def _print_limits(withheld: int, *, by_people: bool) -> None:
     """Print how many cases are exported without their texts, and whether people wrote messages."""
     if withheld:
-        print(
-            f"Withheld: the texts of {withheld:,} cases and of what was said about them, for want of an open licence."
-        )
+        print(f"Withheld: the texts of {withheld:,} cases, and of conversations about them: no open licence.")
         print("If you have the right to pass them on: --with-cases")
     if by_people:
         print("People took part: read what they wrote before you publish it.")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import product, starmap
 
 
 @dataclass(frozen=True)
@@ -20,24 +21,40 @@ class OpenLicence:
 
 
 _SPDX = "https://spdx.org/licenses/{}.html"
-_OPEN = tuple(
-    OpenLicence(name, hub_id, _SPDX.format(spdx))
-    for name, hub_id, spdx in (
-        ("MIT", "mit", "MIT"),
-        ("Apache-2.0", "apache-2.0", "Apache-2.0"),
-        ("BSD-3-Clause", "bsd-3-clause", "BSD-3-Clause"),
-        ("CC0-1.0", "cc0-1.0", "CC0-1.0"),
-        ("CC-BY-3.0", "cc-by-3.0", "CC-BY-3.0"),
-        ("CC-BY-4.0", "cc-by-4.0", "CC-BY-4.0"),
-        ("CC-BY-SA-3.0", "cc-by-sa-3.0", "CC-BY-SA-3.0"),
-        ("CC-BY-SA-4.0", "cc-by-sa-4.0", "CC-BY-SA-4.0"),
-        ("CC-BY-NC-4.0", "cc-by-nc-4.0", "CC-BY-NC-4.0"),
-        ("CC-BY-NC-SA-4.0", "cc-by-nc-sa-4.0", "CC-BY-NC-SA-4.0"),
-        ("ODC-By-1.0", "odc-by", "ODC-By-1.0"),
-        ("PDDL-1.0", "pddl", "PDDL-1.0"),
-    )
+_CREATIVE_COMMONS = "https://creativecommons.org/licenses/"
+_ON_THE_HUB = frozenset(
+    """cc-by-2.0 cc-by-2.5 cc-by-3.0 cc-by-4.0 cc-by-sa-3.0 cc-by-sa-4.0 cc-by-nc-2.0 cc-by-nc-3.0 cc-by-nc-4.0
+    cc-by-nc-sa-2.0 cc-by-nc-sa-3.0 cc-by-nc-sa-4.0""".split()
 )
-_OTHER_SPELLINGS = {"cc0": "cc01.0", "apache2": "apache2.0", "odcby": "odcby1.0", "pddl": "pddl1.0"}
+"""Ids of versions of Creative Commons licences on the Hub; the id of all others is ``cc``."""
+
+
+def _creative_commons(version: str, terms: str) -> OpenLicence:
+    if not version:
+        return OpenLicence(f"CC-BY{terms}", "cc", _CREATIVE_COMMONS)
+    name = f"CC-BY{terms}-{version}"
+    return OpenLicence(name, name.lower() if name.lower() in _ON_THE_HUB else "cc", _SPDX.format(name))
+
+
+_OPEN = (
+    *(
+        OpenLicence(name, hub_id, _SPDX.format(name))
+        for name, hub_id in (
+            ("MIT", "mit"),
+            ("Apache-2.0", "apache-2.0"),
+            ("BSD-2-Clause", "bsd-2-clause"),
+            ("BSD-3-Clause", "bsd-3-clause"),
+            ("CC0-1.0", "cc0-1.0"),
+            ("ODC-By-1.0", "odc-by"),
+            ("PDDL-1.0", "pddl"),
+        )
+    ),
+    OpenLicence("Public domain", "other", "https://creativecommons.org/publicdomain/mark/1.0/"),
+    *starmap(_creative_commons, product(("", "1.0", "2.0", "2.5", "3.0", "4.0"), ("", "-SA", "-NC", "-NC-SA"))),
+)
+_OTHER_SPELLINGS = {
+    "cc0": "cc01.0", "apache2": "apache2.0", "odcby": "odcby1.0", "pddl": "pddl1.0", "bsd": "bsd3clause",
+}  # fmt: skip
 _LETTERS = re.compile(r"[^a-z0-9.]+")
 _LICENCE = re.compile(r"\s+licen[cs]e$", re.IGNORECASE)
 

@@ -127,7 +127,7 @@ def _suffix(condition: RunCondition, doctor: str) -> str:
 
 
 def _eval(run: RunProgress) -> dict[str, Any]:
-    cast = vars(cast_of(run))
+    cast = {**vars(cast_of(run)), "visitor": ""}
     settings: Mapping[str, Any] = cast["settings"]
     generation = {
         "temperature": settings.get("temperature"),

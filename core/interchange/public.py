@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import PurePosixPath
 
 import duckdb
@@ -18,10 +18,10 @@ from core.store.queries.runs import WATCHED
 
 WITHHELD = "[withheld]"
 """Stands for a text that is not exported because of the licence of its case."""
-_PERSON = re.compile(r"human/[^·+]*[^·+\s]")
+_PERSON = re.compile(r"human/(?!\d+\b)[^·+,;:()]*[^·+,;:()\s]")
 _LOCAL = re.compile(
     r"(?<=/)(?:[a-z]+://|[/~.]|[A-Za-z]:[\\/])[^\s·,]*"  # after the provider of a model
-    r"|(?:^|(?<=\s))(?:[a-z]+://|/\w|~/|[A-Za-z]:[\\/])[^\s·,;]*"  # alone, such as the name of a served model
+    r"|(?:^|(?<=[\s'\x22]))(?:[a-z]+://|/\w|~/|[A-Za-z]:[\\/])[^\s·,;]*"  # alone, such as the name of a served model
 )
 
 
@@ -38,11 +38,10 @@ class PublicNames:
         """Return a name of a model, seat or condition, or a sentence with such names, in its public form."""
         for name in sorted(self._people, key=len, reverse=True):
             text = text.replace(name, self._people[name])
-        numbers = frozenset(self._people.values())
-        return _LOCAL.sub(_last_part, _PERSON.sub(lambda match: self._person(match[0], numbers), text))
+        return _LOCAL.sub(_last_part, _PERSON.sub(self._person, text))
 
-    def _person(self, name: str, numbers: Collection[str]) -> str:
-        return name if name in numbers else self._people.setdefault(name, f"human/{len(self._people) + 1}")
+    def _person(self, match: re.Match[str]) -> str:
+        return self._people.setdefault(match[0], f"human/{len(self._people) + 1}")
 
 
 def _last_part(match: re.Match[str]) -> str:

@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Mapping
-from pathlib import PurePath
 from typing import Any
 
 from core.errors import AnamnesisError, UsageError
 from core.frameworks.base import frameworks, tested_seat
-from core.frameworks.settings import flag_of, options_of
 from core.interchange.public import PublicNames
+from core.jobs.repeat import run_command_of
 from core.models.prices import is_listed
 from core.models.registry import load_registry
 from core.models.spec import is_private
 from core.prompts import grader_hash, load_pack, pack_places
-from core.store.conditions import other_seats
 from core.store.queries.runs import Run
 
 _NOT_IN_NAMES = re.compile(r'[<>:"\\|?*\s\x00-\x1f]+')
 _HUB_NAME = re.compile(r"\w[\w.-]*/[\w.-]+")
 _AVAILABILITY = {"open weights": "open_weights", "proprietary": "closed_weights"}
 """Group of a model in the models files → its availability in the format."""
-_CASE_SET = re.compile(
-    r"(?P<cases>[^()]+?)( \((first (?P<limit>\d+)|sample of (?P<sample>\d+), seed \d+)\))?", re.DOTALL
-)
-"""The name of a run's case set, by which ``run`` selects it again."""
 
 
 def model_info(name: str, names: PublicNames, served: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -69,34 +62,8 @@ def path_part(text: str) -> str:
 
 def command_of(run: Run) -> str | None:
     """Return the command that plays a run again; ``None`` if it was imported, or needs this machine or a person."""
-    framework_ = frameworks().get(run.protocol)
-    cases = _CASE_SET.fullmatch(run.case_set)
-    names = (run.doctor, *other_seats(run).values(), run.prompt_pack)
-    here = any(PublicNames()(name) != name or PurePath(name).is_absolute() for name in names)
-    if framework_ is None or run.source != "local" or cases is None or here or run.settings.get("base_url"):
-        return None
-    seats = other_seats(run)
-    options: list[tuple[str, object]] = [
-        ("--protocol", run.protocol),
-        (f"--{tested_seat(framework_).role}", run.doctor),
-        *((f"--{role}", name) for role, name in seats.items()),
-        ("--cases", cases["cases"]),
-        ("--limit", cases["limit"]),
-        ("--sample", cases["sample"]),
-        ("--arms", ",".join(":".join(arm) for arm in run.arms)),
-        ("--trials", run.trials),
-        ("--seed", run.seed),
-        ("--prompts", run.prompt_pack),
-        ("--effort", run.settings.get("reasoning_effort")),
-        ("--images", "with" if run.settings.get("images") else None),
-    ]
-    for name, info in options_of(framework_.settings).items():
-        value = run.settings.get(name)
-        if name not in seats and value != info.default:
-            options.append((flag_of(name, info), value))
-    given = [(flag, value) for flag, value in options if value not in (None, "", False)]
-    words = [word for flag, value in given for word in ([flag] if value is True else [flag, str(value)])]
-    return f"python -m core run {shlex.join(words)}"
+    command = run_command_of(run)
+    return command if command is not None and PublicNames()(command) == command else None
 
 
 def doctor_prompts(run: Run) -> str | None:

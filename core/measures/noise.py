@@ -18,7 +18,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from core.events import Format, QuestionType
+from core.errors import AnamnesisError
+from core.events import GRADED_TYPES, Format, QuestionType
 from core.frameworks.base import WITHOUT_CONVERSATION
 from core.frameworks.casting import is_model
 from core.measures.base import Columns, Listed, MetricRequest, Row, Section, metric
@@ -102,7 +103,12 @@ def report_noise(
     if part == "ranks":
         behind = {condition.name: condition.newest for condition in request.read(conditions, request.selection)}
         places = {name: (run.protocol, run.data_set) for name, run in behind.items()}
-        yield from rank_rows(arms, places)
+        rows = list(rank_rows(arms, places))
+        if arms and not rows:
+            raise AnamnesisError(
+                "No two conditions of one framework and data set share two cases: choose other --models or --cases."
+            )
+        yield from rows
     else:
         for arm, noise in arms.items():
             label = dict(zip(("model", "format", "question_type"), arm, strict=True))
@@ -132,10 +138,10 @@ def read_noise(store: Store, selection: Selection) -> dict[ArmKey, ArmNoise]:
     with store.read() as cursor:
         scores = noise_scores(cursor, selection)
     groups: Iterator[Any] = iter(scores.groupby(["model", "format", "question_type"], sort=False))
-    return {arm: noise_of(rows, arm[1]) for arm, rows in groups if rows["counted"].any()}
+    return {arm: noise_of(rows, *arm[1:]) for arm, rows in groups if rows["counted"].any()}
 
 
-def noise_of(scores: pd.DataFrame, format_: Format) -> ArmNoise:
+def noise_of(scores: pd.DataFrame, format_: Format, question_type: QuestionType) -> ArmNoise:
     """Estimate the noise of the rows of one arm (``noise_scores``).
 
     Shared verdicts err together, so that they are left out of the estimate if there are replicates.
@@ -145,7 +151,7 @@ def noise_of(scores: pd.DataFrame, format_: Format) -> ArmNoise:
     stored = counted[(counted["answer"] == 0) & (counted["grading"] == 0)]
     by_case = stored.groupby("case_key")["correct"].agg(["mean", "size"])
     talks = format_ not in WITHOUT_CONVERSATION
-    by_model = any(is_model(grader) for grader in counted["grader"].dropna().unique() if grader != "rule")
+    by_model = question_type in GRADED_TYPES and any(map(is_model, counted["grader"].dropna().unique()))
     sources: list[Source] = ["cases", "answers"]
     if talks:
         sources.insert(1, "conversations")

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import shutil
 import tempfile
 import zipfile
@@ -28,6 +27,7 @@ from core import __version__
 from core.callbacks import StepProgress
 from core.case import Case
 from core.datasets.archive import safe_name
+from core.datasets.licences import open_licence
 from core.errors import AnamnesisError, UsageError
 from core.frameworks.base import default_pack
 from core.images import contents, local_images
@@ -62,12 +62,6 @@ JOURNALS, IMPORTED, CASES, PROMPTS = "journals", "imported", "cases", "prompts"
 IMAGES, PLANS = "images", "plans"
 LINE_DIGITS = 12
 """Digits of the SHA-256 of each line of a journal, by which a changed line is found."""
-_OPEN = re.compile(
-    r"MIT|Apache[- ]2\.0|BSD(-[23]-Clause)?|CC0([- ]1\.0)?|ODC-By([- ]1\.0)?|public domain"
-    r"|CC[- ]BY([- ](SA|NC|NC-SA))?([- ][1-4]\.0)?",
-    re.IGNORECASE,
-)
-"""Licences that allow everybody to pass a case on. A licence with any other word is treated as unknown."""
 _TIME = (1980, 1, 1, 0, 0, 0)
 _BLOCK = 1 << 20
 
@@ -176,7 +170,7 @@ def file_digest(path: Path) -> str:
 
 def may_leave(licence: str) -> bool:
     """Return whether a licence allows to pass a case on to anybody; an unknown licence does not."""
-    return _OPEN.fullmatch(licence.strip()) is not None
+    return open_licence(licence) is not None
 
 
 def make_bundle(

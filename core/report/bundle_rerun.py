@@ -24,7 +24,7 @@ from core.frameworks.base import Campaign, framework, pack_of, tested_seat
 from core.frameworks.casting import STORED_SEATS, Reach
 from core.images import local_images
 from core.jobs.plan import campaign_of, models_of, names_of, prepared_cases
-from core.journal import RunHeader, journal_path, read_header
+from core.journal import RunHeader, journal_path, read_header, read_lines
 from core.measures.paired import by_arm, compare, read_scores
 from core.models.registry import Registry
 from core.models.spec import is_loopback
@@ -86,6 +86,8 @@ def replay_of(run: BundledRun, folder: Path, changes: Changes, registry: Registr
     _check_players(header, changes, registry)
     pack = pack_of(framework_, changes.prompts) if changes.prompts else _pack_of(run, header, folder)
     cases, remarks = _cases_of(run, header, folder)
+    if next(read_lines(path, about=('"type":"grades"',)), None) is not None:
+        remarks.append("Its answers were graded again later; the replay has the verdicts of the run's own grader only.")
     if changes.prompts and pack.hash != header.prompt_hash:
         remarks.append(f"The prompts are {pack.name} {pack.hash}, not {header.prompt_hash}.")
     case_set, whole = header.case_set, len(cases) == len(header.cases)

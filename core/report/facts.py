@@ -12,6 +12,7 @@ from core.events import Utterance
 from core.export import reading as export_reading
 from core.frameworks.base import title_of
 from core.frameworks.casting import is_model, is_rule
+from core.jobs.repeat import PROGRAM, run_command_of, transcripts_command
 from core.measures.base import Result, Row
 from core.measures.ranking import section_of
 from core.report.blocks import Block, Bullets, Heading, Link, Listing, Message, Paragraph, Picture, Table, columns_of
@@ -19,7 +20,6 @@ from core.report.flow import WIDTH as FLOW_WIDTH
 from core.report.flow import flow_svg
 from core.report.plots import dot_plot, scatter_plot
 from core.report.reading import FIGURES, EvaluationFacts, Example
-from core.report.repeat import PROGRAM, run_command_of, transcripts_command
 from core.store.conditions import DOCTOR
 from core.words import FORMAT, QUESTION_TYPE, VERDICT
 

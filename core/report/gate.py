@@ -199,6 +199,9 @@ def gate(store: Store, new: RunSide, reference: RunSide, rule: GateRule, plan: P
     if open_questions := [*_uncountable(result), *_undecided(breaks, rule)]:
         return replace(result, reason=" ".join(open_questions))
     verdict, reason = _decided(result)
+    if verdict == "pass" and result.interval is not None and result.interval.high < 0:
+        worse = Note("worse", "The new run is worse than the reference, by less than the margin.", "high")
+        result = replace(result, notes=in_order([worse, *result.notes]))
     return replace(result, verdict=verdict, reason=reason)
 
 
@@ -213,7 +216,7 @@ def _obstacles(new: RunSide, reference: RunSide, rule: GateRule) -> Iterator[str
         if side.extent.done < side.extent.planned:
             yield f"{side.run.run_id} is unfinished: {side.extent.done:,} of {side.extent.planned:,} trials."
     ignored = {*rule.under_test, *_idle_parts(new, rule.arm)}
-    first, second = reference.condition, new.condition
+    first, second = new.condition, reference.condition
     if parts := differing_parts(first.keys, second.keys, ignored):
         words = "; ".join(
             f"{part.replace('_', ' ')} ({_short(first.keys.get(part, ''))} against {_short(second.keys.get(part, ''))})"
@@ -334,7 +337,7 @@ def _notes(store: Store, new: RunSide, reference: RunSide, rule: GateRule) -> li
     alike = new.condition.name == reference.condition.name
     bases = []
     sides = []
-    for side in (reference, new):
+    for side in (new, reference):
         name = side.run.run_id if alike else side.condition.name
         basis = read_basis(read, Selection(runs=[side.run.run_id]))
         condition = replace(side.condition, name=name)
@@ -359,5 +362,5 @@ def _notes(store: Store, new: RunSide, reference: RunSide, rule: GateRule) -> li
     notes = list(notes_of(basis, arms=arms))
     if settings := differing(settings_side_by_side(sides)):
         words = "; ".join(f"{setting.name}: {setting.values[0]} against {setting.values[1]}" for setting in settings)
-        notes.append(Note("settings", f"What else differs, reference against new run: {words}."))
+        notes.append(Note("settings", f"What else differs, new run against reference: {words}."))
     return notes

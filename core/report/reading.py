@@ -11,6 +11,7 @@ from typing import Any
 from core.callbacks import ProgressCallback, StopCallback
 from core.errors import AnamnesisError
 from core.export.document import ExportedConversation, document_of
+from core.jobs.repeat import PROGRAM
 from core.measures.accuracy import report as accuracy
 from core.measures.base import Listed, MetricRequest, Note, Result, Section
 from core.measures.endings import report as endings
@@ -38,7 +39,6 @@ from core.measures.spend import spend
 from core.report.environment import environment
 from core.report.plan import stored_plan
 from core.report.planned import planned_done
-from core.report.repeat import PROGRAM
 from core.store.conditions import Condition
 from core.store.database import Store
 from core.store.queries.plans import locked_plans

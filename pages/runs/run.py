@@ -174,7 +174,7 @@ def _draw_exchange(run: RunProgress) -> None:
     if run.done > MAX_TRIALS:
         st.caption(plain(f"For other tools: `python -m core export hub {run.run_id} --out …`, or `export eee`."))
         return
-    organization = st.text_input("Organization that publishes it", key=f"publisher_{run.run_id}")
+    organization = st.text_input("Publishing organization", key=f"publisher_{run.run_id}")
     selection = Selection(runs=[run.run_id])
     card = DataSetCard("Doctor–patient conversations", organization)
     publisher = Publisher(organization, "other")

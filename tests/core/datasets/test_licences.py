@@ -14,6 +14,9 @@ from core.datasets.licences import open_licence
         ("CC BY-SA 4.0", "cc-by-sa-4.0"),
         ("CC0", "cc0-1.0"),
         ("Apache 2.0", "apache-2.0"),
+        ("CC BY", "cc"),
+        ("CC BY-NC-SA 4.0", "cc-by-nc-sa-4.0"),
+        ("public domain", "other"),
     ],
 )
 def test_open_licence_is_recognised_however_it_is_spelled(text: str, hub_id: str) -> None:

@@ -66,9 +66,8 @@ def logged_study(store: Store) -> None:
         a_trial(events, trial_id=trial_id, run_id=RUN, case_key=case_key, trial=number, finished_at=9.25)
         for trial_id, (case_key, number, events) in talks.items()
     ]
-    header = a_header(
-        RUN, cases, arms=ARMS, settings={"max_messages": 30, "temperature": 0.5, "base_url": "http://u:p@h/v1"}
-    )
+    settings = {"max_messages": 30, "temperature": 0.5, "base_url": "http://u:p@h/v1"}
+    header = a_header(RUN, cases, arms=ARMS, settings=settings, visitor="Grace")
     # an earlier verdict of the same grader, which no longer counts
     earlier = grades("t11", graded("correct", at=2.0), run_id=RUN)
     write_journal(store.journals, RUN, header, *trials, earlier)

@@ -4,6 +4,7 @@ import hashlib
 import json
 import shlex
 from collections import defaultdict
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -214,6 +215,7 @@ def test_people_are_numbered_alike_everywhere() -> None:
     assert names("Excluded: human/Ada · order 2 (3 answers), human/Ben B.") == (
         "Excluded: human/1 · order 2 (3 answers), human/2"
     )
+    assert names("human/1: 2 refused; human/2 has 3 cases.") == "human/1: 2 refused; human/2 has 3 cases."
 
 
 @pytest.mark.parametrize(
@@ -266,6 +268,23 @@ def test_command_plays_the_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyP
         assert len({stored.fingerprint for stored in run_records(cursor)}) == 1
         repeated = {**vars(run_records(cursor)[0]), "run_id": "", "created_at": 0.0}
     assert repeated == {**vars(run), "run_id": "", "created_at": 0.0}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"doctor": "human/Ada"},
+        {"doctor": "hf//root/models/tiny"},
+        {"settings": {"base_url": "http://10.0.0.1:8000/v1"}},
+        {"prompt_pack": "/root/my prompts"},
+        {"source": "release"},
+    ],
+)
+def test_command_that_names_this_machine_or_a_person_is_left_out(store: Store, changes: dict[str, Any]) -> None:
+    with store.read() as cursor:
+        (run,) = run_records(cursor)
+    assert command_of(run) is not None
+    assert command_of(replace(run, **changes)) is None
 
 
 def test_condition_that_judged_a_part_again_is_its_own_file(store: Store, tmp_path: Path) -> None:

@@ -23,11 +23,14 @@ from core.events import IMPORTED_SCORE, Answered, Assessed, Ended, Event, Failed
 from core.interchange import inspect_reading
 from core.interchange.inspect_import import import_log
 from core.measures.accuracy import accuracy
+from core.reviews.reviewing import plan_review
+from core.reviews.state import states
 from core.store.database import Store
 from core.store.queries.cases import cases
 from core.store.queries.run_labels import delete_run
 from core.store.queries.runs import campaign_ids, run_record
-from core.store.queries.trials import conversations, trial_events
+from core.store.queries.trials import conversations, count_conversations, trial_events
+from core.store.review_records import planned
 from core.store.selection import Selection
 from core.store.upkeep import verify
 from tests.core.interchange.logged_study import thoughts
@@ -124,6 +127,17 @@ def test_imported_answers_can_be_graded_here(store: Store, log: Path, monkeypatc
     (row,) = accuracy(store)
     # the doctor without a model names no diagnosis
     assert (row.estimate, row.n, row.more["n_trials"]) == (0.0, 2, 4)
+
+
+def test_imported_conversations_are_found_by_words_and_reviewed_by_people(store: Store) -> None:
+    imported = import_log(store, ARCHIVE, LIMITS)
+    with store.read() as cursor:
+        assert count_conversations(cursor, Selection(text="since monday", speaker="patient")) == 4
+        assert count_conversations(cursor, Selection(text="you are a doctor", speaker="doctor")) == 0
+    fields = {"annotators": ("Ada",), "number": 4, "shared": 0.0, "seed": 1, "format": "closing"}
+    for kind in ("conversations", "answers"):
+        plan_review(store, kind, planned(kind=kind, runs=(imported.run_id,), **fields))
+    assert {len(state.items) for state in states(store)} == {4}
 
 
 def test_a_run_cannot_be_resumed_and_can_be_deleted_and_imported_again(

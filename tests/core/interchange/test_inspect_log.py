@@ -24,7 +24,9 @@ from core.measures.accuracy import accuracy
 from core.measures.accuracy import report as accuracy_report
 from core.measures.base import MetricRequest
 from core.measures.notes import result_of
-from core.reviews.reviewing import plan_review, record, state_of, unblind
+from core.reviews.answering import record
+from core.reviews.reviewing import plan_review, unblind
+from core.reviews.state import state_of
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.answers import results
@@ -133,8 +135,10 @@ def test_a_log_has_the_conversation_its_reasoning_and_its_usage(log: Path) -> No
     assert content["eval"]["model_generate_config"] == {"temperature": 0.5}
 
 
-def test_a_log_has_no_password(log: Path) -> None:
-    assert "u:p@" not in log.read_text(encoding="utf-8")
+def test_a_log_has_no_password_and_not_who_started_the_run(log: Path) -> None:
+    text = log.read_text(encoding="utf-8")
+    assert "u:p@" not in text
+    assert "Grace" not in text
 
 
 def test_a_log_read_into_an_empty_database_has_the_same_messages_verdicts_and_figures(

@@ -268,6 +268,22 @@ def test_played_again_in_a_fresh_copy_of_the_program_everything_is_equal(
     assert (fresh / "data" / "local" / "anamnesis.duckdb").exists()
 
 
+def test_a_replay_next_to_its_original_is_paid_for_once(
+    open_db: Path, open_bundle: Path, provider: FakeProvider, tmp_path: Path
+) -> None:
+    db = tmp_path / "here" / open_db.name
+    shutil.copytree(open_db.parent, db.parent)
+    (original,) = run_ids(db)
+    first = core(db, "bundle", "rerun", str(open_bundle))
+    assert first.returncode == 0, first.stdout + first.stderr
+    runs, sent = run_ids(db), len(provider.requests)
+    assert len(runs) == 2
+    second = core(db, "bundle", "rerun", str(open_bundle))
+    assert (run_ids(db), len(provider.requests)) == (runs, sent)
+    assert second.stdout == first.stdout
+    assert original in second.stdout
+
+
 def test_a_dry_run_plays_nothing(open_bundle: Path, provider: FakeProvider, tmp_path: Path) -> None:
     before, db = len(provider.requests), tmp_path / "a.duckdb"
     dry = core(db, "bundle", "rerun", str(open_bundle), "--dry-run")

@@ -64,6 +64,16 @@ def test_a_run_that_is_far_worse_fails_and_one_in_between_is_not_decided(store: 
     assert "contains −0.1" in result.reason
 
 
+def test_a_pass_that_is_worse_by_less_than_the_margin_says_so(store: Store) -> None:
+    write_run(store, "old", verdicts(0), **OLD)
+    write_run(store, "new", verdicts(6), **NEW)
+    result = of(store, GateRule("vignette:frq", margin=0.3))
+    assert result.verdict == "pass"
+    assert result.interval is not None
+    assert result.interval.high < 0
+    assert result.notes[0].kind == "worse"
+
+
 def test_superiority_and_equivalence(store: Store) -> None:
     write_run(store, "old", verdicts(20), **OLD)
     write_run(store, "new", verdicts(0), **NEW)
@@ -84,9 +94,9 @@ def test_two_runs_of_one_doctor_with_the_same_seeds_are_compared(store: Store) -
 @pytest.mark.parametrize(
     ("header", "words"),
     [
-        ({"case_set_hash": "d"}, "differ in case set (c against d)"),
+        ({"case_set_hash": "d"}, "differ in case set (d against c)"),
         ({"grader": "openai/h"}, "differ in grader"),
-        ({"settings": {"max_messages": 20}}, "differ in cap (30 against 20)"),
+        ({"settings": {"max_messages": 20}}, "differ in cap (20 against 30)"),
         ({"prompt_hash": "i"}, "differ in prompts"),
         ({"trials": 2}, "new is unfinished: 60 of 120 trials."),
         ({"arms": [("vignette", "mcq")]}, "new has no answers in vignette:frq."),

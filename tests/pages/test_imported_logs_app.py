@@ -1,0 +1,56 @@
+"""Pages with conversations of other programs, which no framework of this one played."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from core.datasets.archive import ArchiveLimits
+from core.interchange.inspect_import import import_log
+from core.store.database import Store
+from core.store.queries.trials import conversation_ids, conversations
+from core.store.selection import Selection
+from tests.core.interchange.test_inspect_import import ARCHIVE
+from tests.support.pages import trouble, words
+from tests.support.stores import campaign, copy_of
+
+Open = Callable[..., AppTest]
+
+
+def _with_an_imported_log(store: Store) -> None:
+    campaign(store)
+    import_log(store, ARCHIVE, ArchiveLimits())
+
+
+@pytest.fixture
+def trial(database: object) -> str:
+    store = copy_of(_with_an_imported_log, Store().path.parent)
+    with store.read() as cursor:
+        return conversation_ids(cursor, Selection(origins=("imported",)))[0]
+
+
+def test_an_imported_conversation_is_read_with_its_remarks(trial: str, open_page: Open) -> None:
+    app = open_page("transcripts", trial=trial)
+    assert trouble(app) == []
+    shown = words(app)
+    assert "Since Monday" in shown
+    assert "You are a doctor" in shown
+    assert "Imported score" in shown
+
+
+def test_its_run_and_its_figures_open(trial: str, open_page: Open) -> None:
+    with Store().read() as cursor:
+        (run_id,) = {talk.run_id for talk in conversations(cursor, Selection(trials=[trial]))}
+    run = open_page("runs", run=run_id)
+    assert trouble(run) == []
+    assert "imported" in words(run)
+    accuracy = open_page("accuracy", source="Imported logs")
+    assert trouble(accuracy) == []
+
+
+def test_the_debugger_says_why_it_cannot_take_it_apart(trial: str, open_page: Open) -> None:
+    app = open_page("debugger", trial=trial)
+    assert not app.exception
+    assert "There is no protocol" in words(app)
