@@ -94,8 +94,8 @@ def detectable_in_words(campaign: Campaign, variance: StoredVariance) -> str:
         flips.append(f"{arms}in the release of Johri et al. 2025, for lack of a run on these cases with several trials")
     return (
         f"With {cases:,} cases × {trials:,} trials, the smallest difference between two models that is detected with a "
-        f"power of {100 * POWER:.0f} % is {sizes[least]:.3f} ({':'.join(least)}){largest}, if their true scores correlate "
-        f"by {CORRELATION:g} and flips are as {' and '.join(flips)}."
+        f"power of {100 * POWER:.0f} % is {sizes[least]:.3f} ({':'.join(least)}){largest}, if their true scores "
+        f"correlate by {CORRELATION:g} and flips are as {' and '.join(flips)}."
     )
 
 

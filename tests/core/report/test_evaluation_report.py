@@ -14,6 +14,7 @@ from pathlib import Path
 
 import docx
 import pytest
+from core.report.repeat import run_command_of
 
 from core.cli.app import main
 from core.errors import UsageError
@@ -33,7 +34,6 @@ from core.report.fields import FIELDS
 from core.report.forms import REPORT_FORMS, to_html, to_markdown
 from core.report.guidelines import guideline, guidelines
 from core.report.reading import EvaluationFacts, read_facts
-from core.report.repeat import run_command_of
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.report_fields import written_fields
