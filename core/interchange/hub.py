@@ -332,10 +332,10 @@ def _rai(contents: _Contents) -> dict[str, str | tuple[str, ...]]:
     runs = [condition.newest for condition in contents.conditions]
     specialties = Counter(case.specialty for case in contents.cases.cases.values())
     here = all(run.source not in PLAYED_ELSEWHERE for run in runs)
+    origin = "Played and stored" if here else "Imported, at least in part, and stored"
     reasons = [f"{VERDICT.get(reason, reason)} {count:,}" for reason, count in _excluded(contents).items() if count]  # type: ignore[call-overload]
     return {
-        "dataCollection": f"{_summary(contents)} {'Played and stored' if here else 'Imported, at least in part, and stored'} "
-        f"by Anamnesis {__version__}.",
+        "dataCollection": f"{_summary(contents)} {origin} by Anamnesis {__version__}.",
         "dataCollectionType": ("Software collection",) if here else ("Secondary data analysis",),
         "dataCollectionMissingData": f"Excluded answers, never counted as wrong: {', '.join(reasons) or 'none'}.",
         "dataPreprocessingProtocol": (
