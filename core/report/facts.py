@@ -21,7 +21,7 @@ from core.report.flow import flow_svg
 from core.report.plots import dot_plot, scatter_plot
 from core.report.reading import FIGURES, EvaluationFacts, Example
 from core.store.conditions import DOCTOR
-from core.words import FORMAT, QUESTION_TYPE, VERDICT, arm
+from core.words import FORMAT, QUESTION_TYPE, VERDICT
 
 MOST_ROWS = 150
 """Rows of a table in a report; its command prints all."""
@@ -128,7 +128,8 @@ def design(facts: EvaluationFacts) -> Content | None:
         return None
     frameworks = dict.fromkeys(title_of(condition.newest.protocol) for condition in facts.conditions)
     doctors = dict.fromkeys(condition.doctor for condition in facts.conditions)
-    arms = dict.fromkeys(arm(*played_arm) for condition in facts.conditions for played_arm in condition.newest.arms)
+    newest_arms = (pair for condition in facts.conditions for pair in condition.newest.arms)
+    arms = dict.fromkeys(f"{FORMAT[format_]} · {QUESTION_TYPE[kind]}" for format_, kind in newest_arms)  # type: ignore[index]
     trials = sum(row["trials"] for row in played.rows)
     sets = ", ".join(f"{row['cases']} cases of {row['data_set']}" for row in cases.rows)
     count = len(facts.conditions)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from html import escape
+from typing import Any
 
 from core import words
 from core.figures.report import caption_of
@@ -17,7 +18,7 @@ MOST = 60
 _WIDTH, _RIGHT, _TOP, _LINE = 760, 24, 12, 20
 _LETTER = 6.6
 """Approximate pixels of a letter of 12 pixels."""
-_WORDS = {"format": words.FORMAT, "question_type": words.QUESTION_TYPE}
+_WORDS: Mapping[str, Mapping[Any, str]] = {"format": words.FORMAT, "question_type": words.QUESTION_TYPE}
 _GREY = {False: "#5A6B6B", True: "#9DB0AE"}
 
 
@@ -44,7 +45,7 @@ def _group(row: Row) -> str:
 
 
 def _place(row: Row, parts: Sequence[str]) -> str:
-    values = (str(_WORDS.get(part, {}).get(row.label.get(part), row.label.get(part, ""))) for part in parts)  # type: ignore[call-overload]
+    values = (str(_WORDS.get(part, {}).get(row.label.get(part), row.label.get(part, ""))) for part in parts)
     return " · ".join(filter(None, values))
 
 

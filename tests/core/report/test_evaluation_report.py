@@ -14,6 +14,7 @@ from pathlib import Path
 
 import docx
 import pytest
+from core.report.repeat import run_command_of
 
 from core.cli.app import main
 from core.errors import UsageError
@@ -33,10 +34,10 @@ from core.report.fields import FIELDS
 from core.report.forms import REPORT_FORMS, to_html, to_markdown
 from core.report.guidelines import guideline, guidelines
 from core.report.reading import EvaluationFacts, read_facts
-from core.report.repeat import run_command_of
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.report_fields import written_fields
+from core.store.queries.runs import run_records
 from core.store.sample import add_sample, sample_runs
 from tests.core.store.builders import a_call, a_case, a_header, a_trial, answered, as_released, graded, write_journal
 from tests.support.stores import copy_of
@@ -397,8 +398,6 @@ def test_the_command_writes_the_file_and_stores_fields(served_store: Store, tmp_
 
 
 def test_the_command_of_a_run_plays_the_same_campaign(tmp_path: Path, monkeypatch) -> None:
-    from core.store.queries.runs import run_records
-
     monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "anamnesis.duckdb"))
     arguments = ["run", "--doctor", "reference/bayes", "--limit", "2", "--trials", "1", "--seed", "7"]
     assert main([*arguments, "--arms", "vignette:mcq", "--max-messages", "12", "--temperature", "0.5"]) == 0
@@ -427,3 +426,26 @@ def test_a_picture_has_the_points_of_its_rows(facts: EvaluationFacts) -> None:
     (low, x_low), (high, x_high) = min(zip(estimates, xs, strict=True)), max(zip(estimates, xs, strict=True))
     for estimate, x in zip(estimates, xs, strict=True):
         assert x == pytest.approx(x_low + (estimate - low) / (high - low) * (x_high - x_low), abs=0.2)
+
+
+def test_a_locked_plan_of_the_runs_is_compared_with_them(tmp_path: Path, monkeypatch, capsys) -> None:
+    monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "anamnesis.duckdb"))
+    options = ["--doctor", "reference/bayes", "--limit", "3", "--trials", "2", "--arms", "vignette:mcq"]
+    plan = tmp_path / "bayes.toml"
+    assert main(["plan", "new", *options, "--out", str(plan)]) == 0
+    assert main(["plan", "lock", str(plan)]) == 0
+    assert main(["run", *options[:-1], "vignette:mcq,vignette:frq", "--patient", "reference/profile"]) == 0
+    store = Store()
+    fold(store)
+    with store.read() as cursor:
+        (run,) = run_records(cursor)
+    facts = read_facts(store, [run.run_id])
+    (checked,) = facts.plans
+    capsys.readouterr()
+    words = shlex.split(checked.command.removeprefix("python -m core "))
+    main([*words, "--format", "json"])
+    assert json.loads(capsys.readouterr().out) == [dict(item) for item in checked.items]
+    (table,) = [table for table in report_of(chart(facts)).of(Table) if table.caption == "Plan bayes"]
+    assert table.columns == ("item", "planned", "done", "different")
+    alone = replace(facts, plans=())
+    assert "Plan bayes" not in [table.caption for table in report_of(chart(alone)).of(Table)]
