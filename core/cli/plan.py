@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -24,6 +25,7 @@ from core.cli.options import (
 from core.cli.run import campaign_in_full, campaign_options, framework_in, option, requested_campaign
 from core.errors import UsageError
 from core.frameworks.base import Campaign, Framework, tested_seat
+from core.jobs.detectable import stored_variance
 from core.jobs.plan import header_of, in_full
 from core.jobs.run import check_prompts
 from core.models.registry import Registry, load_registry
@@ -47,6 +49,8 @@ from core.report.plan import (
 from core.report.planned import plan_items
 from core.report.side import arm_scores, run_side
 from core.stats.margins import Kind
+from core.stats.trials import VarianceComponents, variance_components
+from core.store.database import Store
 from core.store.queries.plans import locked_plans
 from core.store.queries.runs import run_ids, run_records
 
@@ -93,19 +97,12 @@ def _draft(chosen: Framework, given: Mapping[str, Any], command: str) -> int:
     check_prompts(campaign)
     header = header_of(campaign, registry)
     outcome = _outcome(campaign, given)
-    reference, scores, run = {}, [], ""
-    if given["against"]:
-        store, run = folded_store(), given["against"]
-        with store.read() as cursor:
-            stored = any(run_id.startswith(run) for run_id in run_ids(cursor))
-        if stored:
-            side = run_side(store, run_id_of(store, run))
-            reference, run = reference_of(side), side.run.run_id
-            scores = arm_scores(store, side, outcome.arm, outcome.mcq_rule) if outcome.arm else []
-        else:
-            reference = planned_condition(header_of(_with_doctor(campaign, run, registry), registry))
+    reference = _reference(campaign, given["against"], registry) if given["against"] else {}
     kind, margin, level, trials = given["kind"], given["margin"], given["level"], campaign.trials
-    power = planned_power(kind, margin, level, len(campaign.cases), trials, scores, run) if outcome.arm else None
+    power = None
+    if outcome.arm:
+        variance = _variance(campaign, outcome, reference.get("run", ""))
+        power = planned_power(kind, margin, level, len(campaign.cases), trials, *variance)
     out: Path = given["out"]
     plan = plan_of(
         {
@@ -142,6 +139,28 @@ def _draft(chosen: Framework, given: Mapping[str, Any], command: str) -> int:
             f"Assumed: {power.assumption}."
         )
     return 0
+
+
+def _reference(campaign: Campaign, against: str, registry: Registry) -> dict[str, str]:
+    """Return the condition of a stored run, or the one that a model would have in the same campaign."""
+    store = folded_store()
+    with store.read() as cursor:
+        stored = any(run_id.startswith(against) for run_id in run_ids(cursor))
+    if stored:
+        return reference_of(run_side(store, run_id_of(store, against)))
+    return planned_condition(header_of(_with_doctor(campaign, against, registry), registry))
+
+
+def _variance(campaign: Campaign, outcome: PrimaryOutcome, reference: str) -> tuple[VarianceComponents, str]:
+    """Return the variance in the arm of the outcome with its source: the reference run if it has repeated trials."""
+    store = Store()
+    if reference:
+        scores = arm_scores(store, run_side(store, reference), outcome.arm, outcome.mcq_rule)
+        measured = variance_components([s.correct for s in scores], [s.counted for s in scores])
+        if not math.isnan(measured.within):
+            return measured, f"run {reference}"
+    arm = next(arm for arm in campaign.arms if ":".join(arm) == outcome.arm)
+    return stored_variance(store, campaign.protocol, campaign.case_set, campaign.tested).of_arm(arm)
 
 
 def _outcome(campaign: Campaign, given: Mapping[str, Any]) -> PrimaryOutcome:

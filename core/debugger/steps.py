@@ -138,7 +138,8 @@ def prompts_of(header: RunHeader) -> Prompts:
     """Return the prompts of a run; if its pack is missing, the framework's, with a note."""
     own_framework = framework(header.protocol)
     if header.source in PLAYED_ELSEWHERE:
-        words = f"No prompt of this step was imported; shown is that of the pack {own_framework.name}"
+        origin = "release" if header.source == "release" else "imported log"
+        words = f"The {origin} does not contain the prompt of this step; shown is that of the pack {own_framework.name}"
         return Prompts(pack_of(own_framework), words)
     try:
         pack = pack_of(own_framework, header.prompt_pack)

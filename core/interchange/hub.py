@@ -29,6 +29,7 @@ from core.frameworks.base import title_of
 from core.interchange.answer_basis import sample_hash
 from core.interchange.croissant import FILE_NAME, DescribedFile, Description, croissant
 from core.interchange.public import PublicCases, PublicNames, by_people, case_keys, grader_models, public_cases
+from core.journal import PLAYED_ELSEWHERE
 from core.measures.accuracy import report as accuracy
 from core.measures.base import MetricRequest, Result, counts_in_words
 from core.measures.notes import result_of
@@ -330,12 +331,12 @@ def _rai(contents: _Contents) -> dict[str, str | tuple[str, ...]]:
     """Return the RAI fields that the stored runs answer."""
     runs = [condition.newest for condition in contents.conditions]
     specialties = Counter(case.specialty for case in contents.cases.cases.values())
+    here = all(run.source not in PLAYED_ELSEWHERE for run in runs)
+    origin = "Played and stored" if here else "Imported, at least in part, and stored"
     reasons = [f"{VERDICT.get(reason, reason)} {count:,}" for reason, count in _excluded(contents).items() if count]  # type: ignore[call-overload]
     return {
-        "dataCollection": f"{_summary(contents)} Played and stored by Anamnesis {__version__}.",
-        "dataCollectionType": ("Software collection",)
-        if all(run.source != "release" for run in runs)
-        else ("Secondary data analysis",),
+        "dataCollection": f"{_summary(contents)} {origin} by Anamnesis {__version__}.",
+        "dataCollectionType": ("Software collection",) if here else ("Secondary data analysis",),
         "dataCollectionMissingData": f"Excluded answers, never counted as wrong: {', '.join(reasons) or 'none'}.",
         "dataPreprocessingProtocol": (
             f"Texts of {contents.cases.withheld:,} cases without an open licence are withheld."

@@ -40,6 +40,12 @@ class StoredVariance:
     doctor: str = ""
     by_arm: Mapping[Arm, VarianceComponents] = field(default_factory=dict)
 
+    def of_arm(self, arm: Arm) -> tuple[VarianceComponents, str]:
+        """Return the components in an arm with their source: this run, or the authors' release."""
+        if arm in self.by_arm:
+            return self.by_arm[arm], f"run {self.run_id} of {self.doctor}"
+        return _released(*arm), "the release of Johri et al. 2025"
+
 
 def stored_variance(store: Store, protocol: str, case_set: str, doctor: str) -> StoredVariance:
     """Return the variance in the newest run of a doctor on the same data set, or else of any doctor.
@@ -88,8 +94,8 @@ def detectable_in_words(campaign: Campaign, variance: StoredVariance) -> str:
         flips.append(f"{arms}in the release of Johri et al. 2025, for lack of a run on these cases with several trials")
     return (
         f"With {cases:,} cases × {trials:,} trials, the smallest difference between two models that is detected with a "
-        f"power of {100 * POWER:.0f} % is {sizes[least]:.3f} ({':'.join(least)}){largest}, if their true scores correlate "
-        f"by {CORRELATION:g} and flips are as {' and '.join(flips)}."
+        f"power of {100 * POWER:.0f} % is {sizes[least]:.3f} ({':'.join(least)}){largest}, if their true scores "
+        f"correlate by {CORRELATION:g} and flips are as {' and '.join(flips)}."
     )
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from core.events import FORMATS, GRADED_TYPES, Format, QuestionType
@@ -157,16 +158,21 @@ def detectable_between(case_values: pd.DataFrame | None) -> Iterator[Note]:
         if figure["model"].nunique() < 2:
             continue
         columns = [name for name in ("value", "trials", "flips") if name in figure]
-        wide = figure.pivot_table(index="case_key", columns="model", values=columns, dropna=False, observed=True)
-        for first, second in combinations(wide["value"].columns, 2):
-            changes = (wide["value"][second] - wide["value"][first]).dropna()
-            spread = float(changes.std(ddof=1)) if len(changes) > 1 else 0.0
+        wide = figure.pivot(index="case_key", columns="model", values=columns)
+        by_case = {name: wide[name].to_numpy(dtype=np.float64) for name in columns}
+        for pair in combinations(range(figure["model"].nunique()), 2):
+            first, second = by_case["value"][:, pair].T
+            shared = np.isfinite(first) & np.isfinite(second)
+            n = int(shared.sum())
+            spread = float((second - first)[shared].std(ddof=1)) if n > 1 else 0.0
             if spread > _NOTHING_VARIES:
                 trials = None
-                if "trials" in figure:
-                    of_pair = (wide[name].loc[changes.index, [first, second]] for name in ("trials", "flips"))
-                    trials = CaseTrials(*(float(values.stack().mean()) for values in of_pair))
-                sizes.append(Detectable(spread * detectable_effect(len(changes)), len(changes), trials))
+                if "trials" in by_case:
+                    flips = by_case["flips"][:, pair][shared]
+                    repeated = flips[np.isfinite(flips)]
+                    flip_rate = float(repeated.mean()) if repeated.size else math.nan
+                    trials = CaseTrials(float(by_case["trials"][:, pair][shared].mean()), flip_rate)
+                sizes.append(Detectable(spread * detectable_effect(n), n, trials))
     yield from _detectable(sizes, "a comparison of two conditions here")
 
 

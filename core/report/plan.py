@@ -8,10 +8,9 @@ was changed later has another hash, and ``lock_state`` names the changed fields.
 from __future__ import annotations
 
 import hashlib
-import math
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,10 +27,9 @@ from core.report.breaks import BREAKS
 from core.report.side import RunSide
 from core.stats.margins import ANALYSIS, Kind, chance_to_pass, smallest_margin, with_pseudo_cases
 from core.stats.power import CORRELATION, components_of_run
-from core.stats.trials import VarianceComponents, variance_components
+from core.stats.trials import VarianceComponents
 from core.store.conditions import PARTS, planned_keys
 from core.store.database import Store
-from core.store.queries.answers import CaseScore
 from core.store.queries.plans import LockedPlan, add_plan, locked_plans
 from core.store.queries.runs import Run
 from core.store.selection import McqRule
@@ -184,25 +182,16 @@ def reference_of(side: RunSide) -> dict[str, str]:
 
 
 def planned_power(
-    kind: Kind, margin: float, level: float, cases: int, trials: int, scores: Sequence[CaseScore] = (), run: str = ""
+    kind: Kind, margin: float, level: float, cases: int, trials: int, variance: VarianceComponents, source: str
 ) -> PlannedPower:
-    """Return what a sample size can show, by the variance of the ``scores`` of a ``run`` in the outcome's arm.
-
-    Without scores of repeated trials the variance is assumed: an accuracy of 0.5, half of the variance between cases.
-    """
-    counts = [(score.correct, score.counted) for score in scores]
-    correct, counted = zip(*counts, strict=True) if counts else ((), ())
-    components = variance_components(correct, counted)
-    source = f"the trials of run {run}"
-    if math.isnan(components.within):
-        components, source = VarianceComponents(0.125, 0.125, 1.0, 0), "an accuracy of 0.5, half of the variance each"
-    paired = with_pseudo_cases(components_of_run(components), cases, trials)
+    """Return what a sample size can show; ``source`` says in words where the ``variance`` of single trials is from."""
+    paired = with_pseudo_cases(components_of_run(variance), cases, trials)
     return PlannedPower(
         chance=round(chance_to_pass(paired, kind, margin, cases, level=level), 3),
         smallest_margin=round(smallest_margin(paired, kind, cases, level=level), 3),
         assumption=(
-            f"variance {max(components.between, 0.0):.3f} between cases and {components.within:.3f} within a case "
-            f"({source}); the true scores of the two doctors correlate by {CORRELATION:g}"
+            f"variance {max(variance.between, 0.0):.3f} between cases and {variance.within:.3f} within a case, as in "
+            f"{source}; the true scores of the two doctors correlate by {CORRELATION:g}"
         ),
     )
 

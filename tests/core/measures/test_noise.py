@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from core.errors import AnamnesisError
+from core.events import Format, Verdict
 from core.measures.base import MetricRequest, Row
 from core.measures.noise import report_noise
 from core.measures.notes import result_of
@@ -21,15 +22,15 @@ def db(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "a.duckdb"))
 
 
-def store_answers(model: str, right: dict[int, str], format_: str = "multi_turn") -> None:
+_VERDICTS: dict[str, Verdict] = {"1": "correct", "0": "incorrect", "x": "provider_error"}
+
+
+def store_answers(model: str, right: dict[int, str], format_: Format = "multi_turn") -> None:
     """Store answers with choices; ``right`` gives for each case its trials as right (1), wrong (0) or failed (x)."""
     run = f"run-{model}"
     lines = [
         a_trial(
-            [
-                answered(format_, "mcq"),
-                graded({"1": "correct", "0": "incorrect", "x": "provider_error"}[mark], format_, "mcq"),
-            ],
+            [answered(format_, "mcq"), graded(_VERDICTS[mark], format_, "mcq")],
             run_id=run,
             trial_id=f"{run}/{case}/{n}",
             case_key=f"ours/{case}",

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import docx
 import pytest
+from core.report.repeat import run_command_of
 
 from core.cli.app import main
 from core.errors import UsageError
