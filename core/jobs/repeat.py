@@ -7,7 +7,7 @@ import shlex
 
 from core.frameworks.base import frameworks, tested_seat
 from core.frameworks.casting import STORED_SEATS
-from core.frameworks.settings import flag_of, options_of
+from core.frameworks.settings import flag_of, options_of, without_credentials
 from core.jobs.plan import names_of
 from core.store.queries.runs import Run
 
@@ -42,7 +42,7 @@ def run_command_of(run: Run) -> str | None:
     if effort := run.settings.get("reasoning_effort"):
         words += ["--effort", str(effort)]
     if address := run.settings.get("base_url"):
-        words += ["--base-url", str(address)]
+        words += ["--base-url", without_credentials(str(address))]
     if run.settings.get("images"):
         words += ["--images", "with"]
     return f"{PROGRAM} {shlex.join(words)}"

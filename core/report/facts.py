@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from core import __version__
+from core.datasets.licences import open_licence
 from core.events import Utterance
 from core.export import reading as export_reading
 from core.frameworks.base import title_of
@@ -417,12 +418,19 @@ def anchor_of(example: Example) -> str:
 
 
 def example_blocks(facts: EvaluationFacts) -> list[Block]:
-    """Return the quoted conversations with the answer in the arm of the wrong answer."""
+    """Return the quoted conversations with the answer in the arm of the wrong answer.
+
+    A conversation contains texts of its case, and is quoted only if everybody may pass the case on.
+    """
     blocks: list[Block] = []
     for example in facts.examples:
         row, talk = example.row, example.talk
         blocks.append(Heading(f"{row['case']}: {str(row['cause']).replace('_', ' ')}", 3, anchor_of(example)))
         blocks.append(Paragraph(f"{row['model']}, conversation {row['trial_id']}. {row['rule']}", "soft"))
+        if talk.case is None or open_licence(talk.case.licence) is None:
+            blocks.append(Paragraph("Not quoted: the licence of the case is not open. This command writes it for you:"))
+            blocks.append(_conversation_command(row["trial_id"]))
+            continue
         for event in talk.events:
             if isinstance(event, Utterance):
                 blocks.append(Message(export_reading.role(event.role), event.text))
@@ -438,7 +446,11 @@ def example_blocks(facts: EvaluationFacts) -> list[Block]:
             blocks.append(
                 Message(f"Answer, {line.name}", outcome.answer.response or outcome.answer.detail or "no answer")
             )
-            blocks.append(Paragraph(f"{verdict}. Right answer: {talk.case.answer if talk.case else 'not stored'}."))
-        command = f"{PROGRAM} export conversation {row['trial_id']} --out {row['trial_id']}.html"
-        blocks.append(Paragraph(command, "command"))
+            blocks.append(Paragraph(f"{verdict}. Right answer: {talk.case.answer}."))
+        blocks.append(_conversation_command(row["trial_id"]))
     return blocks
+
+
+def _conversation_command(trial_id: str) -> Paragraph:
+    out = f"{trial_id.replace('/', '-')}.html"
+    return Paragraph(f"{PROGRAM} {shlex.join(['export', 'conversation', trial_id, '--out', out])}", "command")

@@ -74,7 +74,7 @@ def test_a_saved_field_is_stored_for_these_runs_and_fills_its_item(
 def test_the_report_is_drawn_with_its_figures(study: Store, open_page: Callable[..., AppTest]) -> None:
     app = made(open_page("report", runs=",".join(RUNS), report_tab="The report"))
     assert not trouble(app)
-    assert "A lump on my neck, doctor" in words(app)  # a quoted conversation
+    assert "Not quoted" in words(app)
     assert any("report accuracy --run run-a --run run-b" in code.value for code in app.code)
     accuracy = next(table.value for table in app.dataframe if "Accuracy" in table.value)
     assert "0.333" in set(accuracy["Accuracy"])

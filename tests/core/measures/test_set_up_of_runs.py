@@ -24,7 +24,11 @@ def study(store: Store, monkeypatch: pytest.MonkeyPatch) -> Store:
         cases = [a_case(number) for number in (1, 2)]
         trials = [
             a_trial(
-                [a_call(f"{run_id}-{number}", model=doctor, served_by=name), answered()],
+                [
+                    a_call(f"{run_id}-{number}", model=doctor, served_by=name),
+                    answered(),
+                    Finished(at=86_400.0 * number + 60),
+                ],
                 trial_id=f"{run_id}/{number}/0",
                 run_id=run_id,
                 case_key=f"ours/{number}",

@@ -18,6 +18,7 @@ from core.report.repeat import run_command_of
 
 from core.cli.app import main
 from core.errors import UsageError
+from core.jobs.repeat import run_command_of
 from core.measures.base import cell_in_words
 from core.report.blocks import Heading, Link, Listing, Paragraph, Picture, Table
 from core.report.evaluation import (
@@ -354,16 +355,18 @@ def test_severe_notes_stand_at_the_first_figure_and_all_notes_are_limitations(fa
         assert Cells(f"<table><tr><td>{note.text}</td></tr></table>").rows[0][0][:40] in text.replace("&#39;", "'")
 
 
-def test_wrong_answers_lead_to_their_quoted_conversations(filled_store: Store) -> None:
-    report = report_of(evaluation_of(filled_store, RUNS, "chart"))
-    links = [
-        cell for table in report.of(Table) for row in table.rows for cell in row.values() if isinstance(cell, Link)
-    ]
-    examples = [link for link in links if link.anchor.startswith("trial-")]
+def test_wrong_answers_lead_to_their_conversations_which_are_quoted_if_the_licence_is_open(filled_store: Store) -> None:
+    report = report_of(evaluation_of(filled_store, ["run-a"], "chart"))
+    cells = [cell for table in report.of(Table) for row in table.rows for cell in row.values()]
+    examples = [cell for cell in cells if isinstance(cell, Link) and cell.anchor.startswith("trial-")]
     assert examples
     page = to_html(report).decode()
     assert all(f'id="{link.anchor}"' in page for link in examples)
-    assert "A lump on my neck, doctor" in page
+    assert "A lump on my neck, doctor" not in page
+    assert "export conversation run-a/" in page
+    with filled_store.write() as connection:
+        connection.execute("UPDATE cases SET licence = 'CC-BY-4.0'")
+    assert "A lump on my neck, doctor" in to_html(report_of(evaluation_of(filled_store, ["run-a"], "chart"))).decode()
 
 
 def test_a_release_leaves_open_what_it_does_not_say(filled_store: Store) -> None:
