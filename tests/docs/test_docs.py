@@ -74,6 +74,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.timeout(900)  # some 60 seconds of one core on the longest page
 @pytest.mark.parametrize("name", TRIED)
 def test_the_commands_of_a_page_run_in_order(name: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     status = run_page(NAMES[name])
