@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from core.cli.app import main
+from core.events import Finished
 from core.prompts import load_pack
 from core.store.database import Store
 from core.store.fold import fold

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import docx
 import pytest
-from core.report.repeat import run_command_of
 
 from core.cli.app import main
 from core.errors import UsageError
