@@ -74,6 +74,10 @@ def stored_variance(store: Store, protocol: str, case_set: str, doctor: str) -> 
     return StoredVariance()
 
 
+_LARGEST = 0.9995
+"""A detectable difference above it is shown as none: the largest that there is between two accuracies is 1."""
+
+
 def detectable_in_words(campaign: Campaign, variance: StoredVariance) -> str:
     """Return a sentence on the smallest difference that a campaign detects; empty if its arms do not vary."""
     cases, trials = len(campaign.cases), campaign.trials
@@ -92,10 +96,13 @@ def detectable_in_words(campaign: Campaign, variance: StoredVariance) -> str:
     if assumed:
         arms = f"for {', '.join(assumed)} " if flips else ""
         flips.append(f"{arms}in the release of Johri et al. 2025, for lack of a run on these cases with several trials")
+    size = f"{cases:,} cases × {trials:,} {'trial' if trials == 1 else 'trials'}"
+    assumption = f"if their true scores correlate by {CORRELATION:g} and flips are as {' and '.join(flips)}"
+    if sizes[least] > _LARGEST:
+        return f"With {size}, no difference between two models is detected with a power of {100 * POWER:.0f} %, {assumption}."
     return (
-        f"With {cases:,} cases × {trials:,} trials, the smallest difference between two models that is detected with a "
-        f"power of {100 * POWER:.0f} % is {sizes[least]:.3f} ({':'.join(least)}){largest}, if their true scores "
-        f"correlate by {CORRELATION:g} and flips are as {' and '.join(flips)}."
+        f"With {size}, the smallest difference between two models that is detected with a power of {100 * POWER:.0f} % is "
+        f"{sizes[least]:.3f} ({':'.join(least)}){largest}, {assumption}."
     )
 
 

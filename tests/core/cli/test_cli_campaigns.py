@@ -301,10 +301,11 @@ def test_a_dry_run_starts_nothing_and_counts_by_hand(db: Path, tmp_path: Path) -
         "tokens",
         f"${dollars:.4f}",
     ]
-    assert [line.split()[0] for line in lines[2:-2]] == ["doctor", "patient", "grader", "summariser"]
-    assert lines.pop() == "Note that rules play the patient and the grader."
-    assert lines.pop() == f"Prices: genai-prices {version('genai-prices')}."
-    assert all("0 calls" in line for line in lines[3:])
+    assert [line.split()[0] for line in lines[2:6]] == ["doctor", "patient", "grader", "summariser"]
+    assert lines[6] == f"Prices: genai-prices {version('genai-prices')}."
+    assert lines[7].startswith("With 5 cases × 2 trials, ")
+    assert lines[8:] == ["Note that rules play the patient and the grader."]
+    assert all("0 calls" in line for line in lines[3:6])
     assert run_ids(db) == []
     assert not db.exists()
 
