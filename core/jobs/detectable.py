@@ -96,13 +96,14 @@ def detectable_in_words(campaign: Campaign, variance: StoredVariance) -> str:
     if assumed:
         arms = f"for {', '.join(assumed)} " if flips else ""
         flips.append(f"{arms}in the release of Johri et al. 2025, for lack of a run on these cases with several trials")
-    size = f"{cases:,} cases × {trials:,} {'trial' if trials == 1 else 'trials'}"
-    assumption = f"if their true scores correlate by {CORRELATION:g} and flips are as {' and '.join(flips)}"
+    size = f"With {cases:,} cases × {trials:,} {'trial' if trials == 1 else 'trials'}, "
+    power = f"detected with a power of {100 * POWER:.0f} %"
+    assumption = f"if their true scores correlate by {CORRELATION:g} and flips are as {' and '.join(flips)}."
     if sizes[least] > _LARGEST:
-        return f"With {size}, no difference between two models is detected with a power of {100 * POWER:.0f} %, {assumption}."
+        return f"{size}no difference between two models is {power}, {assumption}"
     return (
-        f"With {size}, the smallest difference between two models that is detected with a power of {100 * POWER:.0f} % is "
-        f"{sizes[least]:.3f} ({':'.join(least)}){largest}, {assumption}."
+        f"{size}the smallest difference between two models that is {power} is "
+        f"{sizes[least]:.3f} ({':'.join(least)}){largest}, {assumption}"
     )
 
 

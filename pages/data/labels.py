@@ -65,7 +65,9 @@ def draw_labels(name: str, entries: Sequence[CaseEntry]) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom"):
         if len(options) > 1:
             shown = choose("Show", options, "data_labels_shown", names=_SHOWN, shape="segments")
-        words = st.text_input("Search", key="data_labels_words", placeholder="An id, or words in a case", width=320)
+        words = st.text_input(
+            "Search", key="data_labels_words", bind="query-params", placeholder="An id, or words in a case", width=320
+        )
     chosen = [entry for entry in entries if _is_shown(entry, shown) and _contains(entry, words.strip().lower())]
     if len(chosen) > _FEW:
         st.caption(f"The first {_FEW:,} of {len(chosen):,} cases: search for the others.")
