@@ -48,7 +48,7 @@ from core.jobs.regrade import (
     judge_of,
 )
 from core.jobs.run import casting_of
-from core.journal import RowLine, RunHeader, journal_path, read_header
+from core.journal import RowLine, RunHeader, journal_path, read_header, seed_of
 from core.models.registry import Registry
 from core.store.database import Store
 from core.store.queries.cases import CaseKey, cases_answered
@@ -298,7 +298,9 @@ async def _asked_again(item: Replicate, cast: Any) -> list[Event]:
     parent = Parent(trial_id=trial.trial_id, turn=len(item.dialogue), changes=())
     branch = Branch(item.dialogue, parent) if talks and item.dialogue else None
     case, many = item.run.cases[trial.case], tuple(item.run.header.many_choices)
-    again = Trial(trial.trial_id, case, trial.number, trial.seed, item.arms, many)
+    # with the trial's own seed, a provider that honours seeds would give the stored answer again
+    seed = seed_of(trial.seed, case.case_key, item.number)
+    again = Trial(trial.trial_id, case, trial.number, seed, item.arms, many)
     events: list[Event] = []
     async for event in campaign.framework.play(again, cast, campaign.settings, branch):
         events.append(event)

@@ -107,6 +107,24 @@ def test_a_grader_and_a_doctor_of_known_noise_give_their_variance(
     assert rows["gradings"].estimate == pytest.approx(of_gradings, abs=0.05)
 
 
+def test_answers_of_a_provider_that_honours_seeds_vary(
+    fake_provider_thread: FakeProvider, noisy: NoisyProvider
+) -> None:
+    def by_seed(body: dict[str, Any]) -> Reply | str:
+        if body["model"] == "doctor":
+            noisy.random.seed(body["seed"])
+        return noisy(body)
+
+    fake_provider_thread.script = by_seed
+    noisy.flipped = 0.0
+    header = a_run(fake_provider_thread, 12)
+    replicate(header, answers=3, gradings=1)
+    seeds = {body["seed"] for body in fake_provider_thread.bodies if body["model"] == "doctor"}
+    assert len(seeds) == 12 * 4, "a trial and each of its three replicates have a seed of their own"
+    (row,) = (row for source, row in components().items() if source.startswith("answers"))
+    assert row.estimate == pytest.approx(RIGHT * (1 - RIGHT), abs=0.12)
+
+
 def test_a_grader_without_noise_has_none(fake_provider_thread: FakeProvider, noisy: NoisyProvider) -> None:
     noisy.flipped = 0.0
     replicate(a_run(fake_provider_thread, 12), answers=0, gradings=2)
