@@ -8,6 +8,7 @@ import importlib.util
 import io
 import re
 import tokenize
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -105,3 +106,9 @@ def _names_one(path: Path) -> bool:
         if WORD.fullmatch(token.string.strip("\"'")):
             return True
     return False
+
+
+def test_every_test_file_has_a_name_of_its_own() -> None:
+    # pytest imports test files of folders without __init__.py by their bare names
+    names = Counter(path.name for path in (paths.ROOT / "tests").rglob("test_*.py"))
+    assert [name for name, number in names.items() if number > 1] == []
