@@ -14,9 +14,9 @@ from core.report.blocks import (
     Bullets,
     Heading,
     Listing,
-    Message,
     Paragraph,
     Picture,
+    QuotedMessage,
     Reference,
     Report,
     Table,
@@ -238,7 +238,7 @@ def _draw_block(block: Block, number: int) -> None:
         case Listing():
             with st.expander(plain(block.title)):
                 st.code(block.text, language=None, wrap_lines=True)
-        case Message():
+        case QuotedMessage():
             st.markdown(f"**{plain(block.speaker)}**: {plain(block.text)}")
 
 

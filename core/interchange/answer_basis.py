@@ -15,7 +15,7 @@ from core.interchange.public import WITHHELD
 from core.store.queries.counted_answers import (
     AnswerCall,
     CountedAnswer,
-    Message,
+    StoredMessage,
     Tokens,
     answer_calls,
     messages_of,
@@ -30,7 +30,7 @@ FROM_DIALOGUE: tuple[Format, ...] = ("multi_turn", "multi_turn_exam", "closing")
 class AnswerBasis:
     """What a part of the answers is based on: dialogues, calls for answers, and tokens."""
 
-    dialogues: Mapping[str, list[Message]]
+    dialogues: Mapping[str, list[StoredMessage]]
     calls: Mapping[str, AnswerCall]
     dialogue_tokens: Mapping[str, Tokens]
     call_tokens: Mapping[str, Tokens]

@@ -45,7 +45,14 @@ from core.measures.notes import result_of
 from core.stats.bootstrap import RESAMPLES
 from core.store.conditions import DOCTOR, Condition
 from core.store.database import Store
-from core.store.queries.counted_answers import CountedAnswer, counted_answers, exported_cases, find_answers, judges_of
+from core.store.queries.counted_answers import (
+    CountedAnswer,
+    counted_answers,
+    exported_cases,
+    find_answers,
+    judges_of,
+    last_finished_at,
+)
 from core.store.selection import Selection
 from core.words import arm as arm_in_words
 
@@ -150,10 +157,7 @@ class _Evaluation:
         written.without_score += [f"{self.names(self.condition.name)}, {_arm(row)}" for row in self.without_score]
         if not self.scored:
             return
-        (finished,) = self.cursor.execute(
-            "SELECT max(finished_at) FROM exported_answers WHERE condition = ?", [self.condition.name]
-        ).fetchall()[0]
-        self.last_at = finished
+        self.last_at = last_finished_at(self.cursor, self.condition.name)
         place = Path("data", self.collection, *model_folder(self.model))
         (folder / place).mkdir(parents=True, exist_ok=True)
         half = folder / place / f".{os.getpid()}.half"

@@ -95,14 +95,14 @@ class Listing:
 
 
 @dataclass(frozen=True)
-class Message:
+class QuotedMessage:
     """What a role said in a quoted conversation."""
 
     speaker: str
     text: str
 
 
-Block = Heading | Paragraph | Bullets | Reference | Table | Picture | Listing | Message
+Block = Heading | Paragraph | Bullets | Reference | Table | Picture | Listing | QuotedMessage
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,18 @@ from core.frameworks.casting import is_model, is_rule
 from core.jobs.repeat import PROGRAM, run_command_of, transcripts_command
 from core.measures.base import Result, Row
 from core.measures.ranking import section_of
-from core.report.blocks import Block, Bullets, Heading, Link, Listing, Message, Paragraph, Picture, Table, columns_of
+from core.report.blocks import (
+    Block,
+    Bullets,
+    Heading,
+    Link,
+    Listing,
+    Paragraph,
+    Picture,
+    QuotedMessage,
+    Table,
+    columns_of,
+)
 from core.report.flow import WIDTH as FLOW_WIDTH
 from core.report.flow import flow_svg
 from core.report.plots import dot_plot, scatter_plot
@@ -433,7 +444,7 @@ def example_blocks(facts: EvaluationFacts) -> list[Block]:
             continue
         for event in talk.events:
             if isinstance(event, Utterance):
-                blocks.append(Message(export_reading.role(event.role), event.text))
+                blocks.append(QuotedMessage(export_reading.role(event.role), event.text))
         blocks.append(Paragraph(export_reading.ending(talk), "soft"))
         for line in export_reading.arms([talk]):
             (outcome,) = line.cells
@@ -444,7 +455,7 @@ def example_blocks(facts: EvaluationFacts) -> list[Block]:
                 continue
             verdict = "; ".join(VERDICT[grade.verdict] for grade in outcome.grades)
             blocks.append(
-                Message(f"Answer, {line.name}", outcome.answer.response or outcome.answer.detail or "no answer")
+                QuotedMessage(f"Answer, {line.name}", outcome.answer.response or outcome.answer.detail or "no answer")
             )
             blocks.append(Paragraph(f"{verdict}. Right answer: {talk.case.answer}."))
         blocks.append(_conversation_command(row["trial_id"]))

@@ -30,9 +30,9 @@ from core.report.blocks import (
     Heading,
     Link,
     Listing,
-    Message,
     Paragraph,
     Picture,
+    QuotedMessage,
     Reference,
     Report,
     Table,
@@ -178,7 +178,7 @@ def _listing(document: WordDocument, block: Listing, number: int) -> None:
     run.font.name, run.font.size = "Courier New", Pt(8)
 
 
-def _message(document: WordDocument, block: Message, number: int) -> None:
+def _message(document: WordDocument, block: QuotedMessage, number: int) -> None:
     paragraph = document.add_paragraph()
     paragraph.add_run(f"{visible(block.speaker)}: ").bold = True
     paragraph.add_run(visible(block.text))
@@ -192,5 +192,5 @@ _WRITERS: Mapping[type[Block], Callable[[WordDocument, Any, int], None]] = {
     Table: _table,
     Picture: _picture,
     Listing: _listing,
-    Message: _message,
+    QuotedMessage: _message,
 }

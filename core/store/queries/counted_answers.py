@@ -69,7 +69,7 @@ class Tokens:
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class StoredMessage:
     """A message of a dialogue; ``reasoning`` is the model's, never part of a message."""
 
     turn: int
@@ -101,11 +101,11 @@ def counted_answers(cursor: duckdb.DuckDBPyConnection, condition: str) -> Iterat
         yield [CountedAnswer(**row) for row in rows]
 
 
-def messages_of(cursor: duckdb.DuckDBPyConnection, trial_ids: Sequence[str]) -> dict[str, list[Message]]:
+def messages_of(cursor: duckdb.DuckDBPyConnection, trial_ids: Sequence[str]) -> dict[str, list[StoredMessage]]:
     """Return trial → the messages of its dialogue in their order."""
-    messages: dict[str, list[Message]] = {}
+    messages: dict[str, list[StoredMessage]] = {}
     for trial_id, *fields in cursor.execute(_MESSAGES, {"trials": list(trial_ids)}).fetchall():
-        messages.setdefault(trial_id, []).append(Message(*fields))
+        messages.setdefault(trial_id, []).append(StoredMessage(*fields))
     return messages
 
 
@@ -152,6 +152,13 @@ def answers_table(cursor: duckdb.DuckDBPyConnection) -> Iterator[pa.Table]:
     for start in range(0, count, _LARGE_PART):
         values = {"first": start, "last": start + _LARGE_PART - 1, "counting": list(COUNTED)}
         yield cursor.sql(_ANSWER_ROWS, params=values).to_arrow_table()
+
+
+def last_finished_at(cursor: duckdb.DuckDBPyConnection, condition: str) -> float:
+    """Return when the last trial of a condition of ``find_answers`` ended, in seconds since 1970 (UTC)."""
+    sql = "SELECT max(finished_at) FROM exported_answers WHERE condition = ?"
+    (finished,) = cursor.execute(sql, [condition]).fetchall()[0]
+    return float(finished)
 
 
 def exported_cases(cursor: duckdb.DuckDBPyConnection) -> list[CaseKey]:
