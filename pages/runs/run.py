@@ -129,6 +129,7 @@ def draw_run_links(run: RunProgress) -> None:
         link("accuracy", "Accuracy", "bar_chart", **in_results(run_id))
         link("failures", "Wrong answers", "troubleshoot", **in_results(run_id))
         link("transcripts", "Transcripts", "forum", **in_transcripts([run_id]))
+        link("report", "Evaluation report", "fact_check", runs=run_id)
         is_comparable = draw_comparison_link(run_id)
         if any(question_type in FREE for _, question_type in run.arms):
             link(
