@@ -136,7 +136,7 @@ def _run(chosen: Framework, given: Mapping[str, Any]) -> int:
     else:
         if size.calls:
             print_estimate(size, dry_run=False)
-        begin(header, again=given["fresh"])
+        header = begin(header, again=given["fresh"])
     return _carry_out(header, registry, options, players)
 
 

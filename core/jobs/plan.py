@@ -5,6 +5,7 @@ The cases that can be played (with profiles, with pictures) are determined befor
 
 from __future__ import annotations
 
+import calendar
 import hashlib
 import time
 from collections import Counter
@@ -66,6 +67,7 @@ from core.store.queries.runs import Run, run_ids
 from core.text.case_items import ItemSet, hash_of_items, items_from_json, items_made_by, openings_by, with_items
 from core.text.profiles import WITHOUT_PROFILE, Prepared
 
+_STAMP = "%Y%m%d-%H%M%S"
 HUMAN = "human"
 """Prefix of the doctor's name in a baseline that an expert answers by hand: ``human/NAME``."""
 WITH = "with"
@@ -437,9 +439,8 @@ def header_of(campaign: Campaign, registry: Registry, now: float | None = None) 
         "code_version": __version__,
     }
     fingerprint = _hash_of(fields)
-    stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(created))
     return RunHeader(
-        run_id=f"{stamp}-{fingerprint[:8]}",
+        run_id=_run_id(created, fingerprint),
         fingerprint=fingerprint,
         created_at=created,
         cases=list(campaign.cases),
@@ -448,6 +449,16 @@ def header_of(campaign: Campaign, registry: Registry, now: float | None = None) 
         data_set_cases=campaign.data_set_cases,
         **fields,
     )
+
+
+def _run_id(second: float, fingerprint: str) -> str:
+    return f"{time.strftime(_STAMP, time.gmtime(second))}-{fingerprint[:8]}"
+
+
+def next_second(run_id: str) -> str:
+    """Return the run id of the same campaign, begun a second later."""
+    stamp, _, fingerprint = run_id.rpartition("-")
+    return _run_id(calendar.timegm(time.strptime(stamp, _STAMP)) + 1, fingerprint)
 
 
 def _grading(campaign: Campaign) -> dict[str, str]:

@@ -36,6 +36,7 @@ from core.jobs.plan import (
     in_full,
     missing_keys,
     models_of,
+    next_second,
     trials_of,
 )
 from core.jobs.progress import Progress, Stop, is_running, running, status
@@ -69,22 +70,24 @@ class RunOutcome:
     stopped: str | None
 
 
-def begin(header: RunHeader, *, again: bool = False) -> None:
-    """Write the first line of a new run's journal.
+def begin(header: RunHeader, *, again: bool = False) -> RunHeader:
+    """Write the first line of a new run's journal, and return it.
 
     Raises ``AnamnesisError`` if the same campaign is running in any process, because it would be paid for twice;
-    ``again`` allows a second copy.
+    ``again`` allows a second copy, named by the next free second if both begin in the same one.
     """
     access.require("run", header.run_id)
     access.check_money()
-    path = journal_path(header.run_id)
-    folder = path.parent.parent
+    folder = journal_path(header.run_id).parent.parent
     with writable(folder):
         folder.mkdir(parents=True, exist_ok=True)
         # the lock makes the second of two simultaneous starts see the journal of the first
         with FileLock(folder / f".{header.fingerprint[:8]}.lock"):
             if not again and (running_id := same_running(header.fingerprint)):
                 raise already_running(running_id)
+            while again and journal_path(header.run_id).parent.exists():
+                header = header.model_copy(update={"run_id": next_second(header.run_id)})
+            path = journal_path(header.run_id)
             try:
                 path.parent.mkdir()
             except FileExistsError:
@@ -94,6 +97,7 @@ def begin(header: RunHeader, *, again: bool = False) -> None:
                 ) from None
             with JournalWriter(path) as journal:
                 journal.append(header)
+    return header
 
 
 def same_running(fingerprint: str) -> str | None:

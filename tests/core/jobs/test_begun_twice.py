@@ -74,13 +74,19 @@ def test_the_same_command_is_refused_with_the_name_of_the_running_run(db: Path, 
 def test_again_plays_a_second_copy(db: Path, doctor: FakeProvider) -> None:
     first = spawn(db, *arguments(doctor))
     wait_until(lambda: len(doctor.requests) >= 2)
-    (run_id,) = run_ids(db)
-    begun_at = read_header(journal_path(run_id)).created_at
-    wait_until(lambda: time.time() >= int(begun_at) + 1)  # the name of a run contains the second of its start
     second = core(db, *arguments(doctor, "--again"))
     assert (second.returncode, finish(first).returncode) == (0, 0), second.stderr
     assert [len(raw_trials(run_id)) for run_id in run_ids(db)] == [CASES, CASES]
     assert_each_case_was_asked(doctor, 2)
+
+
+def test_copies_begun_in_one_second_have_names_of_their_own(doctor: FakeProvider) -> None:
+    header = header_of(a_campaign(doctor), registry(), now=1_799_999_999.0)
+    copies = [begin(header, again=True) for _ in range(3)]
+    # 1,800,000,000 is 2027-01-15 08:00:00 UTC
+    stamps = ["20270115-075959", "20270115-080000", "20270115-080001"]
+    assert [copy.run_id for copy in copies] == [f"{stamp}-{header.fingerprint[:8]}" for stamp in stamps]
+    assert [read_header(journal_path(copy.run_id)).run_id for copy in copies] == [copy.run_id for copy in copies]
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
