@@ -43,7 +43,8 @@ from core.measures.accuracy import report as accuracy
 from core.measures.base import MetricRequest, Result, Row
 from core.measures.notes import result_of
 from core.stats.bootstrap import RESAMPLES
-from core.store.conditions import DOCTOR, Condition
+from core.store.condition_parts import DOCTOR
+from core.store.conditions import Condition
 from core.store.database import Store
 from core.store.queries.counted_answers import (
     CountedAnswer,

@@ -33,7 +33,8 @@ from core.journal import PLAYED_ELSEWHERE
 from core.measures.accuracy import report as accuracy
 from core.measures.base import MetricRequest, Result, counts_in_words
 from core.measures.notes import result_of
-from core.store.conditions import DOCTOR, Condition
+from core.store.condition_parts import DOCTOR
+from core.store.conditions import Condition
 from core.store.database import Store
 from core.store.queries.cases import CaseKey
 from core.store.queries.counted_answers import answers_table, conversations_table, exported_cases, find_answers

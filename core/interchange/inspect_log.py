@@ -31,7 +31,8 @@ from core.frameworks.settings import without_credentials
 from core.interchange.public import PublicNames, people_playing
 from core.measures.accuracy import accuracy
 from core.measures.base import Row
-from core.store.conditions import SEPARATOR, other_seats
+from core.store.condition_parts import other_seats
+from core.store.conditions import SEPARATOR
 from core.store.database import Store
 from core.store.queries.cases import cases_of
 from core.store.queries.logged_trials import LoggedTrial, RunCondition, logged_trials, run_conditions

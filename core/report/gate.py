@@ -35,7 +35,8 @@ from core.stats.margins import (
     smoothed_components,
 )
 from core.stats.power import cases_needed
-from core.store.conditions import PARTS, UNDER_TEST, ConditionPart, differing_parts
+from core.store.condition_parts import PARTS, ConditionPart
+from core.store.conditions import UNDER_TEST, differing_parts
 from core.store.database import Store
 from core.store.queries.answers import CaseScore
 from core.store.queries.runs import run_records

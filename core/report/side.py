@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from core.errors import AnamnesisError
 from core.measures.paired import read_scores
-from core.store.conditions import MEASURED, PARTS, Condition, ConditionPart
+from core.store.condition_parts import PARTS, ConditionPart
+from core.store.conditions import MEASURED, Condition
 from core.store.database import Store
 from core.store.queries.answers import CaseScore
 from core.store.queries.run_cases import Extent, extents

@@ -141,6 +141,7 @@ def test_figures_are_equal_with_names_and_with_numbers(study: Store, tmp_path: P
 def test_the_command_says_which(study: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = ["bundle", "make", "person", "--out"]
     assert main([*command, str(tmp_path / "a.zip")]) == 0
-    assert "People whose names are numbers in it: 4" in capsys.readouterr().out  # Borislav wrote only about the other run
+    # Borislav wrote only about the other run
+    assert "People whose names are numbers in it: 4" in capsys.readouterr().out
     assert main([*command, str(tmp_path / "b.zip"), "--with-names"]) == 0
     assert "pass it on only if they agree" in capsys.readouterr().out
