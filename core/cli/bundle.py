@@ -28,9 +28,10 @@ from core.cli.options import (
     run_id_of,
 )
 from core.errors import AnamnesisError, UsageError
+from core.jobs.begun import unfinished_twin
 from core.jobs.engine import Options
 from core.jobs.estimate import estimate
-from core.jobs.plan import header_of, in_full, unfinished_twin
+from core.jobs.plan import header_of, in_full
 from core.jobs.run import begin, carry_out, check_prompts, check_startable
 from core.models.registry import load_registry
 from core.report.bundle import Manifest, make_bundle, unpacked_store
