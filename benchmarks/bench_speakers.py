@@ -137,9 +137,7 @@ def main() -> None:
             if design.shared:
                 (between,) = (c for c in estimate_noise(nested).components if c.sources == ("conversations",))
             for part in estimate_speakers(talks, between):
-                covered[part.speaker] += (
-                    part.interval.low - 1e-12 <= truths[part.speaker] <= part.interval.high + 1e-12
-                )
+                covered[part.speaker] += part.interval.low - 1e-12 <= truths[part.speaker] <= part.interval.high + 1e-12
                 estimates[part.speaker].append(part.estimate)
                 widths.append(part.interval.high - part.interval.low)
         counts = f"{design.cases} × {design.trials}, {design.messages} × {design.continuations}, {design.cap}"

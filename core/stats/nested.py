@@ -234,11 +234,7 @@ def _between_cases(table: Floats) -> tuple[Floats, float]:
 
 
 def jackknife_interval(
-    estimate: float,
-    without_each: Floats,
-    n: int,
-    level: float = 0.95,
-    highest: float = MOST_HALF_DIFFERENCE,
+    estimate: float, without_each: Floats, n: int, level: float = 0.95, highest: float = MOST_HALF_DIFFERENCE
 ) -> Interval:
     """Return Hall's interval of a variance from the estimates without each case in turn, cut off at 0.
 

@@ -1,9 +1,9 @@
-"""Variance of a score by speaker: how much of the noise between conversations of a case each speaker's messages cause.
+"""Variance of a score by speaker: the part of each speaker's messages in the noise between conversations of a case.
 
-Let h_t be the first t messages of a conversation, f its score, and V_t = E[f | h_t]. Given the case, V_t is a martingale,
-so that Var(f) is the sum over t of E[Var(V_t | h_(t-1))], plus what answers and gradings add to the whole dialogue. Each
-term belongs to the speaker of message t. Whether there is a message t, and whose, is decided by h_(t-1): lengths may be
-random.
+Let h_t be the first t messages of a conversation, f its score, and V_t = E[f | h_t]. Given the case, V_t is a
+martingale, so that Var(f) is the sum over t of E[Var(V_t | h_(t-1))], plus what answers and gradings add to the whole
+dialogue. Each term belongs to the speaker of message t. Whether there is a message t, and whose, is decided by h_(t-1):
+lengths may be random.
 
 A term is estimated from one stored conversation with score X. Continuations that keep message t have scores X'; they
 and X share a message, so that half their mean squared difference is E[Var(f | h_t)]. Continuations from before message
@@ -23,6 +23,7 @@ coverage: benchmarks/bench_speakers.py.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -30,7 +31,15 @@ import numpy as np
 
 from core.errors import UsageError
 from core.stats.intervals import Interval
-from core.stats.nested import LEAST_CASES, MOST_HALF_DIFFERENCE, Component, Floats, half_difference, jackknife_interval
+from core.stats.nested import (
+    LEAST_CASES,
+    MOST_HALF_DIFFERENCE,
+    NORMAL_95,
+    Component,
+    Floats,
+    half_difference,
+    jackknife_interval,
+)
 
 LARGEST_VARIANCE = 0.25
 """Largest variance of a score between 0 and 1."""
@@ -81,16 +90,21 @@ Conversation = Mapping[str, SpokenPart]
 class SpeakerPart(NamedTuple):
     """The variance that a speaker's messages cause, with its 95 % interval.
 
-    The ``estimate`` is unbiased and may be negative. ``n_cases``, ``n_conversations`` and ``n_messages`` have a drawn
-    message of this speaker with its scores.
+    The ``estimate`` is unbiased and may be negative; ``error`` is its standard error. ``n_cases``, ``n_conversations``
+    and ``n_messages`` have a drawn message of this speaker with its scores.
     """
 
     speaker: str
     estimate: float
     interval: Interval
+    error: float
     n_cases: int
     n_conversations: int
     n_messages: int
+
+    def messages_needed(self, half_width: float) -> int:
+        """Return about how many drawn messages an interval of ± ``half_width`` takes, with as many continuations."""
+        return math.ceil(self.n_messages * (NORMAL_95 * self.error / half_width) ** 2)
 
 
 def estimate_speakers(
@@ -136,6 +150,7 @@ def estimate_speakers(
                 speaker,
                 float(estimates[place]),
                 Interval(*(min(bound, LARGEST_VARIANCE) for bound in interval)),
+                float(without_each[:, place].std()) * (len(cases) - 1) ** 0.5,
                 n,
                 sum(map(bool, counted)),
                 sum(counted),
