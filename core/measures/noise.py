@@ -150,7 +150,9 @@ def read_noise(store: Store, selection: Selection) -> dict[ArmKey, ArmNoise]:
     groups: Iterator[Any] = iter(scores.groupby(by_arm, sort=False))
     continuations: dict[Any, pd.DataFrame] = dict(iter(continued.groupby(by_arm, sort=False)))
     return {
-        arm: noise_of(rows, *arm[1:], continuations.get(arm), spoken) for arm, rows in groups if rows["counted"].any()
+        arm: noise_of(rows, arm[1], arm[2], continuations.get(arm), spoken)
+        for arm, rows in groups
+        if rows["counted"].any()
     }
 
 
@@ -197,7 +199,7 @@ def noise_of(
         dict(excluded),
         int(stored["shared"].sum()),
         tuple(speakers),
-        between is not None,
+        between is not None and math.isclose(sum(part.estimate for part in speakers), between.estimate, abs_tol=_TIE),
     )
 
 
@@ -206,23 +208,27 @@ def _continued(
 ) -> dict[str, list[Conversation]]:
     """Return the continued conversations by case, and count what does not count in ``excluded``."""
     columns = ("case_key", "trial_id", "speaker", "turn", "again", "counted", "correct", "verdict")
-    drawn: dict[str, dict[str, dict[str, dict[int, DrawnMessage]]]] = {}
-    stored = continued.drop_duplicates("trial_id").set_index("trial_id")
+    drawn: dict[str, dict[str, dict[str, dict[int, tuple[list[float], list[float]]]]]] = {}
+    talks = continued.drop_duplicates("trial_id")
+    talks = talks[talks["stored_counted"]]
+    stored_scores = dict(zip(talks["trial_id"], talks["stored_correct"].astype(float), strict=True))
     for case, trial, speaker, turn, again, counted, correct, verdict in zip(
         *(continued[name] for name in columns), strict=True
     ):
-        if not stored.at[trial, "stored_counted"]:
+        if trial not in stored_scores:
             continue
         own = drawn.setdefault(case, {}).setdefault(trial, {}).setdefault(speaker, {})
-        message = own.setdefault(turn, DrawnMessage([float(stored.at[trial, "stored_correct"])], []))
+        kept_and_again = own.setdefault(turn, ([stored_scores[trial]], []))
         if counted:
-            (message.again if again else message.kept).append(float(correct))
+            kept_and_again[again].append(float(correct))
         else:
             excluded[f"{verdict} (continuation)"] += 1
     return {
         case: [
             {
-                speaker: SpokenPart(messages, list(by_speaker.get(speaker, {}).values()))
+                speaker: SpokenPart(
+                    messages, [DrawnMessage(*scores) for scores in by_speaker.get(speaker, {}).values()]
+                )
                 for speaker, messages in spoken[trial].messages.items()
             }
             for trial, by_speaker in trials.items()

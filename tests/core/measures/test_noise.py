@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from core.errors import AnamnesisError
-from core.events import Format, Utterance, Verdict
+from core.events import Event, Format, Utterance, Verdict
 from core.journal import JournalLine, RowLine
 from core.measures.base import MetricRequest, Row
 from core.measures.noise import report_noise
@@ -140,7 +140,7 @@ def store_talks(marks: dict[int, tuple[str, str, str]]) -> None:
             Utterance(turn=turn, role=role, text=text, call_id=f"c{turn}" if turn else None)
             for turn, (role, text) in enumerate(said)
         ]
-        events = [*spoken, answered("multi_turn", "mcq"), graded(_VERDICTS[answer], "multi_turn", "mcq")]
+        events: list[Event] = [*spoken, answered("multi_turn", "mcq"), graded(_VERDICTS[answer], "multi_turn", "mcq")]
         lines.append(a_trial(events, run_id="run", trial_id=f"run/{case}", case_key=f"ours/{case}", trial=0))
     header = a_header("run", [a_case(n) for n in marks], arms=[("multi_turn", "mcq")], doctor="openai/a")
     write_journal(Store().journals, "run", header, *lines)

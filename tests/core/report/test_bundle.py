@@ -456,12 +456,20 @@ def test_judgements_belong_to_their_runs(tmp_path: Path, monkeypatch: pytest.Mon
         row = {"trial_id": f"{run}/1/0", "facts_hash": "f", "model": "openai/judge", "prompt_hash": "p"}
         row |= {"verdicts": "[]", "dropped": 0, "failure": "", "calls": json.dumps([call.call_id]), "tokens": 1}
         lines.append(RowLine(table="fact_judgements", row={**row, "cost_usd": 0.1, "judged_at": 8.0}, unit=unit))
+        arm = {"trial_id": f"{run}/1/0", "format": "multi_turn", "question_type": "frq", "call_ids": []}
+        verdict = dict.fromkeys(("response", "rule", "grader", "prompt_hash", "detail"), "")
+        verdict |= {"rule_version": 1, "extracted": None, "verdict": "refused", "judged_at": 8.0}
+        lines.append(RowLine(table="replicates", row={**arm, **verdict, "answer": 1, "grading": 0}))
+        drawn = {"turn": 1, "speaker": "doctor", "again": False, "number": 1, "dialogue": "[]"}
+        lines.append(RowLine(table="continuations", row={**arm, **verdict, **drawn}))
     write_journal(store.journals, "facts", *lines)
     make_bundle(store, ["run-a"], tmp_path / "study.zip")
     with zipfile.ZipFile(tmp_path / "study.zip") as archive:
         journal = archive.read("journals/facts/journal.jsonl").decode()
     assert "judged run-a" in journal
     assert "run-a/1/0" in journal
+    assert '"table":"replicates"' in journal
+    assert '"table":"continuations"' in journal
     assert "run-b" not in journal
 
 
