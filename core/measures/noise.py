@@ -262,7 +262,8 @@ def _component_rows(label: Mapping[str, str], noise: ArmNoise) -> Iterator[Row]:
         )
         if "conversations" not in component.sources:
             continue
-        draws = noise.estimate.n_cases * noise.trials
+        draws, positive = noise.estimate.n_cases * noise.trials, sum(max(0.0, part.estimate) for part in noise.speakers)
+        scale = max(0.0, component.estimate) / positive if noise.adds_up and positive else 1.0
         for part in noise.speakers:
             variance = max(0.0, part.estimate)
             yield Row(
@@ -271,7 +272,7 @@ def _component_rows(label: Mapping[str, str], noise: ArmNoise) -> Iterator[Row]:
                 *part.interval,
                 part.n_cases,
                 noise.excluded,
-                {"share": variance / draws / total if total else None, "sd": math.sqrt(variance)},
+                {"share": scale * variance / draws / total if total else None, "sd": math.sqrt(variance)},
                 columns=_VARIANCE,
             )
 
