@@ -57,7 +57,9 @@ class JudgedStatement:
     @property
     def scores(self) -> JudgedItem:
         expert = None if self.expert is None else self.worth * self.expert
-        return JudgedItem(self.case, self.worth * self.judge, expert, self.weight)
+        return JudgedItem(
+            self.case, self.worth * self.judge, expert, self.weight, min(0.0, self.worth), max(0.0, self.worth)
+        )
 
 
 class Agreement(NamedTuple):
@@ -133,12 +135,11 @@ def calibrated_rows(label: Mapping[str, Any], items: Sequence[JudgedStatement]) 
         return
     result = calibrated_mean([item.scores for item in items])
     corrected, interval = _rogan_gladen(items)
-    judge = percentiles(_judge_means(items), len({item.case for item in items}))
     figures = (
         (result.estimate if result.labelled_cases >= FEWEST else None, result.interval, result.items),
         (corrected, interval, result.items),
         (result.experts if result.labelled else None, result.experts_interval, result.labelled),
-        (result.judge, judge, result.items),
+        (result.judge, result.judge_interval, result.items),
     )
     for method, (value, (low, high), n) in zip(_METHODS, figures, strict=True):
         if (mean := _number(value)) is not None:
@@ -153,11 +154,6 @@ def calibrated_rows(label: Mapping[str, Any], items: Sequence[JudgedStatement]) 
 
 def _number(value: float | None) -> float | None:
     return None if value is None or math.isnan(value) else value
-
-
-def _judge_means(items: Sequence[JudgedStatement]) -> NDArray[np.float64]:
-    sums = resampled_sums(_sums(items)[:, :2])
-    return np.asarray(sums[:, 0] / sums[:, 1])
 
 
 def _sums(items: Sequence[JudgedStatement]) -> NDArray[np.float64]:
