@@ -122,9 +122,34 @@ def calibrated_mean(items: Sequence[JudgedItem]) -> CalibratedMean:
     )
 
 
-def _by_case(items: Sequence[JudgedItem]) -> Floats:
-    """Return case × (items, Σ judge, Σ weight of labelled, Σ weight · expert, Σ weight · judge of labelled)."""
-    sums: dict[Hashable, Floats] = {}
+def calibrated_difference(first: Sequence[JudgedItem], second: Sequence[JudgedItem]) -> tuple[float, Interval]:
+    """Return the second calibrated mean minus the first, with its 95 % interval: cases are resampled on both sides.
+
+    Each side has its own λ, so that the judge may err differently there. NaN and ``NOTHING`` if a side has fewer than
+    ``FEWEST`` cases with expert scores.
+    """
+    sides = (first, second)
+    means = [calibrated_mean(items) for items in sides]
+    labelled = min(mean.labelled_cases for mean in means)
+    if labelled < FEWEST:
+        return math.nan, NOTHING
+    cases = list(dict.fromkeys(item.case for items in sides for item in items))
+    tables = [_by_case(items, cases) for items in sides]
+    sums = np.split(resampled_sums(np.hstack([np.hstack([table, _products(table)]) for table in tables])), 2, axis=1)
+    drawn = []
+    for number, (items, table, mean) in enumerate(zip(sides, tables, means, strict=True)):
+        gamma = _pseudo_weights(len(sums[number]), mean.labelled_cases, number)
+        drawn.append(_estimates(sums[number], gamma @ _pseudo_cases(items, table, mean.judge), len(cases))[0])
+    difference = means[1].estimate - means[0].estimate
+    return difference, _including(difference, drawn[1] - drawn[0], labelled)
+
+
+def _by_case(items: Sequence[JudgedItem], cases: Sequence[Hashable] = ()) -> Floats:
+    """Return case × (items, Σ judge, Σ weight of labelled, Σ weight · expert, Σ weight · judge of labelled).
+
+    ``cases`` come first, also those without items.
+    """
+    sums: dict[Hashable, Floats] = {case: np.zeros(5) for case in cases}
     for case, judge, expert, weight, *_ in items:
         values = [judge, weight, judge if expert is None else expert]
         if not all(math.isfinite(value) for value in values) or weight <= 0:
@@ -168,9 +193,13 @@ def _resampled(table: Floats, pseudo_cases: Floats) -> Floats:
     """Return the estimate and the experts' mean in each resample of the cases: 2 × resample."""
     sums = resampled_sums(np.hstack([table, _products(table)]))
     labelled = int((table[:, 2] > 0).sum())
-    sums[:, :5] += _pseudo_weights(len(sums), labelled) @ pseudo_cases  # λ is fitted to the real cases
-    sums /= len(table)
-    estimate, experts, _, _ = _figures(sums[:, :5], sums[:, 5:], given=True)
+    return _estimates(sums, _pseudo_weights(len(sums), labelled) @ pseudo_cases, len(table))
+
+
+def _estimates(sums: Floats, pseudo_sums: Floats, cases: int) -> Floats:
+    """Return the estimate and the experts' mean from sums over cases and their products; λ is fitted without pseudo."""
+    means = (sums[:, :5] + pseudo_sums) / cases
+    estimate, experts, _, _ = _figures(means, sums[:, 5:] / cases, given=True)
     return np.array([estimate, experts])
 
 
@@ -183,9 +212,9 @@ def _judge_means(items: Sequence[JudgedItem], table: Floats) -> Floats:
     return np.asarray(sums[:, 1] / sums[:, 0])
 
 
-def _pseudo_weights(resamples: int, cases: int) -> Floats:
+def _pseudo_weights(resamples: int, cases: int, stream: int = 0) -> Floats:
     """Return resample × pseudo-case: random weights with the gamma distribution of ``core.stats.smoothed``."""
-    return np.random.default_rng(SEED).gamma(pseudo_shape(cases), size=(resamples, 2))
+    return np.random.default_rng([SEED, stream]).gamma(pseudo_shape(cases), size=(resamples, 2))
 
 
 def _including(value: float, resampled: Floats, cases: int) -> Interval:
@@ -217,7 +246,7 @@ def _figures(means: Floats, rest: Floats, *, given: bool = False) -> tuple[Float
 
 
 def _spreads(table: Floats, pseudo_cases: Floats, judge: float, tuning: float) -> tuple[float, float, float]:
-    """Return the variances over cases of λ · judge and of the experts' difference from λ · judge, then of pseudo-cases."""
+    """Return the variances of λ · judge and of experts minus λ · judge over cases, then the spread of pseudo-cases."""
     size = table[:, 0] / table[:, 0].mean()
     of_judge = size * (table[:, 1] / table[:, 0] - judge) * tuning
     labelled = table[table[:, 2] > 0]
