@@ -45,7 +45,7 @@ def export_conversation(
 
 
 def export_summary(run: Annotated[str, typer.Argument(help="Id of a run, or the beginning of one.")], out: Out) -> int:
-    """Write the summary of a run: who was tested on what, accuracy with intervals, exclusions, calls and costs (.md)."""
+    """Write the summary of a run: who was tested on what, accuracy, intervals, exclusions, calls and costs (.md)."""
     if out.suffix != ".md":
         raise UsageError(f"{out}: the name must end in .md.")
     store = folded_store()
