@@ -116,11 +116,13 @@ def scatter_plot(rows: Sequence[Row], section: Section) -> Picture | None:
     without the number across are left out. ``None`` without rows, or with too many panels.
     """
     drawn = [row for row in rows if row.estimate is not None and row.more.get(section.place) is not None]
+    if not drawn:
+        return None
+    parts = [part for part in list(rows[0].label)[1:] if len({row.label[part] for row in rows}) > 1]
     panels: dict[str, list[Row]] = {}
-    parts = [part for part in list(rows[0].label)[1:] if rows and len({row.label[part] for row in rows}) > 1]
     for row in drawn:
         panels.setdefault(_place(row, parts), []).append(row)
-    if not panels or len(panels) > _MOST_PANELS:
+    if len(panels) > _MOST_PANELS:
         return None
     names = list(dict.fromkeys(str(row.label[section.series]) for row in drawn))
     height = _PANEL_HEIGHT * -(-len(panels) // 2) + _LEGEND_LINE * len(names) + 12

@@ -25,6 +25,7 @@ from core.report.evaluation import (
     Evaluation,
     evaluated,
     evaluation_of,
+    part_of,
     report_of,
     save_texts,
     with_current_texts,
@@ -375,6 +376,14 @@ def test_a_release_leaves_open_what_it_does_not_say(filled_store: Store) -> None
     assert state_of(evaluation, "10a") == "filled"
 
 
+def test_an_imported_log_leaves_open_how_its_models_were_called(filled_store: Store) -> None:
+    with filled_store.write() as connection:
+        connection.execute("UPDATE runs SET source = 'imported' WHERE run_id = 'run-a'")
+    facts = read_facts(filled_store, ["run-a"])
+    assert facts.imported == ("run-a",)
+    assert {part_of(name, facts).state for name in ("access", "sessions", "repeat")} == {"to be written"}
+
+
 def test_a_report_without_a_run_or_of_an_unknown_guideline_is_refused(
     served_store: Store, tmp_path, monkeypatch
 ) -> None:
@@ -408,7 +417,7 @@ def test_the_command_of_a_run_plays_the_same_campaign(tmp_path: Path, monkeypatc
         (run,) = run_records(cursor)
     command = run_command_of(run)
     assert command
-    assert main([*shlex.split(command.removeprefix("python -m core ")), "--again"]) == 0
+    assert main(shlex.split(command.removeprefix("python -m core "))) == 0
     fold(store)
     with store.read() as cursor:
         runs = run_records(cursor)
