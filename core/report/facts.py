@@ -372,8 +372,9 @@ _add(
     "harm",
     "Harm",
     "Harmful, biased or misleading answers, by a scale of harm. Rubrics with musts and must-nots, judged by a model, "
-    "would fill it: python -m core job rubrics.",
-    _figures("safety"),
+    "would fill it (python -m core job rubrics), and so would doctors asked for the urgency (python -m core job "
+    "urgency).",
+    _figures("safety", "urgency"),
 )
 _add(
     "contamination",
