@@ -198,6 +198,7 @@ RowTable = Literal[
     "model_ratings",
     "replicates",
     "urgency_answers",
+    "continuations",
 ]
 
 
