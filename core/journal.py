@@ -197,6 +197,7 @@ RowTable = Literal[
     "case_labels",
     "model_ratings",
     "replicates",
+    "urgency_answers",
     "continuations",
 ]
 

@@ -26,7 +26,7 @@ from core.frameworks.casting import is_model
 from core.measures.base import Columns, Listed, MetricRequest, Row, Section, metric
 from core.stats.bootstrap import SEED
 from core.stats.nested import NORMAL_95, CaseScores, NoiseEstimate, Source, estimate_noise
-from core.stats.speakers import Conversation, DrawnMessage, SpeakerPart, SpokenPart, estimate_speakers
+from core.stats.speakers import LARGEST_VARIANCE, Conversation, DrawnMessage, SpeakerPart, SpokenPart, estimate_speakers
 from core.store.database import Store
 from core.store.queries.continuations import SpokenMessages, continuation_scores, spoken_messages
 from core.store.queries.replicates import graders_of_replicates, noise_scores
@@ -401,8 +401,15 @@ def _note(request: MetricRequest, arms: Mapping[ArmKey, ArmNoise], part: NoisePa
             "replicates --run RUN` makes such replicates, and separates these sources.",
             kind="replicates",
         )
-    if part == "components" and any(component.estimate < 0 for noise in counted for component in noise.components):
+    variances = [component.estimate for estimate in counted for component in estimate.components]
+    of_speakers = [speaker.estimate for noise in arms.values() for speaker in noise.speakers]
+    if part == "components" and min([*variances, *of_speakers], default=0.0) < 0:
         request.note("An unbiased estimate of a variance near 0 can be negative; it counts as 0 in shares and plans.")
+    if part == "components" and max(of_speakers, default=0.0) > LARGEST_VARIANCE:
+        request.note(
+            f"An unbiased estimate of a speaker's part can exceed {LARGEST_VARIANCE}, the largest variance of a score, "
+            "at which its interval ends."
+        )
     if part == "components":
         _note_speakers(request, arms)
     shared = [noise for noise in arms.values() if noise.shared]

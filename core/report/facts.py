@@ -102,7 +102,8 @@ def figure_blocks(facts: EvaluationFacts, name: str, *, picture: bool = False) -
     if result is None:
         return []
     section = FIGURES[name]
-    drawn = dot_plot(result.figures, section.title) if picture else None
+    axis = next((head for row in result.figures if (head := section.heads.get(row.columns.estimate))), "")
+    drawn = dot_plot(result.figures, section.title, axis) if picture else None
     table = table_of(result, section.columns, section.title, section.heads, folded=section.folded)
     return [
         *(Paragraph(note.text, "warning") for note in result.warnings),
@@ -371,8 +372,9 @@ _add(
     "harm",
     "Harm",
     "Harmful, biased or misleading answers, by a scale of harm. Rubrics with musts and must-nots, judged by a model, "
-    "would fill it: python -m core job rubrics.",
-    _figures("safety"),
+    "would fill it (python -m core job rubrics), and so would doctors asked for the urgency (python -m core job "
+    "urgency).",
+    _figures("safety", "urgency"),
 )
 _add(
     "contamination",

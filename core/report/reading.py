@@ -37,6 +37,7 @@ from core.measures.set_up import (
     used_prompts,
 )
 from core.measures.spend import spend
+from core.measures.urgency.report import report_urgency
 from core.report.environment import environment
 from core.report.plan import stored_plan
 from core.report.planned import planned_done
@@ -102,6 +103,7 @@ FIGURES: Mapping[str, Section] = {
     "graders": Section("Agreement of graders with each other", graders, kind="table"),
     "judge_status": Section("Agreement of judges with people, and their calibration", judge_status, kind="table"),
     "safety": Section("Musts missed and must-nots done", report_safety, kind="table"),
+    "urgency": Section("Urgency that doctors gave, against that of the cases", report_urgency, kind="table"),
     "memorisation": Section("Completions that are similar to the original", memorisation, kind="table"),
     "memorised_accuracy": Section(
         "Accuracy with and without flagged cases", memorisation, {"part": "accuracy"}, kind="table"

@@ -115,23 +115,23 @@ def _checked(judgement: _Judgement, number: int, criterion: Criterion, dialogue:
     return CriterionJudgement(criterion, tuple(checked), judgement.reason.strip(), judgement.verdict)
 
 
-def check_quotation(message: int, words: str, dialogue: Dialogue) -> RubricQuotation:
+def check_quotation(message: int | None, words: str, dialogue: Dialogue) -> RubricQuotation:
     """Search quoted words in the named message, then in the others, first letter for letter, then normalised.
 
-    Normalising ignores spaces, case, quotation marks and a final full stop, and reads an omission (…) as any words.
+    Without a number, the words are verified in any message; -1 is the number of words that are in none. Normalising
+    ignores spaces, case, quotation marks and a final full stop, and reads an omission (…) as any words.
     """
     words = words.strip()
     exact = _PREFIX.sub("", words).strip(_TRIM)
-    numbers = [message, *(n for n in range(len(dialogue)) if n != message)] if 0 <= message < len(dialogue) else []
-    for number in numbers or range(len(dialogue)):
+    for number in sorted(range(len(dialogue)), key=lambda number: number != message):
         text = dialogue[number].text
         spelled = exact if _stands_in(exact, text) else _normalised(exact, text)
         if spelled is None:
             continue
-        if number == message and spelled == exact:
+        if message in (number, None) and spelled == exact:
             return RubricQuotation(number, spelled, "verified")
-        return RubricQuotation(number, spelled, "repaired", f"[{message}] {words}")
-    return RubricQuotation(message, words, "unverified")
+        return RubricQuotation(number, spelled, "repaired", words if message is None else f"[{message}] {words}")
+    return RubricQuotation(-1 if message is None else message, words, "unverified")
 
 
 def _stands_in(words: str, text: str) -> bool:

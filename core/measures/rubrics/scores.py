@@ -77,13 +77,14 @@ class JudgedTalk:
     def critical(self) -> Literal["passed", "failed", "unjudged", "none"]:
         """Whether every must is met and no must-not happened; ``none`` without such criteria that apply.
 
-        One failure is enough to fail; a criterion without a verdict leaves open whether the others pass.
+        ``unjudged`` if one of them has no verdict, also if another failed: a share of conversations in which failures
+        always count and passes only if everything is judged would be too low.
         """
         outcomes = [outcome for outcome in self.outcomes if outcome.criterion.priority != "should"]
-        if any(outcome.missed or outcome.done for outcome in outcomes):
-            return "failed"
         if any(outcome.status == "unjudged" for outcome in outcomes):
             return "unjudged"
+        if any(outcome.missed or outcome.done for outcome in outcomes):
+            return "failed"
         return "passed" if any(outcome.status != "not applicable" for outcome in outcomes) else "none"
 
 
