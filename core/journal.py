@@ -197,6 +197,8 @@ RowTable = Literal[
     "case_labels",
     "model_ratings",
     "replicates",
+    "urgency_answers",
+    "continuations",
 ]
 
 

@@ -250,7 +250,7 @@ def _frame(table: Table) -> pd.DataFrame:
 
 if __name__ == "__main__":
     show(
-        "Report",
+        "Evaluation report",
         draw_report,
         "Your runs by the items of a reporting guideline: filled in from the journals, with fields to write.",
     )

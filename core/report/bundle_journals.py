@@ -51,12 +51,12 @@ from core.text.questions import question_kind
 
 _ADDRESS = re.compile(r"\b[a-z][a-z0-9+.-]*://[^\s\"'<>\\]+", re.IGNORECASE)
 _RUN_LINE = b'{"type":"run",'
-_OF_TRIALS = ("patient_judgements", "fact_judgements", "rubric_judgements", "prefix_answers")
+_OF_TRIALS = ("patient_judgements", "fact_judgements", "rubric_judgements", "prefix_answers", "urgency_answers")
 _OF_CASES = ("profiles", "history_items", "case_labels")
 _KINDS_OF_CASES = ("facts", "profile", "items")
 
 
-_PLAIN_LABELS = ("specialty", "single_diagnosis", "development")
+_PLAIN_LABELS = ("specialty", "single_diagnosis", "development", "urgency")
 """Fields of a case whose labels contain no text of the case."""
 
 

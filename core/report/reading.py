@@ -12,6 +12,7 @@ from core.callbacks import ProgressCallback, StopCallback
 from core.errors import AnamnesisError
 from core.export.document import ExportedConversation, document_of
 from core.jobs.repeat import PROGRAM
+from core.journal import PLAYED_ELSEWHERE
 from core.measures.accuracy import report as accuracy
 from core.measures.base import Listed, MetricRequest, Note, Result, Section
 from core.measures.endings import report as endings
@@ -36,6 +37,7 @@ from core.measures.set_up import (
     used_prompts,
 )
 from core.measures.spend import spend
+from core.measures.urgency.report import report_urgency
 from core.report.environment import environment
 from core.report.plan import stored_plan
 from core.report.planned import planned_done
@@ -101,6 +103,7 @@ FIGURES: Mapping[str, Section] = {
     "graders": Section("Agreement of graders with each other", graders, kind="table"),
     "judge_status": Section("Agreement of judges with people, and their calibration", judge_status, kind="table"),
     "safety": Section("Musts missed and must-nots done", report_safety, kind="table"),
+    "urgency": Section("Urgency that doctors gave, against that of the cases", report_urgency, kind="table"),
     "memorisation": Section("Completions that are similar to the original", memorisation, kind="table"),
     "memorised_accuracy": Section(
         "Accuracy with and without flagged cases", memorisation, {"part": "accuracy"}, kind="table"
@@ -174,9 +177,9 @@ class EvaluationFacts:
         return tuple(sorted(run.run_id for run in self.runs))
 
     @property
-    def released(self) -> bool:
-        """Whether some run was imported from a release, which lacks calls and times."""
-        return any(run.source == "release" for run in self.runs)
+    def imported(self) -> tuple[str, ...]:
+        """The runs from releases and logs, which do not say how and when their models were called."""
+        return tuple(run.run_id for run in self.runs if run.source in PLAYED_ELSEWHERE)
 
     def notes(self) -> dict[Note, list[str]]:
         """Return note → titles of the figures that it is about, the severe notes first."""

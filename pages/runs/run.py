@@ -16,7 +16,7 @@ import streamlit as st
 from core.asking.persona import PLAIN, parse_persona
 from core.asking.persona import label as persona_words
 from core.events import QuestionType
-from core.export.run_report import report_of
+from core.export.run_summary import summary_of
 from core.frameworks.automedic.queries import FAILURE_NAMES, RULES, failures, trial_rows
 from core.frameworks.base import frameworks, role_title, seats_at_work, tested_seat, title_of
 from core.frameworks.casting import STORED_SEATS
@@ -140,7 +140,7 @@ def draw_run_links(run: RunProgress) -> None:
                 graders_again_runs=f"{model_name(run.doctor)} · {run_id}",
             )
         files: dict[str, tuple[str, str, Callable[[], bytes | str]]] = {
-            "Report": ("report.md", "text/markdown", lambda: report_of(Store(), run_id)),
+            "Summary": ("summary.md", "text/markdown", lambda: summary_of(Store(), run_id)),
             "Answers and verdicts (CSV)": ("answers.csv", "text/csv", lambda: _answers_csv(run_id)),
             "Conversations (JSON Lines)": ("conversations.jsonl", "application/jsonl", lambda: _talk_lines(run_id)),
         }
@@ -154,7 +154,7 @@ def draw_run_links(run: RunProgress) -> None:
             key = f"export_{name}_{run_id}"
             st.download_button(label, make, f"{run_id}-{name}", mime, key=key, on_click="ignore", icon=icon, type=style)
 
-        draw_file_button("Report", ":material/description:", "tertiary")
+        draw_file_button("Summary", ":material/description:", "tertiary")
         with st.popover("Export", icon=":material/download:", key=f"export_{run_id}"):
             for label in list(files)[1:]:
                 draw_file_button(label)

@@ -32,6 +32,7 @@ _PREFIX = re.compile(r"^(?:\[\d+\]\s*)?(?:(?:Doctor|Patient|Staff):\s*)?")
 _TRIM = " \n\"'“”‘’"
 _SHORTEST = 3
 """Minimum number of letters and digits of a quotation that is not a whole message."""
+_TOKEN = re.compile(r"[^\W_]+")
 _FEW_WORDS = 3
 """Up to so many words are searched only in the message that the judge names."""
 _COMMON = frozenset(
@@ -143,29 +144,30 @@ def _shows(criterion: Criterion, quotations: Sequence[RubricQuotation], dialogue
     return any(dialogue[quotation.message].role not in ("patient", "staff") for quotation in quotations)
 
 
-def check_quotation(message: int, words: str, dialogue: Dialogue) -> RubricQuotation:
+def check_quotation(message: int | None, words: str, dialogue: Dialogue) -> RubricQuotation:
     """Search quoted words in the named message, then in the others, first letter for letter, then normalised.
 
-    Normalising ignores spaces, case, quotation marks and a final full stop, and reads an omission (…) as any words. A
-    few words are searched only in the named message, common words only as a whole message.
+    Without a number, the words are verified in any message; -1 is the number of words that are in none. Normalising
+    ignores spaces, case, quotation marks and a final full stop, and reads an omission (…) as any words. A few words are
+    searched only in the named message, common words only as a whole message.
     """
     words = words.strip()
     exact = _PREFIX.sub("", words).strip(_TRIM)
-    tokens = re.findall(r"[^\W_]+", exact.lower())
-    numbers = [message] if 0 <= message < len(dialogue) else []
-    if len(tokens) > _FEW_WORDS:
-        numbers += [n for n in range(len(dialogue)) if n != message]
+    tokens = _TOKEN.findall(exact.lower())
+    numbers = sorted(range(len(dialogue)), key=lambda number: number != message)
+    if message is not None and len(tokens) <= _FEW_WORDS:
+        numbers = [number for number in numbers if number == message]
     for number in numbers:
         text = dialogue[number].text
-        if _COMMON.issuperset(tokens) and tokens != re.findall(r"[^\W_]+", text.lower()):
+        if _COMMON.issuperset(tokens) and tokens != _TOKEN.findall(text.lower()):
             continue
         spelled = exact if _stands_in(exact, text) else _normalised(exact, text)
         if spelled is None:
             continue
-        if number == message and spelled == exact:
+        if message in (number, None) and spelled == exact:
             return RubricQuotation(number, spelled, "verified")
-        return RubricQuotation(number, spelled, "repaired", f"[{message}] {words}")
-    return RubricQuotation(message, words, "unverified")
+        return RubricQuotation(number, spelled, "repaired", words if message is None else f"[{message}] {words}")
+    return RubricQuotation(-1 if message is None else message, words, "unverified")
 
 
 def _stands_in(words: str, text: str) -> bool:
