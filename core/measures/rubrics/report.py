@@ -33,6 +33,7 @@ from core.measures.rubrics.rubric import AXES, Rubric
 from core.measures.rubrics.rule_judge import RULE_JUDGE, RULE_JUDGE_IN_WORDS
 from core.measures.rubrics.scores import (
     NOT_CALIBRATED,
+    OTHER_SPEAKER,
     PANEL,
     UNREADABLE,
     VOIDED,
@@ -48,6 +49,7 @@ from core.measures.rubrics.scores import (
     of_judges,
     score_bounds,
     unjudged_counts,
+    why_voided,
 )
 from core.measures.rubrics.stored import LIBRARY, rubric_named
 from core.models.registry import load_registry
@@ -525,8 +527,10 @@ def _trust_rows(name: str, verdicts: pd.DataFrame) -> Iterator[Row]:
     states = [(str(case), quotation.state) for case, text in listed for quotation in quotations_from_json(text)]
     for state in ("verified", "repaired", "unverified"):
         yield _share_row(name, f"quotations {state}", ((case, s == state, 1) for case, s in states), "quotations")
+    why = verdicts["quotations"].map(lambda text: why_voided(quotations_from_json(text))).where(verdicts["voided"], "")
     for figure, bad in (
-        (VOIDED, verdicts["voided"]),
+        (VOIDED, why == VOIDED),
+        (OTHER_SPEAKER, why == OTHER_SPEAKER),
         (CANNOT_BE_JUDGED, verdicts["verdict"] == CANNOT_BE_JUDGED),
         (UNREADABLE, verdicts["verdict"].isna()),
     ):
@@ -636,5 +640,11 @@ FIGURES = (
     ),
 )
 CRITERIA = Section("Criteria", report_criteria, kind="table", page="quality")
-JUDGES = Section("Judges of rubrics", report_judges, kind="table", page="judges")
+JUDGES = Section(
+    "Judges of rubrics",
+    report_judges,
+    kind="table",
+    heads={"cohen_kappa": "Cohen’s kappa", "gwet_ac": "Gwet’s AC"},
+    page="judges",
+)
 SECTIONS = (*FIGURES, CRITERIA, JUDGES)

@@ -23,6 +23,7 @@ RULES: tuple[Rule, ...] = get_args(Rule)
 PANEL = "panel"
 """The name of all judges together: the majority of their verdicts."""
 VOIDED, UNREADABLE, DISAGREE, NOT_ASKED = ("invented quotation", "no readable reply", "judges disagree", "no request")
+OTHER_SPEAKER = "no words of the doctor quoted"
 NOT_CALIBRATED = "judge not calibrated"
 """Why a criterion is unjudged."""
 LENGTH_CENTRE = 2_000
@@ -224,13 +225,18 @@ def of_judges(verdicts: pd.DataFrame, judges: Sequence[RubricJudge]) -> pd.Serie
 def _outcome(criterion: Criterion, row: Any) -> Outcome:
     if not isinstance(row.verdict, str):  # a missing value of a data frame
         return Outcome(criterion, "unjudged", UNREADABLE)
-    evidence = (quotations_from_json(row.quotations), row.reason)
+    quotations = quotations_from_json(row.quotations)
+    evidence = (quotations, row.reason)
     if row.voided:
-        return Outcome(criterion, "unjudged", VOIDED, *evidence)
+        return Outcome(criterion, "unjudged", why_voided(quotations), *evidence)
     if row.verdict == CANNOT_BE_JUDGED:
         return Outcome(criterion, "unjudged", CANNOT_BE_JUDGED, *evidence)
     status: Any = row.verdict
     return Outcome(criterion, status, "", *evidence)
+
+
+def why_voided(quotations: Iterable[RubricQuotation]) -> str:
+    return VOIDED if any(quotation.state == "unverified" for quotation in quotations) else OTHER_SPEAKER
 
 
 def _pooled(criterion: Criterion, outcomes: Sequence[Outcome]) -> Outcome:
