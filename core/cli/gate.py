@@ -131,9 +131,8 @@ def _print(result: GateResult) -> None:
     print(f"{result.verdict.capitalize()}. {result.reason}")
     new, reference = result.doctors
     print(f"{new} ({result.new}) against {reference} ({result.reference})")
-    print(
-        f"accuracy in {rule.arm}{f', judged by {result.judge}' if result.judge else ''}; {rule.kind}, margin {rule.margin:g}"
-    )
+    judge = f", judged by {result.judge}" if result.judge else ""
+    print(f"accuracy in {rule.arm}{judge}; {rule.kind}, margin {rule.margin:g}")
     if compared is not None and result.interval is not None:
         low, high = result.interval
         print(f"  accuracy          {compared.second_mean:.3f} against {compared.first_mean:.3f}")
