@@ -388,7 +388,7 @@ def _undecided(breaks: Mapping[str, Breaks], rule: GateRule) -> Iterator[str]:
         if found.problem:
             yield f"Break {name}: {found.problem}."
         elif found.undecided > rule.excluded * found.compared:
-            yield f"Break {name}: {found.undecided:,} of {found.compared:,} criteria of cases have no verdict."
+            yield f"Break {name}: {found.undecided:,} of {found.compared:,} {BREAKS[name].items} have no verdict."
 
 
 def _decided(result: GateResult) -> tuple[Verdict, str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import combinations
+from itertools import chain, combinations
 from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
@@ -17,7 +17,15 @@ import pandas as pd
 from core.errors import UsageError
 from core.frameworks.casting import is_model
 from core.measures.base import Columns, Comparison, Listed, MetricRequest, Row, Section, Severity, metric
-from core.measures.calibration import JudgedStatement, Status, Trust, agreement_with_experts, in_words, status_of
+from core.measures.calibration import (
+    JudgedStatement,
+    Status,
+    Trust,
+    agreement_with_experts,
+    differing_errors,
+    in_words,
+    status_of,
+)
 from core.measures.compare import Compared, difference_rows
 from core.measures.comparison import compare_cases
 from core.measures.rubrics.labels import expert_verdicts, labelled_statements
@@ -25,6 +33,7 @@ from core.measures.rubrics.rubric import AXES, Rubric
 from core.measures.rubrics.rule_judge import RULE_JUDGE, RULE_JUDGE_IN_WORDS
 from core.measures.rubrics.scores import (
     NOT_CALIBRATED,
+    OTHER_SPEAKER,
     PANEL,
     UNREADABLE,
     VOIDED,
@@ -40,6 +49,7 @@ from core.measures.rubrics.scores import (
     of_judges,
     score_bounds,
     unjudged_counts,
+    why_voided,
 )
 from core.measures.rubrics.stored import LIBRARY, rubric_named
 from core.models.registry import load_registry
@@ -159,7 +169,7 @@ def _only_calibrated(request: MetricRequest, reading: RubricReading, *, by_crite
     calibrated = set()
     for group, items in groups.items():
         measured = agreement_with_experts(items)
-        if status_of(measured.n, measured.share, Trust(), repeated.get(group)) == "calibrated":
+        if status_of(measured.n, measured.share, Trust(), repeated.get(group), measured.of_each) == "calibrated":
             calibrated.add(group)
 
     def outcome_of(outcome: Outcome) -> Outcome:
@@ -181,6 +191,8 @@ def note_judges(request: MetricRequest, reading: RubricReading) -> None:
     status, words = judge_status(request, reading)
     severity: Severity = "low" if status == "calibrated" else "high"
     request.note(f"{who}; {words}.", severity, kind="judge", page="judges")
+    for text, differing in differing_errors(statements_by_condition(request, reading)):
+        request.note(text, differing, kind="judge", page="judges")
     if any(judge.model == RULE_JUDGE for judge in reading.judges.values()):
         request.note(f"{RULE_JUDGE}: {RULE_JUDGE_IN_WORDS}", "high", kind="judge")
     others = [name for name in judges_in(reading.verdicts) if name not in reading.judges]
@@ -197,12 +209,19 @@ def note_judges(request: MetricRequest, reading: RubricReading) -> None:
 
 def judge_status(request: MetricRequest, reading: RubricReading) -> tuple[Status, str]:
     """Return the status of the judges whose verdicts count, together, and what it rests on."""
-    assert reading.rubric is not None
-    experts = request.read(expert_verdicts, reading.rubric.name)
-    labelled = labelled_statements(reading.talks, experts)
-    measured = agreement_with_experts(item.statement for item in labelled)
-    status = status_of(measured.n, measured.share, Trust())
+    by_condition = statements_by_condition(request, reading)
+    measured = agreement_with_experts(chain.from_iterable(by_condition.values()))
+    status = status_of(measured.n, measured.share, Trust(), of_each=measured.of_each)
     return status, in_words(status, measured)
+
+
+def statements_by_condition(request: MetricRequest, reading: RubricReading) -> dict[str, list[JudgedStatement]]:
+    """Return condition → the verdicts met and not met, with those of experts on a part of them."""
+    assert reading.rubric is not None
+    by_condition: dict[str, list[JudgedStatement]] = defaultdict(list)
+    for labelled in labelled_statements(reading.talks, request.read(expert_verdicts, reading.rubric.name)):
+        by_condition[labelled.model].append(labelled.statement)
+    return dict(by_condition)
 
 
 @metric("rubric_scores", *FILTERS, empty=_EMPTY, page="quality")
@@ -411,24 +430,30 @@ def _safety_rows(model: str, talks: Sequence[JudgedTalk]) -> Iterator[Row]:
         )
     states = [(talk.case_key, talk.critical) for talk in talks]
     passed, counted = _by_case((case, s == "passed", s in ("passed", "failed")) for case, s in states)
-    for k in range(1, int(counted.max(initial=0)) + 1):
+    if any(state != "none" for _, state in states):
+        yield from _pass_rows(model, talks, passed, counted)
+
+
+def _pass_rows(model: str, talks: Sequence[JudgedTalk], passed: np.ndarray, counted: np.ndarray) -> Iterator[Row]:
+    """Yield pass^k from the numbers of conversations of each case that passed, and that count."""
+    states = Counter(talk.critical for talk in talks)
+    unjudged = [talk for talk in talks if talk.critical == "unjudged"]
+    failed_anyway = sum(any(outcome.missed or outcome.done for outcome in talk.outcomes) for talk in unjudged)
+    for k in range(1, max(1, int(counted.max(initial=0))) + 1):
         share = pass_hat_k(passed, counted, k)
         excluded = {
-            "critical criterion unjudged": sum(state == "unjudged" for _, state in states),
-            "no critical criterion": sum(state == "none" for _, state in states),
+            "critical criterion unjudged": len(unjudged) - failed_anyway,
+            "critical criterion unjudged, another failed": failed_anyway,
+            "no critical criterion": states["none"],
             "too few conversations": share.n_left_out,
         }
         yield Row(
             {"model": model, "figure": f"pass^{k}"},
-            share.value,
+            None if np.isnan(share.value) else share.value,
             *share.interval,
             share.n_cases,
             {reason: number for reason, number in excluded.items() if number},
-            {
-                "n_failed": sum(state == "failed" for _, state in states),
-                "n_criteria": None,
-                "n_conversations": int(counted.sum()),
-            },
+            {"n_failed": states["failed"], "n_criteria": None, "n_conversations": int(counted.sum())},
             columns=_SHARE,
         )
 
@@ -502,8 +527,10 @@ def _trust_rows(name: str, verdicts: pd.DataFrame) -> Iterator[Row]:
     states = [(str(case), quotation.state) for case, text in listed for quotation in quotations_from_json(text)]
     for state in ("verified", "repaired", "unverified"):
         yield _share_row(name, f"quotations {state}", ((case, s == state, 1) for case, s in states), "quotations")
+    why = verdicts["quotations"].map(lambda text: why_voided(quotations_from_json(text))).where(verdicts["voided"], "")
     for figure, bad in (
-        (VOIDED, verdicts["voided"]),
+        (VOIDED, why == VOIDED),
+        (OTHER_SPEAKER, why == OTHER_SPEAKER),
         (CANNOT_BE_JUDGED, verdicts["verdict"] == CANNOT_BE_JUDGED),
         (UNREADABLE, verdicts["verdict"].isna()),
     ):
@@ -613,5 +640,11 @@ FIGURES = (
     ),
 )
 CRITERIA = Section("Criteria", report_criteria, kind="table", page="quality")
-JUDGES = Section("Judges of rubrics", report_judges, kind="table", page="judges")
+JUDGES = Section(
+    "Judges of rubrics",
+    report_judges,
+    kind="table",
+    heads={"cohen_kappa": "Cohen’s kappa", "gwet_ac": "Gwet’s AC"},
+    page="judges",
+)
 SECTIONS = (*FIGURES, CRITERIA, JUDGES)
