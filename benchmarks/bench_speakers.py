@@ -55,7 +55,7 @@ def shock(design: Design, t: NDArray[np.int64] | int) -> NDArray[np.int64] | int
 
 def over(design: Design, state: NDArray[np.int64], t: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Return whether a conversation ends after ``t`` messages, the last of which is the doctor's."""
-    return (t % 2 == 1) & ((t >= design.cap) | ((np.abs(state) >= design.bound) & (t >= 3)))
+    return np.asarray((t % 2 == 1) & ((t >= design.cap) | ((np.abs(state) >= design.bound) & (t >= 3))))
 
 
 def play(
@@ -73,7 +73,7 @@ def play(
 
 
 def chance(state: NDArray[np.int64]) -> NDArray[np.float64]:
-    return 1 / (1 + np.exp(-_UNIT * state))
+    return np.asarray(1 / (1 + np.exp(-_UNIT * state)))
 
 
 def truth(design: Design) -> dict[str, float]:

@@ -60,7 +60,7 @@ _WITH_THE_DIALOGUE = ("dialogue", "probe")
 class Continuation(NamedTuple):
     """One continuation: the arms to play it for, and stored answers of it that lack a verdict.
 
-    ``left`` is the share of the conversation's messages that come after its beginning.
+    ``left`` is the share of each model's messages in the stored conversation that it plays again.
     """
 
     run: ReplayedRun
@@ -69,7 +69,7 @@ class Continuation(NamedTuple):
     speaker: str
     arms: tuple[Arm, ...]
     to_grade: tuple[ContinuedAnswer, ...]
-    left: float
+    left: Mapping[str, float]
     dialogue: Dialogue = ()
 
     @property
@@ -137,13 +137,16 @@ class Continuations(AskJob[Continuation]):
         trials = [trial for trial in trials if trial.ended and arms_of[trial.trial_id] and trial.trial_id in turns]
         trials.sort(key=lambda trial: (trial.number, hashlib.sha256(f"{trial.seed}".encode()).digest()))
         for trial, speaker, turn in _drawn(trials[: self.limit], turns, self.messages):
-            arms, length = arms_of[trial.trial_id], 1 + max(map(max, turns[trial.trial_id].values()))
+            arms = arms_of[trial.trial_id]
             for number, again in product(range(1, self.continuations + 1), (False, True)):
                 key = ContinuationKey(trial.trial_id, turn, again, number)
                 answers = {(answer.format, answer.question_type): answer for answer in stored.get(key, ())}
                 missing = tuple(arm for arm in arms if arm not in answers)
                 to_grade = tuple(answers[arm] for arm in arms if arm in answers and not answers[arm].graded)
-                left = (length - turn - (not again)) / length
+                left = {
+                    name: sum(other >= turn + (not again) for other in own) / len(own)
+                    for name, own in turns[trial.trial_id].items()
+                }
                 yield Continuation(run, trial, key, speaker, missing, to_grade, left)
 
     def load(self, store: Store, todo: Sequence[Continuation]) -> Iterator[Continuation]:
@@ -186,14 +189,14 @@ class Continuations(AskJob[Continuation]):
             run = continued[0].run
             assert run.campaign is not None, "a run that cannot be played is refused"
             models, played = models_of(run.campaign), [item for item in continued if item.arms]
-            left, asked = sum(item.left for item in played), sum(len(item.arms) for item in played)
+            asked = sum(len(item.arms) for item in played)
             with store.read() as cursor:
                 by_role = calls_by_role(cursor, run_id)
             for of in by_role:
                 if of.role not in models:
                     continue
                 if of.purpose in _WITH_THE_DIALOGUE:
-                    number = of.calls * left
+                    number = of.calls * sum(item.left.get(of.role, 0.0) for item in played)
                 else:  # one call for each arm, or for each conversation
                     number = float(asked if of.purpose == "answer" else len(played))
                 calls[of.role, models[of.role]] += Counter(_size(number, of.prompt_tokens, of.completion_tokens))

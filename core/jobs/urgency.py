@@ -35,7 +35,7 @@ from core.jobs.ask_job import (
 from core.jobs.plan import HUMAN
 from core.jobs.run import casting_of
 from core.journal import PLAYED_ELSEWHERE, RowLine, RunHeader
-from core.measures.urgency.asking import UrgencyReply, urgency_pack, urgency_request
+from core.measures.urgency.asking import QUESTION, UrgencyReply, urgency_pack, urgency_request
 from core.models.registry import Registry
 from core.prompts import PromptPack
 from core.store.database import Store
@@ -140,7 +140,12 @@ class UrgencyAsking(AskJob[UrgencyItem]):
             casting = casting_of(Campaign(names, (), protocol=header.protocol, settings=settings), registry)
             if self.base_url:
                 casting = replace(casting, base_url=self.base_url, own_address=frozenset(), reach={})
-            seats[header.run_id] = ModelSeat(casting.voice(doctor.seat, header.doctor), self.pack)
+            voice = casting.voice(doctor.seat, header.doctor)
+            if voice.sampling.max_tokens is not None:
+                # a cap for short messages would cut off the JSON
+                cap = max(voice.sampling.max_tokens, self.pack.prompts[QUESTION].max_tokens)
+                voice = replace(voice, sampling=replace(voice.sampling, max_tokens=cap))
+            seats[header.run_id] = ModelSeat(voice, self.pack)
         return seats
 
     async def ask(self, item: UrgencyItem, seats: Mapping[str, ModelSeat]) -> ItemResult:

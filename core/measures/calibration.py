@@ -173,7 +173,10 @@ def differing_errors(by_condition: Mapping[str, Sequence[JudgedStatement]]) -> I
     pairs = list(combinations(labelled, 2))
     level = 0.95 ** (1 / max(1, len(pairs)))
     differing = {
-        name for pair in pairs if _errors_differ(*(by_condition[name] for name in pair), level) for name in pair
+        name
+        for first, second in pairs
+        if _errors_differ(by_condition[first], by_condition[second], level)
+        for name in (first, second)
     }
     if differing:
         excesses = "; ".join(

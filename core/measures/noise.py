@@ -26,7 +26,7 @@ from core.frameworks.casting import is_model
 from core.measures.base import Columns, Listed, MetricRequest, Row, Section, metric
 from core.stats.bootstrap import SEED
 from core.stats.nested import NORMAL_95, CaseScores, NoiseEstimate, Source, estimate_noise
-from core.stats.speakers import Conversation, DrawnMessage, SpeakerPart, SpokenPart, estimate_speakers
+from core.stats.speakers import LARGEST_VARIANCE, Conversation, DrawnMessage, SpeakerPart, SpokenPart, estimate_speakers
 from core.store.database import Store
 from core.store.queries.continuations import SpokenMessages, continuation_scores, spoken_messages
 from core.store.queries.replicates import graders_of_replicates, noise_scores
@@ -150,7 +150,9 @@ def read_noise(store: Store, selection: Selection) -> dict[ArmKey, ArmNoise]:
     groups: Iterator[Any] = iter(scores.groupby(by_arm, sort=False))
     continuations: dict[Any, pd.DataFrame] = dict(iter(continued.groupby(by_arm, sort=False)))
     return {
-        arm: noise_of(rows, *arm[1:], continuations.get(arm), spoken) for arm, rows in groups if rows["counted"].any()
+        arm: noise_of(rows, arm[1], arm[2], continuations.get(arm), spoken)
+        for arm, rows in groups
+        if rows["counted"].any()
     }
 
 
@@ -197,7 +199,7 @@ def noise_of(
         dict(excluded),
         int(stored["shared"].sum()),
         tuple(speakers),
-        between is not None,
+        between is not None and math.isclose(sum(part.estimate for part in speakers), between.estimate, abs_tol=_TIE),
     )
 
 
@@ -206,23 +208,27 @@ def _continued(
 ) -> dict[str, list[Conversation]]:
     """Return the continued conversations by case, and count what does not count in ``excluded``."""
     columns = ("case_key", "trial_id", "speaker", "turn", "again", "counted", "correct", "verdict")
-    drawn: dict[str, dict[str, dict[str, dict[int, DrawnMessage]]]] = {}
-    stored = continued.drop_duplicates("trial_id").set_index("trial_id")
+    drawn: dict[str, dict[str, dict[str, dict[int, tuple[list[float], list[float]]]]]] = {}
+    talks = continued.drop_duplicates("trial_id")
+    talks = talks[talks["stored_counted"]]
+    stored_scores = dict(zip(talks["trial_id"], talks["stored_correct"].astype(float), strict=True))
     for case, trial, speaker, turn, again, counted, correct, verdict in zip(
         *(continued[name] for name in columns), strict=True
     ):
-        if not stored.at[trial, "stored_counted"]:
+        if trial not in stored_scores:
             continue
         own = drawn.setdefault(case, {}).setdefault(trial, {}).setdefault(speaker, {})
-        message = own.setdefault(turn, DrawnMessage([float(stored.at[trial, "stored_correct"])], []))
+        kept_and_again = own.setdefault(turn, ([stored_scores[trial]], []))
         if counted:
-            (message.again if again else message.kept).append(float(correct))
+            kept_and_again[again].append(float(correct))
         else:
             excluded[f"{verdict} (continuation)"] += 1
     return {
         case: [
             {
-                speaker: SpokenPart(messages, list(by_speaker.get(speaker, {}).values()))
+                speaker: SpokenPart(
+                    messages, [DrawnMessage(*scores) for scores in by_speaker.get(speaker, {}).values()]
+                )
                 for speaker, messages in spoken[trial].messages.items()
             }
             for trial, by_speaker in trials.items()
@@ -256,7 +262,8 @@ def _component_rows(label: Mapping[str, str], noise: ArmNoise) -> Iterator[Row]:
         )
         if "conversations" not in component.sources:
             continue
-        draws = noise.estimate.n_cases * noise.trials
+        draws, positive = noise.estimate.n_cases * noise.trials, sum(max(0.0, part.estimate) for part in noise.speakers)
+        scale = max(0.0, component.estimate) / positive if noise.adds_up and positive else 1.0
         for part in noise.speakers:
             variance = max(0.0, part.estimate)
             yield Row(
@@ -265,7 +272,7 @@ def _component_rows(label: Mapping[str, str], noise: ArmNoise) -> Iterator[Row]:
                 *part.interval,
                 part.n_cases,
                 noise.excluded,
-                {"share": variance / draws / total if total else None, "sd": math.sqrt(variance)},
+                {"share": scale * variance / draws / total if total else None, "sd": math.sqrt(variance)},
                 columns=_VARIANCE,
             )
 
@@ -394,8 +401,15 @@ def _note(request: MetricRequest, arms: Mapping[ArmKey, ArmNoise], part: NoisePa
             "replicates --run RUN` makes such replicates, and separates these sources.",
             kind="replicates",
         )
-    if part == "components" and any(component.estimate < 0 for noise in counted for component in noise.components):
+    variances = [component.estimate for estimate in counted for component in estimate.components]
+    of_speakers = [speaker.estimate for noise in arms.values() for speaker in noise.speakers]
+    if part == "components" and min([*variances, *of_speakers], default=0.0) < 0:
         request.note("An unbiased estimate of a variance near 0 can be negative; it counts as 0 in shares and plans.")
+    if part == "components" and max(of_speakers, default=0.0) > LARGEST_VARIANCE:
+        request.note(
+            f"An unbiased estimate of a speaker's part can exceed {LARGEST_VARIANCE}, the largest variance of a score, "
+            "at which its interval ends."
+        )
     if part == "components":
         _note_speakers(request, arms)
     shared = [noise for noise in arms.values() if noise.shared]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any, Literal
 
 import numpy as np
@@ -17,7 +18,7 @@ from core.errors import UsageError
 from core.events import GRADED_TYPES
 from core.frameworks.base import frameworks, seats_at_work
 from core.measures.base import Columns, Comparison, Note, Row
-from core.measures.notes import Basis, in_order, notes_of, read_basis
+from core.measures.notes import Basis, in_order, notes_of, read_basis, sentences
 from core.measures.paired import compare, paired_cases
 from core.measures.provenance import differing, settings_side_by_side, side_of
 from core.report.breaks import BREAKS, Breaks
@@ -25,16 +26,8 @@ from core.report.plan import Plan, lock_state
 from core.report.planned import plan_items
 from core.report.side import RunSide, arm_scores, excluded_answers, run_side
 from core.stats.intervals import Interval
-from core.stats.margins import (
-    FEWEST_CASES,
-    Kind,
-    chance_to_pass,
-    decide,
-    margin_interval,
-    smallest_margin,
-    smoothed_components,
-)
-from core.stats.power import cases_needed
+from core.stats.margin_power import cases_to_pass, chance_to_pass, observed_law, smallest_margin
+from core.stats.margins import FEWEST_CASES, Kind, decide, margin_interval
 from core.store.conditions import PARTS, UNDER_TEST, ConditionPart, differing_parts
 from core.store.database import Store
 from core.store.queries.answers import CaseScore
@@ -71,9 +64,11 @@ class GateResult:
     """The verdict of a gate with its reason.
 
     ``interval`` is that of the difference in accuracy, new minus reference; each bound has the one-sided level of the
-    rule. ``power`` is the chance to pass (``core.stats.margins.chance_to_pass``), ``smallest`` the smallest margin with
-    a power of 80 %, ``needed`` the number of cases that this margin needs for it; all by the measured variance, and
-    ``None`` if nothing was compared. ``excluded`` is run → reason → number of answers.
+    rule. ``power`` is the chance to pass (``core.stats.margin_power``), ``smallest`` the smallest margin with
+    a power of 80 %, ``needed`` the number of cases that this margin needs for it; all by the differences
+    measured, and ``None`` if nothing was compared or, for ``needed``, if over ten million cases would be needed.
+    ``excluded`` is run → reason → number of answers; ``doctors`` are those of the new run and of the
+    reference, ``judge`` is the grader or the rule whose verdicts count.
     """
 
     verdict: Verdict
@@ -81,6 +76,8 @@ class GateResult:
     rule: GateRule
     new: str
     reference: str
+    doctors: tuple[str, str]
+    judge: str = ""
     comparison: Comparison | None = None
     interval: Interval | None = None
     power: float | None = None
@@ -108,6 +105,9 @@ class GateResult:
             high,
             compared.n if compared else None,
             more={
+                "doctor_new": self.doctors[0],
+                "doctor_reference": self.doctors[1],
+                "judge": self.judge,
                 "kind": rule.kind,
                 "margin": rule.margin,
                 "level": rule.level,
@@ -128,7 +128,7 @@ class GateResult:
 
     @property
     def markdown(self) -> str:
-        """The verdict as one line of Markdown."""
+        """The verdict, with the severe notes, as one line of Markdown."""
         figures = ""
         if self.comparison and self.interval:
             low, high = self.interval
@@ -136,8 +136,10 @@ class GateResult:
                 f" Difference {self.comparison.difference:+.3f} ({low:+.3f} to {high:+.3f}), {self.rule.kind}, margin "
                 f"{self.rule.margin:g}, {self.comparison.n:,} cases, power {self.power:.0%}."
             )
-        runs = f"`{self.new}` against `{self.reference}`, {self.rule.arm}"
-        text = f"**Gate: {self.verdict}.** {runs}. {self.reason}{figures}"
+        new, reference = self.doctors
+        runs = f"{new} (`{self.new}`) against {reference} (`{self.reference}`), {self.rule.arm}"
+        severe = "".join(f" Note: {text}" for text in [sentences(self.notes, "high")] if text)
+        text = f"**Gate: {self.verdict}.** {runs}. {self.reason}{figures}{severe}"
         return text.replace("\n", " ").replace("|", "\\|")
 
 
@@ -184,9 +186,17 @@ def shared_arm(new: RunSide, reference: RunSide) -> str:
 
 def gate(store: Store, new: RunSide, reference: RunSide, rule: GateRule, plan: Plan | None = None) -> GateResult:
     """Compare a new run with a reference run; with a plan, also with what was planned."""
-    notes = [*_notes(store, new, reference, rule), *_plan_notes(store, plan)]
-    runs = new.run.run_id, reference.run.run_id
-    result = GateResult("cannot say", "", rule, *runs, notes=in_order(notes), plan=plan.name if plan else "")
+    notes = [*_notes(store, new, reference, rule), *_plan_notes(store, plan), *_rule_notes(new, reference, rule, plan)]
+    result = GateResult(
+        "cannot say",
+        "",
+        rule,
+        new.run.run_id,
+        reference.run.run_id,
+        (new.run.doctor, reference.run.doctor),
+        notes=in_order(notes),
+        plan=plan.name if plan else "",
+    )
     obstacles = [*_obstacles(new, reference, rule), *_plan_obstacles(store, plan, new, reference)]
     if obstacles:
         return replace(result, reason=" ".join(obstacles))
@@ -257,44 +267,86 @@ def _plan_notes(store: Store, plan: Plan | None) -> Iterator[Note]:
         yield Note("plan", f"The plan {plan.name} is not locked.", "high")
 
 
+def _rule_notes(new: RunSide, reference: RunSide, rule: GateRule, plan: Plan | None) -> Iterator[Note]:
+    """Yield notes on options that are probably a mistake, whatever the answers are."""
+    if plan is None and new.run.created_at < reference.run.created_at:
+        yield Note("order", "The new run was started before the reference: they may be the wrong way round.", "high")
+    if rule.level > _USUAL_LEVEL:
+        yield Note("level", f"A wrong pass has a chance of up to {rule.level:.0%}.", "high")
+    same = (new.run.doctor, new.condition.keys) == (reference.run.doctor, reference.condition.keys)
+    if same and new.run.run_id != reference.run.run_id:
+        yield Note("condition", "Both runs have the same condition: only what it does not record can differ.")
+
+
+_USUAL_LEVEL = 0.1
+_TOO_MANY = "too_many_excluded"
+"""Kind of the note on more excluded answers than the rule allows."""
+_MANY_EXCLUDED = 0.1
+"""Share of excluded answers from which on they are a severe note, whatever the rule allows."""
+
+
+def _score_notes(comparison: Comparison, rule: GateRule) -> Iterator[Note]:
+    """Yield notes on accuracies at which the test says little."""
+    if not comparison.n:
+        return
+    means = {comparison.first_mean, comparison.second_mean}
+    if means == {0.0}:
+        yield Note("useless", "All answers of both runs are wrong: no difference is no sign of quality.", "high")
+    elif rule.kind == "noninferiority" and rule.margin >= comparison.first_mean:
+        text = (
+            f"A run without a right answer would be within the margin: the reference has {comparison.first_mean:.3f}."
+        )
+        yield Note("margin", text, "high")
+    elif means == {1.0}:
+        yield Note("ceiling", "All answers of both runs are right: harder cases could tell the runs apart.")
+    if comparison.mixed:
+        yield Note("rules", "The runs count answers with choices by different rules.", "high")
+
+
 def _compared(store: Store, new: RunSide, reference: RunSide, result: GateResult) -> GateResult:
     """Return the result with the comparison of the cases that count on both sides."""
     rule = result.rule
     first, second = (arm_scores(store, side, rule.arm, rule.mcq_rule) for side in (reference, new))
     before, after = ({score.case_key: score for score in scores} for scores in (first, second))
+    comparison = compare(before, after)
+    rules = " and ".join(comparison.rules)
+    graded = rule.arm.partition(":")[2] in GRADED_TYPES
+    notes = [
+        *result.notes,
+        *_excluded_notes(reference, first, rule),
+        *_excluded_notes(new, second, rule),
+        *_score_notes(comparison, rule),
+    ]
     result = replace(
         result,
-        comparison=compare(before, after),
+        judge=new.condition.seats.get("grader", "") if graded else rules,
+        comparison=comparison,
         excluded={reference.run.run_id: excluded_answers(first), new.run.run_id: excluded_answers(second)},
-        notes=in_order([*result.notes, *_excluded_notes(reference, first, rule), *_excluded_notes(new, second, rule)]),
+        notes=in_order(notes),
     )
     differences = np.array([pair.second - pair.first for pair in paired_cases(before, after)])
     n = differences.size
     if n < 2:
         return result
-    variance = smoothed_components(differences)
+    law = observed_law(differences)
     return replace(
         result,
         interval=margin_interval(differences, rule.level),
-        power=chance_to_pass(variance, rule.kind, rule.margin, n, level=rule.level),
-        smallest=smallest_margin(variance, rule.kind, n, level=rule.level),
-        needed=cases_needed(variance, rule.margin, 1, 0.9 if rule.kind == "equivalence" else 0.8, 2 * rule.level),
+        power=chance_to_pass(law, rule.kind, rule.margin, n, rule.level),
+        smallest=smallest_margin(law, rule.kind, n, rule.level),
+        needed=cases_to_pass(law, rule.kind, rule.margin, n, rule.level),
     )
-
-
-def _excluded_share(scores: Sequence[CaseScore]) -> float:
-    excluded = excluded_answers(scores).total()
-    total = excluded + sum(score.counted for score in scores)
-    return excluded / total if total else 0.0
 
 
 def _excluded_notes(side: RunSide, scores: Sequence[CaseScore], rule: GateRule) -> Iterator[Note]:
     if excluded := excluded_answers(scores):
         reasons = ", ".join(f"{n:,} {reason.replace('_', ' ')}" for reason, n in excluded.most_common())
-        share = _excluded_share(scores)
-        severity: Literal["high", "low"] = "high" if share > rule.excluded else "low"
+        share = excluded.total() / (excluded.total() + sum(score.counted for score in scores))
         text = f"{side.run.run_id}: {share:.1%} of the answers are excluded, and not counted as wrong: {reasons}."
-        yield Note("excluded", text, severity)
+        if share > rule.excluded:
+            yield Note(_TOO_MANY, text, "high")
+        else:
+            yield Note("excluded", text, "high" if share > _MANY_EXCLUDED else "low")
 
 
 def _uncountable(result: GateResult) -> Iterator[str]:
@@ -304,7 +356,7 @@ def _uncountable(result: GateResult) -> Iterator[str]:
     if n < FEWEST_CASES:
         yield f"Too few cases: {n:,} count on both sides, and error rates are measured from {FEWEST_CASES} on."
     for note in result.notes:
-        if note.kind == "excluded" and note.severity == "high":
+        if note.kind == _TOO_MANY:
             yield f"Too many excluded answers. {note.text}"
 
 
@@ -331,6 +383,7 @@ def _decided(result: GateResult) -> tuple[Verdict, str]:
 def _notes(store: Store, new: RunSide, reference: RunSide, rule: GateRule) -> list[Note]:
     """Return the notes on the comparison of two runs, and what else differs between them."""
 
+    @cache  # both runs have the same cases, as a rule
     def read(query: Any, *arguments: Any) -> Any:
         return query(store, *arguments)
 
@@ -339,7 +392,7 @@ def _notes(store: Store, new: RunSide, reference: RunSide, rule: GateRule) -> li
     sides = []
     for side in (new, reference):
         name = side.run.run_id if alike else side.condition.name
-        basis = read_basis(read, Selection(runs=[side.run.run_id]))
+        basis = read_basis(read, Selection(runs=(side.run.run_id,)))
         condition = replace(side.condition, name=name)
         sides.append(side_of(condition, [side.run]))
         bases.append(

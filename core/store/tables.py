@@ -10,6 +10,8 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
+from core.journal import ROWS_OF_TRIALS
+
 TableRow = tuple[Any, ...]
 
 _TYPES: dict[str, pa.DataType] = {
@@ -143,8 +145,7 @@ SCHEMAS: dict[str, pa.Schema] = {
 
 OF_A_TRIAL = (
     "utterances", "answers", "grades", "calls", "probes", "forks", "misuses", "ratings", "variants",
-    "patient_judgements", "fact_judgements", "rubric_judgements", "prefix_answers", "replicates", "continuations",
-    "urgency_answers",
+    *ROWS_OF_TRIALS,
     "scores", "trials",
 )  # fmt: skip
 """The tables with rows of a trial; deleting a trial clears them all."""

@@ -36,6 +36,7 @@ from core.store.queries.answers import results
 from core.store.queries.runs import RoleUse, RunProgress
 from core.store.queries.trials import Conversation, conversations, transcripts
 from core.store.selection import Selection
+from core.words import ROLE
 from pages.kit.cached import cached_query
 from pages.kit.campaigns import (
     accuracy_chart,
@@ -97,9 +98,9 @@ def draw_run(run: RunProgress) -> None:
         st.caption(f":material/sticky_note_2: {plain(label.note)}")
     if run.answers:
         draw_run_links(run)
-    use_lines = [f"{role}: {_tokens(use)}" for role, use in run.use.items()]
+    use_lines = [f"**{ROLE[role]}** {_tokens(use)}" for role, use in run.use.items()]
     if sources := dict.fromkeys(use.price_source for use in run.use.values() if use.price_source):
-        use_lines.append(f"prices: {plain('; '.join(sources))}")
+        use_lines.append(f"**Prices** {plain('; '.join(sources))}")
     columns = st.columns(4)
     for column, facts in zip(columns, (_cast(run), _settings(run)), strict=False):
         column.markdown("  \n".join(f"**{name}** {words}" for name, words in facts))

@@ -181,9 +181,9 @@ TOGETHER = Section(
     place="model",
     axis="Score",
     heads={"n": "Criteria", "n_labelled": "By people", "lambda": "λ"},
-    help="Judge and experts: a prediction-powered mean (PPI++), unbiased for any judge if the experts’ items were "
-    "drawn at random. Corrected: by Rogan and Gladen, if the judge’s errors on the experts’ items are those on all. "
-    "λ: the weight of the judge. Intervals resample cases.",
+    help="Judge and experts: a prediction-powered mean (PPI++) with weight λ of the judge, unbiased for any judge if "
+    "the experts’ items were drawn at random. Corrected: by Rogan and Gladen, if the judge’s errors on these items are "
+    "those on all.",
     page="judges",
 )
 DIFFERENCES = Section(
@@ -221,7 +221,7 @@ AUDIT = Section(
     folded=True,
     heads={"difference": "Difference", "n": "By people"},
     help="Differences of the experts’ items from the others in standard deviations. Shifted: at least 0.25, and the "
-    "interval excludes 0: the items are no random sample. Alike: the whole interval is within 0.25.",
+    "interval excludes 0, so that the items are no random sample; alike: the whole interval is within 0.25.",
     page="judges",
 )
 SECTIONS = (AGAINST_EXPERTS, BY_CONDITION, TOGETHER, DIFFERENCES, FORECAST, AUDIT)

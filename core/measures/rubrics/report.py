@@ -670,5 +670,11 @@ FIGURES = (
     ),
 )
 CRITERIA = Section("Criteria", report_criteria, kind="table", page="quality")
-JUDGES = Section("Judges of rubrics", report_judges, kind="table", page="judges")
+JUDGES = Section(
+    "Judges of rubrics",
+    report_judges,
+    kind="table",
+    heads={"cohen_kappa": "Cohen’s kappa", "gwet_ac": "Gwet’s AC"},
+    page="judges",
+)
 SECTIONS = (*FIGURES, CRITERIA, JUDGES)

@@ -95,7 +95,9 @@ def continuation_scores(cursor: duckdb.DuckDBPyConnection, selection: Selection 
     chosen = selection or Selection()
     select(cursor, chosen)
     parameters = {**chosen.parameters(_SCORES), "counting": list(COUNTED)}
-    return cursor.execute(_SCORES, parameters).df()
+    stored = cursor.execute("SELECT 1 FROM continuations SEMI JOIN chosen USING (trial_id) LIMIT 1").fetchall()
+    # the verdicts that count of all answers are computed only if a continuation is compared with them
+    return cursor.execute(_SCORES if stored else f"FROM ({_SCORES}) LIMIT 0", parameters).df()
 
 
 def spoken_messages(cursor: duckdb.DuckDBPyConnection, trial_ids: Sequence[str]) -> dict[str, SpokenMessages]:

@@ -47,7 +47,7 @@ class RubricQuotation(NamedTuple):
 
 
 class RubricConversation(NamedTuple):
-    """A conversation that can be judged: it ended regularly and has a message of the doctor."""
+    """A conversation that can be judged: it ended regularly or as its log does not say, with the doctor's words."""
 
     trial_id: str
     doctor: str
@@ -140,6 +140,7 @@ def quotations_from_json(text: str) -> tuple[RubricQuotation, ...]:
 
 
 # A conversation that a failure or a refusal ended is judged by no rubric: what is missing in it is not the doctor's.
+# A finished conversation of a log that does not record its end is judged.
 _CONVERSATIONS = """conversations AS (
         SELECT chosen.trial_id, seated.model, place, runs.doctor, chosen.case_key, dataset, specialty, characters
         FROM chosen JOIN seated USING (run_id) JOIN runs ON runs.run_id = chosen.run_id

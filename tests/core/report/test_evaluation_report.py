@@ -25,7 +25,6 @@ from core.report.evaluation import (
     Evaluation,
     evaluated,
     evaluation_of,
-    part_of,
     report_of,
     save_texts,
     with_current_texts,
@@ -389,14 +388,6 @@ def test_a_release_leaves_open_what_it_does_not_say(filled_store: Store) -> None
     evaluation = chart(read_facts(filled_store, ["run-a"]))
     assert [state_of(evaluation, number) for number in ("3a", "6a", "6b", "6c", "12e")] == ["to be written"] * 5
     assert state_of(evaluation, "10a") == "filled"
-
-
-def test_an_imported_log_leaves_open_how_its_models_were_called(filled_store: Store) -> None:
-    with filled_store.write() as connection:
-        connection.execute("UPDATE runs SET source = 'imported' WHERE run_id = 'run-a'")
-    facts = read_facts(filled_store, ["run-a"])
-    assert facts.imported == ("run-a",)
-    assert {part_of(name, facts).state for name in ("access", "sessions", "repeat")} == {"to be written"}
 
 
 def test_a_report_without_a_run_or_of_an_unknown_guideline_is_refused(

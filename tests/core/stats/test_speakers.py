@@ -43,7 +43,7 @@ def test_each_case_has_the_same_weight_and_parts_add_up() -> None:
     twice = [cases[0] * 3, *cases[1:]]
     for table in (cases, twice):
         doctor, patient = estimate_speakers(table)
-        assert (doctor.estimate, patient.estimate) == (pytest.approx(3 / 8), pytest.approx(1 / 8))
+        assert [doctor.estimate, patient.estimate] == pytest.approx([3 / 8, 1 / 8])
         assert (doctor.speaker, doctor.n_cases, doctor.n_messages) == ("d", 4, sum(map(len, table)))
     # trials of three of the cases, each with two answers, give the sum of the parts
     noise = estimate_noise([[[[1.0], [1.0]], [[0.0], [0.0]]], [[[1.0], [1.0]]] * 2, [[[1.0], [0.0]]] * 2])

@@ -185,6 +185,14 @@ def test_the_model_gets_its_own_conversation_with_the_settings_of_its_run(
     assert not re.search("Eczema|Vignette", body["messages"][0]["content"] + body["messages"][-1]["content"])
 
 
+def test_a_cap_for_short_messages_does_not_cut_the_reply(store: Store, fake_provider_thread: FakeProvider) -> None:
+    for run_id, cap in (("short", 50), ("long", 5000)):
+        write_talks(store, run_id, {1: 1}, doctor=f"openai/{run_id}", settings={"max_tokens": cap})
+    asked(store, fake_provider_thread, {"1.0": says(1)}, "short", "long")
+    caps = {body["model"]: body["max_tokens"] for body in fake_provider_thread.bodies}
+    assert caps == {"short": 600, "long": 5000}
+
+
 def test_a_provider_that_fails_leaves_the_conversation_unanswered_until_the_next_time(
     store: Store, fake_provider_thread: FakeProvider
 ) -> None:
