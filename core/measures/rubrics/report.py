@@ -66,6 +66,7 @@ from core.store.queries.rubric_judgements import (
     quotations_from_json,
     rubric_conversations,
     rubric_verdicts,
+    unjudgeable_conversations,
 )
 from core.store.selection import Selection
 
@@ -99,6 +100,8 @@ class RubricReading(NamedTuple):
     rubric: Rubric | None
     judges: Mapping[str, RubricJudge]
     verdicts: pd.DataFrame
+    unjudgeable: Counter[str] = Counter()
+    """End of a conversation → number of conversations on cases of the rubric that no rubric judges."""
 
     def by_condition(self) -> dict[str, list[JudgedTalk]]:
         groups: dict[str, list[JudgedTalk]] = {}
@@ -114,6 +117,7 @@ def read_rubric_outcomes(
     with store.read() as cursor:
         conversations = rubric_conversations(cursor, selection)
         verdicts = rubric_verdicts(cursor, selection)
+        unjudgeable = unjudgeable_conversations(cursor, selection)
     if verdicts.empty and rubric is None:
         return RubricReading([], None, {}, verdicts)
     name = rubric or (LIBRARY if verdicts.empty else str(verdicts["rubric"].iloc[-1]))
@@ -122,7 +126,8 @@ def read_rubric_outcomes(
     verdicts = verdicts[verdicts["criterion_hash"].isin(hashes)]
     judges = chosen_judges(judges_in(verdicts), judge)
     talks = judged_talks(conversations, verdicts, content, list(judges.values()))
-    return RubricReading(talks, content, judges, verdicts)
+    ends = Counter(end for _, case, specialty, end in unjudgeable if content.criteria_for(case, specialty))
+    return RubricReading(talks, content, judges, verdicts, ends)
 
 
 def reading_with_notes(
@@ -152,7 +157,16 @@ def reading_with_notes(
         )
     if waiting := len(reading.talks) - len(judged):
         request.note(f"{waiting:,} conversations are not judged yet and enter no figure.", kind="unjudged")
-    request.note(f"Rubric {content.name}, version {content.hash[:8]}.", kind="rubric")
+    if reading.unjudgeable:
+        reasons = ", ".join(f"{end.replace('_', ' ')} {n:,}" for end, n in reading.unjudgeable.most_common())
+        request.note(
+            f"{reading.unjudgeable.total():,} conversations cannot be judged and enter no figure: {reasons}.",
+            kind="unjudged",
+        )
+    own = reading.verdicts[of_judges(reading.verdicts, list(reading.judges.values()))]
+    versions = [version[:8] for version in own["rubric_hash"].unique()]
+    judged_under = "" if versions == [content.hash[:8]] else f", judged under {', '.join(versions)}"
+    request.note(f"Rubric {content.name}, version {content.hash[:8]}{judged_under}.", kind="rubric")
     return reading
 
 
@@ -303,8 +317,20 @@ def _score_row(label: dict[str, str], talks: Sequence[JudgedTalk], rule: Rule, a
     clip: Callable[[float], float] = float if rule == "professional" else clipped
     outcomes = [o for talk in judged for o in talk.outcomes if axis is None or o.criterion.axis == axis]
     statuses = Counter(outcome.status for outcome in outcomes)
-    without = sum(conversation_score(talk, rule, axis) is None for talk in judged)
-    excluded = {"not judged": len(talks) - len(judged), "nothing to attain": without}
+    without = [talk for talk in judged if conversation_score(talk, rule, axis) is None]
+    unjudged = sum(
+        any(
+            outcome.status == "unjudged" and outcome.criterion.points > 0
+            for outcome in talk.outcomes
+            if axis in (None, outcome.criterion.axis)
+        )
+        for talk in without
+    )
+    excluded = {
+        "not judged": len(talks) - len(judged),
+        "all positive points unjudged": unjudged,
+        "nothing to attain": len(without) - unjudged,
+    }
     return Row(
         label,
         None if mean is None else clip(mean),
@@ -314,7 +340,7 @@ def _score_row(label: dict[str, str], talks: Sequence[JudgedTalk], rule: Rule, a
         {reason: number for reason, number in excluded.items() if number},
         {
             "unclipped": mean,
-            "n_conversations": len(judged) - without,
+            "n_conversations": len(judged) - len(without),
             "n_criteria": statuses["met"] + statuses["not met"],
             "n_unjudged": statuses["unjudged"],
             "n_not_applicable": statuses["not applicable"],
@@ -482,7 +508,11 @@ def report_differences(
     if first not in groups:
         raise UsageError(f"{first} is not judged here: choose {', '.join(groups)}.")
     compared: list[Compared] = []
-    axes = axes_of(talk for talks in groups.values() for talk in talks)
+    judged = [talk for talks in groups.values() for talk in talks]
+    axes = axes_of(judged)
+    without = [axis for axis in axes if all(conversation_score(talk, rule, axis) is None for talk in judged)]
+    if without:
+        request.note(f"No positive points are judged on {', '.join(without)}: these axes have no score to compare.")
     for second in groups:
         for axis in [None, *axes] if second != first else []:
             comparison = _compared(groups[first], groups[second], rule, axis)

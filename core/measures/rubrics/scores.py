@@ -254,8 +254,12 @@ def _pooled(criterion: Criterion, outcomes: Sequence[Outcome]) -> Outcome:
 
 
 def judges_in(verdicts: pd.DataFrame) -> dict[str, RubricJudge]:
-    """Return name → judge, the most recent first. The name is the model, with what else distinguishes the judges."""
+    """Return name → judge, the most recent first. The name is the model, with what else distinguishes the judges.
+
+    A judge without any readable reply counts only if there is no other.
+    """
     given = verdicts[verdicts["verdict"].notna()]
+    given = verdicts if given.empty else given
     newest = given.groupby(["judge", "prompt_hash", "batch"])["judged_at"].max().sort_values(ascending=False)
     judges = [RubricJudge(model, prompts, int(batch)) for model, prompts, batch in newest.index]
     names: dict[str, RubricJudge] = {}
