@@ -132,6 +132,8 @@ def _draft(chosen: Framework, given: Mapping[str, Any], command: str) -> int:
     with new_file(out) as written:
         written.write_text(to_toml(plan, comments), encoding="utf-8")
     print(f"Wrote the plan {plan.name} to {out}.")
+    if plan.reference == plan.condition:
+        print("Note: the condition and its reference are the same: `plan check` cannot tell their runs apart.")
     if power:
         print(
             f"{len(campaign.cases):,} cases × {trials} trials: {power.chance:.0%} chance to pass with a margin of "

@@ -82,7 +82,7 @@ def report(
         measured = agreement_with_experts(item for items in by_model.values() for item in items)
         if not measured.n:
             continue
-        status = status_of(measured.n, measured.share, trust)
+        status = status_of(measured.n, measured.share, trust, of_each=measured.of_each)
         if part == "status":
             yield Row(
                 label,
