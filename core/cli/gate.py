@@ -152,8 +152,8 @@ def _print(result: GateResult) -> None:
         print(f"  cases needed      {needed} for a power of 80 % at this margin")
     for name, found in result.breaks.items():
         print(
-            f"  break {name}   {len(found.failures):,} new, {found.gone:,} gone, of {found.compared:,} criteria of "
-            f"cases; {found.undecided:,} undecided"
+            f"  break {name}   {len(found.failures):,} new, {found.gone:,} gone, of {found.compared:,} "
+            f"{BREAKS[name].items}; {found.undecided:,} undecided"
         )
         for failure in found.failures[:_SHOWN]:
             print(f"    {failure}")

@@ -7,7 +7,8 @@ finished, too few cases, too many excluded answers, an interval that contains th
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, Literal
@@ -19,7 +20,7 @@ from core.events import GRADED_TYPES
 from core.frameworks.base import frameworks, seats_at_work
 from core.measures.base import Columns, Comparison, Note, Row
 from core.measures.notes import Basis, in_order, notes_of, read_basis, sentences
-from core.measures.paired import compare, paired_cases
+from core.measures.paired import Cases, compare, paired_cases
 from core.measures.provenance import differing, settings_side_by_side, side_of
 from core.report.breaks import BREAKS, Breaks
 from core.report.plan import Plan, lock_state
@@ -28,9 +29,9 @@ from core.report.side import RunSide, arm_scores, excluded_answers, run_side
 from core.stats.intervals import Interval
 from core.stats.margin_power import cases_to_pass, chance_to_pass, observed_law, smallest_margin
 from core.stats.margins import FEWEST_CASES, Kind, decide, margin_interval
+from core.stats.smoothed import Floats
 from core.store.conditions import PARTS, UNDER_TEST, ConditionPart, differing_parts
 from core.store.database import Store
-from core.store.queries.answers import CaseScore
 from core.store.queries.runs import run_records
 from core.store.selection import McqRule, Selection
 
@@ -212,7 +213,27 @@ def gate(store: Store, new: RunSide, reference: RunSide, rule: GateRule, plan: P
     if verdict == "pass" and result.interval is not None and result.interval.high < 0:
         worse = Note("worse", "The new run is worse than the reference, by less than the margin.", "high")
         result = replace(result, notes=in_order([worse, *result.notes]))
-    return replace(result, verdict=verdict, reason=reason)
+    result = replace(result, verdict=verdict, reason=reason)
+    return replace(result, notes=in_order([*result.notes, *_strict_notes(store, new, reference, result)]))
+
+
+def _strict_notes(store: Store, new: RunSide, reference: RunSide, result: GateResult) -> Iterator[Note]:
+    """Yield a note if the test ends differently by the strict rule for choices; the usual one accepts lists of them."""
+    rule, comparison = result.rule, result.comparison
+    if comparison is None or rule.mcq_rule != "usual" or "mcq_loose" not in comparison.rules:
+        return
+    before, after = (
+        {score.case_key: score for score in arm_scores(store, side, rule.arm, "mcq_strict")}
+        for side in (reference, new)
+    )
+    if (differences := _differences(before, after)).size < FEWEST_CASES:
+        return
+    decision = decide(margin_interval(differences, rule.level), rule.kind, rule.margin)
+    verdict: Verdict = "cannot say" if decision == "unclear" else decision
+    if verdict != result.verdict:
+        strict = compare(before, after)
+        means = f"{strict.second_mean:.3f} against {strict.first_mean:.3f}"
+        yield Note("strict", f"By the strict rule for choices the verdict is {verdict}: {means}.", "high")
 
 
 def _obstacles(new: RunSide, reference: RunSide, rule: GateRule) -> Iterator[str]:
@@ -306,25 +327,22 @@ def _score_notes(comparison: Comparison, rule: GateRule) -> Iterator[Note]:
 def _compared(store: Store, new: RunSide, reference: RunSide, result: GateResult) -> GateResult:
     """Return the result with the comparison of the cases that count on both sides."""
     rule = result.rule
-    first, second = (arm_scores(store, side, rule.arm, rule.mcq_rule) for side in (reference, new))
-    before, after = ({score.case_key: score for score in scores} for scores in (first, second))
+    sides = {side.run.run_id: arm_scores(store, side, rule.arm, rule.mcq_rule) for side in (reference, new)}
+    before, after = ({score.case_key: score for score in scores} for scores in sides.values())
     comparison = compare(before, after)
-    rules = " and ".join(comparison.rules)
+    excluded = {run_id: excluded_answers(scores) for run_id, scores in sides.items()}
+    notes = [*result.notes, *_score_notes(comparison, rule)]
+    for run_id, scores in sides.items():
+        notes += _excluded_notes(run_id, excluded[run_id], sum(score.counted for score in scores), rule)
     graded = rule.arm.partition(":")[2] in GRADED_TYPES
-    notes = [
-        *result.notes,
-        *_excluded_notes(reference, first, rule),
-        *_excluded_notes(new, second, rule),
-        *_score_notes(comparison, rule),
-    ]
     result = replace(
         result,
-        judge=new.condition.seats.get("grader", "") if graded else rules,
+        judge=new.condition.seats.get("grader", "") if graded else " and ".join(comparison.rules),
         comparison=comparison,
-        excluded={reference.run.run_id: excluded_answers(first), new.run.run_id: excluded_answers(second)},
+        excluded=excluded,
         notes=in_order(notes),
     )
-    differences = np.array([pair.second - pair.first for pair in paired_cases(before, after)])
+    differences = _differences(before, after)
     n = differences.size
     if n < 2:
         return result
@@ -338,11 +356,16 @@ def _compared(store: Store, new: RunSide, reference: RunSide, result: GateResult
     )
 
 
-def _excluded_notes(side: RunSide, scores: Sequence[CaseScore], rule: GateRule) -> Iterator[Note]:
-    if excluded := excluded_answers(scores):
+def _differences(before: Cases, after: Cases) -> Floats:
+    """Return the difference of each case that counts on both sides, from −1 to 1."""
+    return np.array([pair.second - pair.first for pair in paired_cases(before, after)], dtype=np.float64)
+
+
+def _excluded_notes(run_id: str, excluded: Counter[str], counted: int, rule: GateRule) -> Iterator[Note]:
+    if excluded:
         reasons = ", ".join(f"{n:,} {reason.replace('_', ' ')}" for reason, n in excluded.most_common())
-        share = excluded.total() / (excluded.total() + sum(score.counted for score in scores))
-        text = f"{side.run.run_id}: {share:.1%} of the answers are excluded, and not counted as wrong: {reasons}."
+        share = excluded.total() / (excluded.total() + counted)
+        text = f"{run_id}: {share:.1%} of the answers are excluded, and not counted as wrong: {reasons}."
         if share > rule.excluded:
             yield Note(_TOO_MANY, text, "high")
         else:

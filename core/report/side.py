@@ -64,5 +64,7 @@ def excluded_answers(scores: Iterable[CaseScore]) -> Counter[str]:
     """Return reason → number of answers that do not count; questions that a case does not allow are left out."""
     excluded: Counter[str] = Counter()
     for score in scores:
-        excluded.update({reason: n for reason, n in score.excluded.items() if reason != "not_applicable"})
+        for reason, n in score.excluded.items():
+            excluded[reason] += n
+    del excluded["not_applicable"]
     return excluded

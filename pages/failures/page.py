@@ -139,5 +139,5 @@ if __name__ == "__main__":
     show(
         "Failures",
         draw_failures,
-        "Causes of wrong answers, facts that were never asked for, and beliefs during the conversation.",
+        "Causes of wrong answers, facts that were never asked for, beliefs during the conversation, and urgency.",
     )

@@ -164,7 +164,8 @@ def report_urgency(
     reading = request.read(read_urgency, request.selection)
     groups = reading.by_condition()
     _note(request, reading, [talk for talks in groups.values() for talk in talks])
-    request.case_values = _case_values(groups)
+    if part == "shares" and by is None:
+        request.case_values = _case_values(groups)
     for model, talks in groups.items():
         if part == "levels":
             yield from _table(model, talks)
