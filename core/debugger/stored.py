@@ -11,6 +11,7 @@ from core.case import RELEASE_SPECIALTIES, Case
 from core.debugger.steps import TrialRecord
 from core.errors import AnamnesisError
 from core.events import Event
+from core.frameworks.base import framework_of_stored
 from core.journal import RunHeader, journal_path, read_header
 from core.store.database import Store
 from core.store.fold import fold_if_free
@@ -54,7 +55,10 @@ def sessions(cursor: duckdb.DuckDBPyConnection) -> list[StoredSession]:
 
 
 def load_bench(run_id: str) -> StoredBench | None:
-    """Return the trials of a stored run about its first case, or ``None`` if the run or the case is not stored."""
+    """Return the trials of a stored run about its first case, or ``None`` if the run or the case is not stored.
+
+    Raises ``UsageError`` if no framework that is installed here played the run.
+    """
     store = Store()
     fold_if_free(store)
     with store.read() as cursor:
@@ -63,6 +67,7 @@ def load_bench(run_id: str) -> StoredBench | None:
         stored_case = case(cursor, places[0].case_key, places[0].content_hash) if places else None
         if header is None or stored_case is None:
             return None
+        framework_of_stored(header.protocol)
         events = {place.trial: trial_events(cursor, place.trial_id) for place in places}
     return StoredBench(header, stored_case, events, {place.trial: place.trial_id for place in places})
 
@@ -80,7 +85,10 @@ def set_apart(pasted: Case) -> Case:
 
 
 def load_record(trial_id: str) -> TrialRecord | None:
-    """Return a stored trial of any source, or ``None`` if the trial or its case is not stored."""
+    """Return a stored trial of any source, or ``None`` if the trial or its case is not stored.
+
+    Raises ``UsageError`` if no framework that is installed here played it.
+    """
     store = Store()
     fold_if_free(store)
     with store.read() as cursor:
@@ -89,6 +97,7 @@ def load_record(trial_id: str) -> TrialRecord | None:
         stored_case = case(cursor, place.case_key, place.content_hash) if place else None
         if place is None or header is None or stored_case is None:
             return None
+        framework_of_stored(header.protocol)
         events = tuple(trial_events(cursor, trial_id))
         prompts = release_prompts(cursor, place.run_id, place.case_key) if header.source == "release" else None
         prompt = prompts.of_trial(place.trial) if prompts else None

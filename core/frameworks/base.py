@@ -403,6 +403,16 @@ def framework(name: str = "") -> Framework:
     return by_name[name]
 
 
+def framework_of_stored(protocol: str) -> Framework:
+    """Return the framework that played a stored run; raise ``UsageError`` if none of the frameworks here did."""
+    if protocol not in frameworks():
+        raise UsageError(
+            f"Another program, or a framework that is not installed, played this conversation ({protocol}). It can be "
+            "read, graded, judged and exported, but not continued or taken apart step by step."
+        )
+    return frameworks()[protocol]
+
+
 def title_of(name: str) -> str:
     """Return the title of a framework, or the name if the framework is not installed."""
     return frameworks()[name].title if name in frameworks() else name

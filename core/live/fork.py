@@ -16,7 +16,7 @@ from core.asking.scene import Dialogue, Turn
 from core.case import Case
 from core.errors import UsageError
 from core.events import Parent, Started
-from core.frameworks.base import Arm, Campaign, Framework, framework, paper_arms, stored_settings, tested_seat
+from core.frameworks.base import Arm, Campaign, Framework, framework_of_stored, paper_arms, stored_settings, tested_seat
 from core.frameworks.casting import REFERENCE, STORED_SEATS, CastNames, full_name, is_model
 from core.frameworks.settings import FrameworkSettings, extra_of, without_credentials
 from core.jobs.plan import header_of, in_full, names_of
@@ -67,7 +67,7 @@ class Origin:
 
     @property
     def framework(self) -> Framework:
-        return framework(self.run.protocol)
+        return framework_of_stored(self.run.protocol)
 
     @property
     def names(self) -> CastNames:
@@ -112,8 +112,8 @@ def running_origin(session: Session) -> Origin:
 
 
 def check_forkable(origin: Origin) -> None:
-    """Raise ``UsageError`` if the conversation's framework is not installed here."""
-    framework(origin.run.protocol)
+    """Raise ``UsageError`` if no framework that is installed here played the conversation."""
+    framework_of_stored(origin.run.protocol)
 
 
 def start_fork(plan: ForkPlan, origin: Origin) -> Session:

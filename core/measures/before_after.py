@@ -102,7 +102,8 @@ def before_after(
         read_date(cutoff)
     registry = load_registry()
     matching = conditions(request.store, request.selection)
-    cutoffs = {condition.name: cutoff or registry.cutoff(condition.doctor) for condition in matching}
+    stated = {condition.name: registry.cutoff(condition.doctor) for condition in matching}
+    cutoffs = {name: cutoff or date for name, (date, _) in stated.items()}
     with request.store.read() as cursor:
         dates = case_dates(cursor)
     scores = request.read(read_scores, request.selection, request.selection.mcq_rule)
@@ -115,7 +116,20 @@ def before_after(
         without = [condition for condition in matching if not cutoffs[condition.name]]
         models = [condition.name for condition in without if is_model(condition.doctor)]
         _note(request, rows, models, len(without) - len(models))
+        if not cutoff:
+            _name_sources(request, {row.label["model"]: stated[row.label["model"]] for row in rows})
     yield from rows
+
+
+def _name_sources(request: MetricRequest, stated: Mapping[str, tuple[str, str]]) -> None:
+    """Add a note on where the cutoffs come from; ``stated`` is condition → (cutoff, source)."""
+    by_source: dict[str, list[str]] = {}
+    for name, (date, source) in stated.items():
+        by_source.setdefault(source, []).append(f"{request.name(name)} {date}")
+    own = by_source.pop("", [])
+    lines = [f"{', '.join(names)}: {source}" for source, names in by_source.items()]
+    lines += [f"{', '.join(own)}: entered in your models file, without a source"] if own else []
+    request.note(f"Cutoffs: {'; '.join(lines)}.", kind="dates", page="models")
 
 
 def _note(request: MetricRequest, rows: Sequence[Row], without_cutoff: Sequence[str], untrained: int) -> None:
@@ -138,8 +152,8 @@ def _note(request: MetricRequest, rows: Sequence[Row], without_cutoff: Sequence[
         )
         request.note(f"In neither period: up to {counts} of the cases of an arm.", kind="dates")
     request.note(
-        "A cutoff is what the maker of the model states. Models are often trained on later texts after it, and a case "
-        "may be older than its date.",
+        "A cutoff is what the maker of the model states, of pretraining, of tuning or of the model's knowledge. Models "
+        "are often trained on later texts after it, and a case may be older than its date.",
         kind="dates",
     )
 

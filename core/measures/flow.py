@@ -18,6 +18,7 @@ from core import words
 from core.datasets.select import full_data_set, part_of, select
 from core.errors import AnamnesisError
 from core.events import COUNTED, FORMATS, QUESTION_TYPES, Format, QuestionType, Verdict
+from core.frameworks.base import frameworks
 from core.frameworks.casting import is_model
 from core.journal import in_use, journal_path
 from core.measures.base import Listed, MetricRequest, Section, metric
@@ -174,17 +175,27 @@ def _case_stages(runs: Sequence[Run], left_out: Counter[str]) -> Iterator[Stage]
     yield Stage("cases", "Cases chosen", "cases", n, basis=basis, unknown=unknown)
 
 
+_WITHOUT_PLAN = {
+    "release": "imported with a release, which has no plan",
+    "imported": "imported with a log of another program, which has no plan",
+}
+"""Source of a run → why the number of its planned trials is unknown."""
+
+
+def _has_plan(run: Run) -> bool:
+    """Whether the number of planned trials is stored; a log of another program states only what it contains."""
+    return run.source != "release" and run.planned is not None and run.protocol in frameworks()
+
+
 def _trial_stages(runs: Sequence[Run], counts: FlowCounts, journals: Path) -> Iterator[Stage]:
     played = Counter[str]()
     for trial in counts.trials:
         played[trial.run_id] += trial.n
-    with_plan = [run for run in runs if run.source != "release" and run.planned is not None]
+    with_plan = [run for run in runs if _has_plan(run)]
     missing, added = Counter[str](), Counter[str]()
     for run in runs:
         if run not in with_plan:
-            release = run.source == "release"
-            reason = "imported with a release, which has no plan" if release else "of a run that stores no cases"
-            added[reason] += played[run.run_id]
+            added[_WITHOUT_PLAN.get(run.source, "of a run that stores no cases")] += played[run.run_id]
             continue
         rest = (run.planned or 0) - played[run.run_id]
         running = rest > 0 and in_use(journal_path(run.run_id, journals))
@@ -412,6 +423,8 @@ def _access(registry: Registry, run: Run) -> str:
     """Return by what a doctor is reached, as far as its name and the models files say."""
     if run.source == "release":
         return "as published, not recorded here"
+    if run.protocol not in frameworks():
+        return "by another program, not recorded here"
     if not is_model(run.doctor):
         return "no model"
     if registry.is_application(run.doctor):

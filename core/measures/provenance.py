@@ -90,7 +90,8 @@ def graders(sides: Sequence[ComparedRuns]) -> tuple[str, ...]:
 
 
 def differing(settings: Sequence[Setting]) -> list[Setting]:
-    return [setting for setting in settings if not setting.same]
+    """Return the settings that differ between sides; the name of the log file of a run is no setting."""
+    return [setting for setting in settings if not setting.same and setting.name != _setting_title("log")]
 
 
 def _joined(runs: Sequence[Run], value: Callable[[Run], str]) -> str:

@@ -153,12 +153,17 @@ class Registry:
         is_model = provider in self._settings.providers and bool(model_id)
         return self._resolved(full).group if is_model else provider
 
-    def cutoff(self, name: str) -> str:
-        """Return the end of a model's training data as the models files state it; empty if it is unknown."""
+    def cutoff(self, name: str) -> tuple[str, str]:
+        """Return the end of a model's training data and its source as the models files state them.
+
+        Both are empty if the end is unknown; the source is empty if the user entered the end.
+        """
         full = self._full(name)
         provider, _, model_id = full.partition("/")
-        is_model = provider in self._settings.providers and bool(model_id)
-        return self._resolved(full).cutoff if is_model else ""
+        if provider not in self._settings.providers or not model_id:
+            return "", ""
+        spec = self._resolved(full)
+        return spec.cutoff, spec.cutoff_source
 
     def maker(self, name: str) -> str:
         """Return who made a model, as far as its name says: the organisation in it, otherwise the provider."""

@@ -57,6 +57,13 @@ class SamplingTable(Table):
 Marker = Annotated[str, StringConstraints(min_length=2, max_length=100)]
 
 
+class Cutoff(Table):
+    """The end of a model's training data, and where its maker states it: an address, and the day it was read."""
+
+    date: str
+    source: str = Field(min_length=1)
+
+
 class CommonTable(Table):
     """Settings of a provider, a family of models or a model; the more specific table takes precedence."""
 
@@ -79,15 +86,16 @@ class CommonTable(Table):
     structured: Structured | None = None
     cache_marks: bool | None = None
     batch: bool | None = None
-    cutoff: str | None = None
+    cutoff: str | Cutoff | None = None
+    """A date without a source replaces a table of a lower file as a whole, so that no source stands at another date."""
     extra_body: dict[str, JsonValue] | None = None
 
     @field_validator("cutoff")
     @classmethod
-    def _is_date(cls, value: str | None) -> str | None:
+    def _is_date(cls, value: str | Cutoff | None) -> str | Cutoff | None:
         if value is not None:
             try:
-                read_date(value)
+                read_date(value.date if isinstance(value, Cutoff) else value)
             except UsageError as error:
                 raise ValueError(str(error)) from None
         return value
@@ -228,6 +236,7 @@ def resolve(settings: ModelsFile, provider: str, model_id: str) -> ModelSpec:
     typed = model_id if general.kind == "http" and "://" in model_id else None
     url = own.base_url or typed or _from_env(general.base_url_env) or general.base_url
     base_url = checked_address(name, url) if url else None
+    cutoff = chosen.get("cutoff", "")
     return ModelSpec(
         name=name,
         provider=provider,
@@ -253,7 +262,8 @@ def resolve(settings: ModelsFile, provider: str, model_id: str) -> ModelSpec:
         thinking_tokens=chosen.get("thinking_tokens"),
         structured=chosen.get("structured"),
         batch=chosen.get("batch"),
-        cutoff=chosen.get("cutoff", ""),
+        cutoff=cutoff["date"] if isinstance(cutoff, dict) else cutoff,
+        cutoff_source=cutoff["source"] if isinstance(cutoff, dict) else "",
         cache_marks=chosen.get("cache_marks", False),
         retired=own.retired,
         opens_thinking=chosen.get("opens_thinking", False),

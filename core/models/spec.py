@@ -88,6 +88,7 @@ class ModelSpec:
         extra_body: Fields for the body of every request, with ``{effort}`` as placeholder for the reasoning effort;
             a field with only an unset effort is left out.
         cutoff: The end of its training data, to the year, month or day (``core.dates``); empty if unknown.
+        cutoff_source: Where its maker states the cutoff, with the day it was read; empty for an entry of the user.
         batch: Whether the model has a Batch API (``core.models.batches``); ``None`` if its address decides.
         cache_marks: The provider caches marked prompts (``core.models.wire``) and charges less for them.
         folder: The folder with the module of a Python application.
@@ -123,6 +124,7 @@ class ModelSpec:
     cache_marks: bool = False
     batch: bool | None = None
     cutoff: str = ""
+    cutoff_source: str = ""
     extra_body: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     @property

@@ -33,7 +33,7 @@ from core.frameworks.base import default_pack
 from core.images import contents, local_images
 from core.interchange.public import WITHHELD
 from core.jobs.progress import is_running
-from core.journal import RunHeader, journal_path, line_bytes, read_header, writable
+from core.journal import PLAYED_ELSEWHERE, RunHeader, journal_path, line_bytes, read_header, writable
 from core.models.keys import known_keys
 from core.paths import journals_of
 from core.prompts import PromptPack, load_pack
@@ -313,9 +313,14 @@ def _add_prompts(draft: _Draft, header: RunHeader) -> str:
         return ""
     own = _pack(header.prompt_pack, header.prompt_hash)
     if own is None:
+        requests = (
+            "The log that it came with has no requests."
+            if header.source in PLAYED_ELSEWHERE
+            else "Its journal has every request as it was sent."
+        )
         draft.left_out.append(
             f"Run {header.run_id}: its prompts {Path(header.prompt_pack).name} {header.prompt_hash}, which have "
-            "changed since or are not here. Its journal has every request as it was sent."
+            f"changed since or are not here. {requests}"
         )
         return ""
     return _add_pack(draft, own)

@@ -14,6 +14,7 @@ from core.export import reading as export_reading
 from core.frameworks.base import title_of
 from core.frameworks.casting import is_model, is_rule
 from core.jobs.repeat import PROGRAM, run_command_of, transcripts_command
+from core.journal import PLAYED_ELSEWHERE
 from core.measures.base import Result, Row
 from core.measures.ranking import section_of
 from core.report.blocks import (
@@ -31,7 +32,7 @@ from core.report.blocks import (
 from core.report.flow import WIDTH as FLOW_WIDTH
 from core.report.flow import flow_svg
 from core.report.plots import dot_plot, scatter_plot
-from core.report.reading import FIGURES, EvaluationFacts, Example
+from core.report.reading import FIGURES, EvaluationFacts, Example, states_settings
 from core.store.conditions import DOCTOR
 from core.words import FORMAT, QUESTION_TYPE, VERDICT
 
@@ -101,7 +102,8 @@ def figure_blocks(facts: EvaluationFacts, name: str, *, picture: bool = False) -
     if result is None:
         return []
     section = FIGURES[name]
-    drawn = dot_plot(result.figures, section.title) if picture else None
+    axis = next((head for row in result.figures if (head := section.heads.get(row.columns.estimate))), "")
+    drawn = dot_plot(result.figures, section.title, axis) if picture else None
     table = table_of(result, section.columns, section.title, section.heads, folded=section.folded)
     return [
         *(Paragraph(note.text, "warning") for note in result.warnings),
@@ -201,10 +203,10 @@ def settings(facts: EvaluationFacts) -> Content | None:
 
 @fact("Access to the models", "How each model was reached: its own interface, an API, or weights on a machine.")
 def access(facts: EvaluationFacts) -> Content | None:
-    """For runs played here; a release does not say how its models were reached."""
+    """For runs of frameworks that are installed; a release, and a log of another program, do not say it."""
     lines: dict[str, None] = {}
     for condition in facts.conditions:
-        if condition.newest.source == "release":
+        if not states_settings(condition.newest):
             continue
         for role, model in {DOCTOR: condition.doctor, **condition.seats}.items():
             name = model.partition(" (prompts ")[0]
@@ -212,7 +214,7 @@ def access(facts: EvaluationFacts) -> Content | None:
             lines[f"{name}: {_route(name)}{f', at {where}' if where else ''}."] = None
     if not lines:
         return None
-    missing = "How the models of the imported release were reached is not recorded." if facts.released else ""
+    missing = "How the models of some imported runs were reached is not recorded." if facts.incomplete else ""
     return Content([Bullets(tuple(lines))], missing)
 
 
@@ -225,13 +227,13 @@ def _route(model: str) -> str:
 
 @fact("Separate sessions", "Whether each conversation was a new session.")
 def sessions(facts: EvaluationFacts) -> Content | None:
-    if all(run.source == "release" for run in facts.runs):
+    if not any(map(states_settings, facts.runs)):
         return None
     text = (
         "Each trial is a conversation of its own: a request contains the prompts and the messages of this trial, and "
         "nothing of any other trial."
     )
-    missing = "For the imported release this is not recorded." if facts.released else ""
+    missing = "For some imported runs this is not recorded." if facts.incomplete else ""
     return Content([Paragraph(text)], missing)
 
 
@@ -240,7 +242,9 @@ def responses(facts: EvaluationFacts) -> Content | None:
     if not facts.runs:
         return None
     commands = [Paragraph(transcripts_command(run), "command") for run in facts.runs]
-    return Content([Paragraph("These commands write every message, request and response:"), *commands])
+    elsewhere = any(run.source in PLAYED_ELSEWHERE for run in facts.runs)
+    missing = "Of imported runs only messages and answers are stored, and no requests." if elsewhere else ""
+    return Content([Paragraph("These commands write every message, request and response:"), *commands], missing)
 
 
 @fact("Prompts", "The text of every prompt.")
@@ -264,7 +268,7 @@ def input_type(facts: EvaluationFacts) -> Content | None:
         return None
     shown = any(run.settings.get("images") for run in facts.runs)
     pictures = "The doctor also received the pictures of cases." if shown else "No picture was sent."
-    return Content([Paragraph(f"Text in English, as messages of a conversation. {pictures}")])
+    return Content([Paragraph(f"Text, as messages of a conversation. {pictures}")])
 
 
 @fact("Cases and reference standard", "The source of the cases and of their right answers.")
@@ -370,8 +374,9 @@ _add(
     "harm",
     "Harm",
     "Harmful, biased or misleading answers, by a scale of harm. Rubrics with musts and must-nots, judged by a model, "
-    "would fill it: python -m core job rubrics.",
-    _figures("safety"),
+    "would fill it (python -m core job rubrics), and so would doctors asked for the urgency (python -m core job "
+    "urgency).",
+    _figures("safety", "urgency"),
 )
 _add(
     "contamination",
@@ -387,7 +392,7 @@ _add("cost", "Calls, tokens and cost", "Compute: calls, tokens, time, machines a
 def software(facts: EvaluationFacts) -> Content | None:
     if not facts.packages:
         return None
-    versions = dict.fromkeys(run.code_version for run in facts.runs if run.source != "release")
+    versions = dict.fromkeys(run.code_version for run in facts.runs if states_settings(run))
     played = f" The runs were played by version {', '.join(versions)}." if versions else ""
     rows = [{"part": name, "version": version} for name, version in facts.packages.items()]
     text = f"This report was made by Anamnesis {__version__}.{played}"
@@ -401,7 +406,7 @@ def repeat(facts: EvaluationFacts) -> Content | None:
     commands = [command for run in facts.runs if (command := run_command_of(run))]
     if not commands:
         return None
-    missing = "Runs of a release cannot be repeated from here." if len(commands) < len(facts.runs) else ""
+    missing = "Runs of a release or a log cannot be repeated from here." if len(commands) < len(facts.runs) else ""
     bundle = f"{PROGRAM} bundle make {shlex.join(facts.run_ids)} --out bundle.zip"
     about_bundle = "A bundle has journals, cases, prompts, settings and figures, and can be played again elsewhere:"
     return Content(

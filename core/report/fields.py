@@ -16,6 +16,10 @@ FIELDS: Mapping[str, tuple[str, str]] = {
     "tuning": ("Tuning", "Data, method and parameters of tuning; or that nothing was tuned."),
     "training_dates": ("Dates of training data", "The last date of training data, and the dates of the cases."),
     "prompt_development": ("Development of prompts", "How prompts were written and chosen, with what was dropped."),
+    "prompt_sources": (
+        "Sources of prompts",
+        "Where prompts and cases come from: experts, guidelines, textbooks, patients.",
+    ),
     "prompt_authors": ("Authors of prompts", "Who wrote the prompts, with their background."),
     "prompt_public": ("Public and prompts", "Part of patients and public in writing prompts."),
     "prompt_data": ("Data behind prompts", "Which cases were looked at to write prompts."),
@@ -38,6 +42,11 @@ FIELDS: Mapping[str, tuple[str, str]] = {
     "interests": ("Interests", "Interests of the authors."),
     "funding": ("Funding", "Funders and their role."),
     "ethics": ("Ethics", "Approval and consent, or why none is needed."),
+    "privacy": ("Data of patients", "How data of patients were protected; or that there are none."),
+    "case_permissions": (
+        "Permission for the cases",
+        "Whether the owners of cases under copyright agreed, or the licence allows it.",
+    ),
     "protocol": ("Protocol", "Where the protocol or plan is; or that there is none."),
     "registration": ("Registration", "Register and number; or that the study is not registered."),
     "data_availability": ("Data", "Where cases and responses can be had."),

@@ -11,6 +11,7 @@ from typing import Any
 from core.callbacks import ProgressCallback, StopCallback
 from core.errors import AnamnesisError
 from core.export.document import ExportedConversation, document_of
+from core.frameworks.base import frameworks
 from core.jobs.repeat import PROGRAM
 from core.measures.accuracy import report as accuracy
 from core.measures.base import Listed, MetricRequest, Note, Result, Section
@@ -36,14 +37,15 @@ from core.measures.set_up import (
     used_prompts,
 )
 from core.measures.spend import spend
+from core.measures.urgency.report import report_urgency
 from core.report.environment import environment
 from core.report.plan import stored_plan
-from core.report.planned import planned_done
+from core.report.planned import plan_items
 from core.store.conditions import Condition
 from core.store.database import Store
 from core.store.queries.plans import locked_plans
 from core.store.queries.report_fields import WrittenField, written_fields
-from core.store.queries.runs import RunProgress, runs
+from core.store.queries.runs import Run, RunProgress, runs
 from core.store.selection import Selection, conditions
 
 _ARM = ("model", "format", "question_type")
@@ -101,6 +103,7 @@ FIGURES: Mapping[str, Section] = {
     "graders": Section("Agreement of graders with each other", graders, kind="table"),
     "judge_status": Section("Agreement of judges with people, and their calibration", judge_status, kind="table"),
     "safety": Section("Musts missed and must-nots done", report_safety, kind="table"),
+    "urgency": Section("Urgency that doctors gave, against that of the cases", report_urgency, kind="table"),
     "memorisation": Section("Completions that are similar to the original", memorisation, kind="table"),
     "memorised_accuracy": Section(
         "Accuracy with and without flagged cases", memorisation, {"part": "accuracy"}, kind="table"
@@ -148,6 +151,11 @@ class CheckedPlan:
     command: str
 
 
+def states_settings(run: Run) -> bool:
+    """Whether it is recorded how the models of a run were called: not in a release or a log of another program."""
+    return run.source != "release" and run.protocol in frameworks()
+
+
 @dataclass(frozen=True)
 class EvaluationFacts:
     """What is stored about the runs of a report.
@@ -174,9 +182,9 @@ class EvaluationFacts:
         return tuple(sorted(run.run_id for run in self.runs))
 
     @property
-    def released(self) -> bool:
-        """Whether some run was imported from a release, which lacks calls and times."""
-        return any(run.source == "release" for run in self.runs)
+    def incomplete(self) -> bool:
+        """Whether some run was imported without saying how its models were called."""
+        return not all(map(states_settings, self.runs))
 
     def notes(self) -> dict[Note, list[str]]:
         """Return note → titles of the figures that it is about, the severe notes first."""
@@ -295,7 +303,8 @@ def _plans(store: Store, of_runs: Sequence[RunProgress]) -> list[CheckedPlan]:
     for plan in map(stored_plan, newest.values()):
         if (plan.condition["doctor"], plan.cases.case_set_hash) in tested:
             command = f"{PROGRAM} {shlex.join(['plan', 'check', plan.name, *run_ids])}"
-            checked.append(CheckedPlan(plan.name, planned_done(store, plan, run_ids), command))
+            rows = tuple(item._asdict() for item in plan_items(store, plan, run_ids))
+            checked.append(CheckedPlan(plan.name, rows, command))
     return checked
 
 

@@ -53,4 +53,7 @@ def test_its_run_and_its_figures_open(trial: str, open_page: Open) -> None:
 def test_the_debugger_says_why_it_cannot_take_it_apart(trial: str, open_page: Open) -> None:
     app = open_page("debugger", trial=trial)
     assert not app.exception
-    assert "There is no protocol" in words(app)
+    assert "Another program" in words(app)
+    fork = open_page("branches", trial=trial)
+    assert not fork.exception
+    assert "Another program" in words(fork)

@@ -9,7 +9,8 @@ import pytest
 from core.measures.base import MetricRequest, Result, Row
 from core.measures.before_after import before_after
 from core.measures.notes import result_of
-from core.models.settings import OWN_VARIABLE
+from core.models.registry import load_registry
+from core.models.settings import OWN_VARIABLE, SHIPPED, read_settings
 from core.stats.differences import unpaired_difference
 from core.store.database import Store
 from core.store.fold import fold
@@ -98,3 +99,34 @@ def test_a_label_belongs_to_the_words_of_the_case_and_the_newest_counts(dated: S
 
 def test_without_any_date_there_is_no_row(filled_store: Store) -> None:
     assert not result(filled_store).rows
+
+
+def test_a_note_names_the_source_of_a_cutoff_and_a_date_of_the_user_has_none(dated: Store, tmp_path: Path) -> None:
+    models = tmp_path / "models.toml"
+    (own,) = [note.text for note in result(dated).notes if "openai/a 2024-10" in note.text]
+    assert "without a source" in own
+    models.write_text(
+        '[models."openai/a"]\ncutoff = { date = "2024-10", source = "https://a.example, read 2026-11-27" }\n'
+    )
+    (sourced,) = [note.text for note in result(dated).notes if "openai/a 2024-10" in note.text]
+    assert "https://a.example, read 2026-11-27" in sourced
+    assert "without a source" not in sourced
+    assert not [note for note in result(dated, cutoff="2024-10").notes if "https://a.example" in note.text]
+
+
+def test_a_shipped_cutoff_has_an_address_and_gives_way_to_that_of_the_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shipped = {name: model.cutoff for name, model in read_settings([SHIPPED]).models.items() if model.cutoff}
+    assert shipped
+    for name, cutoff in shipped.items():
+        assert not isinstance(cutoff, str), name
+        assert cutoff.source.startswith("https://"), name
+    models = tmp_path / "models.toml"
+    monkeypatch.setenv(OWN_VARIABLE, str(models))
+    models.write_text('[models."hf/meta-llama/Llama-3.1-8B-Instruct"]\ncutoff = "2024-01"\n')
+    assert load_registry().cutoff("LLaMA-3.1-8b") == ("2024-01", "")
+    date, source = load_registry().cutoff("LLaMA-2-7b")
+    assert date == "2023-07"  # its card: tuning data up to July 2023
+    assert "llama2" in source
+    assert load_registry().cutoff("openai/gpt-4") == ("", "")
