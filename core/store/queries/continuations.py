@@ -104,7 +104,8 @@ def spoken_messages(cursor: duckdb.DuckDBPyConnection, trial_ids: Sequence[str])
     spoken: dict[str, SpokenMessages] = {}
     for trial_id, speaker, messages, by_rule in cursor.execute(_MESSAGES, {"trials": list(trial_ids)}).fetchall():
         before = spoken.get(trial_id, SpokenMessages({}, by_rule=False))
-        spoken[trial_id] = SpokenMessages({**before.messages, speaker: messages}, before.by_rule or by_rule)
+        of_models = {speaker: messages} if messages else {}
+        spoken[trial_id] = SpokenMessages({**before.messages, **of_models}, before.by_rule or by_rule)
     return spoken
 
 

@@ -20,10 +20,11 @@ from core.jobs.replicates import Replicates
 from core.journal import RunHeader
 from core.measures.accuracy import accuracy
 from core.measures.base import MetricRequest, Row
-from core.measures.noise import report_noise
+from core.measures.noise import read_noise, report_noise
 from core.measures.notes import result_of
 from core.store.database import Store
 from core.store.fold import fold
+from core.store.selection import Selection
 from tests.core.frameworks import test_automedic_wire as automedic
 from tests.core.frameworks import test_consultation_wire as consultation
 from tests.core.frameworks.stage import CASE
@@ -68,8 +69,8 @@ class Talkers:
         return f"Do you see {self.word('doctor')} ?"
 
 
-def a_run(provider: FakeProvider, cases: int = 6, trials: int = 1) -> RunHeader:
-    names = beside_rules("openai/doctor", patient="openai/patient")
+def a_run(provider: FakeProvider, cases: int = 6, trials: int = 1, patient: str = "openai/patient") -> RunHeader:
+    names = beside_rules("openai/doctor", patient=patient)
     header = begun(plan(cases, names=names, arms=TALK, trials=trials, base_url=provider.base_url))
     assert go(header).stopped is None
     fold(Store())
@@ -136,6 +137,20 @@ def test_a_continuation_begins_with_the_stored_messages(fake_provider_thread: Fa
         assert dialogue.count('["') == 7 - turn - (not again), "the stored messages are repeated, the others are new"
     seeds = [body["seed"] for body in fake_provider_thread.bodies]
     assert len(set(seeds)) == 3 * 6 * 2, "each continuation has a seed of its own"
+
+
+def test_messages_of_rules_are_not_drawn(fake_provider_thread: FakeProvider) -> None:
+    fake_provider_thread.script = Talkers("doctor")
+    header = a_run(fake_provider_thread, 4, trials=2, patient=REFERENCE["patient"])
+    run_job(Replicates((header.run_id,), gradings=1), Store(), registry(), Options(concurrency=1))
+    continued(header, continuations=1)
+    assert {speaker for _, _, speaker, *_ in stored()} == {"doctor"}
+    (arm,) = read_noise(Store(), Selection()).values()
+    assert [part.speaker for part in arm.speakers] == ["doctor"]
+    assert not arm.adds_up, "the patient's rule may cause the rest"
+    with Store().read() as cursor:
+        counts = cursor.execute("SELECT (SELECT count(*) FROM trials), (SELECT count(*) FROM forks)").fetchone()
+    assert counts == (8, 0), "a continuation is neither a conversation nor a branch"
 
 
 @pytest.mark.parametrize(
