@@ -19,7 +19,8 @@ from common import SMOKE, sized, table
 from numpy.typing import NDArray
 
 from core.stats.intervals import Interval
-from core.stats.margins import chance_to_pass, decide, margin_interval, smoothed_components, with_pseudo_cases
+from core.stats.margin_power import chance_to_pass, observed_law, planned_law
+from core.stats.margins import decide, margin_interval
 from core.stats.power import PairedComponents
 
 Floats = NDArray[np.float64]
@@ -43,10 +44,14 @@ class Setting(NamedTuple):
 
 
 SETTINGS = (
+    Setting(20, 1, 0.7, 0.2, 0.03, 0.15),
     Setting(20, 5, 0.6, 0.2, 0.15, 0.15),
     Setting(30, 1, 0.9, 0.1, 0.01, 0.1),
+    Setting(40, 3, 0.7, 0.15, 0.08, 0.1),
     Setting(60, 5, 0.6, 0.15, 0.1, 0.05),
+    Setting(60, 5, 0.6, 0.1, 0.3, 0.08),
     Setting(100, 1, 0.7, 0.06, 0.02, 0.05),
+    Setting(100, 1, 0.95, 0.06, 0.01, 0.05),
     Setting(150, 5, 0.6, 0.1, 0.2, 0.05),
     Setting(200, 1, 0.6, 0.15, 0.05, 0.05),
     Setting(300, 3, 0.6, 0.15, 0.1, 0.05),
@@ -101,9 +106,8 @@ def rates(setting: Setting, pairs: int, seed: int = 20) -> Rates:
     at_margin = [decide(bounds, "noninferiority", setting.margin) for bounds in intervals(setting, worse)]
     without = [decide(bounds, "noninferiority", setting.margin) for bounds in intervals(setting, equal)]
     n = setting.cases
-    true_variance = with_pseudo_cases(components, n, setting.trials)
     stated = [
-        chance_to_pass(smoothed_components(sample), "noninferiority", setting.margin, n, level=LEVEL)
+        chance_to_pass(observed_law(sample), "noninferiority", setting.margin, n, LEVEL)
         for sample in equal[: sized(1_000, 50)]
     ]
     error = worse.std(axis=1, ddof=1) / n**0.5
@@ -112,7 +116,7 @@ def rates(setting: Setting, pairs: int, seed: int = 20) -> Rates:
         at_margin.count("pass") / pairs,
         at_margin.count("fail") / pairs,
         without.count("pass") / pairs,
-        chance_to_pass(true_variance, "noninferiority", setting.margin, n, level=LEVEL),
+        chance_to_pass(planned_law(components, setting.trials), "noninferiority", setting.margin, n, LEVEL),
         float(np.mean(stated)),
         float(student.mean()),
     )

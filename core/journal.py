@@ -20,7 +20,7 @@ from typing import Annotated, Any, Literal
 
 import orjson
 from filelock import FileLock, Timeout
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter
 
 from core import access, paths
 from core.case import Case
@@ -184,20 +184,21 @@ class RunDeletedLine(_Line):
     run_id: str
 
 
-RowTable = Literal[
-    "patient_judgements",
-    "fact_judgements",
-    "rubric_judgements",
-    "profiles",
-    "completions",
-    "variants",
-    "prefix_answers",
-    "run_labels",
-    "history_items",
-    "case_labels",
-    "model_ratings",
-    "replicates",
-]
+ROWS_OF_TRIALS = (
+    "patient_judgements", "fact_judgements", "rubric_judgements", "prefix_answers", "replicates", "urgency_answers",
+    "continuations",
+)  # fmt: skip
+"""Tables with results of jobs about a trial: they are deleted with it, and are in its bundle."""
+ROW_TABLES = (
+    *ROWS_OF_TRIALS,
+    "profiles", "completions", "variants", "run_labels", "history_items", "case_labels", "model_ratings",
+)  # fmt: skip
+
+
+def _row_table(name: str) -> str:
+    if name not in ROW_TABLES:
+        raise ValueError(f"there is no table {name} of results")
+    return name
 
 
 class RowLine(_Line):
@@ -207,7 +208,7 @@ class RowLine(_Line):
     """
 
     type: Literal["row"] = "row"
-    table: RowTable
+    table: Annotated[str, AfterValidator(_row_table)]
     row: dict[str, Any]
     unit: str = ""
     """The piece of work that this line completes: its replies are used up."""

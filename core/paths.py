@@ -14,6 +14,7 @@ KNOWLEDGE = DATA / "knowledge"
 REVIEWS = DATA / "reviews"
 RUBRICS = DATA / "rubrics"
 GUIDELINES = DATA / "guidelines"
+URGENCY = DATA / "urgency"
 PROMPTS = ROOT / "prompts"
 
 

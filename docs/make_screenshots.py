@@ -89,9 +89,8 @@ _DRAWN = """() => {
 
 def take(page: Page, name: str, down: int = 0) -> None:
     """Save a picture of the page, scrolled ``down`` by that many pixels."""
-    if down:
-        page.mouse.move(WIDE["width"] / 2, WIDE["height"] / 2)
-        page.mouse.wheel(0, down)
+    if down:  # not by the wheel, which a figure under the mouse would take
+        page.get_by_test_id("stMain").evaluate("(main, down) => main.scrollTo(0, down)", down)
         page.wait_for_timeout(700)
     page.screenshot(path=str(DOCS / f"{name}.png"))
 
@@ -122,10 +121,9 @@ def pair(page: Page, address: str) -> None:
     settle(page)
     page.get_by_role("button", name="Start both consultations").click()
     page.get_by_role("button", name="Pause").first.wait_for()
-    page.wait_for_timeout(9_000)
-    take(page, "live-pair")
-    page.get_by_role("button", name="Stop").click()
-    page.get_by_role("button", name="New consultation").first.wait_for()
+    page.get_by_test_id("stChatMessage").nth(9).wait_for()
+    page.wait_for_timeout(2_000)
+    take(page, "live-pair", 330)
 
 
 def house_doctor(page: Page, address: str, folder: Path, core: Core) -> None:
@@ -140,14 +138,14 @@ def house_doctor(page: Page, address: str, folder: Path, core: Core) -> None:
     settle(page)
     page.get_by_role("button", name="Start the consultation").click()
     page.get_by_text("At once").first.click()
-    page.get_by_role("button", name="New consultation").first.wait_for(timeout=300_000)
+    page.get_by_role("button", name="New consultation").first.wait_for(timeout=2 * PATIENCE)
     settle(page)
     take(page, "live-model")
     pair(page, address)
 
 
-def sample(page: Page, address: str) -> None:
-    """Take Home with the sample study opened, which is then removed."""
+def sample(page: Page, narrow: Page, address: str) -> None:
+    """Take Home with the sample study opened, also on a telephone, its endings and its failures; then remove it."""
     page.goto(address)
     page.get_by_role("button", name="Open the sample study").click()
     page.get_by_text("The sample study is stored").wait_for()
@@ -157,6 +155,9 @@ def sample(page: Page, address: str) -> None:
     page.mouse.wheel(0, -5_000)
     settle(page)
     take(page, "sample")
+    figures(page, address, 300, endings="accuracy?acc_tab=Endings+and+what-if", failures="failures")
+    figures(narrow, address, narrow="")
+    page.goto(address)
     page.get_by_role("button", name="Remove it").click()
     page.get_by_role("button", name="Open the sample study").wait_for()
 
@@ -192,16 +193,6 @@ def debugger(page: Page, address: str) -> None:
     take(page, "debugger")
 
 
-def failures(page: Page, address: str) -> None:
-    page.goto(f"{address}/failures")
-    settle(page)
-    page.get_by_role("button", name="Stop").first.wait_for(state="detached")
-    settle(page)
-    page.wait_for_timeout(4_000)
-    settle(page)
-    take(page, "failures")
-
-
 def history(page: Page, address: str, core: Core) -> None:
     """Run the Consultation benchmark with several reference doctors, measure it, and take the page."""
     for doctor in ("oracle-direct", "oracle-random", "lower-bound", "bayes"):
@@ -223,16 +214,12 @@ def automedic(page: Page, address: str, core: Core) -> None:
     page.get_by_text("clinical staff", exact=False).nth(2).wait_for()
     page.wait_for_timeout(6_000)
     take(page, "live-automedic")
-    page.get_by_role("button", name="Stop").click()
     page.goto(f"{address}/data?dataset=library&case=library/cardiology-1")
     settle(page)
-    take(page, "data")
+    take(page, "data", 190)
     for cap in ("20", "8"):
         core("run", "--protocol", "automedic", "--doctor", "reference/bayes", "--trials", "1", "--cap", cap)
-    page.goto(f"{address}/quality?quality_part=CARE")
-    settle(page)
-    page.wait_for_timeout(3_000)
-    take(page, "care")
+    figures(page, address, 250, care="quality?quality_part=CARE")
 
 
 def models(page: Page, address: str, core: Core) -> None:
@@ -299,33 +286,28 @@ def release(browser: Browser) -> None:
         with dashboard(Path(folder)) as address:
             page = browser.new_page(viewport=WIDE)
             page.set_default_timeout(PATIENCE)
-            figures(page, address, graders="judges", patients="patients")
+            figures(page, address, 100, graders="judges")
+            figures(page, address, 345, patients="patients")
 
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder, dashboard(Path(folder)) as address, sync_playwright() as playwright:
         executable = os.environ.get("CHROMIUM", "/usr/bin/chromium")
         browser = playwright.chromium.launch(executable_path=executable, args=FLAGS)
-        page = browser.new_page(viewport=WIDE)
-        page.set_default_timeout(PATIENCE)
+        page, narrow = browser.new_page(viewport=WIDE), browser.new_page(viewport=NARROW)
+        for opened in (page, narrow):
+            opened.set_default_timeout(PATIENCE)
         core = core_in(Path(folder))
-        figures(page, address, 340, accuracy="accuracy")
+        figures(page, address, 110, accuracy="accuracy")
         figures(page, address, versions="compare?cmp_part=Versions")
-        sample(page, address)
+        sample(page, narrow, address)
         models(page, address, core)
         live(page, address)
         branches(page, address, core)
         debugger(page, address)
         runs(page, address, core)
-        figures(page, address, endings="accuracy?acc_tab=Endings+and+what-if")
-        failures(page, address)
         history(page, address, core)
         automedic(page, address, core)
-        narrow = browser.new_page(viewport=NARROW)
-        narrow.set_default_timeout(PATIENCE)
-        narrow.goto(address)
-        settle(narrow)
-        take(narrow, "narrow")
         release(browser)
         house_doctor(page, address, Path(folder), core)
         browser.close()

@@ -38,7 +38,7 @@ from pages.kit.case.pictures import draw_pictures_folded
 from pages.kit.chat import draw_answers, draw_case
 from pages.kit.controls import choose
 from pages.kit.get_model import draw_offers
-from pages.kit.look import VERDICT, arm, arm_in_words, counted, plain, reason_words, show_errors, total_tokens, when
+from pages.kit.look import VERDICT, arm, arm_in_words, counted, plain, reason_words, show_errors, when
 from pages.kit.names import case_name, case_set_name, model_name
 from pages.kit.navigation import link
 from pages.kit.page import show
@@ -64,7 +64,6 @@ from pages.kit.sessions import WatchedSession, adopt, current, running_sessions,
 from pages.kit.tables import draw_table
 from pages.kit.visitor import only
 from pages.kit.watched import (
-    cost_of,
     count_uncovered,
     draw_controls,
     draw_differential,
@@ -79,6 +78,7 @@ from pages.kit.watched import (
     draw_watched_chat,
     is_presenting,
     redrawn,
+    use_in_words,
 )
 
 _MODES = {"one": "One consultation", "doctors": "Two doctors", "patients": "Two patients"}
@@ -334,11 +334,12 @@ def _outcome(watched: WatchedSession) -> dict[str, str]:
     events, fw = watched.session.snapshot(), watched.framework or framework()
     calls = [event.call for event in events if isinstance(event, Called)]
     uncovered_facts, askable = count_uncovered(watched)
+    tokens, cost = use_in_words(watched.session, fw, calls)
     rows = {
         "Questions": str(fw.speech.questions(events)),
         "Facts uncovered, by words in common": f"{uncovered_facts} of {askable}",
-        "Tokens": f"{total_tokens(calls):,}",
-        "Cost": cost_of(calls),
+        "Tokens": tokens,
+        "Cost": cost,
     }
     other_rule = "mcq_loose" if fw.usual.mcq_rule == "mcq_strict" else "mcq_strict"
     for event in events:

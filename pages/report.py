@@ -2,12 +2,12 @@
 
 import functools
 import hashlib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 import pandas as pd
 import streamlit as st
-from streamlit.delta_generator import DeltaGenerator
 
 from core.report.blocks import (
     Block,
@@ -39,7 +39,7 @@ from core.report.making import begin_facts, facts_job
 from core.store.database import Store
 from pages.kit.campaigns import campaigns, run_title
 from pages.kit.controls import choose, choose_several
-from pages.kit.figures import is_dark
+from pages.kit.figures import draw_svg, is_dark
 from pages.kit.jobs import draw_work
 from pages.kit.look import in_callback, plain
 from pages.kit.page import draw_sections, say_how_to_begin, show
@@ -60,9 +60,8 @@ def draw_report() -> None:
     if not runs:
         say_how_to_begin("No run is stored yet.")
         return
-    runs_column, guideline_column = st.columns([3, 2], vertical_alignment="bottom")
-    chosen = _choose_runs(runs, runs_column)
-    name = choose("Guideline", list(_TITLES), "report_for", names=_TITLES, shape="segments", where=guideline_column)
+    chosen = _choose_runs(runs)
+    name = choose("Guideline", list(_TITLES), "report_for", names=_TITLES, shape="segments")
     if not chosen:
         st.info("Choose runs. A report on several runs compares their conditions.", icon=":material/info:")
         return
@@ -86,9 +85,9 @@ def draw_report() -> None:
         _draw_evaluation(evaluation, chosen, work.finished_at or 0.0)
 
 
-def _choose_runs(titles: Mapping[str, str], where: DeltaGenerator) -> tuple[str, ...]:
-    """Ask for runs by title and id; the URL parameter ``runs`` stores their ids, separated by commas."""
-    key = "report_runs"
+def _choose_runs(titles: Mapping[str, str]) -> tuple[str, ...]:
+    """Ask for runs by title, and by id if runs share one; the URL parameter ``runs`` stores the ids, with commas."""
+    key, counts = "report_runs", Counter(titles.values())
 
     def store_choice() -> None:
         st.query_params["runs"] = ",".join(st.session_state[key])
@@ -100,8 +99,7 @@ def _choose_runs(titles: Mapping[str, str], where: DeltaGenerator) -> tuple[str,
         "Runs",
         list(titles),
         key,
-        names={run_id: f"{title} · {run_id}" for run_id, title in titles.items()},
-        where=where,
+        names={run_id: title if counts[title] == 1 else f"{title} · {run_id}" for run_id, title in titles.items()},
         placeholder="Choose the runs of your study",
         on_change=store_choice,
         bound=False,
@@ -149,8 +147,8 @@ def _draw_items(evaluation: Evaluation, report: Report) -> None:
         table = pd.DataFrame(
             {
                 "Item": row.item.item,
-                "Content": row.item.label,
                 "State": _STATE[row.state],
+                "Content": row.item.label,
                 "To be written": ", ".join(part.title for part in row.parts if part.state == "to be written"),
             }
             for row in rows
@@ -172,7 +170,12 @@ def _draw_form(section: str, parts: Sequence[Part], run_ids: Sequence[str]) -> N
     prefix = f"report_{hashlib.sha256(' '.join(run_ids).encode()).hexdigest()[:8]}"
     open_parts = sum(part.state == "to be written" for part in parts)
     with (
-        st.expander(f"Fields: {open_parts} of {len(parts)} to be written", icon=":material/edit:"),
+        st.expander(
+            f"Fields: {open_parts} of {len(parts)} to be written",
+            icon=":material/edit:",
+            key=f"{prefix}_{section}_fields",  # a new number in its title does not close it
+            on_change="rerun",
+        ),
         st.form(f"{prefix}_{section}", border=False),
     ):
         for part in parts:
@@ -234,7 +237,8 @@ def _draw_block(block: Block, number: int) -> None:
             with st.expander(plain(block.caption or "Table"), expanded=not block.folded):
                 st.dataframe(_frame(block), hide_index=True, key=f"report_table_{number}")
         case Picture():
-            st.image(block.dark if is_dark() else block.svg, caption=plain(block.caption), width=block.width)
+            draw_svg(block.dark if is_dark() else block.svg, block.width, block.alternative)
+            st.caption(plain(block.caption))
         case Listing():
             with st.expander(plain(block.title)):
                 st.code(block.text, language=None, wrap_lines=True)
@@ -250,7 +254,7 @@ def _frame(table: Table) -> pd.DataFrame:
 
 if __name__ == "__main__":
     show(
-        "Report",
+        "Evaluation report",
         draw_report,
         "Your runs by the items of a reporting guideline: filled in from the journals, with fields to write.",
     )

@@ -193,7 +193,7 @@ def _play(
         print(f"Resuming {unfinished.run_id}, an unfinished run of the same campaign.", file=sys.stderr)
         header = unfinished
     else:
-        begin(header)
+        header = begin(header)
     with progress_bar(header.run_id) as show:
         outcome = carry_out(header, registry, replace(options, on_progress=show))
     if outcome.stopped is not None:

@@ -16,7 +16,7 @@ from core.cli.training import export_training
 from core.errors import UsageError
 from core.export.document import MAX_CONVERSATIONS, document_of
 from core.export.forms import FORMS
-from core.export.run_report import report_of
+from core.export.run_summary import summary_of
 from core.interchange.public import case_keys
 from core.report.flow import flow_of, flow_svg
 from core.spreadsheets import inert_table
@@ -44,22 +44,23 @@ def export_conversation(
     return 0
 
 
-def export_report(run: Annotated[str, typer.Argument(help="Id of a run, or the beginning of one.")], out: Out) -> int:
-    """Write the report on a run: who was tested on what, accuracy with intervals, exclusions, calls and costs (.md)."""
+def export_summary(run: Annotated[str, typer.Argument(help="Id of a run, or the beginning of one.")], out: Out) -> int:
+    """Write the summary of a run: who was tested on what, accuracy, intervals, exclusions, calls and costs (.md)."""
     if out.suffix != ".md":
         raise UsageError(f"{out}: the name must end in .md.")
     store = folded_store()
-    text = report_of(store, run_id_of(store, run))
+    text = summary_of(store, run_id_of(store, run))
     with new_file(out) as written:
         written.write_text(text, encoding="utf-8")
-    print(f"Wrote the report to {out}.")
+    print(f"Wrote the summary to {out}.")
     return 0
 
 
 app = typer.Typer(no_args_is_help=True, help="Export data.", rich_markup_mode=None)
 app.command("conversation")(export_conversation)
 app.command("training")(export_training)
-app.command("report")(export_report)
+app.command("summary")(export_summary)
+app.command("report", hidden=True, help="export report is the old name of export summary.")(export_summary)
 app.command("inspect")(export_inspect)
 app.command("eee")(export_eee)
 app.command("hub")(export_hub)

@@ -90,7 +90,8 @@ def _result(run: str, against: str, given: Mapping[str, Any]) -> GateResult:
         return gate(store, new, reference, _rule(new, reference, given))
     if given:
         raise UsageError(f"The plan {plan.name} fixes the rule of the gate: leave out --{next(iter(given))}.")
-    return gate(store, new, run_side(store, reference_run(store, plan)), rule_of_plan(plan), plan)
+    rule = rule_of_plan(plan)  # raises the error of a plan without a reference
+    return gate(store, new, run_side(store, reference_run(store, plan)), rule, plan)
 
 
 def _rule(new: RunSide, reference: RunSide, given: Mapping[str, Any]) -> GateRule:
@@ -129,7 +130,10 @@ def _run_named(store: Store, text: str) -> str:
 def _print(result: GateResult) -> None:
     rule, compared = result.rule, result.comparison
     print(f"{result.verdict.capitalize()}. {result.reason}")
-    print(f"{result.new} against {result.reference}, accuracy in {rule.arm}; {rule.kind}, margin {rule.margin:g}")
+    new, reference = result.doctors
+    print(f"{new} ({result.new}) against {reference} ({result.reference})")
+    judge = f", judged by {result.judge}" if result.judge else ""
+    print(f"accuracy in {rule.arm}{judge}; {rule.kind}, margin {rule.margin:g}")
     if compared is not None and result.interval is not None:
         low, high = result.interval
         print(f"  accuracy          {compared.second_mean:.3f} against {compared.first_mean:.3f}")
@@ -137,17 +141,20 @@ def _print(result: GateResult) -> None:
             f"  difference        {compared.difference:+.3f} ({low:+.3f} to {high:+.3f}; each bound one-sided "
             f"{1 - rule.level:.0%})"
         )
+        alone = compared.first_alone + compared.second_alone
         print(
             f"  cases             {compared.n:,}, {compared.improved + compared.regressed:,} discordant: "
             f"{compared.improved:,} improved, {compared.regressed:,} regressed"
+            + (f"; {alone:,} others count on one side only" if alone else "")
         )
         print(f"  power             {result.power:.0%} to pass if {_alternative(rule)}")
         print(f"  smallest margin   {result.smallest:.3f} with a power of 80 %")
-        print(f"  cases needed      {result.needed:,} for a power of 80 % at this margin")
+        needed = f"{result.needed:,}" if result.needed else "over ten million"
+        print(f"  cases needed      {needed} for a power of 80 % at this margin")
     for name, found in result.breaks.items():
         print(
-            f"  break {name}   {len(found.failures):,} new, {found.gone:,} gone, of {found.compared:,} criteria of "
-            f"cases; {found.undecided:,} undecided"
+            f"  break {name}   {len(found.failures):,} new, {found.gone:,} gone, of {found.compared:,} "
+            f"{BREAKS[name].items}; {found.undecided:,} undecided"
         )
         for failure in found.failures[:_SHOWN]:
             print(f"    {failure}")

@@ -55,13 +55,9 @@ class RunningRubric:
         if self.running or len(dialogue) == self._messages or not (doctor_spoke or (ended and dialogue)):
             return
         self._messages = len(dialogue)
-        if waiting := [criterion for criterion in self.criteria if not self._is_met(criterion)]:
+        if waiting := [criterion for criterion in self.criteria if not is_met(self.judgements.get(criterion.id))]:
             about = f"rubric {[criterion.hash for criterion in waiting]} {[turn.text for turn in dialogue]}"
             self._request = ask_model(self.model, _asking(dialogue, waiting), about, base_url=self.base_url)
-
-    def _is_met(self, criterion: Criterion) -> bool:
-        judgement = self.judgements.get(criterion.id)
-        return judgement is not None and judgement.verdict == "met" and not is_voided(judgement)
 
     def _take_reply(self) -> None:
         if self._request is None or self._request.running:
@@ -73,9 +69,8 @@ class RunningRubric:
             self.judgements |= {judgement.criterion.id: judgement for judgement in outcome.judgements}
 
 
-def is_voided(judgement: CriterionJudgement) -> bool:
-    """Return whether a quotation is in no message, which voids the verdict."""
-    return any(quotation.state == "unverified" for quotation in judgement.quotations)
+def is_met(judgement: CriterionJudgement | None) -> bool:
+    return judgement is not None and judgement.verdict == "met" and not judgement.voided
 
 
 def _asking(dialogue: Dialogue, criteria: Sequence[Criterion]) -> Ask:

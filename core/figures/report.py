@@ -268,12 +268,19 @@ def caption_of(rows: Sequence[Row]) -> str:
     for row in rows:
         for reason, number in row.excluded.items():
             excluded[reason] = excluded.get(reason, 0) + number
-    left_out = f"Excluded: {counts_in_words(excluded)}" if any(excluded.values()) else ""
+    reasons = (f"{n:,} {_reason(name)}" for name, n in excluded.items() if n)
+    left_out = f"Excluded: {', '.join(reasons)}" if any(excluded.values()) else ""
     common = " · ".join(filter(None, same))
     first = ", ".join(filter(None, [common, f"{n} {drawn[0].unit}" if n else "", interval]))
     compared = [row.comparison for row in drawn if row.comparison and row.columns.estimate in DIFFERENCES]
     tests = dict.fromkeys(f"p by the {TESTS[c.test]}, adjusted by {c.family}" for c in compared if c.test and c.family)
     return ". ".join(filter(None, [first, *tests, left_out])) + "."
+
+
+def _reason(name: str) -> str:
+    """Return the verdict behind an exclusion in words."""
+    verdicts: Mapping[str, str] = words.VERDICT  # type: ignore[assignment]
+    return verdicts.get(name, name.replace("_", " ")).removesuffix(", excluded").lower()
 
 
 def with_caption(figure: go.Figure, title: str, caption: str, share: float = 1.0) -> go.Figure:

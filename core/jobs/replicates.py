@@ -2,73 +2,45 @@
 
 Replicates count in no figure but ``report noise``. An answer that is given again comes from the
 framework's own ``play``, as a branch that has the whole conversation: it ends at once, and every arm is asked again. A
-grading is by a new grader, without the cache by which a run grades equal responses once, so that all are independent.
+grading is by a new grader (``core.jobs.replaying``).
 """
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, NamedTuple
 
-from core.agents.base import Grader
-from core.agents.grader import READING_VERSION
 from core.asking.scene import Dialogue
-from core.case import Case
 from core.errors import AnamnesisError, UsageError
-from core.events import GRADED_TYPES, Answered, Event, Graded, Parent, Utterance
+from core.events import GRADED_TYPES, Event, Parent, Utterance
 from core.frameworks.answering import CLOSING, GRADING_TOKENS
-from core.frameworks.base import (
-    WITHOUT_CONVERSATION,
-    Arm,
-    Branch,
-    Campaign,
-    Trial,
-    default_pack,
-    framework,
-    seat_of,
-    stored_settings,
-    tested_seat,
-)
-from core.frameworks.casting import REFERENCE, Casting, is_model
+from core.frameworks.base import WITHOUT_CONVERSATION, Arm, Branch, Trial, default_pack
+from core.frameworks.casting import is_model
 from core.jobs.ask_job import AskJob, AskOutcome, ItemResult, JobPlan, JobSize, JournalWork, journal_of
-from core.jobs.plan import HUMAN, campaign_of, in_full, parse_arms
-from core.jobs.regrade import (
-    RULES,
-    Packs,
-    Regrading,
-    ResponseVerdict,
-    RunGrader,
-    RunPlan,
-    ToGrade,
-    judge_answer,
-    judge_of,
+from core.jobs.plan import parse_arms
+from core.jobs.regrade import Packs
+from core.jobs.replaying import (
+    GRADER_CALLS,
+    NO_VERDICT,
+    VERDICT_TOKENS,
+    ReplayedRun,
+    ReplaySeats,
+    graded_again,
+    open_seats,
+    played_answers,
+    replayed_run,
 )
-from core.jobs.run import casting_of
-from core.journal import RowLine, RunHeader, journal_path, read_header, seed_of
+from core.journal import RowLine, seed_of
 from core.models.registry import Registry
 from core.store.database import Store
-from core.store.queries.cases import CaseKey, cases_answered
-from core.store.queries.grades import AnswerToGrade
 from core.store.queries.replicates import AnswerReplicate, TrialToReplicate, trials_to_replicate
-from core.store.queries.runs import header_of
 from core.store.queries.utterances import dialogues
 
-_MATERIAL_TOKENS, _ANSWER_TOKENS, _VERDICT_TOKENS = 500, 14, 4
-_GRADER_CALLS = 2
-
-
-@dataclass(frozen=True)
-class RunToReplicate:
-    """A run with its grader; ``campaign`` answers again, and is ``None`` if nobody can be asked."""
-
-    header: RunHeader
-    judge: RunGrader
-    cases: Mapping[CaseKey, Case]
-    campaign: Campaign | None
+_MATERIAL_TOKENS, _ANSWER_TOKENS = 500, 14
 
 
 class Replicate(NamedTuple):
@@ -77,19 +49,12 @@ class Replicate(NamedTuple):
     ``responses`` are the stored answers to grade. ``number`` 0 are the answers of the run, which are not asked again.
     """
 
-    run: RunToReplicate
+    run: ReplayedRun
     trial: TrialToReplicate
     number: int
     arms: tuple[Arm, ...]
     responses: tuple[tuple[AnswerReplicate, tuple[int, ...]], ...]
     dialogue: Dialogue = ()
-
-
-class ReplicateSeats(NamedTuple):
-    """Run → a function that makes graders, and the open cast of the run's framework."""
-
-    graders: Mapping[str, Callable[[], Grader]]
-    casts: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -125,14 +90,14 @@ class Replicates(AskJob[Replicate]):
         packs: Packs = cache(default_pack)
         parts, before, models = list[JournalWork](), 0, dict[str, None]()
         for run_id in self.run_ids:
-            run = self._run(store, run_id, registry, packs)
+            run = replayed_run(store, run_id, registry, packs, self.grader, plays=self.answers > 0)
             with store.read() as cursor:
                 trials = trials_to_replicate(cursor, run_id, run.judge.stored_name, run.judge.prompt_hash, self.limit)
             replicates = [item for trial in trials for item in self._replicates_of(run, trial)]
             todo = [item for item in replicates if item.arms or item.responses]
             before += len(replicates) - len(todo)
             parts.append(self.part(journal_of("replicates", run_id), todo, replicates))
-            models |= dict.fromkeys(name for name in (_answering(run), run.judge.model) if name)
+            models |= dict.fromkeys(name for name in (run.answering, run.judge.model) if name)
         if not any(part.todo for part in parts) and not before:
             raise AnamnesisError(
                 "There is nothing to replicate: no finished trial has an answer of a model, or a free response that a "
@@ -140,28 +105,7 @@ class Replicates(AskJob[Replicate]):
             )
         return JobPlan(" and ".join(models), parts, before, list(models))
 
-    def _run(self, store: Store, run_id: str, registry: Registry, packs: Packs) -> RunToReplicate:
-        with store.read() as cursor:
-            header = header_of(cursor, run_id)
-            if header is None:
-                raise UsageError(f"There is no run {run_id!r}; `python -m core runs` lists them.")
-            cases = cases_answered(cursor, run_id)
-        judge = judge_of(header, Regrading((run_id,), self.grader or header.grader), registry, packs)
-        if self.answers and (header.source == "release" or header.doctor.startswith(f"{HUMAN}/")):
-            raise UsageError(
-                f"The doctor of run {run_id}, {header.doctor}, cannot be asked again: replicate its gradings alone "
-                "(--answers 0)."
-            )
-        campaign = None
-        if self.answers:
-            header = read_header(journal_path(run_id))
-            campaign = in_full(campaign_of(header), registry)
-            # the job grades by itself: the reference grader of the cast costs nothing and its verdicts are dropped
-            campaign = replace(campaign, names=campaign.names.but(grader=REFERENCE["grader"]))
-            cases |= {(case.case_key, case.content_hash): case for case in header.cases}  # with profile and items
-        return RunToReplicate(header, judge, cases, campaign)
-
-    def _replicates_of(self, run: RunToReplicate, trial: TrialToReplicate) -> Iterator[Replicate]:
+    def _replicates_of(self, run: ReplayedRun, trial: TrialToReplicate) -> Iterator[Replicate]:
         """Yield the replicates of a trial that this job makes, with what is missing of each."""
         chosen = set(parse_arms(self.arms, run.header.protocol)) if self.arms else None
         stored = [a for a in trial.answers if chosen is None or (a.format, a.question_type) in chosen]
@@ -173,7 +117,7 @@ class Replicates(AskJob[Replicate]):
             and (answer.format, answer.question_type) != CLOSING
             and (trial.ended or answer.format in WITHOUT_CONVERSATION)
         ]
-        last = self.answers if run.campaign and is_model(_answering(run)) else 0
+        last = self.answers if run.campaign and is_model(run.answering) else 0
         for number in range(first, last + 1):
             given = {(a.format, a.question_type): a for a in stored if a.answer == number}
             arms = tuple(arm for arm in asked if arm not in given) if number else ()
@@ -187,7 +131,7 @@ class Replicates(AskJob[Replicate]):
             if (number and asked) or gradable:
                 yield Replicate(run, trial, number, arms, to_grade)
 
-    def _missing(self, run: RunToReplicate, number: int, gradings: Sequence[int]) -> tuple[int, ...]:
+    def _missing(self, run: ReplayedRun, number: int, gradings: Sequence[int]) -> tuple[int, ...]:
         """Return the numbers of the gradings of an answer to make; number 0 of a run's answer is the run's grading."""
         start = 0 if number else 1
         wanted = range(start, start + (self.gradings if is_model(run.judge.model) else 1))
@@ -198,45 +142,31 @@ class Replicates(AskJob[Replicate]):
             by_trial = dialogues(cursor, [item.trial.trial_id for item in todo])
         return (item._replace(dialogue=by_trial.get(item.trial.trial_id, ())) for item in todo)
 
-    def seats(self, registry: Registry, plan: JobPlan, store: Store) -> ReplicateSeats:
-        graders, casts = dict[str, Callable[[], Grader]](), dict[str, Any]()
-        for run in {item.run.header.run_id: item.run for item in plan.todo}.values():
-            settings = stored_settings(framework(run.header.protocol), run.header.settings)
-            address = self.base_url or settings.address_of("grader")
-            run_id = run.header.run_id
-            graders[run_id] = Casting(registry, run.judge.pack, base_url=address).graders(run.judge.model)
-            if run.campaign:
-                campaign = run.campaign
-                casts[run_id] = campaign.framework.open(
-                    casting_of(campaign, registry), campaign.names, campaign.settings
-                )
-        return ReplicateSeats(graders, casts)
+    def seats(self, registry: Registry, plan: JobPlan, store: Store) -> ReplaySeats:
+        return open_seats((item.run for item in plan.todo), registry, self.base_url)
 
-    async def ask(self, item: Replicate, seats: ReplicateSeats) -> ItemResult:
-        rows, failure = list[dict[str, Any]](), ""
+    async def ask(self, item: Replicate, seats: ReplaySeats) -> ItemResult:
+        rows, failure, events = list[dict[str, Any]](), "", list[Event]()
         to_grade = list(item.responses)
-        events: list[Event] = []
+        run_id = item.run.header.run_id
         if item.arms:
-            events = await _asked_again(item, seats.casts[item.run.header.run_id])
-            for event in events:
-                if isinstance(event, Answered):
-                    arm = (event.format, event.question_type)
-                    if event.reason == "provider_error":
-                        failure = failure or event.detail
-                    elif event.response is None:
-                        rows.append(_row(item, arm, 0, None, verdict=event.reason, detail=event.detail))
-                    elif event.question_type in GRADED_TYPES:
-                        numbers = self._missing(item.run, item.number, ())
-                        to_grade.append((AnswerReplicate(*arm, item.number, event.response, ()), numbers))
-                elif isinstance(event, Graded) and event.grader == "rule":
-                    rows.append(_by_rule(item, event, events))
+            events = await _asked_again(item, seats.casts[run_id])
+            answers = played_answers(events)
+            failure = answers.failure
+            rows = [_row(item, arm, 0, response, columns) for arm, response, columns in answers.judged]
+            numbers = self._missing(item.run, item.number, ())
+            to_grade += [
+                (AnswerReplicate(*arm, item.number, response, ()), numbers) for arm, response in answers.to_grade
+            ]
         for answer, numbers in to_grade:
+            arm, response = (answer.format, answer.question_type), answer.response or ""
             for grading in numbers:
-                judged = await judge_answer(_to_grade(item, answer), seats.graders[item.run.header.run_id]())
+                grader = seats.graders[run_id]()
+                judged = await graded_again(item.run, item.trial.trial_id, item.trial.case, arm, response, grader)
                 if isinstance(judged, str):
-                    failure = failure or judged or "The provider failed."
+                    failure = failure or judged
                 else:
-                    rows.append(_judged_row(item, answer, grading, judged))
+                    rows.append(_row(item, arm, grading, response, judged))
         lines = [RowLine(table="replicates", row=row) for row in rows]
         counts = Counter({"answers": len({(row["format"], row["question_type"]) for row in rows if item.number})})
         counts["gradings"] = sum(row["grader"] not in ("", "rule") for row in rows)
@@ -246,7 +176,7 @@ class Replicates(AskJob[Replicate]):
         items: list[Replicate] = plan.todo
         answers, gradings = Counter[str](), Counter[str]()
         for item in items:
-            answers[_answering(item.run) or ""] += len(item.arms)
+            answers[item.run.answering] += len(item.arms)
             graded = sum(len(numbers) for _, numbers in item.responses)
             graded += sum(arm[1] in GRADED_TYPES for arm in item.arms) * len(self._missing(item.run, item.number, ()))
             gradings[item.run.judge.model] += graded
@@ -262,9 +192,9 @@ class Replicates(AskJob[Replicate]):
                 f"grader {name}" if len(gradings) > 1 else "grader": (
                     name,
                     (
-                        _GRADER_CALLS * n,
-                        float(_GRADER_CALLS * n * GRADING_TOKENS),
-                        float(_GRADER_CALLS * n * _VERDICT_TOKENS),
+                        GRADER_CALLS * n,
+                        float(GRADER_CALLS * n * GRADING_TOKENS),
+                        float(GRADER_CALLS * n * VERDICT_TOKENS),
                     ),
                 )
                 for name, n in gradings.items()
@@ -277,14 +207,6 @@ class Replicates(AskJob[Replicate]):
     def summary(cls, outcome: AskOutcome) -> Iterable[str]:
         answers, gradings = (outcome.counts.get(name, 0) for name in ("answers", "gradings"))
         yield f"{answers:,} answers and {gradings:,} gradings made again by {outcome.by}. Verdicts that count stay."
-
-
-def _answering(run: RunToReplicate) -> str:
-    """Return the model or rule that answers the questions of a run: the solver, if its framework has one."""
-    if run.campaign is None:
-        return ""
-    seat = seat_of(run.campaign.framework, "solver") or tested_seat(run.campaign.framework)
-    return run.campaign.names[seat.role]
 
 
 async def _asked_again(item: Replicate, cast: Any) -> list[Event]:
@@ -312,48 +234,7 @@ async def _asked_again(item: Replicate, cast: Any) -> list[Event]:
     return events
 
 
-def _to_grade(item: Replicate, answer: AnswerReplicate) -> ToGrade:
-    run = RunPlan(item.run.header, item.run.judge, (), item.run.cases, 0)
-    arm = (answer.format, answer.question_type)
-    return ToGrade(run, AnswerToGrade(item.trial.trial_id, *item.trial.case, *arm, answer.response or "", None))
-
-
-def _judged_row(item: Replicate, answer: AnswerReplicate, grading: int, judged: ResponseVerdict) -> dict[str, Any]:
-    judge, arm = item.run.judge, (answer.format, answer.question_type)
-    return _row(
-        item,
-        arm,
-        grading,
-        answer.response,
-        rule=RULES[answer.question_type],
-        grader=judge.stored_name,
-        prompt_hash=judge.prompt_hash,
-        rule_version=READING_VERSION if is_model(judge.model) else 1,
-        extracted=judged.extracted,
-        verdict=judged.verdict,
-        call_ids=list(judged.call_ids),
-    )
-
-
-def _by_rule(item: Replicate, graded: Graded, events: Iterable[Event]) -> dict[str, Any]:
-    arm = (graded.format, graded.question_type)
-    response = next(e.response for e in events if isinstance(e, Answered) and (e.format, e.question_type) == arm)
-    return _row(
-        item,
-        arm,
-        0,
-        response,
-        rule=graded.rule,
-        grader=graded.grader,
-        rule_version=graded.rule_version,
-        extracted=graded.extracted,
-        verdict=graded.verdict,
-        call_ids=list(graded.call_ids),
-    )
-
-
-def _row(item: Replicate, arm: Arm, grading: int, response: str | None, **columns: Any) -> dict[str, Any]:
-    """Return a row of ``replicates``; without further columns it is that of an answer that cannot be graded."""
+def _row(item: Replicate, arm: Arm, grading: int, response: str | None, columns: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "trial_id": item.trial.trial_id,
         "format": arm[0],
@@ -361,13 +242,7 @@ def _row(item: Replicate, arm: Arm, grading: int, response: str | None, **column
         "answer": item.number,
         "grading": grading,
         "response": response,
-        "rule": "",
-        "grader": "",
-        "prompt_hash": "",
-        "rule_version": 1,
-        "extracted": None,
-        "detail": "",
-        "call_ids": [],
         "judged_at": time.time(),
+        **NO_VERDICT,
         **columns,
     }

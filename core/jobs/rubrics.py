@@ -217,6 +217,7 @@ class RubricJudging(AskJob[CriteriaToJudge]):
                 item.judge,
                 judgement.verdict,
                 judgement.quotations,
+                judgement.voided,
                 {
                     **common,
                     "criterion": judgement.criterion.id,
@@ -253,7 +254,7 @@ class RubricJudging(AskJob[CriteriaToJudge]):
         counts = outcome.counts
         yield (
             f"{counts.get('verdicts', 0):,} criteria judged by {outcome.by}: {counts.get('met', 0):,} met, "
-            f"{counts.get('voided', 0):,} unjudged because a quotation is in no message."
+            f"{counts.get('voided', 0):,} unjudged because a quotation is in no message or not of the doctor."
         )
 
 

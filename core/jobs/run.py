@@ -74,7 +74,7 @@ def begin(header: RunHeader, *, again: bool = False) -> RunHeader:
     """Write the first line of a new run's journal, and return it.
 
     Raises ``AnamnesisError`` if the same campaign is running in any process, because it would be paid for twice;
-    ``again`` allows a second copy, named by the next free second if both begin in the same one.
+    ``again`` allows a second copy. A copy that begins in the second of an earlier one is named by the next free second.
     """
     access.require("run", header.run_id)
     access.check_money()
@@ -85,16 +85,9 @@ def begin(header: RunHeader, *, again: bool = False) -> RunHeader:
         with FileLock(folder / f".{header.fingerprint[:8]}.lock"):
             if not again and (running_id := same_running(header.fingerprint)):
                 raise already_running(running_id)
-            while again and journal_path(header.run_id).parent.exists():
+            while (path := journal_path(header.run_id)).parent.exists():
                 header = header.model_copy(update={"run_id": next_second(header.run_id)})
-            path = journal_path(header.run_id)
-            try:
-                path.parent.mkdir()
-            except FileExistsError:
-                raise AnamnesisError(
-                    f"The run {header.run_id} was begun this very second: take it up with "
-                    f"`python -m core resume {header.run_id}`, or try again."
-                ) from None
+            path.parent.mkdir()
             with JournalWriter(path) as journal:
                 journal.append(header)
     return header
@@ -129,15 +122,16 @@ def already_running(run_id: str) -> AnamnesisError:
 
 def start(
     header: RunHeader, concurrency: int | None, budget_usd: float | None, keys: Mapping[str, SecretStr] | None = None
-) -> None:
-    """Begin a new run in a separate process, which receives the ``keys`` of seats in its environment.
+) -> RunHeader:
+    """Begin a new run in a separate process, which receives the ``keys`` of seats in its environment; return it.
 
     This process keeps the keys in memory, so that it can resume the run.
     """
-    begin(header)
+    header = begin(header)
     if keys:
         _keys[access.visitor().name, header.run_id] = dict(keys)
     go_on(header.run_id, concurrency, budget_usd)
+    return header
 
 
 def go_on(run_id: str, concurrency: int | None = None, budget_usd: float | None = None) -> None:

@@ -12,20 +12,32 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from core.measures.base import Columns, Row
+from core.measures.base import Columns, Row, Severity
 from core.stats.agreement import agreement_by_case
-from core.stats.calibrated import FEWEST, CalibratedMean, JudgedItem, calibrated_mean, resemblance
+from core.stats.calibrated import (
+    FEWEST,
+    CalibratedMean,
+    JudgedItem,
+    calibrated_difference,
+    calibrated_mean,
+    resemblance,
+)
 from core.stats.intervals import NOTHING, Interval
 from core.stats.ratios import percentiles, resampled_sums
+from core.stats.smoothed import ratio_interval
 
 Status = Literal["calibrated", "inconsistent with itself", "not calibrated"]
 ENOUGH_LABELS = 50
 ENOUGH_AGREEMENT = 0.85
+ENOUGH_OF_EACH = 0.5
+"""Share of equal verdicts among those that people answered with yes, and among those with no, that a judge needs: where
+no is rare, a judge that always says yes is nearly always right."""
 CONSISTENT = 0.9
 """Share of equal verdicts of a judge on the same item from which it counts as consistent."""
 _STEPS = (10, 25, 50, 100, 200)
@@ -37,6 +49,7 @@ class Trust(NamedTuple):
     least_items: int = ENOUGH_LABELS
     least_agreement: float = ENOUGH_AGREEMENT
     consistency: float = CONSISTENT
+    least_of_each: float = ENOUGH_OF_EACH
 
 
 @dataclass(frozen=True)
@@ -57,11 +70,16 @@ class JudgedStatement:
     @property
     def scores(self) -> JudgedItem:
         expert = None if self.expert is None else self.worth * self.expert
-        return JudgedItem(self.case, self.worth * self.judge, expert, self.weight)
+        return JudgedItem(
+            self.case, self.worth * self.judge, expert, self.weight, min(0.0, self.worth), max(0.0, self.worth)
+        )
 
 
 class Agreement(NamedTuple):
-    """Equal verdicts of a judge and experts; coefficients are NaN if undefined, intervals (95 %) are over cases."""
+    """Equal verdicts of a judge and experts; coefficients are NaN if undefined, intervals (95 %) are over cases.
+
+    ``excess`` is the share that the judge answers with yes minus the share that experts do, −1 to 1.
+    """
 
     n: int
     cases: int
@@ -70,34 +88,46 @@ class Agreement(NamedTuple):
     kappa: float
     sensitivity: float
     specificity: float
+    excess: float = math.nan
+    excess_interval: Interval = NOTHING
+
+    @property
+    def of_each(self) -> tuple[float, float]:
+        return self.sensitivity, self.specificity
 
 
 def agreement_with_experts(items: Iterable[JudgedStatement]) -> Agreement:
-    """Compare the verdicts on the items that experts judged; figures are shares from 0 to 1."""
-    by_case: dict[str, NDArray[np.float64]] = defaultdict(lambda: np.zeros((2, 2)))
-    for item in items:
-        if item.expert is not None:
-            by_case[item.case][int(not item.judge), int(not item.expert)] += 1
-    table = np.array(list(by_case.values())).reshape(-1, 2, 2)
-    counts = table.sum(axis=0)
-    n = int(counts.sum())
-    if not n:
+    """Compare the verdicts on the items that experts judged; an item counts by its weight, figures are 0 to 1."""
+    labelled = [item for item in items if item.expert is not None]
+    if not labelled:
         return Agreement(0, 0, math.nan, NOTHING, math.nan, math.nan, math.nan)
+    mean_weight = sum(item.weight for item in labelled) / len(labelled)
+    by_case: dict[str, NDArray[np.float64]] = defaultdict(lambda: np.zeros((2, 2)))
+    for item in labelled:
+        by_case[item.case][int(not item.judge), int(not item.expert)] += item.weight / mean_weight
+    table = np.array(list(by_case.values()))
     (figures,) = agreement_by_case([table])
     share = figures["percent_agreement"]
-    (both, judge_only), (expert_only, neither) = counts
+    (both, judge_only), (expert_only, neither) = table.sum(axis=0)
+    sizes = table.sum(axis=(1, 2))
+    excess = table[:, 0, 1] - table[:, 1, 0]
+    low, high = ratio_interval((sizes + excess) / 2, sizes)
     return Agreement(
-        n,
+        len(labelled),
         len(table),
         share.value,
         share.interval,
         figures["cohen_kappa"].value,
         both / (both + expert_only) if both + expert_only else math.nan,
         neither / (neither + judge_only) if neither + judge_only else math.nan,
+        float(excess.sum() / sizes.sum()),
+        Interval(2 * low - 1, 2 * high - 1),
     )
 
 
-def status_of(n: int, agreement: float, trust: Trust, consistency: float | None = None) -> Status:
+def status_of(
+    n: int, agreement: float, trust: Trust, consistency: float | None = None, of_each: Sequence[float] = ()
+) -> Status:
     """Return the status of a judge.
 
     Args:
@@ -105,18 +135,77 @@ def status_of(n: int, agreement: float, trust: Trust, consistency: float | None 
         agreement: The share of equal verdicts among them, or percent agreement with ordinal weights (0 to 1).
         trust: What a calibrated judge needs.
         consistency: The share of equal verdicts of its repeats; ``None`` if it never judged an item twice.
+        of_each: The share of equal verdicts among those that people answered with yes, and with no; NaN without any.
     """
     if consistency is not None and consistency < trust.consistency:
         return "inconsistent with itself"
     enough = n >= trust.least_items and agreement >= trust.least_agreement
-    return "calibrated" if enough else "not calibrated"
+    return "calibrated" if enough and all(share >= trust.least_of_each for share in of_each) else "not calibrated"
 
 
 def in_words(status: Status, agreement: Agreement) -> str:
     """Return a status with what it rests on."""
     if not agreement.n:
         return f"{status}: no verdict was judged by people"
-    return f"{status} (n = {agreement.n:,}, {agreement.share:.0%} equal)"
+    words = [f"n = {agreement.n:,}", f"{agreement.share:.0%} equal"]
+    for share, verdict in zip(agreement.of_each, ("yes", "no"), strict=True):
+        if math.isnan(share):
+            words.append(f"people never say {verdict}")
+        elif share < ENOUGH_OF_EACH:
+            words.append(f"{share:.0%} where people say {verdict}")
+    return f"{status} ({', '.join(words)})"
+
+
+def differing_errors(by_condition: Mapping[str, Sequence[JudgedStatement]]) -> Iterator[tuple[str, Severity]]:
+    """Yield notes on a judge whose error is not known to be the same under all conditions that are compared.
+
+    A difference of errors moves the difference of the judge's scores. It is noted if its interval excludes 0, widened
+    for the number of pairs (Šidák); cases are resampled.
+    """
+    measured = {name: agreement_with_experts(items) for name, items in by_condition.items()}
+    labelled = [name for name, agreement in measured.items() if agreement.n]
+    if labelled and (unknown := [name for name in measured if name not in labelled]):
+        yield (
+            f"People judged verdicts on {', '.join(labelled)} only: how the judge errs on {', '.join(unknown)} is not "
+            "known.",
+            "high",
+        )
+    pairs = list(combinations(labelled, 2))
+    level = 0.95 ** (1 / max(1, len(pairs)))
+    differing = {
+        name
+        for first, second in pairs
+        if _errors_differ(by_condition[first], by_condition[second], level)
+        for name in (first, second)
+    }
+    if differing:
+        excesses = "; ".join(
+            f"{name} {measured[name].excess:+.2f} (n = {measured[name].n:,})" for name in labelled if name in differing
+        )
+        yield (
+            f"The judge errs differently on these conditions: its share of yes minus that of people is {excesses}. "
+            "Compare the scores of judge and experts together.",
+            "high",
+        )
+
+
+def _errors_differ(first: Sequence[JudgedStatement], second: Sequence[JudgedStatement], level: float) -> bool:
+    by_case: dict[str, NDArray[np.float64]] = defaultdict(lambda: np.zeros(4))
+    for side, items in enumerate((first, second)):
+        for item in items:
+            if item.expert is not None:
+                by_case[item.case][2 * side : 2 * side + 2] += (
+                    item.weight,
+                    item.weight * (item.judge - float(item.expert)),
+                )
+    table = np.array(list(by_case.values()))
+    fewer = int(min((table[:, 0] > 0).sum(), (table[:, 2] > 0).sum()))
+    if fewer < FEWEST:
+        return False
+    n_first, of_first, n_second, of_second = resampled_sums(table).T
+    with np.errstate(divide="ignore", invalid="ignore"):
+        low, high = percentiles(of_second / n_second - of_first / n_first, fewer, level)
+    return low > 0 or high < 0
 
 
 SCORES = Columns("value", "low", "high", "n")
@@ -133,12 +222,11 @@ def calibrated_rows(label: Mapping[str, Any], items: Sequence[JudgedStatement]) 
         return
     result = calibrated_mean([item.scores for item in items])
     corrected, interval = _rogan_gladen(items)
-    judge = percentiles(_judge_means(items), len({item.case for item in items}))
     figures = (
         (result.estimate if result.labelled_cases >= FEWEST else None, result.interval, result.items),
         (corrected, interval, result.items),
         (result.experts if result.labelled else None, result.experts_interval, result.labelled),
-        (result.judge, judge, result.items),
+        (result.judge, result.judge_interval, result.items),
     )
     for method, (value, (low, high), n) in zip(_METHODS, figures, strict=True):
         if (mean := _number(value)) is not None:
@@ -151,13 +239,35 @@ def calibrated_rows(label: Mapping[str, Any], items: Sequence[JudgedStatement]) 
             yield Row({**label, "figure": method}, shown, lowest, highest, n, more=more, unit="items", columns=SCORES)
 
 
+def calibrated_differences(by_condition: Mapping[str, Sequence[JudgedStatement]]) -> Iterator[Row]:
+    """Yield differences in the mean worth of items: by judge and experts together, and by the judge alone.
+
+    Every condition is compared with the first that experts judged. n is the number of items of both sides that experts
+    judged. Each side is corrected by its own experts' verdicts.
+    """
+    scores = {name: [item.scores for item in items] for name, items in by_condition.items()}
+    by_experts = (name for name, items in by_condition.items() if any(item.expert is not None for item in items))
+    first = next(by_experts, None)
+    if first is None:
+        return
+    for second in (name for name in scores if name != first):
+        sides = scores[first], scores[second]
+        value, interval = calibrated_difference(*sides)
+        judge = [calibrated_mean(side).judge for side in sides]
+        labelled = [sum(item.expert is not None for item in side) for side in sides]
+        yield Row(
+            {"first": first, "second": second},
+            _number(value),
+            *interval,
+            sum(labelled),
+            more={"by_judge": judge[1] - judge[0], "n_first": labelled[0], "n_second": labelled[1]},
+            unit="items",
+            columns=Columns("difference", "low", "high", "n"),
+        )
+
+
 def _number(value: float | None) -> float | None:
     return None if value is None or math.isnan(value) else value
-
-
-def _judge_means(items: Sequence[JudgedStatement]) -> NDArray[np.float64]:
-    sums = resampled_sums(_sums(items)[:, :2])
-    return np.asarray(sums[:, 0] / sums[:, 1])
 
 
 def _sums(items: Sequence[JudgedStatement]) -> NDArray[np.float64]:

@@ -237,7 +237,12 @@ RULES: tuple[ScoringRule, ...] = (
 """The rules to compare with the standard one."""
 
 
-def rescore(outcomes: pd.DataFrame, rules: Sequence[ScoringRule], arms: Collection[Arm] | None = None) -> list[Row]:
+def rescore(
+    outcomes: pd.DataFrame,
+    rules: Sequence[ScoringRule],
+    arms: Collection[Arm] | None = None,
+    case_values: list[pd.DataFrame] | None = None,
+) -> list[Row]:
     """Return the accuracy of every model and arm under each rule that applies to it, the standard rule first.
 
     ``concerned`` answers fall under the rule; ``changed`` of them count differently than by the standard rule.
@@ -245,7 +250,8 @@ def rescore(outcomes: pd.DataFrame, rules: Sequence[ScoringRule], arms: Collecti
     interval: excluding conversations also excludes cases, often the hard ones. ``None`` if no case counts.
 
     ``outcomes`` are the rows of ``core.store.queries.answers.ending_outcomes``; ``arms`` restricts the rows. The order
-    is that of models, formats, question types and ``rules``.
+    is that of models, formats, question types and ``rules``. The values behind each row are appended to
+    ``case_values`` (``MetricRequest.case_values``); a figure is an arm under a rule.
     """
     result: list[Row] = []
     selected_arms = [(f, q) for f in FORMATS for q in QUESTION_TYPES if arms is None or (f, q) in arms]
@@ -254,7 +260,7 @@ def rescore(outcomes: pd.DataFrame, rules: Sequence[ScoringRule], arms: Collecti
     for arm, model, rows in [
         (arm, model, groups[model, *arm]) for model in models for arm in selected_arms if (model, *arm) in groups
     ]:
-        case = pd.factorize(rows["case_key"].to_numpy())[0]
+        case, case_keys = pd.factorize(rows["case_key"].to_numpy())
         standard, usual = _cases(rows, case, STANDARD)
         for rule in (STANDARD, *(r for r in rules if r.key != STANDARD.key and r.applies(arm))):
             counted, scores = _cases(rows, case, rule)
@@ -263,6 +269,10 @@ def rescore(outcomes: pd.DataFrame, rules: Sequence[ScoringRule], arms: Collecti
             by_grade = rule.without or (rule.wrong and rule.mcq_rule == "usual")
             concerned = changed if by_grade else int(rows.loc[_concerned(rows, rule), "answers"].sum())
             in_both = included & (standard > 0)
+            if case_values is not None:
+                figure = f"{':'.join(arm)} {rule.key}"
+                values = {"case_key": case_keys[included], "value": scores[included]}
+                case_values.append(pd.DataFrame(values).assign(model=model, figure=figure))
             # a rule against itself has no difference to estimate
             difference, interval = (
                 _difference(scores[in_both], usual[in_both]) if rule.key != STANDARD.key else (0.0, NOTHING)
@@ -380,9 +390,10 @@ def report(
     selection = replace(request.selection, formats=None, question_types=None)
     if part == "rules":
         formats, questions = request.selection.formats or FORMATS, request.selection.question_types or QUESTION_TYPES
-        yield from rescore(
-            request.read(read_outcomes, selection), _parse_rules(rules), [(f, q) for f in formats for q in questions]
-        )
+        arms = [(f, q) for f in formats for q in questions]
+        case_values: list[pd.DataFrame] = []
+        yield from rescore(request.read(read_outcomes, selection), _parse_rules(rules), arms, case_values)
+        request.case_values = pd.concat(case_values) if case_values else None
         return
     rows_of = {"endings": endings, "reasons": reason_rows, "turns": turn_rows}[part]
     yield from rows_of(request.read(read_endings, selection))

@@ -2,7 +2,8 @@
 
 The trials of a case are conversations of their own. ``job replicates`` asks the questions of a stored dialogue again,
 and grades answers again: replicates, which count in no other figure. Formats without a conversation lack this source:
-each trial is another answer. Statistics: ``core.stats.nested``.
+each trial is another answer. Statistics: ``core.stats.nested``. ``job continuations`` divides conversations between
+their speakers: ``core.stats.speakers``.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ from core.frameworks.casting import is_model
 from core.measures.base import Columns, Listed, MetricRequest, Row, Section, metric
 from core.stats.bootstrap import SEED
 from core.stats.nested import NORMAL_95, CaseScores, NoiseEstimate, Source, estimate_noise
+from core.stats.speakers import LARGEST_VARIANCE, Conversation, DrawnMessage, SpeakerPart, SpokenPart, estimate_speakers
 from core.store.database import Store
+from core.store.queries.continuations import SpokenMessages, continuation_scores, spoken_messages
 from core.store.queries.replicates import graders_of_replicates, noise_scores
 from core.store.selection import Selection, conditions
 
@@ -46,7 +49,9 @@ class ArmNoise:
     ``case_means`` are the means of the verdicts that count, by case; ``shared`` of these verdicts are from a call of
     the grader about another, equal response. ``trials`` is the harmonic mean of the counted trials of a case: the mean
     over cases varies as if each case had this number. ``sources`` are those that exist:
-    without a conversation only cases, answers and gradings, and no gradings if a rule judges.
+    without a conversation only cases, answers and gradings, and no gradings if a rule judges. ``speakers`` are the
+    parts of each speaker's messages in the variance between conversations, as far as continuations are stored;
+    ``adds_up``: whether these parts add up to that variance.
     """
 
     estimate: NoiseEstimate
@@ -55,6 +60,8 @@ class ArmNoise:
     sources: tuple[Source, ...]
     excluded: Mapping[str, int]
     shared: int = 0
+    speakers: tuple[SpeakerPart, ...] = ()
+    adds_up: bool = False
 
     def variances(self, cases: float, trials: float, answers: float = 1, gradings: float = 1) -> dict[str, float]:
         """Return source → its part of the variance of a mean with these numbers."""
@@ -97,7 +104,8 @@ def report_noise(
     """Report how much of the variance of a mean cases, conversations, answers and gradings cause.
 
     Conversations are the trials of a case. Answers to the same dialogue and gradings of the same answer are replicated
-    by `job replicates`; without these, a row has the variance of several sources together.
+    by `job replicates`; without these, a row has the variance of several sources together. Continuations by `job
+    continuations` divide the variance of conversations between their speakers.
     """
     arms = request.read(read_noise, request.selection)
     if part == "ranks":
@@ -136,13 +144,26 @@ SECTIONS = (
 def read_noise(store: Store, selection: Selection) -> dict[ArmKey, ArmNoise]:
     """Return the noise of each arm of each condition of a selection, without arms that have no counted verdict."""
     with store.read() as cursor:
-        scores = noise_scores(cursor, selection)
-    groups: Iterator[Any] = iter(scores.groupby(["model", "format", "question_type"], sort=False))
-    return {arm: noise_of(rows, *arm[1:]) for arm, rows in groups if rows["counted"].any()}
+        scores, continued = noise_scores(cursor, selection), continuation_scores(cursor, selection)
+        spoken = spoken_messages(cursor, continued["trial_id"].unique().tolist())
+    by_arm = ["model", "format", "question_type"]
+    groups: Iterator[Any] = iter(scores.groupby(by_arm, sort=False))
+    continuations: dict[Any, pd.DataFrame] = dict(iter(continued.groupby(by_arm, sort=False)))
+    return {
+        arm: noise_of(rows, arm[1], arm[2], continuations.get(arm), spoken)
+        for arm, rows in groups
+        if rows["counted"].any()
+    }
 
 
-def noise_of(scores: pd.DataFrame, format_: Format, question_type: QuestionType) -> ArmNoise:
-    """Estimate the noise of the rows of one arm (``noise_scores``).
+def noise_of(
+    scores: pd.DataFrame,
+    format_: Format,
+    question_type: QuestionType,
+    continued: pd.DataFrame | None = None,
+    spoken: Mapping[str, SpokenMessages] | None = None,
+) -> ArmNoise:
+    """Estimate the noise of the rows of one arm (``noise_scores``), and of its continuations, if there are any.
 
     Shared verdicts err together, so that they are left out of the estimate if there are replicates.
     """
@@ -161,23 +182,68 @@ def noise_of(scores: pd.DataFrame, format_: Format, question_type: QuestionType)
     for answer, grading, verdict in scores.loc[~scores["counted"], ["answer", "grading", "verdict"]].to_numpy():
         excluded[f"{verdict} (replicate)" if answer or grading else verdict] += 1
     trials = len(by_case) / float((1 / by_case["size"]).sum()) if len(by_case) else 0.0
+    by_key = _nested(counted[~counted["shared"]] if replicated else counted, talks=talks)
+    estimate, speakers, between = estimate_noise(list(by_key.values())), list[SpeakerPart](), None
+    if continued is not None and spoken is not None:
+        talks_of = _continued(continued, spoken, excluded)
+        keys = dict.fromkeys([*by_key, *talks_of])  # the cases of the estimate first, in their order
+        apart = [component for component in estimate.components if component.sources == ("conversations",)]
+        by_rule = any(spoken[trial].by_rule for trial in continued["trial_id"].unique())
+        between = apart[0] if apart and not by_rule else None
+        speakers = estimate_speakers([talks_of.get(key, []) for key in keys], between)
     return ArmNoise(
-        estimate_noise(_nested(counted[~counted["shared"]] if replicated else counted, talks=talks)),
+        estimate,
         {str(case): float(mean) for case, mean in by_case["mean"].items()},
         trials,
         tuple(sources),
         dict(excluded),
         int(stored["shared"].sum()),
+        tuple(speakers),
+        between is not None and math.isclose(sum(part.estimate for part in speakers), between.estimate, abs_tol=_TIE),
     )
 
 
-def _nested(counted: pd.DataFrame, *, talks: bool) -> list[CaseScores]:
-    """Return the scores by case, trial, answer and grading; without a conversation all answers are of one trial."""
+def _continued(
+    continued: pd.DataFrame, spoken: Mapping[str, SpokenMessages], excluded: Counter[str]
+) -> dict[str, list[Conversation]]:
+    """Return the continued conversations by case, and count what does not count in ``excluded``."""
+    columns = ("case_key", "trial_id", "speaker", "turn", "again", "counted", "correct", "verdict")
+    drawn: dict[str, dict[str, dict[str, dict[int, tuple[list[float], list[float]]]]]] = {}
+    talks = continued.drop_duplicates("trial_id")
+    talks = talks[talks["stored_counted"]]
+    stored_scores = dict(zip(talks["trial_id"], talks["stored_correct"].astype(float), strict=True))
+    for case, trial, speaker, turn, again, counted, correct, verdict in zip(
+        *(continued[name] for name in columns), strict=True
+    ):
+        if trial not in stored_scores:
+            continue
+        own = drawn.setdefault(case, {}).setdefault(trial, {}).setdefault(speaker, {})
+        kept_and_again = own.setdefault(turn, ([stored_scores[trial]], []))
+        if counted:
+            kept_and_again[again].append(float(correct))
+        else:
+            excluded[f"{verdict} (continuation)"] += 1
+    return {
+        case: [
+            {
+                speaker: SpokenPart(
+                    messages, [DrawnMessage(*scores) for scores in by_speaker.get(speaker, {}).values()]
+                )
+                for speaker, messages in spoken[trial].messages.items()
+            }
+            for trial, by_speaker in trials.items()
+        ]
+        for case, trials in drawn.items()
+    }
+
+
+def _nested(counted: pd.DataFrame, *, talks: bool) -> dict[str, CaseScores]:
+    """Return case → its scores by trial, answer and grading; without a conversation all answers are of one trial."""
     cases: dict[str, dict[str, dict[tuple[str, int], list[float]]]] = defaultdict(lambda: defaultdict(dict))
     columns = ("case_key", "trial_id", "answer", "correct")
     for case, trial, answer, correct in zip(*(counted[name] for name in columns), strict=True):
         cases[case][trial if talks else ""].setdefault((trial, answer), []).append(float(correct))
-    return [[list(trial.values()) for trial in case.values()] for case in cases.values()]
+    return {key: [list(trial.values()) for trial in case.values()] for key, case in cases.items()}
 
 
 def _component_rows(label: Mapping[str, str], noise: ArmNoise) -> Iterator[Row]:
@@ -194,6 +260,21 @@ def _component_rows(label: Mapping[str, str], noise: ArmNoise) -> Iterator[Row]:
             {"share": parts[name] / total if total else None, "sd": math.sqrt(max(0.0, component.estimate))},
             columns=_VARIANCE,
         )
+        if "conversations" not in component.sources:
+            continue
+        draws, positive = noise.estimate.n_cases * noise.trials, sum(max(0.0, part.estimate) for part in noise.speakers)
+        scale = max(0.0, component.estimate) / positive if noise.adds_up and positive else 1.0
+        for part in noise.speakers:
+            variance = max(0.0, part.estimate)
+            yield Row(
+                {**label, "source": f"{part.speaker}'s messages"},
+                part.estimate,
+                *part.interval,
+                part.n_cases,
+                noise.excluded,
+                {"share": scale * variance / draws / total if total else None, "sd": math.sqrt(variance)},
+                columns=_VARIANCE,
+            )
 
 
 def _plan_rows(
@@ -320,8 +401,17 @@ def _note(request: MetricRequest, arms: Mapping[ArmKey, ArmNoise], part: NoisePa
             "replicates --run RUN` makes such replicates, and separates these sources.",
             kind="replicates",
         )
-    if part == "components" and any(component.estimate < 0 for noise in counted for component in noise.components):
+    variances = [component.estimate for estimate in counted for component in estimate.components]
+    of_speakers = [speaker.estimate for noise in arms.values() for speaker in noise.speakers]
+    if part == "components" and min([*variances, *of_speakers], default=0.0) < 0:
         request.note("An unbiased estimate of a variance near 0 can be negative; it counts as 0 in shares and plans.")
+    if part == "components" and max(of_speakers, default=0.0) > LARGEST_VARIANCE:
+        request.note(
+            f"An unbiased estimate of a speaker's part can exceed {LARGEST_VARIANCE}, the largest variance of a score, "
+            "at which its interval ends."
+        )
+    if part == "components":
+        _note_speakers(request, arms)
     shared = [noise for noise in arms.values() if noise.shared]
     if shared:
         request.note(
@@ -334,3 +424,43 @@ def _note(request: MetricRequest, arms: Mapping[ArmKey, ArmNoise], part: NoisePa
         graders = graders_of_replicates(cursor, request.selection)
     if len(graders) > 1:
         request.note(f"Replicates count if the grader's verdicts count; replicates are stored by {', '.join(graders)}.")
+
+
+def _note_speakers(request: MetricRequest, arms: Mapping[ArmKey, ArmNoise]) -> None:
+    """Add notes on the parts of the speakers, for the arm of each condition with the most drawn messages."""
+    talking = {arm: noise for arm, noise in arms.items() if "conversations" in noise.sources}
+    parts: dict[str, tuple[SpeakerPart, ...]] = {}
+    for (model, _, _), noise in sorted(talking.items(), key=lambda item: _drawn_messages(item[1].speakers)):
+        if noise.speakers:
+            parts[model] = noise.speakers
+    if talking and not parts:
+        request.note(
+            "The doctor's and the patient's messages cause the variance of conversations together: `python -m core job "
+            "continuations --run RUN` plays continuations, and separates them.",
+            kind="continuations",
+        )
+    for model, speakers in parts.items():
+        drawn = " and ".join(f"{part.n_messages:,} of the {part.speaker}" for part in speakers)
+        needed = max(part.messages_needed(_USEFUL) for part in speakers)
+        request.note(
+            f"{model}: the messages of a speaker are a part of the variance of conversations, from continuations of "
+            f"drawn messages ({drawn}). Each stands for all messages of its speaker, which makes the intervals wide: "
+            f"± {_USEFUL} takes about {needed:,} drawn messages of each.",
+            kind="continuations",
+        )
+    alone = [noise for noise in talking.values() if noise.speakers and not noise.adds_up]
+    if alone:
+        request.note(
+            "The parts of the speakers are estimated without the variance of conversations, because no row has it "
+            "alone (several trials of a case and answers of `job replicates` separate it), or because rules speak, "
+            "too, whose messages are not drawn. Their sum can differ from it, and their intervals are wider.",
+            kind="continuations",
+        )
+
+
+def _drawn_messages(speakers: Sequence[SpeakerPart]) -> int:
+    return sum(part.n_messages for part in speakers)
+
+
+_USEFUL = 0.05
+"""Half the width of an interval of a part that is of use: a fifth of the largest variance."""

@@ -20,7 +20,7 @@ from core.frameworks.casting import is_rule
 from core.measures.base import Columns, Comparison, MetricRequest, NameOf, Note, Row, Section, bounded, metric
 from core.measures.comparison import compare_cases
 from core.measures.endings import AFTER_CONVERSATION
-from core.measures.paired import Cases, read_scores
+from core.measures.paired import Cases, by_arm, read_scores
 from core.stats.bootstrap import bootstrap_interval
 from core.stats.corrections import LABELS
 from core.stats.intervals import NOTHING, Interval
@@ -123,10 +123,10 @@ def _by_arm(
 ) -> dict[RankedArm, dict[str, dict[str, CaseScore]]]:
     """Return arm → condition → case key → score, arms in their usual order."""
     arms: dict[RankedArm, dict[str, dict[str, CaseScore]]] = {}
-    for score in request.read(read_scores, request.selection, request.selection.mcq_rule):
-        newest = behind[score.model].newest
-        arm = RankedArm(newest.data_set, newest.protocol, score.format, score.question_type)
-        arms.setdefault(arm, {}).setdefault(score.model, {})[score.case_key] = score
+    scores = request.read(read_scores, request.selection, request.selection.mcq_rule)
+    for (model, format_, question_type), cases in by_arm(scores).items():
+        newest = behind[model].newest
+        arms.setdefault(RankedArm(newest.data_set, newest.protocol, format_, question_type), {})[model] = cases
 
     def order(arm: RankedArm) -> tuple[str, str, int, int]:
         return arm.data_set, arm.framework, FORMATS.index(arm.format), QUESTION_TYPES.index(arm.question_type)

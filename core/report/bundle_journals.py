@@ -33,6 +33,7 @@ from core.events import (
 from core.frameworks.settings import without_credentials
 from core.interchange.public import WITHHELD, PublicNames, public_line, renamed
 from core.journal import (
+    ROWS_OF_TRIALS,
     DeletedLine,
     GradesLine,
     JournalLine,
@@ -51,12 +52,11 @@ from core.text.questions import question_kind
 
 _ADDRESS = re.compile(r"\b[a-z][a-z0-9+.-]*://[^\s\"'<>\\]+", re.IGNORECASE)
 _RUN_LINE = b'{"type":"run",'
-_OF_TRIALS = ("patient_judgements", "fact_judgements", "rubric_judgements", "prefix_answers")
 _OF_CASES = ("profiles", "history_items", "case_labels")
 _KINDS_OF_CASES = ("facts", "profile", "items")
 
 
-_PLAIN_LABELS = ("specialty", "single_diagnosis", "development")
+_PLAIN_LABELS = ("specialty", "single_diagnosis", "development", "urgency")
 """Fields of a case whose labels contain no text of the case."""
 
 
@@ -245,7 +245,7 @@ def _loaded(raw: bytes, path: Path) -> dict[str, Any]:
 
 
 def _row_belongs(table: str, row: Mapping[str, Any], belonging: Belonging, withdrawn: frozenset[str]) -> bool:
-    if table in _OF_TRIALS:
+    if table in ROWS_OF_TRIALS:
         return row["trial_id"] in belonging.trials
     if table == "model_ratings":
         return _item_belongs(row["item"], belonging)

@@ -102,7 +102,8 @@ def figure_blocks(facts: EvaluationFacts, name: str, *, picture: bool = False) -
     if result is None:
         return []
     section = FIGURES[name]
-    drawn = dot_plot(result.figures, section.title) if picture else None
+    axis = next((head for row in result.figures if (head := section.heads.get(row.columns.estimate))), "")
+    drawn = dot_plot(result.figures, section.title, axis) if picture else None
     table = table_of(result, section.columns, section.title, section.heads, folded=section.folded)
     return [
         *(Paragraph(note.text, "warning") for note in result.warnings),
@@ -267,7 +268,7 @@ def input_type(facts: EvaluationFacts) -> Content | None:
         return None
     shown = any(run.settings.get("images") for run in facts.runs)
     pictures = "The doctor also received the pictures of cases." if shown else "No picture was sent."
-    return Content([Paragraph(f"Text in English, as messages of a conversation. {pictures}")])
+    return Content([Paragraph(f"Text, as messages of a conversation. {pictures}")])
 
 
 @fact("Cases and reference standard", "The source of the cases and of their right answers.")
@@ -373,8 +374,9 @@ _add(
     "harm",
     "Harm",
     "Harmful, biased or misleading answers, by a scale of harm. Rubrics with musts and must-nots, judged by a model, "
-    "would fill it: python -m core job rubrics.",
-    _figures("safety"),
+    "would fill it (python -m core job rubrics), and so would doctors asked for the urgency (python -m core job "
+    "urgency).",
+    _figures("safety", "urgency"),
 )
 _add(
     "contamination",
@@ -390,7 +392,7 @@ _add("cost", "Calls, tokens and cost", "Compute: calls, tokens, time, machines a
 def software(facts: EvaluationFacts) -> Content | None:
     if not facts.packages:
         return None
-    versions = dict.fromkeys(run.code_version for run in facts.runs if run.source != "release")
+    versions = dict.fromkeys(run.code_version for run in facts.runs if states_settings(run))
     played = f" The runs were played by version {', '.join(versions)}." if versions else ""
     rows = [{"part": name, "version": version} for name, version in facts.packages.items()]
     text = f"This report was made by Anamnesis {__version__}.{played}"

@@ -33,7 +33,7 @@ class _Colours:
 
 
 _LIGHT = _Colours("#ffffff", "#f4f7fb", "#7a8699", "#1b2430", "#566173", "#fdf3ec")
-_DARK = _Colours("#0e1117", "#1a2230", "#8592a6", "#eef2f7", "#aab4c3", "#33261d")
+_DARK = _Colours("#0e1718", "#1a2230", "#8592a6", "#eef2f7", "#aab4c3", "#33261d")
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,10 @@ finished, too few cases, too many excluded answers, an interval that contains th
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any, Literal
 
 import numpy as np
@@ -17,28 +19,22 @@ from core.errors import UsageError
 from core.events import GRADED_TYPES
 from core.frameworks.base import frameworks, seats_at_work
 from core.measures.base import Columns, Comparison, Note, Row
-from core.measures.notes import Basis, in_order, notes_of, read_basis
-from core.measures.paired import compare, paired_cases
+from core.measures.notes import Basis, in_order, notes_of, read_basis, sentences
+from core.measures.paired import Cases, compare, paired_cases
 from core.measures.provenance import differing, settings_side_by_side, side_of
 from core.report.breaks import BREAKS, Breaks
 from core.report.plan import Plan, lock_state
 from core.report.planned import plan_items
 from core.report.side import RunSide, arm_scores, excluded_answers, run_side
 from core.stats.intervals import Interval
-from core.stats.margins import (
-    FEWEST_CASES,
-    Kind,
-    chance_to_pass,
-    decide,
-    margin_interval,
-    smallest_margin,
-    smoothed_components,
-)
-from core.stats.power import cases_needed
+from core.stats.margin_power import cases_to_pass, chance_to_pass, observed_law, smallest_margin
+from core.stats.margins import FEWEST_CASES, Kind, decide, margin_interval
+from core.stats.smoothed import Floats
 from core.store.condition_parts import PARTS, ConditionPart
-from core.store.conditions import UNDER_TEST, differing_parts
+from core.store.conditions import UNDER_TEST, Condition, differing_parts
 from core.store.database import Store
-from core.store.queries.answers import CaseScore
+from core.store.queries.cases import CaseTraits
+from core.store.queries.run_cases import Extent
 from core.store.queries.runs import run_records
 from core.store.selection import McqRule, Selection
 
@@ -72,9 +68,11 @@ class GateResult:
     """The verdict of a gate with its reason.
 
     ``interval`` is that of the difference in accuracy, new minus reference; each bound has the one-sided level of the
-    rule. ``power`` is the chance to pass (``core.stats.margins.chance_to_pass``), ``smallest`` the smallest margin with
-    a power of 80 %, ``needed`` the number of cases that this margin needs for it; all by the measured variance, and
-    ``None`` if nothing was compared. ``excluded`` is run → reason → number of answers.
+    rule. ``power`` is the chance to pass (``core.stats.margin_power``), ``smallest`` the smallest margin with a power
+    of 80 %, ``needed`` the number of cases that this margin needs for it; all by the measured differences. They are
+    ``None`` if nothing was compared, and ``needed`` also if over ten million cases would be needed. ``excluded`` is run
+    → reason → number of answers; ``doctors`` are those of the new run and of the reference, ``judge`` is the grader or
+    the rule whose verdicts count.
     """
 
     verdict: Verdict
@@ -82,6 +80,8 @@ class GateResult:
     rule: GateRule
     new: str
     reference: str
+    doctors: tuple[str, str]
+    judge: str = ""
     comparison: Comparison | None = None
     interval: Interval | None = None
     power: float | None = None
@@ -109,6 +109,9 @@ class GateResult:
             high,
             compared.n if compared else None,
             more={
+                "doctor_new": self.doctors[0],
+                "doctor_reference": self.doctors[1],
+                "judge": self.judge,
                 "kind": rule.kind,
                 "margin": rule.margin,
                 "level": rule.level,
@@ -129,7 +132,7 @@ class GateResult:
 
     @property
     def markdown(self) -> str:
-        """The verdict as one line of Markdown."""
+        """The verdict, with the severe notes, as one line of Markdown."""
         figures = ""
         if self.comparison and self.interval:
             low, high = self.interval
@@ -137,8 +140,10 @@ class GateResult:
                 f" Difference {self.comparison.difference:+.3f} ({low:+.3f} to {high:+.3f}), {self.rule.kind}, margin "
                 f"{self.rule.margin:g}, {self.comparison.n:,} cases, power {self.power:.0%}."
             )
-        runs = f"`{self.new}` against `{self.reference}`, {self.rule.arm}"
-        text = f"**Gate: {self.verdict}.** {runs}. {self.reason}{figures}"
+        new, reference = self.doctors
+        runs = f"{new} (`{self.new}`) against {reference} (`{self.reference}`), {self.rule.arm}"
+        severe = "".join(f" Note: {text}" for text in [sentences(self.notes, "high")] if text)
+        text = f"**Gate: {self.verdict}.** {runs}. {self.reason}{figures}{severe}"
         return text.replace("\n", " ").replace("|", "\\|")
 
 
@@ -176,25 +181,35 @@ def reference_run(store: Store, plan: Plan) -> str:
 
 def shared_arm(new: RunSide, reference: RunSide) -> str:
     """Return the only arm that both runs have; raises ``UsageError`` if there are several, or none."""
-    arms = [f"{f}:{q}" for f, q in new.run.arms if (f, q) in reference.run.arms]
-    if len(arms) != 1:
-        choices = f"choose --arm, one of {', '.join(arms)}" if arms else "they share no arm"
+    arms_new, arms_reference = ([":".join(arm) for arm in side.run.arms] for side in (new, reference))
+    shared = [arm for arm in arms_new if arm in arms_reference]
+    if len(shared) != 1:
+        none = f"they share none ({', '.join(arms_new)} against {', '.join(arms_reference)})"
+        choices = f"choose --arm, one of {', '.join(shared)}" if shared else none
         raise UsageError(f"A gate compares one arm of two runs: {choices}.")
-    return arms[0]
+    return shared[0]
 
 
 def gate(store: Store, new: RunSide, reference: RunSide, rule: GateRule, plan: Plan | None = None) -> GateResult:
     """Compare a new run with a reference run; with a plan, also with what was planned."""
-    notes = [*_notes(store, new, reference, rule), *_plan_notes(store, plan)]
-    runs = new.run.run_id, reference.run.run_id
-    result = GateResult("cannot say", "", rule, *runs, notes=in_order(notes), plan=plan.name if plan else "")
+    notes = [*_notes(store, new, reference, rule), *_plan_notes(store, plan), *_rule_notes(new, reference, rule, plan)]
+    result = GateResult(
+        "cannot say",
+        "",
+        rule,
+        new.run.run_id,
+        reference.run.run_id,
+        (new.run.doctor, reference.run.doctor),
+        notes=in_order(notes),
+        plan=plan.name if plan else "",
+    )
     obstacles = [*_obstacles(new, reference, rule), *_plan_obstacles(store, plan, new, reference)]
     if obstacles:
         return replace(result, reason=" ".join(obstacles))
     result = _compared(store, new, reference, result)
     breaks = {name: BREAKS[name].find(store, new, reference) for name in rule.breaks}
     result = replace(result, breaks=breaks)
-    if failures := [failure for found in breaks.values() for failure in found.failures]:
+    if failures := [failure for outcome in breaks.values() for failure in outcome.failures]:
         more = f", and {len(failures) - 1} more" if len(failures) > 1 else ""
         return replace(result, verdict="fail", reason=f"A new critical failure: {failures[0]}{more}.")
     if open_questions := [*_uncountable(result), *_undecided(breaks, rule)]:
@@ -203,7 +218,27 @@ def gate(store: Store, new: RunSide, reference: RunSide, rule: GateRule, plan: P
     if verdict == "pass" and result.interval is not None and result.interval.high < 0:
         worse = Note("worse", "The new run is worse than the reference, by less than the margin.", "high")
         result = replace(result, notes=in_order([worse, *result.notes]))
-    return replace(result, verdict=verdict, reason=reason)
+    result = replace(result, verdict=verdict, reason=reason)
+    return replace(result, notes=in_order([*result.notes, *_strict_notes(store, new, reference, result)]))
+
+
+def _strict_notes(store: Store, new: RunSide, reference: RunSide, result: GateResult) -> Iterator[Note]:
+    """Yield a note if the test ends differently by the strict rule for choices; the usual one accepts lists of them."""
+    rule, comparison = result.rule, result.comparison
+    if comparison is None or rule.mcq_rule != "usual" or "mcq_loose" not in comparison.rules:
+        return
+    before, after = (
+        {score.case_key: score for score in arm_scores(store, side, rule.arm, "mcq_strict")}
+        for side in (reference, new)
+    )
+    if (differences := _differences(before, after)).size < FEWEST_CASES:
+        return
+    decision = decide(margin_interval(differences, rule.level), rule.kind, rule.margin)
+    verdict: Verdict = "cannot say" if decision == "unclear" else decision
+    if verdict != result.verdict:
+        strict = compare(before, after)
+        means = f"{strict.second_mean:.3f} against {strict.first_mean:.3f}"
+        yield Note("strict", f"By the strict rule for choices the verdict is {verdict}: {means}.", "high")
 
 
 def _obstacles(new: RunSide, reference: RunSide, rule: GateRule) -> Iterator[str]:
@@ -258,44 +293,88 @@ def _plan_notes(store: Store, plan: Plan | None) -> Iterator[Note]:
         yield Note("plan", f"The plan {plan.name} is not locked.", "high")
 
 
+def _rule_notes(new: RunSide, reference: RunSide, rule: GateRule, plan: Plan | None) -> Iterator[Note]:
+    """Yield notes on options that are probably a mistake, whatever the answers are."""
+    if plan is None and new.run.created_at < reference.run.created_at:
+        yield Note("order", "The new run was started before the reference: they may be the wrong way round.", "high")
+    if rule.level > _USUAL_LEVEL:
+        yield Note("level", f"A wrong pass has a chance of up to {rule.level:.0%}.", "high")
+    same = (new.run.doctor, new.condition.keys) == (reference.run.doctor, reference.condition.keys)
+    if same and new.run.run_id != reference.run.run_id:
+        yield Note("condition", "Both runs have the same condition: only what it does not record can differ.")
+
+
+_USUAL_LEVEL = 0.1
+_TOO_MANY = "too_many_excluded"
+"""Kind of the note on more excluded answers than the rule allows."""
+_MANY_EXCLUDED = 0.1
+"""Share of excluded answers from which on they are a severe note, whatever the rule allows."""
+
+
+def _score_notes(comparison: Comparison, rule: GateRule) -> Iterator[Note]:
+    """Yield notes on accuracies at which the test says little."""
+    if not comparison.n:
+        return
+    means = {comparison.first_mean, comparison.second_mean}
+    if means == {0.0}:
+        yield Note("useless", "All answers of both runs are wrong: no difference is no sign of quality.", "high")
+    elif rule.kind == "noninferiority" and rule.margin >= comparison.first_mean:
+        text = (
+            f"A run without a right answer would be within the margin: the reference has {comparison.first_mean:.3f}."
+        )
+        yield Note("margin", text, "high")
+    elif means == {1.0}:
+        yield Note("ceiling", "All answers of both runs are right: harder cases could tell the runs apart.")
+    if comparison.mixed:
+        yield Note("rules", "The runs count answers with choices by different rules.", "high")
+
+
 def _compared(store: Store, new: RunSide, reference: RunSide, result: GateResult) -> GateResult:
     """Return the result with the comparison of the cases that count on both sides."""
     rule = result.rule
-    first, second = (arm_scores(store, side, rule.arm, rule.mcq_rule) for side in (reference, new))
-    before, after = ({score.case_key: score for score in scores} for scores in (first, second))
+    sides = {side.run.run_id: arm_scores(store, side, rule.arm, rule.mcq_rule) for side in (reference, new)}
+    before, after = ({score.case_key: score for score in scores} for scores in sides.values())
+    comparison = compare(before, after)
+    excluded = {run_id: excluded_answers(scores) for run_id, scores in sides.items()}
+    notes = [*result.notes, *_score_notes(comparison, rule)]
+    for run_id, scores in sides.items():
+        notes += _excluded_notes(run_id, excluded[run_id], sum(score.counted for score in scores), rule)
+    graded = rule.arm.partition(":")[2] in GRADED_TYPES
     result = replace(
         result,
-        comparison=compare(before, after),
-        excluded={reference.run.run_id: excluded_answers(first), new.run.run_id: excluded_answers(second)},
-        notes=in_order([*result.notes, *_excluded_notes(reference, first, rule), *_excluded_notes(new, second, rule)]),
+        judge=new.condition.seats.get("grader", "") if graded else " and ".join(comparison.rules),
+        comparison=comparison,
+        excluded=excluded,
+        notes=in_order(notes),
     )
-    differences = np.array([pair.second - pair.first for pair in paired_cases(before, after)])
+    differences = _differences(before, after)
     n = differences.size
     if n < 2:
         return result
-    variance = smoothed_components(differences)
+    law = observed_law(differences)
     return replace(
         result,
         interval=margin_interval(differences, rule.level),
-        power=chance_to_pass(variance, rule.kind, rule.margin, n, level=rule.level),
-        smallest=smallest_margin(variance, rule.kind, n, level=rule.level),
-        needed=cases_needed(variance, rule.margin, 1, 0.9 if rule.kind == "equivalence" else 0.8, 2 * rule.level),
+        power=chance_to_pass(law, rule.kind, rule.margin, n, rule.level),
+        smallest=smallest_margin(law, rule.kind, n, rule.level),
+        needed=cases_to_pass(law, rule.kind, rule.margin, n, rule.level),
     )
 
 
-def _excluded_share(scores: Sequence[CaseScore]) -> float:
-    excluded = excluded_answers(scores).total()
-    total = excluded + sum(score.counted for score in scores)
-    return excluded / total if total else 0.0
+def _differences(before: Cases, after: Cases) -> Floats:
+    """Return the difference of each case that counts on both sides, from −1 to 1."""
+    return np.array([pair.second - pair.first for pair in paired_cases(before, after)], dtype=np.float64)
 
 
-def _excluded_notes(side: RunSide, scores: Sequence[CaseScore], rule: GateRule) -> Iterator[Note]:
-    if excluded := excluded_answers(scores):
+def _excluded_notes(run_id: str, excluded: Counter[str], counted: int, rule: GateRule) -> Iterator[Note]:
+    if excluded:
         reasons = ", ".join(f"{n:,} {reason.replace('_', ' ')}" for reason, n in excluded.most_common())
-        share = _excluded_share(scores)
-        severity: Literal["high", "low"] = "high" if share > rule.excluded else "low"
-        text = f"{side.run.run_id}: {share:.1%} of the answers are excluded, and not counted as wrong: {reasons}."
-        yield Note("excluded", text, severity)
+        share = excluded.total() / (excluded.total() + counted)
+        text = f"{run_id}: {share:.1%} of the answers are excluded, and not counted as wrong: {reasons}."
+        if share > rule.excluded:
+            yield Note(_TOO_MANY, text, "high")
+        else:
+            yield Note("excluded", text, "high" if share > _MANY_EXCLUDED else "low")
 
 
 def _uncountable(result: GateResult) -> Iterator[str]:
@@ -305,16 +384,16 @@ def _uncountable(result: GateResult) -> Iterator[str]:
     if n < FEWEST_CASES:
         yield f"Too few cases: {n:,} count on both sides, and error rates are measured from {FEWEST_CASES} on."
     for note in result.notes:
-        if note.kind == "excluded" and note.severity == "high":
+        if note.kind == _TOO_MANY:
             yield f"Too many excluded answers. {note.text}"
 
 
 def _undecided(breaks: Mapping[str, Breaks], rule: GateRule) -> Iterator[str]:
-    for name, found in breaks.items():
-        if found.problem:
-            yield f"Break {name}: {found.problem}."
-        elif found.undecided > rule.excluded * found.compared:
-            yield f"Break {name}: {found.undecided:,} of {found.compared:,} criteria of cases have no verdict."
+    for name, outcome in breaks.items():
+        if outcome.problem:
+            yield f"Break {name}: {outcome.problem}."
+        elif outcome.undecided > rule.excluded * outcome.compared:
+            yield f"Break {name}: {outcome.undecided:,} of {outcome.compared:,} {BREAKS[name].items} have no verdict."
 
 
 def _decided(result: GateResult) -> tuple[Verdict, str]:
@@ -332,35 +411,26 @@ def _decided(result: GateResult) -> tuple[Verdict, str]:
 def _notes(store: Store, new: RunSide, reference: RunSide, rule: GateRule) -> list[Note]:
     """Return the notes on the comparison of two runs, and what else differs between them."""
 
+    @cache  # both runs have the same cases, as a rule
     def read(query: Any, *arguments: Any) -> Any:
         return query(store, *arguments)
 
     alike = new.condition.name == reference.condition.name
-    bases = []
-    sides = []
+    conditions: list[Condition] = []
+    extents: list[Extent] = []
+    left_out: list[Extent] = []
+    traits: dict[str, CaseTraits] = {}
     for side in (new, reference):
         name = side.run.run_id if alike else side.condition.name
-        basis = read_basis(read, Selection(runs=[side.run.run_id]))
-        condition = replace(side.condition, name=name)
-        sides.append(side_of(condition, [side.run]))
-        bases.append(
-            Basis(
-                (condition,),
-                [replace(e, model=name) for e in basis.extents if e.model == side.condition.name],
-                basis.traits,
-                [replace(e, model=name) for e in basis.left_out if e.model == side.condition.name],
-            )
-        )
-    first, second = bases
-    basis = Basis(
-        [*first.conditions, *second.conditions],
-        [*first.extents, *second.extents],
-        {**first.traits, **second.traits},
-        [*first.left_out, *second.left_out],
-    )
+        basis = read_basis(read, Selection(runs=(side.run.run_id,)))
+        conditions.append(replace(side.condition, name=name))
+        extents += [replace(e, model=name) for e in basis.extents if e.model == side.condition.name]
+        left_out += [replace(e, model=name) for e in basis.left_out if e.model == side.condition.name]
+        traits |= basis.traits
     format_, _, question_type = rule.arm.partition(":")
     arms: Collection[Any] = {(format_, question_type)}
-    notes = list(notes_of(basis, arms=arms))
+    notes = list(notes_of(Basis(conditions, extents, traits, left_out), arms=arms))
+    sides = [side_of(condition, [side.run]) for condition, side in zip(conditions, (new, reference), strict=True)]
     if settings := differing(settings_side_by_side(sides)):
         words = "; ".join(f"{setting.name}: {setting.values[0]} against {setting.values[1]}" for setting in settings)
         notes.append(Note("settings", f"What else differs, new run against reference: {words}."))

@@ -25,7 +25,8 @@ from core.journal import RunHeader
 from core.measures.registry import metrics
 from core.report.breaks import BREAKS
 from core.report.side import RunSide
-from core.stats.margins import ANALYSIS, Kind, chance_to_pass, smallest_margin, with_pseudo_cases
+from core.stats.margin_power import chance_to_pass, planned_law, smallest_margin
+from core.stats.margins import ANALYSIS, Kind
 from core.stats.power import CORRELATION, components_of_run
 from core.stats.trials import VarianceComponents
 from core.store.condition_parts import PARTS
@@ -84,7 +85,7 @@ class PlannedCases(_Part):
 class PlannedPower(_Part):
     """What a sample size can show, under an ``assumption`` on the variance.
 
-    ``chance`` to pass: ``core.stats.margins.chance_to_pass``. ``smallest_margin``: with a power of 80 %.
+    ``chance`` to pass: ``core.stats.margin_power``. ``smallest_margin``: with a power of 80 %.
     """
 
     chance: float = Field(ge=0, le=1)
@@ -145,8 +146,9 @@ class Plan(_Part):
 
     @model_validator(mode="after")
     def _complete(self) -> Plan:
-        if _DOCTOR not in self.condition:
-            raise ValueError("the condition names no doctor")
+        for name, parts in {"condition": self.condition, "reference": self.reference or {_DOCTOR: ""}}.items():
+            if _DOCTOR not in parts:
+                raise ValueError(f"the {name} names no doctor")
         return self
 
     @property
@@ -186,10 +188,10 @@ def planned_power(
     kind: Kind, margin: float, level: float, cases: int, trials: int, variance: VarianceComponents, source: str
 ) -> PlannedPower:
     """Return what a sample size can show; ``source`` says in words where the ``variance`` of single trials is from."""
-    paired = with_pseudo_cases(components_of_run(variance), cases, trials)
+    law = planned_law(components_of_run(variance), trials, variance.n_cases)
     return PlannedPower(
-        chance=round(chance_to_pass(paired, kind, margin, cases, level=level), 3),
-        smallest_margin=round(smallest_margin(paired, kind, cases, level=level), 3),
+        chance=round(chance_to_pass(law, kind, margin, cases, level), 3),
+        smallest_margin=round(smallest_margin(law, kind, cases, level), 3),
         assumption=(
             f"variance {max(variance.between, 0.0):.3f} between cases and {variance.within:.3f} within a case, as in "
             f"{source}; the true scores of the two doctors correlate by {CORRELATION:g}"

@@ -22,12 +22,16 @@ _WORDS: Mapping[str, Mapping[Any, str]] = {"format": words.FORMAT, "question_typ
 _GREY = {False: "#5A6B6B", True: "#9DB0AE"}
 
 
-def dot_plot(rows: Sequence[Row], title: str) -> Picture | None:
-    """Return the estimates with their 95 % intervals; ``None`` without estimates, or with too many."""
+def dot_plot(rows: Sequence[Row], title: str, axis: str = "") -> Picture | None:
+    """Return the estimates with their 95 % intervals; ``None`` without estimates, or with too many.
+
+    ``axis`` is the title of the axis, by default the name of the estimate.
+    """
     drawn = [row for row in rows if row.estimate is not None and not math.isnan(row.estimate)]
     if not drawn or len(drawn) > MOST or len({row.columns.estimate for row in drawn}) > 1:
         return None
-    light, dark = (_svg(drawn, title, dark=dark) for dark in (False, True))
+    axis = axis or drawn[0].columns.estimate.replace("_", " ").capitalize()
+    light, dark = (_svg(drawn, title, axis, dark=dark) for dark in (False, True))
     height = _TOP + _LINE * _lines(drawn) + 40
     return Picture(light, dark, _WIDTH, height, f"{title}. {caption_of(rows)}", _in_words(drawn))
 
@@ -61,9 +65,9 @@ def _distinct(rows: Sequence[Row], parts: Sequence[str]) -> int:
     return len({(_group(row), *(row.label.get(part) for part in parts)) for row in rows})
 
 
-def _svg(rows: Sequence[Row], title: str, *, dark: bool) -> str:
+def _svg(rows: Sequence[Row], title: str, axis: str, *, dark: bool) -> str:
     """Return the picture: a line for each row under the name of its condition, and the axis below."""
-    varying = [part for part in list(rows[0].label)[1:] if len({row.label.get(part) for row in rows}) > 1]
+    varying = _varying(rows)
     bounds = [
         value
         for row in rows
@@ -100,7 +104,6 @@ def _svg(rows: Sequence[Row], title: str, *, dark: bool) -> str:
             )
         parts.append(f'<circle cx="{across(row.estimate or 0.0):.1f}" cy="{y}" r="4" fill="{colour}"/>')
         line += 1
-    axis = rows[0].columns.estimate.replace("_", " ").capitalize()
     parts.append(_text(left + span / 2, bottom + 34, axis, _GREY[dark], "middle"))
     return svg(_WIDTH, bottom + 40, title, "".join(parts))
 
@@ -116,21 +119,20 @@ def scatter_plot(rows: Sequence[Row], section: Section) -> Picture | None:
     without the number across are left out. ``None`` without rows, or with too many panels.
     """
     drawn = [row for row in rows if row.estimate is not None and row.more.get(section.place) is not None]
+    if not drawn:
+        return None
+    parts = [part for part in list(rows[0].label)[1:] if len({row.label[part] for row in rows}) > 1]
     panels: dict[str, list[Row]] = {}
-    parts = [part for part in list(rows[0].label)[1:] if rows and len({row.label[part] for row in rows}) > 1]
     for row in drawn:
         panels.setdefault(_place(row, parts), []).append(row)
-    if not panels or len(panels) > _MOST_PANELS:
+    if len(panels) > _MOST_PANELS:
         return None
     names = list(dict.fromkeys(str(row.label[section.series]) for row in drawn))
     height = _PANEL_HEIGHT * -(-len(panels) // 2) + _LEGEND_LINE * len(names) + 12
     light, dark = (_scatter_svg(panels, names, section, height, dark=dark) for dark in (False, True))
     left_out = len(rows) - len(drawn)
-    across = section.words.get(section.place, section.place)
     missing = f" {left_out} rows without this number are in the table only." if left_out else ""
-    caption = (
-        f"{section.title}: {section.axis.lower()} (up) and {across[:1].lower()}{across[1:]} (across). {section.caption}"
-    )
+    caption = f"{section.title}. {section.caption}"
     words = "; ".join(
         f"{panel}, {row.label[section.series]}: {row.estimate:.3f} at {row.more[section.place]:g}"
         for panel, members in panels.items()
@@ -142,12 +144,12 @@ def scatter_plot(rows: Sequence[Row], section: Section) -> Picture | None:
 def _scatter_svg(
     panels: Mapping[str, Sequence[Row]], names: Sequence[str], section: Section, height: int, *, dark: bool
 ) -> str:
-    most = max(float(row.more[section.place]) for rows in panels.values() for row in rows) or 1.0
+    most = 1.04 * max(float(row.more[section.place]) for rows in panels.values() for row in rows) or 1.0
     parts = []
     for number, (panel, rows) in enumerate(panels.items()):
-        left, top = 44 + _PANEL * (number % 2) + 12 * (number % 2), 30 + _PANEL_HEIGHT * (number // 2)
+        left, top = 60 + (_PANEL + 12) * (number % 2), 30 + _PANEL_HEIGHT * (number // 2)
         parts.append(
-            _scatter_panel(rows, names, section, (left, top, _PANEL - 56, _PANEL_HEIGHT - 72), most, dark=dark)
+            _scatter_panel(rows, names, section, (left, top, _PANEL - 72, _PANEL_HEIGHT - 72), most, dark=dark)
         )
         parts.append(_text(left, top - 12, panel, INK[dark], "start", bold=True))
     top = _PANEL_HEIGHT * -(-len(panels) // 2) + 6
@@ -187,6 +189,9 @@ def _scatter_panel(
             left + width / 2, top + height + 34, section.words.get(section.place, section.place), _GREY[dark], "middle"
         )
     )
+    x, y = left - 44, top + height / 2
+    title = _text(x, y, section.axis, _GREY[dark], "middle")
+    parts.append(f'<g transform="rotate(-90 {x:.1f} {y:.1f})">{title}</g>')
     front = sorted((float(row.more[section.place]), row.estimate or 0.0) for row in rows if row.more.get(section.line))
     if front:
         corners, level = [], front[0][1]

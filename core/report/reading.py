@@ -37,9 +37,10 @@ from core.measures.set_up import (
     used_prompts,
 )
 from core.measures.spend import spend
+from core.measures.urgency.report import report_urgency
 from core.report.environment import environment
 from core.report.plan import stored_plan
-from core.report.planned import planned_done
+from core.report.planned import plan_items
 from core.store.conditions import Condition
 from core.store.database import Store
 from core.store.queries.plans import locked_plans
@@ -102,6 +103,7 @@ FIGURES: Mapping[str, Section] = {
     "graders": Section("Agreement of graders with each other", graders, kind="table"),
     "judge_status": Section("Agreement of judges with people, and their calibration", judge_status, kind="table"),
     "safety": Section("Musts missed and must-nots done", report_safety, kind="table"),
+    "urgency": Section("Urgency that doctors gave, against that of the cases", report_urgency, kind="table"),
     "memorisation": Section("Completions that are similar to the original", memorisation, kind="table"),
     "memorised_accuracy": Section(
         "Accuracy with and without flagged cases", memorisation, {"part": "accuracy"}, kind="table"
@@ -301,7 +303,8 @@ def _plans(store: Store, of_runs: Sequence[RunProgress]) -> list[CheckedPlan]:
     for plan in map(stored_plan, newest.values()):
         if (plan.condition["doctor"], plan.cases.case_set_hash) in tested:
             command = f"{PROGRAM} {shlex.join(['plan', 'check', plan.name, *run_ids])}"
-            checked.append(CheckedPlan(plan.name, planned_done(store, plan, run_ids), command))
+            rows = tuple(item._asdict() for item in plan_items(store, plan, run_ids))
+            checked.append(CheckedPlan(plan.name, rows, command))
     return checked
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import cast
 
 from core.errors import AnamnesisError
+from core.events import Format, QuestionType
 from core.measures.paired import read_scores
 from core.store.condition_parts import PARTS, ConditionPart
 from core.store.conditions import MEASURED, Condition
@@ -50,14 +52,20 @@ def run_side(store: Store, run_id: str) -> RunSide:
 def arm_scores(store: Store, side: RunSide, arm: str, mcq_rule: McqRule = "usual") -> list[CaseScore]:
     """Return the scores of the cases of a side in an arm ("format:question_type")."""
     format_, _, question_type = arm.partition(":")
-    selection = Selection(runs=[side.run.run_id], conditions=[side.condition.name])
-    scores = read_scores(store, selection, mcq_rule)
-    return [score for score in scores if (score.format, score.question_type) == (format_, question_type)]
+    selection = Selection(
+        runs=[side.run.run_id],
+        conditions=[side.condition.name],
+        formats=[cast(Format, format_)],
+        question_types=[cast(QuestionType, question_type)],
+    )
+    return read_scores(store, selection, mcq_rule)
 
 
 def excluded_answers(scores: Iterable[CaseScore]) -> Counter[str]:
     """Return reason → number of answers that do not count; questions that a case does not allow are left out."""
     excluded: Counter[str] = Counter()
     for score in scores:
-        excluded.update({reason: n for reason, n in score.excluded.items() if reason != "not_applicable"})
+        for reason, n in score.excluded.items():
+            excluded[reason] += n
+    del excluded["not_applicable"]
     return excluded

@@ -8,7 +8,7 @@ fail; an interval that contains the threshold decides nothing.
 
 The interval is the smoothed one (``core.stats.smoothed``), not Student's: if few cases differ, or none, Student's is
 far too narrow, so that a model that harms too many cases passes too often. benchmarks/bench_gate.py measures both.
-Power: ``core.stats.power``, one-sided.
+Power: ``core.stats.margin_power``.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from core.stats.intervals import NOTHING, Interval
-from core.stats.power import PairedComponents, detectable_difference, power
-from core.stats.smoothed import mean_interval, pseudo_shape
+from core.stats.smoothed import mean_interval
 
 Kind = Literal["noninferiority", "superiority", "equivalence"]
 Decision = Literal["pass", "fail", "unclear"]
@@ -52,47 +51,3 @@ def decide(interval: Interval, kind: Kind, margin: float) -> Decision:
     if low > threshold:
         return "pass"
     return "fail" if high < threshold else "unclear"
-
-
-def smoothed_components(differences: ArrayLike) -> PairedComponents:
-    """Return the variance of the differences, with the pseudo-cases of the interval, as that between cases.
-
-    Without them, cases that do not differ would promise a power of 1. The variation of trials is part of it, so that it
-    is valid for this number of trials only. NaN with fewer than two cases.
-    """
-    values = np.asarray(differences, dtype=np.float64)
-    if values.size < 2:
-        return PairedComponents(float("nan"), float("nan"))
-    return with_pseudo_cases(PairedComponents(float(values.var()), 0.0), values.size, 1, float(values.mean()))
-
-
-def with_pseudo_cases(components: PairedComponents, cases: int, trials: int, mean: float = 0.0) -> PairedComponents:
-    """Return the variance of the differences of ``cases`` and of the two pseudo-cases, as that between cases.
-
-    ``mean`` is the mean difference. The result includes the variation of ``trials``: use it with one trial.
-    """
-    shape = pseudo_shape(cases)
-    total = cases + 2 * shape
-    smoothed_mean = cases * mean / total
-    variance = max(components.between, 0.0) + components.within / trials
-    squares = cases * (variance + (mean - smoothed_mean) ** 2) + 2 * shape * (1 + smoothed_mean**2)
-    return PairedComponents(squares / (total * (total + 1)) * cases, 0.0)
-
-
-def chance_to_pass(
-    components: PairedComponents, kind: Kind, margin: float, cases: int, trials: int = 1, level: float = 0.05
-) -> float:
-    """Return the probability of a pass if nothing differs; for superiority, if the second arm is better by ``margin``.
-
-    ``level`` is the one-sided error rate.
-    """
-    one_sided = power(components, margin, cases, trials, 2 * level)
-    return max(0.0, 2 * one_sided - 1) if kind == "equivalence" else one_sided
-
-
-def smallest_margin(
-    components: PairedComponents, kind: Kind, cases: int, trials: int = 1, level: float = 0.05, target: float = 0.8
-) -> float:
-    """Return the smallest margin with the power ``target`` (``chance_to_pass``); 1 if none has it."""
-    one_sided = (1 + target) / 2 if kind == "equivalence" else target
-    return detectable_difference(components, cases, trials, one_sided, 2 * level)

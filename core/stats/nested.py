@@ -34,19 +34,23 @@ CaseScores = Sequence[Sequence[Sequence[float]]]
 """Trials of a case → answers of the trial → scores (0 to 1) of the gradings of the answer."""
 LEAST_CASES = 3
 """Cases with a pair of a level that an estimate needs: the jackknife leaves one out."""
+MOST_HALF_DIFFERENCE = 0.5
+"""Half the squared difference of a right and a wrong answer."""
 
 
 class Component(NamedTuple):
     """The variance that the ``sources`` cause together, with its 95 % interval.
 
     Several sources are in one component if the design has no pair that separates them. The ``estimate`` is unbiased
-    and may be negative; the interval is cut off at 0. ``n_cases`` have such a pair.
+    and may be negative; the interval is cut off at 0. ``n_cases`` have such a pair. ``without_each`` are the estimates
+    without each case with a score in turn, for the jackknife of what is computed from the component.
     """
 
     sources: tuple[Source, ...]
     estimate: float
     interval: Interval
     n_cases: int
+    without_each: Floats
 
 
 @dataclass(frozen=True)
@@ -164,23 +168,23 @@ def _moments(case: CaseScores) -> _Moments:
     for trial in case:
         answer_means = [sum(scores) / len(scores) for scores in trial]
         answer_squares = [sum(score**2 for score in scores) / len(scores) for scores in trial]
-        within = [_half_difference(scores, [s**2 for s in scores]) for scores in trial if len(scores) > 1]
+        within = [half_difference(scores, [s**2 for s in scores]) for scores in trial if len(scores) > 1]
         if within:
             of_gradings.append(sum(within) / len(within))
         if len(trial) > 1:
-            of_answers.append(_half_difference(answer_means, answer_squares))
+            of_answers.append(half_difference(answer_means, answer_squares))
         means.append(sum(answer_means) / len(trial))
         squares.append(sum(answer_squares) / len(trial))
     return _Moments(
         _mean_or_nan(of_gradings),
         _mean_or_nan(of_answers),
-        _half_difference(means, squares) if len(case) > 1 else float("nan"),
+        half_difference(means, squares) if len(case) > 1 else float("nan"),
         sum(means) / len(case),
         sum(squares) / len(case),
     )
 
 
-def _half_difference(means: Sequence[float], squares: Sequence[float]) -> float:
+def half_difference(means: Sequence[float], squares: Sequence[float]) -> float:
     """Return half the mean squared difference between scores of two different units, over all pairs of units."""
     n, total = len(means), sum(means)
     products = (total**2 - sum(mean**2 for mean in means)) / (n * (n - 1))
@@ -205,9 +209,9 @@ def _components(table: Floats, level: float) -> list[Component]:
         if n_pairs < LEAST_CASES:
             continue
         outer = _between_cases(table) if source == "cases" else _mean_without_each(values)
-        pseudo = len(table) * (outer[1] - inner[1]) - (len(table) - 1) * (outer[0] - inner[0])
-        estimate = outer[1] - inner[1]
-        components.append(Component(joined, estimate, _interval(pseudo, n_pairs, estimate, level), n_pairs))
+        estimate, without_each = outer[1] - inner[1], outer[0] - inner[0]
+        interval = jackknife_interval(estimate, without_each, n_pairs, level)
+        components.append(Component(joined, estimate, interval, n_pairs, without_each))
         inner, joined = outer, ()
     return components[::-1]
 
@@ -229,14 +233,18 @@ def _between_cases(table: Floats) -> tuple[Floats, float]:
     return (squares.sum() - squares) / (n - 1) - without, float(squares.mean() - products)
 
 
-def _interval(pseudo: Floats, n: int, estimate: float, level: float) -> Interval:
-    """Return Hall's interval of the mean of pseudo-values around the estimate, cut off at 0.
+def jackknife_interval(
+    estimate: float, without_each: Floats, n: int, level: float = 0.95, highest: float = MOST_HALF_DIFFERENCE
+) -> Interval:
+    """Return Hall's interval of a variance from the estimates without each case in turn, cut off at 0.
 
-    If nothing varies, the upper bound is that of a share of which no item was seen: the next case may vary.
+    ``n`` cases decide on Student's quantile. If nothing varies, the upper bound is that of a share of which no item was
+    seen, times ``highest``, the highest value of a case: the next case may vary.
     """
+    pseudo = len(without_each) * estimate - (len(without_each) - 1) * without_each
     error = float(pseudo.std(ddof=1)) / len(pseudo) ** 0.5
     if error < _NO_ERROR:
-        return Interval(0.0, mean_interval(np.zeros(n), level, high=_MOST_HALF_DIFFERENCE).high)
+        return Interval(0.0, mean_interval(np.zeros(n), level, high=highest).high)
     deviations = pseudo - pseudo.mean()
     skewness = float((deviations**3).mean()) / float(pseudo.std()) ** 3
     quantile = float(scipy.special.stdtrit(n - 1, (1 + level) / 2))
@@ -245,8 +253,6 @@ def _interval(pseudo: Floats, n: int, estimate: float, level: float) -> Interval
 
 
 _NO_ERROR = 1e-12
-_MOST_HALF_DIFFERENCE = 0.5
-"""Half the squared difference of a right and a wrong answer."""
 
 
 def _untransformed(t: float, skewness: float, n: int) -> float:

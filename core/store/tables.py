@@ -10,6 +10,8 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
+from core.journal import ROWS_OF_TRIALS
+
 TableRow = tuple[Any, ...]
 
 _TYPES: dict[str, pa.DataType] = {
@@ -124,6 +126,15 @@ SCHEMAS: dict[str, pa.Schema] = {
         "trial_id:text format:text question_type:text answer:int grading:int response:text rule:text grader:text "
         "prompt_hash:text rule_version:int extracted:text verdict:text detail:text call_ids:texts judged_at:real"
     ),
+    "urgency_answers": schema_of(
+        "trial_id:text model:text prompt_hash:text outcome:text level:int quotation:text reason:text failure:text "
+        "served_by:text call_ids:texts asked_at:real"
+    ),
+    "continuations": schema_of(
+        "trial_id:text turn:int speaker:text again:bool number:int format:text question_type:text dialogue:text "
+        "response:text rule:text grader:text prompt_hash:text rule_version:int extracted:text verdict:text detail:text "
+        "call_ids:texts judged_at:real"
+    ),
     "model_ratings": schema_of(
         "item:text form:text question:text model:text prompt_hash:text value:text quotations:text reason:text "
         "failure:text call_ids:texts rated_at:real"
@@ -134,8 +145,8 @@ SCHEMAS: dict[str, pa.Schema] = {
 
 OF_A_TRIAL = (
     "utterances", "answers", "grades", "calls", "probes", "forks", "misuses", "ratings", "variants",
-    "patient_judgements", "fact_judgements", "rubric_judgements", "prefix_answers", "replicates", "scores",
-    "trials",
+    *ROWS_OF_TRIALS,
+    "scores", "trials",
 )  # fmt: skip
 """The tables with rows of a trial; deleting a trial clears them all."""
 

@@ -12,7 +12,7 @@ from core.case import SPECIALTIES
 from core.errors import AnamnesisError
 from core.jobs.specialties import Specialties, without_specialty
 from core.store.database import Store
-from core.store.queries.case_labels import NO, YES, CaseLabel, LabelField, add_labels, label_of
+from core.store.queries.case_labels import ALLOWED, NO, YES, CaseLabel, LabelField, add_labels, label_of
 from pages.data.sets import CaseEntry
 from pages.kit.controls import choose
 from pages.kit.jobs import draw_job, draw_start
@@ -126,6 +126,9 @@ def _draw_editor(name: str, entries: Sequence[CaseEntry]) -> None:
         "Accepted answers": column.TextColumn(help="Further answers that are as right, separated by ;"),
         "Used to write prompts": column.CheckboxColumn(),
         "Date": column.TextColumn(help="When the case was published: 2024, 2024-10 or 2024-10-31."),
+        "Urgency": column.SelectboxColumn(
+            options=ALLOWED["urgency"], help="How soon the patient must be seen: 1 immediately to 5 no appointment."
+        ),
     }
     # the key changes with the labels, so that saved changes are not applied a second time
     state = hash(tuple(str(cells) for cells in before))
@@ -171,6 +174,7 @@ def _cells(entry: CaseEntry) -> dict[str, Any]:
         "Accepted answers": "; ".join(entry.labels["accepted"].names) if "accepted" in entry.labels else "",
         "Used to write prompts": entry.value("development") == YES,
         "Date": entry.value("date") or "",
+        "Urgency": entry.value("urgency") or None,
         "Vignette": " ".join(entry.case.vignette.split())[:120],
     }
 

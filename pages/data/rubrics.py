@@ -68,7 +68,7 @@ def _draw_table(rubric: Rubric) -> None:
         num_rows="dynamic",
         hide_index=True,
         key=f"data_rubric_edit_{rubric.name}_{rubric.hash}_{scope}",  # a new version resets the editor
-        column_order=["case", "specialty", "id", "criterion", "points", "axis", "priority", "when", "source"],
+        column_order=["criterion", "points", "axis", "priority", "case", "specialty", "when", "id", "source"],
         column_config={
             "case": st.column_config.TextColumn("Case", help="Key of a case; empty: see specialty."),
             "specialty": st.column_config.TextColumn("Specialty", help="Empty, and no case: for all cases."),
@@ -112,7 +112,8 @@ def _draw_table(rubric: Rubric) -> None:
 def _draw_warnings(warnings: list[RubricWarning]) -> None:
     if warnings:
         with st.expander(counted(len(warnings), "warning"), icon=":material/rule:"):
-            st.dataframe([warning._asdict() for warning in warnings], hide_index=True)
+            heads = ("Criteria of", "Criterion", "Fault", "Warning")
+            st.dataframe(pd.DataFrame(warnings, columns=pd.Index(heads)), hide_index=True)
             st.caption("Rules on words, which are often wrong: a person decides.")
 
 

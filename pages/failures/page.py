@@ -11,6 +11,7 @@ from core.figures.reliability import Bin, reliability
 from core.figures.style import Axis
 from core.measures.base import Result, Row
 from core.measures.belief import CALIBRATION, CLOSURE, COURSE, MEANS, RELIABILITY, SETTLED, When
+from core.measures.urgency.report import SECTIONS as URGENCY
 from core.store.selection import Selection
 from pages.failures.causes import draw_causes, draw_extract
 from pages.failures.data import beliefs, believing
@@ -18,7 +19,7 @@ from pages.failures.topics import draw_topics
 from pages.kit.controls import choose
 from pages.kit.names import model_colours
 from pages.kit.page import draw_sections, say_how_to_begin, show
-from pages.kit.section import draw_result
+from pages.kit.section import draw_result, draw_section
 from pages.kit.view import ask_selection, in_words, names_on, offered
 
 _FIGURES = {
@@ -117,18 +118,26 @@ def reliability_chart(rows: Sequence[Row], names: Mapping[str, str], dark: bool)
     return reliability(marks, models, model_colours(list(names)), dark=dark)
 
 
+def draw_urgency(selection: Selection) -> None:
+    for section in URGENCY:
+        name = f"urgency_{section.options.get('part', 'shares')}"
+        if draw_section(section, selection, name=name) is None:
+            return
+
+
 def draw_failures() -> None:
     offers = offered()
     if not offers:
         say_how_to_begin("No answer is stored yet.", icon="troubleshoot")
         return
     selection = ask_selection(offers, "models", "datasets", "specialties")
-    draw_sections({"Causes": draw_causes, "Never asked": draw_topics, "Belief": draw_belief}, "failures_tab", selection)
+    tabs = {"Causes": draw_causes, "Never asked": draw_topics, "Belief": draw_belief, "Urgency": draw_urgency}
+    draw_sections(tabs, "failures_tab", selection)
 
 
 if __name__ == "__main__":
     show(
         "Failures",
         draw_failures,
-        "Causes of wrong answers, facts that were never asked for, and beliefs during the conversation.",
+        "Causes of wrong answers, facts that were never asked for, beliefs during the conversation, and urgency.",
     )

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from core.measures.rubrics.calibration import AGAINST_EXPERTS, AUDIT, FORECAST, TOGETHER
+from core.measures.rubrics.calibration import AGAINST_EXPERTS, SECTIONS
 from core.measures.rubrics.judges import JUDGES
 from core.measures.rubrics.stored import rubric_entries
 from core.store.selection import Selection
@@ -21,7 +21,7 @@ def draw_rubric_judges() -> None:
     nothing = (
         "People judged none of these criteria: plan a review *Criteria of a rubric* under Experts, and unblind it."
     )
-    for section in (AGAINST_EXPERTS, TOGETHER, FORECAST, AUDIT):
+    for section in SECTIONS:
         draw_section(
             section,
             Selection(),

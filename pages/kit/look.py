@@ -192,6 +192,7 @@ LABEL_FIELD: dict[LabelField, str] = {
     "accepted": "Accepted answers",
     "development": "Used to write prompts",
     "date": "Date",
+    "urgency": "Urgency",
 }
 """Field of a label of a case → words."""
 

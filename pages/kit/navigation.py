@@ -21,7 +21,7 @@ PAGES: Final[dict[str, dict[str, str]]] = {
         "failures": "Failures",
         "quality": "Conversation quality",
         "measures": "More measures",
-        "report": "Report",
+        "report": "Evaluation report",
     },
     "Trust": {
         "patients": "Simulated patients",

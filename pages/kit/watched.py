@@ -18,6 +18,7 @@ from core.events import (
     Ended,
     Event,
     Finished,
+    Format,
     Graded,
     Probed,
     QuestionType,
@@ -27,6 +28,7 @@ from core.events import (
 )
 from core.export.reading import was_shown
 from core.frameworks.base import Framework, framework, role_title, talking_roles, tested_seat, title_of
+from core.frameworks.casting import is_model
 from core.frameworks.conversation import GO_ON
 from core.journal import RunHeader
 from core.live.session import Session
@@ -36,7 +38,18 @@ from pages.kit.case.rubric import ask_running_rubric, draw_running_rubric
 from pages.kit.chat import draw_answers, draw_case, draw_chat, hides_thoughts
 from pages.kit.export_menu import draw_export_menu, draw_export_menu_unstored
 from pages.kit.jobs import draw_reused_replies
-from pages.kit.look import PARTS, QUESTION_TYPE, badge, counted, draw_refused, in_callback, money, plain, total_tokens
+from pages.kit.look import (
+    PARTS,
+    QUESTION_TYPE,
+    arm,
+    badge,
+    counted,
+    draw_refused,
+    in_callback,
+    money,
+    plain,
+    total_tokens,
+)
 from pages.kit.names import model_name
 from pages.kit.navigation import link
 from pages.kit.seats import case_label
@@ -335,9 +348,17 @@ def draw_figures(session: Session, events: Sequence[Event], fw: Framework | None
             (fw or framework()).speech.questions(events),
             help="The doctor's messages after the first one, or its queries that were passed on.",
         )
-        columns[1].metric("Tokens", f"{total_tokens(calls):,}", help="Prompt and completion of all roles.")
-        columns[2].metric("Cost", cost_of(calls), help=_COST_HELP)
+        tokens, cost = use_in_words(session, fw or framework(), calls)
+        columns[1].metric("Tokens", tokens, help="Prompt and completion of all roles.")
+        columns[2].metric("Cost", cost, help=_COST_HELP)
         columns[3].metric("Time", f"{seconds:.0f} s" if seconds < 6000 else "—")
+
+
+def use_in_words(session: Session, fw: Framework, calls: Sequence[CallRecord]) -> tuple[str, str]:
+    """Return the tokens and the cost of a consultation in words; an imported conversation of a model has no calls."""
+    if not calls and session.finished_at and is_model(str(session.meta.get(tested_seat(fw).role, "human"))):
+        return "–", "unknown"
+    return f"{total_tokens(calls):,}", cost_of(calls)
 
 
 def cost_of(calls: Iterable[CallRecord]) -> str:
@@ -475,8 +496,10 @@ def _title(watched: WatchedSession) -> str:
     return f"{role}: {doctor}" + (f" · Patient: {model_name(patient)}" if patient else "")
 
 
-def _verdicts(watched: WatchedSession) -> list[tuple[Verdict, QuestionType]]:
+def _verdicts(watched: WatchedSession) -> list[tuple[Verdict, str]]:
     """Return the verdicts on the answers after the conversation, or on all answers if there are no such ones.
+
+    Each has the name of its arm, or of its question type if all arms have the same format.
 
     There are none while a person who is tested still answers.
     """
@@ -484,14 +507,18 @@ def _verdicts(watched: WatchedSession) -> list[tuple[Verdict, QuestionType]]:
     if person_is_tested(session, fw):
         return []
     other_rule = "mcq_loose" if fw.usual.mcq_rule == "mcq_strict" else "mcq_strict"
-    verdicts: dict[tuple[str, QuestionType], Verdict] = {}
+    verdicts: dict[tuple[Format, QuestionType], Verdict] = {}
     for event in session.snapshot():
         if isinstance(event, Answered) and event.reason is not None:
             verdicts[event.format, event.question_type] = event.reason
         elif isinstance(event, Graded) and event.rule != other_rule:
             verdicts[event.format, event.question_type] = event.verdict
-    after = {arm: verdict for arm, verdict in verdicts.items() if arm[0] != "vignette"} or verdicts
-    return [(verdict, question_type) for (_, question_type), verdict in after.items()]
+    after = {key: verdict for key, verdict in verdicts.items() if key[0] != "vignette"} or verdicts
+    same_format = len({format_ for format_, _ in after}) == 1
+    return [
+        (verdict, QUESTION_TYPE[question_type] if same_format else arm(format_, question_type))
+        for (format_, question_type), verdict in after.items()
+    ]
 
 
 def draw_outcome(watched: WatchedSession) -> None:
@@ -504,7 +531,9 @@ def draw_outcome(watched: WatchedSession) -> None:
         words = f"{state} · {counted(fw.speech.questions(events), 'question')}" if session.running else "Stopped"
         st.markdown(f":gray-badge[{words}]")
         return
-    parts = [f"{badge(verdict)} {QUESTION_TYPE[question_type]}" for verdict, question_type in verdicts[:_MOST_ON_STAGE]]
+    parts = [f"{badge(verdict)} {plain(name)}" for verdict, name in verdicts[:_MOST_ON_STAGE]]
+    if len(verdicts) > _MOST_ON_STAGE:
+        parts.append(f"{len(verdicts) - _MOST_ON_STAGE} more")
     # A person may still have to answer while the session runs.
     if watched.case is not None and not session.running:
         parts.append(f"Right answer: **{plain(watched.case.answer)}**")

@@ -1,7 +1,5 @@
 """The flow diagram of a run, computed when it is opened."""
 
-import base64
-
 import streamlit as st
 
 from core.measures.flow import Flow
@@ -9,7 +7,7 @@ from core.report.flow import WIDTH, flow_of, flow_svg
 from core.store.database import Store
 from core.store.queries.runs import RunProgress
 from pages.kit.cached import cached_query
-from pages.kit.figures import is_dark
+from pages.kit.figures import draw_svg, is_dark
 
 
 def draw_flow(run: RunProgress) -> None:
@@ -23,17 +21,12 @@ def draw_flow(run: RunProgress) -> None:
         return
     with box:
         flow = _flow(run.run_id)
-        picture = base64.b64encode(flow_svg(flow, dark=is_dark()).encode()).decode()
         counts = "; ".join(
             f"{stage.title}: {stage.n:,}, of these {sum(loss.n for loss in stage.losses):,} lost"
             for stage in flow.stages
             if stage.n is not None
         )
-        # an image runs no script; a narrow window scrolls it instead of making its text too small to read
-        st.html(
-            f'<div style="overflow-x: auto" tabindex="0"><img alt="Flow diagram. {counts}" width="{WIDTH}" '
-            f'style="max-width: none; width: {WIDTH}px" src="data:image/svg+xml;base64,{picture}"></div>'
-        )
+        draw_svg(flow_svg(flow, dark=is_dark()), WIDTH, f"Flow diagram. {counts}")
         st.download_button(
             "Flow (SVG)",
             lambda: flow_svg(flow),

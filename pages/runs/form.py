@@ -156,7 +156,7 @@ def _start(campaigns: Sequence[Campaign], options: Options) -> None:
             campaign = replace(campaign, data_set_hash=data_set.hash, data_set_cases=data_set.cases)
             header = header_of(campaign, own_registry)
             with st.spinner("Starting…"):
-                start(header, options.concurrency, options.budget_usd)
+                header = start(header, options.concurrency, options.budget_usd)
             if campaign.tested == campaigns[0].tested:
                 st.query_params["run"] = header.run_id
         st.session_state.pop(_FORM_OPEN, None)

@@ -74,6 +74,8 @@ def draw_run_list(runs: list[RunProgress], chosen: RunProgress | None) -> None:
             for run in runs
         ]
     )
+    if not table["Name"].any():
+        table = table.drop(columns="Name")
     draw_table(
         table,
         "runs_list",

@@ -16,7 +16,7 @@ import streamlit as st
 from core.asking.persona import PLAIN, parse_persona
 from core.asking.persona import label as persona_words
 from core.events import QuestionType
-from core.export.run_report import report_of
+from core.export.run_summary import summary_of
 from core.frameworks.automedic.queries import FAILURE_NAMES, RULES, failures, trial_rows
 from core.frameworks.base import frameworks, role_title, seats_at_work, tested_seat, title_of
 from core.frameworks.casting import STORED_SEATS
@@ -36,6 +36,7 @@ from core.store.queries.answers import results
 from core.store.queries.runs import RoleUse, RunProgress
 from core.store.queries.trials import Conversation, conversations, transcripts
 from core.store.selection import Selection
+from core.words import ROLE
 from pages.kit.cached import cached_query
 from pages.kit.campaigns import (
     accuracy_chart,
@@ -97,9 +98,9 @@ def draw_run(run: RunProgress) -> None:
         st.caption(f":material/sticky_note_2: {plain(label.note)}")
     if run.answers:
         draw_run_links(run)
-    use_lines = [f"{role}: {_tokens(use)}" for role, use in run.use.items()]
+    use_lines = [f"**{ROLE[role]}** {_tokens(use)}" for role, use in run.use.items()]
     if sources := dict.fromkeys(use.price_source for use in run.use.values() if use.price_source):
-        use_lines.append(f"prices: {plain('; '.join(sources))}")
+        use_lines.append(f"**Prices** {plain('; '.join(sources))}")
     columns = st.columns(4)
     for column, facts in zip(columns, (_cast(run), _settings(run)), strict=False):
         column.markdown("  \n".join(f"**{name}** {words}" for name, words in facts))
@@ -140,7 +141,7 @@ def draw_run_links(run: RunProgress) -> None:
                 graders_again_runs=f"{model_name(run.doctor)} · {run_id}",
             )
         files: dict[str, tuple[str, str, Callable[[], bytes | str]]] = {
-            "Report": ("report.md", "text/markdown", lambda: report_of(Store(), run_id)),
+            "Summary": ("summary.md", "text/markdown", lambda: summary_of(Store(), run_id)),
             "Answers and verdicts (CSV)": ("answers.csv", "text/csv", lambda: _answers_csv(run_id)),
             "Conversations (JSON Lines)": ("conversations.jsonl", "application/jsonl", lambda: _talk_lines(run_id)),
         }
@@ -154,7 +155,7 @@ def draw_run_links(run: RunProgress) -> None:
             key = f"export_{name}_{run_id}"
             st.download_button(label, make, f"{run_id}-{name}", mime, key=key, on_click="ignore", icon=icon, type=style)
 
-        draw_file_button("Report", ":material/description:", "tertiary")
+        draw_file_button("Summary", ":material/description:", "tertiary")
         with st.popover("Export", icon=":material/download:", key=f"export_{run_id}"):
             for label in list(files)[1:]:
                 draw_file_button(label)

@@ -16,7 +16,7 @@ from core.cli.options import print_rows
 from core.export.document import document_of
 from core.export.forms import to_json
 from core.export.page import to_markdown
-from core.export.run_report import report_of
+from core.export.run_summary import summary_of
 from core.spreadsheets import as_written, csv_of, inert, inert_table
 from core.store.queries.answers import results
 from tests.core.export.talks import read_back
@@ -78,4 +78,4 @@ def test_exports_contain_no_formula_and_lose_no_word(tmp_path: Path) -> None:
         document = document_of([f"run-{number % RUNS}-{number}"], store)
         assert read_back(to_json(document)) == document
         assert b"<script" not in to_markdown(document)
-    assert all(len(report_of(store, f"run-{run}")) > 500 for run in range(RUNS))
+    assert all(len(summary_of(store, f"run-{run}")) > 500 for run in range(RUNS))

@@ -12,12 +12,13 @@ from streamlit.testing.v1 import AppTest
 
 from core.errors import UsageError
 from core.events import CallRecord, Finished
+from core.frameworks.base import framework
 from core.live import start as live_start
 from core.live.session import Session
 from core.store.database import Store
 from core.store.fold import fold
 from pages.kit import sessions as live_sessions
-from pages.kit.watched import cost_of
+from pages.kit.watched import cost_of, use_in_words
 from tests.core.store.builders import a_case, a_header, a_stream, a_trial, write_journal
 from tests.support.fake_provider import running
 from tests.support.pages import button, has_button, run_until, trouble, words
@@ -200,6 +201,13 @@ def test_cost_is_what_is_known_and_says_when_it_is_not_all() -> None:
     assert cost_of([failed]) == "$0.00"  # what failed was not charged
     assert cost_of([unpriced]) == "unknown"
     assert cost_of([call, unpriced]) == "$1.50+"
+
+
+def test_a_model_without_stored_calls_did_not_cost_nothing() -> None:
+    imported = Session(key="a", title="a", finished_at=1.0, meta={"doctor": "openai/a"})
+    rules = Session(key="b", title="b", finished_at=1.0, meta={"doctor": "reference/bayes"})
+    assert use_in_words(imported, framework("craftmd"), []) == ("–", "unknown")
+    assert use_in_words(rules, framework("craftmd"), []) == ("0", "$0.00")
 
 
 def test_a_persona_that_a_patient_by_rule_cannot_play_is_refused_before_the_start(

@@ -62,7 +62,7 @@ def test_its_transcripts_are_listed(run_page: AppTest, follow: Callable[..., App
 def test_it_is_compared_with_its_newest_counterpart(run_page: AppTest, follow: Callable[..., AppTest]) -> None:
     opened = follow(run_page, "compare")
     assert [opened.selectbox(key=key).value.model for key in ("cmp_first", "cmp_second")] == ["openai/b", "openai/a"]
-    assert any("Report" in element.proto.label for element in run_page.get("download_button"))
+    assert any("Summary" in element.proto.label for element in run_page.get("download_button"))
 
 
 def test_without_a_counterpart_it_says_so_and_compare_opens_on_the_run(

@@ -81,6 +81,8 @@ class Models:
     def _text(self, name: str, body: dict[str, Any], case: int) -> str:
         if name in ("fair", "strict", "lenient", "echo"):
             return _graded(name, body["messages"])
+        if name.startswith("judge"):
+            return _judged(name, str(body["messages"][0]["content"]))
         says = {"blank": "", "declines": _REFUSAL}.get(name)
         if says is not None:
             return says
@@ -98,6 +100,20 @@ class Models:
         if right is None:
             return "My big toe is red and it hurts."
         return f"**Final Diagnosis:** {RIGHT if right else WRONG}"
+
+
+def _judged(name: str, prompt: str) -> str:
+    messages = [(int(n), role, text) for n, role, text in re.findall(r"^\[(\d+)\] (\w+): (.*)$", prompt, re.MULTILINE)]
+    judgements = []
+    for number, criterion in re.findall(r"^Criterion (\d+): (.*)$", prompt, re.MULTILINE):
+        word = re.findall(r"\w+", criterion)[-1]
+        speaker = {"judge-patient": "Patient", "judge-kind": "Doctor"}.get(name)
+        quoted = next((m for m in messages if (m[1] == speaker if speaker else word.lower() in m[2].lower())), None)
+        met, missed = ("erfüllt", "nicht erfüllt") if name == "judge-german" else ("met", "not met")
+        quotations = [{"message": quoted[0], "words": quoted[2]}] if quoted else []
+        verdict = {"quotations": quotations, "reason": "so", "verdict": met if quoted else missed}
+        judgements.append({"criterion": int(number), **verdict})
+    return f"Here it is:\n```json\n{json.dumps({'judgements': judgements})}\n```"
 
 
 def _graded(name: str, messages: Sequence[Any]) -> str:
@@ -150,6 +166,20 @@ prices = { input = 1000.0, output = 1000.0 }
 """A call of 11 + 7 tokens costs $0.018."""
 
 
+_DIAGNOSIS = "  - {id: name, criterion: The doctor names gout, points: 5, priority: must, axis: reasoning}\n"
+_FEVER = "  - {id: fever, criterion: The doctor asks about fever, points: 3, axis: data gathering}\n"
+_ALCOHOL = "  - {id: drink, criterion: The doctor recommends alcohol, points: -4, axis: safety}\n"
+_RUBRICS = {
+    "feet": f"title: Feet\nall:\n{_DIAGNOSIS}{_FEVER}{_ALCOHOL}",
+    "feet-worded": f"title: Feet\nall:\n{_DIAGNOSIS}{_FEVER.replace('asks about', 'enquires about')}{_ALCOHOL}",
+    "feet-heavy": f"title: Feet\nall:\n{_DIAGNOSIS.replace('5', '27')}{_FEVER}{_ALCOHOL}",
+    "feet-twice": f"title: Feet\nall:\n{_DIAGNOSIS}{_FEVER}all:\n{_ALCOHOL}",
+    "feet-huge": f"title: Feet\nall:\n{_FEVER.replace('3', '1e300')}",
+    "harm": f"title: Harm\nall:\n{_ALCOHOL}",
+}
+"""Rubrics of users; a doctor who says gout at once reaches 5 of 8 points of ``feet``, and one who says bunion none."""
+
+
 def _toe(number: int, **changes: Any) -> dict[str, Any]:
     age, job = _YOUNGEST + number, _JOBS[number % len(_JOBS)]
     onset, sign = _ONSETS[number % len(_ONSETS)], _SIGNS[number % len(_SIGNS)]
@@ -181,6 +211,8 @@ def files() -> Path:
     (folder / "library2.jsonl").write_text(
         "\n".join(case.model_dump_json() for case in library()[:6]).replace("library/", "library2/"), encoding="utf-8"
     )
+    for name, text in _RUBRICS.items():
+        (folder / f"{name}.yaml").write_text(text, encoding="utf-8")
     for version in ("before", "after"):
         pack = folder / version / "grading"
         pack.mkdir(parents=True)

@@ -18,7 +18,7 @@ from core.errors import UsageError
 from core.measures.experts.judged import judged_items
 from core.reviews.state import ReviewState, state_of
 from core.store.database import Store
-from core.store.queries.case_labels import NO, YES, CaseLabel, LabelField, add_labels, label_of, lines_of
+from core.store.queries.case_labels import ALLOWED, NO, YES, CaseLabel, LabelField, add_labels, label_of, lines_of
 from core.store.review_kinds import FormQuestion, forms
 
 
@@ -60,7 +60,8 @@ def filling_of(store: Store, state: ReviewState) -> Filling:
                 if value is None:
                     left_out[reason] += 1
                     continue
-                value = YES if value in question.yes else NO
+                if ALLOWED.get(field_name) == (YES, NO):
+                    value = YES if value in question.yes else NO
             else:
                 # an answer in words is optional: whoever left it empty named nothing
                 finished = sum(state.complete(by_item[item.item], name) for name in by_item[item.item].annotators)

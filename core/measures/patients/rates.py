@@ -52,6 +52,7 @@ def patient_rates(
     kinds: Sequence[ReplyMarkKind] = KINDS,
     *,
     pooled: bool = False,
+    case_values: list[pd.DataFrame] | None = None,
 ) -> list[Row]:
     """Return a row for each group, condition and kind, from the stored marks; no conversation is marked here.
 
@@ -63,7 +64,8 @@ def patient_rates(
 
     The grader, the solver and the summariser do not distinguish conditions here, because they do not speak to the
     patient. ``pooled`` merges the conditions of a group, persona, protocol and data set. Conversations that are not
-    marked are left out; ``core.measures.missing.count_missing`` counts them.
+    marked are left out; ``core.measures.missing.count_missing`` counts them. The shares of cases behind the estimates
+    are appended to ``case_values`` (``MetricRequest.case_values``).
     """
     with store.read() as cursor:
         marked = talks(cursor, PATIENT_MARKS, selection)
@@ -80,6 +82,13 @@ def patient_rates(
         pool = f"{members['data_set'].iat[0]}, {len(names)} conditions pooled" if len(names) > 1 else str(names[0])
         label = {by: str(group), "condition": pool, "persona": str(persona) or "plain", "protocol": str(protocol)}
         rows += _rates(label, members, kinds)
+        if case_values is not None:
+            shares = (members[list(kinds)] > 0).groupby(members["case_key"], observed=True).mean()
+            values = shares[[kind for kind in kinds if ABOUT[kind].claimed]].melt(
+                ignore_index=False, var_name="kind", value_name="value"
+            )
+            figure = values.pop("kind").astype(str) + f" {persona} {protocol}"
+            case_values.append(values.assign(model=f"{group} {pool}", figure=figure).reset_index())
     return rows
 
 
@@ -321,8 +330,10 @@ def report(
             )
         yield from by_judge
     elif part == "rates":
-        rows = patient_rates(store, by, selection, kinds, pooled=request.selection.pooled)
+        case_values: list[pd.DataFrame] = []
+        rows = patient_rates(store, by, selection, kinds, pooled=request.selection.pooled, case_values=case_values)
         yield from rows
+        request.case_values = pd.concat(case_values) if case_values else None
         request.notes += _unclaimed_notes(rows)
     else:
         for chosen_kind in kinds:

@@ -10,7 +10,7 @@ import pandas as pd
 
 from core.measures.base import Columns, MetricRequest, Row, Section, metric
 from core.measures.rubrics.report import EMPTY, FILTERS, RubricOption, by_case, decided, read_rubric_outcomes
-from core.measures.rubrics.scores import UNREADABLE, VOIDED, judges_in, of_judges
+from core.measures.rubrics.scores import OTHER_SPEAKER, UNREADABLE, VOIDED, judges_in, of_judges, why_voided
 from core.stats.agreement import agreement_by_case
 from core.stats.ratios import ratio
 from core.stats.smoothed import ratio_interval
@@ -44,8 +44,10 @@ def _trust_rows(name: str, verdicts: pd.DataFrame) -> Iterator[Row]:
     states = [(str(case), quotation.state) for case, text in listed for quotation in quotations_from_json(text)]
     for state in ("verified", "repaired", "unverified"):
         yield _share_row(name, f"quotations {state}", ((case, s == state, 1) for case, s in states), "quotations")
+    why = verdicts["quotations"].map(lambda text: why_voided(quotations_from_json(text))).where(verdicts["voided"], "")
     for figure, bad in (
-        (VOIDED, verdicts["voided"]),
+        (VOIDED, why == VOIDED),
+        (OTHER_SPEAKER, why == OTHER_SPEAKER),
         (CANNOT_BE_JUDGED, verdicts["verdict"] == CANNOT_BE_JUDGED),
         (UNREADABLE, verdicts["verdict"].isna()),
     ):
@@ -94,5 +96,11 @@ def _agreement_row(first: str, second: str, of_first: pd.DataFrame, of_second: p
     yield Row(label, observed.value, *observed.interval, len(cases), {}, more, columns=Columns("share"))
 
 
-JUDGES = Section("Judges of rubrics", report_judges, kind="table", page="judges")
+JUDGES = Section(
+    "Judges of rubrics",
+    report_judges,
+    kind="table",
+    heads={"cohen_kappa": "Cohen’s kappa", "gwet_ac": "Gwet’s AC"},
+    page="judges",
+)
 SECTIONS = (JUDGES,)

@@ -2,7 +2,12 @@
 
 The judge gives the evidence first: quotations with message numbers, then the reason, then the verdict. Points, axes and
 priorities, the case, the doctor's model and the condition are not in the prompt. Every quotation is searched in the
-messages; a quotation that is in none of them voids the verdict, whatever it is.
+messages; a quotation that is in none of them voids the verdict, whatever it is. *Met* also needs words of the doctor,
+unless the criterion is about somebody else: that the patient speaks of fever does not show that the doctor asked.
+
+A few words are in many conversations: of single words taken from one conversation of the release of Johri et al. 2025,
+39 % are also in one about another case, of two words 29 %, of four words 17 %. So up to three words count only in the
+message that the judge names (25 % and 19 % by chance), and words such as *yes* or *you have* only as a whole message.
 """
 
 from __future__ import annotations
@@ -22,23 +27,38 @@ from core.store.queries.rubric_judgements import RubricQuotation, RubricVerdict
 
 PROMPT = "judge"
 _OMISSION = re.compile(r"\s*(?:\[?\.\.\.\]?|\[?…\]?)\s*")
-_PREFIX = re.compile(r"^\[\d+\]\s*(?:\w+:\s*)?")
+_PREFIX = re.compile(r"^(?:\[\d+\]\s*)?(?:(?:Doctor|Patient|Staff):\s*)?")
 """The number and role with which the prompt begins a message; some judges quote them, too."""
 _TRIM = " \n\"'“”‘’"
 _SHORTEST = 3
 """Minimum number of letters and digits of a quotation that is not a whole message."""
+_TOKEN = re.compile(r"[^\W_]+")
+_FEW_WORDS = 3
+"""Up to so many words are searched only in the message that the judge names."""
+_COMMON = frozenset(
+    "yes yeah no not ok okay well so and or but if the a an this that it is are was were be been do does did have has "
+    "had i you he she we they my your his her their me him them of in on at to for from with about as by any some what "
+    "when where how who which can could would will please thanks thank".split()
+)
+"""Words that nearly every conversation has."""
+_ABOUT_OTHERS = re.compile(
+    r"(?:the )?(?:patient|parents?|mother|father|caregiver|carer|family|relatives?|nurse|staff)\b(?!['’]s)",
+    re.IGNORECASE,
+)
+"""The beginning of a criterion that is not about the doctor."""
 
 
 class CriterionJudgement(NamedTuple):
     """A judge's verdict on a criterion, with its quotations as they were checked, and its reason.
 
-    ``verdict`` is ``None`` if there is no readable reply.
+    ``verdict`` is ``None`` if there is no readable reply. ``voided``: the quotations are no evidence for it.
     """
 
     criterion: Criterion
     quotations: tuple[RubricQuotation, ...]
     reason: str
     verdict: RubricVerdict | None
+    voided: bool = False
 
 
 class _Quoted(BaseModel):
@@ -111,27 +131,43 @@ def _checked(judgement: _Judgement, number: int, criterion: Criterion, dialogue:
         raise ValueError(f"criterion {number} is met without a quotation: quote the words that meet it")
     if judgement.verdict == "not applicable" and not criterion.when:
         raise ValueError(f"criterion {number} has no condition, so it is met, not met or cannot be judged")
-    checked = dict.fromkeys(check_quotation(item.message, item.words, dialogue) for item in quoted)
-    return CriterionJudgement(criterion, tuple(checked), judgement.reason.strip(), judgement.verdict)
+    checked = tuple(dict.fromkeys(check_quotation(item.message, item.words, dialogue) for item in quoted))
+    invented = any(quotation.state == "unverified" for quotation in checked)
+    voided = invented or (judgement.verdict == "met" and not _shows(criterion, checked, dialogue))
+    return CriterionJudgement(criterion, checked, judgement.reason.strip(), judgement.verdict, voided)
 
 
-def check_quotation(message: int, words: str, dialogue: Dialogue) -> RubricQuotation:
+def _shows(criterion: Criterion, quotations: Sequence[RubricQuotation], dialogue: Dialogue) -> bool:
+    """Return whether a quotation has words of the doctor, or the criterion is about somebody else."""
+    if _ABOUT_OTHERS.match(criterion.criterion):
+        return True
+    return any(dialogue[quotation.message].role not in ("patient", "staff") for quotation in quotations)
+
+
+def check_quotation(message: int | None, words: str, dialogue: Dialogue) -> RubricQuotation:
     """Search quoted words in the named message, then in the others, first letter for letter, then normalised.
 
-    Normalising ignores spaces, case, quotation marks and a final full stop, and reads an omission (…) as any words.
+    Without a number, the words are verified in any message; -1 is the number of words that are in none. Normalising
+    ignores spaces, case, quotation marks and a final full stop, and reads an omission (…) as any words. A few words are
+    searched only in the named message, common words only as a whole message.
     """
     words = words.strip()
     exact = _PREFIX.sub("", words).strip(_TRIM)
-    numbers = [message, *(n for n in range(len(dialogue)) if n != message)] if 0 <= message < len(dialogue) else []
-    for number in numbers or range(len(dialogue)):
+    tokens = _TOKEN.findall(exact.lower())
+    numbers = sorted(range(len(dialogue)), key=lambda number: number != message)
+    if message is not None and len(tokens) <= _FEW_WORDS:
+        numbers = [number for number in numbers if number == message]
+    for number in numbers:
         text = dialogue[number].text
+        if _COMMON.issuperset(tokens) and tokens != _TOKEN.findall(text.lower()):
+            continue
         spelled = exact if _stands_in(exact, text) else _normalised(exact, text)
         if spelled is None:
             continue
-        if number == message and spelled == exact:
+        if message in (number, None) and spelled == exact:
             return RubricQuotation(number, spelled, "verified")
-        return RubricQuotation(number, spelled, "repaired", f"[{message}] {words}")
-    return RubricQuotation(message, words, "unverified")
+        return RubricQuotation(number, spelled, "repaired", words if message is None else f"[{message}] {words}")
+    return RubricQuotation(-1 if message is None else message, words, "unverified")
 
 
 def _stands_in(words: str, text: str) -> bool:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from core.measures.calibration import JudgedStatement
@@ -11,7 +11,7 @@ from core.measures.experts.judged import judged_items
 from core.measures.rubrics.rubric import Rubric
 from core.measures.rubrics.scores import JudgedTalk, Outcome
 from core.measures.rubrics.stored import rubric_named
-from core.reviews.state import ReviewState, states
+from core.reviews.state import states
 from core.store.database import Store
 from core.store.review_records import parse_item
 
@@ -23,14 +23,19 @@ Place = tuple[str, str]
 
 
 class ExpertVerdicts(NamedTuple):
-    """The experts' verdicts by conversation and criterion, and how many items each stands for.
+    """The experts' verdicts by conversation and criterion, and how their items were drawn.
 
-    ``selected`` is the number of verdicts that are left out because their items were not drawn at random.
+    Attributes:
+        verdicts: Whether a criterion is met in a conversation. Of several reviews the newest counts.
+        strata: The places whose items were drawn by group → ``specialty`` or ``dataset``.
+        undecided: Number of answered items without such a verdict: tied, not applicable, or experts cannot judge.
+        restricted: Review → what its items were drawn from, if only from a part of the conversations.
     """
 
     verdicts: Mapping[Place, bool]
-    strata: Mapping[Place, tuple[str, ...]]
-    selected: int = 0
+    strata: Mapping[Place, str]
+    undecided: int = 0
+    restricted: Mapping[str, str] = {}
 
 
 def statements_for(rubric: Rubric) -> dict[str, str]:
@@ -46,31 +51,29 @@ def expert_verdicts(store: Store, rubric: str) -> ExpertVerdicts:
     """Return the decided verdicts of all unblinded reviews on the criteria of a rubric, in their present wording."""
     hashes = {scoped.criterion.hash for scoped in rubric_named(store, rubric).scoped()}
     verdicts: dict[Place, bool] = {}
-    strata: dict[Place, tuple[str, ...]] = {}
-    selected = 0
-    for state in states(store):
-        if state.form.subject != "criterion" or state.blinded or not hashes & state.review.plan.statements.keys():
+    strata: dict[Place, str] = {}
+    undecided = 0
+    restricted = {}
+    for state in states(store):  # the newest first
+        plan = state.review.plan
+        if state.form.subject != "criterion" or state.blinded or not hashes & plan.statements.keys():
             continue
-        decided = _decided(store, state, hashes)
-        if state.review.plan.sampling == "disagreement":
-            selected += len(decided)
-            continue
-        verdicts |= {place: met for place, (met, _) in decided.items()}
-        strata |= {place: stratum for place, (_, stratum) in decided.items()}
-    return ExpertVerdicts(verdicts, strata, selected)
-
-
-def _decided(store: Store, state: ReviewState, hashes: Collection[str]) -> dict[Place, tuple[bool, tuple[str, ...]]]:
-    """Return the verdicts met or not met of one review, with the way in which their items were drawn."""
-    decided = {}
-    for item in judged_items(store, state, VERDICT):
-        about = parse_item(item.item)
-        met = _VALUES.get(item.decided(state.form)[0] or "")
-        if met is not None and about.criterion in hashes:
-            by_group = state.review.plan.sampling in ("specialty", "dataset")
-            stratum = (state.review.plan.sampling, *item.models) if by_group else ()
-            decided[about.trial_id, about.criterion] = (met, stratum)
-    return decided
+        for item in judged_items(store, state, VERDICT):
+            about = parse_item(item.item)
+            place = (about.trial_id, about.criterion)
+            if about.criterion not in hashes or place in verdicts:
+                continue
+            met = _VALUES.get(item.decided(state.form)[0] or "")
+            if met is None:
+                undecided += bool(item.answers)
+                continue
+            verdicts[place] = met
+            if plan.sampling in ("specialty", "dataset"):
+                strata[place] = plan.sampling
+        parts = [*plan.specialties, *plan.datasets, *(f"{field} {value}" for field, value in plan.where)]
+        if parts:
+            restricted[state.review.name] = ", ".join(parts)
+    return ExpertVerdicts(verdicts, strata, undecided, restricted)
 
 
 class LabelledStatement(NamedTuple):
@@ -86,24 +89,26 @@ def labelled_statements(talks: Sequence[JudgedTalk], experts: ExpertVerdicts) ->
     """Return the criteria that a judge called met or not met, with the experts' verdict on a part of them.
 
     The worth of a criterion is its points over the attainable points of its conversation, times the criteria in a
-    conversation on average: the mean over criteria is then the mean score of the conversations.
+    conversation of its condition on average: the mean over criteria is then the mean score of the conversations.
     """
     judged = [
         (talk, [outcome for outcome in talk.outcomes if outcome.status in _VALUES]) for talk in talks if talk.judged
     ]
     judged = [(talk, outcomes) for talk, outcomes in judged if _attainable(outcomes)]
-    per_talk = sum(len(outcomes) for _, outcomes in judged) / max(1, len(judged))
+    sizes: dict[str, list[int]] = defaultdict(list)
+    for talk, outcomes in judged:
+        sizes[talk.model].append(len(outcomes))
     weights = _weights(judged, experts)
     statements = []
     for talk, outcomes in judged:
-        attainable = _attainable(outcomes)
+        share = sum(sizes[talk.model]) / len(sizes[talk.model]) / _attainable(outcomes)
         for outcome in outcomes:
             place = (talk.trial_id, outcome.criterion.hash)
             statement = JudgedStatement(
                 talk.case_key,
                 _VALUES[outcome.status],
                 experts.verdicts.get(place),
-                outcome.criterion.points / attainable * per_talk,
+                outcome.criterion.points * share,
                 weights.get(place, 1.0),
                 {"points": outcome.criterion.points, "length of the doctor's messages": talk.characters},
             )
@@ -125,7 +130,7 @@ def _weights(judged: Sequence[tuple[JudgedTalk, Sequence[Outcome]]], experts: Ex
             for sampling, group in (("specialty", talk.specialty), ("dataset", talk.dataset)):
                 stratum = (sampling, talk.doctor, group)
                 sizes[stratum] += 1
-                if experts.strata.get(place, ("",))[:1] == (sampling,):
+                if experts.strata.get(place) == sampling:
                     groups[place] = stratum
     labelled = Counter(groups.values())
     total, drawn = sum(len(outcomes) for _, outcomes in judged), max(1, len(experts.verdicts))

@@ -16,7 +16,9 @@ from core.case import Case
 from core.measures.rubrics.rubric import AXES, Criterion, Rubric, Scoped
 from core.text.negation import stem_of, words_in
 
-Fault = Literal["sign", "two in one", "duplicate", "not observable", "gives the answer away", "axis", "no such case"]
+Fault = Literal[
+    "sign", "two in one", "duplicate", "not observable", "gives the answer away", "axis", "points", "no such case"
+]
 
 MEASURED: Mapping[Fault, tuple[int, int]] = {
     "sign": (9, 10),
@@ -101,7 +103,24 @@ def lint_rubric(rubric: Rubric, cases: Mapping[str, Case] | None = None) -> list
     for name in rubric.cases:
         if cases is not None and name not in cases:
             warnings.append(RubricWarning(name, "", "no such case", "no case has this key"))
-    return [*warnings, *_duplicates(rubric)]
+    return [*warnings, *_points(rubric), *_duplicates(rubric)]
+
+
+_HEAVY = 0.5
+"""Share of the attainable points from which a criterion outweighs the others."""
+
+
+def _points(rubric: Rubric) -> Iterator[RubricWarning]:
+    """Yield warnings for cases that have no score, and whose score is nearly that of one criterion."""
+    scopes = [("all", rubric.all)] if rubric.all and not rubric.cases else []
+    for name, criteria in [*scopes, *((case, (*rubric.all, *own)) for case, own in rubric.cases.items())]:
+        attainable = sum(max(0.0, criterion.points) for criterion in criteria)
+        if not attainable:
+            yield RubricWarning(name, "", "points", "no criterion has positive points: there is no score")
+        elif len(criteria) > 2:
+            for criterion in criteria:
+                if (share := criterion.points / attainable) > _HEAVY:
+                    yield RubricWarning(name, criterion.id, "points", f"it has {share:.0%} of all positive points")
 
 
 def _faults(criterion: Criterion, case: Case | None) -> Iterator[tuple[Fault, str]]:

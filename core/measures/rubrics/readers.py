@@ -12,9 +12,20 @@ from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pydantic import ValidationError
+
 from core.datasets.readers.files import DamagedRow, FileRows, Record, records_within
 from core.errors import AnamnesisError, UsageError
-from core.measures.rubrics.rubric import NO_AXIS, Rubric, file_text, read_rubric, rubric_of, yaml_fields
+from core.measures.rubrics.rubric import (
+    NO_AXIS,
+    Criterion,
+    Rubric,
+    file_text,
+    read_rubric,
+    reason_of,
+    rubric_of,
+    yaml_fields,
+)
 
 Fields = dict[str, Any]
 
@@ -170,8 +181,13 @@ TABLE = ("case", "specialty", "id", "criterion", "points", "axis", "priority", "
 """The columns of a rubric as a table. Without case and specialty a criterion is for all cases."""
 
 
+def _plain_names(record: Record) -> Record:
+    return {name.strip().lower() if isinstance(name, str) else name: value for name, value in record.items()}
+
+
 def _row(record: Record) -> CaseCriteria:
     """One criterion a row: criterion, points, and any of the other columns of ``TABLE``; tags are joined by ;."""
+    record = _plain_names(record)
     names = ("id", "criterion", "points", "axis", "priority", "when", "source", "tags")
     fields: Fields = {name: str(record[name]).strip() for name in names if str(record.get(name) or "").strip()}
     if "tags" in fields:
@@ -184,7 +200,11 @@ RUBRIC_FORMATS: dict[str, RubricFormat] = {
     rubric_format.name: rubric_format
     for rubric_format in (
         RubricFormat(
-            "table", "Table with a criterion a row", lambda r: {"criterion", "points"} <= r.keys(), _row, False
+            "table",
+            "table with the columns criterion and points",
+            lambda record: {"criterion", "points"} <= _plain_names(record).keys(),
+            _row,
+            False,
         ),
         RubricFormat("healthbench", "HealthBench", _has("rubrics", "criterion points tags"), _healthbench),
         RubricFormat(
@@ -249,14 +269,19 @@ def rubric_from_table(rows: Iterable[Record], about: Rubric) -> Rubric:
         kind, name = ("cases", part.case) if part.case else ("specialties", part.specialty)
         criteria = scopes[kind].setdefault(name, []) if name else shared
         criteria.extend(part.criteria)
+    _name_criteria(scopes, shared)
+    about_fields = about.model_dump(include={"name", "title", "source", "licence"})
+    return rubric_of({**about_fields, "all": shared, **scopes}, "The table")
+
+
+def _name_criteria(scopes: Mapping[str, Mapping[str, list[Fields]]], shared: list[Fields]) -> None:
+    """Give criteria without an id a number that no other criterion has."""
     listed = [fields for scope in scopes.values() for criteria in scope.values() for fields in criteria] + shared
     used = {fields.get("id") for fields in listed}
     free = (name for number in count(1) if (name := f"c{number}") not in used)
     for fields in listed:
         if "id" not in fields:
             fields["id"] = next(free)
-    about_fields = about.model_dump(include={"name", "title", "source", "licence"})
-    return rubric_of({**about_fields, "all": shared, **scopes}, "The table")
 
 
 def _records(path: Path) -> Iterator[tuple[int, Any]]:
@@ -276,6 +301,15 @@ def _format_of(record: Any) -> RubricFormat | None:
     return next((candidate for candidate in RUBRIC_FORMATS.values() if candidate.fits(record)), None)
 
 
+def _check_criteria(criteria: Iterable[Fields], place: str) -> None:
+    """Raise ``UsageError`` with the place and the reason for a criterion that is not possible."""
+    for fields in criteria:
+        try:
+            Criterion.model_validate({"id": "unnamed", **fields})
+        except ValidationError as error:
+            raise UsageError(f"{place} is no criterion: {reason_of(error)}.") from error
+
+
 def _from_records(
     path: Path, records: Sequence[tuple[int, Any]], name: str, format_: str | None, data_set: str
 ) -> ReadRubric:
@@ -285,7 +319,8 @@ def _from_records(
     rubric_format = RUBRIC_FORMATS[format_] if format_ else _format_of(first)
     if rubric_format is None:
         titles = ", ".join(f"{f.name} ({f.title})" for f in RUBRIC_FORMATS.values())
-        raise UsageError(f"{path.name} is no rubric of a known format: {titles}, or YAML of this project.")
+        names = f" It has {', '.join(map(str, first))}." if isinstance(first, Mapping) else ""
+        raise UsageError(f"{path.name} is no rubric of a known format: {titles}, or YAML of this project.{names}")
     scopes: dict[str, dict[str, list[Fields]]] = {"cases": {}, "specialties": {}}
     shared: list[Fields] = []
     rejected: list[tuple[int, str]] = []
@@ -300,6 +335,7 @@ def _from_records(
             reason = f"the field {error} is missing" if isinstance(error, KeyError) else str(error)
             rejected.append((position, reason))
             continue
+        _check_criteria(part.criteria, f"{path.name}, record {position}")
         if not part.case and rubric_format.by_case and len(records) > 1:
             part = part._replace(case=str(position))
         if part.case:
@@ -312,5 +348,6 @@ def _from_records(
     if not (shared or scopes["cases"] or scopes["specialties"]):
         why = f" ({rejected[0][1]})" if rejected else ""
         raise AnamnesisError(f"{path.name} has no criterion that can be read{why}.")
+    _name_criteria(scopes, shared)
     fields = {"name": name, "source": rubric_format.title, "all": shared, **scopes}
     return ReadRubric(rubric_of(fields, path.name), rubric_format.name, tuple(rejected))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import combinations
+from itertools import chain, combinations
 from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
@@ -17,7 +17,15 @@ import pandas as pd
 from core.errors import UsageError
 from core.frameworks.casting import is_model
 from core.measures.base import Columns, Comparison, Listed, MetricRequest, Row, Section, Severity, metric
-from core.measures.calibration import JudgedStatement, Status, Trust, agreement_with_experts, in_words, status_of
+from core.measures.calibration import (
+    JudgedStatement,
+    Status,
+    Trust,
+    agreement_with_experts,
+    differing_errors,
+    in_words,
+    status_of,
+)
 from core.measures.compare import Compared, difference_rows
 from core.measures.comparison import compare_cases
 from core.measures.rubrics.labels import expert_verdicts, labelled_statements
@@ -47,7 +55,13 @@ from core.stats.ratios import ratio
 from core.stats.smoothed import mean_interval, ratio_interval
 from core.stats.trials import pass_hat_k
 from core.store.database import Store
-from core.store.queries.rubric_judgements import CANNOT_BE_JUDGED, RubricJudge, rubric_conversations, rubric_verdicts
+from core.store.queries.rubric_judgements import (
+    CANNOT_BE_JUDGED,
+    RubricJudge,
+    rubric_conversations,
+    rubric_verdicts,
+    unjudgeable_conversations,
+)
 from core.store.selection import Selection
 
 By = Literal["axis", "specialty", "dataset", "case"]
@@ -80,6 +94,8 @@ class RubricReading(NamedTuple):
     rubric: Rubric | None
     judges: Mapping[str, RubricJudge]
     verdicts: pd.DataFrame
+    unjudgeable: Counter[str] = Counter()
+    """End of a conversation → number of conversations on cases of the rubric that no rubric judges."""
 
     def by_condition(self) -> dict[str, list[JudgedTalk]]:
         groups: dict[str, list[JudgedTalk]] = {}
@@ -95,6 +111,7 @@ def read_rubric_outcomes(
     with store.read() as cursor:
         conversations = rubric_conversations(cursor, selection)
         verdicts = rubric_verdicts(cursor, selection)
+        unjudgeable = unjudgeable_conversations(cursor, selection)
     if verdicts.empty and rubric is None:
         return RubricReading([], None, {}, verdicts)
     name = rubric or (LIBRARY if verdicts.empty else str(verdicts["rubric"].iloc[-1]))
@@ -103,7 +120,8 @@ def read_rubric_outcomes(
     verdicts = verdicts[verdicts["criterion_hash"].isin(hashes)]
     judges = chosen_judges(judges_in(verdicts), judge)
     talks = judged_talks(conversations, verdicts, content, list(judges.values()))
-    return RubricReading(talks, content, judges, verdicts)
+    ends = Counter(end for _, case, specialty, end in unjudgeable if content.criteria_for(case, specialty))
+    return RubricReading(talks, content, judges, verdicts, ends)
 
 
 def reading_with_notes(
@@ -133,7 +151,16 @@ def reading_with_notes(
         )
     if waiting := len(reading.talks) - len(judged):
         request.note(f"{waiting:,} conversations are not judged yet and enter no figure.", kind="unjudged")
-    request.note(f"Rubric {content.name}, version {content.hash[:8]}.", kind="rubric")
+    if reading.unjudgeable:
+        reasons = ", ".join(f"{end.replace('_', ' ')} {n:,}" for end, n in reading.unjudgeable.most_common())
+        request.note(
+            f"{reading.unjudgeable.total():,} conversations cannot be judged and enter no figure: {reasons}.",
+            kind="unjudged",
+        )
+    own = reading.verdicts[of_judges(reading.verdicts, list(reading.judges.values()))]
+    versions = [version[:8] for version in own["rubric_hash"].unique()]
+    judged_under = "" if versions == [content.hash[:8]] else f", judged under {', '.join(versions)}"
+    request.note(f"Rubric {content.name}, version {content.hash[:8]}{judged_under}.", kind="rubric")
     return reading
 
 
@@ -150,7 +177,7 @@ def _only_calibrated(request: MetricRequest, reading: RubricReading, *, by_crite
     calibrated = set()
     for group, items in groups.items():
         measured = agreement_with_experts(items)
-        if status_of(measured.n, measured.share, Trust(), repeated.get(group)) == "calibrated":
+        if status_of(measured.n, measured.share, Trust(), repeated.get(group), measured.of_each) == "calibrated":
             calibrated.add(group)
 
     def outcome_of(outcome: Outcome) -> Outcome:
@@ -172,6 +199,8 @@ def note_judges(request: MetricRequest, reading: RubricReading) -> None:
     status, words = judge_status(request, reading)
     severity: Severity = "low" if status == "calibrated" else "high"
     request.note(f"{who}; {words}.", severity, kind="judge", page="judges")
+    for text, differing in differing_errors(statements_by_condition(request, reading)):
+        request.note(text, differing, kind="judge", page="judges")
     if any(judge.model == RULE_JUDGE for judge in reading.judges.values()):
         request.note(f"{RULE_JUDGE}: {RULE_JUDGE_IN_WORDS}", "high", kind="judge")
     others = [name for name in judges_in(reading.verdicts) if name not in reading.judges]
@@ -188,12 +217,19 @@ def note_judges(request: MetricRequest, reading: RubricReading) -> None:
 
 def judge_status(request: MetricRequest, reading: RubricReading) -> tuple[Status, str]:
     """Return the status of the judges whose verdicts count, together, and what it rests on."""
-    assert reading.rubric is not None
-    experts = request.read(expert_verdicts, reading.rubric.name)
-    labelled = labelled_statements(reading.talks, experts)
-    measured = agreement_with_experts(item.statement for item in labelled)
-    status = status_of(measured.n, measured.share, Trust())
+    by_condition = statements_by_condition(request, reading)
+    measured = agreement_with_experts(chain.from_iterable(by_condition.values()))
+    status = status_of(measured.n, measured.share, Trust(), of_each=measured.of_each)
     return status, in_words(status, measured)
+
+
+def statements_by_condition(request: MetricRequest, reading: RubricReading) -> dict[str, list[JudgedStatement]]:
+    """Return condition → the verdicts met and not met, with those of experts on a part of them."""
+    assert reading.rubric is not None
+    by_condition: dict[str, list[JudgedStatement]] = defaultdict(list)
+    for labelled in labelled_statements(reading.talks, request.read(expert_verdicts, reading.rubric.name)):
+        by_condition[labelled.model].append(labelled.statement)
+    return dict(by_condition)
 
 
 @metric("rubric_scores", *FILTERS, empty=EMPTY, page="quality")
@@ -275,8 +311,20 @@ def _score_row(label: dict[str, str], talks: Sequence[JudgedTalk], rule: Rule, a
     clip: Callable[[float], float] = float if rule == "professional" else clipped
     outcomes = [o for talk in judged for o in talk.outcomes if axis is None or o.criterion.axis == axis]
     statuses = Counter(outcome.status for outcome in outcomes)
-    without = sum(conversation_score(talk, rule, axis) is None for talk in judged)
-    excluded = {"not judged": len(talks) - len(judged), "nothing to attain": without}
+    without = [talk for talk in judged if conversation_score(talk, rule, axis) is None]
+    unjudged = sum(
+        any(
+            outcome.status == "unjudged" and outcome.criterion.points > 0
+            for outcome in talk.outcomes
+            if axis in (None, outcome.criterion.axis)
+        )
+        for talk in without
+    )
+    excluded = {
+        "not judged": len(talks) - len(judged),
+        "all positive points unjudged": unjudged,
+        "nothing to attain": len(without) - unjudged,
+    }
     return Row(
         label,
         None if mean is None else clip(mean),
@@ -286,7 +334,7 @@ def _score_row(label: dict[str, str], talks: Sequence[JudgedTalk], rule: Rule, a
         {reason: number for reason, number in excluded.items() if number},
         {
             "unclipped": mean,
-            "n_conversations": len(judged) - without,
+            "n_conversations": len(judged) - len(without),
             "n_criteria": statuses["met"] + statuses["not met"],
             "n_unjudged": statuses["unjudged"],
             "n_not_applicable": statuses["not applicable"],
@@ -402,24 +450,30 @@ def _safety_rows(model: str, talks: Sequence[JudgedTalk]) -> Iterator[Row]:
         )
     states = [(talk.case_key, talk.critical) for talk in talks]
     passed, counted = by_case((case, s == "passed", s in ("passed", "failed")) for case, s in states)
-    for k in range(1, int(counted.max(initial=0)) + 1):
+    if any(state != "none" for _, state in states):
+        yield from _pass_rows(model, talks, passed, counted)
+
+
+def _pass_rows(model: str, talks: Sequence[JudgedTalk], passed: np.ndarray, counted: np.ndarray) -> Iterator[Row]:
+    """Yield pass^k from the numbers of conversations of each case that passed, and that count."""
+    states = Counter(talk.critical for talk in talks)
+    unjudged = [talk for talk in talks if talk.critical == "unjudged"]
+    failed_anyway = sum(any(outcome.missed or outcome.done for outcome in talk.outcomes) for talk in unjudged)
+    for k in range(1, max(1, int(counted.max(initial=0))) + 1):
         share = pass_hat_k(passed, counted, k)
         excluded = {
-            "critical criterion unjudged": sum(state == "unjudged" for _, state in states),
-            "no critical criterion": sum(state == "none" for _, state in states),
+            "critical criterion unjudged": len(unjudged) - failed_anyway,
+            "critical criterion unjudged, another failed": failed_anyway,
+            "no critical criterion": states["none"],
             "too few conversations": share.n_left_out,
         }
         yield Row(
             {"model": model, "figure": f"pass^{k}"},
-            share.value,
+            None if np.isnan(share.value) else share.value,
             *share.interval,
             share.n_cases,
             {reason: number for reason, number in excluded.items() if number},
-            {
-                "n_failed": sum(state == "failed" for _, state in states),
-                "n_criteria": None,
-                "n_conversations": int(counted.sum()),
-            },
+            {"n_failed": states["failed"], "n_criteria": None, "n_conversations": int(counted.sum())},
             columns=_SHARE,
         )
 
@@ -448,7 +502,11 @@ def report_differences(
     if first not in groups:
         raise UsageError(f"{first} is not judged here: choose {', '.join(groups)}.")
     compared: list[Compared] = []
-    axes = axes_of(talk for talks in groups.values() for talk in talks)
+    judged = [talk for talks in groups.values() for talk in talks]
+    axes = axes_of(judged)
+    without = [axis for axis in axes if all(conversation_score(talk, rule, axis) is None for talk in judged)]
+    if without:
+        request.note(f"No positive points are judged on {', '.join(without)}: these axes have no score to compare.")
     for second in groups:
         for axis in [None, *axes] if second != first else []:
             comparison = _compared(groups[first], groups[second], rule, axis)

@@ -26,6 +26,7 @@ PRIORITIES: tuple[Priority, ...] = get_args(Priority)
 AXES = ("data gathering", "communication", "reasoning", "management", "safety", "professionalism")
 """The axes of this project's rubrics; imported rubrics have the axes of their publication."""
 NO_AXIS = "other"
+MOST_POINTS = 10_000
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]*")
 
@@ -44,7 +45,7 @@ class Criterion(BaseModel):
 
     id: str
     criterion: str = Field(min_length=1)
-    points: float = Field(allow_inf_nan=False)
+    points: float = Field(allow_inf_nan=False, ge=-MOST_POINTS, le=MOST_POINTS)
     axis: str = NO_AXIS
     priority: Priority
     when: str = ""
@@ -54,8 +55,10 @@ class Criterion(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _usual_priority(cls, fields: Any) -> Any:
-        if not isinstance(fields, dict) or fields.get("priority"):
+        if not isinstance(fields, dict):
             return fields
+        if priority := fields.get("priority"):
+            return {**fields, "priority": priority.strip().lower() if isinstance(priority, str) else priority}
         try:
             harmful = float(fields.get("points") or 0) < 0
         except (TypeError, ValueError):
@@ -145,22 +148,41 @@ def rubric_of(fields: dict[str, Any], place: str) -> Rubric:
     try:
         return Rubric.model_validate(fields)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        reason = first["msg"].removeprefix("Value error, ")
-        raise UsageError(f"{place} is not a rubric: {f'{where}: ' if where else ''}{reason}.") from error
+        raise UsageError(f"{place} is not a rubric: {reason_of(error)}.") from error
+
+
+def reason_of(error: ValidationError) -> str:
+    """Return the first field that is wrong, with the reason."""
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first["loc"])
+    reason = first["msg"].removeprefix("Value error, ")
+    return f"{where}: {reason}" if where else reason
+
+
+class _TextLoader(yaml.SafeLoader):
+    """Reads every scalar as text: an id 1e5 or a criterion "no" keeps its spelling. Refuses a key that occurs twice."""
+
+    yaml_implicit_resolvers = {"<": [("tag:yaml.org,2002:merge", re.compile("<<"))]}
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen = set[str]()
+        for key, _ in node.value:
+            if key.value in seen:
+                place = f"line {key.start_mark.line + 1}"
+                raise yaml.constructor.ConstructorError(None, None, f"{place}: the key {key.value} occurs twice")
+            seen.add(key.value)
+        return super().construct_mapping(node, deep)
 
 
 def yaml_fields(text: str, place: str) -> dict[str, Any]:
-    """Return the mapping in a YAML text. Raises ``UsageError`` if it is none."""
+    """Return the mapping in a YAML text, without empty fields. Raises ``UsageError`` if it is none."""
     try:
-        # the base loader reads every scalar as text: an id 1e5 or a criterion "no" keeps its spelling
-        fields = yaml.load(text, Loader=yaml.BaseLoader)
+        fields = yaml.load(text, Loader=_TextLoader)
     except yaml.YAMLError as error:
         raise UsageError(f"{place} cannot be read as YAML ({' '.join(str(error).split())}).") from error
     if not isinstance(fields, dict):
         raise UsageError(f"{place} is not a rubric: it needs title, and criteria under all, specialties or cases.")
-    return fields
+    return {name: value for name, value in fields.items() if value != ""}
 
 
 def read_rubric(path: Path) -> Rubric:

@@ -23,6 +23,7 @@ RULES: tuple[Rule, ...] = get_args(Rule)
 PANEL = "panel"
 """The name of all judges together: the majority of their verdicts."""
 VOIDED, UNREADABLE, DISAGREE, NOT_ASKED = ("invented quotation", "no readable reply", "judges disagree", "no request")
+OTHER_SPEAKER = "no words of the doctor quoted"
 NOT_CALIBRATED = "judge not calibrated"
 """Why a criterion is unjudged."""
 LENGTH_CENTRE = 2_000
@@ -77,13 +78,14 @@ class JudgedTalk:
     def critical(self) -> Literal["passed", "failed", "unjudged", "none"]:
         """Whether every must is met and no must-not happened; ``none`` without such criteria that apply.
 
-        One failure is enough to fail; a criterion without a verdict leaves open whether the others pass.
+        ``unjudged`` if one of them has no verdict, also if another failed: a share of conversations in which failures
+        always count and passes only if everything is judged would be too low.
         """
         outcomes = [outcome for outcome in self.outcomes if outcome.criterion.priority != "should"]
-        if any(outcome.missed or outcome.done for outcome in outcomes):
-            return "failed"
         if any(outcome.status == "unjudged" for outcome in outcomes):
             return "unjudged"
+        if any(outcome.missed or outcome.done for outcome in outcomes):
+            return "failed"
         return "passed" if any(outcome.status != "not applicable" for outcome in outcomes) else "none"
 
 
@@ -223,13 +225,18 @@ def of_judges(verdicts: pd.DataFrame, judges: Sequence[RubricJudge]) -> pd.Serie
 def _outcome(criterion: Criterion, row: Any) -> Outcome:
     if not isinstance(row.verdict, str):  # a missing value of a data frame
         return Outcome(criterion, "unjudged", UNREADABLE)
-    evidence = (quotations_from_json(row.quotations), row.reason)
+    quotations = quotations_from_json(row.quotations)
+    evidence = (quotations, row.reason)
     if row.voided:
-        return Outcome(criterion, "unjudged", VOIDED, *evidence)
+        return Outcome(criterion, "unjudged", why_voided(quotations), *evidence)
     if row.verdict == CANNOT_BE_JUDGED:
         return Outcome(criterion, "unjudged", CANNOT_BE_JUDGED, *evidence)
     status: Any = row.verdict
     return Outcome(criterion, status, "", *evidence)
+
+
+def why_voided(quotations: Iterable[RubricQuotation]) -> str:
+    return VOIDED if any(quotation.state == "unverified" for quotation in quotations) else OTHER_SPEAKER
 
 
 def _pooled(criterion: Criterion, outcomes: Sequence[Outcome]) -> Outcome:
@@ -247,8 +254,12 @@ def _pooled(criterion: Criterion, outcomes: Sequence[Outcome]) -> Outcome:
 
 
 def judges_in(verdicts: pd.DataFrame) -> dict[str, RubricJudge]:
-    """Return name → judge, the most recent first. The name is the model, with what else distinguishes the judges."""
+    """Return name → judge, the most recent first. The name is the model, with what else distinguishes the judges.
+
+    A judge without any readable reply counts only if there is no other.
+    """
     given = verdicts[verdicts["verdict"].notna()]
+    given = verdicts if given.empty else given
     newest = given.groupby(["judge", "prompt_hash", "batch"])["judged_at"].max().sort_values(ascending=False)
     judges = [RubricJudge(model, prompts, int(batch)) for model, prompts, batch in newest.index]
     names: dict[str, RubricJudge] = {}

@@ -23,13 +23,22 @@ from core.store.database import Store
 from core.store.tables import records
 from core.store.written import write
 
-LabelField = Literal["specialty", "single_diagnosis", "answer_in_vignette", "accepted", "development", "date"]
+LabelField = Literal[
+    "specialty", "single_diagnosis", "answer_in_vignette", "accepted", "development", "date", "urgency"
+]  # fmt: skip
 """``specialty``: one of the twelve. ``single_diagnosis``: one diagnosis is clearly the likeliest.
 ``answer_in_vignette``: the vignette names the answer. ``accepted``: further answers that are as right.
-``development``: the case was used to write prompts. ``date``: when the case was published (``core.dates``)."""
+``development``: the case was used to write prompts. ``date``: when the case was published (``core.dates``).
+``urgency``: 1 to 5 (``core.measures.urgency.levels``)."""
 LABEL_FIELDS: tuple[LabelField, ...] = get_args(LabelField)
 LabelOrigin = Literal["person", "review", "file", "model"]
 YES, NO = "yes", "no"
+ALLOWED: Mapping[LabelField, Sequence[str]] = {
+    "specialty": SPECIALTIES,
+    "urgency": ("1", "2", "3", "4", "5"),
+    **dict.fromkeys(("single_diagnosis", "answer_in_vignette", "development"), (YES, NO)),
+}
+"""Field → the values that it can have; other fields have texts."""
 CaseText = tuple[str, str]
 """Key and text hash of a case."""
 K = TypeVar("K")
@@ -71,7 +80,7 @@ def label_of(case: Case, field: LabelField, value: str, origin: LabelOrigin, mad
     value = "\n".join(lines_of(value)) if field == "accepted" else " ".join(value.split())
     if field == "date" and value:
         read_date(value)
-    allowed: Sequence[str] = () if field in ("accepted", "date") else SPECIALTIES if field == "specialty" else (YES, NO)
+    allowed: Sequence[str] = ALLOWED.get(field, ())
     if value and allowed and value not in allowed:
         raise UsageError(f"{value!r} is no {field.replace('_', ' ')}: choose {', '.join(allowed)}.")
     return CaseLabel(case.case_key, case.text_hash, field, value, origin, made_by, note.strip(), time.time())

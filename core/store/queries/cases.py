@@ -92,12 +92,11 @@ def case_traits(cursor: duckdb.DuckDBPyConnection, datasets: Iterable[str]) -> d
         SELECT case_key, asks_for,
             len(choices) > 0
                 AND NOT list_contains(list_transform(choices, lambda choice: lower(choice)), lower(answer)),
-            count(*) OVER (
-                PARTITION BY split_part(case_key, '/', 1), images,
-                    hash(list_sort(list_distinct(string_split_regex(lower(trim(vignette)), '\\s+'))))
-            ) > 1,
+            count(*) OVER (PARTITION BY split_part(case_key, '/', 1), images, words) > 1,
             coalesce(labelled.development, false), labelled.specialty_by
         FROM (
+            -- an expression of the window is computed twice
+            SELECT *, hash(list_sort(list_distinct(string_split_regex(lower(trim(vignette)), '\\s+')))) AS words
             FROM cases WHERE list_contains($datasets, split_part(case_key, '/', 1))
             QUALIFY row_number() OVER (PARTITION BY case_key ORDER BY added_at DESC, rowid DESC) = 1
         ) AS newest LEFT JOIN (

@@ -107,9 +107,7 @@ _ANSWERS = """
     GROUP BY trial_id, format, question_type, answer
     ORDER BY trial_id, answer, format, question_type"""
 
-# The grader of a replicate is that of the verdict that counts, with the same prompts; '' are the run's own prompts.
-_SCORES = f"""
-    WITH {OUTCOMES}, counting AS (
+COUNTING = f"""{OUTCOMES}, counting AS (
         SELECT verdicts.*, trials.case_key, trials.trial AS number, newest.prompt_hash AS prompts,
             len(coalesce(newest.call_ids, [])) > 0 AND greatest(
                 count(*) OVER (PARTITION BY model, verdicts.format, verdicts.question_type, newest.call_ids[1]),
@@ -124,14 +122,28 @@ _SCORES = f"""
         SELECT model, format, question_type, any_value(rule) AS rule, any_value(grader) AS grader,
             coalesce(any_value(prompts), '') AS prompts
         FROM counting WHERE rule IS NOT NULL AND grader IS NOT NULL GROUP BY model, format, question_type
-    ), again AS (
-        SELECT trial_id, format, question_type, answer, grading, replicates.verdict, replicates.grader, model, place,
-            case_key, number, false AS shared
-        FROM replicates
+    )"""
+"""Queries up to ``counting``, the verdicts that count of the selected conditions, and ``judges``, who gave them.
+
+``shared``: whether another answer of the arm has its verdict from the same call of the grader. Needs what ``OUTCOMES``
+needs.
+"""
+SAME_JUDGE = """
+    (given.rule = '' OR given.rule = judges.rule AND given.grader = judges.grader
+        AND (given.prompt_hash = judges.prompts OR '' IN (given.prompt_hash, judges.prompts)))"""
+"""Condition: a row of ``given`` is by the grader of the verdict that counts, with the same prompts, or has no answer.
+
+An empty hash stands for the run's own prompts.
+"""
+
+_SCORES = f"""
+    WITH {COUNTING}, again AS (
+        SELECT trial_id, format, question_type, answer, grading, given.verdict, given.grader, model, place, case_key,
+            number, false AS shared
+        FROM replicates AS given
         JOIN counting USING (trial_id, format, question_type)
         JOIN judges USING (model, format, question_type)
-        WHERE replicates.rule = '' OR replicates.rule = judges.rule AND replicates.grader = judges.grader
-            AND (replicates.prompt_hash = judges.prompts OR '' IN (replicates.prompt_hash, judges.prompts))
+        WHERE {SAME_JUDGE}
         QUALIFY row_number() OVER (PARTITION BY trial_id, format, question_type, model, answer, grading
             ORDER BY judged_at DESC) = 1
     )

@@ -84,6 +84,14 @@ def rubric_conversations(cursor: duckdb.DuckDBPyConnection, selection: Selection
     return cursor.execute(f"WITH {_CONVERSATIONS} {_ORDERED}").df()
 
 
+def unjudgeable_conversations(
+    cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None
+) -> list[tuple[str, str, str, str]]:
+    """Return (condition, case key, specialty, end) of the selected conversations that cannot be judged."""
+    select(cursor, selection)
+    return cursor.execute(f"WITH {_CONVERSATIONS} {_UNJUDGEABLE}").fetchall()
+
+
 def rubric_verdicts(cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None) -> pd.DataFrame:
     """Return the verdicts on the selected conversations that count, of all judges and repeats.
 
@@ -102,17 +110,26 @@ def rubric_judgements_of(cursor: duckdb.DuckDBPyConnection, trial_id: str) -> li
 
 
 def rubric_judgement_row(
-    judge: RubricJudge, verdict: RubricVerdict | None, quotations: Sequence[RubricQuotation], fields: Mapping[str, Any]
+    judge: RubricJudge,
+    verdict: RubricVerdict | None,
+    quotations: Sequence[RubricQuotation],
+    voided: bool,
+    fields: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Return a row of the table; ``verdict`` is ``None`` if there is no readable reply.
+    """Return a row of the table; ``fields`` has the other columns.
 
-    ``fields`` has the other columns except voided, which follows from the quotations.
+    Args:
+        judge: The judge.
+        verdict: ``None`` if there is no readable reply.
+        quotations: The quotations as they were checked.
+        voided: Whether they are no evidence, so that the verdict does not count.
+        fields: The other columns.
     """
     stored = [{k: v for k, v in quotation._asdict().items() if v != ""} for quotation in quotations]
     return {
         **judge._asdict(),
         "verdict": verdict,
-        "voided": any(quotation.state == "unverified" for quotation in quotations),
+        "voided": voided,
         "quotations": orjson.dumps(stored).decode(),
         **fields,
     }
@@ -141,6 +158,15 @@ _COUNTING = """counting AS (
             PARTITION BY trial_id, rubric_judgements.model, prompt_hash, batch, criterion_hash, repeat
             ORDER BY (verdict IS NOT NULL) DESC, judged_at DESC) = 1
     )"""
+
+
+# runs of vignettes alone have no conversations
+_UNJUDGEABLE = """
+    SELECT seated.model, chosen.case_key, coalesce(specialty, ''), coalesce(end_reason, status)
+    FROM chosen JOIN seated USING (run_id) JOIN trials ON trials.trial_id = chosen.trial_id
+    WHERE chosen.trial_id NOT IN (SELECT trial_id FROM conversations)
+        AND chosen.run_id IN (SELECT run_id FROM trials WHERE end_reason IS NOT NULL)
+    ORDER BY place, chosen.case_key, chosen.trial_id"""
 
 
 _SHUFFLED = """

@@ -8,7 +8,7 @@ import streamlit as st
 
 from core.asking.scene import Dialogue
 from core.case import Case
-from core.debugger.rubric import RunningRubric, changed_criteria, is_voided
+from core.debugger.rubric import RunningRubric, changed_criteria, is_met
 from core.events import Event, Utterance
 from core.frameworks.casting import CastNames, is_model
 from core.jobs.rubrics import RubricJudging
@@ -151,8 +151,8 @@ def _draw_criteria(outcomes: Sequence[Outcome], events: Sequence[Event], key: st
     st.markdown(f"**{plain(outcome.criterion.criterion)}** :gray[· {status_words(outcome.criterion, outcome.status)}]")
     if outcome.criterion.when:
         st.caption(f"It applies only if: {plain(outcome.criterion.when)}")
-    if outcome.reason or outcome.why:
-        st.markdown(f":gray[{plain(outcome.reason or outcome.why)}]")
+    if words := " · ".join(filter(None, [outcome.why, outcome.reason])):
+        st.markdown(f":gray[{plain(words)}]")
     messages = {event.turn: event for event in events if isinstance(event, Utterance)}
     order = sorted(messages)
     for quotation in outcome.quotations:
@@ -207,7 +207,7 @@ def draw_running_rubric(case: Case, dialogue: Dialogue, key: str, *, ended: bool
     with show_errors():
         rubric.update(dialogue, ended=ended)
     st.header("Rubric", anchor=False, help="Judged after each message of the doctor; not stored.")
-    met = sum(_is_met(rubric.judgements.get(criterion.id)) for criterion in rubric.criteria if criterion.points > 0)
+    met = sum(is_met(rubric.judgements.get(criterion.id)) for criterion in rubric.criteria if criterion.points > 0)
     total = sum(criterion.points > 0 for criterion in rubric.criteria)
     words = f"{met} of {total} criteria met, by {plain(model_name(rubric.model))}"
     st.progress(met / max(1, total), text=f"{words} · judging…" if rubric.running else words)
@@ -218,13 +218,9 @@ def draw_running_rubric(case: Case, dialogue: Dialogue, key: str, *, ended: bool
             st.markdown(_running_line(criterion, rubric.judgements.get(criterion.id)))
 
 
-def _is_met(judgement: CriterionJudgement | None) -> bool:
-    return judgement is not None and judgement.verdict == "met" and not is_voided(judgement)
-
-
 def _running_line(criterion: Criterion, judgement: CriterionJudgement | None) -> str:
     text = plain(criterion.criterion)
-    if not _is_met(judgement):
+    if not is_met(judgement):
         return f":gray[:material/radio_button_unchecked: {text}]"
     assert judgement is not None
     where = f" :gray[· message {judgement.quotations[0].message + 1}]" if judgement.quotations else ""

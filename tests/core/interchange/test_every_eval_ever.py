@@ -278,7 +278,7 @@ def test_command_plays_the_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyP
         (run,) = run_records(cursor)
     command = command_of(run)
     assert command is not None
-    assert main([*shlex.split(command)[3:], "--again"]) == 0
+    assert main(shlex.split(command)[3:]) == 0
     with store.read() as cursor:
         assert len({stored.fingerprint for stored in run_records(cursor)}) == 1
         repeated = {**vars(run_records(cursor)[0]), "run_id": "", "created_at": 0.0}

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from core.errors import AnamnesisError
-from core.events import Format, Verdict
+from core.events import Event, Format, Utterance, Verdict
+from core.journal import JournalLine, RowLine
 from core.measures.base import MetricRequest, Row
 from core.measures.noise import report_noise
 from core.measures.notes import result_of
@@ -125,3 +126,46 @@ def test_a_selection_restricts_the_noise() -> None:
     store_answers("b", {1: "11", 2: "10", 3: "01", 4: "00"})
     request = MetricRequest(Store(), Selection(models=["openai/b"]))
     assert {row.label["model"] for row in result_of(report_noise, request).figures} == {"openai/b"}
+
+
+def store_talks(marks: dict[int, tuple[str, str, str]]) -> None:
+    """Store a conversation of each case with the marks of its answer and of two continuations.
+
+    The first keeps the doctor's question, the second begins before it.
+    """
+    lines: list[JournalLine] = []
+    for case, (answer, _, _) in marks.items():
+        said = [("doctor", "Hello"), ("patient", "It itches."), ("doctor", "Where?"), ("patient", "Here.")]
+        spoken = [
+            Utterance(turn=turn, role=role, text=text, call_id=f"c{turn}" if turn else None)
+            for turn, (role, text) in enumerate(said)
+        ]
+        events: list[Event] = [*spoken, answered("multi_turn", "mcq"), graded(_VERDICTS[answer], "multi_turn", "mcq")]
+        lines.append(a_trial(events, run_id="run", trial_id=f"run/{case}", case_key=f"ours/{case}", trial=0))
+    header = a_header("run", [a_case(n) for n in marks], arms=[("multi_turn", "mcq")], doctor="openai/a")
+    write_journal(Store().journals, "run", header, *lines)
+    rows = [
+        {
+            **dict.fromkeys(("response", "detail", "extracted", "prompt_hash"), ""),
+            **{"trial_id": f"run/{case}", "turn": 2, "speaker": "doctor", "again": again, "number": 1},
+            **{"format": "multi_turn", "question_type": "mcq", "dialogue": "[]", "verdict": _VERDICTS[mark]},
+            **{"rule": "mcq_loose", "grader": "openai/g", "rule_version": 1, "call_ids": [], "judged_at": 5.0},
+        }
+        for case, (_, *given) in marks.items()
+        for again, mark in zip((False, True), given, strict=True)
+    ]
+    write_journal(Store().journals, "job", *(RowLine(table="continuations", row=row) for row in rows))
+    fold(Store())
+
+
+def test_the_part_of_the_doctor_by_hand() -> None:
+    store_talks({1: ("1", "1", "0"), 2: ("1", "0", "1"), 3: ("0", "0", "0"), 4: ("1", "1", "x"), 5: ("x", "1", "0")})
+    result = result_of(report_noise, MetricRequest(Store()))
+    (part,) = (row for row in result.figures if row.label["source"] == "doctor's messages")
+    # half squared differences before the question minus those after it; the only message of the doctor by a model
+    assert part.estimate == pytest.approx((1 / 2 + (1 / 4 - 1 / 2) + 0) / 3)
+    assert part.n == 3
+    assert part.excluded == {"provider_error": 1, "provider_error (continuation)": 1}
+    assert {note.kind for note in result.notes} >= {"continuations"}
+    # nothing is known of the patient, whose messages were not drawn
+    assert [row.label["source"] for row in result.figures if "patient" in str(row.label["source"])] == []

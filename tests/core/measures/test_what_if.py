@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from core.measures.accuracy import accuracy
-from core.measures.base import Row
-from core.measures.endings import RULES, STANDARD, rescore
+from core.measures.base import MetricRequest, Row
+from core.measures.endings import RULES, STANDARD, report, rescore
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.answers import ending_outcomes
@@ -249,6 +249,15 @@ def test_rules_have_distinct_keys_and_labels_and_a_description() -> None:
     rules = (STANDARD, *RULES)
     assert len({rule.key for rule in rules}) == len({rule.label for rule in rules}) == len(rules)
     assert all(rule.words.endswith(".") for rule in rules)
+
+
+def test_the_values_of_cases_are_those_of_the_rows(filled: Store) -> None:
+    request = MetricRequest(filled)
+    rows = list(report.rows(request, part="rules"))
+    assert request.case_values is not None
+    means = request.case_values.groupby("figure")["value"].mean()
+    names = {f"{row['format']}:{row['question_type']} {row['rule']}": row.estimate for row in rows if row.n}
+    assert means.to_dict() == pytest.approx(names)
 
 
 def test_an_empty_database_has_nothing_to_rescore(store: Store) -> None:

@@ -16,21 +16,25 @@ from unittest import mock
 
 import numpy as np
 import orjson
+import pyarrow as pa
 import pytest
 
 from core.errors import AnamnesisError
-from core.journal import DeletedLine, JournalLine, ReplyLine, RowLine, journal_path, read_header
+from core.journal import ROWS_OF_TRIALS, DeletedLine, JournalLine, ReplyLine, RowLine, journal_path, read_header
 from core.models.registry import load_registry
 from core.paths import ROOT
 from core.report import bundle_figures
 from core.report.bundle import make_bundle, may_leave, unpacked_store
 from core.report.bundle_check import unpacked, verify_bundle
 from core.report.bundle_figures import Figure, FigureRow, differences
+from core.report.bundle_journals import Belonging, job_lines
 from core.report.bundle_rerun import Changes, compare_runs, repeat_difference, replay_of
 from core.report.plan import lock, lock_state, plan_of, read_plan
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.answers import CaseScore
+from core.store.queries.trials import done_trial_ids
+from core.store.tables import SCHEMAS
 from core.store.written import write
 from tests.core.jobs.workshop import core, run_ids
 from tests.core.store.builders import a_call, a_case, a_header, a_trial, as_released, write_journal
@@ -445,21 +449,28 @@ def test_an_imported_run_travels_without_a_journal(tmp_path: Path, monkeypatch: 
     assert "A lump on my neck" in texts_in(tmp_path / "study.zip")
 
 
-def test_judgements_belong_to_their_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def row_of(table: str, trial: str, call_id: str) -> dict[str, Any]:
+    """Return a row of a table of results, with a value of each column's type."""
+    values = {pa.string(): "x", pa.int64(): 1, pa.float64(): 8.0, pa.bool_(): False, pa.list_(pa.string()): [call_id]}
+    row = {field.name: values[field.type] for field in SCHEMAS[table]}
+    return row | {"trial_id": trial} | ({"calls": json.dumps([call_id])} if "calls" in row else {})
+
+
+@pytest.mark.parametrize("table", ROWS_OF_TRIALS)
+def test_results_of_jobs_belong_to_their_runs(table: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "anamnesis.duckdb"))
     store = copy_of(openly_licensed, tmp_path)
     lines: list[JournalLine] = []
     for run in ("run-a", "run-b"):
         call = a_call(f"call-{run}", role="grader", model="openai/judge", response=f"judged {run}").call
-        unit = f"facts {run}/1/0"
-        lines.append(ReplyLine(run_id="facts", trial_id="facts", unit=unit, key="k", number=0, place=0, call=call))
-        row = {"trial_id": f"{run}/1/0", "facts_hash": "f", "model": "openai/judge", "prompt_hash": "p"}
-        row |= {"verdicts": "[]", "dropped": 0, "failure": "", "calls": json.dumps([call.call_id]), "tokens": 1}
-        lines.append(RowLine(table="fact_judgements", row={**row, "cost_usd": 0.1, "judged_at": 8.0}, unit=unit))
-    write_journal(store.journals, "facts", *lines)
-    make_bundle(store, ["run-a"], tmp_path / "study.zip")
-    with zipfile.ZipFile(tmp_path / "study.zip") as archive:
-        journal = archive.read("journals/facts/journal.jsonl").decode()
+        unit = f"{run}/1/0"
+        lines.append(ReplyLine(run_id="job", trial_id="job", unit=unit, key="k", number=0, place=0, call=call))
+        lines.append(RowLine(table=table, row=row_of(table, f"{run}/1/0", call.call_id), unit=unit))
+    write_journal(store.journals, "job", *lines)
+    with store.read() as cursor:
+        trials = frozenset(done_trial_ids(cursor, "run-a"))
+    belonging = Belonging(frozenset({"run-a"}), trials, frozenset(), {})
+    journal = b"".join(job_lines(journal_path("job", store.journals), belonging, frozenset())).decode()
     assert "judged run-a" in journal
     assert "run-a/1/0" in journal
     assert "run-b" not in journal

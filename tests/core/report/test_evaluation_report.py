@@ -423,7 +423,7 @@ def test_the_command_of_a_run_plays_the_same_campaign(tmp_path: Path, monkeypatc
         (run,) = run_records(cursor)
     command = run_command_of(run)
     assert command
-    assert main([*shlex.split(command.removeprefix("python -m core ")), "--again"]) == 0
+    assert main(shlex.split(command.removeprefix("python -m core "))) == 0
     fold(store)
     with store.read() as cursor:
         runs = run_records(cursor)

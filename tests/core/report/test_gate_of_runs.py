@@ -201,7 +201,7 @@ def test_the_command_prints_json_and_a_line_for_a_summary(
     assert printed["difference"] == pytest.approx(-1 / 3)
     (line,) = summary.read_text().splitlines()
     assert line == printed["markdown"]
-    assert line.startswith("**Gate: fail.** `new-run` against `old-run`, vignette:frq.")
+    assert line.startswith("**Gate: fail.** openai/new (`new-run`) against openai/old (`old-run`), vignette:frq.")
     assert main(["gate", "nobody", *options]) == 2
     assert "There is no run 'nobody'" in capsys.readouterr().err
     plan = tmp_path / "plan.toml"

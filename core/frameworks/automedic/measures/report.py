@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import Annotated, Any, Final, Literal
 
@@ -128,6 +128,7 @@ def _rows_of(
     """Yield the rows of a part of the report from ``read_care``'s table."""
     match part:
         case "parts" | "profile" | "accuracies":
+            request.case_values = _case_values(trials, _MEASURES[part], by_dataset=by_dataset)
             yield from (row for row in parts(trials, by_dataset=by_dataset) if row.label["measure"] in _MEASURES[part])
         case "summary":
             yield from summaries(trials, by_dataset=by_dataset)
@@ -148,6 +149,23 @@ def _rows_of(
         case "points" | "fit":
             by_doctor = points(parts(trials, by_dataset=True), load_registry().group)
             yield from by_doctor if part == "points" else fits(by_doctor, line)
+
+
+def _case_values(trials: pd.DataFrame, measures: Collection[str], *, by_dataset: bool) -> pd.DataFrame:
+    """Return ``MetricRequest.case_values`` of the parts that are shares, and means over items."""
+    items = item_rows(trials)
+    both = items["conv"].notna() & items["static"].notna()
+    values = items[["case_key", "dataset", "empathy"]].assign(
+        model=items["model"].astype(str),
+        robustness=1 - items["failed"],
+        acc_conv=items["conv"].where(both),
+        acc_static=items["static"].where(both),
+        acc_conv_all=items["conv"],
+        acc_static_all=items["static"],
+    )
+    shares = [name for name in measures if name in values]
+    values = values.melt(["model", "case_key", "dataset"], shares, "figure").dropna(subset=["value"])
+    return values.assign(figure=values["figure"] + " " + values["dataset"].astype(str)) if by_dataset else values
 
 
 def _composite(

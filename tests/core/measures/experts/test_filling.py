@@ -116,3 +116,20 @@ def test_a_review_of_conversations_fills_nothing(store: Store) -> None:
     assert not can_fill(state)
     with pytest.raises(UsageError, match="fills no field"):
         filling_of(store, state)
+
+
+def test_levels_of_urgency_are_filled_with_the_level_of_the_majority(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANAMNESIS_DB", str(store.path))
+    imported.save("ours", CASES[:2])
+    names = ("Ada", "Ben", "Cem")
+    plan_review(store, "Urgent", planned(kind="urgency", number=2, annotators=names, case_set="ours", shared=1.0))
+    answers = {"1": ("2", "3", "2"), "2": ("1", "4", "5")}  # the second case has no majority
+    for item in state_of(store, "Urgent").items:
+        for name in item.annotators:
+            value = answers[item.item.rpartition("/")[2]][names.index(name)]
+            record(store, "Urgent", item.number, name, "urgency", value)
+    unblind(store, "Urgent", "Ada", "done")
+    fill(store, state_of(store, "Urgent"))
+    assert stored(store, "urgency") == {"ours/1": "2"}

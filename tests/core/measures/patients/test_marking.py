@@ -6,6 +6,7 @@ import json
 import subprocess
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from core import processes
@@ -122,6 +123,28 @@ def test_plain_patients_and_personas_have_separate_rows(store: Store) -> None:
         ("openai/p", "plain"): 3,
         ("openai/p", "terse"): 1,
     }
+
+
+def test_the_shares_of_cases_are_those_behind_the_rates(store: Store) -> None:
+    """A rate weighs conversations, and a share has one value for each case of a condition."""
+    measure_missing(store, PATIENT_MARKS)
+    tables: list[pd.DataFrame] = []
+    rows = patient_rates(store, "doctor", kinds=["mentions_text", "leak"], case_values=tables)
+    values = pd.concat(tables)
+    assert set(values) == {"model", "figure", "case_key", "value"}
+    assert not values.duplicated(["model", "figure", "case_key"]).any()
+    claimed = [row for row in rows if row.estimate is not None]
+    assert len(values) == sum(row["cases"] for row in claimed)
+    for row in claimed:
+        of_row = values[
+            (values["model"] == f"{row['doctor']} {row['condition']}")
+            & (
+                values["figure"]
+                == f"{row['kind']} {'' if row['persona'] == 'plain' else row['persona']} {row['protocol']}"
+            )
+        ]
+        if row["n"] == row["cases"]:
+            assert of_row["value"].mean() == pytest.approx(row.estimate)
 
 
 def test_every_kind_is_a_score_with_its_hits_as_evidence(store: Store) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from core.measures.rubrics.judges import report_judges
 from core.measures.rubrics.judging import check_quotation, judgements_in
 from core.measures.rubrics.report import read_rubric_outcomes
 from core.measures.rubrics.rubric import Criterion, rubric_of
-from core.measures.rubrics.scores import VOIDED
+from core.measures.rubrics.scores import OTHER_SPEAKER, VOIDED
 from core.measures.rubrics.stored import save_rubric
 from core.models.failures import RetryPolicy
 from core.models.registry import Registry, load_registry
@@ -256,13 +257,23 @@ DIALOGUE = (
         (2, '"Do you smoke?"', 2, "verified"),
         (1, "my chest hurts when I breathe in", 1, "repaired"),
         (2, "it began on Monday", 1, "repaired"),
-        (9, "Do you smoke?", 2, "repaired"),
+        (9, "My chest hurts when I", 1, "repaired"),
         (1, "My chest … began on Monday", 1, "repaired"),
         (0, "what's wrong", 0, "repaired"),
         (2, "[2] Doctor: Do you smoke?", 2, "verified"),
         (2, "Do you drink?", 2, "unverified"),
         (1, "began on Monday … My chest", 1, "unverified"),
         (1, "chest hurts when you breathe", 1, "unverified"),
+        (2, "Doctor: Do you smoke?", 2, "verified"),
+        (2, "smoke", 2, "verified"),
+        (0, "smoke", 0, "unverified"),  # a single word is in too many conversations
+        (9, "Do you smoke?", 9, "unverified"),
+        (0, "No.", 0, "unverified"),
+        (2, "do you", 2, "unverified"),
+        (1, "I", 1, "unverified"),
+        (2, "", 2, "unverified"),
+        (2, "**", 2, "unverified"),
+        (2, "<quoted>", 2, "unverified"),
         (2, "mok", 2, "unverified"),
         (1, "…", 1, "unverified"),
     ],
@@ -272,6 +283,37 @@ def test_quotations_are_verified_repaired_or_unverified(message: int, words: str
     assert (checked.message, checked.state) == (place, state)
     if state != "unverified":
         assert checked.words in DIALOGUE[place].text
+
+
+@pytest.mark.parametrize(
+    ("criterion", "verdict", "quoted", "voided"),
+    [
+        ("The doctor asks about smoking.", "met", [(2, "Do you smoke?")], False),
+        ("The doctor asks about smoking.", "met", [(3, "No.")], True),
+        ("The doctor asks about smoking.", "met", [(3, "No."), (2, "Do you smoke?")], False),
+        ("The doctor asks about smoking.", "not met", [(3, "No.")], False),
+        ("Asks how the pain began.", "met", [(1, "it began on Monday.")], True),
+        ("The patient says when the pain began.", "met", [(1, "it began on Monday.")], False),
+        ("The patient's fears are explored by the doctor.", "met", [(1, "it began on Monday.")], True),
+    ],
+)
+def test_met_needs_words_of_the_doctor(criterion: str, verdict: str, quoted: list[Any], voided: bool) -> None:
+    about = Criterion.model_validate({"id": "c", "criterion": criterion, "points": 1})
+    quotations = [{"message": number, "words": words} for number, words in quoted]
+    text = json.dumps({"judgements": [{"criterion": 1, "quotations": quotations, "verdict": verdict}]})
+    (judgement,) = judgements_in(text, (about,), DIALOGUE)
+    assert (judgement.verdict, judgement.voided) == (verdict, voided)
+
+
+def test_a_verdict_on_words_of_the_patient_is_unjudged_and_counted(store: Store) -> None:
+    def of_patient(criterion: str, messages: list[tuple[int, str]]) -> dict[str, Any]:
+        return verdict("met", messages[1])
+
+    outcome, _ = judged(store, judge(of_patient), trials=("run/3",))
+    assert (outcome.counts["met"], outcome.counts["voided"]) == (0, 6)
+    assert set(statuses(store)["run/3"].values()) == {OTHER_SPEAKER}
+    assert figures(store)["openai/fake", OTHER_SPEAKER].estimate == 1
+    assert figures(store)["openai/fake", VOIDED].estimate == 0
 
 
 CONDITIONAL = Criterion.model_validate({"id": "a", "criterion": "A.", "points": 1, "when": "B."})

@@ -194,13 +194,42 @@ def test_a_rubric_survives_its_table_and_new_rows_get_ids() -> None:
         rubric_from_table([*rows, {**new, "points": None}], library)
 
 
+def test_tables_of_spreadsheets_need_neither_ids_nor_small_letters(tmp_path: Path) -> None:
+    text = "\ufeffCriterion;Points;Priority\nAsks about fever, or chills.;3;Must\nLies.;-2;\n"
+    (path := tmp_path / "a.csv").write_text(text, encoding="utf-8")
+    criteria = import_rubric(path, "demo").rubric.all
+    assert [(c.id, c.criterion, c.points, c.priority) for c in criteria] == [
+        ("c1", "Asks about fever, or chills.", 3, "must"),
+        ("c2", "Lies.", -2, "must not"),
+    ]
+
+
+def test_yaml_may_repeat_parts_with_anchors_and_leave_fields_empty(tmp_path: Path) -> None:
+    text = (
+        "title:\nall:\n  - &first {id: a, criterion: no, points: 1e1}\n  - {<<: *first, id: b}\n"
+        "cases:\n  x/1: &own [{id: c, criterion: C., points: 2}]\n  x/2: *own\n"
+    )
+    (path := tmp_path / "a.yaml").write_text(text, encoding="utf-8")
+    rubric = import_rubric(path, "demo").rubric
+    assert [(c.id, c.criterion, c.points) for c in rubric.all] == [("a", "no", 10), ("b", "no", 10)]
+    assert rubric.cases["x/1"] == rubric.cases["x/2"]
+
+
 @pytest.mark.parametrize(
     ("name", "text", "reason"),
     [
         ("a.json", '[{"question": "?"}]', "no rubric of a known format"),
         ("a.yaml", "title: x\n", "no criterion"),
         ("a.yaml", "- 1\n", "it needs title"),
-        ("a.csv", "id,criterion,points\na,Greets.,much\n", "points"),
+        ("a.csv", "id,criterion,points\na,Greets.,much\n", "record 2 is no criterion: points"),
+        ("a.csv", "criterion,points\nGreets.,1e300\n", "record 2 is no criterion: points"),
+        ("a.csv", "text,score\nGreets.,1\n", "columns criterion and points.*It has text, score"),
+        ("a.csv", "id,criterion,points\na,Greets.,1\na,Asks.,1\n", "two criteria .* have the id 'a'"),
+        (
+            "a.yaml",
+            "all:\n  - {id: a, criterion: A., points: 1}\nall:\n  - {id: b, criterion: B., points: 1}\n",
+            "line 3",
+        ),
     ],
 )
 def test_a_file_without_a_rubric_is_refused_in_a_sentence(tmp_path: Path, name: str, text: str, reason: str) -> None:

@@ -62,7 +62,7 @@ def row_of(trial: str, case: str, index: int, mark: str, judge: RubricJudge = JU
         "calls": "[]",
         "judged_at": 10.0,
     }
-    row = rubric_judgement_row(judge, _VERDICT[mark], quotations, fields)  # type: ignore[arg-type]
+    row = rubric_judgement_row(judge, _VERDICT[mark], quotations, mark == "v", fields)  # type: ignore[arg-type]
     return RowLine(table="rubric_judgements", row=row)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -20,7 +21,8 @@ from core.frameworks.automedic.measures.profile import (
     summaries,
     without_blank,
 )
-from core.measures.base import Row
+from core.frameworks.automedic.measures.report import report
+from core.measures.base import MetricRequest, Row
 from core.store.database import Store
 from tests.core.frameworks.automedic.measures.consultations import BROKEN, SIX, a_consultation, automedic, trials_of
 from tests.core.store.builders import a_case
@@ -54,6 +56,19 @@ def six(trials: pd.DataFrame) -> dict[str, Row]:
 def summary(trials: pd.DataFrame) -> Row:
     (row,) = summaries(trials)
     return row
+
+
+def test_the_values_of_cases_are_those_of_the_parts_that_are_means(tmp_path: Path) -> None:
+    store = Store(tmp_path / "results.duckdb")
+    trials_of(store, automedic(), *SIX, BROKEN)
+    request = MetricRequest(store)
+    rows = [row for row in report.rows(request) if isinstance(row, Row)]
+    assert request.case_values is not None
+    means = request.case_values.groupby("figure")["value"].agg(["mean", "size"])
+    estimates = {f"{row.label['measure']} {row.label['dataset']}": row for row in rows}
+    assert {name.partition(" ")[0] for name in means.index} == {"empathy", "robustness", "acc_conv", "acc_static"}
+    for name, (mean, size) in means.iterrows():
+        assert (mean, size) == (pytest.approx(estimates[str(name)].estimate), estimates[str(name)].n)
 
 
 def test_the_four_parts_of_six_items(six: dict[str, Row], summary: Row) -> None:

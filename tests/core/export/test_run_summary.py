@@ -1,4 +1,4 @@
-"""The report on a run: figures of this run only, and escaped text of people."""
+"""The summary of a run: figures of this run only, and escaped text of people."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import pytest
 
 from core.cli.app import main
 from core.errors import UsageError
-from core.export.run_report import report_of
+from core.export.run_summary import summary_of
 from core.store.database import Store
 from core.store.queries.run_labels import Label, label_run
 
 
-def test_the_report_has_the_doctor_and_the_accuracy_of_each_arm(filled_store: Store) -> None:
-    lines = report_of(filled_store, "run-a").splitlines()
+def test_the_summary_has_the_doctor_and_the_accuracy_of_each_arm(filled_store: Store) -> None:
+    lines = summary_of(filled_store, "run-a").splitlines()
     assert lines[0].startswith("# openai/a on ")
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("| Multi-turn")]
     # two of six cases are right in both trials of each
@@ -27,20 +27,20 @@ def test_the_report_has_the_doctor_and_the_accuracy_of_each_arm(filled_store: St
 
 def test_labels_are_escaped_and_cannot_break_a_table(filled_store: Store) -> None:
     label_run(filled_store, "run-a", Label("<b>Pilot</b> | one", ("first",), "# Not a heading\n![x](http://a.b/c.png)"))
-    text = report_of(filled_store, "run-a")
+    text = summary_of(filled_store, "run-a")
     assert text.startswith("# &lt;b&gt;Pilot&lt;/b&gt; \\| one\n")
     assert "> \\# Not a heading" in text
     assert "![x]" not in text
 
 
-def test_the_command_writes_the_report_and_refuses_unknown_runs(
+def test_the_command_writes_the_summary_and_refuses_unknown_runs(
     filled_store: Store, tmp_path: Path, monkeypatch, capsys
 ) -> None:
     monkeypatch.setenv("ANAMNESIS_DB", str(filled_store.path))
-    out = tmp_path / "report.md"
-    assert main(["export", "report", "run-a", "--out", str(out)]) == 0
-    assert out.read_text(encoding="utf-8") == report_of(filled_store, "run-a")
-    assert main(["export", "report", "run-a", "--out", str(tmp_path / "report.txt")]) == 2
+    out = tmp_path / "summary.md"
+    assert main(["export", "summary", "run-a", "--out", str(out)]) == 0
+    assert out.read_text(encoding="utf-8") == summary_of(filled_store, "run-a")
+    assert main(["export", "report", "run-a", "--out", str(tmp_path / "summary.txt")]) == 2
     assert capsys.readouterr().err.strip().endswith("the name must end in .md.")
     with pytest.raises(UsageError, match="There is no run unknown"):
-        report_of(filled_store, "unknown")
+        summary_of(filled_store, "unknown")

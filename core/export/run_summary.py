@@ -1,4 +1,4 @@
-"""A run as one page of Markdown: the doctor, the cases, the accuracy of each arm, the cost, and remarks.
+"""The summary of a run: one page of Markdown: the doctor, the cases, the accuracy of each arm, the cost, and remarks.
 
 The command line and the dashboard share it; its figures are those of ``report accuracy`` for this run.
 """
@@ -20,8 +20,8 @@ from core.store.selection import Selection
 from core.words import FORMAT, QUESTION_TYPE, ROLE, VERDICT
 
 
-def report_of(store: Store, run_id: str) -> str:
-    """Return the report on a run; raises ``UsageError`` if it is not stored.
+def summary_of(store: Store, run_id: str) -> str:
+    """Return the summary of a run in Markdown; raises ``UsageError`` if it is not stored.
 
     Accuracy is the mean over a case's trials, then over cases, with a 95 % interval over cases. The verdicts are the
     current ones.
@@ -53,4 +53,4 @@ def report_of(store: Store, run_id: str) -> str:
         "VERDICT": VERDICT,
         "ROLE": ROLE,
     }
-    return MARKDOWN.get_template("run.md.j2").render(values)
+    return MARKDOWN.get_template("run_summary.md.j2").render(values)

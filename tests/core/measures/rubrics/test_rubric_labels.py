@@ -1,0 +1,149 @@
+"""Experts' verdicts on a part of a judge's: weights, worths and errors by condition, against figures by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from core.measures.calibration import (
+    JudgedStatement,
+    Trust,
+    agreement_with_experts,
+    calibrated_differences,
+    calibrated_rows,
+    differing_errors,
+    in_words,
+    status_of,
+)
+from core.measures.rubrics.labels import ExpertVerdicts, labelled_statements
+from core.measures.rubrics.rubric import Criterion
+from core.measures.rubrics.scores import JudgedTalk, Outcome, case_scores, conversation_score
+
+
+def criterion(name: str, points: float = 1) -> Criterion:
+    return Criterion.model_validate({"id": name, "criterion": f"The doctor asks about {name}.", "points": points})
+
+
+CRITERIA = [criterion("fever", 4), criterion("cough", 2), criterion("job", 2), criterion("harm", -2)]
+
+
+def talk(model: str, number: int, marks: str, specialty: str = "Cardiology") -> JudgedTalk:
+    statuses = {"m": "met", "n": "not met", "u": "unjudged"}
+    outcomes = tuple(Outcome(c, statuses[mark]) for c, mark in zip(CRITERIA, marks, strict=False))  # type: ignore[arg-type]
+    return JudgedTalk(f"{model}/{number}", model, model, f"library/{number}", "library", specialty, 500, outcomes)
+
+
+def statements_of(talks: list[JudgedTalk], experts: ExpertVerdicts, model: str) -> list[JudgedStatement]:
+    return [labelled.statement for labelled in labelled_statements(talks, experts) if labelled.model == model]
+
+
+def test_a_condition_with_fewer_judged_criteria_keeps_its_own_score() -> None:
+    talks = [talk("a", 1, "mmnn"), talk("a", 2, "mnnm"), talk("b", 1, "mu"), talk("b", 2, "nu")]
+    nobody = ExpertVerdicts({}, {})
+    for model, score in (("a", (6 / 8 + 2 / 8) / 2), ("b", 1 / 2)):
+        (row,) = calibrated_rows({}, statements_of(talks, nobody, model))
+        assert row.estimate == pytest.approx(score)
+        by_case = case_scores([t for t in talks if t.model == model], conversation_score)
+        assert sum(by_case.values()) / len(by_case) == pytest.approx(score)
+
+
+def test_labels_of_strata_weigh_as_many_items_as_the_stratum_has() -> None:
+    # 8 cardiology conversations with one criterion each, of which 2 are labelled, and 2 of neurology, of which 2 are
+    marks = ["m", "m", "m", "m", "n", "n", "n", "n"]
+    talks = [talk("a", n, mark) for n, mark in enumerate(marks)]
+    talks += [talk("a", n, "m", "Neurology") for n in (8, 9)]
+    fever = CRITERIA[0].hash
+    labelled = {("a/0", fever): False, ("a/4", fever): False, ("a/8", fever): True, ("a/9", fever): True}
+    experts = ExpertVerdicts(labelled, dict.fromkeys(labelled, "specialty"))
+    items = statements_of(talks, experts, "a")
+    rows = {row["figure"]: row for row in calibrated_rows({}, items)}
+    # an unweighted mean would be 1/2; here cardiology (0 met) stands for 8 of 10
+    assert rows["experts alone"].estimate == pytest.approx(2 / 10)
+    agreement = agreement_with_experts(items)
+    assert agreement.n == 4
+    assert agreement.share == pytest.approx((8 * 1 / 2 + 2) / 10)  # of the two in cardiology one is equal
+    assert agreement.excess == pytest.approx(8 * 1 / 2 / 10)
+
+
+def labelled(judge: list[int], people: list[int], start: int = 0) -> list[JudgedStatement]:
+    pairs = enumerate(zip(judge, people, strict=True), start)
+    return [JudgedStatement(f"case {n}", bool(by_judge), bool(by_people)) for n, (by_judge, by_people) in pairs]
+
+
+def test_a_judge_that_always_says_no_is_not_calibrated_where_yes_is_rare() -> None:
+    always_no = agreement_with_experts(labelled([0] * 100, [1] * 5 + [0] * 95))
+    assert always_no.share == pytest.approx(0.95)
+    status = status_of(always_no.n, always_no.share, Trust(), of_each=always_no.of_each)
+    assert status == "not calibrated"
+    assert "0% where people say yes" in in_words(status, always_no)
+    sees = agreement_with_experts(labelled([1] * 4 + [0] * 96, [1] * 5 + [0] * 95))
+    assert status_of(sees.n, sees.share, Trust(), of_each=sees.of_each) == "calibrated"
+    never_tested = agreement_with_experts(labelled([0] * 100, [0] * 100))
+    assert status_of(never_tested.n, never_tested.share, Trust(), of_each=never_tested.of_each) == "not calibrated"
+    assert "people never say yes" in in_words("not calibrated", never_tested)
+
+
+def test_errors_that_differ_between_conditions_are_noted_and_equal_errors_are_not() -> None:
+    people = [1, 0] * 30
+    lenient = [1, 0, 1, 1] * 15  # calls half of the not met met
+    strict = people
+    alike = differing_errors({"a": labelled(lenient, people), "b": labelled(lenient, people, 100)})
+    assert list(alike) == []
+    ((text, severity),) = differing_errors({"a": labelled(lenient, people), "b": labelled(strict, people, 100)})
+    assert severity == "high"
+    assert "a +0.25 (n = 60)" in text
+    assert "b +0.00 (n = 60)" in text
+    unlabelled = [JudgedStatement("case 1", True)]
+    ((text, severity),) = differing_errors({"a": labelled(strict, people), "b": unlabelled})
+    assert severity == "high"
+    assert "errs on b" in text
+    assert list(differing_errors({"a": unlabelled, "b": unlabelled})) == []
+
+
+def condition(rng: np.random.Generator, share: float, false_met: float, by_people: int) -> list[JudgedStatement]:
+    """100 conversations of which a share is met; the judge calls a share of the others met, too."""
+    people = rng.random(100) < share
+    judge = people | (rng.random(100) < false_met)
+    return [
+        JudgedStatement(f"case {n}", bool(judge[n]), bool(people[n]) if n < by_people else None) for n in range(100)
+    ]
+
+
+def test_a_lenient_judge_of_one_condition_makes_no_difference_where_there_is_none() -> None:
+    rng = np.random.default_rng(4)
+    covered, by_judge = 0, []
+    for _ in range(60):
+        sides = {"a": condition(rng, 0.5, 0.0, 50), "b": condition(rng, 0.5, 0.5, 50)}
+        (row,) = calibrated_differences(sides)
+        covered += row.low <= 0 <= row.high
+        by_judge.append(row["by_judge"])
+    assert np.mean(by_judge) == pytest.approx(0.25, abs=0.03)  # what the judge alone would report
+    assert covered >= 54
+
+
+def test_the_difference_is_the_second_condition_minus_the_first() -> None:
+    met, not_met = labelled([1] * 10, [1] * 10), labelled([0] * 10, [0] * 10)
+    (row,) = calibrated_differences({"a": not_met, "b": met})
+    assert (row["first"], row["second"], row.estimate, row.n) == ("a", "b", 1.0, 20)
+    assert 0 < row.low < row.high
+    (row,) = calibrated_differences({"a": not_met, "b": [JudgedStatement("case 1", True)]})
+    assert (row.estimate, row["by_judge"]) == (None, 1.0)
+
+
+def test_a_conversation_with_an_open_critical_criterion_neither_passes_nor_fails() -> None:
+    must, other = (
+        Criterion.model_validate({"id": name, "criterion": f"Asks about {name}.", "points": 1, "priority": "must"})
+        for name in ("fever", "cough")
+    )
+
+    def state(first: str, second: str) -> str:
+        outcomes = (Outcome(must, first), Outcome(other, second))  # type: ignore[arg-type]
+        return JudgedTalk("t", "m", "m", "c", "d", "s", 1, outcomes).critical
+
+    assert [state("met", "met"), state("not met", "met"), state("not applicable", "not applicable")] == [
+        "passed",
+        "failed",
+        "none",
+    ]
+    # otherwise a judge that decides only half of the criteria would see failures and no passes
+    assert [state("not met", "unjudged"), state("met", "unjudged")] == ["unjudged", "unjudged"]

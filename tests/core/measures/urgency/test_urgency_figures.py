@@ -1,0 +1,316 @@
+"""Urgency: exact, over- and under-triage by hand; unanswered conversations are counted and never a wrong level."""
+
+from __future__ import annotations
+
+import csv
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.asking.scene import Turn
+from core.cli.app import main
+from core.datasets import imported
+from core.datasets.select import cases_of
+from core.errors import AnamnesisError, UsageError
+from core.measures.base import MetricRequest, Result, Row
+from core.measures.notes import result_of
+from core.measures.urgency.asking import read_urgency as read_reply
+from core.measures.urgency.levels import LEVELS, is_severe, levels_of_files, triage_of
+from core.measures.urgency.report import read_urgency, report_urgency
+from core.report.reading import read_facts
+from core.store.database import Store
+from core.store.fold import fold
+from core.store.queries.case_labels import label_of
+from core.store.selection import Selection
+from core.store.written import write
+from tests.core.store.builders import a_call, a_case, a_header, a_trial, write_journal
+from tests.support.fake_provider import FakeProvider
+from tests.support.replies import failing
+from tests.support.urgency_doctors import about, asked, says, set_levels, write_talks
+
+LEVEL_OF_CASE = {1: 1, 2: 2, 3: 3, 4: 4, 5: 2}
+"""Case 6 has no level."""
+REPLIES = {
+    "1.0": says(1),  # exact
+    "1.1": says(3),  # two levels too late
+    "2.0": says(4),  # two levels too late, and an emergency that waits for an appointment
+    "2.1": says(2),
+    "3.0": says(2),  # over-triage
+    "3.1": says(4),  # one level too late
+    "4.0": says(5),  # one level too late
+    "4.1": says(5),
+    "5.0": "I cannot tell.",  # unreadable
+    "5.1": says(2, "my leg hurts"),  # in no message
+    "6.0": says(1),
+    "6.1": says(1),
+}
+
+
+def result(store: Store, **options: Any) -> Result:
+    return result_of(report_urgency, MetricRequest(store), options)
+
+
+def by_figure(store: Store, **options: Any) -> dict[str, Row]:
+    return {row["figure"]: row for row in result(store, **options).figures}
+
+
+@pytest.fixture
+def answered_store(store: Store, fake_provider_thread: FakeProvider) -> Store:
+    write_talks(store, "run", dict.fromkeys(range(1, 7), 2), settings={"temperature": 0.7})
+    set_levels(store, LEVEL_OF_CASE)
+    outcome = asked(store, fake_provider_thread, REPLIES, "run")
+    assert (outcome.done, outcome.failed) == (11, 1)
+    return store
+
+
+def test_the_shares_are_means_over_cases(answered_store: Store) -> None:
+    rows = by_figure(answered_store)
+    expected = {
+        "exact": (0.5 + 0.5 + 0 + 0) / 4,
+        "over-triage": (0 + 0 + 0.5 + 0) / 4,
+        "under-triage": (0.5 + 0.5 + 0.5 + 1) / 4,
+        "severe under-triage": (0.5 + 0.5 + 0 + 0) / 4,
+    }
+    for figure, share in expected.items():
+        row = rows[figure]
+        assert (row.estimate, row.n) == (pytest.approx(share), 4), figure
+        assert row.low is not None
+        assert row.high is not None
+        assert 0 <= row.low < share < row.high <= 1
+        assert row.excluded == {"no level": 2, "unreadable": 1, "invented quotation": 1}
+    assert (rows["under-triage"]["n_of_these"], rows["under-triage"]["n_conversations"]) == (5, 8)
+    assert (rows["unanswered"].estimate, rows["unanswered"].n) == (pytest.approx(1 / 5), 5)
+    assert rows["unanswered"].excluded == {"no level": 2}
+
+
+def test_the_interval_treats_the_conversations_of_a_case_as_one(
+    store: Store, fake_provider_thread: FakeProvider
+) -> None:
+    """Twenty conversations on two cases tell as much as two, if those of a case agree."""
+    levels = {1: 2, 2: 2}
+    widths = []
+    for run_id, trials in (("few", 1), ("many", 10)):
+        write_talks(store, run_id, dict.fromkeys(levels, trials), doctor=f"openai/{run_id}")
+        set_levels(store, levels)
+        replies = {f"{case}.{n}": says(2 if case == 1 else 3) for case in levels for n in range(trials)}
+        asked(store, fake_provider_thread, replies, run_id)
+        rows = report_urgency.rows(MetricRequest(store, Selection(runs=[run_id])))
+        row = next(row for row in rows if row["figure"] == "under-triage")
+        assert row.estimate == 0.5
+        widths.append(row.high - row.low)
+    assert widths[0] == pytest.approx(widths[1])
+
+
+def test_levels_by_levels_and_the_late_ones_with_their_words(answered_store: Store) -> None:
+    table = {row["level"][0]: row for row in result(answered_store, part="levels").rows}
+    given = {level: [row[f"given {n}"] for n in LEVELS] + [row["unanswered"]] for level, row in table.items()}
+    assert given == {
+        "1": [1, 0, 1, 0, 0, 0],
+        "2": [0, 1, 0, 1, 0, 2],
+        "3": [0, 1, 0, 1, 0, 0],
+        "4": [0, 0, 0, 0, 2, 0],
+        "5": [0, 0, 0, 0, 0, 0],
+    }
+    late = result(answered_store, part="list").rows
+    assert [(row["trial_id"], row["severe"]) for row in late] == [
+        ("run/1/1", True),
+        ("run/2/0", True),
+        ("run/3/1", False),
+        ("run/4/0", False),
+        ("run/4/1", False),
+    ]
+    assert {(row["message"], row["words"]) for row in late} == {(1, "my chest hurts")}
+    emergencies = [row for row in result(answered_store, by="level").figures if row["level"].startswith("2")]
+    assert {row["figure"]: row.estimate for row in emergencies}["severe under-triage"] == 0.5
+
+
+def test_the_notes_say_what_the_levels_rest_on(answered_store: Store) -> None:
+    notes = result(answered_store).notes
+    (unanswered,) = [note for note in notes if note.kind == "unanswered"]
+    assert unanswered.severity == "high"
+    assert "2 of 12 conversations (17%)" in unanswered.text
+    assert any("1 cases have no level" in note.text for note in notes)
+    assert any("file 5" in note.text for note in notes)
+
+
+def test_a_label_takes_precedence_over_the_file_and_needs_the_words_of_the_case(
+    store: Store, fake_provider_thread: FakeProvider, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("core.measures.urgency.levels.URGENCY", tmp_path)
+    (tmp_path / "ours.csv").write_text("case,level,reason\n1,4,by file\n2,4,by file\n3,4,by file\n")
+    levels_of_files.cache_clear()
+    try:
+        write_talks(store, "run", {1: 1, 2: 1, 3: 1})
+        set_levels(store, {1: 2})
+        other_words = label_of(a_case(2, vignette="Other words."), "urgency", "1", "person", "Ada")
+        with store.write() as connection:
+            write(connection, "case_label", [vars(other_words)])
+        asked(store, fake_provider_thread, {"1.0": says(4), "2.0": says(4), "3.0": says(4)}, "run")
+        levels = {talk.case_key: talk.level for talk in read_urgency(store, Selection()).talks}
+        assert levels == {"ours/1": 2, "ours/2": 4, "ours/3": 4}
+        notes = result(store).warnings
+        assert any("The levels of 2 cases are by one author" in note.text for note in notes)
+    finally:
+        levels_of_files.cache_clear()
+
+
+def test_a_level_is_1_to_5() -> None:
+    for value in ("0", "6", "yes", "soon"):
+        with pytest.raises(UsageError):
+            label_of(a_case(), "urgency", value, "person", "Ada")
+
+
+def test_severe_is_two_levels_too_late() -> None:
+    severe = {(level, given) for level in LEVELS for given in LEVELS if is_severe(level, given)}
+    assert severe == {(1, 3), (1, 4), (1, 5), (2, 4), (2, 5), (3, 5)}
+    assert [triage_of(3, given) for given in LEVELS] == [
+        "over-triage",
+        "over-triage",
+        "exact",
+        "under-triage",
+        "under-triage",
+    ]
+
+
+def test_the_model_gets_its_own_conversation_with_the_settings_of_its_run(
+    answered_store: Store, fake_provider_thread: FakeProvider
+) -> None:
+    body = next(body for body in fake_provider_thread.bodies if about(body) == "2.1")
+    assert [message["role"] for message in body["messages"]] == ["system", "assistant", "user", "assistant", "user"]
+    assert body["messages"][2]["content"] == "I am patient 2.1, and my chest hurts."
+    assert (body["model"], body["temperature"], body["seed"]) == ("a", 0.7, 101)
+    assert not re.search("Eczema|Vignette", body["messages"][0]["content"] + body["messages"][-1]["content"])
+
+
+def test_a_cap_for_short_messages_does_not_cut_the_reply(store: Store, fake_provider_thread: FakeProvider) -> None:
+    for run_id, cap in (("short", 50), ("long", 5000)):
+        write_talks(store, run_id, {1: 1}, doctor=f"openai/{run_id}", settings={"max_tokens": cap})
+    asked(store, fake_provider_thread, {"1.0": says(1)}, "short", "long")
+    caps = {body["model"]: body["max_tokens"] for body in fake_provider_thread.bodies}
+    assert caps == {"short": 600, "long": 5000}
+
+
+def test_a_provider_that_fails_leaves_the_conversation_unanswered_until_the_next_time(
+    store: Store, fake_provider_thread: FakeProvider
+) -> None:
+    write_talks(store, "run", {1: 1, 2: 1, 3: 1})
+    set_levels(store, {1: 1, 2: 2, 3: 3})
+    replies = {"1.0": says(1), "2.0": failing(500), "3.0": says(9)}
+    outcome = asked(store, fake_provider_thread, replies, "run")
+    assert (outcome.done, outcome.failed) == (1, 2)
+    rows = by_figure(store)
+    assert (rows["exact"].estimate, rows["exact"].n) == (1.0, 1)
+    assert rows["exact"].excluded == {"provider_error": 1, "unreadable": 1}
+    assert rows["unanswered"].estimate == pytest.approx(2 / 3)
+    fake_provider_thread.requests.clear()
+    again = asked(store, fake_provider_thread, {**replies, "2.0": says(2), "3.0": says("3")}, "run")
+    assert (again.done, again.kept) == (2, 1)
+    assert {about(body) for body in fake_provider_thread.bodies} == {"2.0", "3.0"}
+    rows = by_figure(store)
+    assert (rows["exact"].estimate, rows["exact"].n, rows["exact"].excluded) == (1.0, 3, {})
+    store.path.unlink()
+    fold(store)
+    assert by_figure(store)["exact"].n == 3, "the answers are journaled"
+
+
+def test_whoever_cannot_be_asked_is_named(store: Store, fake_provider_thread: FakeProvider) -> None:
+    write_talks(store, "rule", {1: 1}, doctor="reference/bayes")
+    write_talks(store, "person", {1: 1}, doctor="human/Ada")
+    write_talks(store, "log", {1: 1}, doctor="openai/b", source="release")
+    write_talks(store, "broken", {1: 1}, "error", doctor="openai/c")
+    with pytest.raises(AnamnesisError, match=r"reference/bayes is a rule"):
+        asked(store, fake_provider_thread, {}, "rule", "person", "log", "broken")
+    write_talks(store, "run", {1: 1})
+    asked(store, fake_provider_thread, {"1.0": says(1)}, "rule", "person", "log", "broken", "run")
+    assert len(fake_provider_thread.bodies) == 1
+    talks = {talk.trial_id: talk.outcome for talk in read_urgency(store, Selection()).talks}
+    assert (talks["run/1/0"], talks["rule/1/0"], talks["broken/1/0"]) == (
+        "answered",
+        "not asked",
+        "conversation broke off",
+    )
+
+
+def test_a_model_that_the_provider_has_replaced_is_noted(store: Store, fake_provider_thread: FakeProvider) -> None:
+    write_talks(store, "run", {1: 1})
+    call = a_call("c9", served_by="a-2025-01-01")
+    write_journal(store.journals, "calls", a_header("calls", [a_case()]), a_trial([call], trial_id="x", run_id="calls"))
+    fold(store)
+    with store.write() as connection:
+        connection.execute("UPDATE served SET run_id = 'run' WHERE run_id = 'calls'")
+    set_levels(store, {1: 1})
+    asked(store, fake_provider_thread, {"1.0": says(1)}, "run")  # served as fake-1
+    assert any(note.kind == "served" and "another version" in note.text for note in result(store).warnings)
+
+
+def test_a_quotation_is_required_and_searched_in_every_message() -> None:
+    dialogue = (Turn("doctor", "Any pain?"), Turn("patient", "Yes, my “chest” hurts badly."))
+    assert read_reply(says(2, "hurts badly"), dialogue).quotation[:3] == (1, "hurts badly", "verified")
+    assert read_reply(says(2, 'my "chest" HURTS'), dialogue).quotation.state == "repaired"
+    assert read_reply(says(2, "my arm hurts"), dialogue).quotation[:3] == (-1, "my arm hurts", "unverified")
+    for text in (says(2, " "), says(0, "hurts"), says(None), "2", ""):
+        with pytest.raises(ValueError):
+            read_reply(text, dialogue)
+
+
+def test_the_commands_read_levels_from_a_table_and_print_the_figures(
+    answered_store: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("ANAMNESIS_DB", str(answered_store.path))
+    imported.save("ours", [a_case(n) for n in range(1, 7)])
+    table = tmp_path / "levels.csv"
+    table.write_text("case,field,value\n6,urgency,3\n")
+    assert main(["data", "label-file", "ours", str(table)]) == 0
+    capsys.readouterr()
+    assert main(["report", "urgency", "--format", "csv"]) == 0
+    rows = {row["figure"]: row for row in csv.DictReader(capsys.readouterr().out.splitlines())}
+    assert (float(rows["over-triage"]["share"]), rows["over-triage"]["n_cases"]) == (pytest.approx(1.5 / 5), "5")
+    assert main(["job", "urgency", "--run", "run", "--dry-run"]) == 0
+
+
+def test_the_evaluation_report_shows_it_under_harm(answered_store: Store) -> None:
+    facts = read_facts(answered_store, ["run"])
+    assert {row["figure"] for row in facts.results["urgency"].figures} >= {"severe under-triage", "unanswered"}
+
+
+def test_every_case_of_the_library_has_a_level_and_a_reason() -> None:
+    levels = levels_of_files()
+    assert {case.case_key for case in cases_of("library")} == set(levels)
+    assert all(entry.level in LEVELS and entry.reason for entry in levels.values())
+
+
+YARDSTICK = {
+    "cardiology-1": "Pericarditis and Myocarditis",
+    "cardiology-3": "Aortic Dissection",
+    "cardiology-4": "Hypertrophic Cardiomyopathy — Emergency Presentations",
+    "gastroenterology-2": "Sigmoid Volvulus",
+    "hematology_and_oncology-3": "Thrombotic Thrombocytopenic Purpura",
+    "neurology-3": "Guillain-Barré Syndrome",
+    "obstetrics-1": "Ectopic Pregnancy",
+    "obstetrics-2": "Placental Abruption",
+    "obstetrics-3": "HELLP Syndrome",
+    "other-2": "Acute Angle-Closure Glaucoma",
+    "other-3": "Carbon Monoxide Poisoning",
+    "pediatrics-1": "Pyloric Stenosis",
+    "pediatrics-2": "Croup",
+    "pediatrics-3": "Kawasaki Disease",
+    "urology_and_nephrology-1": "Testicular Torsion",
+}
+DIFFERENT = {"obstetrics-3": 1, "pediatrics-1": 3, "pediatrics-3": 2}
+"""Case → its level in the yardstick, where the library's differs: a stable mother and child; a dehydrated infant of
+five weeks; a treatment that is in time for days."""
+
+
+@pytest.mark.skipif(
+    "ANAMNESIS_URGENCY" not in os.environ, reason="ANAMNESIS_URGENCY names no table of urgency levels (OpenEM, tier 1)"
+)
+def test_the_levels_are_those_of_openem_except_for_three() -> None:
+    with Path(os.environ["ANAMNESIS_URGENCY"]).open(encoding="utf-8", newline="") as file:
+        theirs = {row["condition"]: int(row["esi"]) for row in csv.DictReader(file)}
+    own = {case: levels_of_files()[f"library/{case}"].level for case in YARDSTICK}
+    different = {case: theirs[name] for case, name in YARDSTICK.items() if theirs[name] != own[case]}
+    assert different == DIFFERENT
+    assert all(abs(own[case] - level) == 1 for case, level in different.items())
