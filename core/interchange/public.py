@@ -120,7 +120,7 @@ def renamed(kind: str, row: Mapping[str, Any], rename: Callable[[str], str]) -> 
 
 def _by_person(kind: str, row: Mapping[str, Any]) -> bool:
     if kind == "case_label":
-        return row["origin"] == "person"
+        return bool(row["origin"] == "person")
     author = row[KINDS[kind].by]
     return bool(author) and not is_rule(author) and "/" not in author and author != "rules"
 
