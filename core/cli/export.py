@@ -60,7 +60,7 @@ app = typer.Typer(no_args_is_help=True, help="Export data.", rich_markup_mode=No
 app.command("conversation")(export_conversation)
 app.command("training")(export_training)
 app.command("summary")(export_summary)
-app.command("report", hidden=True)(export_summary)  # the name until version 0.5
+app.command("report", hidden=True, help="export report is the old name of export summary.")(export_summary)
 app.command("inspect")(export_inspect)
 app.command("eee")(export_eee)
 app.command("hub")(export_hub)

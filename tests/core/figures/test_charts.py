@@ -147,7 +147,7 @@ def test_a_report_is_coloured_by_model_with_the_rest_in_places_and_panels() -> N
     assert {bar.name for bar in figure.data} == {"m1", "m2"}
     assert list(figure.layout.xaxis.categoryarray) == ["Vignette", "Multi-turn", "Summarized"]
     caption = figure.layout.title.subtitle.text
-    assert caption == "n = 10 to 11 cases, 95 % intervals. Excluded: refused=12."
+    assert caption == "n = 10 to 11 cases, 95 % intervals. Excluded: 12 refused."
     assert tuple(figure.layout.yaxis.range) == (0, 1.02)
 
 
