@@ -113,7 +113,9 @@ def _trust_rows(
             if part == "criteria" and not measured.n:
                 continue
             repeated = consistent.get(group if part == "criteria" else ALL_AXES)
-            low, high = measured.excess_interval
+            excess = dict(
+                zip(("excess", "excess_low", "excess_high"), (measured.excess, *measured.excess_interval), strict=True)
+            )
             yield Row(
                 {"judge": name, group_name: ids.get(group, group)},
                 _defined(measured.share),
@@ -124,9 +126,7 @@ def _trust_rows(
                     "cohen_kappa": _defined(measured.kappa),
                     "sensitivity": _defined(measured.sensitivity),
                     "specificity": _defined(measured.specificity),
-                    "excess": _defined(measured.excess),
-                    "excess_low": _defined(low),
-                    "excess_high": _defined(high),
+                    **({name: _defined(value) for name, value in excess.items()} if part == "conditions" else {}),
                     "repeats_equal": repeated,
                     "status": status_of(measured.n, measured.share, trust, repeated, measured.of_each),
                 },

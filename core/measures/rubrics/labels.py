@@ -9,7 +9,7 @@ from typing import NamedTuple
 from core.measures.calibration import JudgedStatement
 from core.measures.experts.judged import judged_items
 from core.measures.rubrics.rubric import Rubric
-from core.measures.rubrics.scores import JudgedTalk, Outcome
+from core.measures.rubrics.scores import JudgedTalk, Outcome, point_sums
 from core.measures.rubrics.stored import rubric_named
 from core.reviews.state import states
 from core.store.database import Store
@@ -94,14 +94,14 @@ def labelled_statements(talks: Sequence[JudgedTalk], experts: ExpertVerdicts) ->
     judged = [
         (talk, [outcome for outcome in talk.outcomes if outcome.status in _VALUES]) for talk in talks if talk.judged
     ]
-    judged = [(talk, outcomes) for talk, outcomes in judged if _attainable(outcomes)]
+    judged = [(talk, outcomes) for talk, outcomes in judged if point_sums(outcomes).attainable]
     sizes: dict[str, list[int]] = defaultdict(list)
     for talk, outcomes in judged:
         sizes[talk.model].append(len(outcomes))
     weights = _weights(judged, experts)
     statements = []
     for talk, outcomes in judged:
-        share = sum(sizes[talk.model]) / len(sizes[talk.model]) / _attainable(outcomes)
+        share = sum(sizes[talk.model]) / len(sizes[talk.model]) / point_sums(outcomes).attainable
         for outcome in outcomes:
             place = (talk.trial_id, outcome.criterion.hash)
             statement = JudgedStatement(
@@ -114,10 +114,6 @@ def labelled_statements(talks: Sequence[JudgedTalk], experts: ExpertVerdicts) ->
             )
             statements.append(LabelledStatement(talk.model, outcome.criterion.axis, outcome.criterion.hash, statement))
     return statements
-
-
-def _attainable(outcomes: Sequence[Outcome]) -> float:
-    return sum(max(0.0, outcome.criterion.points) for outcome in outcomes)
 
 
 def _weights(judged: Sequence[tuple[JudgedTalk, Sequence[Outcome]]], experts: ExpertVerdicts) -> dict[Place, float]:

@@ -192,7 +192,8 @@ def read_rubric(path: Path) -> Rubric:
     merged: dict[str, Any] = {"name": path.name, "all": [], "specialties": {}, "cases": {}}
     for file in sorted(path.glob("*.yaml")):
         fields = yaml_fields(file_text(file), str(file))
-        rubric_of({**fields, "name": "part"} if _has_criteria(fields) else {"name": "part", **_SAMPLE}, str(file))
+        if any(fields.get(scope) for scope in ("all", "specialties", "cases")):
+            rubric_of({**fields, "name": "part"}, str(file))  # names the file of a fault
         for key, value in fields.items():
             if key == "all":
                 merged["all"] += value
@@ -203,13 +204,6 @@ def read_rubric(path: Path) -> Rubric:
             else:
                 merged.setdefault(key, value)
     return rubric_of(merged, str(path))
-
-
-_SAMPLE = {"all": [{"id": "x", "criterion": "x", "points": 1}]}
-
-
-def _has_criteria(fields: dict[str, Any]) -> bool:
-    return any(fields.get(scope) for scope in ("all", "specialties", "cases"))
 
 
 def file_text(path: Path) -> str:

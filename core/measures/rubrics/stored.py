@@ -40,11 +40,10 @@ def rubric_entries(store: Store) -> list[RubricEntry]:
     """Return all rubrics, those of files first; a saved rubric replaces a file of its name."""
     with store.read() as cursor:
         saved = {version.name: version for version in saved_rubrics(cursor)}
-    names = dict.fromkeys([*rubric_files(), *saved])
     files = rubric_files()
     return [
         RubricEntry(_read(saved[name]) if name in saved else read_rubric(files[name]), saved.get(name))
-        for name in names
+        for name in dict.fromkeys([*files, *saved])
     ]
 
 

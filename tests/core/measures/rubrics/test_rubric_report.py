@@ -115,9 +115,9 @@ def test_scores_average_conversations_then_cases_and_count_what_is_unjudged(stor
 def test_scores_by_axis_are_clipped_when_shown_and_stored_without_bounds(store: Store) -> None:
     by_axis = rows(store, report_scores, "model", "axis", by="axis")
     safety = by_axis["openai/a", "safety"]
-    # ours/1: (1 − 4/6) / 2; ours/2: one conversation, because the voided must leaves nothing to attain
+    # ours/1: (1 − 4/6) / 2; ours/2: one conversation: the positive points of the other, a voided must, are unjudged
     assert safety.more["unclipped"] == pytest.approx(((1 - 4 / 6) / 2 + 1) / 2)
-    assert (safety.n, safety.excluded) == (2, {"not judged": 1, "nothing to attain": 1})
+    assert (safety.n, safety.excluded) == (2, {"not judged": 1, "all positive points unjudged": 1})
     by_case = rows(store, report_scores, "model", "case", by="case", rule="livemedbench")
     assert by_case["openai/a", "ours/1"].estimate == pytest.approx((6 / 8 + 0) / 2)
     assert ("openai/a", "ours/3") not in by_case
