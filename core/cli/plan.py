@@ -48,7 +48,7 @@ from core.report.plan import (
 )
 from core.report.planned import plan_items
 from core.report.side import arm_scores, run_side
-from core.stats.margins import Kind
+from core.stats.margins import FEWEST_CASES, Kind
 from core.stats.trials import VarianceComponents, variance_components
 from core.store.database import Store
 from core.store.queries.plans import locked_plans
@@ -134,6 +134,8 @@ def _draft(chosen: Framework, given: Mapping[str, Any], command: str) -> int:
     print(f"Wrote the plan {plan.name} to {out}.")
     if plan.reference == plan.condition:
         print("Note: the condition and its reference are the same: `plan check` cannot tell their runs apart.")
+    if outcome.arm and plan.cases.cases < FEWEST_CASES:
+        print(f"Note: a gate decides from {FEWEST_CASES} cases on: it cannot say anything of this plan's runs.")
     if power:
         print(
             f"{len(campaign.cases):,} cases × {trials} trials: {power.chance:.0%} chance to pass with a margin of "

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 
 from core.frameworks.base import frameworks
 from core.frameworks.casting import is_model, is_rule
 
 
-def kinds_in_words() -> dict[str, str]:
+@functools.cache
+def kinds_in_words() -> Mapping[str, str]:
     """Return reference kind → description, for the seats of all frameworks."""
     words: dict[str, str] = {}
     for framework in frameworks().values():

@@ -240,13 +240,17 @@ def calibrated_rows(label: Mapping[str, Any], items: Sequence[JudgedStatement]) 
 
 
 def calibrated_differences(by_condition: Mapping[str, Sequence[JudgedStatement]]) -> Iterator[Row]:
-    """Yield each later condition minus the first in the mean worth of its items: by judge and experts, and the judge.
+    """Yield differences in the mean worth of items: by judge and experts together, and by the judge alone.
 
-    n is the number of items of both sides that experts judged. Each side is corrected by its own experts' verdicts.
+    Every condition is compared with the first that experts judged. n is the number of items of both sides that experts
+    judged. Each side is corrected by its own experts' verdicts.
     """
     scores = {name: [item.scores for item in items] for name, items in by_condition.items()}
-    first, *others = scores
-    for second in others:
+    by_experts = (name for name, items in by_condition.items() if any(item.expert is not None for item in items))
+    first = next(by_experts, None)
+    if first is None:
+        return
+    for second in (name for name in scores if name != first):
         sides = scores[first], scores[second]
         value, interval = calibrated_difference(*sides)
         judge = [calibrated_mean(side).judge for side in sides]

@@ -30,8 +30,10 @@ from core.stats.intervals import Interval
 from core.stats.margin_power import cases_to_pass, chance_to_pass, observed_law, smallest_margin
 from core.stats.margins import FEWEST_CASES, Kind, decide, margin_interval
 from core.stats.smoothed import Floats
-from core.store.conditions import PARTS, UNDER_TEST, ConditionPart, differing_parts
+from core.store.conditions import PARTS, UNDER_TEST, Condition, ConditionPart, differing_parts
 from core.store.database import Store
+from core.store.queries.cases import CaseTraits
+from core.store.queries.run_cases import Extent
 from core.store.queries.runs import run_records
 from core.store.selection import McqRule, Selection
 
@@ -65,11 +67,11 @@ class GateResult:
     """The verdict of a gate with its reason.
 
     ``interval`` is that of the difference in accuracy, new minus reference; each bound has the one-sided level of the
-    rule. ``power`` is the chance to pass (``core.stats.margin_power``), ``smallest`` the smallest margin with
-    a power of 80 %, ``needed`` the number of cases that this margin needs for it; all by the differences
-    measured, and ``None`` if nothing was compared or, for ``needed``, if over ten million cases would be needed.
-    ``excluded`` is run → reason → number of answers; ``doctors`` are those of the new run and of the
-    reference, ``judge`` is the grader or the rule whose verdicts count.
+    rule. ``power`` is the chance to pass (``core.stats.margin_power``), ``smallest`` the smallest margin with a power
+    of 80 %, ``needed`` the number of cases that this margin needs for it; all by the measured differences. They are
+    ``None`` if nothing was compared, and ``needed`` also if over ten million cases would be needed. ``excluded`` is run
+    → reason → number of answers; ``doctors`` are those of the new run and of the reference, ``judge`` is the grader or
+    the rule whose verdicts count.
     """
 
     verdict: Verdict
@@ -178,11 +180,13 @@ def reference_run(store: Store, plan: Plan) -> str:
 
 def shared_arm(new: RunSide, reference: RunSide) -> str:
     """Return the only arm that both runs have; raises ``UsageError`` if there are several, or none."""
-    arms = [f"{f}:{q}" for f, q in new.run.arms if (f, q) in reference.run.arms]
-    if len(arms) != 1:
-        choices = f"choose --arm, one of {', '.join(arms)}" if arms else "they share no arm"
+    arms_new, arms_reference = ([":".join(arm) for arm in side.run.arms] for side in (new, reference))
+    shared = [arm for arm in arms_new if arm in arms_reference]
+    if len(shared) != 1:
+        none = f"they share none ({', '.join(arms_new)} against {', '.join(arms_reference)})"
+        choices = f"choose --arm, one of {', '.join(shared)}" if shared else none
         raise UsageError(f"A gate compares one arm of two runs: {choices}.")
-    return arms[0]
+    return shared[0]
 
 
 def gate(store: Store, new: RunSide, reference: RunSide, rule: GateRule, plan: Plan | None = None) -> GateResult:
@@ -204,7 +208,7 @@ def gate(store: Store, new: RunSide, reference: RunSide, rule: GateRule, plan: P
     result = _compared(store, new, reference, result)
     breaks = {name: BREAKS[name].find(store, new, reference) for name in rule.breaks}
     result = replace(result, breaks=breaks)
-    if failures := [failure for found in breaks.values() for failure in found.failures]:
+    if failures := [failure for outcome in breaks.values() for failure in outcome.failures]:
         more = f", and {len(failures) - 1} more" if len(failures) > 1 else ""
         return replace(result, verdict="fail", reason=f"A new critical failure: {failures[0]}{more}.")
     if open_questions := [*_uncountable(result), *_undecided(breaks, rule)]:
@@ -384,11 +388,11 @@ def _uncountable(result: GateResult) -> Iterator[str]:
 
 
 def _undecided(breaks: Mapping[str, Breaks], rule: GateRule) -> Iterator[str]:
-    for name, found in breaks.items():
-        if found.problem:
-            yield f"Break {name}: {found.problem}."
-        elif found.undecided > rule.excluded * found.compared:
-            yield f"Break {name}: {found.undecided:,} of {found.compared:,} {BREAKS[name].items} have no verdict."
+    for name, outcome in breaks.items():
+        if outcome.problem:
+            yield f"Break {name}: {outcome.problem}."
+        elif outcome.undecided > rule.excluded * outcome.compared:
+            yield f"Break {name}: {outcome.undecided:,} of {outcome.compared:,} {BREAKS[name].items} have no verdict."
 
 
 def _decided(result: GateResult) -> tuple[Verdict, str]:
@@ -411,31 +415,21 @@ def _notes(store: Store, new: RunSide, reference: RunSide, rule: GateRule) -> li
         return query(store, *arguments)
 
     alike = new.condition.name == reference.condition.name
-    bases = []
-    sides = []
+    conditions: list[Condition] = []
+    extents: list[Extent] = []
+    left_out: list[Extent] = []
+    traits: dict[str, CaseTraits] = {}
     for side in (new, reference):
         name = side.run.run_id if alike else side.condition.name
         basis = read_basis(read, Selection(runs=(side.run.run_id,)))
-        condition = replace(side.condition, name=name)
-        sides.append(side_of(condition, [side.run]))
-        bases.append(
-            Basis(
-                (condition,),
-                [replace(e, model=name) for e in basis.extents if e.model == side.condition.name],
-                basis.traits,
-                [replace(e, model=name) for e in basis.left_out if e.model == side.condition.name],
-            )
-        )
-    first, second = bases
-    basis = Basis(
-        [*first.conditions, *second.conditions],
-        [*first.extents, *second.extents],
-        {**first.traits, **second.traits},
-        [*first.left_out, *second.left_out],
-    )
+        conditions.append(replace(side.condition, name=name))
+        extents += [replace(e, model=name) for e in basis.extents if e.model == side.condition.name]
+        left_out += [replace(e, model=name) for e in basis.left_out if e.model == side.condition.name]
+        traits |= basis.traits
     format_, _, question_type = rule.arm.partition(":")
     arms: Collection[Any] = {(format_, question_type)}
-    notes = list(notes_of(basis, arms=arms))
+    notes = list(notes_of(Basis(conditions, extents, traits, left_out), arms=arms))
+    sides = [side_of(condition, [side.run]) for condition, side in zip(conditions, (new, reference), strict=True)]
     if settings := differing(settings_side_by_side(sides)):
         words = "; ".join(f"{setting.name}: {setting.values[0]} against {setting.values[1]}" for setting in settings)
         notes.append(Note("settings", f"What else differs, new run against reference: {words}."))

@@ -187,7 +187,7 @@ def planned_power(
     kind: Kind, margin: float, level: float, cases: int, trials: int, variance: VarianceComponents, source: str
 ) -> PlannedPower:
     """Return what a sample size can show; ``source`` says in words where the ``variance`` of single trials is from."""
-    law = planned_law(components_of_run(variance), trials)
+    law = planned_law(components_of_run(variance), trials, variance.n_cases)
     return PlannedPower(
         chance=round(chance_to_pass(law, kind, margin, cases, level), 3),
         smallest_margin=round(smallest_margin(law, kind, cases, level), 3),

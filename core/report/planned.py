@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from core.measures.base import Listed
 from core.report.plan import HASH_SHOWN, Plan, lock_state, when
 from core.report.side import RunSide, arm_scores, excluded_answers, run_side
 from core.stats.margins import ANALYSIS
@@ -34,17 +33,13 @@ class PlanItem(NamedTuple):
     different: str = ""
 
 
-def planned_done(store: Store, plan: Plan, runs: Sequence[str]) -> tuple[Listed, ...]:
-    """Return a row for each item of a plan with the columns item, planned, done and different.
+def plan_items(store: Store, plan: Plan, runs: Sequence[str]) -> list[PlanItem]:
+    """Compare a plan with runs, item by item.
 
     ``runs`` are ids of stored runs. A run belongs to the condition or the reference that it differs least from. A run
     that the plan names as its reference is added. ``different`` is empty for an item that was done as planned; a run
     that started before the lock is a difference, unless the plan names it as its reference.
     """
-    return tuple(item._asdict() for item in plan_items(store, plan, runs))
-
-
-def plan_items(store: Store, plan: Plan, runs: Sequence[str]) -> list[PlanItem]:
     reference_run = plan.reference.get("run")
     sides = [run_side(store, run_id) for run_id in dict.fromkeys([*runs, *([reference_run] if reference_run else [])])]
     compared: dict[str, list[RunSide]] = {"": [], "reference: ": []}

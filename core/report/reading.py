@@ -40,7 +40,7 @@ from core.measures.spend import spend
 from core.measures.urgency.report import report_urgency
 from core.report.environment import environment
 from core.report.plan import stored_plan
-from core.report.planned import planned_done
+from core.report.planned import plan_items
 from core.store.conditions import Condition
 from core.store.database import Store
 from core.store.queries.plans import locked_plans
@@ -303,7 +303,8 @@ def _plans(store: Store, of_runs: Sequence[RunProgress]) -> list[CheckedPlan]:
     for plan in map(stored_plan, newest.values()):
         if (plan.condition["doctor"], plan.cases.case_set_hash) in tested:
             command = f"{PROGRAM} {shlex.join(['plan', 'check', plan.name, *run_ids])}"
-            checked.append(CheckedPlan(plan.name, planned_done(store, plan, run_ids), command))
+            rows = tuple(item._asdict() for item in plan_items(store, plan, run_ids))
+            checked.append(CheckedPlan(plan.name, rows, command))
     return checked
 
 

@@ -21,6 +21,7 @@ from core.errors import UsageError
 from core.stats.intervals import NOTHING, Interval
 
 Floats = NDArray[np.float64]
+_NONE = 1e-9
 _SEPARATED = 15.0
 """Typical log-odds beyond which a coefficient is infinite: something is always, or never, chosen."""
 
@@ -95,6 +96,9 @@ def _fitted(differences: Floats, shares: Sequence[float], cases: Sequence[str], 
     errors = np.sqrt(np.einsum("ij,jk,ik->i", shown, fit.cov_params(), shown))
     t = float(scipy.special.stdtrit(groups - 1, 0.975))
     return [
-        LogOdds(float(value), Interval(float(value - t * error), float(value + t * error)))
+        # without any variance, as of nothing but ties, the choices say nothing about others
+        LogOdds(
+            float(value), Interval(float(value - t * error), float(value + t * error)) if error > _NONE else NOTHING
+        )
         for value, error in zip(values, errors, strict=True)
     ]

@@ -2,10 +2,10 @@
 
 If few cases differ, the power depends on how many do, and no normal approximation has it: it is 7 points too low for 20
 cases. So the decision is made for 1,024 samples of the differences that two runs can have. They are evenly spread
-instead of random (the number of cases that differ and their signs: a Kronecker sequence), so that a power is
-always the same, and within a point of that of a million random samples. A sample's interval is not solved for: the
-chance that its resampled mean lies below a threshold is the saddlepoint approximation of Lugannani and Rice (Advances
-in Applied Probability 12 (1980), 475–490), whose error in the normal quantile is below 0.03.
+instead of random (the number of cases that differ and their signs: a Kronecker sequence), so that a power is always the
+same, and within a point of that of 100,000 random samples. A sample's interval is not solved for: the chance that its
+resampled mean lies below a threshold is the saddlepoint approximation of Lugannani and Rice (Advances in Applied
+Probability 12 (1980), 475–490), whose error in the normal quantile is below 0.03.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy as np
 import scipy  # type: ignore[import-untyped]
 from numpy.typing import ArrayLike, NDArray
 
+from core.errors import UsageError
 from core.stats.bootstrap import SEED
 from core.stats.margins import FEWEST_CASES, Kind
 from core.stats.power import MOST_CASES, PairedComponents
@@ -29,12 +30,14 @@ rounded to it."""
 _GOLDEN = 1.32471795724474602596
 """The root of x³ = x + 1: its inverse powers make the most even sequence of pairs."""
 _PSEUDO_CASE = 0.5
-"""Weight of a case that differs with a chance of one half. Of 0, ¼, ½, 1 and 2 it gives the mean stated power that is
+"""Weight of the pseudo-case, in cases. Of 0, ¼, ½, 1 and 2 it gives the mean stated power that is
 closest to the true one, for 20 to 100 cases of which 5 to 25 % differ."""
 _MARGIN_STEP = 0.001
 _MOST_ROUNDS = 60
 _CLOSE = 1e-3
+"""Change of a saddle point, in its standard deviations, after which it is no longer improved."""
 _NEAR = 1e-2
+"""A bound nearer to the mean than this, in standard deviations, gets no correction."""
 
 
 class DifferenceLaw(NamedTuple):
@@ -49,16 +52,16 @@ def observed_law(differences: ArrayLike) -> DifferenceLaw:
 
     Without the pseudo-case, cases that do not differ would promise a power of 1.
     """
-    sizes, counts = np.unique(_on_steps(np.abs(np.asarray(differences, dtype=np.float64))), return_counts=True)
-    sizes, weights = np.append(sizes, [0.0, 1.0]), np.append(counts, [_PSEUDO_CASE / 2, _PSEUDO_CASE / 2])
-    return _law(sizes, weights)
+    sizes = np.abs(np.asarray(differences, dtype=np.float64))
+    return _law(_on_steps(sizes), np.ones(sizes.size), _PSEUDO_CASE)
 
 
-def planned_law(components: PairedComponents, trials: int) -> DifferenceLaw:
+def planned_law(components: PairedComponents, trials: int, n_cases: float = math.inf) -> DifferenceLaw:
     """Return the law of the differences of means of ``trials``, for components of the variance of single trials.
 
     Each case is right or wrong, and an answer differs from that with the same probability for all cases; in some cases
-    the two runs differ. Both probabilities follow from the components, as far as such cases can have them.
+    the two runs differ. Both probabilities follow from the components, as far as such cases can have them. ``n_cases``
+    is the number of cases from which the components were estimated; the pseudo-case of ``observed_law`` is added.
     """
     noise = (1 - math.sqrt(max(0.0, 1 - 2 * components.within))) / 2
     agreement = 1 - 2 * noise
@@ -66,14 +69,16 @@ def planned_law(components: PairedComponents, trials: int) -> DifferenceLaw:
     right = np.array([math.comb(trials, k) * noise**k * (1 - noise) ** (trials - k) for k in range(trials + 1)])
     same, other = np.convolve(right, right[::-1]), np.convolve(right, right)
     values = np.arange(-trials, trials + 1) / trials
-    return _law(_on_steps(np.abs(values)), (1 - changed) * same + changed * other)
+    return _law(_on_steps(np.abs(values)), (1 - changed) * same + changed * other, _PSEUDO_CASE / n_cases)
 
 
 def chance_to_pass(law: DifferenceLaw, kind: Kind, margin: float, cases: int, level: float = 0.05) -> float:
     """Return the probability of a pass if nothing differs; for superiority, if the second arm is better by ``margin``.
 
-    ``level`` is the one-sided error rate.
+    ``level`` is the one-sided error rate. Raises ``UsageError`` for a margin or a level that no test has.
     """
+    if not 0 < margin < 1 or not 0 < level < 0.5:
+        raise UsageError("A margin lies between 0 and 1, and a level between 0 and 0.5.")
     return _passing(_samples(law, cases, margin if kind == "superiority" else 0.0), kind, margin, level)
 
 
@@ -114,9 +119,10 @@ def _on_steps(sizes: Floats) -> Floats:
     return np.rint(sizes * _STEPS) / _STEPS if np.unique(sizes).size > _STEPS else sizes
 
 
-def _law(sizes: Floats, weights: ArrayLike) -> DifferenceLaw:
-    distinct, place = np.unique(sizes.round(9), return_inverse=True)
-    chances = np.bincount(place, weights)
+def _law(sizes: Floats, weights: Floats, pseudo_case: float) -> DifferenceLaw:
+    """Return the law of weighted differences, and of a pseudo-case that differs with a chance of one half."""
+    distinct, place = np.unique(np.append(sizes, [0.0, 1.0]).round(9), return_inverse=True)
+    chances = np.bincount(place, np.append(weights, [pseudo_case / 2, pseudo_case / 2]))
     return DifferenceLaw(distinct, chances / chances.sum())
 
 
@@ -135,7 +141,7 @@ def _samples(law: DifferenceLaw, cases: int, mean: float) -> _Samples:
     differing = law.sizes > 0
     sizes, chances = law.sizes[differing], law.chances[differing]
     most = float(sizes @ chances)
-    added = max(0.0, (mean - most) / (1 - most))
+    added = (mean - most) / (1 - most) if mean > most else 0.0
     gained = 0.5 if not most else min(1.0, (1 + mean / most) / 2)
     positive, negative = (1 - added) * gained * chances, (1 - added) * (1 - gained) * chances
     if added:
@@ -143,7 +149,7 @@ def _samples(law: DifferenceLaw, cases: int, mean: float) -> _Samples:
     number = np.arange(1, (_SAMPLES if mean else _SAMPLES // 2) + 1)
     differ = float((positive + negative).sum())
     n_differ = _quantiles(number / _GOLDEN % 1, np.full(number.size, cases), differ)
-    n_positive = _quantiles(number / _GOLDEN**2 % 1, n_differ, float(positive.sum()) / differ)
+    n_positive = _quantiles(number / _GOLDEN**2 % 1, n_differ, float(positive.sum()) / differ if differ else 0.0)
     rng = np.random.default_rng(SEED)
     gains, losses = (
         rng.multinomial(total, part / part.sum() if part.any() else part)

@@ -6,8 +6,9 @@ sampling noise, but only more cases reduce the variation of the difference betwe
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -80,7 +81,7 @@ def power(components: PairedComponents, difference: float, cases: int, trials: i
     threshold = float(scipy.special.stdtrit(df, 1 - level / 2))
     missed, reversed_sign = scipy.special.nctdtr(df, abs(difference) / error, [threshold, -threshold])
     # In the far tail the distribution function returns NaN instead of a value below 1e-16.
-    return float(1 - np.nan_to_num(missed) + np.nan_to_num(reversed_sign))
+    return float(1 - (0.0 if math.isnan(missed) else missed) + (0.0 if math.isnan(reversed_sign) else reversed_sign))
 
 
 def cases_needed(
@@ -105,6 +106,7 @@ def cases_needed(
     return high
 
 
+@lru_cache(maxsize=4096)
 def detectable_difference(
     components: PairedComponents, cases: int, trials: int, target: float = 0.8, level: float = 0.05
 ) -> float:

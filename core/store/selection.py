@@ -401,6 +401,9 @@ def _find_repeats(
             framework = frameworks().get(seat.run.protocol)
             talks = framework is None or framework.talks(seat.run.doctor, seat.run.arms)
             rivals.append((seat.run.run_id, series, name, talks, seat.partly is None))
+    if not rivals:
+        cursor.execute(_NO_REPEATS)
+        return {}
     cursor.register("rivals", arrow_table(_RIVALS, rivals))
     cursor.execute(_REPEATS)
     cursor.execute(_REPEATED_TALKS)
@@ -512,6 +515,10 @@ _REPEATED_TALKS = f"""
     SELECT trial_id FROM (
         SELECT trial_id, run_id, case_key, trials.seed, status, finished_at, series, talks FROM {_OF_RIVALS} WHERE whole
     ) {_REPEATED.format(alike="talks")}"""
+_NO_REPEATS = """
+    CREATE OR REPLACE TEMP TABLE repeats (
+        trial_id VARCHAR, format VARCHAR, question_type VARCHAR, case_key VARCHAR, model VARCHAR, whole BOOLEAN);
+    CREATE OR REPLACE TEMP TABLE repeated_talks (trial_id VARCHAR)"""
 _GRADERS_HELD = """
     SELECT run_id, rule, grader, prompt_hash, rule_version FROM judged
     WHERE list_contains($rules, rule) AND list_contains($runs, run_id)

@@ -32,11 +32,8 @@ States = dict[str, State]
 
 
 def states(connection: duckdb.DuckDBPyConnection) -> States:
-    states_by_table = {}
-    for name in (*_COUNTED, _CALLS):
-        row = connection.execute(f"SELECT count(*), coalesce(max(rowid), -1) FROM {name}").fetchall()[0]
-        states_by_table[name] = State(*row)
-    return states_by_table
+    sql = (f"SELECT '{name}', count(*), coalesce(max(rowid), -1) FROM {name}" for name in (*_COUNTED, _CALLS))
+    return {name: State(*row) for name, *row in connection.execute(" UNION ALL ".join(sql)).fetchall()}
 
 
 def bring_up_to_date(connection: duckdb.DuckDBPyConnection, before: States) -> None:

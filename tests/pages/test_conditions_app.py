@@ -9,19 +9,25 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.store.database import Store
+from core.store.fold import fold
 from tests.core.cli.test_conditions import DOCTOR, store_run
 from tests.support.pages import trouble
+from tests.support.stores import copy_of
 
 Open = Callable[..., AppTest]
 FIRST, CAPPED = f"{DOCTOR} · cap 30", f"{DOCTOR} · cap 4"
 
 
+def store_two_conditions(store: Store) -> None:
+    store_run(store, "first")
+    store_run(store, "second", created_at=200.0, settings={"max_messages": 4})
+    fold(store)
+
+
 @pytest.fixture
 def two_conditions(database: Path) -> Path:
     """One doctor in two runs that differ in the cap alone, the capped one newer."""
-    store = Store()
-    store_run(store, "first")
-    store_run(store, "second", created_at=200.0, settings={"max_messages": 4})
+    copy_of(store_two_conditions, database.parent)
     return database
 
 
@@ -41,12 +47,11 @@ def test_two_conditions_have_two_names_the_newest_first(open_page: Open, page: s
     assert CAPPED in names
     assert DOCTOR not in names, "no name stands for both"
     assert names.index(CAPPED) < names.index(FIRST)
+    if page in ("accuracy", "endings", "history"):
+        what_stands_behind_a_name_is_said(app)
 
 
-@pytest.mark.usefixtures("two_conditions")
-@pytest.mark.parametrize("page", ["accuracy", "endings", "history"])
-def test_what_stands_behind_a_name_is_said(open_page: Open, page: str) -> None:
-    app = open_page(page)
+def what_stands_behind_a_name_is_said(app: AppTest) -> None:
     (table,) = [
         frame.value for frame in app.dataframe if "Runs" in frame.value.columns and "Cap" in frame.value.columns
     ]

@@ -8,7 +8,8 @@ experts are in ``report graders --part accuracy``. Judges of rubrics have ``repo
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Literal, NamedTuple
 
 from core.events import COUNTED
@@ -29,8 +30,8 @@ from core.store.database import Store
 from core.store.queries.fact_judgements import judged_patients, judges
 from core.store.queries.grades import free_verdicts
 from core.store.queries.patient_judgements import current_judgements
-from core.store.queries.trials import trial_origins
-from core.store.review_records import parse_item
+from core.store.queries.trials import TrialOrigin, trial_origins
+from core.store.review_records import ReviewSampling, parse_item
 from core.store.selection import Selection
 
 EQUIVALENT, INVENTED, WITHHELD, TERMS = "right answer", "invented words", "withheld facts", "medical terms"
@@ -130,23 +131,58 @@ def read_statements(store: Store, selection: Selection) -> dict[_Judge, dict[str
         origins = trial_origins(cursor, sorted(trials))
     statements: dict[_Judge, dict[str, list[JudgedStatement]]] = {}
     for judge, judged in verdicts.items():
+        by_model: dict[str, list[_Judged]] = {}
         for place, verdict_is_yes in judged.items():
             if (origin := origins.get(place[0])) is not None:
-                item = JudgedStatement(origin.case_key, verdict_is_yes, people[judge.about].get(place))
-                statements.setdefault(judge, {}).setdefault(origin.model, []).append(item)
+                item = _Judged(verdict_is_yes, people[judge.about].get(place), origin)
+                by_model.setdefault(origin.model, []).append(item)
+        statements[judge] = {model: _weighted(items) for model, items in by_model.items()}
     return statements
 
 
-def _people(store: Store, question: str, there: str) -> Mapping[Place, bool]:
-    """Return the decided answers to a question of all unblinded reviews whose items were not drawn for disagreement."""
-    answers: dict[Place, bool] = {}
+class _PeoplesAnswer(NamedTuple):
+    yes: bool
+    sampling: ReviewSampling
+
+
+class _Judged(NamedTuple):
+    judge: bool
+    people: _PeoplesAnswer | None
+    origin: TrialOrigin
+
+    def group(self, sampling: ReviewSampling) -> str:
+        """Return the stratum from which a review draws the item."""
+        origin = self.origin
+        return str({"specialty": origin.specialty, "dataset": origin.dataset}.get(sampling, ""))
+
+
+def _weighted(items: Sequence[_Judged]) -> list[JudgedStatement]:
+    """Return the statements of one condition; of a stratum with few drawn items, each stands for more."""
+    labelled = Counter((item.people.sampling, item.group(item.people.sampling)) for item in items if item.people)
+    sizes = {(sampling, group): sum(item.group(sampling) == group for item in items) for sampling, group in labelled}
+    statements = []
+    for item in items:
+        stratum = (item.people.sampling, item.group(item.people.sampling)) if item.people else None
+        weight = sizes[stratum] / labelled[stratum] if stratum else 1.0
+        expert = item.people.yes if item.people else None
+        statements.append(JudgedStatement(item.origin.case_key, item.judge, expert, weight=weight))
+    return statements
+
+
+def _people(store: Store, question: str, there: str) -> Mapping[Place, _PeoplesAnswer]:
+    """Return the decided answers to a question of all unblinded reviews whose items were not drawn for disagreement.
+
+    Of several reviews of an item the newest counts.
+    """
+    answers: dict[Place, _PeoplesAnswer] = {}
     for state in states(store):
         if state.blinded or state.form.question(question) is None or state.review.plan.sampling == "disagreement":
             continue
         for item in judged_items(store, state, question):
             about, value = parse_item(item.item), item.decided(state.form)[0]
             if value is not None and about.kind in ("talk", "answer"):
-                answers[about.trial_id, about.format if about.kind == "answer" else ""] = value == there
+                place = (about.trial_id, about.format if about.kind == "answer" else "")
+                answers.setdefault(place, _PeoplesAnswer(value == there, state.review.plan.sampling))
     return answers
 
 

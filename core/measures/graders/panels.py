@@ -24,6 +24,7 @@ from core.stats.calibrated import CalibratedMean, JudgedItem, calibrated_mean
 from core.store.conditions import SEPARATOR
 from core.store.database import Store
 from core.store.queries.answers import CaseScore
+from core.store.review_records import ReviewSampling
 from core.store.selection import Selection
 
 PANEL = "panel"
@@ -164,15 +165,19 @@ def _of_review(store: Store, state: ReviewState, graders: Sequence[str], panel: 
             for model, values in means_by_model(of_judge).items():
                 row = corrected(model, values, items[judge])
                 label = {"judge": judge, "model": model, "format": plan.format}
-                together = _with_experts([score for score in of_judge if score.model == model], items[judge], model)
+                of_model = [score for score in of_judge if score.model == model]
+                together = _with_experts(of_model, items[judge], model, plan.sampling)
                 more = {**row.more, "review": state.review.name, "with_experts": together}
                 yield replace(row, label=label, more=more)
 
 
-def _with_experts(scores: Iterable[CaseScore], items: Iterable[JudgedAnswer], model: str) -> CalibratedMean | None:
+def _with_experts(
+    scores: Sequence[CaseScore], items: Iterable[JudgedAnswer], model: str, sampling: ReviewSampling
+) -> CalibratedMean | None:
     """Return the share of right answers of a model by a judge and the experts together; ``None`` without its items.
 
     Unlike the correction by Rogan and Gladen it uses only items of this model, and holds for any error of the judge.
+    Items that were drawn by specialty or data set count by the size of their stratum.
     """
     labelled: dict[str, list[JudgedAnswer]] = {}
     for item in items:
@@ -180,10 +185,19 @@ def _with_experts(scores: Iterable[CaseScore], items: Iterable[JudgedAnswer], mo
             labelled.setdefault(item.case, []).append(item)
     if not labelled:
         return None
+
+    def stratum(score: CaseScore) -> str | None:
+        return {"specialty": score.specialty, "dataset": score.dataset}.get(sampling, "")
+
+    answers, drawn = Counter[str | None](), Counter[str | None]()
+    for score in scores:
+        answers[stratum(score)] += score.counted
+        drawn[stratum(score)] += len(labelled.get(score.case_key, []))
     judged: list[JudgedItem] = []
     for score in scores:
         by_experts = labelled.get(score.case_key, [])
-        judged += [JudgedItem(score.case_key, float(i.grader_says), float(i.expert_says)) for i in by_experts]
+        weight = max(1.0, answers[stratum(score)] / max(1, drawn[stratum(score)]))
+        judged += [JudgedItem(score.case_key, float(i.grader_says), float(i.expert_says), weight) for i in by_experts]
         right = max(0, score.correct - sum(item.grader_says for item in by_experts))
         wrong = max(0, score.counted - len(by_experts) - right)
         judged += [JudgedItem(score.case_key, 1.0)] * right + [JudgedItem(score.case_key, 0.0)] * wrong

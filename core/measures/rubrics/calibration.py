@@ -49,9 +49,9 @@ def report_calibration(
     judge: JudgeOption = None,
     part: Annotated[
         Literal["scores", "differences", "judges", "criteria", "conditions", "audit", "plan"],
-        "Scores of judge and experts together, or their differences from the first condition; the status of each judge "
-        "by axis, by criterion or by condition; whether the experts' items resemble the others; or how much more "
-        "judgements narrow the interval.",
+        "Scores of judge and experts together, or their differences from the first condition that experts judged; the "
+        "status of each judge by axis, criterion or condition; whether the experts' items resemble the others; what "
+        "more judgements would bring.",
     ] = "scores",
     least_items: Annotated[int, "Criteria judged by people below which a judge is not calibrated."] = ENOUGH_LABELS,
     least_agreement: Annotated[
@@ -193,8 +193,8 @@ DIFFERENCES = Section(
     kind="table",
     folded=True,
     heads={"difference": "Difference", "n": "By people", "by_judge": "By the judge alone"},
-    help="Each condition minus the first. Each is corrected by experts’ verdicts on its own conversations, so that the "
-    "judge may err differently.",
+    help="Each condition minus the first that experts judged. Each is corrected by experts’ verdicts on its own "
+    "conversations, so that the judge may err differently.",
     page="judges",
 )
 FORECAST = Section(

@@ -319,8 +319,8 @@ def _from_records(
     rubric_format = RUBRIC_FORMATS[format_] if format_ else _format_of(first)
     if rubric_format is None:
         titles = ", ".join(f"{f.name} ({f.title})" for f in RUBRIC_FORMATS.values())
-        fields = f" It has {', '.join(map(str, first))}." if isinstance(first, Mapping) else ""
-        raise UsageError(f"{path.name} is no rubric of a known format: {titles}, or YAML of this project.{fields}")
+        names = f" It has {', '.join(map(str, first))}." if isinstance(first, Mapping) else ""
+        raise UsageError(f"{path.name} is no rubric of a known format: {titles}, or YAML of this project.{names}")
     scopes: dict[str, dict[str, list[Fields]]] = {"cases": {}, "specialties": {}}
     shared: list[Fields] = []
     rejected: list[tuple[int, str]] = []

@@ -96,12 +96,18 @@ def _counts(cursor: duckdb.DuckDBPyConnection, selection: Selection) -> str:
     if any(condition.repeats for condition in select(cursor, selection, only_shared=True)):
         count_selected(cursor, repeats=True)
         counted = "(FROM tallies UNION ALL BY NAME FROM selected_tallies)"
-    return _COUNTS.format(tallies=counted, where=replace(selection, models=None).where())
+    return _counts_of(cursor, counted, replace(selection, models=None).where())
 
 
 def _counts_of_selected(cursor: duckdb.DuckDBPyConnection) -> str:
     count_selected(cursor)
-    return _COUNTS.format(tallies="selected_tallies", where="true")
+    return _counts_of(cursor, "selected_tallies", "true")
+
+
+def _counts_of(cursor: duckdb.DuckDBPyConnection, tallies: str, where: str) -> str:
+    # planning the queries of shared runs takes as long as everything else, and few selections have such runs
+    shared = cursor.execute("SELECT 1 FROM judging LIMIT 1").fetchall()
+    return (_COUNTS_WITH_SHARED if shared else _COUNTS).format(tallies=tallies, where=where)
 
 
 def _case_scores(cursor: duckdb.DuckDBPyConnection, chosen: Selection, counts: str) -> list[CaseScore]:
@@ -208,7 +214,15 @@ and the values that ``Selection.parameters`` finds in it. Where graders share a 
 condition whose grader judged it.
 """
 
+_TALLIED = f"""
+        SELECT model, place, trials.case_key, dataset, specialty, list_contains($staffed, runs.protocol) AS staffed,
+            trials.end_reason, concluded, format, question_type, loose, strict, {BY_STRICT} AS by_strict,
+            {COUNTED_RULE} AS rule, if(by_strict, strict, loose) AS verdict, n
+        {TRIALS.replace("FROM trials", "FROM {tallies} AS trials")}
+        JOIN seated ON seated.run_id = trials.run_id"""
 _COUNTS = f"""
+    WITH counts AS ({_TALLIED} WHERE {{where}})"""
+_COUNTS_WITH_SHARED = f"""
     WITH {OF_SHARED}, shared_ends AS (
         SELECT trial_id, run_id, end_reason, coalesce(concluded, false) AS concluded
         FROM trials SEMI JOIN of_shared USING (trial_id)
@@ -218,11 +232,7 @@ _COUNTS = f"""
         FROM grades SEMI JOIN (FROM of_shared WHERE starts_with(question_type, 'mcq')) AS choices USING (trial_id)
         WHERE rule = 'mcq_loose' GROUP BY trial_id, format, question_type
     ), counts AS (
-        SELECT model, place, trials.case_key, dataset, specialty, list_contains($staffed, runs.protocol) AS staffed,
-            trials.end_reason, concluded, format, question_type, loose, strict, {BY_STRICT} AS by_strict,
-            {COUNTED_RULE} AS rule, if(by_strict, strict, loose) AS verdict, n
-        {TRIALS.replace("FROM trials", "FROM {tallies} AS trials")}
-        JOIN seated ON seated.run_id = trials.run_id
+        {_TALLIED}
         ANTI JOIN shared ON shared.run_id = trials.run_id AND answered AND {OF_ITS_TYPE}
         WHERE {{where}}
         UNION ALL

@@ -89,7 +89,7 @@ def unjudgeable_conversations(
 ) -> list[tuple[str, str, str, str]]:
     """Return (condition, case key, specialty, end) of the selected conversations that cannot be judged."""
     select(cursor, selection)
-    return [tuple(row) for row in cursor.execute(f"WITH {_CONVERSATIONS} {_UNJUDGEABLE}").fetchall()]  # type: ignore[misc]
+    return cursor.execute(f"WITH {_CONVERSATIONS} {_UNJUDGEABLE}").fetchall()
 
 
 def rubric_verdicts(cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None) -> pd.DataFrame:

@@ -14,7 +14,7 @@ from core.cli.app import main
 from core.errors import UsageError
 from core.models import keys
 from core.report.plan import Plan, lock, lock_state, plan_of, read_plan, to_toml
-from core.report.planned import planned_done
+from core.report.planned import plan_items
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.plans import locked_plans
@@ -46,8 +46,7 @@ def a_run(store: Store, run_id: str = "new", after: float = 1e6, **header: Any) 
 
 
 def different(store: Store, plan: Plan, *runs: str) -> dict[str, str]:
-    rows = planned_done(store, plan, runs)
-    return {str(row["item"]): str(row["different"]) for row in rows if row["different"]}
+    return {item.item: item.different for item in plan_items(store, plan, runs) if item.different}
 
 
 def stored_runs(store: Store) -> list[str]:
@@ -165,9 +164,9 @@ def test_missing_trials_and_many_exclusions_are_different(store: Store) -> None:
         after = locked_plans(cursor)[0].locked_at + 1
     verdicts = [["correct", "provider_error"], ["correct"], ["incorrect", "correct"], ["correct", "correct"]]
     write_run(store, "new", verdicts, doctor="openai/new", created_at=after)
-    rows = {str(row["item"]): row for row in planned_done(store, plan, ["new"])}
-    assert rows["trials"]["done"] == "7; 6 answers count, 1 are excluded (1 provider error)"
-    assert rows["trials"]["different"] == (
+    items = {item.item: item for item in plan_items(store, plan, ["new"])}
+    assert items["trials"].done == "7; 6 answers count, 1 are excluded (1 provider error)"
+    assert items["trials"].different == (
         "1 trials are missing; 14.3% of the answers are excluded, planned were at most 10.0%"
     )
 
@@ -190,7 +189,8 @@ def test_toml_and_comments_do_not_change_the_hash(tmp_path: Path) -> None:
         ({"outcome": {"metric": "nothing"}}, "no metric 'nothing'"),
         ({"breaks": ["tone"]}, "no break 'tone'"),
         ({"condition": {"doctor": "a", "mood": "good"}}, "'mood' is no part"),
-        ({"condition": {"patient": "a"}}, "names no doctor"),
+        ({"condition": {"patient": "a"}}, "the condition names no doctor"),
+        ({"reference": {"run": "old"}}, "the reference names no doctor"),
         ({"size": 5}, "size"),
     ],
 )

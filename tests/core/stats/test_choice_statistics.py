@@ -120,3 +120,9 @@ def test_intervals_of_abilities_and_weights_cover() -> None:
         )
     assert 0.93 <= covered / 1_500 <= 0.97
     assert 0.93 <= inside / 1_000 <= 0.97
+
+
+def test_nothing_but_ties_has_no_interval() -> None:
+    tied = abilities([Choice("a", "b", 0.5, str(number)) for number in range(5)])
+    assert [ability.value for ability in tied.values()] == [0, 0]
+    assert all(math.isnan(ability.interval.low) for ability in tied.values())

@@ -81,3 +81,21 @@ def test_a_grader_is_compared_on_free_responses(store: Store) -> None:
     unblind(store, review.review_id, "Ada")
     (row,) = rows(store)
     assert (row["about"], row.estimate, row.n) == (EQUIVALENT, 0.5, 12)
+
+
+def test_items_drawn_by_specialty_count_by_the_size_of_their_stratum(store: Store) -> None:
+    judge_terms(store)
+    # of each model two of three conversations in cardiology (odd numbers), and one of three in dermatology
+    review = a_review(store, number=6, annotators=("Ada",), shared=0, sampling="specialty")
+    items = state_of(store, review.review_id).items
+    said = [
+        Annotation(item.item, "Ada", question, "yes" if int(item.item[-1]) % 2 else "no", review_id=review.review_id)
+        for item in items
+        for question in FIVE
+    ]
+    with store.write() as connection:
+        add_annotations(connection, said)
+    unblind(store, review.review_id, "Ada")
+    shares = {(r["model"], r["figure"]): r for r in rows(store, part="figures")}
+    alone = shares[MODELS[0], "experts alone"]
+    assert (alone.estimate, alone.n) == (pytest.approx(1 / 2), 3)  # without weights 2 of 3

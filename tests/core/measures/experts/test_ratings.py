@@ -20,6 +20,7 @@ from core.store.fold import fold
 from core.store.review_kinds import CANNOT_JUDGE, FormQuestion, form_named, forms, read_form
 from core.store.review_records import Review, parse_item, planned
 from tests.core.measures.experts.reviews import MODELS, store_talks
+from tests.support.answering import record_all
 
 EXPERTS = ("Ada", "Ben", "Cyd")
 
@@ -34,8 +35,8 @@ def reviewed(store: Store, kind: str, number: int, **fields: object) -> Review:
 
 
 def answer(store: Store, review: Review, number: int, answers: dict[str, str], question: str) -> None:
-    for annotator, value in answers.items():
-        record(store, review.review_id, number, annotator, question, value, seconds=60.0 * number)
+    given = [(number, annotator, question, value) for annotator, value in answers.items()]
+    record_all(store, review.review_id, given, seconds=60.0 * number)
 
 
 def test_every_form_of_the_program_is_read() -> None:

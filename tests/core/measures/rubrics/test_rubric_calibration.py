@@ -13,12 +13,12 @@ from core.measures.rubrics.calibration import report_calibration
 from core.measures.rubrics.labels import statements_for
 from core.measures.rubrics.report import report_scores
 from core.measures.rubrics.rubric import rubric_of
-from core.reviews.answering import record
 from core.reviews.reviewing import plan_review, unblind
 from core.reviews.state import state_of
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.review_records import Review, parse_item, planned
+from tests.support.answering import record_all
 from tests.support.judged_rubric import COUGH, FEVER, RUBRIC, store_judged
 from tests.support.stores import copy_of
 
@@ -51,16 +51,19 @@ def answer(store: Store, stored: Review) -> None:
     state = state_of(store, stored.review_id)
     hashes = {text: key for key, text in stored.plan.statements.items()}
     fever = hashes.get("The doctor asks about fever")
+    verdicts, decided = [], []
     for item in state.items:
         about = parse_item(item.item)
         number = int(about.trial_id.rpartition("/")[2])
         met = number in (FEVER if about.criterion == fever else COUGH)
         right, wrong = ("met", "not met") if met else ("not met", "met")
         tied = number == 7 and about.criterion == fever
-        record(store, stored.review_id, item.number, "Ada", "verdict", right)
-        record(store, stored.review_id, item.number, "Ben", "verdict", wrong if tied else right)
+        verdicts.append((item.number, "Ada", "verdict", right))
+        verdicts.append((item.number, "Ben", "verdict", wrong if tied else right))
         if tied:
-            record(store, stored.review_id, item.number, "Cyd", "verdict", right)
+            decided.append((item.number, "Cyd", "verdict", right))
+    record_all(store, stored.review_id, verdicts)
+    record_all(store, stored.review_id, decided)
     unblind(store, stored.review_id, "Ada", "done")
 
 

@@ -29,6 +29,7 @@ from core.stats.intervals import NOTHING
 from core.store.database import Store
 from core.store.review_records import parse_item, planned
 from tests.core.frameworks.automedic.measures.consultations import SIX, a_consultation, automedic, trials_of
+from tests.support.answering import record_all
 
 CASES = range(1, 41)
 
@@ -125,12 +126,14 @@ def choose_by(store: Store, weights: dict[str, float], seed: int = 4) -> None:
     state, rng = state_of(store, review.review_id), np.random.default_rng(seed)
     trials = [trial for item in state.items for trial in parse_item(item.item).trials]
     figures = conversation_figures(store, trials)
+    choices = []
     for item in state.items:
         first, second = (figures[trial] for trial in parse_item(item.item).trials)
         log_odds = float((first - second) @ [weights[part] for part in PARTS])
         for expert in ("Ada", "Ben"):
             better = "first" if rng.random() < 1 / (1 + math.exp(-log_odds)) else "second"
-            record(store, "Pairs", item.number, expert, "better", better)
+            choices.append((item.number, expert, "better", better))
+    record_all(store, "Pairs", choices)
 
 
 def test_weights_maximise_the_likelihood_of_the_choices(store: Store) -> None:

@@ -8,7 +8,6 @@ from core.datasets.select import cases_of
 from core.frameworks.automedic.measures.profile import parts
 from core.frameworks.automedic.measures.studies import Study, report
 from core.measures.base import MetricRequest, Row
-from core.reviews.answering import record
 from core.reviews.reviewing import plan_review, unblind
 from core.reviews.state import state_of
 from core.store.database import Store
@@ -16,6 +15,7 @@ from core.store.queries.profiles import add_profiles
 from core.store.review_records import parse_item, planned
 from core.text.profiles import Generated, own_profile
 from tests.core.frameworks.automedic.measures.consultations import SIX, automedic, trials_of
+from tests.support.answering import record_all
 
 EXPERTS = ("Ada", "Ben", "Cyd")
 MAKER = "openai/maker"
@@ -29,10 +29,14 @@ def reviewed(store: Store, kind: str, answers: dict[str, list[tuple[str, ...]]],
     """Plan and unblind a review; ``answers`` are question → for each item, in its order, the experts' answers."""
     number = len(next(iter(answers.values())))
     plan_review(store, kind, planned(kind=kind, number=number, annotators=EXPERTS, shared=1.0, seed=1, **fields))
-    for question, by_item in answers.items():
-        for item, values in zip(state_of(store, kind).items, by_item, strict=True):
-            for expert, value in zip(EXPERTS, values, strict=True):
-                record(store, kind, item.number, expert, question, value)
+    items = state_of(store, kind).items
+    said = [
+        (item.number, expert, question, value)
+        for question, by_item in answers.items()
+        for item, values in zip(items, by_item, strict=True)
+        for expert, value in zip(EXPERTS, values, strict=True)
+    ]
+    record_all(store, kind, said)
     unblind(store, kind, "Ada")
 
 
