@@ -112,26 +112,17 @@ def live(page: Page, address: str) -> None:
     take(page, "stage")
 
 
-def pair(page: Page, address: str, folder: Path, core: Core) -> None:
-    """Take two patients side by side in the middle of their consultations; only a model plays a persona.
-
-    ``ANAMNESIS_REAL_MODEL`` names the folder of the model; without it the picture stays as it is.
-    """
-    if not (model := os.environ.get("ANAMNESIS_REAL_MODEL")):
-        return
-    (folder / "models").mkdir(exist_ok=True)
-    (folder / "models" / "smollm2-135m").symlink_to(model)
-    core("models", "get", "smollm2-135m-history")
-    page.goto(f"{address}/live?live_mode=Two+patients&patient=hf/smollm2-135m-history")
+def pair(page: Page, address: str) -> None:
+    """Take two doctors side by side in the middle of their consultations."""
+    page.goto(f"{address}/live?live_mode=Two+doctors&live_protocol=Consultation")
     settle(page)
-    page.get_by_role("combobox", name=re.compile("Temperament")).nth(1).click()
-    page.get_by_role("option", name="Terse").click()
+    page.get_by_role("combobox", name="Doctor on the right").click()
+    page.get_by_role("option", name=re.compile("Oracle, random")).click()
     settle(page)
     page.get_by_role("button", name="Start both consultations").click()
     page.get_by_role("button", name="Pause").first.wait_for()
-    page.get_by_test_id("stChatMessage").nth(9).wait_for()
-    page.wait_for_timeout(2_000)
-    take(page, "live-pair", 330)
+    page.get_by_test_id("stChatMessage").nth(11).wait_for()
+    take(page, "live-pair", 170)
 
 
 _OF_THE_SMALL_MODEL = "04812cd2b19e7f26878f"
@@ -308,7 +299,7 @@ def main() -> None:
         history(page, address, core)
         automedic(page, address, core)
         release(browser)
-        pair(page, address, Path(folder), core)
+        pair(page, address)
         browser.close()
     print(f"Pictures are in {DOCS.relative_to(ROOT)}/.")
 
