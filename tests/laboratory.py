@@ -39,8 +39,9 @@ from core.events import COUNTED
 from core.frameworks.base import Campaign
 from core.frameworks.casting import CastNames
 from core.frameworks.settings import FrameworkSettings
+from core.jobs.begun import find_header, journals
 from core.jobs.engine import Options
-from core.jobs.plan import find_header, header_of, journals
+from core.jobs.plan import header_of
 from core.jobs.run import begin, carry_out
 from core.journal import ReplyLine, RunHeader, TrialLine, journal_path, read_header, read_lines
 from core.live import start as live

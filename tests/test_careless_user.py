@@ -14,7 +14,7 @@ import orjson
 import pytest
 
 from core.events import Answered, Finished, Graded, Started
-from core.jobs.plan import journals
+from core.jobs.begun import journals
 from core.journal import read_header
 from core.store.database import Store
 from core.store.fold import fold

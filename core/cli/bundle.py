@@ -18,17 +18,20 @@ from core.cli.options import (
     DryRun,
     Limit,
     Out,
+    WithNames,
     counting_bytes,
     folded_store,
     new_file,
     print_estimate,
+    print_names,
     progress_bar,
     run_id_of,
 )
 from core.errors import AnamnesisError, UsageError
+from core.jobs.begun import unfinished_twin
 from core.jobs.engine import Options
 from core.jobs.estimate import estimate
-from core.jobs.plan import header_of, in_full, unfinished_twin
+from core.jobs.plan import header_of, in_full
 from core.jobs.run import begin, carry_out, check_prompts, check_startable
 from core.models.registry import load_registry
 from core.report.bundle import Manifest, make_bundle, unpacked_store
@@ -50,6 +53,7 @@ def make(
     with_cases: Annotated[
         bool, typer.Option("--with-cases", help="Include cases and conversations whatever the licence of the cases.")
     ] = False,
+    with_names: WithNames = False,
 ) -> int:
     """Write journals, cases, prompts, settings, figures and environment of runs into one zip with checksums."""
     if out.suffix != ".zip":
@@ -57,13 +61,14 @@ def make(
     store = folded_store()
     run_ids = list(dict.fromkeys(run_id_of(store, name) for name in run))
     with new_file(out) as file, counting_bytes() as show:
-        made = make_bundle(store, run_ids, file, with_cases=with_cases, progress=show)
+        made = make_bundle(store, run_ids, file, with_cases=with_cases, with_names=with_names, progress=show)
     print(f"Wrote {len(made.manifest.files) + 1:,} files of {len(run_ids):,} runs to {out} ({made.size:,} bytes).")
     print(f"SHA-256: {made.sha256}")
     for sentence in made.manifest.left_out:
         print(f"Left out: {sentence}")
     if not all(bundled.cases_inside for bundled in made.manifest.runs):
         print("To include the texts, if you have the right to pass them on: --with-cases")
+    print_names(made.people, with_names=with_names)
     for figure, count in Counter(difference.figure for difference in made.differing).items():
         print(f"Not computable from the bundle: {figure} ({count:,} numbers).")
     print(f"Check it with: python -m core bundle verify {out}")

@@ -17,7 +17,8 @@ from core.report.gate import GateResult, GateRule, gate, reference_run, rule_of_
 from core.report.plan import Plan, plan_named, read_plan
 from core.report.side import RunSide, run_side
 from core.stats.margins import Kind
-from core.store.conditions import PARTS, UNDER_TEST
+from core.store.condition_parts import PARTS
+from core.store.conditions import UNDER_TEST
 from core.store.database import Store
 from core.store.queries.plans import locked_plans
 from core.store.queries.runs import run_ids, run_records

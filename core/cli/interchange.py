@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from core.cli.options import counting, folded_store, new_file, selected
+from core.cli.options import WithNames, counting, folded_store, new_file, print_names, selected
 from core.errors import UsageError
 from core.interchange.croissant import FILE_NAME, description_of
 from core.interchange.every_eval_ever import Publisher, Relationship, write_evaluations
@@ -30,6 +30,7 @@ def export_eee(
     relationship: Annotated[Relationship, typer.Option(help="Relation of the evaluator to the maker of the model.")],
     interval: Annotated[IntervalKind, typer.Option(help="Interval of the mean, as in report accuracy.")] = "bootstrap",
     with_cases: _WithCases = False,
+    with_names: WithNames = False,
 ) -> int:
     """Write scores and answers in the format Every Eval Ever 0.3.0: two files for each condition."""
     if not organization.strip():
@@ -38,7 +39,14 @@ def export_eee(
     publisher = Publisher(organization.strip(), relationship)
     with counting("conditions") as show:
         written = write_evaluations(
-            store, selected(store, run), out, publisher, interval=interval, with_cases=with_cases, progress=show
+            store,
+            selected(store, run),
+            out,
+            publisher,
+            interval=interval,
+            with_cases=with_cases,
+            with_names=with_names,
+            progress=show,
         )
     for file in written.files:
         print(f"Wrote {file}.")
@@ -48,6 +56,7 @@ def export_eee(
     for arm in written.without_score:
         print(f"No score, because no answer counts: {arm}.")
     _print_limits(written.withheld, by_people=written.by_people)
+    print_names(written.people, with_names=with_names)
     return 0
 
 
@@ -59,6 +68,7 @@ def export_hub(
     licence: Annotated[str, typer.Option(help="Its licence; by default that of the cases, if they share one.")] = "",
     url: Annotated[str, typer.Option(help="Where it will be published.")] = "",
     with_cases: _WithCases = False,
+    with_names: WithNames = False,
 ) -> int:
     """Write a data set for the Hugging Face Hub: Parquet files, a card and croissant.json."""
     if not organization.strip():
@@ -66,10 +76,13 @@ def export_hub(
     store = folded_store()
     card = DataSetCard(name, organization.strip(), licence, url)
     with counting("files") as show:
-        written = write_data_set(store, selected(store, run), out, card, with_cases=with_cases, progress=show)
+        written = write_data_set(
+            store, selected(store, run), out, card, with_cases=with_cases, with_names=with_names, progress=show
+        )
     rows = ", ".join(f"{count:,} {file}" for file, count in written.rows.items())
     print(f"Wrote {rows} to {out}; licence: {written.licence or 'not stated (give --licence)'}.")
     _print_limits(written.withheld, by_people=written.by_people)
+    print_names(written.people, with_names=with_names)
     return 0
 
 

@@ -149,6 +149,14 @@ def print_use(calls: int, tokens: int, cost_usd: float) -> None:
         print(f"{calls:,} calls, {tokens:,} tokens, ${cost_usd:,.2f} where prices are known.")
 
 
+def print_names(replaced: int, *, with_names: bool) -> None:
+    """Print whether an export has the names of people, or how many of them are numbers in it."""
+    if with_names:
+        print("Names of people are inside: pass it on only if they agree.")
+    elif replaced:
+        print(f"People whose names are numbers in it: {replaced:,} (--with-names keeps the names).")
+
+
 def print_rows(rows: Sequence[OutputRow], format_: OutputFormat, decimals: str = ".6g") -> None:
     """Print rows; ``None`` and NaN are a dash in a table, empty in CSV and null in JSON."""
     nothing = "–" if format_ == "table" else None
@@ -276,6 +284,7 @@ def _check_stored(what: str, names: Sequence[str], stored: Sequence[str]) -> Non
 
 _NAMED = 8
 """Names that a message lists."""
+WithNames = Annotated[bool, typer.Option("--with-names", help="Keep the names of people, which are numbers otherwise.")]
 Out = Annotated[Path, typer.Option("--out", help="The file to write; it must not exist yet.")]
 Croissant = Annotated[
     str | None,

@@ -34,13 +34,12 @@ from core.events import COUNTED
 from core.frameworks.base import Campaign, Framework, framework, frameworks, read_settings
 from core.frameworks.casting import CastNames, Seat, StudyCast, is_model
 from core.frameworks.settings import flag_of, options_of
+from core.jobs.begun import begun_with_other_cast, find_header, unfinished_twin
 from core.jobs.cluster import on_ray
 from core.jobs.detectable import detectable_in_words, stored_variance
 from core.jobs.engine import Options
 from core.jobs.estimate import estimate
 from core.jobs.plan import (
-    begun_with_other_cast,
-    find_header,
     header_of,
     in_full,
     left_out_words,
@@ -50,7 +49,6 @@ from core.jobs.plan import (
     read_images,
     remarks_of,
     study_cast,
-    unfinished_twin,
     who_sits,
     without_words,
 )

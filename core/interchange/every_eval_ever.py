@@ -43,7 +43,8 @@ from core.measures.accuracy import report as accuracy
 from core.measures.base import MetricRequest, Result, Row
 from core.measures.notes import result_of
 from core.stats.bootstrap import RESAMPLES
-from core.store.conditions import DOCTOR, Condition
+from core.store.condition_parts import DOCTOR
+from core.store.conditions import Condition
 from core.store.database import Store
 from core.store.queries.counted_answers import (
     CountedAnswer,
@@ -82,7 +83,8 @@ class WrittenEvaluations:
     """The files that an export wrote, the numbers of answers with and without a line, and what was left out.
 
     ``without_score`` names the arms without any counted case, ``withheld`` counts cases whose texts are not exported;
-    ``by_people``: people may have written messages.
+    ``by_people``: people may have written messages. ``people`` is the number of people whose names were replaced by
+    numbers.
     """
 
     files: list[Path] = field(default_factory=list)
@@ -91,6 +93,7 @@ class WrittenEvaluations:
     without_score: list[str] = field(default_factory=list)
     withheld: int = 0
     by_people: bool = False
+    people: int = 0
 
 
 def write_evaluations(
@@ -101,14 +104,15 @@ def write_evaluations(
     *,
     interval: IntervalKind = "bootstrap",
     with_cases: bool = False,
+    with_names: bool = False,
     progress: ProgressCallback = lambda done, planned: None,
 ) -> WrittenEvaluations:
     """Write the two files of every condition of a selection to a folder, which may exist.
 
-    ``with_cases`` includes the texts of cases whose licence does not allow it, or is unknown. Raises ``AnamnesisError``
-    if no arm of the selection has a counted answer.
+    ``with_cases`` includes the texts of cases whose licence does not allow it, or is unknown; ``with_names`` keeps
+    names of people. Raises ``AnamnesisError`` if no arm of the selection has a counted answer.
     """
-    names = PublicNames()
+    names = PublicNames(with_names=with_names)
     result = result_of(accuracy, MetricRequest(store, selection), {"interval": interval}, name=names)
     written = WrittenEvaluations()
     with store.read() as cursor:
@@ -121,7 +125,7 @@ def write_evaluations(
             evaluation.write(folder, written)
     if not written.files:
         raise AnamnesisError("No answer of these runs counts, so that there is no score to export.")
-    written.withheld, written.by_people = cases.withheld, by_people(conditions)
+    written.withheld, written.by_people, written.people = cases.withheld, by_people(conditions), names.replaced
     return written
 
 

@@ -33,7 +33,8 @@ from core.journal import PLAYED_ELSEWHERE
 from core.measures.accuracy import report as accuracy
 from core.measures.base import MetricRequest, Result, counts_in_words
 from core.measures.notes import result_of
-from core.store.conditions import DOCTOR, Condition
+from core.store.condition_parts import DOCTOR
+from core.store.conditions import Condition
 from core.store.database import Store
 from core.store.queries.cases import CaseKey
 from core.store.queries.counted_answers import answers_table, conversations_table, exported_cases, find_answers
@@ -132,12 +133,16 @@ class DataSetCard:
 
 @dataclass(frozen=True)
 class WrittenDataSet:
-    """Rows of each file, and cases whose texts are withheld; ``by_people``: people may have written messages."""
+    """Rows of each file, and cases whose texts are withheld; ``by_people``: people may have written messages.
+
+    ``people`` is the number of people whose names were replaced by numbers.
+    """
 
     rows: Mapping[str, int]
     licence: str
     withheld: int
     by_people: bool
+    people: int
 
 
 @dataclass(frozen=True)
@@ -157,19 +162,20 @@ def write_data_set(
     card: DataSetCard,
     *,
     with_cases: bool = False,
+    with_names: bool = False,
     progress: ProgressCallback = lambda done, planned: None,
 ) -> WrittenDataSet:
     """Write the data set of a selection to a new folder.
 
-    ``with_cases`` includes the texts of cases whose licence does not allow it, or is unknown. Raises ``UsageError`` if
-    the folder exists, ``AnamnesisError`` if there is no answer.
+    ``with_cases`` includes the texts of cases whose licence does not allow it, or is unknown; ``with_names`` keeps
+    names of people. Raises ``UsageError`` if the folder exists, ``AnamnesisError`` if there is no answer.
     """
     if folder.exists():
         raise UsageError(f"{folder} exists already: choose another name.")
     half = folder.with_name(f".{folder.name}.{os.getpid()}.half")
     try:
         (half / "data").mkdir(parents=True)
-        written = _write(store, selection, half, card, with_cases, progress)
+        written = _write(store, selection, half, card, with_cases=with_cases, with_names=with_names, progress=progress)
         os.replace(half, folder)
     finally:
         shutil.rmtree(half, ignore_errors=True)
@@ -177,9 +183,16 @@ def write_data_set(
 
 
 def _write(
-    store: Store, selection: Selection, folder: Path, card: DataSetCard, with_cases: bool, progress: ProgressCallback
+    store: Store,
+    selection: Selection,
+    folder: Path,
+    card: DataSetCard,
+    *,
+    with_cases: bool,
+    with_names: bool,
+    progress: ProgressCallback,
 ) -> WrittenDataSet:
-    names = PublicNames()
+    names = PublicNames(with_names=with_names)
     result = result_of(accuracy, MetricRequest(store, selection), name=names)
     if not result.rows:
         raise AnamnesisError("There is no answer to export: start with `python -m core run --doctor reference/bayes`.")
@@ -206,7 +219,7 @@ def _write(
     (folder / CARD).write_text(_card_text(card, contents, licence, rows), encoding="utf-8")
     document = orjson.dumps(croissant(description, files), option=orjson.OPT_INDENT_2)
     (folder / FILE_NAME).write_bytes(document + b"\n")
-    return WrittenDataSet(rows, licence, cases.withheld, by_people(conditions))
+    return WrittenDataSet(rows, licence, cases.withheld, by_people(conditions), names.replaced)
 
 
 def _write_parquet(path: Path, parts: Iterator[pa.Table], contents: _Contents) -> int:
@@ -320,9 +333,10 @@ def _graders(contents: _Contents) -> list[str]:
 
 def _personal(contents: _Contents) -> str:
     if by_people(contents.conditions):
+        named = "Their names are inside" if contents.names.with_names else "Their names are replaced by numbers"
         return (
-            "People took part, or made single conversations by hand. Their names are replaced by numbers; what they "
-            "wrote is included as they wrote it. No review by a person is included."
+            f"People took part, or made single conversations by hand. {named}; what they wrote is included as they "
+            "wrote it. No review by a person is included."
         )
     return "None: every message is by a model or by rules, and no review by a person is included."
 
@@ -440,12 +454,13 @@ def _note_lines(contents: _Contents) -> list[str]:
 def _excluded_lines(contents: _Contents) -> list[str]:
     excluded = {reason: count for reason, count in _excluded(contents).items() if count}
     lines = [f"- {count:,} answers: {VERDICT.get(reason, reason)}." for reason, count in excluded.items()]  # type: ignore[call-overload]
+    people = "" if contents.names.with_names else "names of people, "
     return [
         "Answers that a provider failed to give, or that cannot be judged, are excluded, and never counted as wrong:",
         "",
         *(lines or ["- none"]),
         "",
-        "Not in these files: the requests to models, reviews and answers of experts, names of people, addresses.",
+        f"Not in these files: the requests to models, reviews and answers of experts, {people}addresses.",
     ]
 
 

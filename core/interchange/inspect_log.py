@@ -28,9 +28,11 @@ from core.events import COUNTED
 from core.export.document import cast_of
 from core.frameworks.base import frameworks, tested_seat
 from core.frameworks.settings import without_credentials
+from core.interchange.public import PublicNames, people_playing
 from core.measures.accuracy import accuracy
 from core.measures.base import Row
-from core.store.conditions import SEPARATOR, other_seats
+from core.store.condition_parts import other_seats
+from core.store.conditions import SEPARATOR
 from core.store.database import Store
 from core.store.queries.cases import cases_of
 from core.store.queries.logged_trials import LoggedTrial, RunCondition, logged_trials, run_conditions
@@ -60,13 +62,17 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 @dataclass(frozen=True)
 class WrittenLog:
-    """A log that was written: numbers of samples, of scores, and of scores that are unscored."""
+    """A log that was written: numbers of samples, of scores, and of scores that are unscored.
+
+    ``people`` is the number of people whose names were replaced by numbers.
+    """
 
     path: Path
     doctor: str
     samples: int
     scores: int
     unscored: int
+    people: int = 0
 
 
 def log_name(run: RunProgress) -> str:
@@ -86,16 +92,25 @@ def score_value(verdict: str) -> str | float:
     return "I" if verdict in COUNTED else math.nan
 
 
-def write_log(store: Store, run_id: str, path: Path) -> WrittenLog:
+def write_log(store: Store, run_id: str, path: Path, *, with_names: bool = False) -> WrittenLog:
     """Write the log of a stored run; the memory needed does not grow with the number of its trials.
 
-    Raises ``AnamnesisError`` if the run is not stored or has no trial.
+    ``with_names`` keeps names of people. Raises ``AnamnesisError`` if the run is not stored or has no trial.
     """
     figures = accuracy(store, selection=Selection(runs=[run_id]))
     with store.read() as cursor, path.open("w", encoding="utf-8") as file:
         run = stored_run(cursor, run_id)
         if run is None or not run.done:
             raise AnamnesisError(f"The run {run_id} has no trial yet: there is nothing to write.")
+        players = [run.doctor, *other_seats(run).values(), run.settings]
+        people = PublicNames(people_playing(players), with_names=with_names)
+
+        def dumped(value: Any) -> str:
+            text = json.dumps(value)
+            for name, public in people.playing.items():
+                text = text.replace(json.dumps(name)[1:-1], public)
+            return text
+
         conditions = run_conditions(cursor, run_id)
         names = {condition.name: _suffix(condition, run.doctor) for condition in conditions}
         log = {
@@ -110,15 +125,16 @@ def write_log(store: Store, run_id: str, path: Path) -> WrittenLog:
             },
             "stats": _stats(run),
         }
-        file.write(json.dumps(log)[:-1] + ', "samples": [')
+        file.write(dumped(log)[:-1] + ', "samples": [')
         counts: Counter[str] = Counter()
         for sample in _samples(cursor, run, names):
-            file.write((",\n" if counts["samples"] else "\n") + json.dumps(sample))
+            file.write((",\n" if counts["samples"] else "\n") + dumped(sample))
             counts["samples"] += 1
             counts["scores"] += len(sample["scores"])
             counts["unscored"] += sum(score["value"] not in ("C", "I") for score in sample["scores"].values())
         file.write("\n]}\n")
-    return WrittenLog(path, run.doctor, counts["samples"], counts["scores"], counts["unscored"])
+    doctor = people.playing.get(run.doctor, run.doctor)
+    return WrittenLog(path, doctor, counts["samples"], counts["scores"], counts["unscored"], people.replaced)
 
 
 def _suffix(condition: RunCondition, doctor: str) -> str:

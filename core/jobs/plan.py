@@ -11,12 +11,11 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import orjson
 
-from core import __version__, access, paths
+from core import __version__, access
 from core.asking.parts import check_picture_prompt
 from core.asking.scene import Turn
 from core.case import Case, case_set_hash, data_set_of
@@ -56,14 +55,14 @@ from core.frameworks.casting import (
 from core.frameworks.consultation.queries import newest_items, newest_openings
 from core.frameworks.seats import remarks
 from core.images import contents, local_images
-from core.journal import IMPORTED, RunHeader, journal_path, read_header, seed_of, trial_id
+from core.journal import IMPORTED, RunHeader, seed_of, trial_id
 from core.models.keys import find_key, seat_variable
 from core.models.pictures import TOKENS_A_PICTURE, refusal
 from core.models.registry import Registry, load_registry
 from core.prompts import pack_place
 from core.store.database import Store
 from core.store.queries.profiles import newest_profiles
-from core.store.queries.runs import Run, run_ids
+from core.store.queries.runs import Run
 from core.text.case_items import ItemSet, hash_of_items, items_from_json, items_made_by, openings_by, with_items
 from core.text.profiles import WITHOUT_PROFILE, Prepared
 
@@ -561,62 +560,3 @@ def branch_of(header: RunHeader) -> Branch | None:
     """Return the conversation that a fork continues; ``None`` for any other run."""
     fork = header.fork
     return Branch(tuple(Turn(role, text) for role, text in fork.kept), fork.parent) if fork else None
-
-
-def unfinished_twin(fingerprint: str, done: dict[str, int]) -> RunHeader | None:
-    """Return the newest incomplete run with the same fingerprint; ``done`` maps a run id to its finished trials."""
-    return max(_unfinished(done, fingerprint=fingerprint), key=lambda header: header.created_at, default=None)
-
-
-def begun_with_other_cast(
-    campaign: Campaign, header: RunHeader, registry: Registry, done: dict[str, int]
-) -> RunHeader | None:
-    """Return the newest unfinished run of a campaign whose unset seats were filled differently when it began.
-
-    ``header`` describes the campaign as it would begin now: the study may have changed its cast since.
-    """
-    candidates = _unfinished(done, doctor=header.doctor, protocol=header.protocol, case_set_hash=header.case_set_hash)
-    for earlier in sorted(candidates, key=lambda earlier: earlier.created_at, reverse=True):
-        same_cast = in_full(campaign, registry, seats_taken(earlier, registry, idle=True))
-        if header_of(same_cast, registry).fingerprint == earlier.fingerprint:
-            return earlier
-    return None
-
-
-def _unfinished(done: dict[str, int], **fields: str) -> list[RunHeader]:
-    """Return the headers of incomplete runs with these field values."""
-    headers: list[RunHeader] = []
-    for path in journals():
-        try:
-            header = read_header(path)
-        except AnamnesisError:
-            continue  # an empty or damaged journal must not prevent another run
-        if (
-            all(getattr(header, name) == value for name, value in fields.items())
-            and done.get(header.run_id, 0) < len(header.cases) * header.trials
-        ):
-            headers.append(header)
-    return headers
-
-
-def journals() -> Sequence[Path]:
-    folder = paths.journals_folder()
-    return sorted(folder.glob("*/journal.jsonl")) if folder.is_dir() else []
-
-
-def find_header(run: str) -> RunHeader:
-    """Return the header of a run by a prefix of its id; raise ``UsageError`` unless exactly one run matches."""
-    names = [path.parent.name for path in journals()]
-    matches = [name for name in names if name == run] or [name for name in names if name.startswith(run)]
-    if len(matches) == 1:
-        return read_header(journal_path(matches[0]))
-    if not matches:
-        with Store().read() as cursor:
-            stored = run_ids(cursor)
-        if (run_id := next((name for name in stored if name.startswith(run)), None)) is not None:
-            raise UsageError(
-                f"The journal of run {run_id} is not here, so it cannot go on: put it back at {journal_path(run_id)}. "
-                "What the database holds of it can be read, reported and exported as before."
-            )
-        raise UsageError(f"There is no run {run!r}; `python -m core runs` lists them.")
-    raise UsageError(f"{run!r} is the beginning of {len(matches)} runs: {', '.join(matches[:5])}.")

@@ -23,7 +23,7 @@ from core.frameworks.casting import is_model
 from core.journal import in_use, journal_path
 from core.measures.base import Listed, MetricRequest, Section, metric
 from core.models.registry import Registry, load_registry
-from core.store.conditions import other_seats
+from core.store.condition_parts import other_seats
 from core.store.database import Store
 from core.store.display_names import case_set_name, model_name
 from core.store.queries.flow import (

@@ -24,7 +24,8 @@ from core.journal import IMPORTED
 from core.measures.base import CaseTrials, Listed, Metric, MetricRequest, NameOf, Note, Result, Row, Severity
 from core.measures.extent import by_data_set, on_different_cases, shared_keys
 from core.stats.power import detectable_effect
-from core.store.conditions import DOCTOR, Condition, ConditionPart
+from core.store.condition_parts import DOCTOR, ConditionPart
+from core.store.conditions import Condition
 from core.store.database import Store
 from core.store.queries.cases import CaseTraits, case_traits
 from core.store.queries.run_cases import Extent, extents

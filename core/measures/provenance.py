@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from core.asking.persona import label, parse_persona
 from core.journal import IMPORTED
-from core.store.conditions import DOCTOR, Condition, addresses_of, other_seats
+from core.store.condition_parts import DOCTOR, addresses_of, other_seats
+from core.store.conditions import Condition
 from core.store.queries.runs import Run
 
 _NOT_SETTINGS = frozenset(

@@ -13,10 +13,9 @@ import os
 import shutil
 import tempfile
 import zipfile
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -31,7 +30,7 @@ from core.datasets.licences import open_licence
 from core.errors import AnamnesisError, UsageError
 from core.frameworks.base import default_pack
 from core.images import contents, local_images
-from core.interchange.public import WITHHELD
+from core.interchange.public import WITHHELD, PublicNames, people_playing, people_writing
 from core.jobs.progress import is_running
 from core.journal import PLAYED_ELSEWHERE, RunHeader, journal_path, line_bytes, read_header, writable
 from core.models.keys import known_keys
@@ -51,10 +50,10 @@ from core.report.environment import environment
 from core.report.plan import Plan, stored_plan, to_toml, when
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.queries.plans import locked_plans
+from core.store.queries.plans import LockedPlan, locked_plans
 from core.store.queries.trials import done_trial_ids
 from core.store.run_files import header_with_cases, read_run_tables, write_run_tables
-from core.store.written import PEOPLE
+from core.store.written import PEOPLE, JournalContents
 from core.store.written import journal_contents as read_written
 
 MANIFEST, FIGURES_FILE, README = "manifest.json", "figures.json", "README.md"
@@ -62,6 +61,7 @@ JOURNALS, IMPORTED, CASES, PROMPTS = "journals", "imported", "cases", "prompts"
 IMAGES, PLANS = "images", "plans"
 LINE_DIGITS = 12
 """Digits of the SHA-256 of each line of a journal, by which a changed line is found."""
+_JUDGEMENTS_LEFT_OUT = "Judgements, facts and reviews of runs whose texts are withheld: they quote the texts."
 _TIME = (1980, 1, 1, 0, 0, 0)
 _BLOCK = 1 << 20
 
@@ -107,12 +107,16 @@ class Manifest(BaseModel):
 
 @dataclass(frozen=True)
 class MadeBundle:
-    """A written bundle: size in bytes, SHA-256 of the zip, and figures that its contents do not give again."""
+    """A written bundle: size in bytes, SHA-256 of the zip, and figures that its contents do not give again.
+
+    ``people`` is the number of people whose names were replaced by numbers.
+    """
 
     manifest: Manifest
     size: int
     sha256: str
     differing: Sequence[FigureDifference]
+    people: int = 0
 
 
 @dataclass
@@ -179,12 +183,14 @@ def make_bundle(
     out: Path,
     *,
     with_cases: bool = False,
+    with_names: bool = False,
     progress: StepProgress = lambda done, planned, step="": None,
 ) -> MadeBundle:
     """Write the bundle of some runs, and check that its contents give the same figures as the database.
 
-    ``with_cases`` also includes cases whose licence does not allow it, or is unknown. Raises ``UsageError`` for a run
-    that is not stored or is running, ``AnamnesisError`` if a journal is damaged or ``out`` cannot be written.
+    ``with_cases`` also includes cases whose licence does not allow it, or is unknown; ``with_names`` keeps names of
+    people. Raises ``UsageError`` for a run that is not stored or is running, ``AnamnesisError`` if a journal is damaged
+    or ``out`` cannot be written.
     """
     damaged = {damage.path.parent.name: damage.message for damage in fold(store).damaged}
     for run_id in run_ids:
@@ -194,27 +200,35 @@ def make_bundle(
             raise UsageError(f"Run {run_id} is running: stop it, or wait for its end.")
     with writable(out.parent), tempfile.TemporaryDirectory(dir=out.parent, prefix=".bundle-") as folder:
         headers = [_header(store, run_id) for run_id in run_ids]
-        draft = _Draft(Path(folder), _private(store, headers))
-        runs = [_add_run(draft, store, header, with_cases, progress) for header in headers]
-        _add_cases(draft, [(header, run.cases_inside) for header, run in zip(headers, runs, strict=True)])
-        reviews = _add_shared(draft, store, headers, runs, progress)
+        inside = [with_cases or _may_leave(header) for header in headers]
+        written, locks = read_written(store.path), _locks_of(store, headers)
+        belonging = _belonging(store, headers, inside, {lock.name for lock in locks})
+        names = PublicNames(() if with_names else _people(headers, written, belonging), with_names=with_names)
+        belonging = replace(belonging, names=names)
+        draft = _Draft(Path(folder), _private(store, headers, names))
+        runs = [_add_run(draft, store, *of, progress) for of in zip(headers, inside, strict=True)]
+        _add_cases(draft, list(zip(headers, inside, strict=True)))
+        _add_plans(draft, locks)
+        reviews = _add_shared(draft, store, written, belonging, progress)
+        if not all(inside):
+            draft.left_out.append(_JUDGEMENTS_LEFT_OUT)
         progress(0, 0, "Figures")
         database = draft.store
         load_bundle(database, [draft.root / "files" / IMPORTED / run.run_id for run in runs if run.source == "release"])
         recorded = figures_of(store, run_ids, reviews, progress)
         computed = {figure.name: figure for figure in figures_of(database, run_ids, reviews, progress)}
-        figures, differing = _checked(draft, recorded, computed)
+        figures, differing = _checked(draft, recorded, computed, names)
         draft.write_json(FIGURES_FILE, [figure.model_dump() for figure in figures])
         draft.write_json("environment.json", environment())
         manifest = Manifest(
             made_with=f"Anamnesis {__version__}", runs=runs, reviews=list(reviews), left_out=draft.left_out
         )
-        draft.write(README, _readme(manifest, figures).encode())
+        draft.write(README, _readme(manifest, figures, names).encode())
         sums = {name: file_digest(path) for name, path in sorted(draft.files.items())}
         manifest = manifest.model_copy(update={"files": sums})
         draft.write_json(MANIFEST, manifest.model_dump())
         _write_zip(draft.files, out, progress)
-    return MadeBundle(manifest, out.stat().st_size, file_digest(out), differing)
+    return MadeBundle(manifest, out.stat().st_size, file_digest(out), differing, names.replaced)
 
 
 def load_bundle(database: Store, imported: Iterable[Path]) -> None:
@@ -241,23 +255,51 @@ def _header(store: Store, run_id: str) -> RunHeader:
     return header if header.cases else header.model_copy(update={"cases": stored.cases})
 
 
-def _private(store: Store, headers: Sequence[RunHeader]) -> dict[bytes, bytes]:
-    """Return text of this machine → its public form: keys of providers, and paths of folders, the longest first."""
+def _may_leave(header: RunHeader) -> bool:
+    return bool(header.cases) and all(may_leave(case.licence.strip()) for case in header.cases)
+
+
+def _belonging(store: Store, headers: Sequence[RunHeader], inside: Sequence[bool], plans: Iterable[str]) -> Belonging:
+    """Return what belongs to runs; ``inside`` says of which of them texts may leave."""
+    open_ = [header for header, may in zip(headers, inside, strict=True) if may]
+    cases = {case.case_key for header in open_ for case in header.cases}
+    hidden = {case.case_key: case for header in headers for case in header.cases if case.case_key not in cases}
+    with store.read() as cursor:
+        trials = set[str]().union(*(done_trial_ids(cursor, header.run_id) for header in open_))
+    return Belonging(
+        frozenset(header.run_id for header in headers),
+        frozenset(trials),
+        frozenset(cases),
+        {key: case_without_text(case).text_hash for key, case in hidden.items()},
+        frozenset(plans),
+    )
+
+
+def _people(headers: Sequence[RunHeader], contents: JournalContents, belonging: Belonging) -> set[str]:
+    """Return the names of the people who played in the runs, or wrote what belongs to them."""
+    people = {name for header in headers for name in people_playing(header.model_dump(exclude={"cases"}))}
+    for line in peoples_lines(contents, replace(belonging, names=PublicNames(with_names=True))).lines:
+        people |= people_writing(line)
+    return people
+
+
+def _private(store: Store, headers: Sequence[RunHeader], names: PublicNames) -> dict[bytes, bytes]:
+    """Return text of this machine → its public form: people, keys of providers, and paths, the longest first."""
     private = {key: "[key]" for key in known_keys()}
     packs = {header.prompt_pack for header in headers if os.sep in header.prompt_pack}
     private |= {pack: Path(pack).name for pack in packs}
     for folder, public in ((store.path.parent, ""), (store.path.parent.resolve(), ""), (Path.home(), "~/")):
         if folder != Path(folder.anchor):
             private[f"{folder}{os.sep}"] = public
+    private |= names.playing
     ordered = sorted(private.items(), key=lambda item: -len(item[0]))
     return {orjson.dumps(text)[1:-1]: orjson.dumps(public)[1:-1] for text, public in ordered}
 
 
-def _add_run(draft: _Draft, store: Store, header: RunHeader, with_cases: bool, progress: StepProgress) -> BundledRun:
+def _add_run(draft: _Draft, store: Store, header: RunHeader, inside: bool, progress: StepProgress) -> BundledRun:
     run_id = header.run_id
     progress(0, 0, f"Run {run_id}")
-    licences = Counter(case.licence.strip() or "unknown" for case in header.cases)
-    inside = with_cases or (bool(licences) and all(map(may_leave, licences)))
+    licences = {case.licence.strip() or "unknown" for case in header.cases}
     public = _public_header(header, inside)
     pack = _add_prompts(draft, header)
     settings = public.model_dump(mode="json", exclude={"cases"})
@@ -365,22 +407,9 @@ def _add_cases(draft: _Draft, runs: Sequence[tuple[RunHeader, bool]]) -> None:
 
 
 def _add_shared(
-    draft: _Draft, store: Store, headers: Sequence[RunHeader], runs: Sequence[BundledRun], progress: StepProgress
+    draft: _Draft, store: Store, contents_: JournalContents, belonging: Belonging, progress: StepProgress
 ) -> Sequence[str]:
     """Add what jobs and people wrote about the runs; return the names of the reviews inside."""
-    inside = [header for header, run in zip(headers, runs, strict=True) if run.cases_inside]
-    cases = {case.case_key for header in inside for case in header.cases}
-    hidden = {case.case_key: case for header in headers for case in header.cases if case.case_key not in cases}
-    with store.read() as cursor:
-        trials = set[str]().union(*(done_trial_ids(cursor, header.run_id) for header in inside))
-    belonging = Belonging(
-        frozenset(header.run_id for header in headers),
-        frozenset(trials),
-        frozenset(cases),
-        {key: case_without_text(case).text_hash for key, case in hidden.items()},
-        _add_plans(draft, store, headers),
-    )
-    contents_ = read_written(store.path)
     people = peoples_lines(contents_, belonging)
     draft.write_journal(PEOPLE, map(line_bytes, people.lines))
     draft.left_out += [f"Reviews {reason}: {count}." for reason, count in sorted(people.left_out.items())]
@@ -389,23 +418,22 @@ def _add_shared(
         progress(number, len(journals), "Jobs")
         if path.parent.name not in belonging.runs and path.parent.name.partition("-")[0] != PEOPLE:
             draft.write_journal(path.parent.name, job_lines(path, belonging, contents_.withdrawn))
-    if len(inside) < len(headers):
-        draft.left_out.append("Judgements, facts and reviews of runs whose texts are withheld: they quote the texts.")
     return people.reviews
 
 
-def _add_plans(draft: _Draft, store: Store, headers: Sequence[RunHeader]) -> frozenset[str]:
-    """Add the locked plans of the runs as TOML, every lock of a plan; return the names of the plans."""
+def _locks_of(store: Store, headers: Sequence[RunHeader]) -> list[LockedPlan]:
+    """Return every lock of the locked plans of the runs."""
     with store.read() as cursor:
         locks = locked_plans(cursor)
-    names = frozenset(lock.name for lock in locks if any(_is_planned(stored_plan(lock), header) for header in headers))
+    names = {lock.name for lock in locks if any(_is_planned(stored_plan(lock), header) for header in headers)}
+    return [lock for lock in locks if lock.name in names]
+
+
+def _add_plans(draft: _Draft, locks: Iterable[LockedPlan]) -> None:
     for lock in locks:
-        if lock.name in names:
-            comments = (f"Locked at {when(lock.locked_at)}.", *([f"Reason: {lock.reason}"] if lock.reason else ()))
-            draft.write(
-                f"{PLANS}/{lock.name}-{lock.plan_hash[:12]}.toml", to_toml(stored_plan(lock), comments).encode()
-            )
-    return names
+        comments = (f"Locked at {when(lock.locked_at)}.", *([f"Reason: {lock.reason}"] if lock.reason else ()))
+        text = to_toml(stored_plan(lock), comments)
+        draft.write(f"{PLANS}/{lock.name}-{lock.plan_hash[:12]}.toml", text.encode())
 
 
 def _is_planned(plan: Plan, header: RunHeader) -> bool:
@@ -417,7 +445,7 @@ def _is_planned(plan: Plan, header: RunHeader) -> bool:
 
 
 def _checked(
-    draft: _Draft, recorded: Sequence[Figure], computed: Mapping[str, Figure]
+    draft: _Draft, recorded: Sequence[Figure], computed: Mapping[str, Figure], names: PublicNames
 ) -> tuple[list[Figure], list[FigureDifference]]:
     """Return the figures, marked whether the contents of the bundle give them again, and what differs."""
     figures, differing = [], list[FigureDifference]()
@@ -425,7 +453,8 @@ def _checked(
         public = Figure.model_validate(orjson.loads(replaced_in(orjson.dumps(figure.model_dump()), draft.private)))
         wrong = list(differences(public, computed.get(figure.name)))
         differing += wrong
-        figures.append(public.model_copy(update={"recomputable": not wrong}))
+        notes = [names.in_words(note) for note in public.notes]
+        figures.append(public.model_copy(update={"notes": notes, "recomputable": not wrong}))
     return figures, differing
 
 
@@ -452,7 +481,7 @@ def unpacked_store(folder: Path) -> Iterator[Store]:
         yield store
 
 
-def _readme(manifest: Manifest, figures: Sequence[Figure]) -> str:
+def _readme(manifest: Manifest, figures: Sequence[Figure], names: PublicNames) -> str:
     """Return what is in the bundle, and how to check it, in plain words."""
     runs = [
         f"- `{run.run_id}`: {run.doctor}, {run.protocol}, {run.cases:,} cases, {run.trials} trials of each; "
@@ -460,6 +489,12 @@ def _readme(manifest: Manifest, figures: Sequence[Figure]) -> str:
         for run in manifest.runs
     ]
     recomputable = sum(figure.recomputable for figure in figures)
+    people = (
+        "Journals may contain the names of annotators."
+        if names.with_names
+        else "People are numbers: annotator 1 is the doctor human/1. What they wrote is as they wrote it. Who edited a "
+        "profile or the items of a case is named: the hash of the case and the settings of runs contain the name."
+    )
     left_out = [f"- {sentence}" for sentence in manifest.left_out] or ["- Nothing that belongs to these runs."]
     return "\n".join(
         [
@@ -494,7 +529,7 @@ def _readme(manifest: Manifest, figures: Sequence[Figure]) -> str:
             "- Keys, credentials in addresses, and paths of the machine.",
             "- Edits in the case debugger, and tests of whether a model has memorised cases.",
             "",
-            f"A text that is left out stands as {WITHHELD}. Journals may contain the names of annotators.",
+            f"A text that is left out stands as {WITHHELD}. {people}",
             "",
         ]
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ from core.events import (
     Utterance,
 )
 from core.frameworks.settings import without_credentials
-from core.interchange.public import WITHHELD
+from core.interchange.public import WITHHELD, PublicNames, public_line, renamed
 from core.journal import (
     ROWS_OF_TRIALS,
     DeletedLine,
@@ -65,7 +65,7 @@ class Belonging:
     """What belongs to the runs of a bundle: the runs, and the trials and cases whose texts may leave.
 
     ``plans`` are names of locked plans. ``stand_ins`` is case key → text hash of the stand-in of a case whose text may
-    not leave.
+    not leave. ``names`` gives people their numbers.
     """
 
     runs: frozenset[str]
@@ -73,6 +73,7 @@ class Belonging:
     cases: frozenset[str]
     stand_ins: Mapping[str, str]
     plans: frozenset[str] = frozenset()
+    names: PublicNames = field(default_factory=PublicNames)
 
     def label(self, row: Mapping[str, Any]) -> dict[str, Any] | None:
         """Return the label of a case as it is stored in the bundle; ``None`` if it is left out."""
@@ -219,7 +220,7 @@ def job_lines(path: Path, belonging: Belonging, withdrawn: frozenset[str]) -> It
             if line.get("type") == "row" and _row_belongs(line["table"], line["row"], belonging, withdrawn):
                 calls.update(_calls_of(line["row"]))
                 if line["table"] == "case_labels":
-                    line["row"] = belonging.label(line["row"])
+                    line["row"] = renamed("case_label", belonging.label(line["row"]) or {}, belonging.names.person)
                     rows[raw] = orjson.dumps(line) + b"\n"
                 else:
                     rows[raw] = raw
@@ -308,9 +309,12 @@ def peoples_lines(contents: JournalContents, belonging: Belonging) -> PeoplesLin
                 reviews[line.what["review_id"]] = line.what["name"]
     chosen = []
     for line in lines:
-        what = belonging.label(line.what) if line.kind == "case_label" else line.what
-        if what is not None and (line.kind == "case_label" or _written_belongs(line, belonging, reviews)):
-            chosen.append(line.model_copy(update={"what": what}))
+        is_label = line.kind == "case_label"
+        if not is_label and not _written_belongs(line, belonging, reviews):
+            continue
+        what = belonging.label(line.what) if is_label else line.what
+        if what is not None:
+            chosen.append(public_line(line.model_copy(update={"what": what}), belonging.names.person))
     return PeoplesLines(chosen, sorted(reviews.values()), dict(left_out))
 
 

@@ -154,7 +154,7 @@ def report_of(evaluation: Evaluation) -> Report:
     if further:
         blocks.append(Heading("Further facts", 2, "further"))
         for name in further:
-            blocks += _part_blocks(part_of(name, facts), shown)
+            blocks += _part_blocks(part_of(name, facts), shown, 3)
     if facts.examples:
         blocks += [Heading("Quoted conversations", 2, "examples"), *example_blocks(facts)]
     return Report(
@@ -214,14 +214,14 @@ def _item_blocks(answered: AnsweredItem, shown: dict[str, str]) -> Iterator[Bloc
         yield from _part_blocks(part, shown)
 
 
-def _part_blocks(part: Part, shown: dict[str, str]) -> Iterator[Block]:
+def _part_blocks(part: Part, shown: dict[str, str], level: int = 4) -> Iterator[Block]:
     """Yield a part, or a link to it if an earlier item shows it; ``shown`` is part → anchor, and gets the new part."""
     anchor = f"part-{part.name}"
     if part.name in shown:
         yield Reference("See ", Link(part.title, anchor))
         return
     shown[part.name] = anchor
-    yield Heading(part.title, 4, anchor)
+    yield Heading(part.title, level, anchor)
     if part.content:
         yield from part.content.blocks
         if part.content.not_applicable:

@@ -33,7 +33,7 @@ from core.report.flow import WIDTH as FLOW_WIDTH
 from core.report.flow import flow_svg
 from core.report.plots import dot_plot, scatter_plot
 from core.report.reading import FIGURES, EvaluationFacts, Example, states_settings
-from core.store.conditions import DOCTOR
+from core.store.condition_parts import DOCTOR
 from core.words import FORMAT, QUESTION_TYPE, VERDICT
 
 MOST_ROWS = 150

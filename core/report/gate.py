@@ -30,7 +30,8 @@ from core.stats.intervals import Interval
 from core.stats.margin_power import cases_to_pass, chance_to_pass, observed_law, smallest_margin
 from core.stats.margins import FEWEST_CASES, Kind, decide, margin_interval
 from core.stats.smoothed import Floats
-from core.store.conditions import PARTS, UNDER_TEST, Condition, ConditionPart, differing_parts
+from core.store.condition_parts import PARTS, ConditionPart
+from core.store.conditions import UNDER_TEST, Condition, differing_parts
 from core.store.database import Store
 from core.store.queries.cases import CaseTraits
 from core.store.queries.run_cases import Extent

@@ -29,7 +29,8 @@ from core.stats.margin_power import chance_to_pass, planned_law, smallest_margin
 from core.stats.margins import ANALYSIS, Kind
 from core.stats.power import CORRELATION, components_of_run
 from core.stats.trials import VarianceComponents
-from core.store.conditions import PARTS, planned_keys
+from core.store.condition_parts import PARTS
+from core.store.conditions import planned_keys
 from core.store.database import Store
 from core.store.queries.plans import LockedPlan, add_plan, locked_plans
 from core.store.queries.runs import Run

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from core.report.plan import HASH_SHOWN, Plan, lock_state, when
 from core.report.side import RunSide, arm_scores, excluded_answers, run_side
 from core.stats.margins import ANALYSIS
-from core.store.conditions import PARTS
+from core.store.condition_parts import PARTS
 from core.store.database import Store
 
 NOTHING = "–"

@@ -10,7 +10,8 @@ from typing import cast
 from core.errors import AnamnesisError
 from core.events import Format, QuestionType
 from core.measures.paired import read_scores
-from core.store.conditions import MEASURED, PARTS, Condition, ConditionPart
+from core.store.condition_parts import PARTS, ConditionPart
+from core.store.conditions import MEASURED, Condition
 from core.store.database import Store
 from core.store.queries.answers import CaseScore
 from core.store.queries.run_cases import Extent, extents

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import textwrap
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from typing import Any
 from xml.sax.saxutils import escape
 
@@ -48,6 +49,7 @@ _SVG = (
     'xmlns:r="http://schemas.openxmlformats.org/officeDocument/2006/relationships" r:embed="{id}"/>'
     "</a:ext></a:extLst>"
 )
+_THUMBNAIL = "http://schemas.openxmlformats.org/package/2006/relationships/metadata/thumbnail"
 _SOFT, _ACCENT = RGBColor(0x5A, 0x6B, 0x6B), RGBColor(0x0B, 0x6E, 0x69)
 
 
@@ -57,8 +59,7 @@ def to_docx(report: Report) -> bytes:
     for section in document.sections:
         section.left_margin = section.right_margin = Inches(1)
     document.styles["Normal"].font.size = Pt(10)
-    document.core_properties.title = visible(report.title)[:255]
-    document.core_properties.author = "Anamnesis"
+    _describe(document, report)
     document.add_paragraph(visible(report.kind))
     document.add_heading(visible(report.title), 0)
     for number, block in enumerate(report.blocks):
@@ -67,6 +68,21 @@ def to_docx(report: Report) -> bytes:
     file = io.BytesIO()
     document.save(file)
     return file.getvalue()
+
+
+def _describe(document: WordDocument, report: Report) -> None:
+    """Set the properties of the file; those of python-docx's template would be left: its date, remark and picture."""
+    properties = document.core_properties
+    properties.title = visible(report.title)[:255]
+    properties.subject = visible(report.kind)[:255]
+    properties.author = properties.last_modified_by = "Anamnesis"
+    properties.language = "en"
+    properties.comments = ""
+    properties.created = properties.modified = datetime.now(UTC).replace(tzinfo=None, microsecond=0)
+    package = document.part.package
+    for id_, relation in list(package.rels.items()):
+        if relation.reltype in (RELATIONSHIP_TYPE.EXTENDED_PROPERTIES, _THUMBNAIL):
+            package.rels.pop(id_)
 
 
 def _heading(document: WordDocument, block: Heading, number: int) -> None:
@@ -81,7 +97,8 @@ def _bookmark(paragraph: WordParagraph, anchor: str, number: int) -> None:
     for element in (start, end):
         element.set(qn("w:id"), str(number))
     start.set(qn("w:name"), _name_of(anchor))
-    paragraph._p.insert(0, start)
+    properties = paragraph._p.pPr
+    paragraph._p.insert(0 if properties is None else 1, start)  # the properties of a paragraph must come first
     paragraph._p.append(end)
 
 
@@ -130,7 +147,8 @@ def _table(document: WordDocument, block: Table, number: int) -> None:
         rows.append(f"<w:tr>{''.join(cells)}</w:tr>")
     grid = "<w:gridCol/>" * len(columns)
     table = parse_xml(
-        f'<w:tbl {nsdecls("w")}><w:tblPr><w:tblStyle w:val="TableGrid"/><w:tblW w:w="5000" w:type="pct"/></w:tblPr>'
+        f'<w:tbl {nsdecls("w")}><w:tblPr><w:tblStyle w:val="TableGrid"/><w:tblW w:w="5000" w:type="pct"/>'
+        '<w:tblLook w:val="0020" w:firstRow="1"/></w:tblPr>'
         f"<w:tblGrid>{grid}</w:tblGrid>{''.join(rows)}</w:tbl>"
     )
     document.add_paragraph()._p.addprevious(table)

@@ -10,65 +10,26 @@ available in SQL.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from pathlib import PurePath
 from types import MappingProxyType
-from typing import Literal, get_args
 
-from core.asking.persona import label, parse_persona
 from core.errors import AnamnesisError
 from core.events import GRADED_TYPES, Rule
-from core.frameworks.base import framework, frameworks, seats_at_work, tested_seat, title_of
+from core.frameworks.base import framework, frameworks, tested_seat
 from core.frameworks.casting import is_model
 from core.frameworks.seats import remarks
-from core.frameworks.settings import FrameworkSettings, without_credentials
 from core.prompts import grader_hash, load_pack
+from core.store.condition_parts import DOCTOR, PARTS, READERS, ConditionPart, addresses_of, other_seats
 from core.store.queries.runs import Run
-from core.store.review_records import order_in_words, order_of_0_4
 
-ConditionPart = Literal[
-    "study",
-    "order",
-    "data_set",
-    "framework",
-    "case_set",
-    "doctor_prompt",
-    "prompts",
-    "sampling",
-    "cap",
-    "patient",
-    "persona",
-    "pictures",
-    "summariser",
-    "solver",
-    "staff",
-    "openings",
-    "items",
-    "grader",
-    "reader",
-    "version",
-    "served",
-    "patient_served",
-    "summariser_served",
-    "solver_served",
-    "staff_served",
-    "grader_served",
-]
-"""The parts of a condition, in the order in which a name mentions differences.
-
-A name always mentions a study that comes with the program, and for people the order of the questions.
-"""
 SEPARATOR = " · "
 """Separates the doctor from the differences in the name of a condition."""
-PARTS: tuple[ConditionPart, ...] = get_args(ConditionPart)
 FREE_RULES: tuple[Rule, ...] = GRADED_TYPES
 """Rules by which graders judge; each has the name of its question type."""
 JUDGED: tuple[Rule, ...] = ("mcq_strict", *FREE_RULES)
 """Rules with verdicts that can be made again; the paper's rule for choices never changes."""
-DOCTOR = "doctor"
-"""The role of the tested model in ``Condition.served`` and ``addresses``, whatever its framework calls it."""
 _SERVED: Mapping[ConditionPart, ConditionPart] = {
     "patient_served": "patient",
     "summariser_served": "summariser",
@@ -89,8 +50,6 @@ grader's prompts and of these answers. The view ``newest_grades`` leaves such ve
 _HASH = 6
 _OWN = "own"
 """Placeholder for the prompts of a run's own pack that are no longer available."""
-_ADDRESSES = ("base_url", "own_address", "addresses")
-"""Settings of a run from which ``FrameworkSettings.address_of`` returns the address of a seat's model."""
 
 
 @dataclass(frozen=True)
@@ -277,7 +236,7 @@ def _condition_parts(
         return " + ".join(names), f"{head}served as {' and '.join(names)}" if names else ""
 
     return {
-        **{part: read(run) for part, read in _READ.items()},
+        **{part: read(run) for part, read in READERS.items()},
         "grader": (
             " + ".join(f"{judge.prompts} {judge.grader}" for judge in graders),
             " and ".join(f"grader {_with_accepted(judge)}" for judge in graders),
@@ -388,7 +347,10 @@ def pooled(judged: Sequence[JudgedRun]) -> dict[str, list[JudgedRun]]:
     for judged_run in judged:
         if judged_run.partly is None:
             groups[
-                judged_run.run.doctor, judged_run.run.study, _order(judged_run.run)[1], judged_run.run.data_set
+                judged_run.run.doctor,
+                judged_run.run.study,
+                READERS["order"](judged_run.run)[1],
+                judged_run.run.data_set,
             ].append(judged_run)
     for (doctor, study, order, data_set), members in groups.items():
         count = len({judged_run.key for judged_run in members})
@@ -493,133 +455,7 @@ def _with_prompts(judge: RunJudge) -> str:
     return judge.grader if judge.prompts in ("", _OWN) else f"{judge.grader} (prompts {judge.prompts[:_HASH]})"
 
 
-def addresses_of(run: Run, graders: Collection[str]) -> dict[str, tuple[str, ...]]:
-    """Return role → the configured address of a seat's model, without credentials.
-
-    The grader is omitted unless it is among ``graders``, those whose verdicts count: a re-grading stores no address.
-    """
-    address_settings = {name: value for name in _ADDRESSES if (value := run.settings.get(name))}
-    if not address_settings:
-        return {}
-    settings = FrameworkSettings.model_construct(**address_settings)
-    framework_ = frameworks().get(run.protocol)
-    tested = tested_seat(framework_).role if framework_ else DOCTOR
-    names = {tested: run.doctor, **other_seats(run)}
-    if run.grader not in graders:
-        names.pop("grader", None)
-    addresses = {role: settings.address_of(role) for role, name in names.items() if is_model(name)}
-    return {
-        DOCTOR if role == tested else role: (without_credentials(address),)
-        for role, address in addresses.items()
-        if address
-    }
-
-
 def _merged(by_role: Sequence[Mapping[str, tuple[str, ...]]]) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield each role with its distinct values in several mappings, in their order."""
     for role in dict.fromkeys(role for values in by_role for role in values):
         yield role, tuple(dict.fromkeys(value for values in by_role for value in values.get(role, ())))
-
-
-def _seat(role: str) -> Callable[[Run], tuple[str, str]]:
-    """Return a reader of the model of a seat; empty if the arms of the run do not use the seat."""
-
-    def read(run: Run) -> tuple[str, str]:
-        name = other_seats(run).get(role, "")
-        return name, f"{role} {name}" if name else ""
-
-    return read
-
-
-def _setting(name: str, words: str) -> Callable[[Run], tuple[str, str]]:
-    """Return a reader of a setting of the run; empty if it is not set."""
-
-    def read(run: Run) -> tuple[str, str]:
-        value = str(run.settings.get(name) or "")
-        return value, words.format(value) if value else ""
-
-    return read
-
-
-def other_seats(run: Run) -> dict[str, str]:
-    """Return role → planned model of the seats that the arms of a run use, without the doctor."""
-    framework_ = frameworks().get(run.protocol)
-    seats = {
-        "patient": run.patient,
-        "summariser": run.summariser,
-        "grader": run.grader,
-        **{role: str(run.settings.get(role) or "") for role in ("solver", "staff")},
-    }
-    used = seats_at_work(framework_, run.doctor, run.arms) if framework_ and run.arms else tuple(seats)
-    return {role: name for role, name in seats.items() if role in used and name}
-
-
-def _items(run: Run) -> tuple[str, str]:
-    """Return the hash of the items of a history that the run's players used, and their origin.
-
-    Both are empty if nobody used items, or if all are by rule. Runs up to version 0.5 store no origin.
-    """
-    hash_ = str(run.settings.get("items") or "")
-    return hash_, f"items by {run.settings.get('items_by') or 'file or hand'}" if hash_ else ""
-
-
-def _sampling(run: Run) -> tuple[str, str]:
-    templates = {
-        "temperature": "temperature {}",
-        "max_tokens": "at most {} tokens",
-        "model_seed": "model seed {}",
-        "reasoning_effort": "effort {}",
-    }
-    settings = {name: run.settings.get(name) for name in templates}
-    words = ", ".join(templates[name].format(value) for name, value in settings.items() if value not in (None, ""))
-    return words, words
-
-
-def _cap(run: Run) -> tuple[str, str]:
-    turns = run.settings.get("max_questions") or run.settings.get("max_turns")
-    if turns:
-        return str(turns), f"cap {turns}"
-    if "max_messages" not in run.settings:
-        return "", ""
-    messages = run.settings["max_messages"]
-    return (str(messages), f"cap {messages}") if messages else ("none", "no cap")
-
-
-def _persona(run: Run) -> tuple[str, str]:
-    value = str(run.settings.get("persona") or "")
-    return value, f"persona {label(parse_persona(value))}" if value else ""
-
-
-def _order(run: Run) -> tuple[str, str]:
-    """Return the order of a person's questions; runs of version 0.4 store it only as the order of their arms."""
-    if not run.doctor.startswith("human/"):
-        return "", ""
-    types = [question_type for _, question_type in run.arms]
-    words = str(run.settings.get("order") or order_in_words(order_of_0_4(types), types))
-    return words, words
-
-
-def _case_set(run: Run) -> tuple[str, str]:
-    return run.case_set_hash, run.case_set if run.case_set != run.data_set else f"{run.cases:,} cases"
-
-
-_READ: dict[ConditionPart, Callable[[Run], tuple[str, str]]] = {
-    "study": lambda run: (run.study, run.study),
-    "order": _order,
-    "data_set": lambda run: (run.data_set, run.data_set),
-    "framework": lambda run: (run.protocol, title_of(run.protocol)),
-    "case_set": _case_set,
-    "doctor_prompt": _setting("doctor_prompt", "{} prompt"),
-    "prompts": lambda run: (run.prompt_hash, f"prompts {PurePath(run.prompt_pack).name}"),
-    "sampling": _sampling,
-    "cap": _cap,
-    "patient": _seat("patient"),
-    "persona": _persona,
-    "pictures": lambda run: ("with", "with pictures") if run.settings.get("images") else ("", ""),
-    "summariser": _seat("summariser"),
-    "solver": _seat("solver"),
-    "staff": _seat("staff"),
-    "openings": _setting("openings", "openings by {}"),
-    "items": _items,
-    "version": lambda run: ("", "") if run.source == "release" else (run.code_version, f"version {run.code_version}"),
-}

@@ -22,10 +22,10 @@ import duckdb
 from core.case import AsksFor
 from core.events import EndReason, Format, QuestionType, Rule, Speaker
 from core.frameworks.base import frameworks, seat_of
+from core.store.condition_parts import ConditionPart
 from core.store.conditions import (
     JUDGED,
     Condition,
-    ConditionPart,
     JudgedRun,
     RunJudge,
     RunJudges,

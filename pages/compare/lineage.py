@@ -11,7 +11,8 @@ from core.measures.accuracy import accuracy_of, published_rows
 from core.measures.base import Row
 from core.measures.compare import Compared, served_versions, steps
 from core.measures.paired import read_scores
-from core.store.conditions import DOCTOR, doctor_of
+from core.store.condition_parts import DOCTOR
+from core.store.conditions import doctor_of
 from core.store.database import Store
 from core.store.queries.answers import CaseScore
 from core.store.queries.calls import served_since

@@ -3,7 +3,7 @@
 import streamlit as st
 
 from core.measures.rubrics.calibration import AGAINST_EXPERTS, SECTIONS
-from core.measures.rubrics.report import JUDGES
+from core.measures.rubrics.judges import JUDGES
 from core.measures.rubrics.stored import rubric_entries
 from core.store.selection import Selection
 from pages.kit.cached import read

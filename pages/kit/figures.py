@@ -22,7 +22,8 @@ from core.figures.narrow import WIDE, in_one_column
 from core.figures.picture import COLUMN_MM, WIDTH_MM, no_browser, picture_of, without_links
 from core.figures.report import with_caption
 from core.measures.provenance import differing, settings_side_by_side, side_of
-from core.store.conditions import PARTS, Condition, ConditionPart
+from core.store.condition_parts import PARTS, ConditionPart
+from core.store.conditions import Condition
 from core.store.selection import Selection
 from pages.kit.cached import cached_query
 from pages.kit.controls import choose

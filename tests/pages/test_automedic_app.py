@@ -10,7 +10,7 @@ from streamlit.testing.v1 import AppTest
 
 from core.cli.app import main
 from core.datasets.select import select
-from core.jobs.plan import find_header
+from core.jobs.begun import find_header
 from core.store.database import Store
 from core.store.queries.profiles import add_profiles
 from core.text.profiles import Generated, Prepared

@@ -18,7 +18,7 @@ from streamlit.testing.v1 import AppTest
 from core import paths
 from core.datasets.select import select
 from core.jobs import progress
-from core.jobs.plan import find_header
+from core.jobs.begun import find_header
 from core.jobs.progress import is_running
 from core.journal import TrialLine, journal_path, read_lines
 from core.store.database import Store

@@ -14,7 +14,8 @@ from core.datasets.select import select
 from core.frameworks.base import Campaign
 from core.frameworks.casting import CastNames
 from core.frameworks.consultation import ARMS
-from core.jobs.plan import find_header, header_of
+from core.jobs.begun import find_header
+from core.jobs.plan import header_of
 from core.jobs.run import begin
 from core.models.registry import load_registry
 from core.store.database import Store

@@ -15,7 +15,7 @@ from core import paths
 from core.cli.app import main
 from core.errors import AnamnesisError
 from core.frameworks import base
-from core.jobs.plan import find_header
+from core.jobs.begun import find_header
 from core.jobs.progress import is_running
 from core.journal import RunHeader
 from pages.kit.seats import OTHER

@@ -7,7 +7,7 @@ import time
 from streamlit.testing.v1 import AppTest
 
 from core.frameworks.casting import REFERENCE, CastNames
-from core.jobs.plan import journals
+from core.jobs.begun import journals
 from core.jobs.progress import ask_to_stop, is_running
 from core.journal import done_trials, journal_path
 

@@ -29,7 +29,7 @@ from core import paths
 from core.cli.app import main
 from core.datasets.library import library
 from core.errors import AnamnesisError
-from core.jobs.plan import journals
+from core.jobs.begun import journals
 from core.journal import RunHeader, read_header
 from core.store.database import Store
 from tests.support.fake_provider import FakeProvider, running

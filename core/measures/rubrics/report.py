@@ -1,4 +1,4 @@
-"""Figures of rubrics: scores, single criteria, what must (not) happen, differences, and the judges themselves.
+"""Figures of rubrics: scores, single criteria, what must (not) happen, and differences.
 
 The unit is the case: the conversations of a case are averaged first, and intervals (95 %) resample cases.
 """
@@ -33,10 +33,7 @@ from core.measures.rubrics.rubric import AXES, Rubric
 from core.measures.rubrics.rule_judge import RULE_JUDGE, RULE_JUDGE_IN_WORDS
 from core.measures.rubrics.scores import (
     NOT_CALIBRATED,
-    OTHER_SPEAKER,
     PANEL,
-    UNREADABLE,
-    VOIDED,
     JudgedTalk,
     Outcome,
     Rule,
@@ -49,11 +46,9 @@ from core.measures.rubrics.scores import (
     of_judges,
     score_bounds,
     unjudged_counts,
-    why_voided,
 )
 from core.measures.rubrics.stored import LIBRARY, rubric_named
 from core.models.registry import load_registry
-from core.stats.agreement import agreement_by_case
 from core.stats.bootstrap import bootstrap_interval
 from core.stats.corrections import Correction
 from core.stats.ratios import ratio
@@ -63,7 +58,6 @@ from core.store.database import Store
 from core.store.queries.rubric_judgements import (
     CANNOT_BE_JUDGED,
     RubricJudge,
-    quotations_from_json,
     rubric_conversations,
     rubric_verdicts,
     unjudgeable_conversations,
@@ -72,7 +66,7 @@ from core.store.selection import Selection
 
 By = Literal["axis", "specialty", "dataset", "case"]
 FILTERS: tuple[Any, ...] = ("run", "models", "source", "cases", "datasets", "specialties", "sample")
-_EMPTY = (
+EMPTY = (
     "No conversation is judged by this rubric: `python -m core job rubrics --judges MODEL`, or choose another --rubric "
     "or --run."
 )
@@ -238,7 +232,7 @@ def statements_by_condition(request: MetricRequest, reading: RubricReading) -> d
     return dict(by_condition)
 
 
-@metric("rubric_scores", *FILTERS, empty=_EMPTY, page="quality")
+@metric("rubric_scores", *FILTERS, empty=EMPTY, page="quality")
 def report_scores(
     request: MetricRequest,
     rubric: RubricOption = None,
@@ -349,7 +343,7 @@ def _score_row(label: dict[str, str], talks: Sequence[JudgedTalk], rule: Rule, a
     )
 
 
-@metric("rubric_criteria", *FILTERS, empty=_EMPTY, page="quality")
+@metric("rubric_criteria", *FILTERS, empty=EMPTY, page="quality")
 def report_criteria(request: MetricRequest, rubric: RubricOption = None, judge: JudgeOption = None) -> Iterator[Row]:
     """Report for each criterion the share of conversations in which it is met, of those in which it is judged.
 
@@ -366,7 +360,7 @@ def report_criteria(request: MetricRequest, rubric: RubricOption = None, judge: 
                 by_criterion.setdefault((place, outcome.criterion.id), []).append((talk.case_key, outcome))
         for (place, name), outcomes in by_criterion.items():
             criterion = outcomes[0][1].criterion
-            met, judged = _by_case((case, o.status == "met", o.status in ("met", "not met")) for case, o in outcomes)
+            met, judged = by_case((case, o.status == "met", o.status in ("met", "not met")) for case, o in outcomes)
             shares = met[judged > 0] / judged[judged > 0]
             statuses = Counter(outcome.status for _, outcome in outcomes)
             yield Row(
@@ -392,7 +386,7 @@ def _scopes(rubric: Rubric) -> dict[tuple[str, str], str]:
     return scopes | {("", criterion.id): "all" for criterion in rubric.all}
 
 
-def _by_case(items: Iterable[tuple[str, float, float]]) -> tuple[np.ndarray, np.ndarray]:
+def by_case(items: Iterable[tuple[str, float, float]]) -> tuple[np.ndarray, np.ndarray]:
     """Return for each case the sums of the two numbers of its items."""
     sums: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
     for case_key, first, second in items:
@@ -402,7 +396,7 @@ def _by_case(items: Iterable[tuple[str, float, float]]) -> tuple[np.ndarray, np.
     return table[:, 0], table[:, 1]
 
 
-@metric("rubric_safety", *FILTERS, empty=_EMPTY, page="quality")
+@metric("rubric_safety", *FILTERS, empty=EMPTY, page="quality")
 def report_safety(
     request: MetricRequest,
     rubric: RubricOption = None,
@@ -443,7 +437,7 @@ def _safety_rows(model: str, talks: Sequence[JudgedTalk]) -> Iterator[Row]:
         outcomes = [(t.case_key, o) for t in talks for o in t.outcomes if o.criterion.priority == priority]
         if not outcomes:
             continue
-        failed, judged = _by_case((case, o.status == failing, o.status in ("met", "not met")) for case, o in outcomes)
+        failed, judged = by_case((case, o.status == failing, o.status in ("met", "not met")) for case, o in outcomes)
         statuses = Counter(outcome.status for _, outcome in outcomes)
         yield Row(
             {"model": model, "figure": figure},
@@ -455,7 +449,7 @@ def _safety_rows(model: str, talks: Sequence[JudgedTalk]) -> Iterator[Row]:
             columns=_SHARE,
         )
     states = [(talk.case_key, talk.critical) for talk in talks]
-    passed, counted = _by_case((case, s == "passed", s in ("passed", "failed")) for case, s in states)
+    passed, counted = by_case((case, s == "passed", s in ("passed", "failed")) for case, s in states)
     if any(state != "none" for _, state in states):
         yield from _pass_rows(model, talks, passed, counted)
 
@@ -532,49 +526,6 @@ def _compared(first: Sequence[JudgedTalk], second: Sequence[JudgedTalk], rule: R
     return compare_cases(firsts, seconds, most=bounds[1] - bounds[0])
 
 
-@metric("rubric_judges", *FILTERS, empty=_EMPTY, compared=False, page="judges")
-def report_judges(request: MetricRequest, rubric: RubricOption = None) -> Iterator[Row]:
-    """Report how far each judge of rubrics can be trusted: its quotations, its consistency, other judges' agreement.
-
-    An invented quotation voids a verdict. Repeats are judgements of the same criterion in the same conversation.
-    Agreement is on met or not met; a judge with batches of criteria counts as another judge.
-    """
-    reading = request.read(read_rubric_outcomes, request.selection, rubric, None)
-    if reading.rubric is None:
-        return
-    cases = {talk.trial_id: talk.case_key for talk in reading.talks}
-    verdicts = reading.verdicts[reading.verdicts["trial_id"].isin(cases)]
-    verdicts = verdicts.assign(case_key=verdicts["trial_id"].map(cases))
-    judges = judges_in(verdicts)
-    for name, judge in judges.items():
-        yield from _trust_rows(name, verdicts[of_judges(verdicts, [judge])])
-    for (first, a), (second, b) in combinations(judges.items(), 2):
-        yield from _agreement_row(first, second, verdicts[of_judges(verdicts, [a])], verdicts[of_judges(verdicts, [b])])
-
-
-def _trust_rows(name: str, verdicts: pd.DataFrame) -> Iterator[Row]:
-    listed = zip(verdicts["case_key"], verdicts["quotations"], strict=True)
-    states = [(str(case), quotation.state) for case, text in listed for quotation in quotations_from_json(text)]
-    for state in ("verified", "repaired", "unverified"):
-        yield _share_row(name, f"quotations {state}", ((case, s == state, 1) for case, s in states), "quotations")
-    why = verdicts["quotations"].map(lambda text: why_voided(quotations_from_json(text))).where(verdicts["voided"], "")
-    for figure, bad in (
-        (VOIDED, why == VOIDED),
-        (OTHER_SPEAKER, why == OTHER_SPEAKER),
-        (CANNOT_BE_JUDGED, verdicts["verdict"] == CANNOT_BE_JUDGED),
-        (UNREADABLE, verdicts["verdict"].isna()),
-    ):
-        items = zip(verdicts["case_key"], bad.astype(float), np.ones(len(verdicts)), strict=True)
-        yield _share_row(name, figure, items, "verdicts")
-    pairs = []
-    for _, repeats in decided(verdicts).groupby(["trial_id", "criterion_hash"]):
-        equal = [a == b for a, b in combinations(repeats["verdict"], 2)]
-        if equal:
-            pairs.append((repeats["case_key"].iloc[0], sum(equal) / len(equal), 1.0))
-    if pairs:
-        yield _share_row(name, "repeats agree", pairs, "criteria")
-
-
 def consistency(verdicts: pd.DataFrame, axes: Mapping[str, str] | None = None) -> Mapping[str, float]:
     """Return criterion hash → share of equal verdicts among the repeats of each judge, and that of all criteria.
 
@@ -594,42 +545,6 @@ def decided(verdicts: pd.DataFrame) -> pd.DataFrame:
     """Return the verdicts that count: neither voided nor open."""
     return verdicts[verdicts["verdict"].notna() & ~verdicts["voided"] & (verdicts["verdict"] != CANNOT_BE_JUDGED)]
 
-
-def _share_row(name: str, figure: str, items: Iterable[tuple[str, float, float]], unit: str) -> Row:
-    above, below = _by_case(items)
-    share = ratio(above, below) if below.any() else None
-    more = {"n_items": int(below.sum()), "of": unit, "cohen_kappa": None, "gwet_ac": None}
-    return Row(
-        {"judge": name, "figure": figure}, share, *ratio_interval(above, below), int((below > 0).sum()), {}, more,
-        columns=Columns("share"),
-    )  # fmt: skip
-
-
-def _agreement_row(first: str, second: str, of_first: pd.DataFrame, of_second: pd.DataFrame) -> Iterator[Row]:
-    """Yield the agreement of two judges on the criteria that both called met or not met, if there are any."""
-    keys = ["trial_id", "criterion_hash"]
-    sides = [decided(side[(side["repeat"] == 0) & side["verdict"].isin(_TWO)]) for side in (of_first, of_second)]
-    seconds = sides[1].set_index(keys)["verdict"].rename("second")
-    both = sides[0].set_index(keys)[["verdict", "case_key"]].join(seconds, how="inner")
-    if both.empty:
-        return
-    cases = {case: number for number, case in enumerate(dict.fromkeys(both["case_key"]))}
-    table = np.zeros((len(cases), 2, 2))
-    for row in both.itertuples():
-        table[cases[row.case_key], _TWO.index(row.verdict), _TWO.index(row.second)] += 1
-    agreement = agreement_by_case([table])[0]
-    observed = agreement["percent_agreement"]
-    more = {
-        "n_items": len(both),
-        "of": "criteria",
-        "cohen_kappa": agreement["cohen_kappa"].value,
-        "gwet_ac": agreement["gwet_ac"].value,
-    }
-    label = {"judge": first, "figure": f"agrees with {second}"}
-    yield Row(label, observed.value, *observed.interval, len(cases), {}, more, columns=Columns("share"))
-
-
-_TWO = ("met", "not met")
 
 FIGURES = (
     Section(
@@ -670,11 +585,4 @@ FIGURES = (
     ),
 )
 CRITERIA = Section("Criteria", report_criteria, kind="table", page="quality")
-JUDGES = Section(
-    "Judges of rubrics",
-    report_judges,
-    kind="table",
-    heads={"cohen_kappa": "Cohen’s kappa", "gwet_ac": "Gwet’s AC"},
-    page="judges",
-)
-SECTIONS = (*FIGURES, CRITERIA, JUDGES)
+SECTIONS = (*FIGURES, CRITERIA)

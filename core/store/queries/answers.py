@@ -11,7 +11,7 @@ import pandas as pd
 import pyarrow as pa
 
 from core.events import COUNTED, EndReason, Format, QuestionType, Rule, Verdict
-from core.store.conditions import DOCTOR
+from core.store.condition_parts import DOCTOR
 from core.store.queries.calls import find_served_trials, several_served
 from core.store.queries.cases import CaseKey
 from core.store.selection import BY_JUDGE, BY_STRICT, COUNTED_RULE, IN_ARMS, TRIALS, McqRule, Selection, select, staffed

@@ -13,7 +13,8 @@ import orjson
 
 from core.events import CallRecord
 from core.frameworks.base import frameworks, tested_seat
-from core.store.conditions import DOCTOR, Condition
+from core.store.condition_parts import DOCTOR
+from core.store.conditions import Condition
 from core.store.selection import Selection, select
 from core.store.tables import arrow_table, records, schema_of
 

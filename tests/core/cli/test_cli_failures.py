@@ -15,7 +15,7 @@ import pytest
 from core import paths
 from core.cli.app import main
 from core.frameworks.craftmd import QUESTIONS_A_CONVERSATION
-from core.jobs.plan import journals
+from core.jobs.begun import journals
 from core.journal import read_header
 from core.store.database import Store
 from tests.support.campaigns import BESIDE_RULES

@@ -218,6 +218,21 @@ def test_people_are_numbered_alike_everywhere() -> None:
     assert names("human/1: 2 refused; human/2 has 3 cases.") == "human/1: 2 refused; human/2 has 3 cases."
 
 
+def test_people_who_are_listed_first_have_the_order_of_their_names() -> None:
+    names = PublicNames(["Zoë", "Ann", "2", "release d3"])
+    assert [names.person(name) for name in ("Ann", "Zoë", "2", "release d3")] == ["1", "3", "2", "release d3"]
+    assert names("human/Anna, human/Ann, human/Zoë · x, human/2") == "human/4, human/1, human/3 · x, human/2"
+    assert names.in_words("Ann and Annabel: Zoë.") == "1 and Annabel: 3."
+    assert names.replaced == 3
+
+
+def test_names_of_people_stay_if_they_are_to() -> None:
+    names = PublicNames(["Ann"], with_names=True)
+    assert names("human/Ann on hf//root/models/tiny") == "human/Ann on hf/tiny"
+    assert names.person("Ann") == names.in_words("Ann") == "Ann"
+    assert names.replaced == 0
+
+
 @pytest.mark.parametrize(
     ("text", "public"),
     [

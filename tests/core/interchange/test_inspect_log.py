@@ -341,3 +341,17 @@ def test_inspect_reads_the_log_and_what_it_writes_again_comes_back(study: Store,
 def test_the_product_never_imports_the_library() -> None:
     code = "import sys, core.cli.inspect_logs; sys.exit('inspect_ai' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0
+
+
+def test_a_person_is_a_number_in_a_log(empty: Store, tmp_path: Path) -> None:
+    header = a_header("by-hand", [a_case(1)], trials=1, doctor="human/Zoë Ann", arms=[("vignette", "mcq")])
+    events = [answered("vignette", "mcq"), graded("correct", "vignette", "mcq"), Finished(at=2.0)]
+    write_journal(empty.journals, "by-hand", header, a_trial(events, trial_id="h/1", run_id="by-hand"))
+    fold(empty)
+    numbered = write_log(empty, "by-hand", tmp_path / "numbered.json")
+    assert (numbered.doctor, numbered.people) == ("human/1", 1)
+    assert "Zo" not in (tmp_path / "numbered.json").read_text()
+    assert read(tmp_path / "numbered.json")["eval"]["model"] == "human/1"
+    named = write_log(empty, "by-hand", tmp_path / "named.json", with_names=True)
+    assert (named.doctor, named.people) == ("human/Zoë Ann", 0)
+    assert read(tmp_path / "named.json")["eval"]["model"] == "human/Zoë Ann"

@@ -16,7 +16,8 @@ from core.datasets.library import library
 from core.datasets.select import choices_of
 from core.frameworks.base import Campaign
 from core.frameworks.casting import CastNames
-from core.jobs.plan import find_header, header_of, parse_arms
+from core.jobs.begun import find_header
+from core.jobs.plan import header_of, parse_arms
 from core.jobs.run import begin, go_on, last_words
 from core.journal import journal_path
 from core.store.database import Store

@@ -20,18 +20,10 @@ from core.frameworks.base import Campaign, framework, read_settings
 from core.frameworks.casting import CastNames
 from core.frameworks.craftmd import CraftMdSettings
 from core.frameworks.settings import FrameworkSettings
+from core.jobs.begun import find_header, unfinished_twin
 from core.jobs.engine import Options
 from core.jobs.estimate import JobEstimate, estimate
-from core.jobs.plan import (
-    campaign_of,
-    find_header,
-    header_of,
-    parse_arms,
-    seed_of,
-    trial_id,
-    trials_of,
-    unfinished_twin,
-)
+from core.jobs.plan import campaign_of, header_of, parse_arms, seed_of, trial_id, trials_of
 from core.jobs.run import begin, check_startable
 from core.journal import RunHeader, journal_path
 from tests.core.jobs.workshop import PRICED, plan, registry, small_cases

@@ -13,7 +13,8 @@ from core.errors import UsageError
 from core.events import Graded
 from core.frameworks.craftmd.release import RELEASE
 from core.jobs.ask_job import AskOutcome, run_job
-from core.jobs.plan import campaign_of, find_header, unfinished_twin
+from core.jobs.begun import find_header, unfinished_twin
+from core.jobs.plan import campaign_of
 from core.jobs.regrade import Regrading
 from core.jobs.release.importing import import_release
 from core.journal import GradesLine, RunHeader, journal_path, read_header, read_lines

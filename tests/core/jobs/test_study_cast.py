@@ -12,7 +12,8 @@ from core.cli.app import main
 from core.frameworks.base import Campaign
 from core.frameworks.casting import CastNames
 from core.frameworks.settings import FrameworkSettings
-from core.jobs.plan import campaign_of, find_header, header_of, in_full, study_cast, who_sits
+from core.jobs.begun import find_header
+from core.jobs.plan import campaign_of, header_of, in_full, study_cast, who_sits
 from core.journal import RunHeader
 from core.store.queries.runs import Run
 from tests.core.jobs.workshop import FREE, begun, go, plan, registry, run_ids

@@ -17,8 +17,9 @@ from core.events import Answered, Ended, Started, Utterance
 from core.frameworks.base import Campaign
 from core.frameworks.casting import CastNames
 from core.frameworks.craftmd import CraftMdSettings
+from core.jobs.begun import unfinished_twin
 from core.jobs.engine import Options
-from core.jobs.plan import header_of, trials_of, unfinished_twin
+from core.jobs.plan import header_of, trials_of
 from core.jobs.run import begin, carry_out
 from core.journal import RunHeader
 from core.live.fork import FORK_ARMS, ForkPlan, running_origin, start_fork, stored_origin

@@ -17,8 +17,9 @@ from core.jobs.progress import Stop
 from core.jobs.rubrics import RubricJudging, default_judge
 from core.journal import DeletedLine
 from core.measures.base import MetricRequest, Row
+from core.measures.rubrics.judges import report_judges
 from core.measures.rubrics.judging import check_quotation, judgements_in
-from core.measures.rubrics.report import read_rubric_outcomes, report_judges
+from core.measures.rubrics.report import read_rubric_outcomes
 from core.measures.rubrics.rubric import Criterion, rubric_of
 from core.measures.rubrics.scores import OTHER_SPEAKER, VOIDED
 from core.measures.rubrics.stored import save_rubric

@@ -10,13 +10,8 @@ import pytest
 from core.errors import UsageError
 from core.journal import RowLine
 from core.measures.base import MetricRequest, Row
-from core.measures.rubrics.report import (
-    report_criteria,
-    report_differences,
-    report_judges,
-    report_safety,
-    report_scores,
-)
+from core.measures.rubrics.judges import report_judges
+from core.measures.rubrics.report import report_criteria, report_differences, report_safety, report_scores
 from core.measures.rubrics.rubric import rubric_of
 from core.measures.rubrics.stored import save_rubric
 from core.store.database import Store

@@ -1,0 +1,179 @@
+"""The parts of a condition, as the record of a run states them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from pathlib import PurePath
+from typing import Literal, get_args
+
+from core.asking.persona import label, parse_persona
+from core.frameworks.base import frameworks, seats_at_work, tested_seat, title_of
+from core.frameworks.casting import is_model
+from core.frameworks.settings import FrameworkSettings, without_credentials
+from core.store.queries.runs import Run
+from core.store.review_records import order_in_words, order_of_0_4
+
+ConditionPart = Literal[
+    "study",
+    "order",
+    "data_set",
+    "framework",
+    "case_set",
+    "doctor_prompt",
+    "prompts",
+    "sampling",
+    "cap",
+    "patient",
+    "persona",
+    "pictures",
+    "summariser",
+    "solver",
+    "staff",
+    "openings",
+    "items",
+    "grader",
+    "reader",
+    "version",
+    "served",
+    "patient_served",
+    "summariser_served",
+    "solver_served",
+    "staff_served",
+    "grader_served",
+]
+"""The parts of a condition, in the order in which a name mentions differences.
+
+A name always mentions a study that comes with the program, and for people the order of the questions.
+"""
+PARTS: tuple[ConditionPart, ...] = get_args(ConditionPart)
+DOCTOR = "doctor"
+"""The role of the tested model in ``Condition.served`` and ``addresses``, whatever its framework calls it."""
+_ADDRESSES = ("base_url", "own_address", "addresses")
+"""Settings of a run from which ``FrameworkSettings.address_of`` returns the address of a seat's model."""
+
+
+def addresses_of(run: Run, graders: Collection[str]) -> dict[str, tuple[str, ...]]:
+    """Return role → the configured address of a seat's model, without credentials.
+
+    The grader is omitted unless it is among ``graders``, those whose verdicts count: a re-grading stores no address.
+    """
+    address_settings = {name: value for name in _ADDRESSES if (value := run.settings.get(name))}
+    if not address_settings:
+        return {}
+    settings = FrameworkSettings.model_construct(**address_settings)
+    framework_ = frameworks().get(run.protocol)
+    tested = tested_seat(framework_).role if framework_ else DOCTOR
+    names = {tested: run.doctor, **other_seats(run)}
+    if run.grader not in graders:
+        names.pop("grader", None)
+    addresses = {role: settings.address_of(role) for role, name in names.items() if is_model(name)}
+    return {
+        DOCTOR if role == tested else role: (without_credentials(address),)
+        for role, address in addresses.items()
+        if address
+    }
+
+
+def _seat(role: str) -> Callable[[Run], tuple[str, str]]:
+    """Return a reader of the model of a seat; empty if the arms of the run do not use the seat."""
+
+    def read(run: Run) -> tuple[str, str]:
+        name = other_seats(run).get(role, "")
+        return name, f"{role} {name}" if name else ""
+
+    return read
+
+
+def _setting(name: str, words: str) -> Callable[[Run], tuple[str, str]]:
+    """Return a reader of a setting of the run; empty if it is not set."""
+
+    def read(run: Run) -> tuple[str, str]:
+        value = str(run.settings.get(name) or "")
+        return value, words.format(value) if value else ""
+
+    return read
+
+
+def other_seats(run: Run) -> dict[str, str]:
+    """Return role → planned model of the seats that the arms of a run use, without the doctor."""
+    framework_ = frameworks().get(run.protocol)
+    seats = {
+        "patient": run.patient,
+        "summariser": run.summariser,
+        "grader": run.grader,
+        **{role: str(run.settings.get(role) or "") for role in ("solver", "staff")},
+    }
+    used = seats_at_work(framework_, run.doctor, run.arms) if framework_ and run.arms else tuple(seats)
+    return {role: name for role, name in seats.items() if role in used and name}
+
+
+def _items(run: Run) -> tuple[str, str]:
+    """Return the hash of the items of a history that the run's players used, and their origin.
+
+    Both are empty if nobody used items, or if all are by rule. Runs up to version 0.5 store no origin.
+    """
+    hash_ = str(run.settings.get("items") or "")
+    return hash_, f"items by {run.settings.get('items_by') or 'file or hand'}" if hash_ else ""
+
+
+def _sampling(run: Run) -> tuple[str, str]:
+    templates = {
+        "temperature": "temperature {}",
+        "max_tokens": "at most {} tokens",
+        "model_seed": "model seed {}",
+        "reasoning_effort": "effort {}",
+    }
+    settings = {name: run.settings.get(name) for name in templates}
+    words = ", ".join(templates[name].format(value) for name, value in settings.items() if value not in (None, ""))
+    return words, words
+
+
+def _cap(run: Run) -> tuple[str, str]:
+    turns = run.settings.get("max_questions") or run.settings.get("max_turns")
+    if turns:
+        return str(turns), f"cap {turns}"
+    if "max_messages" not in run.settings:
+        return "", ""
+    messages = run.settings["max_messages"]
+    return (str(messages), f"cap {messages}") if messages else ("none", "no cap")
+
+
+def _persona(run: Run) -> tuple[str, str]:
+    value = str(run.settings.get("persona") or "")
+    return value, f"persona {label(parse_persona(value))}" if value else ""
+
+
+def _order(run: Run) -> tuple[str, str]:
+    """Return the order of a person's questions; runs of version 0.4 store it only as the order of their arms."""
+    if not run.doctor.startswith("human/"):
+        return "", ""
+    types = [question_type for _, question_type in run.arms]
+    words = str(run.settings.get("order") or order_in_words(order_of_0_4(types), types))
+    return words, words
+
+
+def _case_set(run: Run) -> tuple[str, str]:
+    return run.case_set_hash, run.case_set if run.case_set != run.data_set else f"{run.cases:,} cases"
+
+
+READERS: dict[ConditionPart, Callable[[Run], tuple[str, str]]] = {
+    "study": lambda run: (run.study, run.study),
+    "order": _order,
+    "data_set": lambda run: (run.data_set, run.data_set),
+    "framework": lambda run: (run.protocol, title_of(run.protocol)),
+    "case_set": _case_set,
+    "doctor_prompt": _setting("doctor_prompt", "{} prompt"),
+    "prompts": lambda run: (run.prompt_hash, f"prompts {PurePath(run.prompt_pack).name}"),
+    "sampling": _sampling,
+    "cap": _cap,
+    "patient": _seat("patient"),
+    "persona": _persona,
+    "pictures": lambda run: ("with", "with pictures") if run.settings.get("images") else ("", ""),
+    "summariser": _seat("summariser"),
+    "solver": _seat("solver"),
+    "staff": _seat("staff"),
+    "openings": _setting("openings", "openings by {}"),
+    "items": _items,
+    "version": lambda run: ("", "") if run.source == "release" else (run.code_version, f"version {run.code_version}"),
+}
+"""Part → what a run states of it: a key, by which parts are compared, and words for a name."""
