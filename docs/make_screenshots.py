@@ -113,39 +113,24 @@ def live(page: Page, address: str) -> None:
 
 
 def pair(page: Page, address: str) -> None:
-    """Take two patients side by side in the middle of their consultations; only a model plays a persona."""
-    page.goto(f"{address}/live?live_mode=Two+patients&patient=hf/smollm2-135m-history")
+    """Take two doctors side by side in the middle of their consultations."""
+    page.goto(f"{address}/live?live_mode=Two+doctors&live_protocol=Consultation")
     settle(page)
-    page.get_by_role("combobox", name=re.compile("Temperament")).nth(1).click()
-    page.get_by_role("option", name="Terse").click()
+    page.get_by_role("combobox", name="Doctor on the right").click()
+    page.get_by_role("option", name=re.compile("Oracle, random")).click()
     settle(page)
     page.get_by_role("button", name="Start both consultations").click()
     page.get_by_role("button", name="Pause").first.wait_for()
-    page.get_by_test_id("stChatMessage").nth(9).wait_for()
-    page.wait_for_timeout(2_000)
-    take(page, "live-pair", 330)
+    page.get_by_test_id("stChatMessage").nth(11).wait_for()
+    take(page, "live-pair", 170)
 
 
-def house_doctor(page: Page, address: str, folder: Path, core: Core) -> None:
-    """Take a consultation of the small model with no key, where ``ANAMNESIS_REAL_MODEL`` names its folder."""
-    if not (model := os.environ.get("ANAMNESIS_REAL_MODEL")):
-        return
-    (folder / "models").mkdir(exist_ok=True)
-    (folder / "models" / "smollm2-135m").symlink_to(model)
-    core("models", "get", "smollm2-135m-history")
-    seats = "live_protocol=Consultation&patient=reference&solver=reference&grader=reference"
-    page.goto(f"{address}/live?doctor=hf/smollm2-135m-history&{seats}")
-    settle(page)
-    page.get_by_role("button", name="Start the consultation").click()
-    page.get_by_text("At once").first.click()
-    page.get_by_role("button", name="New consultation").first.wait_for(timeout=2 * PATIENCE)
-    settle(page)
-    take(page, "live-model")
-    pair(page, address)
+_OF_THE_SMALL_MODEL = "04812cd2b19e7f26878f"
+"""Trial of the sample study in which the small model that was taught to take a history is the doctor."""
 
 
 def sample(page: Page, narrow: Page, address: str) -> None:
-    """Take Home with the sample study opened, also on a telephone, its endings and its failures; then remove it."""
+    """Take Home with the sample study opened, its figures and a consultation of it; then remove it."""
     page.goto(address)
     page.get_by_role("button", name="Open the sample study").click()
     page.get_by_text("The sample study is stored").wait_for()
@@ -157,6 +142,11 @@ def sample(page: Page, narrow: Page, address: str) -> None:
     take(page, "sample")
     figures(page, address, 300, endings="accuracy?acc_tab=Endings+and+what-if", failures="failures")
     figures(narrow, address, narrow="")
+    page.goto(f"{address}/live?trial={_OF_THE_SMALL_MODEL}")
+    settle(page)
+    page.get_by_role("button", name="New consultation").first.wait_for()
+    settle(page)
+    take(page, "live-model")
     page.goto(address)
     page.get_by_role("button", name="Remove it").click()
     page.get_by_role("button", name="Open the sample study").wait_for()
@@ -309,7 +299,7 @@ def main() -> None:
         history(page, address, core)
         automedic(page, address, core)
         release(browser)
-        house_doctor(page, address, Path(folder), core)
+        pair(page, address)
         browser.close()
     print(f"Pictures are in {DOCS.relative_to(ROOT)}/.")
 
