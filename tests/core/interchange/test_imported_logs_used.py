@@ -133,6 +133,7 @@ def test_a_conversation_of_another_program_is_neither_continued_nor_taken_apart(
 def test_a_gate_takes_the_name_of_the_log_for_no_difference(
     imported: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    _, other = runs_of(imported)
     log = tmp_path / "second.json"
     text = (tmp_path / "log.json").read_text().replace(RUN, "20260102-second")
     for trial in ("t10", "t11", "t20", "t21", "t30", "t31"):
@@ -143,7 +144,7 @@ def test_a_gate_takes_the_name_of_the_log_for_no_difference(
     printed = capsys.readouterr().out
     assert "imported logs" in printed
     assert "second.json" not in printed
-    assert main(["gate", runs_of(imported)[1], "--against", RUN]) == 2
+    assert main(["gate", other, "--against", RUN]) == 2
     assert "share no arm" in capsys.readouterr().err
 
 
