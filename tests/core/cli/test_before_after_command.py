@@ -75,6 +75,6 @@ def test_a_model_is_added_with_a_cutoff(
     add = ("models", "add", "mine", "--address", "http://127.0.0.1:8000/v1")
     assert run_command(capsys, *add, "--cutoff", "spring 2024")[0] == 2
     assert run_command(capsys, *add, "--cutoff", "2024-10")[0] == 0
-    assert load_registry().cutoff("server/mine") == "2024-10"
-    assert load_registry().cutoff("openai/gpt-4o") == ""
-    assert load_registry().cutoff("reference/bayes") == ""
+    assert load_registry().cutoff("server/mine") == ("2024-10", "")
+    assert load_registry().cutoff("openai/gpt-4o") == ("", "")
+    assert load_registry().cutoff("reference/bayes") == ("", "")
