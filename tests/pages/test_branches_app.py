@@ -10,6 +10,7 @@ from streamlit.testing.v1 import AppTest
 
 from core.debugger.diff import word_diff
 from core.events import Event, Parent, Started, Utterance
+from core.live import session
 from core.live.session import Session
 from core.store.database import Store
 from core.store.fold import fold
@@ -174,8 +175,9 @@ def test_a_conversation_is_forked_watched_and_then_stands_in_its_tree(consulted:
 
 
 def test_an_empty_message_cannot_be_run_on_and_a_stopped_branch_says_that_it_is_not_in_the_tree(
-    consulted: str, open_page: Open
+    consulted: str, open_page: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(session, "WORDS_A_SECOND", 0.5)  # a busy machine would not press Stop before the end
     app = open_page("branches", trial=consulted, fork="yes")
     message = app.text_area[0].value
     app.text_area[0].set_value("  ").run()

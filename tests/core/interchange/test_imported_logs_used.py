@@ -145,7 +145,7 @@ def test_a_gate_takes_the_name_of_the_log_for_no_difference(
     assert "imported logs" in printed
     assert "second.json" not in printed
     assert main(["gate", other, "--against", RUN]) == 2
-    assert "share no arm" in capsys.readouterr().err
+    assert "they share none" in capsys.readouterr().err
 
 
 def test_a_report_claims_nothing_about_requests_of_another_program(imported: Store) -> None:
