@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from core.store.database import Store
-from tests.support.careless import done, files, look, outside, row, says, silent, status
+from tests.support.careless import assert_sees, files, row, says, silent, status
 from tests.test_careless_user import CAST, CHOICES, FREE, IMPORT, SPOKEN, Situation, situation
 
 ONCE = f"{CHOICES} --trials 1"
@@ -298,9 +298,4 @@ SITUATIONS = (
 
 @pytest.mark.parametrize("case", [pytest.param(case, id=case.name) for case in SITUATIONS])
 def test_the_user_of_a_gate_is_warned(case: Situation, tmp_path: Path) -> None:
-    with outside(tmp_path):
-        store = done(case.does, tmp_path)
-    for where, facts in case.sees:
-        seen = look(where, store)
-        for fact in facts:
-            fact(seen)
+    assert_sees(case.does, case.sees, tmp_path)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.careless import Seen, done, look, outside, row, says, silent, status
+from tests.support.careless import Seen, assert_sees, row, says, silent, status
 from tests.test_careless_user import IMPORT, Situation, situation
 
 RUN = (
@@ -157,9 +157,4 @@ SITUATIONS = (
 
 @pytest.mark.parametrize("case", [pytest.param(case, id=case.name) for case in SITUATIONS])
 def test_the_user_is_warned(case: Situation, tmp_path: Path) -> None:
-    with outside(tmp_path):
-        store = done(case.does, tmp_path)
-    for where, facts in case.sees:
-        seen = look(where, store)
-        for fact in facts:
-            fact(seen)
+    assert_sees(case.does, case.sees, tmp_path)

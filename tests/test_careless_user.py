@@ -26,10 +26,8 @@ from tests.support.careless import (
     Page,
     Seen,
     Step,
-    done,
+    assert_sees,
     every_row,
-    look,
-    outside,
     row,
     says,
     silent,
@@ -590,12 +588,7 @@ def _marked(case: Situation) -> object:
 
 @pytest.mark.parametrize("case", [_marked(case) for case in SITUATIONS])
 def test_the_user_is_warned(case: Situation, tmp_path: Path) -> None:
-    with outside(tmp_path):
-        store = done(case.does, tmp_path)
-    for where, facts in case.sees:
-        seen = look(where, store)
-        for fact in facts:
-            fact(seen)
+    assert_sees(case.does, case.sees, tmp_path)
 
 
 def test_there_are_36_situations() -> None:

@@ -361,6 +361,17 @@ Fact = Callable[[Seen], None]
 """What must hold of what is seen; raises ``AssertionError`` otherwise."""
 
 
+def assert_sees(does: Sequence[Step], sees: Sequence[tuple[Look, Sequence[Fact]]], folder: Path) -> None:
+    """Carry out what a user does, look at each place, and assert that its facts are true; a place needs a fact."""
+    with outside(folder):
+        store = done(does, folder)
+    for where, facts in sees:
+        assert facts, f"nothing is expected of {where}"
+        seen = look(where, store)
+        for fact in facts:
+            fact(seen)
+
+
 def says(*patterns: str) -> Fact:
     """Return a fact: the text has every pattern, in upper or lower case."""
 
