@@ -195,6 +195,10 @@ ROW_TABLES = (
 )  # fmt: skip
 
 
+REMOVED: frozenset[str] = frozenset()
+"""Tables of rows, and kinds of rows by people, that earlier versions had: their lines are skipped and counted."""
+
+
 def _row_table(name: str) -> str:
     if name not in ROW_TABLES:
         raise ValueError(f"there is no table {name} of results")
@@ -249,6 +253,13 @@ class WithdrawnLine(_Line):
     lines: list[str]
 
 
+class RemovedLine(_Line):
+    """A line of an earlier version whose kind this version does not have any more; it is never written."""
+
+    type: Literal["removed"] = "removed"
+    kind: str
+
+
 JournalLine = (
     RunHeader
     | TrialLine
@@ -261,6 +272,7 @@ JournalLine = (
     | DoneLine
     | WrittenLine
     | WithdrawnLine
+    | RemovedLine
 )
 _LINE: TypeAdapter[JournalLine] = TypeAdapter(Annotated[JournalLine, Field(discriminator="type")])
 
@@ -559,6 +571,8 @@ def read_lines(path: Path, start: int = 0, about: Sequence[str] = ()) -> Iterato
                     fields = _migrated(fields)
                 if isinstance(fields, dict) and fields.get("type") == "trial":
                     fields = _with_calls(fields, paid)
+                if isinstance(fields, dict) and (kind := _removed_kind(fields)):
+                    fields = {"type": "removed", "kind": kind}
                 line = _LINE.validate_python(fields)
             except (ValueError, KeyError, TypeError) as error:
                 raise AnamnesisError(
@@ -568,6 +582,11 @@ def read_lines(path: Path, start: int = 0, about: Sequence[str] = ()) -> Iterato
             if isinstance(line, ReplyLine) and line.unit == line.trial_id:  # other calls are not referred to by trials
                 paid[line.call.call_id] = line.call
             yield offset, line
+
+
+def _removed_kind(line: dict[str, Any]) -> str:
+    kind = {"row": line.get("table"), "written": line.get("kind")}.get(str(line.get("type")))
+    return kind if kind in REMOVED else ""
 
 
 def _migrated(line: dict[str, Any]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
 from core import __version__
+from core.cli.removed import REMOVED
 from core.errors import AnamnesisError, UsageError
 
 COMMANDS = {
@@ -107,6 +108,10 @@ def _all(
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line and return its exit status: 0 done, 1 failed, 2 misuse."""
+    words = sys.argv[1:] if arguments is None else arguments
+    for command in (" ".join(words[:2]), " ".join(words[:1])):
+        if command in REMOVED:
+            return _complain(f"`{command}` was removed in version 0.6: {REMOVED[command]}", 2)
     try:
         status = typer.main.get_command(app).main(arguments, prog_name="python -m core", standalone_mode=False)
     except TyperException as error:

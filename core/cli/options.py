@@ -215,7 +215,10 @@ def _as_piped(lines: Sequence[Sequence[str]]) -> str | None:
 def folded_store() -> Store:
     """Fold the journals and return the store; damage is printed on stderr, because figures lack the damaged lines."""
     store = Store()
-    for damage in fold(store).damaged:
+    report = fold(store)
+    if report.skipped:
+        print(report.skipped, file=sys.stderr)
+    for damage in report.damaged:
         print(f"Not all is shown: {damage.message}", file=sys.stderr)
     return store
 

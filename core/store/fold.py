@@ -27,6 +27,7 @@ from core.journal import (
     DeletedLine,
     GradesLine,
     JournalLine,
+    RemovedLine,
     ReplyLine,
     RowLine,
     RunDeletedLine,
@@ -64,7 +65,10 @@ class DamagedJournal:
 
 @dataclass(frozen=True)
 class FoldReport:
-    """The numbers of rows that a fold added, and of ``journals`` that had grown."""
+    """The numbers of rows that a fold added, and of ``journals`` that had grown.
+
+    ``removed`` counts skipped lines by kind: earlier versions wrote them, and this one does not have their kind.
+    """
 
     journals: int = 0
     runs: int = 0
@@ -72,6 +76,15 @@ class FoldReport:
     grades: int = 0
     written: int = 0
     damaged: tuple[DamagedJournal, ...] = ()
+    removed: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def skipped(self) -> str:
+        """One sentence about the skipped lines; empty if there were none."""
+        if not self.removed:
+            return ""
+        kinds = ", ".join(f"{number:,} {kind}" for kind, number in sorted(self.removed.items()))
+        return f"Skipped {self.removed.total():,} journal lines of kinds that earlier versions had ({kinds})."
 
 
 @dataclass
@@ -83,6 +96,7 @@ class _Chunk:
     positions: dict[Path, tuple[int, int]] = field(default_factory=dict)
     trial_ids: set[str] = field(default_factory=set)
     size: int = 0
+    removed: Counter[str] = field(default_factory=Counter)
 
     def add(self, name: str, new: list[TableRow]) -> None:
         self.rows.setdefault(name, []).extend(new)
@@ -109,11 +123,13 @@ def fold(store: Store, *, timeout: float = TIMEOUT_S) -> FoldReport:
     grown = _grown(store, timeout)
     added: Counter[str] = Counter()
     damaged: list[DamagedJournal] = []
+    removed: Counter[str] = Counter()
     try:
         for chunk in _chunks(grown, damaged):
             with store.write(timeout) as connection:
                 new = _insert(connection, chunk)
             added.update(new)
+            removed.update(chunk.removed)
             pa.default_memory_pool().release_unused()  # otherwise the memory of a long job grows with each fold
     except NotWritableError as error:
         if store.path not in _unwritable:
@@ -121,7 +137,8 @@ def fold(store: Store, *, timeout: float = TIMEOUT_S) -> FoldReport:
             log.warning(
                 "The database %s cannot be written (%s): its current contents are shown.", store.path, error.why
             )
-    return FoldReport(len(grown), added["runs"], added["trials"], added["grades"], added["written"], tuple(damaged))
+    counts = (added[name] for name in ("runs", "trials", "grades", "written"))
+    return FoldReport(len(grown), *counts, tuple(damaged), removed)
 
 
 def _insert(connection: duckdb.DuckDBPyConnection, chunk: _Chunk) -> dict[str, int]:
@@ -305,6 +322,8 @@ def _add_line(chunk: _Chunk, line: JournalLine) -> None:
         case WrittenLine():
             written.rows_of(line)  # raises here, where the position in the journal is known
             chunk.written.append(line)
+        case RemovedLine():
+            chunk.removed[line.kind] += 1
         case RowLine():
             if editable := written.as_written(line):
                 chunk.written.append(editable)

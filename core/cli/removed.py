@@ -1,0 +1,4 @@
+"""Commands of version 0.5 that this version does not have, and where a user finds them now. For one version only."""
+
+REMOVED: dict[str, str] = {}
+"""Command (``NAME``, or ``GROUP NAME``) → a sentence that says what to use instead."""
