@@ -171,7 +171,7 @@ def test_readme_links_to_every_page_of_docs() -> None:
 def test_the_terms_of_the_glossary_are_unique_and_sorted() -> None:
     text = NAMES["docs/glossary.md"].read_text(encoding="utf-8")
     terms = [term.lower() for term in re.findall(r"^\*\*(.+?)\*\*", text, re.M)]
-    assert len(terms) > 40
+    assert len(terms) >= 40
     assert terms == sorted(set(terms))
 
 
