@@ -137,8 +137,8 @@ def fold(store: Store, *, timeout: float = TIMEOUT_S) -> FoldReport:
             log.warning(
                 "The database %s cannot be written (%s): its current contents are shown.", store.path, error.why
             )
-    counts = (added[name] for name in ("runs", "trials", "grades", "written"))
-    return FoldReport(len(grown), *counts, tuple(damaged), removed)
+    counts = {name: added[name] for name in ("runs", "trials", "grades", "written")}
+    return FoldReport(len(grown), **counts, damaged=tuple(damaged), removed=removed)
 
 
 def _insert(connection: duckdb.DuckDBPyConnection, chunk: _Chunk) -> dict[str, int]:
