@@ -82,8 +82,7 @@ def export_flow(
 
 @app.command("results")
 def export_results(
-    out: Out,
-    run: Annotated[list[str] | None, typer.Option(help="Only this run (repeat for several).")] = None,
+    out: Out, run: Annotated[list[str] | None, typer.Option(help="Only this run (repeat for several).")] = None
 ) -> int:
     """Write one row for each answer and rule, as .csv or .parquet."""
     if out.suffix not in (".csv", ".parquet"):

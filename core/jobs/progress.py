@@ -149,7 +149,7 @@ class Progress:
             return ""
         return (
             f"The grader cannot be read: {self.read[False]} of {verdicts} verdicts are ungradable and count in no "
-            "figure. Stop, and grade the stored answers again with another grader (regrade)."
+            "figure. Stop, and grade the stored answers again with another grader (job regrade)."
         )
 
     def note_call(self, call: CallRecord) -> None:

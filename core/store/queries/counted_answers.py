@@ -12,12 +12,12 @@ from dataclasses import dataclass
 import duckdb
 import orjson
 
-from core.events import COUNTED, EndReason, Format, QuestionType, Rule, Verdict
+from core.events import EndReason, Format, QuestionType, Rule, Verdict
 from core.frameworks.base import frameworks, tested_seat
 from core.store.conditions import Condition
 from core.store.queries.answers import OUTCOMES
 from core.store.queries.cases import CaseKey
-from core.store.selection import IN_ARMS, TRIALS, Selection, select
+from core.store.selection import IN_ARMS, Selection, select
 from core.store.tables import arrow_table, records, schema_of
 
 PART = 2_000
