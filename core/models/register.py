@@ -87,7 +87,7 @@ def add(entry: Entry, key: SecretStr | None = None, *, programs: bool = False, a
     ``programs`` allows an entry that loads a Python module; it is for command lines, never for pages. ``again``
     replaces an entry of the user's file, or overrides a shipped one.
     """
-    access.require("manage", f"add {entry.name}")
+    access.require("local")
     settings = read_settings([SHIPPED, *([own_file()] if own_file().exists() else [])])
     provider = _SAME.get(entry.provider, entry.provider)
     if provider not in settings.providers:
@@ -159,7 +159,7 @@ def remove(name: str) -> str:
 
     Raises ``UsageError`` if the file has no such entry. Stored results of the model stay.
     """
-    access.require("manage", f"remove {name}")
+    access.require("local")
     full = _own_name(name)
     variable = _own()["models"][full].get("api_key_env")
     _change(full, None)
@@ -170,7 +170,7 @@ def remove(name: str) -> str:
 
 def keep(name: str, findings: Mapping[str, Any]) -> None:
     """Write the findings of a test (``Connection.findings``) to a model's entry, which is created if needed."""
-    access.require("manage", f"keep {name}")
+    access.require("local")
     own = _own().get("models", {}).get(name, {})
     table = {**own, **findings}
     if table == own:

@@ -22,9 +22,9 @@ from core.errors import UsageError
 from core.models.base import ChatModel, Sampling
 from core.models.failures import RetryPolicy
 from core.models.keys import find_key, typed_key
-from core.models.prices import is_listed, source
+from core.models.prices import is_listed
 from core.models.settings import ModelsFile, default_paths, read_settings, resolve, with_base_url
-from core.models.spec import ModelSpec, is_loopback, is_private
+from core.models.spec import ModelSpec, is_loopback
 
 if TYPE_CHECKING:
     from core.models.batches import Batches
@@ -182,7 +182,7 @@ class Registry:
         if not spec.served_locally or spec.sampling.temperature is not None:
             return False
         if (
-            access.limits() is not None and spec.name not in self._settings.models
+            access.visitor().limited and spec.name not in self._settings.models
         ):  # never read a folder that a visitor names
             return False
         try:
@@ -266,11 +266,11 @@ class Registry:
         return kind(spec, key=key, pool=self._pool, retry=retry, batches=self.batches)
 
     def _check_allowed(self, spec: ModelSpec) -> None:
-        """Raise ``NotAllowedError`` if a visitor names a forbidden address or folder, or a model without a price.
+        """Raise ``NotAllowedError`` if a visitor names a forbidden address or folder.
 
         Entries of the models files are allowed, because they belong to the server's owner.
         """
-        if access.limits() is None:
+        if not access.visitor().limited:
             return
         access.require("run")
         has_entry = spec.name in self._settings.models
@@ -279,11 +279,6 @@ class Registry:
             access.allowed_host(spec.base_url)
         if spec.served_locally and not has_entry:
             access.allowed_path(spec.model_id)
-        if spec.base_url and not is_private(spec.base_url) and source(spec) is None:
-            raise access.NotAllowedError(
-                f"No price is known for {spec.name}, so its calls cannot be counted in your daily budget: "
-                f"ask {access.rules().contact} to enter it."
-            )
 
     def _needs_key(self, spec: ModelSpec) -> bool:
         return bool(spec.api_key_env) and not spec.served_locally and not is_loopback(spec.base_url)
@@ -293,7 +288,7 @@ class Registry:
 
         On a shared server, a model at an address from a visitor gets only a key that the visitor entered.
         """
-        if access.limits() is not None and spec.base_url != self._resolved(spec.name).base_url:
+        if access.visitor().limited and spec.base_url != self._resolved(spec.name).base_url:
             return typed_key(spec.api_key_env) if spec.api_key_env else None
         own = self._settings.models.get(spec.name)
         if is_loopback(spec.base_url) and not (own and own.api_key_env):

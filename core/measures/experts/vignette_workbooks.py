@@ -42,7 +42,7 @@ def vignette_workbook(store: Store, review: str, annotator: str) -> tuple[str, b
     import openpyxl  # type: ignore[import-untyped]  # slow to load
     from openpyxl.styles import Alignment  # type: ignore[import-untyped]
 
-    access.require("annotate", f"review {review}")
+    access.require("look")
     access.require_name(annotator)
     state = state_of(store, review)
     if state.review.plan.kind != "baseline":

@@ -248,7 +248,7 @@ HIDDEN = "hidden until unblinded"
 def export_annotations(store: Store, out: TextIO) -> int:
     """Write every annotation, the oldest first, and return their number; times are UTC.
 
-    For a blinded review, signed-in people get only their own answers; an admin gets all.
+    For a blinded review, signed-in people get only their own answers.
     """
     reviews = states(store)
     review_of = {state.review.review_id: state.review for state in reviews}
@@ -310,7 +310,7 @@ class ImportedAnnotations:
 
 
 def import_release_annotations(store: Store) -> ImportedAnnotations:
-    access.require("edit", "import annotations of the release")
+    access.require("run")
     return _import_rows(store, release_rows(store))
 
 
@@ -337,7 +337,7 @@ def import_csv(store: Store, content: bytes) -> ImportedAnnotations:
     Invalid rows are rejected with their line, the others are imported. ``model`` and ``case`` identify a stored
     conversation if there is exactly one, else a conversation that is not stored here.
     """
-    access.require("edit", "import annotations")
+    access.require("run")
     try:
         reader = csv.DictReader(io.StringIO(content.decode("utf-8-sig"), newline=""))
         rows = list(enumerate(reader, start=2))
