@@ -114,7 +114,7 @@ def add(entry: Entry, key: SecretStr | None = None, *, programs: bool = False, a
         access.allowed_path(folder)
     if address and kind == "python":
         raise UsageError(f"{name} is a function on this machine and has no address: leave the address out.")
-    if not address and (provider == SERVER or kind == "http"):
+    if not address and provider == SERVER:
         raise UsageError(f"{name} needs the address of its server, such as http://127.0.0.1:8000/v1.")
     if kind == "python" and not re.fullmatch(r"[\w.]+:\w+", entry.model_id):
         raise UsageError(f"{name} needs the function that answers: MODULE:FUNCTION, such as mydoctor:reply.")

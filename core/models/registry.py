@@ -31,8 +31,10 @@ if TYPE_CHECKING:
     from core.models.openai_compatible import ClientPool
 
 _AGENTS = ("reference", "human")
-_WRITTEN = {"python:": "python", "http://": "http", "https://": "http"}
-"""Prefix of an application's name without an entry → its provider."""
+_PYTHON = "python:"
+"""Prefix of the name of a Python function without an entry."""
+_GONE = ("http/", "http://", "https://")
+"""Beginnings of the names of applications behind an address, which version 0.5 could call."""
 
 
 def load_registry(
@@ -89,7 +91,7 @@ class Registry:
 
     def names(self) -> list[str]:
         """Return the names of the entries that are not retired; models without an entry can be opened too."""
-        return [name for name, model in self._settings.models.items() if not model.retired]
+        return [n for n, model in self._settings.models.items() if not model.retired and not n.startswith(_GONE)]
 
     def specs(self) -> Iterator[ModelSpec]:
         return map(self.spec, self.names())
@@ -100,6 +102,11 @@ class Registry:
         provider, _, model_id = full.partition("/")
         if provider in _AGENTS:
             raise UsageError(f"“{name}” is not a chat model: it takes a role by itself and needs no provider.")
+        if full.startswith(_GONE):
+            raise UsageError(
+                f"“{name}” is an application behind an address, which was removed in version 0.6: give it OpenAI's "
+                "protocol and add it with `python -m core models add`, or call it from a Python function."
+            )
         if provider not in self._settings.providers or not model_id:
             raise UsageError(self._unknown(name))
         spec = self._resolved(full)
@@ -112,9 +119,8 @@ class Registry:
 
     def _full(self, name: str) -> str:
         name = name.strip()
-        for written, provider in _WRITTEN.items():
-            if name.startswith(written):
-                return f"{provider}/{name if provider == 'http' else name.removeprefix(written)}"
+        if name.startswith(_PYTHON):
+            return f"python/{name.removeprefix(_PYTHON)}"
         return self._aliases.get(name.casefold(), name)
 
     def _resolved(self, full: str) -> ModelSpec:
@@ -150,6 +156,8 @@ class Registry:
         """
         full = self._full(name)
         provider, _, model_id = full.partition("/")
+        if full.startswith(_GONE):
+            return "application"
         is_model = provider in self._settings.providers and bool(model_id)
         return self._resolved(full).group if is_model else provider
 
@@ -174,7 +182,8 @@ class Registry:
         """Return whether a name, whose provider may no longer exist, belongs to a user's application."""
         full = self._full(name)
         provider, _, model_id = full.partition("/")
-        return provider in self._settings.providers and bool(model_id) and self._resolved(full).is_application
+        known = provider in self._settings.providers and bool(model_id)
+        return full.startswith(_GONE) or (known and self._resolved(full).is_application)
 
     def is_greedy(self, name: str) -> bool:
         """Return whether a model in a local folder decodes greedily unless a temperature is set."""
@@ -253,9 +262,9 @@ class Registry:
                 )
             self.batches = self.batches or Batches()
         if spec.is_application:
-            from core.models.applications import APPLICATIONS
+            from core.models.applications import Application
 
-            return APPLICATIONS[spec.kind](spec, key=key, retry=retry)
+            return Application(spec, retry=retry)
         from core.models.local import LocalModel
         from core.models.openai_compatible import AzureModel, ClientPool, OpenAICompatibleModel
 
@@ -275,7 +284,7 @@ class Registry:
         access.require("run")
         has_entry = spec.name in self._settings.models
         moved = spec.base_url != self._resolved(spec.name).base_url
-        if spec.base_url and (moved or (spec.kind == "http" and not has_entry)):
+        if spec.base_url and moved:
             access.allowed_host(spec.base_url)
         if spec.served_locally and not has_entry:
             access.allowed_path(spec.model_id)
