@@ -314,21 +314,15 @@ def import_release_annotations(store: Store) -> ImportedAnnotations:
     return _import_rows(store, release_rows(store))
 
 
-def import_file(store: Store, path: Path, annotator: str | None = None) -> ImportedAnnotations:
-    """Import a CSV file or a workbook of the release; a workbook's annotator is ``annotator``, or its file name's."""
+def import_file(store: Store, path: Path) -> ImportedAnnotations:
+    """Import a CSV file; raises ``UsageError`` if it is none or cannot be read."""
+    if path.suffix.lower() != ".csv":
+        raise UsageError(f"{path} is not .csv: save the annotations as CSV UTF-8.")
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise UsageError(f"{path} cannot be read ({error.strerror}): name a .csv or .xlsx file.") from error
-    if path.suffix.lower() == ".csv":
-        return import_csv(store, content)
-    if path.suffix.lower() != ".xlsx":
-        raise UsageError(f"{path} is neither .csv nor .xlsx: annotations are CSV files or workbooks of the release.")
-    annotators = {Path(file).name: file_annotator for file_annotator, file in FILES.items()}
-    annotator = annotator or annotators.get(path.name)
-    if annotator is None:
-        raise UsageError(f"{path.name} is not a workbook of the release: name the annotator with --annotator.")
-    return _import_rows(store, read_rows(content, annotator))
+        raise UsageError(f"{path} cannot be read ({error.strerror}): name a .csv file.") from error
+    return import_csv(store, content)
 
 
 def import_csv(store: Store, content: bytes) -> ImportedAnnotations:
