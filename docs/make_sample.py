@@ -116,8 +116,9 @@ def main(folder: Path) -> None:
     for doctor, turn, *more in BRANCHES:
         core(folder, "fork", trial_of(store, doctor, "craftmd").trial_id, "--turn", turn, *more)
     regraded = trial_of(store, f"hf/{TUNED}", "craftmd").run_id
-    core(folder, "regrade", regraded, "--grader", f"hf/{PLAIN}")
-    core(folder, "regrade", regraded, "--grader", "reference/names", "--fresh")  # whose verdicts count again: the last
+    core(folder, "job", "regrade", "--run", regraded, "--grader", f"hf/{PLAIN}")
+    # the verdicts of the last grader count
+    core(folder, "job", "regrade", "--run", regraded, "--grader", "reference/names", "--again")
     with store.read() as cursor:
         reviewed = bool(reviews(cursor))
     if not reviewed:

@@ -271,7 +271,7 @@ def release(browser: Browser) -> None:
     with tempfile.TemporaryDirectory() as folder:
         core = core_in(Path(folder))
         core("import", "craftmd", place)
-        core("regrade", "all", "--grader", "reference/names")
+        core("job", "regrade", "--grader", "reference/names")
         core("report", "patients")  # marks the conversations
         with dashboard(Path(folder)) as address:
             page = browser.new_page(viewport=WIDE)

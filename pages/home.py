@@ -151,7 +151,7 @@ def draw_sample() -> None:
                 f"**The sample study is stored:** {len(sample_runs)} runs, marked and separate from yours. Removing it "
                 "also removes its derived results."
             )
-            if button.button("Remove it", icon=":material/delete_sweep:", width="stretch", **only("manage")):
+            if button.button("Remove it", icon=":material/delete_sweep:", width="stretch", **only("local")):
                 remove_sample(Store())
                 st.rerun()
             return
@@ -159,7 +159,7 @@ def draw_sample() -> None:
             "**A sample study.** Reference doctors and a small real model, before and after training, on the built-in "
             "cases."
         )
-        if button.button("Open the sample study", icon=":material/science:", width="stretch", **only("manage")):
+        if button.button("Open the sample study", icon=":material/science:", width="stretch", **only("local")):
             with st.spinner("Unpacking…"):
                 add_sample(Store())
             begin_waiting(tuple(measures()))

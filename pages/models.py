@@ -46,9 +46,9 @@ def draw_servers() -> None:
     work = job_at(_LOOKING)
     with st.container(horizontal=True, vertical_alignment="center"):
         st.header("On this machine", anchor=False)
-        if st.button("Search again", icon=":material/refresh:", type="tertiary", key="models_look", **only("reach")):
+        if st.button("Search again", icon=":material/refresh:", type="tertiary", key="models_look", **only("run")):
             work = None
-    if work is None and visitor().may("reach"):
+    if work is None and visitor().may("run"):
         work = begin(_LOOKING, lambda tell, stop: find_servers())
     if work is not None:
         work.join(3)
@@ -93,7 +93,7 @@ def draw_form() -> None:
     model_id = first.text_input("Model id", key="models_id", placeholder="llama-3.1-8b-instruct").strip()
     name = second.text_input("Name here", key="models_name", placeholder=model_id or "same as the id")
     if third.button(
-        "List the server’s models", icon=":material/list:", width="stretch", **only("reach", disabled=not address)
+        "List the server’s models", icon=":material/list:", width="stretch", **only("run", disabled=not address)
     ):
         with show_errors(st.warning, ":material/cloud_off:"), st.spinner("Asking the server…"):
             st.session_state["models_offered"] = offered(address, _typed_key())
@@ -133,7 +133,7 @@ def draw_form() -> None:
         output_price=prices[1],
         requests_per_minute=requests,
     )
-    if st.button("Test and save", type="primary", icon=":material/bolt:", **only("manage", disabled=not entry.name)):
+    if st.button("Test and save", type="primary", icon=":material/bolt:", **only("local", disabled=not entry.name)):
         _save_and_test(entry)
 
 
@@ -217,7 +217,7 @@ def draw_model_list() -> None:
                     key="models_remove",
                     on_click=_remove,
                     args=(chosen,),
-                    **only("manage"),
+                    **only("local"),
                 )
     draw_table(
         models_table(models),

@@ -192,7 +192,7 @@ def _draw_form(section: str, parts: Sequence[Part], run_ids: Sequence[str]) -> N
             icon=":material/save:",
             on_click=in_callback(_save),
             args=(prefix, names, tuple(run_ids)),
-            **only("edit"),
+            **only("run"),
         )
 
 

@@ -34,7 +34,7 @@ GRADED = (
     f"{FREE} --doctor openai/gout-a --grader openai/fair",  # 1
     f"{FREE} --doctor openai/gout-b --grader openai/strict",
     f"{FREE} --doctor openai/gout-c --grader openai/fair",
-    "regrade {run3} --grader openai/lenient",
+    "job regrade --run {run3} --grader openai/lenient",
     f"{FREE} --doctor openai/gout-d --grader openai/fair --prompts {{files}}/after/grading",
     f"{SPOKEN} --doctor openai/gout-a {CAST}",  # 5
     f"{SPOKEN} --doctor openai/gout-b {CAST.replace('patient-a', 'patient-b')}",

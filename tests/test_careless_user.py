@@ -214,7 +214,7 @@ SITUATIONS = (
             IMPORT,
             f"{FREE} --doctor openai/gout-a --grader openai/strict",
             f"{FREE} --doctor openai/gout-b --grader openai/strict",
-            "regrade {run2} --grader openai/lenient",
+            "job regrade --run {run2} --grader openai/lenient",
         ),
         Page("compare"),
         says("openai/lenient", "openai/strict"),
@@ -222,7 +222,7 @@ SITUATIONS = (
     ),
     situation(
         "a re-grading covers four of ten answers",
-        (IMPORT, f"{FREE} --doctor openai/gout-a {CAST}", "regrade {run1} --grader openai/strict --limit 4"),
+        (IMPORT, f"{FREE} --doctor openai/gout-a {CAST}", "job regrade --run {run1} --grader openai/strict --limit 4"),
         "report accuracy",
         values("model", 2),
         row({"model": "openai/strict"}, mean=0, n_trials=4),
@@ -512,8 +512,8 @@ SITUATIONS = (
         (
             IMPORT,
             f"{FREE} --doctor openai/gout --grader openai/fair",
-            "regrade {run1} --grader openai/strict --prompts {files}/before/grading",
-            "regrade {run1} --grader openai/strict --prompts {files}/after/grading",
+            "job regrade --run {run1} --grader openai/strict --prompts {files}/before/grading",
+            "job regrade --run {run1} --grader openai/strict --prompts {files}/after/grading",
         ),
         "report graders --part accuracy",
         prompts_apart,

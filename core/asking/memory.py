@@ -24,7 +24,6 @@ from typing import NoReturn
 
 import orjson
 
-from core import access
 from core.errors import ProviderError
 from core.events import Called, CallRecord, Purpose, RoleName
 from core.journal import DoneLine, GradesLine, Journal, ReplyLine, RowLine, TrialLine, read_lines
@@ -167,8 +166,7 @@ class ReplyCache:
         over: Whether the job makes no more calls (``JobOver``).
         budget_left: US dollars left, ``None`` without a budget. A call is sent if its highest possible
             cost and those of the calls in flight fit into the rest, or if no other call is in flight: a budget is
-            overrun by one call at most. The default is what a visitor may still spend today; if that is nothing, no
-            call is sent.
+            overrun by one call at most.
         at_once: Calls in flight at most, for a job whose units make several calls at once (``calls_run_concurrently``).
         watched: Whether somebody watches replies arrive; otherwise a reply is passed on complete.
     """
@@ -182,7 +180,7 @@ class ReplyCache:
         shared: bool = False,
         on_call: Callable[[CallRecord], None] = lambda call: None,
         over: Callable[[], bool] = lambda: False,
-        budget_left: Callable[[], float | None] = access.left_today,
+        budget_left: Callable[[], float | None] = lambda: None,
         at_once: int | None = None,
         watched: bool = True,
     ) -> None:
@@ -204,9 +202,6 @@ class ReplyCache:
         """Calls without a reply yet, the oldest first."""
         self.streamed = 0
         """Tokens so far; a piece of a reply in flight counts as one token."""
-
-    def charge(self, call: CallRecord) -> None:
-        access.spend(call.cost_usd)
 
     async def afford(self, call: PendingCall, most_usd: float) -> None:
         """Wait until the budget has room for the call's highest possible cost; first come, first served."""
@@ -339,8 +334,6 @@ class PendingCall:
         replies = self.unit.replies
         async with replies.slots or nullcontext():
             if replies.budget_left() is not None and (most := most_usd()):
-                if replies.budget_left is access.left_today:  # a job with a budget reports the end itself
-                    access.check_money()
                 await replies.afford(self, most)
             if replies.over():  # the job ended during the wait
                 replies.free(self)
@@ -377,9 +370,7 @@ class PendingCall:
         )
 
     def stop(self) -> NoReturn:
-        """Stop because the money is used up: raise an error for the person who watches, or ``JobOver`` in a job."""
-        if self.unit.replies.budget_left is access.left_today:
-            access.check_money()
+        """Stop because the job's budget is used up."""
         raise JobOver
 
     async def keep(self, call: CallRecord) -> None:
@@ -396,7 +387,6 @@ class PendingCall:
         )
         try:
             await replies.journal.append(line)
-            replies.charge(call)
             unit.paid.add(call.call_id)
             unit.totals.add(call)
             replies.streamed += call.completion_tokens - self.pieces

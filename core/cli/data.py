@@ -13,18 +13,28 @@ import typer
 
 from core import access
 from core.case import Case
-from core.cli.options import FormatOption, folded_store, print_rows
+from core.cli.options import CaseSample, FormatOption, Limit, SampleSeed, folded_store, print_rows
 from core.datasets import imported
 from core.datasets.readers import FORMATS
 from core.datasets.reading import PositionUnit, Remark
-from core.datasets.select import cases_of, datasets
+from core.datasets.select import SAMPLE_SEED, cases_of, datasets, select
 from core.errors import AnamnesisError, UsageError
 from core.images import local_images
+from core.jobs.openings import openings_in_words
+from core.jobs.plan import with_openings
 from core.store.queries.case_labels import LABEL_FIELDS, NO, YES, LabelField, add_labels, label_of, labels_in_force
+from core.store.queries.profiles import newest_profiles
 from core.store.sample import add_sample, remove_sample
+from core.text.case_items import opening_of, openings_by
+from core.text.profiles import WITHOUT_PROFILE, own_profile
 
 SHOWN = 10
 """Rows of one kind that are printed; the others are counted."""
+_PROFILE_PARTS = (
+    ("demographics", "Doctor and patient know"),
+    ("basic", "Only the patient knows"),
+    ("optional", "Only the clinical staff knows"),
+)
 
 app = typer.Typer(no_args_is_help=True, help="List, show and delete data sets.", rich_markup_mode=None)
 
@@ -215,6 +225,51 @@ def tell_pictures(cases: Sequence[Case]) -> None:
         print(f"  with a picture: {local:,}")
     if addresses:
         print(f"  with a picture's address only, which is never fetched: {addresses:,}")
+
+
+@app.command("profile")
+def profile(case_key: Annotated[str, typer.Argument(metavar="CASE", help="The case, DATASET/ID.")]) -> int:
+    """Show the current patient profile of a case: who knows which fact."""
+    dataset, slash, _ = case_key.partition("/")
+    case = next((case for case in cases_of(dataset) if case.case_key == case_key), None) if slash else None
+    if case is None:
+        raise UsageError(f"There is no case {case_key!r}: give DATASET/ID, as `data profile library/cardiology-1`.")
+    with folded_store().read() as cursor:
+        stored = newest_profiles(cursor, [case_key]).get((case_key, case.content_hash))
+    generated = stored.generated if stored else own_profile(case)
+    if generated is None:
+        print(f"{case_key} has no profile: {WITHOUT_PROFILE}. Make one with `job profiles --model`.")
+        return 0
+    version = f", version {stored.version}" if stored else ""
+    print(f"{case_key}, by {generated.made_by}{version}")
+    if generated.profile is None:
+        print(f"Cannot become a patient ({(generated.reason or '').replace('_', ' ')}): {generated.note}")
+        return 0
+    if generated.note:
+        print(generated.note)
+    print(f"Who speaks: the {generated.speaker}.")
+    for part, title in _PROFILE_PARTS:
+        print(f"\n{title}:")
+        for fact in getattr(generated.profile, part):
+            mark = " (imputed)" if fact.imputed else ""
+            lay = "" if part == "optional" else f" | {fact.lay}"
+            print(f"  {fact.key}{mark}: {fact.value}{lay}")
+    return 0
+
+
+@app.command("openings")
+def openings(
+    cases: Annotated[str, typer.Argument(metavar="DATASET[:…]", help="The cases, as for run.")],
+    limit: Limit = None,
+    sample: CaseSample = None,
+    seed: SampleSeed = SAMPLE_SEED,
+) -> int:
+    """Show how the patients of cases open a consultation, and who made the openings."""
+    chosen, store = select(cases, limit, sample, seed), folded_store()
+    for case in with_openings(chosen, store):
+        print(f"{case.case_key}, by {openings_by([case])}: {opening_of(case)}")
+    print(openings_in_words(chosen, store))
+    return 0
 
 
 def tell_rows(rows: Sequence[Remark], unit: PositionUnit, words: str, total: int | None = None) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -12,12 +11,6 @@ from core.cli.options import FormatOption, Out, folded_store, new_file, print_ro
 from core.datasets.case_fields import FIELDS, read_where
 from core.errors import AnamnesisError
 from core.measures.experts.filling import fill
-from core.measures.experts.vignette_workbooks import (
-    SHEETS,
-    is_vignette_workbook,
-    take_vignette_workbook,
-    vignette_workbook,
-)
 from core.measures.experts.workbooks import export_annotations, import_file, import_release_annotations
 from core.paths import expanded
 from core.reviews.reviewing import plan_review, withdraw
@@ -96,52 +89,23 @@ def plan(
 
 @app.command("import")
 def import_annotations(
-    source: Annotated[
-        str, typer.Argument(metavar="FILE|release", help="A .csv, a workbook (.xlsx), or the word release.")
-    ],
-    annotator: Annotated[str | None, typer.Option(help="Whose workbook it is, if its name does not say.")] = None,
+    source: Annotated[str, typer.Argument(metavar="FILE|release", help="A .csv, or the word release.")],
 ) -> int:
-    """Import annotations: from a CSV, from a workbook like those of the authors' release, or all of that release."""
+    """Import annotations: from a CSV, or those of the authors' release."""
     store = folded_store()
-    path = expanded(source)
-    if path.suffix.lower() == ".xlsx" and path.is_file() and is_vignette_workbook(path.read_bytes()):
-        returned = take_vignette_workbook(store, path.read_bytes())
-        print(f"{returned.answers:,} answers to vignettes imported; {returned.unchanged:,} were stored before.")
-        _print_rejected(returned.rejected)
-        if returned.rejected and not returned.answers + returned.unchanged:
-            raise AnamnesisError("No row could be used: nothing was imported.")
-        return 0
     if source == "release" and not Path(source).exists():
         report = import_release_annotations(store)
     else:
-        report = import_file(store, path, annotator)
+        report = import_file(store, expanded(source))
     unchanged = f"; {report.unchanged:,} were stored before" if report.unchanged else ""
     print(f"{report.added:,} annotations of {report.items:,} items imported{unchanged}.")
     print(f"{report.matched:,} of the items are conversations stored here.")
-    _print_rejected(report.rejected)
+    for line, reason in report.rejected[:_SHOWN]:
+        print(f"Line {line} was left out: {reason}")
+    if len(report.rejected) > _SHOWN:
+        print(f"And {len(report.rejected) - _SHOWN:,} more lines.")
     if report.rejected and not report.items:
         raise AnamnesisError("No row could be used: nothing was imported.")
-    return 0
-
-
-def _print_rejected(rejected: Sequence[tuple[int, str]]) -> None:
-    for line, reason in rejected[:_SHOWN]:
-        print(f"Line {line} was left out: {reason}")
-    if len(rejected) > _SHOWN:
-        print(f"And {len(rejected) - _SHOWN:,} more lines.")
-
-
-@app.command("workbook")
-def workbook(
-    review: Annotated[str, typer.Argument(help="A review of vignettes, by name.")],
-    annotator: Annotated[str, typer.Option(help="Who fills it in.")],
-    out: Out,
-) -> int:
-    """Write the vignettes that an expert answers next as a workbook (.xlsx): first free responses, then choices."""
-    kind_of_answers, content = vignette_workbook(folded_store(), review, annotator)
-    with new_file(out) as written:
-        written.write_bytes(content)
-    print(f"Wrote {out} ({SHEETS[kind_of_answers].lower()}). Import it with `python -m core experts import {out}`.")
     return 0
 
 

@@ -10,14 +10,13 @@ import pyarrow.parquet
 import typer
 
 from core.cli.inspect_logs import export_inspect
-from core.cli.interchange import describe_export, export_eee, export_hub
-from core.cli.options import Croissant, Out, folded_store, new_file, run_id_of, selected
+from core.cli.interchange import export_eee
+from core.cli.options import Out, folded_store, new_file, run_id_of, selected
 from core.cli.training import export_training
 from core.errors import UsageError
 from core.export.document import MAX_CONVERSATIONS, document_of
 from core.export.forms import FORMS
 from core.export.run_summary import summary_of
-from core.interchange.public import case_keys
 from core.report.flow import flow_of, flow_svg
 from core.spreadsheets import inert_table
 from core.store.queries.answers import results
@@ -60,10 +59,8 @@ app = typer.Typer(no_args_is_help=True, help="Export data.", rich_markup_mode=No
 app.command("conversation")(export_conversation)
 app.command("training")(export_training)
 app.command("summary")(export_summary)
-app.command("report", hidden=True, help="export report is the old name of export summary.")(export_summary)
 app.command("inspect")(export_inspect)
 app.command("eee")(export_eee)
-app.command("hub")(export_hub)
 
 
 @app.command("flow")
@@ -85,9 +82,7 @@ def export_flow(
 
 @app.command("results")
 def export_results(
-    out: Out,
-    run: Annotated[list[str] | None, typer.Option(help="Only this run (repeat for several).")] = None,
-    croissant: Croissant = None,
+    out: Out, run: Annotated[list[str] | None, typer.Option(help="Only this run (repeat for several).")] = None
 ) -> int:
     """Write one row for each answer and rule, as .csv or .parquet."""
     if out.suffix not in (".csv", ".parquet"):
@@ -102,10 +97,6 @@ def export_results(
         else:
             pyarrow.parquet.write_table(table, written)
     print(f"Wrote {table.num_rows:,} rows to {out}.")
-    if croissant:
-        describe_export(
-            store, out, "Answers of tested models with the verdicts of every rule.", croissant, set(case_keys(table))
-        )
     return 0
 
 
@@ -114,20 +105,16 @@ def export_transcripts(
     run: Annotated[str, typer.Argument(metavar="RUN")],
     out: Out,
     calls: Annotated[bool, typer.Option("--calls", help="With every prompt and raw reply.")] = False,
-    croissant: Croissant = None,
 ) -> int:
     """Write one JSON line for each trial, with its events."""
     store = folded_store()
     run_id = run_id_of(store, run)
-    count, cases = 0, set()
+    count = 0
     with new_file(out) as written, store.read() as cursor, written.open("wb") as file:
         for trial in transcripts(cursor, run_id, calls=calls):
             file.write(orjson.dumps(trial) + b"\n")
-            cases.add((trial["case_key"], trial["content_hash"]))
             count += 1
     print(f"Wrote {count:,} transcripts to {out}.")
-    if croissant:
-        describe_export(store, out, "Trials with their events.", croissant, cases)
     return 0
 
 

@@ -1,21 +1,16 @@
-"""``export eee`` and ``export hub``: runs in the formats of other tools; descriptions of exported files."""
+"""``export eee``: runs in the format Every Eval Ever."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from core.cli.options import WithNames, counting, folded_store, new_file, print_names, selected
+from core.cli.options import WithNames, counting, folded_store, print_names, selected
 from core.errors import UsageError
-from core.interchange.croissant import FILE_NAME, description_of
 from core.interchange.every_eval_ever import Publisher, Relationship, write_evaluations
-from core.interchange.hub import DataSetCard, write_data_set
 from core.measures.accuracy import IntervalKind
-from core.store.database import Store
-from core.store.queries.cases import CaseKey, cases_of
 
 _RunArguments = Annotated[list[str], typer.Argument(metavar="RUN...", help="Ids of runs, or the beginnings of them.")]
 _WithCases = Annotated[
@@ -58,42 +53,6 @@ def export_eee(
     _print_limits(written.withheld, by_people=written.by_people)
     print_names(written.people, with_names=with_names)
     return 0
-
-
-def export_hub(
-    run: _RunArguments,
-    out: Annotated[Path, typer.Option("--out", help="The folder to write; it must not exist yet.")],
-    organization: Annotated[str, typer.Option(help="Who publishes the data set.")],
-    name: Annotated[str, typer.Option(help="Title of the data set.")] = "Doctor–patient conversations",
-    licence: Annotated[str, typer.Option(help="Its licence; by default that of the cases, if they share one.")] = "",
-    url: Annotated[str, typer.Option(help="Where it will be published.")] = "",
-    with_cases: _WithCases = False,
-    with_names: WithNames = False,
-) -> int:
-    """Write a data set for the Hugging Face Hub: Parquet files, a card and croissant.json."""
-    if not organization.strip():
-        raise UsageError("--organization is empty: say who publishes the data set.")
-    store = folded_store()
-    card = DataSetCard(name, organization.strip(), licence, url)
-    with counting("files") as show:
-        written = write_data_set(
-            store, selected(store, run), out, card, with_cases=with_cases, with_names=with_names, progress=show
-        )
-    rows = ", ".join(f"{count:,} {file}" for file, count in written.rows.items())
-    print(f"Wrote {rows} to {out}; licence: {written.licence or 'not stated (give --licence)'}.")
-    _print_limits(written.withheld, by_people=written.by_people)
-    print_names(written.people, with_names=with_names)
-    return 0
-
-
-def describe_export(store: Store, out: Path, text: str, creator: str, cases: Collection[CaseKey]) -> None:
-    """Write the description of an exported file next to it; ``cases`` are those behind its rows."""
-    with store.read() as cursor:
-        licences = {case.licence for case in cases_of(cursor, cases).values()}
-    place = out.with_name(f"{out.name}.{FILE_NAME}")
-    with new_file(place) as written:
-        written.write_bytes(description_of([out], out.parent, out.stem, text, creator, licences))
-    print(f"Wrote its description to {place}.")
 
 
 def _print_limits(withheld: int, *, by_people: bool) -> None:

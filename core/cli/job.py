@@ -58,25 +58,21 @@ _LISTED = 10
 """Failures that are printed."""
 
 
-def command_of(
-    kind: type[AskJob[Any]],
-    old_name: str = "",
-    instead: Callable[[dict[str, Any]], int | None] = lambda given: None,
-    **options: tuple[Any, Any],
-) -> Callable[..., int]:
-    """Return the command of a job.
-
-    A command under an old name may have other ``options``. ``instead`` runs first; if it returns an exit status, the
-    job is not run.
-    """
+def command_of(kind: type[AskJob[Any]]) -> Callable[..., int]:
+    """Return the command of a job: it prints the estimate, runs the job unless it is a dry run, prints the outcome."""
     fields = {field.name: field for field in kind.options()}
 
     def command(**given: Any) -> int:
-        if (status := instead(given)) is not None:
-            return status
         store = folded_store()
         values = {name: _value(store, field, given) for name, field in fields.items() if name not in unused}
-        return carry_out(kind(**values), store, given)
+        job, registry = kind(**values), load_registry(batch=given.get("batch", False))
+        options = Options(given.get("concurrency"), given.get("budget_usd"))
+        print_estimate(estimate_job(job, store, registry, options.concurrency), dry_run=given["dry_run"])
+        if given["dry_run"]:
+            return 0
+        with progress_bar(job.title, job.items) as show:
+            outcome = run_job(job, store, registry, Options(options.concurrency, options.budget_usd, show))
+        return _print_outcome(job, outcome, store)
 
     unused = () if kind.asks_models else ("base_url", "concurrency", "budget_usd", "batch")
     last_options = {name: option for name, option in _LAST.items() if name not in unused}
@@ -85,24 +81,7 @@ def command_of(
         if name in unused:
             continue
         field_options |= _CHOSEN.get(name) or {name: (_option(field), _default(field))}
-    words = inspect.cleandoc(kind.__doc__ or "")
-    if old_name:
-        words = f"{words}\n\n`{old_name}` is the old name of `job {kind.name}`, for this version only."
-    return with_options(
-        command, options | {n: o for n, o in (field_options | last_options).items() if n not in options}, words
-    )
-
-
-def carry_out(job: AskJob[Any], store: Store, given: dict[str, Any]) -> int:
-    """Print the estimate, run the job unless it is a dry run, and print its outcome; return the exit status."""
-    registry = load_registry(batch=given.get("batch", False))
-    options = Options(given.get("concurrency"), given.get("budget_usd"))
-    print_estimate(estimate_job(job, store, registry, options.concurrency), dry_run=given["dry_run"])
-    if given["dry_run"]:
-        return 0
-    with progress_bar(job.title, job.items) as show:
-        outcome = run_job(job, store, registry, Options(options.concurrency, options.budget_usd, show))
-    return _print_outcome(job, outcome, store)
+    return with_options(command, field_options | last_options, inspect.cleandoc(kind.__doc__ or ""))
 
 
 def _print_outcome(job: AskJob[Any], outcome: AskOutcome, store: Store) -> int:

@@ -67,20 +67,17 @@ def add_model(
     context: Annotated[int | None, typer.Option(min=1, help="Its context length in tokens.")] = None,
     cutoff: Annotated[str, typer.Option(help="The end of its training data: 2024, 2024-10 or 2024-10-31.")] = "",
     python: Annotated[str, typer.Option(help="An application: MODULE:FUNCTION.")] = "",
-    http: Annotated[str, typer.Option(help="An application: its address.")] = "",
     again: Annotated[bool, typer.Option("--again", help="Replace the entry with this name.")] = False,
 ) -> int:
     """Add a model or an application to your models file."""
-    ways = {"python": python, "http": http}
-    given = [kind for kind, value in ways.items() if value]
-    if len(given) > 1 or (given and (address or model or provider)):
-        raise UsageError("An application takes either --python or --http, and neither --address nor --provider.")
+    if python and (address or model or provider):
+        raise UsageError("--python names an application: leave out --address, --model and --provider.")
     full = add(
         Entry(
             name,
-            given[0] if given else provider or (name.partition("/")[0] if "/" in name else SERVER),
+            "python" if python else provider or (name.partition("/")[0] if "/" in name else SERVER),
             python or model,
-            http or address,
+            address,
             key_env,
             display,
             effort,

@@ -289,12 +289,6 @@ _NAMED = 8
 """Names that a message lists."""
 WithNames = Annotated[bool, typer.Option("--with-names", help="Keep the names of people, which are numbers otherwise.")]
 Out = Annotated[Path, typer.Option("--out", help="The file to write; it must not exist yet.")]
-Croissant = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME", help="Describe the files in Croissant 1.1, too; NAME is the organization behind them."
-    ),
-]
 
 
 @contextmanager

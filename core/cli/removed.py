@@ -1,4 +1,15 @@
 """Commands of version 0.5 that this version does not have, and where a user finds them now. For one version only."""
 
-REMOVED: dict[str, str] = {}
+REMOVED: dict[str, str] = {
+    "experts workbook": "Experts answer vignettes on Judges, under Experts (`python -m core serve`).",
+    "export hub": "Write the answers with `export results --out answers.parquet`, or `export eee` for Every Eval Ever.",
+    "export report": "Use `export summary`.",
+    "judge-facts": "Use `job facts`.",
+    "judge-patients": "Use `job terms`.",
+    "meld": "Use `job completions`.",
+    "openings": "Use `job openings --cases …` to make them, and `data openings CASES` to read them.",
+    "profile": "Use `job profiles --cases …` to make them, and `data profile CASE` to read one.",
+    "regrade": "Use `job regrade --grader … --run RUN`, or `job reread` to read choices again by rule.",
+    "solve-prefixes": "Use `job prefixes`.",
+}
 """Command (``NAME``, or ``GROUP NAME``) → a sentence that says what to use instead."""

@@ -40,6 +40,7 @@ def serve(
         raise UsageError("[auth] is configured in .streamlit/secrets.toml: remove it there to serve without a login.")
     if configured and find_spec("authlib") is None:
         raise UsageError("A login needs Authlib: install it with `pip install -r requirements-server.txt`.")
+    people = len(access.rules().people)  # a wrong file is refused here: the server itself goes on without its names
     _need_free(host, port)
     headless = "false" if browser and (os.environ.get("DISPLAY") or sys.platform in ("darwin", "win32")) else "true"
     command = [
@@ -53,7 +54,6 @@ def serve(
     print(f"Anamnesis is at http://{f'[{host}]' if ':' in host else host}:{port} (Ctrl-C ends it).", flush=True)
     if configured:
         os.environ[access.LOGIN] = "yes"
-        people = len(access.rules().people)
         print(f"Users sign in; {access.rules_file()} admits {people} users.", flush=True)
     os.chdir(paths.ROOT)
     os.execv(sys.executable, command)

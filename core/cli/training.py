@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from core.case import Case
-from core.cli.options import CaseSample, Croissant, folded_store
+from core.cli.options import CaseSample, folded_store
 from core.datasets.select import select
 from core.errors import UsageError
 from core.frameworks.base import publisher
@@ -41,7 +41,6 @@ def export_training(
     similar: Annotated[float, typer.Option(help="Per cent of similarity that makes near-duplicates.")] = 75.0,
     seed: Annotated[int, typer.Option(help="Decides sample, phrases, order and split.")] = 0,
     force: Annotated[bool, typer.Option("--force", help="Replace a training set in that folder.")] = False,
-    croissant: Croissant = None,
 ) -> int:
     """Write golden dialogues of a doctor who takes the history as chat JSONL, with train and test cases kept apart."""
     from core.training.export import ExportSettings, build, write
@@ -79,15 +78,6 @@ def export_training(
         print(f"  and {len(clusters) - _SHOWN_CLUSTERS} more; manifest.json has them all.")
     if training.manifest.left_out:
         print(f"Left out {len(training.manifest.left_out)} cases whose question does not ask for a diagnosis.")
-    if croissant:
-        from core.interchange.croissant import FILE_NAME, description_of
-
-        text = "Golden dialogues in which a doctor takes the history of a case."
-        licences = {source.licence for source in training.manifest.sources}
-        files = [out / name for name in training.manifest.files]
-        description = description_of(files, out, out.name, text, croissant, licences)
-        (out / FILE_NAME).write_bytes(description)
-        print(f"Wrote their description to {out / FILE_NAME}.")
     for source in training.manifest.sources:
         print(f"Licence of the {source.cases:,} cases of {source.dataset} ({source.source}): {source.licence}.")
     return 0

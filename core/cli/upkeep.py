@@ -13,7 +13,7 @@ from rich.console import Console
 
 from core.store.database import Store
 from core.store.upkeep import backup as write_backup
-from core.store.upkeep import repair, replace_differing
+from core.store.upkeep import repair
 from core.store.upkeep import restore as put_back
 from core.store.upkeep import verify as look
 
@@ -24,21 +24,18 @@ _SHOWN = 20
 def verify(
     mend: Annotated[
         bool,
-        typer.Option("--repair", help="Add what the database lacks from the journals, drop torn lines, count again."),
-    ] = False,
-    let_journal_win: Annotated[
-        bool, typer.Option("--fold", help="Where database and journal differ, use the journal.")
+        typer.Option(
+            "--repair",
+            help="Read from the journals what the database lacks or has differently, drop torn lines, count again.",
+        ),
     ] = False,
 ) -> int:
     """Compare the database with journals, pictures and data sets: find missing, different, doubled, damaged rows."""
     store = Store()
     with Console(stderr=True).status("Reading the database") as status:
         verified = look(store, lambda name: status.update(f"Reading the journal of {name}"))
-        mended = repair(store, verified) if mend else []
-        replaced = replace_differing(store, verified) if let_journal_win else 0
-        verified = look(store) if mended or replaced else verified
-    if replaced:
-        print(f"{replaced:,} trials or human entries were replaced by those of the journals.")
+        if mended := repair(store, verified) if mend else []:
+            verified = look(store)
     for finding in mended:
         print(f"mended: {finding.where} {finding.words}")
     counts = (
@@ -48,19 +45,17 @@ def verify(
     if not verified.findings:
         print(f"Everything is stored exactly once: {counts}.")
         return 0
-    counts_by_kind = Counter[str]()
+    shown = Counter[str]()
     for finding in verified.findings:
-        counts_by_kind[finding.kind] += 1
-        if counts_by_kind[finding.kind] <= _SHOWN:
+        shown[finding.kind] += 1
+        if shown[finding.kind] <= _SHOWN:
             print(f"{finding.kind}: {finding.where} {finding.words}")
-    for kind, count in counts_by_kind.items():
+    for kind, count in shown.items():
         if count > _SHOWN:
             print(f"{kind}: {count - _SHOWN:,} more")
     print(f"Checked {counts}.")
     if any(finding.repairable for finding in verified.findings):
-        print("To repair what the journals contain: python -m core verify --repair", file=sys.stderr)
-    if counts_by_kind["different"]:
-        print("To use the journals' version: python -m core verify --fold", file=sys.stderr)
+        print("To mend it from the journals: python -m core verify --repair", file=sys.stderr)
     return 1
 
 

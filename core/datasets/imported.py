@@ -93,7 +93,7 @@ def save(
     Without ``info`` the record of an earlier import is deleted, because it is about other cases. ``pictures`` is hash →
     file of the pictures of cases that are not stored yet.
     """
-    access.require("edit", f"data set {name}")
+    access.require("run")
     check_name(name)
     path = folder() / f"{name}.jsonl"
     try:
@@ -152,7 +152,7 @@ def delete(name: str) -> Deleted:
 
     Raises ``UsageError`` for the library and for an unknown name.
     """
-    access.require("manage", f"delete data set {name}")
+    access.require("local")
     if name == "library":
         raise UsageError("The library belongs to Anamnesis and cannot be deleted.")
     if name not in names():

@@ -60,7 +60,7 @@ def import_file(
     case, or has unusable rows without ``skip_bad``, or if ``should_stop`` returns true. After an error nothing is
     imported, and an earlier data set of this name does not change.
     """
-    access.require("edit")
+    access.require("run")
     dataset = name or name_of(path)
     imported.check_name(dataset)
     with list_in(path) as file:

@@ -30,7 +30,7 @@ def save_pack(name: str, base: str, edits: Mapping[str, str], *, overwrite: bool
     taken (without ``overwrite``), a prompt that ``base`` does not have, and a template that is no Jinja2 or uses other
     inputs than its prompt has.
     """
-    access.require("edit", f"pack {name}")
+    access.require("run")
     check_pack_name(name)
     pack = load_pack(base)
     folder = own_packs_folder() / name

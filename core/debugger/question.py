@@ -66,8 +66,7 @@ def start_asking(
     ``others`` are replies to other questions that are valid here too (``JournaledReplies.others``). ``job`` lists
     the calls.
     """
-    access.require("run", f"{job}: {title}")
-    access.check_money()
+    access.require("run")
     unit = f"{job} {hashlib.sha256(repr(what).encode(errors='replace')).hexdigest()[:20]}"
     path = journal_path(job)
     memory = JournaledReplies.of(path, about=[unit])

@@ -213,8 +213,7 @@ def resume_bench(run_id: str) -> BenchRun:
 
 
 def _started(campaign: Campaign, header: RunHeader, registry: Registry) -> BenchRun:
-    access.require("run", header.run_id)
-    access.check_money()
+    access.require("run")
     check_pictures(campaign, registry)
     run = BenchRun(campaign, header, registry, player_of(campaign, registry))
     run.start()

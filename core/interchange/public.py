@@ -10,7 +10,6 @@ from typing import Any
 
 import duckdb
 import orjson
-import pyarrow as pa
 
 from core.case import Case
 from core.datasets.licences import open_licence
@@ -168,11 +167,6 @@ class PublicCases:
 
 def public_cases(cursor: duckdb.DuckDBPyConnection, keys: Iterable[CaseKey], *, with_all: bool) -> PublicCases:
     return PublicCases(cases_of(cursor, keys), with_all=with_all)
-
-
-def case_keys(table: pa.Table) -> Iterator[CaseKey]:
-    """Yield the case of each row of a table with the columns ``case_key`` and ``content_hash``."""
-    yield from zip(map(str, table["case_key"].to_pylist()), table["content_hash"].to_pylist(), strict=True)
 
 
 def by_people(conditions: Iterable[Condition]) -> bool:

@@ -436,8 +436,7 @@ def begin_job(job: AskJob[Any], *, budget_usd: float | None = None) -> Job[AskOu
 
     If it cannot start (an unknown model, a missing key), its ``error`` says why in a sentence.
     """
-    access.require("run", f"job {job.name}")
-    access.check_money()
+    access.require("run")
 
     def do(tell: Callable[[int, int], None], stop: Stop) -> AskOutcome:
         options = Options(budget_usd=budget_usd, on_progress=lambda progress: tell(progress.done, progress.planned))

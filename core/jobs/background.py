@@ -59,7 +59,7 @@ class Job(Generic[T]):
     def stop(self) -> None:
         """Ask the job to end soon; its results so far stay. Another visitor's job needs the right to run."""
         if access.visitor().name != self._owner:
-            access.require("run", f"stop {self.title}")
+            access.require("run")
         self.stopped = True
         self._stop.ask("It was asked to stop.")
 
@@ -131,7 +131,7 @@ def begin(key: Hashable, do: Callable[[StepProgress, Stop], T], title: str = "")
 
 def begin_measuring(store: Store, measure: Measure, selection: Selection | None = None) -> Job[Measured]:
     """Start to compute the missing scores of a measure, or return the job that does so."""
-    access.require("run", f"measure {measure.name}")
+    access.require("run")
 
     def do(tell: ProgressCallback, stop: Stop) -> Measured:
         return measure_missing(store, measure, selection, progress=tell, stop=stop)
@@ -159,7 +159,7 @@ def measuring(store: Store, measure: Measure) -> Job[Measured] | None:
 
 def begin_all(store: Store, measures: Sequence[Measure]) -> Job[None]:
     """Start to compute the missing scores of these measures, one measure after another."""
-    access.require("run", "measure all")
+    access.require("run")
     todo = {measure.name: count_missing(store, measure) for measure in measures}
     planned = sum(todo.values())
 
@@ -197,7 +197,7 @@ def begin_import(
     store: Store, release: Release, lent: Callable[[], AbstractContextManager[Path]], name: str, limits: ArchiveLimits
 ) -> Job[ImportReport]:
     """Start to import a whole release, or return the job that does so; ``lent`` opens the folder or archive."""
-    access.require("edit", "import a release")
+    access.require("run")
 
     def do(tell: ProgressCallback, stop: Stop) -> ImportReport:
         with lent() as path:

@@ -162,9 +162,6 @@ class _RemoteReplyCache(ReplyCache):
     async def afford(self, call: PendingCall, most_usd: float) -> None:
         await self._send("afford", call.unit.unit_id, call.key, call.number, most_usd)
 
-    def charge(self, call: CallRecord) -> None:
-        """Do nothing: the driver counts the call when it journals it."""
-
     def free(self, call: PendingCall) -> None:
         """Do nothing: the driver frees the money as it keeps the call, and at the end of the trial."""
 

@@ -246,10 +246,9 @@ class Engine(Generic[U]):
                     log.exception("The database does not follow; what is paid for is in the journal.")
 
     def _left(self) -> float | None:
-        """Return the US dollars that remain of the job's budget and of the visitor's day; ``None`` without a limit."""
-        budget, today = self.options.budget_usd, access.left_today()
-        of_budget = None if budget is None else budget - self.progress.spent_usd - self.progress.cost_usd
-        return min((usd for usd in (of_budget, today) if usd is not None), default=None)
+        """Return the US dollars that remain of the job's budget; ``None`` without one."""
+        budget = self.options.budget_usd
+        return None if budget is None else budget - self.progress.spent_usd - self.progress.cost_usd
 
     def _hear(self, call: CallRecord) -> None:
         """Count a call, and end the job if the budget is used up, no call can succeed, or the provider is down."""
@@ -270,8 +269,7 @@ class Engine(Generic[U]):
     def _check_budget(self) -> None:
         usd = self._left()
         if usd is not None and usd <= 0:
-            words = access.used_up() or f"The budget of ${self.options.budget_usd:.2f} is used up."
-            self.stop.ask(words, at_once=False)
+            self.stop.ask(f"The budget of ${self.options.budget_usd:.2f} is used up.", at_once=False)
 
 
 async def run_trials(

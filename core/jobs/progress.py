@@ -149,7 +149,7 @@ class Progress:
             return ""
         return (
             f"The grader cannot be read: {self.read[False]} of {verdicts} verdicts are ungradable and count in no "
-            "figure. Stop, and grade the stored answers again with another grader (regrade)."
+            "figure. Stop, and grade the stored answers again with another grader (job regrade)."
         )
 
     def note_call(self, call: CallRecord) -> None:
@@ -409,5 +409,5 @@ def under_way() -> dict[str, dict[str, Any]]:
 
 def ask_to_stop(run_id: str) -> None:
     """Ask a run of any process to stop; it stops within about a second, and every reply is stored."""
-    access.require("run", f"stop {run_id}")
+    access.require("run")
     (journal_path(run_id).parent / "stop").touch()

@@ -76,8 +76,7 @@ def begin(header: RunHeader, *, again: bool = False) -> RunHeader:
     Raises ``AnamnesisError`` if the same campaign is running in any process, because it would be paid for twice;
     ``again`` allows a second copy. A copy that begins in the second of an earlier one is named by the next free second.
     """
-    access.require("run", header.run_id)
-    access.check_money()
+    access.require("run")
     folder = journal_path(header.run_id).parent.parent
     with writable(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -136,8 +135,7 @@ def start(
 
 def go_on(run_id: str, concurrency: int | None = None, budget_usd: float | None = None) -> None:
     """Resume a run in a separate process; raise ``AnamnesisError`` with its last output if it ends at once."""
-    access.require("run", f"go on with {run_id}")
-    access.check_money()
+    access.require("run")
     command = [sys.executable, "-m", "core", "resume", run_id]
     for flag, value in (("--concurrency", concurrency), ("--budget-usd", budget_usd)):
         command += [] if value is None else [flag, str(value)]

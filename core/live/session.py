@@ -126,10 +126,10 @@ class Session:
             self.unsent, self._ahead = None, (role, text, prompt)
             self._match()
 
-    def _require_own(self, *rights: access.Right) -> None:
-        """Raise ``NotAllowedError`` if this session calls models and the visitor is not its owner or lacks a right.
+    def _require_own(self, *rights: access.Role) -> None:
+        """Raise ``NotAllowedError`` if this session calls models and the visitor is not its owner or lacks a role.
 
-        The visitor may have lost a right since the page was drawn.
+        The visitor may have lost a role since the page was drawn.
         """
         if self.replies is not None:
             access.require_own(self.owner, f"The consultation {self.title}")

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 import time
 import uuid
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
-from weakref import WeakValueDictionary
 
 from core import access
 from core.asking.memory import JournaledReplies, ReplyCache, StoredReply, replies_in
@@ -64,9 +62,8 @@ def resume_consultation(header: RunHeader) -> Session:
 
 def watch(campaign: Campaign, header: RunHeader, registry: Registry, *, partner: Session | None = None) -> Session:
     """Start the trial of a campaign as a session, which is stored as the run ``header`` when it is complete."""
-    access.require("run", header.run_id)
+    access.require("run")
     access.require_own(header.owner, f"The consultation {header.run_id}")
-    access.check_money()
     check_prompts(campaign)
     check_pictures(campaign, registry)
     trial = trials_of(header)[0]
@@ -107,17 +104,12 @@ def watch(campaign: Campaign, header: RunHeader, registry: Registry, *, partner:
 
     session.replies = ReplyCache(header.run_id, Journal(path, header), memory, shared=True)
     session.on_finish = store
-    with _beginning:
-        access.check_live(sum(other.running and other.owner == session.owner for other in _sessions.values()))
-        _sessions[id(session)] = session
-        if partner is not None:
-            session.partner, partner.partner = partner, session
-        session.start(source)
+    if partner is not None:
+        session.partner, partner.partner = partner, session
+    session.start(source)
     return session
 
 
-_beginning = threading.Lock()
-_sessions: WeakValueDictionary[int, Session] = WeakValueDictionary()
 """The live consultations of this process."""
 
 

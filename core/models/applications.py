@@ -1,9 +1,9 @@
-"""Applications in a seat: a Python function, or an HTTP endpoint with threads, as a ``ChatModel``.
+"""An application in a seat: a user's Python function as a ``ChatModel``.
 
-An application receives ``{"thread", "message", "messages"}`` and returns the text of a reply, or ``{"reply": text}``
-with the optional keys ``usage`` (``prompt_tokens``, ``completion_tokens``), ``cost_usd`` and ``reasoning``. ``thread``
-is the same through a conversation, ``message`` is the last message, ``messages`` are all messages in the form for a
-chat model. Without these keys tokens are estimated, and the cost is unknown.
+The function receives the messages of the conversation in the form for a chat model and returns the text of a reply, or
+``{"reply": text}`` with the optional keys ``usage`` (``prompt_tokens``, ``completion_tokens``), ``cost_usd`` and
+``reasoning``. Without these keys tokens are estimated, and the cost is unknown. If it has a parameter ``thread``, it
+also receives an id that is the same through a conversation.
 """
 
 from __future__ import annotations
@@ -12,30 +12,25 @@ import asyncio
 import hashlib
 import importlib
 import inspect
-import json
 import math
 import os
 import sys
 import time
-from abc import abstractmethod
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
-import aiohttp
 import orjson
-from pydantic import SecretStr
 
 from core.errors import UsageError
-from core.models import bounds
 from core.models.base import CONVERSATION, Completion, Message, Restart, Sampling, Spent, StreamItem, TextPiece, Usage
-from core.models.classify import answered, classify, clean
-from core.models.failures import AttemptFailed, Failure, Retries, RetryPolicy, empty, malformed, timed_out
+from core.models.classify import clean
+from core.models.failures import AttemptFailed, Failure, Retries, RetryPolicy, empty, timed_out
 from core.models.limits import Sleep, shared_limiter
 from core.models.local import in_thread
 from core.models.pictures import check_takes, recorded
 from core.models.prices import cost, source
-from core.models.spec import ModelSpec, is_loopback
+from core.models.spec import ModelSpec
 from core.models.wire import estimated_tokens, expected_tokens, fitting_messages, prompt_tokens
 from core.paths import expanded
 
@@ -43,25 +38,19 @@ _FORM = 'reply with text, or with {"reply": text}'
 
 
 class Application:
-    """Base class of both kinds: replies without streaming, with the limits and timeouts of the entry."""
+    """A function ``MODULE:FUNCTION``, called in this process with the messages so far; it does not stream.
 
-    retried: ClassVar[bool] = False
-    """Whether a timeout is retried; a function would only fail again."""
+    The function may be async. The module is in the folder of the entry, or in the working directory.
+    """
 
-    def __init__(
-        self,
-        spec: ModelSpec,
-        *,
-        key: SecretStr | None = None,
-        retry: RetryPolicy | None = None,
-        sleep: Sleep = asyncio.sleep,
-    ) -> None:
+    def __init__(self, spec: ModelSpec, *, retry: RetryPolicy | None = None, sleep: Sleep = asyncio.sleep) -> None:
         self.spec = spec
-        self._key = key
         self._retry = retry or RetryPolicy()
         self._sleep = sleep
-        self._limiter = shared_limiter(spec.limits_scope or spec.name, spec.limits, key, adaptive=spec.kind != "python")
+        self._limiter = shared_limiter(spec.limits_scope or spec.name, spec.limits, adaptive=False)
         self._highest_usd: float | None = None
+        self._function = self._loaded()
+        self._threaded = "thread" in inspect.signature(self._function).parameters
 
     @property
     def name(self) -> str:
@@ -71,10 +60,6 @@ class Application:
         return f"<{type(self).__name__} {self.name}>"
 
     async def aclose(self) -> None: ...
-
-    @abstractmethod
-    async def ask(self, request: Mapping[str, Any]) -> object:
-        """Return the application's answer; raise ``AttemptFailed`` if it fails."""
 
     async def stream(self, messages: Sequence[Message], sampling: Sampling) -> AsyncIterator[StreamItem]:
         """Yield the reply and a ``Completion``; raise ``ProviderError`` if there is no reply."""
@@ -100,7 +85,7 @@ class Application:
                             done = self._read(await self.ask(request), request)
                     except TimeoutError:
                         what = f"the reply was not complete within {self.spec.timeouts.call_s:g} seconds"
-                        raise AttemptFailed(replace(timed_out(what), retry=self.retried)) from None
+                        raise AttemptFailed(replace(timed_out(what), retry=False)) from None
                     seconds = time.monotonic() - started
                     ticket.correct(done.usage.total_tokens, done.usage.completion_tokens)
             except AttemptFailed as failed:
@@ -150,22 +135,6 @@ class Application:
             reasoning=reasoning if isinstance(reasoning, str) and reasoning.strip() else None,
         )
 
-    def _failed(self, what: str) -> AttemptFailed:
-        return AttemptFailed(Failure("server", what, "look at the application: the fault is its own"))
-
-
-class PythonApplication(Application):
-    """A function ``MODULE:FUNCTION``, called in this process with the messages so far.
-
-    The function may be async, and may have a parameter ``thread``. The module is in the folder of the entry, or in the
-    working directory.
-    """
-
-    def __init__(self, spec: ModelSpec, **more: Any) -> None:
-        super().__init__(spec, **more)
-        self._function = self._loaded()
-        self._threaded = "thread" in inspect.signature(self._function).parameters
-
     def _loaded(self) -> Callable[..., object]:
         module, _, name = self.spec.model_id.partition(":")
         if not module or not name:
@@ -189,7 +158,7 @@ class PythonApplication(Application):
         return function
 
     async def ask(self, request: Mapping[str, Any]) -> object:
-        """Call the function; a synchronous one runs in a thread."""
+        """Call the function, in a thread if it is synchronous; raise ``AttemptFailed`` if it fails."""
         messages = [{"role": message["role"], "content": message["content"]} for message in request["messages"]]
         more = {"thread": request["thread"]} if self._threaded else {}
         answers: list[object] = []
@@ -199,41 +168,5 @@ class PythonApplication(Application):
             await in_thread(lambda: answers.append(self._function(messages, **more)))
             return await answers[0] if inspect.isawaitable(answers[0]) else answers[0]
         except (Exception, SystemExit) as error:
-            raise self._failed(f"it raised {clean(f'{type(error).__name__}: {error}')}") from error
-
-
-class HttpApplication(Application):
-    """An endpoint that receives each message as JSON; its key, if any, is sent as a bearer token."""
-
-    retried = True
-
-    async def ask(self, request: Mapping[str, Any]) -> object:
-        url = str(self.spec.base_url)
-        key = self._key.get_secret_value() if self._key else ""
-        headers = {"Authorization": f"Bearer {key}"} if key else {}
-        try:
-            async with (
-                aiohttp.ClientSession(trust_env=not is_loopback(url), timeout=aiohttp.ClientTimeout(None)) as session,
-                session.post(
-                    url, json=request, headers=bounds.UNCOMPRESSED | headers, allow_redirects=False
-                ) as response,
-            ):
-                status, text, kind = response.status, await bounds.text_of(response), response.content_type
-                sent_back = response.headers
-        except Exception as error:
-            if (failure := classify(error, (key,))) is None:
-                raise
-            raise AttemptFailed(failure) from None
-        if status != 200:
-            detail = "" if "html" in kind else clean(text, (key,))
-            raise AttemptFailed(answered(status, detail, sent_back, "check the address, and what it expects"))
-        try:
-            return json.loads(text)
-        except ValueError:
-            what = "a web page" if "html" in kind else "something else"
-            failure = malformed(f"{what} came back instead of JSON")
-            raise AttemptFailed(replace(failure, advice=f"check the address, and {_FORM}", retry=False)) from None
-
-
-APPLICATIONS: dict[str, type[Application]] = {"python": PythonApplication, "http": HttpApplication}
-"""Kind of a provider → class of its models."""
+            what = f"it raised {clean(f'{type(error).__name__}: {error}')}"
+            raise AttemptFailed(Failure("server", what, "look at the application: the fault is its own")) from error

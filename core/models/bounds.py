@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Any
 
-import aiohttp
 import httpx2
 
 MOST_BYTES = 64_000_000
@@ -110,18 +109,3 @@ def _check_encoding(headers: Mapping[str, str]) -> None:
 def hooks(*, asynchronous: bool) -> dict[str, list[Any]]:
     """Return the ``event_hooks`` of an httpx2 client that apply these limits."""
     return {"response": [_bound_later if asynchronous else _bound]}
-
-
-async def text_of(response: aiohttp.ClientResponse) -> str:
-    """Read the body of an aiohttp response as text, with the same limits."""
-    _check_encoding(response.headers)
-    is_error = response.status >= 400
-    most = MOST_ERROR_BYTES if is_error else MOST_BYTES
-    body = bytearray()
-    async for block in response.content.iter_chunked(65_536):
-        body += block
-        if len(body) > most:
-            if not is_error:
-                raise TooLargeError(f"the reply is larger than {most:,} bytes")
-            break
-    return bytes(body[:most]).decode("utf-8", "replace")

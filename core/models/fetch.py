@@ -93,7 +93,7 @@ def get(
     model's name. ``on_progress`` is called with bytes, 0 planned while the size of a step is unknown. Raises
     ``UsageError`` for any other source, ``AnamnesisError`` if the model is not available or the installation stops.
     """
-    access.require("manage", f"get {source}")
+    access.require("local")
     path, offer = expanded(source), OFFERS.get(source)
     if offer is None and (path.exists() or not _HUB.fullmatch(source)):
         path = access.allowed_path(source)

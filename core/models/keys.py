@@ -34,7 +34,7 @@ def hold(variable: str, key: SecretStr, *, for_all: bool = False) -> None:
     On a shared server only the same visitor uses it, unless it is ``for_all``. Raises ``NotAllowedError`` without the
     right to run.
     """
-    access.require("run", f"hold the key {variable}")
+    access.require("run")
     _keys["" if for_all else access.visitor().name, variable] = key
 
 

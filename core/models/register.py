@@ -87,7 +87,7 @@ def add(entry: Entry, key: SecretStr | None = None, *, programs: bool = False, a
     ``programs`` allows an entry that loads a Python module; it is for command lines, never for pages. ``again``
     replaces an entry of the user's file, or overrides a shipped one.
     """
-    access.require("manage", f"add {entry.name}")
+    access.require("local")
     settings = read_settings([SHIPPED, *([own_file()] if own_file().exists() else [])])
     provider = _SAME.get(entry.provider, entry.provider)
     if provider not in settings.providers:
@@ -114,7 +114,7 @@ def add(entry: Entry, key: SecretStr | None = None, *, programs: bool = False, a
         access.allowed_path(folder)
     if address and kind == "python":
         raise UsageError(f"{name} is a function on this machine and has no address: leave the address out.")
-    if not address and (provider == SERVER or kind == "http"):
+    if not address and provider == SERVER:
         raise UsageError(f"{name} needs the address of its server, such as http://127.0.0.1:8000/v1.")
     if kind == "python" and not re.fullmatch(r"[\w.]+:\w+", entry.model_id):
         raise UsageError(f"{name} needs the function that answers: MODULE:FUNCTION, such as mydoctor:reply.")
@@ -159,7 +159,7 @@ def remove(name: str) -> str:
 
     Raises ``UsageError`` if the file has no such entry. Stored results of the model stay.
     """
-    access.require("manage", f"remove {name}")
+    access.require("local")
     full = _own_name(name)
     variable = _own()["models"][full].get("api_key_env")
     _change(full, None)
@@ -170,7 +170,7 @@ def remove(name: str) -> str:
 
 def keep(name: str, findings: Mapping[str, Any]) -> None:
     """Write the findings of a test (``Connection.findings``) to a model's entry, which is created if needed."""
-    access.require("manage", f"keep {name}")
+    access.require("local")
     own = _own().get("models", {}).get(name, {})
     table = {**own, **findings}
     if table == own:

@@ -22,17 +22,19 @@ from core.errors import UsageError
 from core.models.base import ChatModel, Sampling
 from core.models.failures import RetryPolicy
 from core.models.keys import find_key, typed_key
-from core.models.prices import is_listed, source
+from core.models.prices import is_listed
 from core.models.settings import ModelsFile, default_paths, read_settings, resolve, with_base_url
-from core.models.spec import ModelSpec, is_loopback, is_private
+from core.models.spec import ModelSpec, is_loopback
 
 if TYPE_CHECKING:
     from core.models.batches import Batches
     from core.models.openai_compatible import ClientPool
 
 _AGENTS = ("reference", "human")
-_WRITTEN = {"python:": "python", "http://": "http", "https://": "http"}
-"""Prefix of an application's name without an entry → its provider."""
+_PYTHON = "python:"
+"""Prefix of the name of a Python function without an entry."""
+_GONE = ("http/", "http://", "https://")
+"""Beginnings of the names of applications behind an address, which version 0.5 could call."""
 
 
 def load_registry(
@@ -89,7 +91,7 @@ class Registry:
 
     def names(self) -> list[str]:
         """Return the names of the entries that are not retired; models without an entry can be opened too."""
-        return [name for name, model in self._settings.models.items() if not model.retired]
+        return [n for n, model in self._settings.models.items() if not model.retired and not n.startswith(_GONE)]
 
     def specs(self) -> Iterator[ModelSpec]:
         return map(self.spec, self.names())
@@ -100,6 +102,11 @@ class Registry:
         provider, _, model_id = full.partition("/")
         if provider in _AGENTS:
             raise UsageError(f"“{name}” is not a chat model: it takes a role by itself and needs no provider.")
+        if full.startswith(_GONE):
+            raise UsageError(
+                f"“{name}” is an application behind an address, which was removed in version 0.6: give it OpenAI's "
+                "protocol and add it with `python -m core models add`, or call it from a Python function."
+            )
         if provider not in self._settings.providers or not model_id:
             raise UsageError(self._unknown(name))
         spec = self._resolved(full)
@@ -112,9 +119,8 @@ class Registry:
 
     def _full(self, name: str) -> str:
         name = name.strip()
-        for written, provider in _WRITTEN.items():
-            if name.startswith(written):
-                return f"{provider}/{name if provider == 'http' else name.removeprefix(written)}"
+        if name.startswith(_PYTHON):
+            return f"python/{name.removeprefix(_PYTHON)}"
         return self._aliases.get(name.casefold(), name)
 
     def _resolved(self, full: str) -> ModelSpec:
@@ -150,6 +156,8 @@ class Registry:
         """
         full = self._full(name)
         provider, _, model_id = full.partition("/")
+        if full.startswith(_GONE):
+            return "application"
         is_model = provider in self._settings.providers and bool(model_id)
         return self._resolved(full).group if is_model else provider
 
@@ -174,7 +182,8 @@ class Registry:
         """Return whether a name, whose provider may no longer exist, belongs to a user's application."""
         full = self._full(name)
         provider, _, model_id = full.partition("/")
-        return provider in self._settings.providers and bool(model_id) and self._resolved(full).is_application
+        known = provider in self._settings.providers and bool(model_id)
+        return full.startswith(_GONE) or (known and self._resolved(full).is_application)
 
     def is_greedy(self, name: str) -> bool:
         """Return whether a model in a local folder decodes greedily unless a temperature is set."""
@@ -182,7 +191,7 @@ class Registry:
         if not spec.served_locally or spec.sampling.temperature is not None:
             return False
         if (
-            access.limits() is not None and spec.name not in self._settings.models
+            access.visitor().limited and spec.name not in self._settings.models
         ):  # never read a folder that a visitor names
             return False
         try:
@@ -253,9 +262,9 @@ class Registry:
                 )
             self.batches = self.batches or Batches()
         if spec.is_application:
-            from core.models.applications import APPLICATIONS
+            from core.models.applications import Application
 
-            return APPLICATIONS[spec.kind](spec, key=key, retry=retry)
+            return Application(spec, retry=retry)
         from core.models.local import LocalModel
         from core.models.openai_compatible import AzureModel, ClientPool, OpenAICompatibleModel
 
@@ -266,24 +275,19 @@ class Registry:
         return kind(spec, key=key, pool=self._pool, retry=retry, batches=self.batches)
 
     def _check_allowed(self, spec: ModelSpec) -> None:
-        """Raise ``NotAllowedError`` if a visitor names a forbidden address or folder, or a model without a price.
+        """Raise ``NotAllowedError`` if a visitor names a forbidden address or folder.
 
         Entries of the models files are allowed, because they belong to the server's owner.
         """
-        if access.limits() is None:
+        if not access.visitor().limited:
             return
         access.require("run")
         has_entry = spec.name in self._settings.models
         moved = spec.base_url != self._resolved(spec.name).base_url
-        if spec.base_url and (moved or (spec.kind == "http" and not has_entry)):
+        if spec.base_url and moved:
             access.allowed_host(spec.base_url)
         if spec.served_locally and not has_entry:
             access.allowed_path(spec.model_id)
-        if spec.base_url and not is_private(spec.base_url) and source(spec) is None:
-            raise access.NotAllowedError(
-                f"No price is known for {spec.name}, so its calls cannot be counted in your daily budget: "
-                f"ask {access.rules().contact} to enter it."
-            )
 
     def _needs_key(self, spec: ModelSpec) -> bool:
         return bool(spec.api_key_env) and not spec.served_locally and not is_loopback(spec.base_url)
@@ -293,7 +297,7 @@ class Registry:
 
         On a shared server, a model at an address from a visitor gets only a key that the visitor entered.
         """
-        if access.limits() is not None and spec.base_url != self._resolved(spec.name).base_url:
+        if access.visitor().limited and spec.base_url != self._resolved(spec.name).base_url:
             return typed_key(spec.api_key_env) if spec.api_key_env else None
         own = self._settings.models.get(spec.name)
         if is_loopback(spec.base_url) and not (own and own.api_key_env):

@@ -233,8 +233,7 @@ def resolve(settings: ModelsFile, provider: str, model_id: str) -> ModelSpec:
     chosen = settings._settled[name]
     if general.kind is None:
         raise UsageError(f"The provider {provider} has no kind; set providers.{provider}.kind in the models file.")
-    typed = model_id if general.kind == "http" and "://" in model_id else None
-    url = own.base_url or typed or _from_env(general.base_url_env) or general.base_url
+    url = own.base_url or _from_env(general.base_url_env) or general.base_url
     base_url = checked_address(name, url) if url else None
     cutoff = chosen.get("cutoff", "")
     return ModelSpec(

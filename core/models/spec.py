@@ -17,7 +17,7 @@ from core.access import target
 from core.models.base import Sampling, Table
 from core.models.limits import RateLimits
 
-ProviderKind = Literal["openai", "azure", "hf", "python", "http"]
+ProviderKind = Literal["openai", "azure", "hf", "python"]
 MaxTokensField = Literal["max_tokens", "max_completion_tokens"]
 SystemRole = Literal["system", "user", "before_user"]
 Unsupported = Literal["temperature", "max_tokens", "seed", "stop", "reasoning_effort", "images"]
@@ -129,8 +129,8 @@ class ModelSpec:
 
     @property
     def is_application(self) -> bool:
-        """Whether the model is a user's application and not a model server."""
-        return self.kind in ("python", "http")
+        """Whether the model is a user's Python function and not a model server."""
+        return self.kind == "python"
 
     @property
     def served_locally(self) -> bool:

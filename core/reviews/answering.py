@@ -92,7 +92,7 @@ def span_of(turn: int, message: str, words: str, comment: str = "") -> Span:
 
 
 def check_annotator(annotator: str, review: str) -> None:
-    access.require("annotate", f"review {review}")
+    access.require("look")
     access.require_name(annotator)
 
 

@@ -76,7 +76,7 @@ class Store:
         Reading inside reading is fine. Do not wait for other threads meanwhile, and fetch all that is needed: a
         lazy Arrow reader that outlives the lease would block the next one. Raises ``DatabaseBusyError`` after
         ``timeout`` seconds, ``RuntimeError`` inside ``write`` of the same thread. What visitors of a shared server made
-        for themselves is there for them alone, and for an admin (``core.access``).
+        for themselves is there for them alone (``core.access``).
         """
         deadline = time.monotonic() + timeout
         opened = gate_of(self.path).shared(lambda: self._open(deadline, read_only=True), deadline)

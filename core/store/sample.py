@@ -46,7 +46,7 @@ def add_sample(store: Store, packed: Path = PACKED) -> int:
 
     Raises ``AnamnesisError`` if the file is damaged or the journals cannot be written.
     """
-    access.require("manage", "add the sample study")
+    access.require("local")
     try:
         with writable(store.journals):
             store.journals.mkdir(parents=True, exist_ok=True)
@@ -79,7 +79,7 @@ def add_sample(store: Store, packed: Path = PACKED) -> int:
 
 def remove_sample(store: Store) -> int:
     """Remove the sample study with its forks and reviews; return the number of removed runs."""
-    access.require("manage", "remove the sample study")
+    access.require("local")
     fold(store)
     with store.write() as connection:
         run_ids = sample_runs(connection)

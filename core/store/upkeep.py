@@ -1,7 +1,7 @@
 """Checks that everything paid for is stored exactly once: compares the database with journals, pictures and data sets.
 
-``repair`` adds rows that only the database lacks from the journals. ``backup`` writes everything to one file, also
-during runs (a journal only grows, and the database follows it), and ``restore`` reads it back.
+``repair`` reads from the journals what the database lacks or has differently. ``backup`` writes everything to one file,
+also during runs (a journal only grows, and the database follows it), and ``restore`` reads it back.
 """
 
 from __future__ import annotations
@@ -61,7 +61,6 @@ _DOUBLED = {
 _MANIFEST = "manifest.json"
 _LOCK_TIMEOUT_S = 1.0
 """Longer than a process takes that locks a run only to see whether it is running."""
-_BLOCK = 1 << 20
 _BROKEN_BACKUP = (
     *(tarfile.TarError, zlib.error, EOFError, OSError),
     *(ValueError, LookupError, TypeError, AttributeError),  # of an invalid manifest
@@ -114,66 +113,71 @@ def verify(store: Store, show_name: Callable[[str], object] = lambda words: None
     before it is read.
     """
     fold(store)
-    findings: list[Problem] = []
-    journals = sorted(store.journals.glob("*/journal.jsonl"))
+    stored: dict[str, set[str]] = {}
     with store.read() as cursor:
-        stored: dict[str, set[str]] = {}
         for run_id, trial_id in cursor.execute("SELECT run_id, trial_id FROM trials").fetchall():
             stored.setdefault(run_id, set()).add(trial_id)
         paid = {call_id for (call_id,) in cursor.execute("SELECT call_id FROM calls").fetchall()}
-        local = [r for (r,) in cursor.execute("SELECT run_id FROM runs WHERE source <> 'release'").fetchall()]
-        for table, sql in _DOUBLED.items():  # runs and trials have unique keys
-            for name, count in cursor.execute(sql).fetchall():
-                findings.append(Problem("doubled", name, f"is {count} times in the table {table}"))
-        for table in (name for name in OF_A_TRIAL if name not in ("trials", "calls")):
-            sql = f"SELECT count(DISTINCT trial_id) FROM {table} ANTI JOIN trials USING (trial_id)"
-            (trials_missing,) = cursor.execute(sql).fetchall()[0]
-            if trials_missing:
-                findings.append(Problem("orphaned", table, f"has rows of {trials_missing:,} trials that do not exist"))
-        if wrong_counts := miscounted(cursor):
-            words = f"have {wrong_counts:,} wrong counts of answers, verdicts and calls"
-            findings.append(Problem("miscounted", "tallies", words, True))
-        pictures = cursor.execute("SELECT DISTINCT images FROM cases WHERE images IS NOT NULL").fetchall()
-    journal_names = set[str]()
-    for path in journals:
-        show_name(path.parent.name)
-        journaled, name = _JournalContents(), path.parent.name
-        journal_names.add(name)
-        try:
-            _read_journal(path, journaled)
-        except (AnamnesisError, OSError) as error:
-            findings.append(Problem("damaged", name, str(error)))
-            continue
-        if not _whole(path) and not in_use(path):
-            findings.append(Problem("torn", name, "ends in an incomplete line, after a crash", True))
-        missing, unpaid = journaled.trials.keys() - stored.get(name, set()), journaled.calls - paid
-        if missing or unpaid:
-            words = f"holds {len(missing):,} trials and {len(unpaid):,} calls that the database lacks"
-            findings.append(Problem("missing", name, words, True))
-        with store.read() as cursor:
-            digests = _digests_of_run(cursor, name, journaled.later_answers)
-        if differing := sorted(
-            trial for trial, digest in journaled.trials.items() if digests.get(trial, digest) != digest
-        ):
-            words = f"holds other messages or answers than the database in {len(differing):,} trials ({differing[0]} …)"
-            findings.append(Problem("different", name, words, trials=tuple(differing)))
-        if only_stored := stored.get(name, set()) - journaled.trials.keys() if name in local else set():
-            findings.append(Problem("orphaned", name, f"lacks {len(only_stored):,} trials that the database has"))
-    for run_id in local:
-        if run_id not in journal_names:
-            words = f"has no journal here: its {len(stored.get(run_id, ())):,} trials cannot be resumed or graded again"
-            findings.append(Problem("orphaned", run_id, words))
-    for image in {Image.model_validate(image) for (text,) in pictures for image in orjson.loads(text)}:
-        if image.local and not image.path.is_file():
-            findings.append(Problem("picture", image.name, f"is gone: {image.path}"))
+        local = {run_id for (run_id,) in cursor.execute("SELECT run_id FROM runs WHERE source <> 'release'").fetchall()}
+        findings = [*_in_database(cursor)]
+    journals = {path.parent.name: path for path in sorted(store.journals.glob("*/journal.jsonl"))}
+    for name, path in journals.items():
+        show_name(name)
+        trials = stored.get(name, set())
+        findings += _in_journal(store, path, trials, paid, trials if name in local else set())
+    for run_id in sorted(local - journals.keys()):
+        words = f"has no journal here: its {len(stored.get(run_id, ())):,} trials cannot be resumed or graded again"
+        findings.append(Problem("orphaned", run_id, words))
     for name in imported.names():
         try:
             imported.load(name)
         except AnamnesisError as error:
             findings.append(Problem("damaged", name, str(error)))
     written, problems = _verify_written(store)
-    trials = sum(map(len, stored.values()))
-    return Verified(len(journals), trials, len(paid), written, (*findings, *problems))
+    return Verified(len(journals), sum(map(len, stored.values())), len(paid), written, (*findings, *problems))
+
+
+def _in_database(cursor: duckdb.DuckDBPyConnection) -> Iterator[Problem]:
+    """Yield the problems that are visible without a journal."""
+    for table, sql in _DOUBLED.items():  # runs and trials have unique keys
+        for name, count in cursor.execute(sql).fetchall():
+            yield Problem("doubled", name, f"is {count} times in the table {table}")
+    for table in (name for name in OF_A_TRIAL if name not in ("trials", "calls")):
+        sql = f"SELECT count(DISTINCT trial_id) FROM {table} ANTI JOIN trials USING (trial_id)"
+        (trials,) = cursor.execute(sql).fetchall()[0]
+        if trials:
+            yield Problem("orphaned", table, f"has rows of {trials:,} trials that do not exist")
+    if wrong := miscounted(cursor):
+        yield Problem("miscounted", "tallies", f"have {wrong:,} wrong counts of answers, verdicts and calls", True)
+    pictures = cursor.execute("SELECT DISTINCT images FROM cases WHERE images IS NOT NULL").fetchall()
+    for image in {Image.model_validate(image) for (text,) in pictures for image in orjson.loads(text)}:
+        if image.local and not image.path.is_file():
+            yield Problem("picture", image.name, f"is gone: {image.path}")
+
+
+def _in_journal(
+    store: Store, path: Path, stored: set[str], paid: set[str], journaled_here: set[str]
+) -> Iterator[Problem]:
+    """Yield the differences of a run's journal and its stored trials; ``journaled_here`` must be in the journal."""
+    contents, name = _JournalContents(), path.parent.name
+    try:
+        _read_journal(path, contents)
+    except (AnamnesisError, OSError) as error:
+        yield Problem("damaged", name, str(error))
+        return
+    if not _whole(path) and not in_use(path):
+        yield Problem("torn", name, "ends in an incomplete line, after a crash", True)
+    missing, unpaid = contents.trials.keys() - stored, contents.calls - paid
+    if missing or unpaid:
+        words = f"holds {len(missing):,} trials and {len(unpaid):,} calls that the database lacks"
+        yield Problem("missing", name, words, True)
+    with store.read() as cursor:
+        digests = _digests_of_run(cursor, name, contents.later_answers)
+    if differing := sorted(trial for trial, digest in contents.trials.items() if digests.get(trial, digest) != digest):
+        words = f"holds other messages or answers than the database in {len(differing):,} trials ({differing[0]} …)"
+        yield Problem("different", name, words, True, trials=tuple(differing))
+    if only_stored := journaled_here - contents.trials.keys():
+        yield Problem("orphaned", name, f"lacks {len(only_stored):,} trials that the database has")
 
 
 def _verify_written(store: Store) -> tuple[int, list[Problem]]:
@@ -199,7 +203,7 @@ def _verify_written(store: Store) -> tuple[int, list[Problem]]:
             first = journaled.lines.get(lines[0])  # missing for a row of a deleted job
             example = f"{first.kind}{' by ' * bool(first.by)}{first.by} …" if first else "deleted"
             what = f"has {len(lines):,} human entries ({example}) {words}"
-            findings.append(Problem(kind, folder, what, kind == "missing", lines=tuple(lines)))
+            findings.append(Problem(kind, folder, what, True, lines=tuple(lines)))
     for table, count in compared.alone.items():
         findings.append(Problem("orphaned", table, f"has {count:,} rows that are in no journal", True))
     return len(journaled.counting), findings
@@ -254,50 +258,35 @@ def _digest(messages: Iterable[TableRow], answers: Iterable[TableRow]) -> bytes:
     return hashlib.blake2b(orjson.dumps(content), digest_size=16).digest()
 
 
-def replace_differing(store: Store, verified: Verified) -> int:
-    """Replace rows that differ by those of the journals; return the number of trials and lines.
-
-    Rows of people and later jobs about these trials stay, except in the trial's own tables.
-    """
-    trials = [trial for finding in verified.findings for trial in finding.trials]
-    lines = [line for finding in verified.findings for line in finding.lines]
-    if trials or lines:
-        with store.write() as connection:
-            forget_lines(connection, lines)
-            for table in (*CHILDREN, "scores", "trials"):
-                if table != "calls":  # calls were paid for, whatever the journal says
-                    connection.execute(f"DELETE FROM {table} WHERE list_contains(?, trial_id)", [trials])
-            # re-gradings may be in any journal: read all again; rows that exist are not changed
-            connection.execute("DELETE FROM journal_positions")
-        fold(store)
-        with store.write() as connection:
-            recount(connection)
-    return len(trials) + len(lines)
-
-
 def repair(store: Store, verified: Verified) -> list[Problem]:
     """Mend the repairable findings and return them.
 
-    Torn lines are dropped, missing rows folded, counts computed again, and human entries without a journal journaled.
+    Torn lines are dropped, human entries without a journal journaled, rows that are missing or differ read from the
+    journals, and counts computed again. Rows of people and of later jobs about a trial that differs stay, except in the
+    trial's own tables.
     """
     mended = [finding for finding in verified.findings if finding.repairable]
-    for finding in mended:
+    for finding in (finding for finding in mended if finding.kind == "torn"):
         path = store.journals / finding.where / "journal.jsonl"
-        if finding.kind == "torn":
-            # opening the journal drops the line; a run that started meanwhile has done so itself
-            with suppress(Timeout), FileLock(path.parent / "running.lock", timeout=_LOCK_TIMEOUT_S):
-                JournalWriter(path).close()
-        elif finding.kind == "miscounted":
-            with store.write() as connection:
-                recount(connection)
-                recount_served(connection)
-        elif finding.kind == "orphaned":
-            with store.write() as connection:
-                carry_over(connection)
-        else:
-            with store.write() as connection:
-                connection.execute("DELETE FROM journal_positions WHERE path = ?", [str(path.resolve())])
+        # opening the journal drops the line; a run that started meanwhile has done so itself
+        with suppress(Timeout), FileLock(path.parent / "running.lock", timeout=_LOCK_TIMEOUT_S):
+            JournalWriter(path).close()
+    if not mended:
+        return []
+    with store.write() as connection:
+        if any(finding.kind == "orphaned" for finding in mended):
+            carry_over(connection)
+        forget_lines(connection, [line for finding in mended if finding.kind == "different" for line in finding.lines])
+        trials = [trial for finding in mended for trial in finding.trials]
+        for table in (*CHILDREN, "scores", "trials"):
+            if trials and table != "calls":  # calls were paid for, whatever the journal says
+                connection.execute(f"DELETE FROM {table} WHERE list_contains(?, trial_id)", [trials])
+        # the lines of a trial may be in any journal: read all again; rows that exist are not changed
+        connection.execute("DELETE FROM journal_positions")
     fold(store)
+    with store.write() as connection:
+        recount(connection)
+        recount_served(connection)
     return mended
 
 
@@ -430,17 +419,16 @@ def _unpack(packed: Path, folder: Path, places: Iterable[str]) -> dict[str, str]
             source = archive.extractfile(member) if member.isfile() else None
             if source is None or name.parts[0] not in (_MANIFEST, *places):
                 raise AnamnesisError(f"{packed.name} is no backup of Anamnesis: it contains {member.name!r}.")
+            room -= member.size
+            if room < 0:
+                raise AnamnesisError(
+                    f"{packed.name} unpacks to more than a backup can, or more than fits on the disk; nothing was "
+                    "restored."
+                )
             target = folder.joinpath(*name.parts)
             target.parent.mkdir(parents=True, exist_ok=True)
             data = _Hashing(source)
             with target.open("wb") as file:
-                while block := data.read(_BLOCK):
-                    room -= len(block)
-                    if room < 0:
-                        raise AnamnesisError(
-                            f"{packed.name} unpacks to more than a backup can, or more than fits on the disk; nothing "
-                            "was restored."
-                        )
-                    file.write(block)
+                shutil.copyfileobj(data, file)
             sums[str(name)] = data.sum.hexdigest()
     return sums

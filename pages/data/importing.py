@@ -356,7 +356,7 @@ def _ask_and_import(
         type="primary",
         icon=":material/upload_file:",
         key="data_import_go",
-        **only("edit", disabled=not skip),
+        **only("run", disabled=not skip),
     ):
 
         def run_import(on_progress: ProgressCallback, should_stop: StopCallback) -> ImportedDataset:

@@ -139,12 +139,12 @@ def _draw_editor(name: str, entries: Sequence[CaseEntry]) -> None:
         left, right = st.columns(2)
         by = left.text_input("Your name", access.visitor().name, key="data_labels_by")
         reason = right.text_input("Reason", key="data_labels_reason", help="Stored with every changed label.")
-        save = st.form_submit_button("Save changes", icon=":material/save:", **only("edit"))
+        save = st.form_submit_button("Save changes", icon=":material/save:", **only("run"))
         by_model = [label for entry in entries if (label := entry.labels.get("specialty")) and label.origin == "model"]
         confirm = bool(by_model) and st.form_submit_button(
             f"Save, and confirm the other {counted(len(by_model), 'specialty', 'specialties')} by a model",
             icon=":material/done_all:",
-            **only("edit"),
+            **only("run"),
         )
     if not (save or confirm):
         return

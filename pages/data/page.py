@@ -159,7 +159,7 @@ def _ask_rights(data_set: Overview) -> None:
     with st.form(f"data_rights_{data_set.name}", border=True):
         source = st.text_input("Source", data_set.source, help="A paper, a web page, a clinic.")
         licence = st.text_input("Licence", data_set.licence, help="Terms of use.")
-        if st.form_submit_button("Save source and licence", **only("edit")):
+        if st.form_submit_button("Save source and licence", **only("run")):
             cases = [
                 entry.case.model_copy(update={"source": source.strip(), "licence": licence.strip()})
                 for entry in case_entries(data_set.name)
@@ -202,9 +202,7 @@ def draw_delete(data_set: Overview) -> None:
             "Conversations, answers and figures stay: runs have copies of their cases."
             f"{pictures}"
         )
-        if not st.button(
-            "Delete it", type="primary", icon=":material/delete:", key="data_delete_yes", **only("manage")
-        ):
+        if not st.button("Delete it", type="primary", icon=":material/delete:", key="data_delete_yes", **only("local")):
             return
         with Store().write() as connection:
             delete_profiles(connection, keys)

@@ -41,7 +41,7 @@ def draw_profile(entry: CaseEntry) -> None:
     st.caption(f"{origin} {plain(current.note)}")
     _draw_generated(current)
     if chosen is not None and chosen is not versions[0]:
-        if st.button("Use this version again", key="data_again", icon=":material/history:", **only("edit")):
+        if st.button("Use this version again", key="data_again", icon=":material/history:", **only("run")):
             save_profile(case, current)
         return
     draw_editor(case, current)
@@ -147,7 +147,7 @@ def draw_editor(case: Case, current: Generated | None) -> None:
                 "Your name", key="data_edit_by", persist_state="session", width=220, placeholder="Who edited it"
             )
             save = st.button(
-                "Save as a new version", type="primary", key="data_edit_save", icon=":material/save:", **only("edit")
+                "Save as a new version", type="primary", key="data_edit_save", icon=":material/save:", **only("run")
             )
         if before is None or profile != before.model_copy(update={"made_by": ""}):
             if remarks := _PROFILED.profile_remarks(case, profile):  # a person may still save it

@@ -62,7 +62,7 @@ def draw_release() -> None:
         try:
             file = ask_file("data_release", "An archive of the repository", _KINDS, folders=True)
             if file is not None and st.button(
-                "Import it", type="primary", icon=":material/upload_file:", key="data_release_go", **only("edit")
+                "Import it", type="primary", icon=":material/upload_file:", key="data_release_go", **only("run")
             ):
                 begin_import(Store(), release, file.on_disk, file.name, _LIMITS)
                 st.query_params[_OPEN] = "yes"  # stay open after the import, to show its report

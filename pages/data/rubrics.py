@@ -97,7 +97,7 @@ def _draw_table(rubric: Rubric) -> None:
             type="primary",
             icon=":material/save:",
             key="data_rubric_save",
-            **only("edit", disabled=not is_changed),
+            **only("run", disabled=not is_changed),
         ):
             _save(changed)
         st.download_button(
@@ -137,7 +137,7 @@ def _draw_import() -> None:
         data_set = set_column.text_input(
             "Data set of the cases", help="If the file has ids of cases without a data set."
         )
-        if not st.form_submit_button("Import", icon=":material/upload:", **only("edit")) or file is None:
+        if not st.form_submit_button("Import", icon=":material/upload:", **only("run")) or file is None:
             return
     with show_errors(), tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / Path(file.name).name

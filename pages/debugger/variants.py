@@ -428,7 +428,7 @@ def draw_before_after(view: BenchView) -> None:
 def _ask_name(which: str, label: str, save: Callable[..., object]) -> None:
     name = st.text_input("Name of the pack", key=f"debug_pack_{which}_name", placeholder="my-pack").strip()
     replaces = name in packs() and st.checkbox("Replace the pack of this name", key=f"debug_pack_{which}_replace")
-    if st.button(label, type="primary", key=f"debug_pack_{which}_go", **only("edit", disabled=not name)):
+    if st.button(label, type="primary", key=f"debug_pack_{which}_go", **only("run", disabled=not name)):
         with show_errors():
             save(name, overwrite=bool(replaces))
             st.session_state["debug_pack_saved"] = name

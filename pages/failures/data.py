@@ -114,7 +114,7 @@ def seconds_for_all(selection: Selection) -> float:
 
 def begin_all_causes(extract: Causes) -> Job[bool | None]:
     """Start the attribution of all answers, or return the job that does so."""
-    access.require("run", "look for the causes of all wrong answers")
+    access.require("run")
     return _work_on(extract, few=False, again=True)
 
 

@@ -91,7 +91,7 @@ def draw_label(run_id: str, default_title: str) -> None:
             placeholder="None yet: type one",
         )
         st.text_area("Note", label.note, key=keys["note"], placeholder="What this run tries, and why")
-        st.button("Save", type="primary", key=f"label_save_{run_id}", on_click=save, **only("edit"))
+        st.button("Save", type="primary", key=f"label_save_{run_id}", on_click=save, **only("run"))
         if error := st.session_state.get(error_key):
             st.warning(plain(error), icon=":material/error:")
 

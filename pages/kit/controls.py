@@ -134,10 +134,6 @@ def ask_secret(label: str, key: str, where: DeltaGenerator | None = None, **opti
     return typed
 
 
-_FORMER_LABELS = {"acc_split": {"Dermatology, single diagnosis": "single"}}
-"""URL parameter → labels of earlier versions, which links still have, and their options."""
-
-
 def _linked(
     options: Sequence[_Option], key: str, names: Mapping[Any, str] | Callable[[Any], str] | None
 ) -> list[_Option]:
@@ -146,7 +142,6 @@ def _linked(
         return []
     labels = {(names(option) if callable(names) else names.get(option, str(option))): option for option in options}
     by_value = {str(option): option for option in options}
-    by_value |= {old: by_value[value] for old, value in _FORMER_LABELS.get(key, {}).items() if value in by_value}
     requested = st.query_params.get_all(key)
     if not any(value in by_value and value not in labels for value in requested):
         return []

@@ -59,7 +59,7 @@ def draw_offers() -> None:
                     key=f"get_{name}",
                     on_click=_begin,
                     args=(name,),
-                    **only("manage"),
+                    **only("local"),
                 )
                 st.caption(" · ".join(plain(words) for label, words in details(offer).items() if label != "Model"))
                 if work is not None and work.error:

@@ -1,4 +1,4 @@
-"""The visitor of a page: signing in and out, the visitor's name in the sidebar, and buttons that need a right."""
+"""The visitor of a page: signing in and out, the visitor's name in the sidebar, and buttons that need a role."""
 
 import functools
 import os
@@ -9,10 +9,9 @@ import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from core import access
-from core.access import ANONYMOUS, HERE, Right, Visitor
+from core.access import ANONYMOUS, HERE, Role, Visitor
 from pages.kit.look import plain
 
-_SIGN_IN_LOGGED = "_signed_in"
 _LOGIN_CACHE_S = 2.0
 """Seconds for which the secrets are not read again: every read of the store asks for the visitor."""
 
@@ -45,11 +44,8 @@ def require_sign_in() -> None:
     if visitor == HERE:
         return
     if visitor.role is not None:
-        if _SIGN_IN_LOGGED not in st.session_state:
-            st.session_state[_SIGN_IN_LOGGED] = True
-            access.note("signed in", "")
         with st.sidebar.container(horizontal=True, vertical_alignment="center"):
-            st.caption(f":material/person: {plain(visitor.name)} · {visitor.role}", width="stretch")
+            st.caption(f":material/person: {plain(visitor.name)} · may {visitor.role}", width="stretch")
             st.button("Sign out", type="tertiary", icon=":material/logout:", on_click=st.logout, key="sign_out")
         return
     with st.container(width=480):
@@ -74,7 +70,7 @@ def require_sign_in() -> None:
     st.stop()
 
 
-def only(right: Right, *, disabled: bool = False, help: str | None = None) -> dict[str, Any]:
-    """Return arguments of a button that needs a right: without the right it is disabled, and its help says why."""
-    lacking = access.refusal(right)
+def only(role: Role, *, disabled: bool = False, help: str | None = None) -> dict[str, Any]:
+    """Return arguments of a button that needs a role: without it the button is disabled, and its help says why."""
+    lacking = access.refusal(role)
     return {"disabled": disabled or bool(lacking), "help": lacking or help}

@@ -133,6 +133,6 @@ def draw_delete(run: RunProgress) -> None:
             st.markdown(
                 f"{contents.branches:,} branches of other runs stay, without the conversations they were forked from."
             )
-        st.button("Delete for good", type="primary", key=f"delete_yes_{run.run_id}", on_click=delete, **only("edit"))
+        st.button("Delete for good", type="primary", key=f"delete_yes_{run.run_id}", on_click=delete, **only("run"))
         if error := st.session_state.get(error_key):
             st.warning(plain(error), icon=":material/error:")

@@ -23,7 +23,6 @@ from core.frameworks.casting import STORED_SEATS
 from core.frameworks.settings import extra_of, options_of
 from core.interchange.archive import MAX_TRIALS, zipped
 from core.interchange.every_eval_ever import Publisher, write_evaluations
-from core.interchange.hub import DataSetCard, write_data_set
 from core.interchange.inspect_log import write_log
 from core.jobs.plan import names_of, remarks_of
 from core.jobs.progress import run_state
@@ -172,28 +171,21 @@ def _inspect_log(run_id: str) -> bytes:
 
 
 def _draw_exchange(run: RunProgress) -> None:
-    """Draw the downloads in the formats of other tools, which name a publisher; large runs are exported by command."""
+    """Draw the download in the format Every Eval Ever, which names a publisher; large runs are exported by command."""
     if run.done > MAX_TRIALS:
-        st.caption(plain(f"For other tools: `python -m core export hub {run.run_id} --out …`, or `export eee`."))
+        st.caption(plain(f"For Every Eval Ever: `python -m core export eee {run.run_id} --out …`."))
         return
     organization = st.text_input("Publishing organization", key=f"publisher_{run.run_id}")
-    selection = Selection(runs=[run.run_id])
-    card = DataSetCard("Doctor–patient conversations", organization)
-    publisher = Publisher(organization, "other")
-    formats: dict[str, Callable[[Path], object]] = {
-        "Hugging Face data set": lambda folder: write_data_set(Store(), selection, folder, card),
-        "Every Eval Ever": lambda folder: write_evaluations(Store(), selection, folder, publisher),
-    }
-    for label, write in formats.items():
-        st.download_button(
-            f"{label} (ZIP)",
-            partial(zipped, run.run_id, write),
-            f"{run.run_id}-{label.lower().replace(' ', '-')}.zip",
-            "application/zip",
-            key=f"exchange_{label}_{run.run_id}",
-            on_click="ignore",
-            disabled=not organization.strip(),
-        )
+    selection, publisher = Selection(runs=[run.run_id]), Publisher(organization, "other")
+    st.download_button(
+        "Every Eval Ever (ZIP)",
+        partial(zipped, run.run_id, lambda folder: write_evaluations(Store(), selection, folder, publisher)),
+        f"{run.run_id}-every-eval-ever.zip",
+        "application/zip",
+        key=f"exchange_{run.run_id}",
+        on_click="ignore",
+        disabled=not organization.strip(),
+    )
     st.caption("Texts of cases without an open licence are left out.")
 
 

@@ -334,7 +334,7 @@ def _draw_deletion(tree: Tree, chosen: Node, name: str) -> None:
             key=f"branches_delete_{chosen.trial_id}",
             on_click=_delete,
             args=(chosen, deleted),
-            **only("edit"),
+            **only("run"),
         )
 
 

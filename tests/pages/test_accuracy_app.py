@@ -133,7 +133,7 @@ def test_an_empty_database_shows_the_published_figures_and_what_to_do(open_page:
 
 def test_every_split_of_an_empty_database_has_an_answer(open_page: Open) -> None:
     panels = {}
-    for split in ("Specialty", "Data set", "Dermatology by data set", "Dermatology, single diagnosis"):
+    for split in ("Specialty", "Data set", "Dermatology by data set", "One likely diagnosis"):
         app = open_page("accuracy", acc_split=split)
         assert trouble(app) == []
         # a figure for each kind of question and width of window, in it a panel for each group of cases
@@ -142,7 +142,7 @@ def test_every_split_of_an_empty_database_has_an_answer(open_page: Open) -> None
         "Specialty": [12] * 4,
         "Data set": [],
         "Dermatology by data set": [3] * 4,
-        "Dermatology, single diagnosis": [3] * 4,
+        "One likely diagnosis": [3] * 4,
     }
 
 

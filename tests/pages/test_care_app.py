@@ -119,7 +119,7 @@ def test_the_parts_stand_with_both_accuracies_and_what_is_excluded(open_care: Op
 
 
 def test_published_figures_are_marked_and_can_be_left_out(open_care: Open) -> None:
-    app = open_care(care_bounds="true")  # an option of 0.4: intervals now always stand in the table of the parts
+    app = open_care()
     rows = table(app, "Robustness")
     assert list(rows["From"]) == ["this database"] * 2 + ["published, table 3"] * 2
     assert rows.loc["Claude Sonnet 4", "Trials"] == 15

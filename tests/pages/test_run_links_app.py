@@ -133,7 +133,7 @@ def test_formats_of_other_tools_need_a_publisher(run_page: AppTest) -> None:
         buttons = [button.proto for button in run_page.get("download_button")]
         return {button.label: not button.disabled for button in buttons if "(ZIP)" in button.label}
 
-    assert offered() == {"Hugging Face data set (ZIP)": False, "Every Eval Ever (ZIP)": False}
+    assert offered() == {"Every Eval Ever (ZIP)": False}
     run_page.text_input(key="publisher_run-a").input("An institute").run()
     assert trouble(run_page) == []
     assert all(offered().values())

@@ -248,7 +248,7 @@ HIDDEN = "hidden until unblinded"
 def export_annotations(store: Store, out: TextIO) -> int:
     """Write every annotation, the oldest first, and return their number; times are UTC.
 
-    For a blinded review, signed-in people get only their own answers; an admin gets all.
+    For a blinded review, signed-in people get only their own answers.
     """
     reviews = states(store)
     review_of = {state.review.review_id: state.review for state in reviews}
@@ -310,25 +310,19 @@ class ImportedAnnotations:
 
 
 def import_release_annotations(store: Store) -> ImportedAnnotations:
-    access.require("edit", "import annotations of the release")
+    access.require("run")
     return _import_rows(store, release_rows(store))
 
 
-def import_file(store: Store, path: Path, annotator: str | None = None) -> ImportedAnnotations:
-    """Import a CSV file or a workbook of the release; a workbook's annotator is ``annotator``, or its file name's."""
+def import_file(store: Store, path: Path) -> ImportedAnnotations:
+    """Import a CSV file; raises ``UsageError`` if it is none or cannot be read."""
+    if path.suffix.lower() != ".csv":
+        raise UsageError(f"{path} is not .csv: save the annotations as CSV UTF-8.")
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise UsageError(f"{path} cannot be read ({error.strerror}): name a .csv or .xlsx file.") from error
-    if path.suffix.lower() == ".csv":
-        return import_csv(store, content)
-    if path.suffix.lower() != ".xlsx":
-        raise UsageError(f"{path} is neither .csv nor .xlsx: annotations are CSV files or workbooks of the release.")
-    annotators = {Path(file).name: file_annotator for file_annotator, file in FILES.items()}
-    annotator = annotator or annotators.get(path.name)
-    if annotator is None:
-        raise UsageError(f"{path.name} is not a workbook of the release: name the annotator with --annotator.")
-    return _import_rows(store, read_rows(content, annotator))
+        raise UsageError(f"{path} cannot be read ({error.strerror}): name a .csv file.") from error
+    return import_csv(store, content)
 
 
 def import_csv(store: Store, content: bytes) -> ImportedAnnotations:
@@ -337,7 +331,7 @@ def import_csv(store: Store, content: bytes) -> ImportedAnnotations:
     Invalid rows are rejected with their line, the others are imported. ``model`` and ``case`` identify a stored
     conversation if there is exactly one, else a conversation that is not stored here.
     """
-    access.require("edit", "import annotations")
+    access.require("run")
     try:
         reader = csv.DictReader(io.StringIO(content.decode("utf-8-sig"), newline=""))
         rows = list(enumerate(reader, start=2))

@@ -77,7 +77,9 @@ class VerdictTable:
         """Return the index of a grader; raise ``UsageError`` if it has judged nothing."""
         if name not in self.graders:
             graders = ", ".join(self.graders) or "none"
-            raise UsageError(f"No grader {name!r} has judged these answers, only {graders}: grade them with `regrade`.")
+            raise UsageError(
+                f"No grader {name!r} has judged these answers, only {graders}: grade them with `job regrade`."
+            )
         return self.graders.index(name)
 
 

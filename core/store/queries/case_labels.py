@@ -88,7 +88,7 @@ def label_of(case: Case, field: LabelField, value: str, origin: LabelOrigin, mad
 
 def add_labels(store: Store, labels: Iterable[CaseLabel]) -> int:
     """Journal and store the labels that differ from those in force; return their number."""
-    access.require("edit", "label cases")
+    access.require("run")
     new = list(labels)
     with store.write() as connection:
         in_force = labels_in_force(connection, [label.case_key for label in new])

@@ -11,14 +11,13 @@ from dataclasses import dataclass
 
 import duckdb
 import orjson
-import pyarrow as pa
 
-from core.events import COUNTED, EndReason, Format, QuestionType, Rule, Verdict
+from core.events import EndReason, Format, QuestionType, Rule, Verdict
 from core.frameworks.base import frameworks, tested_seat
 from core.store.conditions import Condition
 from core.store.queries.answers import OUTCOMES
 from core.store.queries.cases import CaseKey
-from core.store.selection import IN_ARMS, TRIALS, Selection, select
+from core.store.selection import IN_ARMS, Selection, select
 from core.store.tables import arrow_table, records, schema_of
 
 PART = 2_000
@@ -135,25 +134,6 @@ def judges_of(cursor: duckdb.DuckDBPyConnection, condition: str) -> dict[tuple[F
     return {(format_, kind): graders for format_, kind, graders in cursor.execute(_JUDGES, [condition]).fetchall()}
 
 
-def conversations_table(cursor: duckdb.DuckDBPyConnection) -> Iterator[pa.Table]:
-    """Yield the trials of ``find_answers``, in parts, with their messages; without people's names and addresses.
-
-    A trial of several conditions (runs that graders share) occurs once, under the condition of its run.
-    """
-    cursor.execute(_FIND_CONVERSATIONS)
-    (count,) = cursor.execute("SELECT count(*) FROM exported_conversations").fetchall()[0]
-    for start in range(0, count, PART):
-        yield cursor.sql(_CONVERSATIONS, params={"first": start, "last": start + PART - 1}).to_arrow_table()
-
-
-def answers_table(cursor: duckdb.DuckDBPyConnection) -> Iterator[pa.Table]:
-    """Yield the rows of ``find_answers`` in parts; ``counted`` rows are in the accuracy, ``correct`` is NULL else."""
-    (count,) = cursor.execute("SELECT count(*) FROM exported_answers").fetchall()[0]
-    for start in range(0, count, _LARGE_PART):
-        values = {"first": start, "last": start + _LARGE_PART - 1, "counting": list(COUNTED)}
-        yield cursor.sql(_ANSWER_ROWS, params=values).to_arrow_table()
-
-
 def last_finished_at(cursor: duckdb.DuckDBPyConnection, condition: str) -> float:
     """Return when the last trial of a condition of ``find_answers`` ended, in seconds since 1970 (UTC)."""
     sql = "SELECT max(finished_at) FROM exported_answers WHERE condition = ?"
@@ -174,7 +154,6 @@ def _of_calls(answers: Sequence[CountedAnswer]) -> dict[str, list[str]]:
     }
 
 
-_LARGE_PART = 20_000
 _FIND_ANSWERS = f"""
     CREATE OR REPLACE TEMP TABLE exported_answers AS
     WITH {OUTCOMES}
@@ -220,30 +199,3 @@ _CALL_TOKENS = f"""
 _JUDGES = """
     SELECT format, question_type, list(DISTINCT grader ORDER BY grader) FILTER (grader IS NOT NULL)
     FROM exported_answers WHERE condition = ? GROUP BY format, question_type"""
-_FIND_CONVERSATIONS = f"""
-    CREATE OR REPLACE TEMP TABLE exported_conversations AS
-    SELECT row_number() OVER (ORDER BY place, case_key, trial, trial_id) - 1 AS number, *
-    FROM (
-        SELECT place, seated.model AS condition, runs.doctor AS model, runs.patient, runs.protocol AS framework,
-            trials.run_id, trials.trial_id, trials.case_key, trials.content_hash, trials.trial, trials.status,
-            trials.end_reason, trials.failure, trials.doctor_turns, trials.summary,
-            CASE WHEN runs.source <> 'release' THEN trials.finished_at END AS finished_at
-        {TRIALS.replace("FROM trials", "FROM (FROM trials SEMI JOIN exported_answers USING (trial_id)) AS trials")}
-        JOIN seated ON seated.run_id = trials.run_id
-    )
-    ORDER BY number"""
-_CONVERSATIONS = """
-    WITH part AS (FROM exported_conversations WHERE number BETWEEN $first AND $last)
-    SELECT condition, model, patient, framework, run_id, trial_id, case_key, content_hash, trial::BIGINT AS trial,
-        status, end_reason, failure, doctor_turns::BIGINT AS doctor_turns, summary, finished_at,
-        coalesce(messages, []) AS messages
-    FROM part LEFT JOIN (
-        SELECT trial_id, list({'turn': turn::BIGINT, 'role': role, 'text': text} ORDER BY position) AS messages
-        FROM utterances SEMI JOIN part USING (trial_id) GROUP BY trial_id
-    ) USING (trial_id)
-    ORDER BY number"""
-_ANSWER_ROWS = """
-    SELECT condition, run_id, trial_id, case_key, content_hash, trial::BIGINT AS trial, format, question_type, rule,
-        response, extracted, verdict, list_contains($counting, verdict) AS counted,
-        CASE WHEN list_contains($counting, verdict) THEN verdict = 'correct' END AS correct, grader, detail
-    FROM exported_answers WHERE number BETWEEN $first AND $last ORDER BY number"""

@@ -37,7 +37,7 @@ def save_facts(connection: duckdb.DuckDBPyConnection, case: Case, facts: Sequenc
 
     Raises ``AnamnesisError`` where two facts have one id.
     """
-    access.require("edit", f"facts of {case.case_key}")
+    access.require("run")
     ids = [fact.id for fact in facts]
     twice = next((id_ for id_ in ids if ids.count(id_) > 1), None)
     if twice is not None:

@@ -147,7 +147,7 @@ def delete_branch(trial_id: str, store: Store | None = None) -> int:
     with store.read() as cursor:
         owners = {run.visitor for run in run_records(cursor, [node.talk.run_id for node in branches if node.talk])}
     for owner in owners:
-        access.require_deletable(owner, f"branch {trial_id}")
+        access.require_deletable(owner)
     for node in branches:
         assert node.talk is not None
         with JournalWriter(store.journals / node.talk.run_id / "journal.jsonl") as journal:

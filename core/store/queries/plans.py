@@ -27,7 +27,7 @@ def add_plan(
     connection: duckdb.DuckDBPyConnection, name: str, plan_hash: str, plan: str, reason: str = ""
 ) -> LockedPlan:
     """Journal and add a lock. Needs a write lease."""
-    access.require("run", f"lock the plan {name}")
+    access.require("run")
     locked = LockedPlan(name, plan_hash, plan, reason, access.visitor().name, time.time())
     write(connection, "plan", [locked._asdict()])
     return locked

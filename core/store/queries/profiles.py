@@ -35,7 +35,7 @@ def add_profiles(connection: duckdb.DuckDBPyConnection, new: Iterable[tuple[Case
 
     Returns how many.
     """
-    access.require("edit")
+    access.require("run")
     now, versions = time.time(), {case: version for case, (version, _) in newest_versions(connection).items()}
     rows = []
     for case, generated in new:
@@ -83,7 +83,7 @@ def profile_versions(cursor: duckdb.DuckDBPyConnection, case: Case) -> list[Stor
 
 def delete_profiles(connection: duckdb.DuckDBPyConnection, case_keys: Sequence[str]) -> int:
     """Take all versions of some cases out, for good, and return how many. Needs a write lease."""
-    access.require("manage")
+    access.require("local")
     return withdraw(connection, "profile", "case_key", case_keys, "deleted")
 
 

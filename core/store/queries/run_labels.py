@@ -56,7 +56,7 @@ def labels(cursor: duckdb.DuckDBPyConnection) -> dict[str, Label]:
 
 def label_run(store: Store, run_id: str, label: Label) -> None:
     """Store the label of a run. Raises ``UsageError`` if the run is not stored or a name or tag is too long."""
-    access.require("edit", f"label {run_id}")
+    access.require("run")
     _stored(store, run_id)
     name, tags = " ".join(label.name.split()), sorted({" ".join(tag.split()) for tag in label.tags} - {""})
     for text in (name, *tags):
@@ -80,7 +80,7 @@ def delete_run(store: Store, run_id: str) -> RunContents:
     not stored or has no journal here.
     """
     run = _stored(store, run_id)
-    access.require_deletable(run.visitor, f"run {run_id}")
+    access.require_deletable(run.visitor)
     path = store.journals / run_id / "journal.jsonl"
     if not path.exists():
         if run.source == "release":

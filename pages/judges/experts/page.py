@@ -76,7 +76,7 @@ def draw_plan() -> None:
     name = left.text_input("Name of the review", key="experts_name", placeholder="Dermatology, first round")
     seed = middle.number_input("Seed", 0, 2**31 - 1, 20, key="experts_seed", help="Draws and shuffles the items.")
     if not right.button(
-        "Plan the review", type="primary", icon=":material/playlist_add_check:", width="stretch", **only("edit")
+        "Plan the review", type="primary", icon=":material/playlist_add_check:", width="stretch", **only("run")
     ):
         return
     people = tuple(person.strip() for person in names.split(",") if person.strip())

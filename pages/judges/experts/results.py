@@ -140,7 +140,7 @@ def draw_release() -> None:
     )
     draw_section(GRADERS, _ALL, name="experts-release-grader")
     with st.container(horizontal=True, vertical_alignment="center"):
-        if st.button("Import these judgements as annotations", icon=":material/playlist_add:", **only("edit")):
+        if st.button("Import these judgements as annotations", icon=":material/playlist_add:", **only("run")):
             try:
                 new = import_release_annotations(Store())
                 st.success(
@@ -228,7 +228,7 @@ def _draw_filling(state: ReviewState) -> None:
             rows = [{"Case": key, "Named": "; ".join(names)} for key, names in filling.minority.items()]
             st.dataframe(rows, hide_index=True)
             st.caption("To accept one of them, write it into the case’s row on Data, under Labels.")
-    if filling.labels and st.button("Fill the cases", icon=":material/label:", key="experts_fill", **only("edit")):
+    if filling.labels and st.button("Fill the cases", icon=":material/label:", key="experts_fill", **only("run")):
         try:
             _, new = fill(Store(), state)
         except AnamnesisError as error:
@@ -254,7 +254,7 @@ def _draw_counts(state: ReviewState) -> None:
             reason = st.text_input(
                 f"Why before the last {missing:,} answers? The reason is stored.", key="experts_unblind_reason"
             )
-        if st.form_submit_button("Unblind the review", icon=":material/visibility:", **only("edit")):
+        if st.form_submit_button("Unblind the review", icon=":material/visibility:", **only("run")):
             try:
                 unblind(Store(), state.review.review_id, by, reason)
             except AnamnesisError as error:

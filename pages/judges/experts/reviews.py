@@ -130,7 +130,7 @@ def draw_exchange() -> None:
     )
     file = st.file_uploader("CSV with annotations", type="csv", key="experts_file")
     if file is not None and st.button(
-        "Import them", icon=":material/playlist_add:", key="experts_import", **only("edit")
+        "Import them", icon=":material/playlist_add:", key="experts_import", **only("run")
     ):
         try:
             result = import_csv(Store(), file.getvalue())

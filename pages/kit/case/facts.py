@@ -210,14 +210,14 @@ def _draw_editor(case: Case, key: str) -> None:
             },
         )
         with st.container(horizontal=True):
-            if st.button("Save these facts", key=f"{key}_save", type="primary", **only("edit")):
+            if st.button("Save these facts", key=f"{key}_save", type="primary", **only("run")):
                 _, session = st.session_state.get("model_questions", {}).get(f"{key}_splitter", ("", None))
                 by = session.title if proposed is not None and session is not None else _BY_HAND
                 _save(case, facts_from(edited), by)
             if (
                 saved
                 and saved.made_by != _BY_RULE
-                and st.button("Back to the rules", key=f"{key}_rules", **only("edit"))
+                and st.button("Back to the rules", key=f"{key}_rules", **only("run"))
             ):
                 _save(case, facts_of(case), _BY_RULE)
 

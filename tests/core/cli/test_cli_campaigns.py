@@ -264,7 +264,9 @@ def test_a_stored_run_is_graded_again(outputs: dict[str, str], tmp_path: Path, p
     journal.parent.mkdir(parents=True)
     journal.write_bytes((source.parent / f"{source.stem}.journals" / outputs["id"] / "journal.jsonl").read_bytes())
     with running(lambda body: "Gout" if "what a doctor wrote" in str(body) else "No") as grader:
-        done = core(db, "regrade", outputs["id"], "--grader", "openai/grader", "--base-url", grader.base_url)
+        done = core(
+            db, "job", "regrade", "--run", outputs["id"], "--grader", "openai/grader", "--base-url", grader.base_url
+        )
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[0] == "Graded 8 answers by openai/grader: 6 verdicts changed."
     rows = list(csv.DictReader(io.StringIO(core(db, "report", "accuracy", "--format", "csv").stdout)))

@@ -107,7 +107,7 @@ def run_failing(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[in
         (("rnu",), 2, "No such command 'rnu'"),
         (("resume", "20200101"), 2, "There is no run '20200101'; `python -m core runs` lists them."),
         (("report", "accuracy"), 1, "There is nothing to report yet: start with `python -m core run"),
-        (("regrade", "2020", "--grader", "reference/names"), 2, "There is no run '2020'"),
+        (("job", "regrade", "--run", "2020", "--grader", "reference/names"), 2, "There is no run '2020'"),
         (("report", "accuracy", "--asks-for", "tests"), 2, "No question asks for 'tests': choose among diagnosis"),
         (("report", "accuracy", "--by", "age"), 2, "Invalid value for '--by'"),
         (("report", "accuracy", "--format", "xml"), 2, "Invalid value for '--format'"),

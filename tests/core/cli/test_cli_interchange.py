@@ -5,7 +5,6 @@ import io
 import json
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 
 from core.cli.app import main
@@ -51,30 +50,12 @@ def test_every_eval_ever_has_the_numbers_of_report_accuracy(
     assert results["vignette:frq"]["details"]["excluded_provider_error"] == "2"
 
 
-def test_data_set_has_the_numbers_of_report_accuracy(
-    sample: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    out = tmp_path / "data-set"
-    assert main(["export", "hub", RUN, "--out", str(out), *PUBLISHER]) == 0
-    assert "licence: MIT" in capsys.readouterr().out
-    reported = _reported(capsys)
-    rows = {
-        f"{row['format']}:{row['question_type']}": row
-        for row in pq.read_table(out / "data/accuracy.parquet").to_pylist()
-    }
-    assert rows.keys() == reported.keys()
-    for arm, row in reported.items():
-        for name in ("mean", "ci_low", "ci_high", "n_cases", "n_trials", "n_excluded"):
-            assert rows[arm][name] == pytest.approx(float(row[name]), abs=1e-6)
-
-
 @pytest.mark.parametrize(
     "words",
     [
         f"eee {RUN} --out x --organization An-institute",
         f"eee {RUN} --out x --organization An-institute --relationship friendly",
         "eee no-such-run --out x --organization An-institute --relationship other",
-        f"hub {RUN} --out x",
     ],
 )
 def test_misuse_writes_nothing(words: str, sample: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""``meld`` and ``report memorisation`` from end to end, with a server that has memorised two library cases."""
+"""``job completions`` and ``report memorisation`` from end to end; the server has memorised two library cases."""
 
 from __future__ import annotations
 
@@ -23,9 +23,18 @@ def memorised_two(body: dict[str, Any]) -> str:
     return next((cut.second for cut in MEMORISED if cut.first in prompt), "I do not know how it goes on.")
 
 
-def test_meld_counts_flagged_cases_and_reports_list_them(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_completions_count_flagged_cases_and_reports_list_them(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with running(memorised_two) as provider:
-        arguments = ["meld", "--model", "openai/fake", "--cases", "library:Cardiology", "--base-url", provider.base_url]
+        arguments = [
+            "job",
+            "completions",
+            "--model",
+            "openai/fake",
+            "--cases",
+            "library:Cardiology",
+            "--base-url",
+            provider.base_url,
+        ]
         assert main([*arguments, "--dry-run"]) == 0
         out = capsys.readouterr().out
         assert out.startswith(
@@ -49,9 +58,11 @@ def test_without_completions_or_answers_the_report_says_what_to_do(
 ) -> None:
     assert main(["report", "memorisation"]) == 1
     assert "python -m core job completions --model M" in capsys.readouterr().err
-    assert main(["meld", "--model", "reference/bayes"]) == 2
+    assert main(["job", "completions", "--model", "reference/bayes"]) == 2
     assert "is not a chat model" in capsys.readouterr().err
     with running(memorised_two) as provider:
-        assert main(["meld", "--model", "openai/fake", "--limit", "1", "--base-url", provider.base_url]) == 0
+        assert (
+            main(["job", "completions", "--model", "openai/fake", "--limit", "1", "--base-url", provider.base_url]) == 0
+        )
     assert main(["report", "memorisation", "--part", "accuracy"]) == 1
     assert "run a campaign with them" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""``judge-patients`` and ``report patients --part judge`` from end to end, with a fake provider."""
+"""``job terms`` and ``report patients --part judge`` from end to end, with a fake provider."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.support.fake_provider import running
 def test_conversations_are_judged_once_and_compared_with_the_rule(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
     stored(db)
     with running(latin) as provider:
-        arguments = ["judge-patients", "--model", "openai/fake", "--base-url", provider.base_url]
+        arguments = ["job", "terms", "--model", "openai/fake", "--base-url", provider.base_url]
         assert main([*arguments, "--dry-run"]) == 0
         assert "4 conversations to judge, 0 judged before." in capsys.readouterr().out
         assert not provider.requests
@@ -41,7 +41,7 @@ def test_conversations_are_judged_once_and_compared_with_the_rule(db: Path, caps
 def test_without_conversations_or_judgements_the_report_says_what_to_do(
     db: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["judge-patients", "--model", "openai/fake", "--dry-run"]) == 1
+    assert main(["job", "terms", "--model", "openai/fake", "--dry-run"]) == 1
     assert "core run --doctor" in capsys.readouterr().err
     stored(db)
     assert main(["report", "patients", "--part", "judge"]) == 1
@@ -51,7 +51,7 @@ def test_without_conversations_or_judgements_the_report_says_what_to_do(
 def test_failures_are_reported_and_fail_the_command(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
     stored(db)
     with running(["No idea."]) as provider:
-        arguments = ["judge-patients", "--model", "openai/fake", "--base-url", provider.base_url, "--limit", "1"]
+        arguments = ["job", "terms", "--model", "openai/fake", "--base-url", provider.base_url, "--limit", "1"]
         assert main(arguments) == 1
     printed = capsys.readouterr()
     assert "Judged 0 conversations" in printed.out
@@ -62,7 +62,7 @@ def test_failures_are_reported_and_fail_the_command(db: Path, capsys: pytest.Cap
 def test_judged_facts_change_the_causes(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
     wrong_talks(Store(db))
     with running(strict) as provider:
-        arguments = ["judge-facts", "--model", "openai/fake", "--base-url", provider.base_url]
+        arguments = ["job", "facts", "--model", "openai/fake", "--base-url", provider.base_url]
         assert main([*arguments, "--dry-run"]) == 0
         assert "2 conversations to judge, 0 judged before." in capsys.readouterr().out
         assert main([*arguments, "--all", "--dry-run"]) == 0

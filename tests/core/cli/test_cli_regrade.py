@@ -1,4 +1,4 @@
-"""``regrade`` from the command line: its output, exit status, Ctrl-C and a second process."""
+"""``job regrade`` from the command line: its output, exit status, Ctrl-C and a second process."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def graded(provider: FakeProvider) -> RunHeader:
 def test_regrade_prints_its_estimate_and_its_result(
     graded: RunHeader, provider: FakeProvider, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    command = ["regrade", graded.run_id, "--grader", "openai/kind", "--base-url", provider.base_url]
+    command = ["job", "regrade", "--run", graded.run_id, "--grader", "openai/kind", "--base-url", provider.base_url]
     assert main([*command, "--dry-run"]) == 0
     dry = capsys.readouterr()
     size, cost, role, prices = dry.out.splitlines()
@@ -54,14 +54,14 @@ def test_regrade_prints_its_estimate_and_its_result(
     ]
     assert done.err.startswith(size)
     assert "8 of 8 answers" in done.err
-    assert main([*command, "--types", "frq", "--fresh", "--limit", "2"]) == 0
+    assert main([*command, "--types", "frq", "--again", "--limit", "2"]) == 0
     assert capsys.readouterr().out.startswith("Graded 2 answers")
 
 
 def test_a_failing_provider_is_reported_with_its_message(
     graded: RunHeader, provider: FakeProvider, judges: Judges, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    command = ["regrade", graded.run_id, "--grader", "openai/broken", "--base-url", provider.base_url]
+    command = ["job", "regrade", "--run", graded.run_id, "--grader", "openai/broken", "--base-url", provider.base_url]
     assert main(command) == 1
     assert (
         capsys.readouterr().err.splitlines()[-1].startswith("The model openai/broken gave no reply: the provider did")
@@ -87,12 +87,12 @@ def test_a_failing_provider_is_reported_with_its_message(
 def test_wrong_options_are_refused(
     graded: RunHeader, more: tuple[str, ...], status: int, sentence: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["regrade", graded.run_id, *more]) == status
+    assert main(["job", "regrade", "--run", graded.run_id, *more]) == status
     assert sentence in capsys.readouterr().err
 
 
-def test_without_any_campaign_regrade_all_fails(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["regrade", "all", "--grader", "reference/names"]) == 1
+def test_without_any_campaign_there_is_nothing_to_grade(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["job", "regrade", "--grader", "reference/names"]) == 1
     assert capsys.readouterr().err == "There is no campaign to grade: run one, or import a release.\n"
 
 
@@ -100,9 +100,9 @@ def test_without_any_campaign_regrade_all_fails(capsys: pytest.CaptureFixture[st
 def test_ctrl_c_keeps_verdicts_and_a_second_process_is_refused(
     db: Path, graded: RunHeader, provider: FakeProvider, judges: Judges
 ) -> None:
-    command = ("regrade", graded.run_id, "--grader", "openai/kind", "--base-url", provider.base_url)
+    command = ("job", "regrade", "--run", graded.run_id, "--grader", "openai/kind", "--base-url", provider.base_url)
     judges.delay_s = 0.2
-    child = spawn(db, *command, "--fresh", "--concurrency", "1")
+    child = spawn(db, *command, "--again", "--concurrency", "1")
     wait_until(lambda: len(provider.requests) >= 4)  # two answers a trial take three calls
     judges.delay_s = 60.0
     second = core(db, *command)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -89,7 +87,7 @@ def test_find_lists_local_servers_with_the_command_to_add_one(
     ("arguments", "message"),
     [
         (["x", "--address", "http://h/v1", "--key-env", "sk-hush-0123456789"], "no name of one"),
-        (["x", "--python", "a:b", "--address", "http://h/v1"], "either --python or --http"),
+        (["x", "--python", "a:b", "--address", "http://h/v1"], "leave out --address"),
         (["x", "--provider", "unknown"], "no provider unknown"),
     ],
 )
@@ -132,24 +130,15 @@ def test_a_run_with_a_missing_key_is_refused_before_any_request(
     assert not list(tmp_path.glob("*.journals/*"))
 
 
-def test_the_endpoint_of_the_docs_can_play_the_doctor(
-    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_the_function_of_the_docs_can_play_the_doctor(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file.touch()
-    (text,) = [block.text for block in blocks(ROOT / "docs/models.md") if block.file == "doctor_server.py"]
-    serving = text.replace("int(sys.argv[1])", "0").replace("HTTPServer((", "server = HTTPServer((")
-    serving = serving.replace(".serve_forever()", "\nprint(server.server_port, flush=True)\nserver.serve_forever()")
-    (tmp_path / "doctor_server.py").write_text(serving)
-    with subprocess.Popen(
-        [sys.executable, "doctor_server.py"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    ) as app:
-        try:
-            assert app.stdout is not None
-            port = int(app.stdout.readline())
-            options = ["--cases", "library:Cardiology", "--limit", "1", "--trials", "1", "--arms", "multi_turn:mcq"]
-            assert main(["run", "--doctor", f"http://127.0.0.1:{port}/", *options]) == 0
-        finally:
-            app.terminate()
+    (text,) = [block.text for block in blocks(ROOT / "docs/models.md") if block.file == "mydoctor.py"]
+    (tmp_path / "mydoctor.py").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    options = ["--cases", "library:Cardiology", "--limit", "1", "--trials", "1", "--arms", "multi_turn:mcq"]
+    assert main(["run", "--doctor", "python:mydoctor:reply", *options]) == 0
     output = capsys.readouterr().out
     assert "an application is the doctor only" in output
     assert "1 trials" in output

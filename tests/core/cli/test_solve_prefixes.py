@@ -1,4 +1,4 @@
-"""``solve-prefixes`` and ``report prefixes`` from end to end, with the reference cast."""
+"""``job prefixes`` and ``report prefixes`` from end to end, with the reference cast."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def test_accuracy_from_the_opening_to_the_full_dialogue(db: Path, capsys: pytest
     assert main(["report", "prefixes"]) == 1
     assert "python -m core job prefixes --solver reference/solver" in capsys.readouterr().err
 
-    assert main(["solve-prefixes", "--solver", "reference", "--dry-run"]) == 0
+    assert main(["job", "prefixes", "--solver", "reference", "--dry-run"]) == 0
     assert "4 conversations to solve, 0 solved before." in capsys.readouterr().out
-    assert main(["solve-prefixes", "--solver", "reference"]) == 0
+    assert main(["job", "prefixes", "--solver", "reference"]) == 0
     output = capsys.readouterr().out
     assert "reference/solver answered after 0, 20, 40, 60, 80 and 100 % of 4 conversations." in output
-    assert main(["solve-prefixes", "--solver", "reference/solver"]) == 0
+    assert main(["job", "prefixes", "--solver", "reference/solver"]) == 0
     assert "4 were solved before and are unchanged." in capsys.readouterr().out
 
     points = {(row["model"], row["per_cent"]): row for row in rows(capsys, "prefixes")}

@@ -94,7 +94,7 @@ LIMIT = "cut: the answer was stopped at the limit of its length before one could
 UNREAD = (
     ("correct", "correct", "ungradable"),
     "The grader cannot be read: 10 of 10 verdicts are ungradable and count in no figure. Stop, and grade the stored "
-    "answers again with another grader (regrade).",
+    "answers again with another grader (job regrade).",
 )
 UNREADABLE: dict[str, Any] = {"reads": "None", "talks": False}
 HOSTILE = [

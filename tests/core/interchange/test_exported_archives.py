@@ -9,7 +9,6 @@ import pytest
 
 from core.interchange.archive import zipped
 from core.interchange.every_eval_ever import Publisher, write_evaluations
-from core.interchange.hub import DataSetCard, write_data_set
 from core.store.database import Store
 from core.store.selection import Selection
 from tests.core.interchange import exchanged as campaign
@@ -21,16 +20,6 @@ from tests.support.stores import copy_of
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "anamnesis.duckdb"))
     return copy_of(campaign.exchanged, tmp_path)
-
-
-def test_download_has_every_file_of_the_folder(store: Store) -> None:
-    selection, card = Selection(runs=[RUN]), DataSetCard("Lumps", "An institute")
-    content = zipped("set", lambda folder: write_data_set(store, selection, folder, card))
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        assert {Path(name).name for name in archive.namelist()} == {
-            "README.md", "croissant.json", "accuracy.parquet", "answers.parquet", "conversations.parquet",
-            "cases.parquet",
-        }  # fmt: skip
 
 
 def test_equal_answers_give_an_equal_download(store: Store) -> None:

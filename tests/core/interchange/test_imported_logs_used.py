@@ -166,12 +166,11 @@ def test_exports_and_bundle_have_the_answers_of_both_logs(
     imported: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     own, other = runs_of(imported)
-    for run_id, answers in ((own, 6 * 2), (other, 4)):
-        out = tmp_path / f"hub-{run_id}"
-        words = ["--out", str(out), "--organization", "Us", "--name", "N", "--licence", "CC BY 4.0"]
-        assert main(["export", "hub", run_id, *words]) == 0
-        (table,) = out.rglob("answers*.parquet")
-        assert pq.read_table(table).num_rows == answers
+    for run_id, answers in ((own, 5 * 2), (other, 4)):  # one of the six own trials broke off
+        table = tmp_path / f"{run_id}.parquet"
+        assert main(["export", "results", "--run", run_id, "--out", str(table)]) == 0
+        stored = pq.read_table(table, columns=["trial_id", "format", "question_type"]).to_pylist()
+        assert len({tuple(row.values()) for row in stored}) == answers
         made = make_bundle(imported, [run_id], tmp_path / f"{run_id}.zip")
         verified = verify_bundle(tmp_path / f"{run_id}.zip")
         assert verified.sound

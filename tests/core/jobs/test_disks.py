@@ -11,14 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from core import access
 from core.cli.app import main
 from core.errors import AnamnesisError
 from core.journal import JournalWriter, ReplyLine, journal_path, read_lines
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.upkeep import verify
-from tests.core.jobs.workshop import PRICED, begun, go, plan, raw_trials, spawn, wait_until
+from tests.core.jobs.workshop import begun, go, plan, raw_trials, spawn, wait_until
 from tests.support.commands import finish
 from tests.support.fake_provider import FakeProvider
 from tests.support.places import fill_up, mounted
@@ -182,29 +181,3 @@ def test_a_fold_on_a_full_disk_leaves_a_readable_database_and_is_repeated_later(
     ballast.unlink()
     fold(store)
     assert_complete(24 + 24 * 12)
-
-
-def test_a_run_of_a_person_stops_if_the_spending_of_the_day_cannot_be_written(
-    doctor: FakeProvider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Spending is written after the reply: a full disk stops the run, and no reply is paid twice."""
-    priced, disk = tmp_path / "models.toml", tmp_path / "spending"
-    priced.write_text(PRICED)
-    (tmp_path / "access.toml").write_text('usd_a_day = 100.0\n[people]\n"rita@example.org" = "runner"\n')
-    monkeypatch.setenv("ANAMNESIS_ACCESS", str(tmp_path / "access.toml"))
-    doctor.script = lambda body: Reply("**Final Diagnosis:** Gout", delay_s=0.05)
-    disk.mkdir()
-    with mounted(disk, 1), access.acting(access.person("rita@example.org")):
-        (tmp_path / "anamnesis.spent").symlink_to(disk)
-        header = begun(plan(30, base_url=doctor.base_url), priced)
-        ballast = fill_up(disk, leave=0)
-        with pytest.raises(AnamnesisError, match=r"spent.*\.jsonl cannot be written \(No space left on device\)"):
-            go(header, priced, concurrency=4)
-        first = len(doctor.requests)
-        assert first <= 4, "no call is made after those in flight"
-        ballast.unlink()
-        finished = go(header, priced, concurrency=4)
-        assert (finished.stopped, finished.progress.done) == (None, 30)
-        assert len(doctor.requests) == 30, "no paid request is repeated"
-        assert 0.018 * (30 - first) <= access.spent_today() + 1e-9 <= 0.018 * 30 + 1e-6
-    assert_complete(30)

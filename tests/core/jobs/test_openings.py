@@ -168,18 +168,18 @@ def test_the_command_counts_openings_without_a_complaint(
     capsys: pytest.CaptureFixture[str], provider: FakeProvider
 ) -> None:
     case_name = "library:cardiology-1"
-    assert main(["openings", case_name]) == 0
+    assert main(["data", "openings", case_name]) == 0
     output = capsys.readouterr().out
     assert "library/cardiology-1, by rules-3: Hello doctor." in output
     assert f"Of 1 cases 1 open by rule (100%), and 0 of all say only “{UNWELL}” (0%; all by rule: 0)." in output
 
     provider.script = lambda body: opening("Hello. I have chest pain.", "chest pain")
-    arguments = ["openings", case_name, "--model", MODEL, "--base-url", provider.base_url]
+    arguments = ["job", "openings", "--cases", case_name, "--model", MODEL, "--base-url", provider.base_url]
     assert main([*arguments, "--dry-run"]) == 0
     assert "1 openings to make, 0 made before." in capsys.readouterr().out
     assert main(arguments) == 0
     assert f"1 openings by {BY}; none that holds for 0 cases." in capsys.readouterr().out
-    assert main(["openings", case_name]) == 0
+    assert main(["data", "openings", case_name]) == 0
     assert f"library/cardiology-1, by {BY}: Hello. I have chest pain." in capsys.readouterr().out
     run = ["run", "--protocol", "consultation", "--doctor", "reference/bayes", "--cases", case_name, "--trials", "1"]
     assert main(run) == 0

@@ -168,10 +168,10 @@ def test_a_release_is_graded_with_the_prompts_of_the_project(release: Path, prov
 
 
 def test_one_command_regrades_all_campaigns(release: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["regrade", "all", "--grader", "reference/names", "--types", "frq"]) == 0
+    assert main(["job", "regrade", "--grader", "reference/names", "--types", "frq"]) == 0
     assert capsys.readouterr().out == "Graded 80 answers by reference/names: 10 verdicts changed.\n"
-    assert main(["regrade", RUN, "--grader", "reference", "--dry-run"]) == 0
+    assert main(["job", "regrade", "--run", RUN, "--grader", "reference", "--dry-run"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "40 free responses, 40 judged before, 0 to judge."
-    assert main(["regrade", RUN, "--grader", "reference/names"]) == 0
+    assert main(["job", "regrade", "--run", RUN, "--grader", "reference/names"]) == 0
     assert "40 were graded before and are unchanged" in capsys.readouterr().out

@@ -158,7 +158,7 @@ def test_the_command_and_the_report_count_outdated_answers(capsys: pytest.Captur
     assert "4 answers with choices were read by an earlier version of the strict rule" in capsys.readouterr().out
     assert main(["report", "accuracy"]) == 0
     assert "earlier version" not in capsys.readouterr().out  # the paper's rule has not changed
-    assert main(["regrade", header.run_id[:12], "--rules"]) == 0
+    assert main(["job", "reread", "--run", header.run_id[:12]]) == 0
     assert capsys.readouterr().out == (
         f"Read 4 answers with choices by version {STRICT_VERSION} of the strict rule: 3 verdicts changed.\n"
     )
@@ -166,10 +166,6 @@ def test_the_command_and_the_report_count_outdated_answers(capsys: pytest.Captur
     output = capsys.readouterr().out
     assert "earlier version" not in output
     assert "differ by 0.500" in output, "one of the two correct answers is not a substring"
-    assert main(["regrade", "all", "--rules", "--grader", "reference/names"]) == 2
-    assert "--rules reads all answers" in capsys.readouterr().err
-    assert main(["regrade", "all"]) == 2
-    assert "--grader" in capsys.readouterr().err
 
 
 def test_a_release_is_read_by_the_present_version_and_updated_to_it(tmp_path: Path) -> None:

@@ -1,16 +1,13 @@
-"""Applications as models: a function or an endpoint that receives the messages so far and replies with text."""
+"""Applications as models: a function that receives the messages so far and replies with text."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from aiohttp import web
 
 from core.errors import ProviderError, UsageError
 from core.models.base import CONVERSATION, message
@@ -158,71 +155,13 @@ async def test_a_module_is_loaded_from_the_folder_of_its_entry(
     assert (await ask(registry.open("t"))).text == "from there"
 
 
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
-
-@asynccontextmanager
-async def endpoint(handler: Handler) -> AsyncIterator[str]:
-    app = web.Application()
-    app.router.add_post("/chat", handler)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    try:
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}/chat"
-    finally:
-        await runner.cleanup()
-
-
-async def test_an_endpoint_receives_each_message_with_its_thread(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    requests: list[dict[str, Any]] = []
-
-    async def chat(request: web.Request) -> web.Response:
-        requests.append({**(await request.json()), "key": request.headers.get("Authorization")})
-        return web.json_response({"reply": "Since when?", "usage": {"prompt_tokens": 9, "completion_tokens": 2}})
-
-    monkeypatch.setenv("CLINIC_KEY", "sk-clinic-1")
-    async with endpoint(chat) as url:
-        done = await ask(load_registry([SHIPPED]).open(url))
-        registry = own(folder, f'[models."http/clinic"]\nbase_url = "{url}"\napi_key_env = "CLINIC_KEY"\n')
-        await ask(registry.open("clinic"))
-    assert (done.text, done.model, done.usage.prompt_tokens, done.cost_usd) == ("Since when?", f"http/{url}", 9, None)
-    assert requests[0] == {"thread": requests[0]["thread"], "message": "How are you?", "messages": HELLO, "key": None}
-    assert requests[1]["key"] == "Bearer sk-clinic-1"
-
-
-@pytest.mark.parametrize(
-    ("status", "body", "kind", "words", "times"),
-    [
-        (503, "busy", "server", "HTTP 503 (busy)", 3),
-        (429, "slow down", "rate_limit", "HTTP 429", 11),
-        (401, "key sk-hush-0123456789", "auth", "check the key", 1),
-        (404, "gone", "bad_request", "HTTP 404 (gone)", 1),
-        (200, "plain words", "malformed", "instead of JSON", 1),
-        (200, '{"answer": "x"}', "malformed", "no text", 1),
-    ],
-)
-async def test_a_failing_endpoint_is_a_provider_error(
-    status: int, body: str, kind: str, words: str, times: int
-) -> None:
-    requests = []
-
-    async def chat(request: web.Request) -> web.Response:
-        requests.append(request)
-        return web.Response(status=status, text=body)
-
-    async with endpoint(chat) as url:
-        with pytest.raises(ProviderError) as caught:
-            await hear(opened().open(url))
-    assert (caught.value.kind, len(requests)) == (kind, times)
-    assert words in str(caught.value)
-    assert "hush" not in str(caught.value)
-
-
-async def test_a_missing_endpoint_is_reported() -> None:
-    with pytest.raises(ProviderError, match=r"nothing listens at 127\.0\.0\.1:9"):
-        await hear(opened().open("http://127.0.0.1:9/chat"))
+@pytest.mark.parametrize("name", ["http/clinic", "http://127.0.0.1:9000/chat"])
+def test_an_application_behind_an_address_is_refused_and_its_runs_stay_an_applications(folder: Path, name: str) -> None:
+    registry = own(folder, '[models."http/clinic"]\nbase_url = "http://127.0.0.1:9000/chat"\n')
+    with pytest.raises(UsageError, match="was removed in version"):
+        registry.open(name)
+    assert (registry.group(name), registry.is_application(name)) == ("application", True)
+    assert "http/clinic" not in {spec.name for spec in registry.specs()}
 
 
 @pytest.mark.parametrize("name", ["python:os:system", "python/os:system"])

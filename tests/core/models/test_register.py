@@ -156,7 +156,6 @@ def test_findings_are_stored_in_the_entry_or_in_a_new_one_for_a_shipped_model(fi
         (Entry("x", address=HERE, input_price=-1.0, output_price=1.0), "prices.input"),
         (Entry("x", address=HERE, requests_per_minute=0), "limits.requests_per_minute"),
         (Entry("x", provider="python", model_id="mydoctor:reply"), "on the command line only"),
-        (Entry("x", provider="http"), "needs the address of its server"),
     ],
 )
 def test_wrong_input_is_one_sentence_and_writes_nothing(file: Path, entry: Entry, message: str) -> None:

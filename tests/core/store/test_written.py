@@ -46,7 +46,7 @@ from core.store.queries.reviews import add_review
 from core.store.queries.run_labels import Label, delete_run, label_run, labels
 from core.store.review_records import Review, ReviewItem, yes_no_questions
 from core.store.tables import SCHEMAS, schema_of
-from core.store.upkeep import backup, repair, replace_differing, restore, verify
+from core.store.upkeep import backup, repair, restore, verify
 from core.store.written import KINDS, EntryKind, journal_of, write
 from core.text.facts import AtomicFact
 from core.text.profiles import Generated
@@ -423,7 +423,7 @@ def test_verify_counts_and_finds_what_was_changed_and_what_is_missing(
     out = capsys.readouterr().out
     assert "missing: people has 1 human entries (facts by Ada …) that the database lacks" in out
     assert "different: people has 1 human entries (annotation by Cyd …) that differ" in out
-    assert main(["verify", "--fold"]) == 0
+    assert main(["verify", "--repair"]) == 0
     assert f"{count:,} human entries" in capsys.readouterr().out
     assert shown(full) == before
 
@@ -433,7 +433,7 @@ def test_a_part_of_a_review_that_was_changed_is_found(full: Store) -> None:
     change(full, "UPDATE review_items SET annotators = ['Eve'] WHERE number = 3")
     found = verify(full)
     assert [(one.kind, len(one.lines)) for one in found.findings] == [("different", 3)]
-    assert replace_differing(full, found) == 3
+    repair(full, found)
     assert shown(full) == before
 
 

@@ -81,17 +81,11 @@ def test_what_is_no_such_csv_is_said(store: Store, content: bytes, says: str) ->
         import_csv(store, content)
 
 
-def test_files_are_told_by_their_names(store: Store, tmp_path: Path) -> None:
+def test_only_a_csv_that_can_be_read_is_imported(store: Store, tmp_path: Path) -> None:
     book = tmp_path / "mine.xlsx"
     book.write_bytes(workbook([["case_7.json", "…", "Yes", "no", None]]))
-    with pytest.raises(UsageError, match="name the annotator with --annotator"):
+    with pytest.raises(UsageError, match=r"is not \.csv"):
         import_file(store, book)
-    found = import_file(store, book, "Ada")
-    assert (found.added, found.items, found.matched) == (2, 1, 0)
-    notes = tmp_path / "notes.txt"
-    notes.write_text("x")
-    with pytest.raises(UsageError, match=r"neither \.csv nor \.xlsx"):
-        import_file(store, notes)
     with pytest.raises(UsageError, match="cannot be read"):
         import_file(store, tmp_path / "gone.csv")
 
