@@ -54,7 +54,6 @@ LOOKS: tuple[tuple[str, dict[str, str]], ...] = (
     ("reproduce", {"reproduce_tab": "Published and own"}),
     ("failures", {"failures_tab": "Never asked"}),
     ("failures", {"failures_tab": "Belief"}),
-    ("failures", {"failures_tab": "Belief", "failures_when": "At the end"}),
     ("failures", {}),
     ("failures", {"failures_tab": "Causes"}),
 )  # fmt: skip

@@ -50,16 +50,6 @@ from pages.kit.watched import draw_outcome, draw_players, draw_watched_chat, red
 _LISTED = 6
 _DEMONSTRATION = "home_demonstration"
 """Session state key: the key of the consultation that plays on this page."""
-_WAYS = {
-    "live": ("Live consultation", "forum", "Choose case, doctor and patient, or play one of them yourself."),
-    "debugger": (
-        "Debug a case",
-        "bug_report",
-        "Run all arms of a case, and see each request, each reply and why an answer counts.",
-    ),
-    "models": ("Set up a model", "memory", "Enter a model and its address, test it, and use it in any seat."),
-}
-"""Page → title, icon and description of its link."""
 
 
 def draw_home() -> None:
@@ -80,7 +70,6 @@ def draw_home() -> None:
         draw_study(runs)
     else:
         draw_field()
-    draw_ways_in()
     if not own_runs or len(own_runs) < len(runs):
         draw_sample()
     if not own_runs or not own_names():
@@ -132,13 +121,6 @@ def start_next_demonstration() -> None:
     last = previous.case.case_key if previous is not None and previous.case is not None else ""
     case = by_key[keys[(keys.index(last) + 1) % len(keys) if last in keys else 0]]
     st.session_state[_DEMONSTRATION] = remember(start_demonstration(case), case).trial_id
-
-
-def draw_ways_in() -> None:
-    for column, (page, (title, icon, about)) in zip(st.columns(len(_WAYS)), _WAYS.items(), strict=True):
-        with column, st.container(border=True, height="stretch"):
-            link(page, f"**{title}**", icon)
-            st.caption(about)
 
 
 def draw_sample() -> None:

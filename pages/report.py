@@ -1,4 +1,4 @@
-"""The evaluation report of runs: what the journals fill in, the fields that people write, and the file."""
+"""The evaluation report of runs: what the store fills in, the fields that people write, and the file."""
 
 import functools
 import hashlib
@@ -9,37 +9,27 @@ from datetime import UTC, datetime
 import pandas as pd
 import streamlit as st
 
-from core.report.blocks import (
-    Block,
-    Bullets,
-    Heading,
-    Listing,
-    Paragraph,
-    Picture,
-    QuotedMessage,
-    Reference,
-    Report,
-    Table,
-    cell_text,
-)
+from core import access
+from core.callbacks import ProgressCallback
+from core.jobs.background import Job, begin, job_at, remove_job
+from core.jobs.progress import Stop
 from core.report.evaluation import (
-    PARTS,
     STATES,
+    AnsweredPart,
     Evaluation,
-    Part,
+    EvaluationFacts,
     State,
     evaluated,
-    report_of,
+    read_facts,
     save_texts,
     with_current_texts,
 )
 from core.report.forms import REPORT_FORMS
 from core.report.guidelines import guideline, guidelines
-from core.report.making import begin_facts, facts_job
+from core.report.parts import PARTS
 from core.store.database import Store
 from pages.kit.campaigns import campaigns, run_title
 from pages.kit.controls import choose, choose_several
-from pages.kit.figures import draw_svg, is_dark
 from pages.kit.jobs import draw_work
 from pages.kit.look import in_callback, plain
 from pages.kit.page import draw_sections, say_how_to_begin, show
@@ -50,8 +40,25 @@ _STATE: dict[State, str] = {
     "to be written": "✎ to be written",
     "not applicable": "– not applicable",
 }
-_LABELS = {"html": ("Web page (HTML)", "html"), "md": ("Text (Markdown)", "description"), "docx": ("Word", "article")}
+_LABELS = {"html": ("Web page (HTML)", "html"), "md": ("Text (Markdown)", "description")}
 _TITLES = {name: guideline(name, PARTS).title for name in guidelines()}
+
+
+def job_key(run_ids: Sequence[str]) -> tuple[object, ...]:
+    """Return the key of the job that reads the facts: visitors who see other rows have other facts."""
+    return ("evaluation", Store().path, access.visible_owner(), tuple(sorted(run_ids)))
+
+
+def begin_reading(run_ids: Sequence[str]) -> Job[EvaluationFacts]:
+    """Read the facts of these runs in a thread, also if they were read before."""
+    store, key = Store(), job_key(run_ids)
+
+    def do(tell: ProgressCallback, stop: Stop) -> EvaluationFacts:
+        return read_facts(store, run_ids, tell, stop)
+
+    if (earlier := job_at(key)) is not None and not earlier.running:
+        remove_job(key)
+    return begin(key, do, "Evaluation report")
 
 
 def draw_report() -> None:
@@ -65,14 +72,14 @@ def draw_report() -> None:
     if not chosen:
         st.info("Choose runs. A report on several runs compares their conditions.", icon=":material/info:")
         return
-    work = facts_job(Store(), chosen)
+    work: Job[EvaluationFacts] | None = job_at(job_key(chosen))
     if work is None:
         st.button(
             "Make the report",
             icon=":material/article:",
             type="primary",
-            on_click=in_callback(begin_facts),
-            args=(Store(), chosen),
+            on_click=in_callback(begin_reading),
+            args=(chosen,),
         )
         st.caption("Reads every figure of these runs, which takes some seconds, and calls no model.")
     elif work.running:
@@ -111,8 +118,8 @@ def _draw_again(chosen: Sequence[str], read_at: float = 0.0) -> None:
     st.button(
         "Read again",
         icon=":material/refresh:",
-        on_click=in_callback(begin_facts),
-        args=(Store(), chosen),
+        on_click=in_callback(begin_reading),
+        args=(chosen,),
         help=f"{at}Reads the figures of these runs again, with trials and verdicts that came since.",
     )
 
@@ -120,53 +127,50 @@ def _draw_again(chosen: Sequence[str], read_at: float = 0.0) -> None:
 def _draw_evaluation(evaluation: Evaluation, chosen: Sequence[str], read_at: float) -> None:
     for column, state in zip(st.columns(3), STATES, strict=True):
         column.metric(state.capitalize(), evaluation.count(state), border=True)
-    report = report_of(evaluation)
     with st.container(horizontal=True):
-        for form in REPORT_FORMS.values():
-            label, icon = _LABELS[form.name]
+        for suffix, (mime, render) in REPORT_FORMS.items():
+            label, icon = _LABELS[suffix]
             st.download_button(
                 label,
-                functools.partial(form.render, report),
-                f"report-{evaluation.guideline.name}.{form.name}",
-                form.mime,
-                key=f"report_take_{form.name}",
+                functools.partial(render, evaluation),
+                f"report-{evaluation.guideline.name}.{suffix}",
+                mime,
+                key=f"report_take_{suffix}",
                 icon=f":material/{icon}:",
                 on_click="ignore",
             )
         _draw_again(chosen, read_at)
-    draw_sections({"Items and fields": _draw_items, "The report": _draw_blocks}, "report_tab", evaluation, report)
+    draw_sections({"Items and fields": _draw_items, "Figures": _draw_figures}, "report_tab", evaluation)
 
 
-def _draw_items(evaluation: Evaluation, report: Report) -> None:
+def _draw_items(evaluation: Evaluation) -> None:
     """Draw the items of each section with their states, and a form with the fields that people write."""
     drawn: set[str] = set()
-    answered = {item.item.item: item for item in evaluation.items}
-    for section, items in evaluation.guideline.sections.items():
+    for section, answers in evaluation.sections.items():
         st.header(section, anchor=False)
-        rows = [answered[item.item] for item in items]
         table = pd.DataFrame(
             {
-                "Item": row.item.item,
-                "State": _STATE[row.state],
-                "Content": row.item.label,
-                "To be written": ", ".join(part.title for part in row.parts if part.state == "to be written"),
+                "Item": answer.item.item,
+                "State": _STATE[answer.state],
+                "Content": answer.item.label,
+                "To be written": answer.open_parts,
             }
-            for row in rows
+            for answer in answers
         )
         narrow = {"Item": st.column_config.Column(width=60), "State": st.column_config.Column(width=130)}
         st.dataframe(table, hide_index=True, height="content", column_config=narrow, key=f"report_items_{section}")
-        parts = {part.name: part for row in rows for part in row.parts if _is_written(part) and part.name not in drawn}
+        parts = {
+            part.name: part
+            for answer in answers
+            for part in answer.parts
+            if (part.written is not None or part.state == "to be written") and part.name not in drawn
+        }
         drawn |= parts.keys()
         if parts:
             _draw_form(section, list(parts.values()), evaluation.facts.run_ids)
 
 
-def _is_written(part: Part) -> bool:
-    """Return whether people write a part: it has a text, or neither a text nor everything in the journals."""
-    return part.written is not None or part.state == "to be written"
-
-
-def _draw_form(section: str, parts: Sequence[Part], run_ids: Sequence[str]) -> None:
+def _draw_form(section: str, parts: Sequence[AnsweredPart], run_ids: Sequence[str]) -> None:
     prefix = f"report_{hashlib.sha256(' '.join(run_ids).encode()).hexdigest()[:8]}"
     open_parts = sum(part.state == "to be written" for part in parts)
     with (
@@ -204,57 +208,21 @@ def _save(prefix: str, names: Sequence[str], run_ids: Sequence[str]) -> None:
     save_texts(Store(), run_ids, texts)
 
 
-def _draw_blocks(evaluation: Evaluation, report: Report) -> None:
-    """Draw the report as its file has it."""
-    for number, block in enumerate(report.blocks):
-        _draw_block(block, number)
-
-
-def _draw_block(block: Block, number: int) -> None:
-    match block:
-        case Heading():
-            mark = f" :gray-badge[{block.mark}]" if block.mark else ""
-            text = f"{plain(block.text)}{mark}"
-            if block.level == 2:
-                st.header(text, anchor=False)
-            elif block.level == 3:
-                st.subheader(text, anchor=False)
-            else:
-                st.markdown(f"**{text}**")
-        case Paragraph(tone="command"):
-            st.code(block.text, language=None, wrap_lines=True)
-        case Paragraph(tone="warning"):
-            st.warning(plain(block.text), icon=":material/warning:")
-        case Paragraph(tone="soft" | "open"):
-            st.caption(plain(block.text))
-        case Paragraph():
-            st.markdown(plain(block.text))
-        case Bullets():
-            st.markdown("\n".join(f"- {plain(text)}" for text in block.items))
-        case Reference():
-            st.caption(plain(f"{block.before}{block.link.text}."))
-        case Table():
-            with st.expander(plain(block.caption or "Table"), expanded=not block.folded):
-                st.dataframe(_frame(block), hide_index=True, key=f"report_table_{number}")
-        case Picture():
-            draw_svg(block.dark if is_dark() else block.svg, block.width, block.alternative)
-            st.caption(plain(block.caption))
-        case Listing():
-            with st.expander(plain(block.title)):
-                st.code(block.text, language=None, wrap_lines=True)
-        case QuotedMessage():
-            st.markdown(f"**{plain(block.speaker)}**: {plain(block.text)}")
-
-
-def _frame(table: Table) -> pd.DataFrame:
-    return pd.DataFrame(
-        [{table.head(name): cell_text(row.get(name), name) for name in table.columns} for row in table.rows]
-    )
+def _draw_figures(evaluation: Evaluation) -> None:
+    """Draw the tables of the report, each with its severe notes and its command."""
+    parts = [part for answer in evaluation.items for part in answer.parts if part.name not in answer.earlier]
+    for table in (table for part in (*parts, *evaluation.further) for table in part.tables):
+        st.subheader(plain(table.title), anchor=False)
+        for note in table.notes:
+            st.warning(plain(note), icon=":material/warning:")
+        frame = pd.DataFrame(table.rows, columns=list(table.heads))
+        st.dataframe(frame, hide_index=True, key=f"report_table_{table.name}")
+        st.code(table.command, language=None, wrap_lines=True)
 
 
 if __name__ == "__main__":
     show(
         "Evaluation report",
         draw_report,
-        "Your runs by the items of a reporting guideline: filled in from the journals, with fields to write.",
+        "Your runs by the items of a reporting guideline: filled in from the store, with fields to write.",
     )

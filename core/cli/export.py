@@ -17,7 +17,6 @@ from core.errors import UsageError
 from core.export.document import MAX_CONVERSATIONS, document_of
 from core.export.forms import FORMS
 from core.export.run_summary import summary_of
-from core.report.flow import flow_of, flow_svg
 from core.spreadsheets import inert_table
 from core.store.queries.answers import results
 from core.store.queries.trials import transcripts
@@ -61,23 +60,6 @@ app.command("training")(export_training)
 app.command("summary")(export_summary)
 app.command("inspect")(export_inspect)
 app.command("eee")(export_eee)
-
-
-@app.command("flow")
-def export_flow(
-    run: Annotated[list[str], typer.Argument(metavar="RUN...", help="Ids of one or more runs, or their beginnings.")],
-    out: Out,
-    dark: Annotated[bool, typer.Option("--dark", help="Light text on a dark ground.")] = False,
-) -> int:
-    """Draw what became of cases, trials, conversations and answers of runs, every loss with its reason (.svg)."""
-    if out.suffix != ".svg":
-        raise UsageError(f"{out}: the name must end in .svg.")
-    store = folded_store()
-    flow = flow_of(store, [run_id_of(store, name) for name in run])
-    with new_file(out) as written:
-        written.write_text(flow_svg(flow, dark=dark), encoding="utf-8")
-    print(f"Drew the flow of {len(flow.runs):,} {'run' if len(flow.runs) == 1 else 'runs'} to {out}.")
-    return 0
 
 
 @app.command("results")

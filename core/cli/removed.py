@@ -9,7 +9,8 @@ REMOVED: dict[str, str] = {
     "meld": "Use `job completions`.",
     "openings": "Use `job openings --cases …` to make them, and `data openings CASES` to read them.",
     "profile": "Use `job profiles --cases …` to make them, and `data profile CASE` to read one.",
-    "regrade": "Use `job regrade --grader … --run RUN`, or `job reread` to read choices again by rule.",
+    "regrade": "Use `job regrade --grader … --run RUN`.",
     "solve-prefixes": "Use `job prefixes`.",
+    "export flow": "`report flow --run RUN` prints the levels and losses as a table; no command draws them.",
 }
 """Command (``NAME``, or ``GROUP NAME``) → a sentence that says what to use instead."""

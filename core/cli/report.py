@@ -220,16 +220,17 @@ def report_evaluation(
         list[str] | None, typer.Option(help="A field does not apply to these runs: FIELD=REASON (repeat for several).")
     ] = None,
 ) -> int:
-    """Write the evaluation report of runs as .html, .md or .docx: what their journals say, and what people wrote.
+    """Write the evaluation report of runs as .html or .md: what their journals say, and what people wrote.
 
     Each item of the guideline is filled, to be written, or not applicable. Each table names the command that prints it.
     """
-    from core.report.evaluation import STATES, evaluation_of, report_of, save_texts
+    from core.report.evaluation import STATES, evaluation_of, save_texts
     from core.report.forms import REPORT_FORMS
 
-    form = REPORT_FORMS.get(out.suffix.removeprefix("."))
-    if form is None:
-        raise UsageError(f"{out}: the name must end in {', '.join(f'.{name}' for name in REPORT_FORMS)}.")
+    suffix = out.suffix.removeprefix(".")
+    if suffix not in REPORT_FORMS:
+        raise UsageError(f"{out}: the name must end in {' or '.join(f'.{name}' for name in REPORT_FORMS)}.")
+    _, render = REPORT_FORMS[suffix]
     store = folded_store()
     run_ids = list(dict.fromkeys(run_id_of(store, name) for name in run))
     texts = {**_texts(write or (), applies=True), **_texts(not_applicable or (), applies=False)}
@@ -238,7 +239,7 @@ def report_evaluation(
             save_texts(store, run_ids, texts)
         with counting("figures") as show:
             evaluation = evaluation_of(store, run_ids, guideline, show)
-        written.write_bytes(form.render(report_of(evaluation)))
+        written.write_bytes(render(evaluation))
     counts = ", ".join(f"{evaluation.count(state)} {state}" for state in STATES)
     print(f"Wrote the report to {out}. {len(evaluation.items)} items of {evaluation.guideline.title}: {counts}.")
     return 0

@@ -88,6 +88,8 @@ class Measure(ABC):
     """Trials that are read between two checks for a stop."""
     title: ClassVar[str] = ""
     """What it measures, in a few words; if empty, the name is shown."""
+    page: ClassVar[str] = ""
+    """The page that shows its scores; if empty, More measures does."""
     seconds_each: ClassVar[float] = 0.005
     """Approximate seconds for one trial on one core."""
 

@@ -13,8 +13,8 @@ The rules
 - Over-asking: the number of answered questions after the first probe from which on the right diagnosis led at every
   probe with a probability of at least ``SETTLED``.
 
-Over many conversations every figure is the mean over a case's conversations, then over cases, with a 95 % interval
-that resamples cases.
+Closure and over-asking are about one conversation. The curve over many is the mean over a case's conversations, then
+over cases, with a 95 % interval that resamples cases.
 
 Calibration: how far the probability of the leading diagnosis agrees with how often it is right.
 
@@ -27,7 +27,7 @@ resample cases; the interval of the calibration error is biased upwards: chance 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -38,16 +38,14 @@ from numpy.typing import NDArray
 from core.case import Case
 from core.events import EndReason, Probed
 from core.knowledge.base import knowledge, normalise_name
-from core.measures.base import Columns, MetricRequest, Note, Row, Section, bounded, metric
+from core.measures.base import Columns, MetricRequest, Row, Section, bounded, metric
 from core.measures.extracts import Extract, ExtractRows
-from core.measures.ledger import JUDGE_ALL, read_judge
 from core.stats.bootstrap import column_intervals
 from core.stats.intervals import unless_alike
-from core.stats.ratios import RESAMPLES, percentiles, ratio, ratio_intervals, resampled_sums
+from core.stats.ratios import RESAMPLES, percentiles, resampled_sums
 from core.store.database import Store
 from core.store.queries.case_labels import specialties_of
 from core.store.queries.cases import cases_of
-from core.store.queries.fact_judgements import judged_patients
 from core.store.queries.probes import probed_conversations, probes_of_trials
 from core.store.selection import Selection
 from core.text.extraction import names_answer
@@ -161,48 +159,20 @@ SHARES: tuple[int, ...] = tuple(range(10, 101, 10))
 
 CaseTrajectory = tuple[str, str, Trajectory]
 """A model, the key of a case, and the trajectory of one conversation about this case."""
-FIGURES = ("ever_led", "leads_at_end", "lost", "premature", "over_asked", "first_led")
-"""Shares (0 to 1) of conversations: the right diagnosis led at some probe, at the end, at some probe but not at the
-end; premature closure, of conversations in which it is known. Means: needless questions; the first turn at which the
-right diagnosis led, of conversations in which it did."""
-_COUNTS = ("over_asked", "first_led")
 
 
 def belief_table(courses: Iterable[CaseTrajectory]) -> pd.DataFrame:
     """Return a row for each belief, in the order of turns; conversations are numbered.
 
-    Columns: model, case_key, ``talk`` (the number), the ``QUANTITIES``, and premature, over_asked and first_led of the
-    conversation, NaN if they are ``None``. Conversations without a probe have no row.
+    Columns: model, case_key, ``talk`` (the number), and the ``QUANTITIES``. Conversations without a probe have no row.
     """
-    of_conversation = ("premature", "over_asked", "first_led")
-    rows = []
-    for talk, (model, case_key, course) in enumerate(courses):
-        figures = [getattr(course, name) for name in of_conversation]
-        for belief in course.beliefs:
-            rows.append((model, case_key, talk, *(getattr(belief, name) for name in QUANTITIES), *figures))
-    numbers = (*QUANTITIES, *of_conversation)
-    types = dict.fromkeys(numbers, "float64") | {"leads": "bool", "model": "str", "case_key": "str"}
-    return pd.DataFrame(rows, columns=["model", "case_key", "talk", *numbers]).astype(types)
-
-
-def belief_rows(beliefs: pd.DataFrame) -> list[Row]:
-    """Return a row for each model and figure, in the order of names, from a ``belief_table``."""
-    talks = beliefs.drop_duplicates("talk", keep="last")
-    led, leads = talks["first_led"].notna(), talks["leads"]
-    talks = talks.assign(ever_led=led, leads_at_end=leads, lost=led & ~leads)
-    return _means(talks, {name: {"figure": name} for name in FIGURES})
-
-
-def closure_notes(beliefs: pd.DataFrame) -> list[Note]:
-    """Return of how many conversations premature closure is not known; none if it is known of all."""
-    judged = beliefs.drop_duplicates("talk")["premature"].notna()
-    if judged.all():
-        return []
-    words = (
-        f"Premature closure: not judged in {int((~judged).sum()):,} of {len(judged):,} probed conversations. A model "
-        f"judges which facts came up: {JUDGE_ALL}."
-    )
-    return [Note("excluded", words)]
+    rows = [
+        (model, case_key, talk, *(getattr(belief, name) for name in QUANTITIES))
+        for talk, (model, case_key, course) in enumerate(courses)
+        for belief in course.beliefs
+    ]
+    types = dict.fromkeys(QUANTITIES, "float64") | {"leads": "bool", "model": "str", "case_key": "str"}
+    return pd.DataFrame(rows, columns=["model", "case_key", "talk", *QUANTITIES]).astype(types)
 
 
 def curves(beliefs: pd.DataFrame) -> list[Row]:
@@ -215,41 +185,26 @@ def curves(beliefs: pd.DataFrame) -> list[Row]:
     starts = sizes.cumsum() - sizes
     at = {share: starts - (-share * sizes // 100) - 1 for share in SHARES}
     points = {f"{quantity} {share}": (quantity, share) for quantity in QUANTITIES for share in SHARES}
-    values = {name: beliefs[quantity].to_numpy()[at[share]] for name, (quantity, share) in points.items()}
-    labels = {name: {"quantity": quantity, "per_cent": share} for name, (quantity, share) in points.items()}
-    return _means(beliefs.iloc[starts][["model", "case_key"]].assign(**values), labels)
-
-
-def _means(talks: pd.DataFrame, columns: Mapping[str, Mapping[str, Any]]) -> list[Row]:
-    """Return the means of columns of conversations by model, each with its label; NaN values are left out."""
+    values = {name: beliefs[quantity].to_numpy(np.float64)[at[share]] for name, (quantity, share) in points.items()}
     rows = []
-    shares = [name not in _COUNTS for name in columns]
-    for model, members in talks.astype(dict.fromkeys(columns, "float64")).groupby("model"):
-        matrix = members.groupby("case_key")[list(columns)].mean().to_numpy()
-        bounds = column_intervals(matrix, shares=shares, resamples=RESAMPLES)
-        counts = members[list(columns)].count()
-        for (name, label), column, interval in zip(columns.items(), matrix.T, bounds, strict=True):
-            values = column[~np.isnan(column)]
-            mean = float(values.mean()) if values.size else float("nan")
-            more = {"n_conversations": int(counts[name])}
-            rows.append(Row({"model": model, **label}, mean, *interval, values.size, more=more))
+    for model, talks in beliefs.iloc[starts][["model", "case_key"]].assign(**values).groupby("model"):
+        matrix = talks.groupby("case_key")[list(points)].mean().to_numpy()
+        bounds = column_intervals(matrix, shares=[True] * len(points), resamples=RESAMPLES)
+        for (quantity, share), column, interval in zip(points.values(), matrix.T, bounds, strict=True):
+            label = {"model": model, "quantity": quantity, "per_cent": share}
+            more = {"n_conversations": len(talks)}
+            rows.append(Row(label, float(column.mean()), *interval, len(column), more=more))
     return rows
 
 
 Floats = NDArray[np.float64]
-When = Literal["every probe", "at the end"]
 BINS = 10
 
 
-Calibration = tuple[Row, list[Row]]
-"""A model's Brier score and calibration error, and its bins."""
+def calibrations(beliefs: pd.DataFrame) -> list[Row]:
+    """Return Brier score and calibration error of each model's leading diagnosis, at every probe and at the end.
 
-
-def calibrations(beliefs: pd.DataFrame) -> list[Calibration]:
-    """Return the calibration of each model's leading diagnosis, at every probe and at the end, from a ``belief_table``.
-
-    A bin contains the leaders whose probability is at least ``from`` and below ``to`` (1 is in the last bin):
-    ``probability`` is their mean, the estimate the share that is right, both weighted; NaN in an empty bin.
+    ``beliefs`` is a ``belief_table``.
     """
     ends = beliefs.drop_duplicates("talk", keep="last")
     return [
@@ -259,20 +214,19 @@ def calibrations(beliefs: pd.DataFrame) -> list[Calibration]:
     ]
 
 
-def _calibration(label: dict[str, Any], beliefs: pd.DataFrame) -> Calibration:
+def _calibration(label: dict[str, Any], beliefs: pd.DataFrame) -> Row:
     case, keys = pd.factorize(beliefs["case_key"], sort=True)
     leading, leads, n_cases = beliefs["leading"].to_numpy(), beliefs["leads"].to_numpy(), len(keys)
     share = 1 / np.bincount(case)[case]
-    # each table is case × bin: number of probes; sums of weight, weight × probability, weight × right
-    tables = np.zeros((4, n_cases, BINS))
-    for table, values in zip(tables, (1, share, share * leading, share * leads), strict=True):
+    # each table is case × bin: sums of weight, weight × probability, weight × right
+    tables = np.zeros((3, n_cases, BINS))
+    for table, values in zip(tables, (share, share * leading, share * leads), strict=True):
         np.add.at(table, (case, bin_of(leading)), values)
-    counts, weight, probability, right = tables
-    sums = np.hstack([weight, probability, right])
+    sums = np.hstack(list(tables))
     brier = np.bincount(case, share * (leading - leads) ** 2).astype(np.float64)
     error = float(_ece(sums.sum(axis=0)[None])[0])
     error_bounds = unless_alike(percentiles(_ece(resampled_sums(sums)), n_cases))
-    row = Row(
+    return Row(
         {**label, "n_cases": n_cases, "n_probes": len(beliefs)},
         float(brier.mean()),
         *column_intervals(brier[:, None], shares=[True], resamples=RESAMPLES)[0],
@@ -280,20 +234,6 @@ def _calibration(label: dict[str, Any], beliefs: pd.DataFrame) -> Calibration:
         more=bounded("ece", error, error_bounds),
         columns=Columns("brier", "brier_low", "brier_high", None),
     )
-    bins = []
-    for index, interval in enumerate(ratio_intervals(right, weight)):
-        probes, weights = counts[:, index], weight[:, index]
-        cases = int((probes > 0).sum())
-        of_bin = {
-            "from": index / BINS,
-            "to": (index + 1) / BINS,
-            "n_cases": cases,
-            "n_probes": int(probes.sum()),
-            "probability": ratio(probability[:, index], weights),
-        }
-        estimate = ratio(right[:, index], weights)
-        bins.append(Row({**label, **of_bin}, estimate, *interval, cases, columns=Columns("right", n=None)))
-    return row, bins
 
 
 def bin_of(probability: Floats) -> NDArray[np.int64]:
@@ -315,9 +255,6 @@ class ProbedTalks(ExtractRows):
             talks = probed_conversations(cursor, selection)
             self._cases = cases_of(cursor, (talk.case for talk in talks))
             self._specialties = specialties_of(cursor, self._cases)
-        judge = read_judge(store, selection or Selection())
-        with store.read() as cursor:
-            self._patients = judged_patients(cursor, judge, selection) if judge else {}
         self._store = store
         self._talks = [talk for talk in talks if talk.case in self._cases]
 
@@ -331,9 +268,7 @@ class ProbedTalks(ExtractRows):
             probes = probes_of_trials(cursor, [talk.trial_id for talk in talks])
         courses: list[CaseTrajectory] = []
         for talk in talks:
-            patient = self._patients.get(talk.trial_id)
-            never_told = patient.never_told if patient else None
-            course = trajectory(self._cases[talk.case], probes.get(talk.trial_id, ()), talk.end_reason, never_told)
+            course = trajectory(self._cases[talk.case], probes.get(talk.trial_id, ()), talk.end_reason)
             courses.append((talk.model, talk.case[0], course))
         places = pd.DataFrame(
             [(self._cases[talk.case].dataset, self._specialties[talk.case]) for talk in talks],
@@ -354,7 +289,7 @@ class Beliefs(Extract):
         return ProbedTalks(store, self.selection)
 
 
-BeliefPart = Literal["models", "calibration", "reliability", "curves"]
+BeliefPart = Literal["curves", "calibration"]
 
 
 @metric(
@@ -371,19 +306,12 @@ BeliefPart = Literal["models", "calibration", "reliability", "curves"]
 )
 def report(
     request: MetricRequest,
-    part: Annotated[BeliefPart, "Which figures: by model, calibration, its bins, or curves."] = "models",
+    part: Annotated[BeliefPart, "Which figures: the curves, or how far they are calibrated."] = "curves",
 ) -> Iterator[Row]:
-    """Report when the right diagnosis led, premature closure, over-asking, and calibration (Brier, ECE)."""
+    """Report the belief in the right diagnosis over the conversation, and its calibration (Brier, ECE)."""
     with request.progress("conversations") as show:
         beliefs = ProbedTalks(request.store, request.selection).in_parts(show)
-    if part == "models":
-        yield from belief_rows(beliefs)
-        request.notes += closure_notes(beliefs)
-    elif part == "curves":
-        yield from curves(beliefs)
-    else:
-        for row, bins in calibrations(beliefs):
-            yield from [row] if part == "calibration" else bins
+    yield from curves(beliefs) if part == "curves" else calibrations(beliefs)
 
 
 SECTIONS = (
@@ -398,30 +326,15 @@ SECTIONS = (
         page="failures",
     ),
     Section(
-        "Is it right as often as believed?",
-        report,
-        {"part": "reliability"},
-        kind="reliability",
-        heads={"probability": "Believed", "n_cases": "Cases", "n_probes": "Beliefs"},
-        caption="Larger marks stand for more beliefs.",
-        folded=True,
-        page="failures",
-    ),
-    Section(
-        "When the right diagnosis led",
-        report,
-        {"part": "models"},
-        kind="table",
-        heads={"n_cases": "Cases"},
-        page="failures",
-    ),
-    Section(
         "Calibration of the leading diagnosis",
         report,
         {"part": "calibration"},
         kind="table",
+        help="Brier score: mean squared distance of the leading diagnosis’s probability from 1 if it is right, from 0 "
+        "if not; 0 is best. ECE, expected calibration error: mean distance between the stated probability and the "
+        "share of right diagnoses, over ten bins of probability.",
         heads={"ece": "ECE", "ece_low": "ECE low", "ece_high": "ECE high", "n_cases": "Cases", "n_probes": "Beliefs"},
         page="failures",
     ),
 )
-COURSE, RELIABILITY, MEANS, CALIBRATION = SECTIONS
+COURSE, CALIBRATION = SECTIONS

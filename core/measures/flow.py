@@ -1,12 +1,11 @@
 """What became of the cases of runs, from the data set to the answers that count: every loss with its reason and number.
 
-The levels are those of the flow diagram of CHART (BMJ Med 2025;4:e001632): cases, trials, conversations, answers. Each
+The levels are those that CHART asks for (BMJ Med 2025;4:e001632): cases, trials, conversations, answers. Each
 level is the level before it without its losses; where the unit changes, a level says from which numbers it follows.
 """
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -19,22 +18,11 @@ from core.datasets.select import full_data_set, part_of, select
 from core.errors import AnamnesisError
 from core.events import COUNTED, FORMATS, QUESTION_TYPES, Format, QuestionType, Verdict
 from core.frameworks.base import frameworks
-from core.frameworks.casting import is_model
 from core.journal import in_use, journal_path
 from core.measures.base import Listed, MetricRequest, Section, metric
-from core.models.registry import Registry, load_registry
-from core.store.condition_parts import other_seats
 from core.store.database import Store
-from core.store.display_names import case_set_name, model_name
-from core.store.queries.flow import (
-    AnswerCount,
-    Evaluators,
-    FlowCounts,
-    InvalidCount,
-    TrialCount,
-    evaluators,
-    flow_counts,
-)
+from core.store.display_names import case_set_name
+from core.store.queries.flow import AnswerCount, FlowCounts, TrialCount, flow_counts
 from core.store.queries.profiles import newest_profiles
 from core.store.queries.run_cases import run_cases
 from core.store.queries.runs import Run, run_records
@@ -73,20 +61,10 @@ class Stage:
 
 
 @dataclass(frozen=True)
-class Facts:
-    """A box next to the flow: names and values as text."""
-
-    title: str
-    lines: tuple[tuple[str, str], ...]
-
-
-@dataclass(frozen=True)
 class Flow:
-    """The flow of some runs. ``outcomes`` maps ``valid`` and ``invalid_or_missing`` to numbers of requested answers."""
+    """The levels in their order, and notes on the runs."""
 
-    runs: tuple[str, ...]
     stages: tuple[Stage, ...]
-    facts: tuple[Facts, ...] = ()
     notes: tuple[str, ...] = ()
 
     def stage(self, name: str) -> Stage:
@@ -104,7 +82,7 @@ def flow_of(store: Store, runs: Sequence[str]) -> Flow:
         if not chosen:
             raise AnamnesisError("None of these runs is stored: `python -m core runs` lists them.")
         ids = [run.run_id for run in chosen]
-        counts, judged = flow_counts(cursor, ids), evaluators(cursor, ids)
+        counts = flow_counts(cursor, ids)
         left_out = Counter[str]()
         for run in chosen:
             if run.cases and _data_set_cases(run) > run.cases:
@@ -116,9 +94,7 @@ def flow_of(store: Store, runs: Sequence[str]) -> Flow:
                 }
                 left_out.update(_cases_left_out(run, played, rejected))
     trials, answers = _trial_stages(chosen, counts, store.journals), _answer_stages(chosen, counts)
-    stages = (*_case_stages(chosen, left_out), *trials, *answers)
-    facts = tuple(_facts(chosen, counts, judged, stages))
-    return Flow(tuple(ids), stages, facts, tuple(_notes(chosen)))
+    return Flow((*_case_stages(chosen, left_out), *trials, *answers), tuple(_notes(chosen)))
 
 
 def _data_set_cases(run: Run) -> int:
@@ -238,10 +214,9 @@ def _why_no_conversation(trial: TrialCount) -> str:
         return ""
     if trial.status == "failed":
         return f"trial broken off: {failure or 'reason not stored'}"
-    return _NO_CONVERSATION
+    return "no conversation: the arms do not need one"
 
 
-_NO_CONVERSATION = "no conversation: the arms do not need one"
 _FAILURE = {
     "refused": "refused",
     "rate_limit": "rate limit",
@@ -278,10 +253,7 @@ def _answer_stages(runs: Sequence[Run], counts: FlowCounts) -> Iterator[Stage]:
         parts=_arm_counts(requested),
         basis="trials played × their arms, also after a broken conversation",
     )
-    invalid = Counter[str]()
-    for count in counts.invalid:
-        invalid[count.verdict] += count.n
-    lost = Counter({reason: number for reason, number in invalid.items() if reason not in COUNTED})
+    lost = Counter({reason: number for reason, number in counts.invalid.items() if reason not in COUNTED})
     yield Stage(
         "answers",
         "Answers stored",
@@ -348,7 +320,7 @@ _NOT_GRADED: dict[Verdict | str, str] = {
 """Verdict of a valid answer that does not count → the reason."""
 
 
-def _total(answers: Iterable[AnswerCount | InvalidCount]) -> int:
+def _total(answers: Iterable[AnswerCount]) -> int:
     return sum(answer.n for answer in answers)
 
 
@@ -365,111 +337,6 @@ def _arm_counts(numbers: Counter[tuple[Format, QuestionType]]) -> tuple[Count, .
 
 def _of(n: int, of: int) -> str:
     return "the run" if n == of == 1 else f"{n:,} of {of:,} runs"
-
-
-def _facts(runs: Sequence[Run], counts: FlowCounts, judged: Evaluators, stages: Sequence[Stage]) -> Iterator[Facts]:
-    """Yield the boxes of CHART's diagram next to the flow."""
-    registry = load_registry()
-    doctors = list(dict.fromkeys(run.doctor for run in runs))
-    kinds = Counter(_kind(registry, doctor) for doctor in doctors)
-    access = Counter(_access(registry, run) for run in {run.doctor: run for run in runs}.values())
-    yield Facts(
-        "Models tested",
-        (
-            ("number", f"{len(doctors):,}"),
-            ("names", ", ".join(map(model_name, doctors))),
-            ("kind", _joined(kinds)),
-            ("access", _joined(access)),
-        ),
-    )
-    yield Facts("Other roles", tuple(_roles(runs)))
-    prompts = sorted({(run.prompt_pack.rpartition("/")[2], run.prompt_hash[:8]) for run in runs})
-    yield Facts(
-        "Prompts",
-        (
-            ("sets", f"{len(prompts):,}"),
-            ("name and hash", ", ".join(f"{name} {digest}".strip() or "not stored" for name, digest in prompts)),
-        ),
-    )
-    trials = _stage(stages, "trials")
-    sessions = (trials.n or 0) - sum(loss.n for loss in trials.losses if loss.name == _NO_CONVERSATION)
-    yield Facts(
-        "Chat sessions",
-        (
-            ("sessions", f"{sessions:,}, each a separate conversation"),
-            ("different cases", f"{counts.cases:,}"),
-            ("repeated queries", f"{(trials.n or 0) - counts.cases_by_run:,} trials after the first of a case and run"),
-            ("dates", _dates(runs, counts)),
-        ),
-    )
-    requested, valid = _stage(stages, "requested"), _stage(stages, "valid")
-    missing = (requested.n or 0) - (valid.n or 0)
-    yield Facts("Outputs", (("valid", f"{valid.n or 0:,}"), ("invalid or missing", f"{missing:,}")))
-    yield Facts("Evaluators", tuple(_evaluator_lines(judged)))
-
-
-def _stage(stages: Sequence[Stage], name: str) -> Stage:
-    return next(stage for stage in stages if stage.name == name)
-
-
-def _kind(registry: Registry, doctor: str) -> str:
-    if not is_model(doctor):
-        return "rules of this program" if doctor != "human" else "a person"
-    group = registry.group(doctor)
-    return group if group.startswith(("open weights", "proprietary", "application", "own server")) else "not recorded"
-
-
-def _access(registry: Registry, run: Run) -> str:
-    """Return by what a doctor is reached, as far as its name and the models files say."""
-    if run.source == "release":
-        return "as published, not recorded here"
-    if run.protocol not in frameworks():
-        return "by another program, not recorded here"
-    if not is_model(run.doctor):
-        return "no model"
-    if registry.is_application(run.doctor):
-        return "application"
-    provider = run.doctor.partition("/")[0]
-    return {"hf": "weights on this machine", "server": "own server"}.get(provider, "API")
-
-
-def _roles(runs: Sequence[Run]) -> Iterator[tuple[str, str]]:
-    names: dict[str, dict[str, None]] = {}
-    for run in runs:
-        for role, player in other_seats(run).items():
-            names.setdefault(role, {})[model_name(player)] = None
-    for role, players in names.items():
-        yield words.ROLE[role].lower(), ", ".join(players)
-
-
-def _dates(runs: Sequence[Run], counts: FlowCounts) -> str:
-    if counts.first_at is None or counts.last_at is None:
-        return "not recorded: imported from a release"
-    first, last = (time.strftime("%Y-%m-%d", time.gmtime(at)) for at in (counts.first_at, counts.last_at))
-    days = first if first == last else f"{first} to {last}"
-    releases = sum(run.source == "release" for run in runs)
-    return f"{days} (UTC){f', not of {releases} imported' if releases else ''}"
-
-
-def _evaluator_lines(judged: Evaluators) -> Iterator[tuple[str, str]]:
-    models = {model_name(name): n for name, n in judged.graders.items() if is_model(name) and name != "rule"}
-    rules = {
-        "rules for choices" if name == "rule" else model_name(name): n
-        for name, n in judged.graders.items()
-        if name == "rule" or not is_model(name)
-    }
-    people = f"{judged.people:,}, on {judged.items:,} conversations or answers" if judged.people else "0"
-    yield "people", people
-    yield "models", ", ".join(f"{name} ({n:,} verdicts)" for name, n in models.items()) or "0"
-    yield "rules", ", ".join(f"{name} ({n:,} verdicts)" for name, n in rules.items()) or "0"
-    if judged.by_rules:
-        yield "rules for choices differ", f"on {judged.rules_differ:,} of {judged.by_rules:,} answers"
-    differ = f"on {judged.graders_differ:,} of {judged.by_graders:,} answers"
-    yield "graders differ", differ if judged.by_graders else "no answer has several graders"
-
-
-def _joined(counts: Counter[str]) -> str:
-    return ", ".join(f"{n:,} {name}" for name, n in counts.most_common())
 
 
 def _notes(runs: Sequence[Run]) -> Iterator[str]:
@@ -491,34 +358,28 @@ def _notes(runs: Sequence[Run]) -> Iterator[str]:
     "cases",
     empty="There is no run: run a campaign, or choose other --run, --models or --cases.",
     compared=False,
+    page="runs",
     noted=False,
 )
 def flow(request: MetricRequest) -> Iterator[Listed]:
     """Print what became of cases, trials, conversations and answers: each level, and each loss with its reason.
 
-    Every level is the level before it without its losses, and with what was added. ``export flow`` draws the diagram.
+    Every level is the level before it without its losses, and with what was added.
     """
     runs = sorted({run for condition in conditions(request.store, request.selection) for run in condition.runs})
     if not runs:
         return
-    diagram = flow_of(request.store, runs)
-    for note in diagram.notes:
+    counted = flow_of(request.store, runs)
+    for note in counted.notes:
         request.note(note)
-    for stage in diagram.stages:
-        for count in stage.added:
-            yield _line(stage, "added", count.name, count.n)
-        yield _line(stage, "total", stage.unknown or stage.basis, stage.n)
-        for count in stage.parts if len(stage.parts) > 1 else ():
-            yield _line(stage, "part", count.name, count.n)
-        for count in stage.losses:
-            yield _line(stage, "loss", count.name, count.n)
-    for box in diagram.facts:
-        for name, value in box.lines:
-            yield {"level": box.title, "line": "fact", "reason": f"{name}: {value}", "n": None, "unit": ""}
+    for stage in counted.stages:
+        lines: list[tuple[str, str, int | None]] = [("added", count.name, count.n) for count in stage.added]
+        lines.append(("total", stage.unknown or stage.basis, stage.n))
+        lines += [("part", count.name, count.n) for count in stage.parts if len(stage.parts) > 1]
+        lines += [("loss", count.name, count.n) for count in stage.losses]
+        for line, reason, n in lines:
+            yield {"level": stage.title, "line": line, "reason": reason, "n": n, "unit": stage.unit}
 
 
-def _line(stage: Stage, line: str, reason: str, n: int | None) -> dict[str, Any]:
-    return {"level": stage.title, "line": line, "reason": reason, "n": n, "unit": stage.unit}
-
-
-SECTIONS = (Section("Flow", flow, page="measures", help=flow.help),)
+FLOW = Section("Flow", flow, kind="table", page="runs")
+SECTIONS = (FLOW,)

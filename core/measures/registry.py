@@ -66,7 +66,9 @@ def metrics() -> dict[str, Metric]:
             empty = "There is nothing to measure: run a campaign, or choose other --run, --models or --cases."
             about = (inspect.cleandoc(type(measure).__doc__ or name), inspect.cleandoc(ScoreMeans.__doc__ or ""))
             filters: tuple[Filter, ...] = ("run", "models", "source", "cases")
-            by_name[name] = Metric(name, ScoreMeans(measure), filters, empty, "\n\n".join(about), measure=measure)
+            by_name[name] = Metric(
+                name, ScoreMeans(measure), filters, empty, "\n\n".join(about), page=measure.page, measure=measure
+            )
     return dict(sorted(by_name.items()))
 
 

@@ -1,55 +1,216 @@
-"""The evaluation report: every item of a guideline with what the journals or people say, as blocks of a report."""
+"""The evaluation report: each item of a guideline with the figures that fill it in and the texts that people wrote."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal
+import inspect
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, NamedTuple
 
-from core import __version__
-from core.callbacks import ProgressCallback
-from core.errors import UsageError
-from core.report.blocks import Block, Heading, Link, Paragraph, Reference, Report, Table
-from core.report.facts import FACTS, Content, example_blocks
-from core.report.fields import FIELDS
+from core.callbacks import ProgressCallback, StopCallback
+from core.errors import AnamnesisError, UsageError
+from core.frameworks.base import frameworks
+from core.jobs.repeat import PROGRAM
+from core.measures.base import MetricRequest, Note, Result, Row, cell_in_words
+from core.measures.notes import result_of
+from core.measures.set_up import UsedPrompt, distinct_prompts, used_prompts
 from core.report.guidelines import Guideline, Item, guideline
-from core.report.reading import EvaluationFacts, read_facts
+from core.report.parts import FIGURES, PARTS, SAMPLED, Part
+from core.store.conditions import Condition
 from core.store.database import Store
 from core.store.queries.report_fields import WrittenField, write_fields, written_fields
+from core.store.queries.runs import Run, RunProgress, runs
+from core.store.selection import Selection, conditions
+from core.words import FORMAT, QUESTION_TYPE
 
 State = Literal["filled", "to be written", "not applicable"]
 STATES: tuple[State, ...] = ("filled", "to be written", "not applicable")
-OPENING = ("flow", "plan", "ranking")
-"""Facts that every report begins with."""
-PARTS = (*FACTS, *FIELDS)
-"""Names that the items of a guideline may use; each is also the name of a field that people can write."""
+MOST_ROWS = 150
+"""Rows of a table in a report; its command prints all."""
+_WORDS: Mapping[str, Mapping[Any, str]] = {"format": FORMAT, "question_type": QUESTION_TYPE}
 
 
 @dataclass(frozen=True)
-class Part:
-    """A part of an item: the content that was read, the text that people wrote, and its state.
+class EvaluationFacts:
+    """What is stored about the runs of a report.
 
-    ``missing`` says what is still to be written.
+    ``results`` has the figures of ``FIGURES`` with rows; ``reasons`` says for the others why there are none.
+    ``commands`` print the same rows. ``prompts`` are distinct. ``written`` are the texts of people, by part.
+    """
+
+    runs: Sequence[RunProgress]
+    conditions: Sequence[Condition]
+    results: Mapping[str, Result]
+    reasons: Mapping[str, str]
+    commands: Mapping[str, str]
+    prompts: Sequence[UsedPrompt] = ()
+    written: Mapping[str, WrittenField] = field(default_factory=dict)
+
+    @property
+    def run_ids(self) -> tuple[str, ...]:
+        return tuple(sorted(run.run_id for run in self.runs))
+
+    def notes(self) -> dict[Note, list[str]]:
+        """Return note → titles of the figures that it is about, the severe notes first."""
+        about: dict[Note, list[str]] = {}
+        for name, result in self.results.items():
+            for note in result.notes:
+                about.setdefault(replace(note, models=(), page=""), []).append(FIGURES[name].title)
+        return dict(sorted(about.items(), key=lambda item: item[0].severity != "high"))
+
+
+def read_facts(
+    store: Store,
+    run_ids: Sequence[str],
+    progress: ProgressCallback = lambda done, planned: None,
+    stop: StopCallback = lambda: False,
+) -> EvaluationFacts:
+    """Read everything about these runs. After a stop the figures that were not read are missing."""
+    selection = Selection(runs=list(run_ids))
+    query = _remembering(store)
+    results: dict[str, Result] = {}
+    reasons: dict[str, str] = {}
+    stored = query(conditions, selection)
+    for number, (name, section) in enumerate(FIGURES.items()):
+        progress(number, len(FIGURES))
+        if stop():
+            reasons[name] = "Reading was stopped."
+            continue
+        request = MetricRequest(store, selection_of(name, run_ids, stored), query=query)
+        try:
+            result = result_of(section.metric, request, dict(section.options))
+        except AnamnesisError as error:
+            reasons[name] = str(error)
+            continue
+        if result.rows:
+            results[name] = result
+        else:
+            reasons[name] = section.metric.empty
+    with store.read() as cursor:
+        stored_runs, written = runs(cursor, list(run_ids)), written_fields(cursor, run_ids)
+    return EvaluationFacts(
+        sorted(stored_runs, key=lambda run: (run.created_at, run.run_id)),
+        stored,
+        results,
+        reasons,
+        {name: command_of(name, run_ids, stored) for name in FIGURES},
+        distinct_prompts(query(used_prompts, selection)),
+        written,
+    )
+
+
+def _remembering(store: Store) -> Callable[..., Any]:
+    """Return a function that calls a query of the store and remembers its answer: several figures share queries."""
+    answers: list[tuple[Any, Mapping[str, Any], Any]] = []
+
+    def read(query: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        bound = inspect.signature(query).bind(store, *args, **kwargs)
+        bound.apply_defaults()
+        for earlier, arguments, answer in answers:
+            if earlier is query and arguments == bound.arguments:
+                return answer
+        answer = query(*bound.args, **bound.kwargs)
+        answers.append((query, bound.arguments, answer))
+        return answer
+
+    return read
+
+
+def selection_of(name: str, run_ids: Sequence[str], stored: Sequence[Condition]) -> Selection:
+    """Return the trials of a figure: those of the runs, or of their models and cases if its metric reads no runs."""
+    filters = FIGURES[name].metric.filters
+    if "run" in filters:
+        return Selection(runs=list(run_ids), sample=SAMPLED.get(name))
+    models, data_sets = _models_and_data_sets(stored)
+    return Selection(
+        models=models if "models" in filters else None, case_sets=data_sets if "cases" in filters else None
+    )
+
+
+def command_of(name: str, run_ids: Sequence[str], stored: Sequence[Condition]) -> str:
+    """Return the command that prints the rows of a figure."""
+    section = FIGURES[name]
+    words = ["report", section.metric.name]
+    if "run" in section.metric.filters:
+        for run_id in run_ids:
+            words += ["--run", run_id]
+        if name in SAMPLED:
+            words += ["--sample", str(SAMPLED[name])]
+    else:
+        models, data_sets = _models_and_data_sets(stored)
+        words += ["--models", ",".join(models), "--cases", ",".join(data_sets)]
+    for option, value in section.options.items():
+        words += [f"--{option.replace('_', '-')}", *([] if value is True else [str(value)])]
+    return f"{PROGRAM} {shlex.join(words)}"
+
+
+def _models_and_data_sets(stored: Sequence[Condition]) -> tuple[list[str], list[str]]:
+    models = dict.fromkeys(condition.doctor for condition in stored)
+    return list(models), list(dict.fromkeys(condition.newest.data_set for condition in stored))
+
+
+class Table(NamedTuple):
+    """A figure as text: the first rows that its command prints, with the severe notes on it."""
+
+    name: str
+    title: str
+    heads: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    left_out: int
+    notes: tuple[str, ...]
+    command: str
+
+
+def table_of(name: str, facts: EvaluationFacts) -> Table:
+    """Return a figure of ``facts.results`` as a table."""
+    section, result = FIGURES[name], facts.results[name]
+    listed = [row.cells() if isinstance(row, Row) else dict(row) for row in result.rows]
+    present = dict.fromkeys(column for row in listed for column in row if column != "notes")
+    columns = [column for column in section.columns if column in present] or list(present)
+    heads = tuple((section.heads.get(c) or c.removeprefix("n_").replace("_", " ").capitalize()) for c in columns)
+    rows = tuple(
+        tuple(str(_WORDS.get(c, {}).get(row.get(c)) or cell_in_words(c, row.get(c))) for c in columns)
+        for row in listed[:MOST_ROWS]
+    )
+    notes = tuple(note.text for note in result.warnings)
+    return Table(name, section.title, heads, rows, len(listed) - len(rows), notes, facts.commands[name])
+
+
+@dataclass(frozen=True)
+class AnsweredPart:
+    """A part with its state and content; ``missing`` says what is still to be written.
+
+    Each figure is shown once in a report, in the first part that has it: ``shown_before`` are titles of figures of
+    earlier parts. ``prompts`` are the texts of prompts.
     """
 
     name: str
     state: State
-    content: Content | None = None
-    written: WrittenField | None = None
     missing: str = ""
+    exempt: str = ""
+    lines: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()
+    tables: tuple[Table, ...] = ()
+    shown_before: tuple[str, ...] = ()
+    prompts: tuple[UsedPrompt, ...] = ()
+    written: WrittenField | None = None
 
     @property
     def title(self) -> str:
-        return title_of_part(self.name)
+        return PARTS[self.name].title
 
 
 @dataclass(frozen=True)
 class AnsweredItem:
-    """An item with its parts. It is filled if every part that applies is filled."""
+    """An item with its parts; ``earlier`` are parts that an earlier item shows.
+
+    It is filled if every part that applies is filled.
+    """
 
     item: Item
-    parts: tuple[Part, ...]
+    parts: tuple[AnsweredPart, ...]
+    earlier: frozenset[str] = frozenset()
 
     @property
     def state(self) -> State:
@@ -58,14 +219,29 @@ class AnsweredItem:
             return "to be written"
         return "filled" if "filled" in states else "not applicable"
 
+    @property
+    def open_parts(self) -> str:
+        return ", ".join(part.title for part in self.parts if part.state == "to be written")
+
 
 @dataclass(frozen=True)
 class Evaluation:
-    """A guideline answered for some runs."""
+    """A guideline answered for some runs: section → items, and filled parts that the guideline does not ask for."""
 
     guideline: Guideline
     facts: EvaluationFacts
-    items: tuple[AnsweredItem, ...]
+    sections: Mapping[str, tuple[AnsweredItem, ...]]
+    further: tuple[AnsweredPart, ...]
+
+    @property
+    def items(self) -> list[AnsweredItem]:
+        return [item for items in self.sections.values() for item in items]
+
+    @property
+    def title(self) -> str:
+        written = self.facts.written.get("title")
+        doctors = ", ".join(dict.fromkeys(condition.doctor for condition in self.facts.conditions))
+        return written.text if written and written.applies else f"Evaluation of {doctors}"
 
     def count(self, state: State) -> int:
         return sum(item.state == state for item in self.items)
@@ -91,9 +267,9 @@ def with_current_texts(facts: EvaluationFacts, store: Store) -> EvaluationFacts:
 
 
 def save_texts(store: Store, run_ids: Sequence[str], texts: Mapping[str, tuple[str, bool]]) -> int:
-    """Store field → (text, whether it applies) of the report on these runs; return the number of new texts.
+    """Store part → (text, whether it applies) of the report on these runs; return the number of new texts.
 
-    Raises ``UsageError`` for an unknown field.
+    Raises ``UsageError`` for an unknown part.
     """
     if unknown := [name for name in texts if name not in PARTS]:
         raise UsageError(f"There is no field {unknown[0]!r}: choose among {', '.join(sorted(PARTS))}.")
@@ -103,132 +279,70 @@ def save_texts(store: Store, run_ids: Sequence[str], texts: Mapping[str, tuple[s
 
 def evaluated(chosen: Guideline, facts: EvaluationFacts) -> Evaluation:
     """Return the items of a guideline as far as these facts and texts answer them."""
-    parts = {name: part_of(name, facts) for name in dict.fromkeys(n for item in chosen.items for n in item.parts)}
-    items = [AnsweredItem(item, tuple(parts[name] for name in item.parts)) for item in chosen.items]
-    return Evaluation(chosen, facts, tuple(items))
-
-
-def part_of(name: str, facts: EvaluationFacts) -> Part:
-    """Return a part: what was read takes precedence over what was written, which fills what is missing."""
-    written = facts.written.get(name)
-    content = FACTS[name].read(facts) if name in FACTS else None
-    if content is not None and not (content.blocks or content.missing):
-        return Part(name, "not applicable", content, written)
-    if content is not None and not content.missing:
-        return Part(name, "filled", content, written)
-    if written is not None:
-        return Part(name, "filled" if written.applies else "not applicable", content, written)
-    hint = content.missing if content else FACTS[name].hint if name in FACTS else FIELDS[name][1]
-    return Part(name, "to be written", content, None, hint)
-
-
-def title_of_part(name: str) -> str:
-    return FACTS[name].title if name in FACTS else FIELDS[name][0]
-
-
-def report_of(evaluation: Evaluation) -> Report:
-    """Return the report: checklist, items by section, further facts, and quoted conversations."""
-    facts, chosen = evaluation.facts, evaluation.guideline
-    doctors = ", ".join(dict.fromkeys(condition.doctor for condition in facts.conditions))
-    title = facts.written.get("title")
-    counts = ", ".join(f"{evaluation.count(state)} {state}" for state in STATES)
-    shown: dict[str, str] = {}
-    opening = [block for name in OPENING for block in _opening_blocks(name, facts, shown)]
-    blocks: list[Block] = [
-        Paragraph(f"{chosen.title}: {chosen.about} ({chosen.source}). {len(chosen.items)} items: {counts}."),
-        Paragraph(
-            "A number is filled in only from the journals; the command under it prints the same rows. Item numbers are "
-            "those of the guideline, labels are not its words.",
-            "soft",
-        ),
-        *opening,
-        Heading("Checklist", 2, "checklist"),
-        _checklist(evaluation),
-    ]
-    answered = {item.item.item: item for item in evaluation.items}
-    for section, items in chosen.sections.items():
-        blocks.append(Heading(section, 2))
-        for item in items:
-            blocks += _item_blocks(answered[item.item], shown)
-    further = [name for name in FACTS if name not in shown and (content := FACTS[name].read(facts)) and content.blocks]
-    if further:
-        blocks.append(Heading("Further facts", 2, "further"))
-        for name in further:
-            blocks += _part_blocks(part_of(name, facts), shown, 3)
-    if facts.examples:
-        blocks += [Heading("Quoted conversations", 2, "examples"), *example_blocks(facts)]
-    return Report(
-        title.text if title and title.applies else f"Evaluation of {doctors}",
-        f"Evaluation report · {chosen.title}",
-        tuple(_without_repeated_notes(blocks)),
-        f"Made with Anamnesis {__version__} on {time.strftime('%Y-%m-%d %H:%M UTC', time.gmtime())}.",
-    )
-
-
-def _opening_blocks(name: str, facts: EvaluationFacts, shown: dict[str, str]) -> Iterator[Block]:
-    """Yield a fact that every report begins with, if it has content."""
-    part = part_of(name, facts)
-    if part.content and part.content.blocks:
-        yield Heading(part.title, 2, f"part-{name}")
-        yield from part.content.blocks
-        shown[name] = f"part-{name}"
-
-
-def _without_repeated_notes(blocks: Sequence[Block]) -> Iterator[Block]:
-    """Yield the blocks with each severe note only at the first figure that it is about.
-
-    The limitations list every note with all its figures.
-    """
     shown: set[str] = set()
-    for block in blocks:
-        if isinstance(block, Paragraph) and block.tone == "warning":
-            if block.text in shown:
-                continue
-            shown.add(block.text)
-        yield block
+    parts: dict[str, AnsweredPart] = {}
+    sections = {}
+    for section, items in chosen.sections.items():
+        answers = []
+        for item in items:
+            earlier = frozenset(parts.keys() & set(item.parts))
+            for name in item.parts:
+                if name not in parts:
+                    parts[name] = _answered(name, facts, shown)
+            answers.append(AnsweredItem(item, tuple(parts[name] for name in item.parts), earlier))
+        sections[section] = tuple(answers)
+    rest = [_answered(name, facts, shown) for name, part in PARTS.items() if part.figures and name not in parts]
+    return Evaluation(chosen, facts, sections, tuple(part for part in rest if part.tables))
 
 
-def _checklist(evaluation: Evaluation) -> Table:
-    rows = tuple(
-        {
-            "item": Link(answered.item.item, anchor_of(answered.item)),
-            "content": answered.item.label,
-            "state": answered.state,
-            "to_be_written": ", ".join(part.title for part in answered.parts if part.state == "to be written"),
-        }
-        for answered in evaluation.items
-    )
-    return Table(("item", "content", "state", "to_be_written"), rows, "Items of the guideline")
+def _answered(name: str, facts: EvaluationFacts, shown: set[str]) -> AnsweredPart:
+    """Return a part: content of the store comes before what people wrote, which fills in what is missing.
+
+    ``shown`` are the figures and notes of earlier parts; those of this part are added.
+    """
+    part, written = PARTS[name], facts.written.get(name)
+    if reason := part.exempt(facts.conditions):
+        return AnsweredPart(name, "not applicable", exempt=reason, written=written)
+    present = [figure for figure in part.figures if figure in facts.results]
+    of_runs = [part.command(run) for run in facts.runs] if part.command else []
+    commands = tuple(dict.fromkeys(command for command in of_runs if command))
+    lines = tuple(part.text(facts))
+    recorded = [run for run in facts.runs if not part.played_here or _states_settings(run)]
+    has_content = bool(recorded and (present if part.figures else commands if part.command else lines))
+    unrecorded = _unrecorded(part, facts, of_runs)
+    if not has_content:
+        reasons = " ".join(facts.reasons[figure] for figure in part.figures if figure in facts.reasons)
+        missing = f"{part.hint} {reasons}".strip()
+    else:
+        missing = f"{part.hint} Not recorded: {', '.join(unrecorded)}." if unrecorded else ""
+    state: State = "to be written" if missing else "filled"
+    if missing and written:
+        state, missing = "filled" if written.applies else "not applicable", ""
+    if not has_content:
+        return AnsweredPart(name, state, missing, written=written)
+    tables, before = [], []
+    for figure in present:
+        table = table_of(figure, facts)
+        if figure in shown:
+            before.append(table.title)
+            continue
+        tables.append(table._replace(notes=tuple(note for note in table.notes if note not in shown)))
+        shown.update((figure, *table.notes))
+    prompts = tuple(prompt for prompt in facts.prompts if prompt.text is not None) if name == "prompts" else ()
+    return AnsweredPart(name, state, missing, "", lines, commands, tuple(tables), tuple(before), prompts, written)
 
 
-def anchor_of(item: Item) -> str:
-    return f"item-{item.item.replace(' ', '-')}"
+def _states_settings(run: Run) -> bool:
+    """Whether it is recorded how the models of a run were called: not in a release or a log of another program."""
+    return run.source != "release" and run.protocol in frameworks()
 
 
-def _item_blocks(answered: AnsweredItem, shown: dict[str, str]) -> Iterator[Block]:
-    item = answered.item
-    yield Heading(f"{item.item} {item.label}", 3, anchor_of(item), answered.state)
-    if item.not_applicable:
-        yield Paragraph(item.not_applicable, "soft")
-    for part in answered.parts:
-        yield from _part_blocks(part, shown)
-
-
-def _part_blocks(part: Part, shown: dict[str, str], level: int = 4) -> Iterator[Block]:
-    """Yield a part, or a link to it if an earlier item shows it; ``shown`` is part → anchor, and gets the new part."""
-    anchor = f"part-{part.name}"
-    if part.name in shown:
-        yield Reference("See ", Link(part.title, anchor))
-        return
-    shown[part.name] = anchor
-    yield Heading(part.title, level, anchor)
-    if part.content:
-        yield from part.content.blocks
-        if part.content.not_applicable:
-            yield Paragraph(f"Not applicable: {part.content.not_applicable}", "soft")
-    if part.written:
-        yield Paragraph(
-            part.written.text if part.written.applies else f"Not applicable: {part.written.text}", "written"
-        )
-    if part.missing:
-        yield Paragraph(f"To be written: {part.missing}", "open")
+def _unrecorded(part: Part, facts: EvaluationFacts, commands: Sequence[str | None]) -> list[str]:
+    """Return the runs, models or prompts about which the store does not contain what the part needs."""
+    names = [run.run_id for run in facts.runs if part.played_here and not _states_settings(run)]
+    names += [run.run_id for run, command in zip(facts.runs, commands, strict=False) if command is None]
+    if part.open_if and (result := facts.results.get(part.figures[0])):
+        column, value = part.open_if
+        recorded = {row[column] for row in result.rows if row[value] is not None}
+        names += [name for name in dict.fromkeys(row[column] for row in result.rows) if name not in recorded]
+    return names

@@ -1,9 +1,12 @@
-"""The file formats of a report: HTML and Markdown from templates, Word by python-docx."""
+"""The files of an evaluation report: one HTML file that refers to nothing else, and Markdown.
+
+Texts are plain; the templates escape them, so that a text of a model stays text. Pandoc makes a Word file of either.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import jinja2
@@ -12,7 +15,7 @@ from markupsafe import Markup
 from core import __version__
 from core.export.page import HTML, MARKDOWN, POLICY, STYLE, Written, inline
 from core.export.visible import visible
-from core.report.blocks import Link, Report, cell_text, is_numeric
+from core.report.evaluation import STATES, Evaluation
 
 _FOLDER = Path(__file__).parent
 
@@ -23,46 +26,26 @@ def _code(text: str) -> str:
     return inline(text) if "`" in line else Written(f"`{line}`")
 
 
-def _environment(base: jinja2.Environment) -> jinja2.Environment:
+def _render(base: jinja2.Environment, template: str, evaluation: Evaluation, style: str = "") -> bytes:
     environment = base.overlay(loader=jinja2.FileSystemLoader(_FOLDER))
-    environment.filters = {**base.filters, "cell": cell_text, "code": _code}
-    environment.tests = {**base.tests, "link": lambda value: isinstance(value, Link), "numeric": is_numeric}
-    return environment
+    environment.filters = {**base.filters, "code": _code}
+    counts = ", ".join(f"{evaluation.count(state)} {state}" for state in STATES)
+    made = f"Made with Anamnesis {__version__} on {time.strftime('%Y-%m-%d %H:%M UTC', time.gmtime())}."
+    values = {"evaluation": evaluation, "counts": counts, "made": made, "style": Markup(style), "markup": Written}
+    return environment.get_template(template).render(values, policy=Markup(POLICY)).encode("utf-8")
 
 
-def to_html(report: Report) -> bytes:
-    """Return one HTML file without any reference to another file or address."""
-    style = Markup(STYLE + (_FOLDER / "report.css").read_text(encoding="utf-8"))
-    template = _environment(HTML).get_template("report.html.j2")
-    return template.render(report=report, style=style, policy=Markup(POLICY), version=__version__).encode("utf-8")
+def to_html(evaluation: Evaluation) -> bytes:
+    style = STYLE + (_FOLDER / "report.css").read_text(encoding="utf-8")
+    return _render(HTML, "report.html.j2", evaluation, style)
 
 
-def to_markdown(report: Report) -> bytes:
-    template = _environment(MARKDOWN).get_template("report.md.j2")
-    return template.render(report=report, markup=Written, inline=inline).encode("utf-8")
+def to_markdown(evaluation: Evaluation) -> bytes:
+    return _render(MARKDOWN, "report.md.j2", evaluation)
 
 
-def to_word(report: Report) -> bytes:
-    """Return a Word file (.docx)."""
-    from core.report.word import to_docx  # takes half a second to import
-
-    return to_docx(report)
-
-
-@dataclass(frozen=True)
-class ReportForm:
-    """A file format: its name and suffix, its MIME type, and its writer."""
-
-    name: str
-    mime: str
-    render: Callable[[Report], bytes]
-
-
-REPORT_FORMS = {
-    form.name: form
-    for form in (
-        ReportForm("html", "text/html", to_html),
-        ReportForm("md", "text/markdown", to_markdown),
-        ReportForm("docx", "application/vnd.openxmlformats-officedocument.wordprocessingml.document", to_word),
-    )
+REPORT_FORMS: Mapping[str, tuple[str, Callable[[Evaluation], bytes]]] = {
+    "html": ("text/html", to_html),
+    "md": ("text/markdown", to_markdown),
 }
+"""Suffix → MIME type, and the function that writes the file."""

@@ -12,17 +12,7 @@ from core.jobs.background import Job, begin, job_at
 from core.jobs.judging import FactsJudging
 from core.measures.attribution import AFTER_TALK, APPLIES, Cause
 from core.measures.base import Result, Row
-from core.measures.belief import (
-    CALIBRATION,
-    COURSE,
-    MEANS,
-    RELIABILITY,
-    Beliefs,
-    belief_rows,
-    calibrations,
-    closure_notes,
-    curves,
-)
+from core.measures.belief import CALIBRATION, COURSE, Beliefs, calibrations, curves
 from core.measures.extracts import Extract
 from core.measures.failures import Causes, cause_shares, left_out_notes, patient_effects
 from core.measures.ledger import read_conversations
@@ -166,13 +156,8 @@ def beliefs(extract: Beliefs, selection: Selection) -> dict[str, Result]:
     """Return section title → result, for the selected conversations of a finished extract."""
     table = extract.read(within=selection)
     names = names_on(selection)
-    models = {model: words for model, words in names.items() if model in set(table["model"])}
-    calibrated = calibrations(table)
-    rows = {
-        COURSE.title: curves(table),
-        RELIABILITY.title: [row for _, bins in calibrated for row in bins if row["n_probes"]],
-        MEANS.title: belief_rows(table),
-        CALIBRATION.title: [row for row, _ in calibrated],
+    notes = notes_on(basis(selection), {model: words for model, words in names.items() if model in set(table["model"])})
+    return {
+        COURSE.title: Result(COURSE.title, tuple(curves(table)), notes),
+        CALIBRATION.title: Result(CALIBRATION.title, tuple(calibrations(table))),
     }
-    notes = {COURSE.title: notes_on(basis(selection), models), MEANS.title: tuple(closure_notes(table))}
-    return {title: Result(title, tuple(section_rows), notes.get(title, ())) for title, section_rows in rows.items()}

@@ -1,6 +1,5 @@
 """A figure on a page, in the visitor's theme: its clicks, its export for print, and the conditions behind its names."""
 
-import base64
 import functools
 import hashlib
 import io
@@ -8,7 +7,6 @@ import pickle
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from html import escape
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -76,15 +74,6 @@ _PREFIXES = (
 
 def is_dark() -> bool:
     return st.context.theme.type == "dark"
-
-
-def draw_svg(svg: str, width: int, alternative: str) -> None:
-    """Draw a picture of ``width`` pixels; a narrower page scrolls it, instead of making its text too small to read."""
-    picture = base64.b64encode(svg.encode()).decode()  # an image runs no script
-    st.html(
-        f'<div style="overflow-x: auto" tabindex="0"><img alt="{escape(alternative)}" width="{width}" '
-        f'style="max-width: none; width: {width}px" src="data:image/svg+xml;base64,{picture}"></div>'
-    )
 
 
 def draw_figure(

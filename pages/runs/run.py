@@ -29,6 +29,7 @@ from core.jobs.progress import run_state
 from core.jobs.regrade import FREE
 from core.measures.accuracy import report as accuracy
 from core.measures.base import Result, Row, Section
+from core.measures.flow import FLOW
 from core.spreadsheets import inert_table
 from core.store.database import Store
 from core.store.queries.answers import results
@@ -52,11 +53,10 @@ from pages.kit.figures import draw_figure
 from pages.kit.look import END_SHORT, QUESTION_TYPE, RULE, STATE_ICON, VERDICT, arm_in_words, plain
 from pages.kit.names import dataset_name, model_name, unique_names
 from pages.kit.navigation import lead_to, link
-from pages.kit.section import table_of
+from pages.kit.section import draw_section, table_of
 from pages.kit.stored import CARED_FOR, history_conditions
 from pages.kit.subjects import draw_comparison_link, in_results
 from pages.kit.tables import draw_as_table, draw_table
-from pages.runs.flow import draw_flow
 from pages.runs.progress import draw_run_progress
 
 _PAGE = 50
@@ -107,7 +107,15 @@ def draw_run(run: RunProgress) -> None:
     columns[3].markdown("  \n".join(use_lines) or ("No call is stored." if unpriced(run) else "No model was called."))
     _draw_accuracy(run)
     if run.done:
-        draw_flow(run)
+        box = st.expander(
+            "Flow: from the cases to the answers that count",
+            icon=":material/account_tree:",
+            on_change="rerun",
+            key=f"flow_{run.run_id}",
+        )
+        if box.open:
+            with box:
+                draw_section(FLOW, Selection(runs=[run.run_id]), name=f"flow_table_{run.run_id}", titled=False)
     _draw_conversations(run)
 
 

@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from core.measures.experts.workbooks import HIDDEN
 from core.reviews.answering import record
 from core.reviews.baseline import vignette_of
 from core.reviews.reviewing import unblind
@@ -44,7 +43,6 @@ def test_an_empty_page_says_what_to_do(open_page: Open) -> None:
     assert "Plan a review" in words(app)
     for tab, says in (
         ("Results", "plan a review"),
-        ("Graders", "Run a campaign"),
         ("The CRAFT-MD release", "import craftmd"),
         ("Plan a review", "run a campaign"),
     ):
@@ -167,22 +165,6 @@ def test_an_early_unblinding_shows_its_reason(store: Store, open_page: Open) -> 
     assert "“the funding ended”" in words(app)
     app = open_page("experts", review=review.review_id, annotator="Ada")
     assert "can no longer be changed" in words(app)
-
-
-def test_graders_are_told_how_often_they_contradict_themselves(store: Store, open_page: Open) -> None:
-    rows = table(open_page("experts", experts_tab="Graders"), "Judged both ways").set_index("Judged again")
-    responses = rows.loc["the same response"]
-    assert responses["Model"].is_unique, "the answers of two models are rows apart"
-    assert responses[["Pairs", "Judged both ways"]].to_numpy().tolist() == [[1, 0], [1, 0]]
-
-
-def test_graders_contradictions_name_no_model_while_a_review_is_blinded(store: Store, open_page: Open) -> None:
-    review = a_review(store)
-    app = open_page("experts", experts_tab="Graders")
-    assert set(table(app, "Judged both ways")["Model"]) == {HIDDEN}
-    unblind(store, review.review_id, "Ada", "the funding ended")
-    app = open_page("experts", experts_tab="Graders")
-    assert HIDDEN not in set(table(app, "Judged both ways")["Model"])
 
 
 def test_an_expert_answers_a_vignette(database: Path, open_page: Open) -> None:

@@ -9,12 +9,12 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.jobs.background import remove_job
-from core.report.evaluation import PARTS
 from core.report.guidelines import guideline
-from core.report.making import _key
+from core.report.parts import PARTS
 from core.store.database import Store
 from core.store.queries.report_fields import written_fields
-from tests.support.pages import button, has_button, run_until, trouble, words
+from pages.report import job_key
+from tests.support.pages import button, has_button, run_until, trouble
 from tests.support.stores import campaign, copy_of
 
 RUNS = ("run-a", "run-b")
@@ -23,7 +23,7 @@ RUNS = ("run-a", "run-b")
 @pytest.fixture
 def study(database: Path) -> Store:
     store = copy_of(campaign, database.parent)
-    remove_job(_key(store, RUNS))
+    remove_job(job_key(RUNS))
     return store
 
 
@@ -74,9 +74,8 @@ def test_a_saved_field_is_stored_for_these_runs_and_fills_its_item(
 
 
 def test_the_report_is_drawn_with_its_figures(study: Store, open_page: Callable[..., AppTest]) -> None:
-    app = made(open_page("report", runs=",".join(RUNS), report_tab="The report"))
+    app = made(open_page("report", runs=",".join(RUNS), report_tab="Figures"))
     assert not trouble(app)
-    assert "Not quoted" in words(app)
     assert any("report accuracy --run run-a --run run-b" in code.value for code in app.code)
     accuracy = next(table.value for table in app.dataframe if "Accuracy" in table.value)
     assert "0.333" in set(accuracy["Accuracy"])

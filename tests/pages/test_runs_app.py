@@ -27,6 +27,7 @@ from tests.core.store.builders import a_case, a_header, a_stream, a_trial, as_re
 from tests.support.campaigns import await_end, full, metrics, run_ids, stop_all
 from tests.support.fake_provider import running
 from tests.support.pages import button, has_button, run_until, trouble, words
+from tests.support.stores import campaign, copy_of
 
 START = "Start the campaign"
 Open = Callable[..., AppTest]
@@ -350,3 +351,14 @@ def test_a_run_is_named_tagged_noted_and_deleted(open_page: Open, database: Path
     assert "No run yet." in words(app)
     with store.read() as cursor:
         assert cursor.execute("SELECT count(*) FROM trials").fetchall() == [(0,)]
+
+
+def test_a_run_has_its_flow_as_a_table(database: Path, open_page: Open) -> None:
+    copy_of(campaign, database.parent)
+    app = open_page("runs", run="run-a")
+    app.session_state["flow_run-a"] = True  # the expander is open
+    app.run()
+    assert trouble(app) == []
+    (flow,) = [table.value for table in app.dataframe if "Level" in table.value]
+    totals = flow[flow["Line"] == "total"].set_index("Level")["N"]
+    assert (totals["Trials played"], totals["Answers that count"]) == (12, 24)

@@ -62,7 +62,7 @@ def test_from_the_first_page_to_an_own_models_verdict_in_six_clicks(visitors: Vi
     """And what was watched stays: on a telephone, in the dark, and in the list of what can be watched again."""
     with running(lambda body: "**Final Diagnosis:** Acute pericarditis") as provider:
         page = visitors.open("")
-        page.get_by_role("link", name="Set up a model").click()  # 1
+        page.get_by_role("link", name="Models", exact=True).click()  # 1
         settle(page)
         add(page, provider.base_url, "a-key-of-mine", "first-own")  # 2
         page.get_by_role("link", name="Watch it consult").click()  # 3

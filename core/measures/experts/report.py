@@ -53,9 +53,9 @@ DERMATOLOGISTS = "dermatologist_accuracy_"
 def report(
     request: MetricRequest,
     part: Annotated[
-        Literal["shares", "pairs", "agreement", "grader", "contradictions", "baseline"],
-        "Shares by model, McNemar between models, the experts' agreement, the grader, answers that graders judged both "
-        "ways, or the accuracy of experts on vignettes.",
+        Literal["shares", "pairs", "agreement", "grader", "baseline"],
+        "Shares by model, McNemar between models, the experts' agreement, the grader, or the accuracy of experts on "
+        "vignettes.",
     ] = "shares",
     review: Annotated[str | None, "An unblinded review by name; without it, the release's experts."] = None,
     imported: Annotated[bool, "Use annotations from files instead of the release's experts."] = False,
@@ -65,8 +65,6 @@ def report(
     state = state_of(request.store, review) if review else None
     if part == "baseline":
         yield from _baseline(request, state, published=published)
-    elif part == "contradictions":
-        yield from _contradictions(request)
     elif part == "grader":
         yield from _review_grader(request, state) if state else _release_grader(request)
     else:
@@ -241,17 +239,6 @@ GRADERS = Section(
     "items; values outside 0 to 1 are clipped. A dash: the grader is no better than chance on these items.",
     page="judges",
 )
-CONTRADICTIONS = Section(
-    "The same text, judged again",
-    report,
-    {"part": "contradictions"},
-    kind="table",
-    heads={"judged_again": "Judged again", "both_ways": "Judged both ways"},
-    help="Pairs of a right answer with the same response, or with the same diagnosis extracted from it, that a grader "
-    "judged more than once. Judged both ways: right in one judgement and not right in another. Verdicts that do not "
-    "count are excluded; letter case is ignored.",
-    page="judges",
-)
 BASELINE = Section(
     "Accuracy of experts",
     report,
@@ -264,4 +251,4 @@ BASELINE = Section(
     "the diagnosis.",
     page="judges",
 )
-SECTIONS = (SHARES, PAIRS, AGREEMENT, GRADERS, CONTRADICTIONS, BASELINE)
+SECTIONS = (SHARES, PAIRS, AGREEMENT, GRADERS, BASELINE)

@@ -412,6 +412,7 @@ class PatientMarks(Measure):
 
     name = "patient_marks"
     title = "What patients say"
+    page = "patients"
     version: ClassVar[str] = f"{RULES}:{lexicon_hash()}"
     reads: ClassVar[Trials] = "replies"
     parcel = 500

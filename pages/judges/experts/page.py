@@ -17,7 +17,7 @@ from core.store.queries.trials import offer
 from core.store.review_kinds import ReviewForm, forms
 from core.store.review_records import THIRD, ReviewOrder, ReviewSampling, planned
 from pages.judges.experts.data import ANNOTATOR, REVIEW, SAMPLING, SAMPLING_HELP, fields_of_stored_cases
-from pages.judges.experts.results import draw_flips, draw_judge_status, draw_release, draw_results
+from pages.judges.experts.results import draw_judge_status, draw_release, draw_results
 from pages.judges.experts.review import draw_review
 from pages.judges.experts.reviews import draw_exchange, draw_reviews
 from pages.kit.cached import ask
@@ -256,7 +256,6 @@ _SECTIONS = {
     "Plan a review": draw_plan,
     "Results": draw_results,
     "Judges against people": draw_judge_status,
-    "Graders": draw_flips,
     f"The {RELEASED.title} release": draw_release,
     "Import and export": draw_exchange,
 }

@@ -14,16 +14,7 @@ from core.measures.experts.completeness import COMPLETENESS
 from core.measures.experts.filling import can_fill, fill, read_filling
 from core.measures.experts.judge_status import FIGURES, STATUS
 from core.measures.experts.ratings import RATERS, has_decisions, sections_for
-from core.measures.experts.report import (
-    AGREEMENT,
-    BASELINE,
-    CONTRADICTIONS,
-    GRADERS,
-    PAIRS,
-    SHARES,
-    printed_figures,
-    read_decisions,
-)
+from core.measures.experts.report import AGREEMENT, BASELINE, GRADERS, PAIRS, SHARES, printed_figures, read_decisions
 from core.measures.experts.workbooks import import_release_annotations
 from core.reviews.reviewing import unblind
 from core.reviews.state import ReviewState
@@ -74,18 +65,6 @@ def draw_judge_status() -> None:
     if draw_section(STATUS, _ALL, name="judge-status", titled=False) is not None:
         draw_section(FIGURES, _ALL, name="judge-figures")
     link("judges", "Judges of rubrics", "rule", judges_part="Rubrics")
-
-
-def draw_flips() -> None:
-    """Draw how often each grader gave the same response two verdicts."""
-    rows = section_result(CONTRADICTIONS, _ALL).figures
-    draw_section(
-        CONTRADICTIONS,
-        _ALL,
-        names={row.label["grader"]: model_name(row.label["grader"]) for row in rows},
-        name="grader-flips",
-        empty="No grader has judged the same free response twice yet. Run a campaign with several trials per case.",
-    )
 
 
 def draw_review_grader(state: ReviewState) -> None:

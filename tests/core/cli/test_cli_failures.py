@@ -65,9 +65,8 @@ def test_a_probed_run_and_its_reports(run_option: list[str], capsys: pytest.Capt
     assert dict(costed) == {"answer": 6, "dialogue": 6, "probe": 6}
 
     assert main(["report", "belief", *run_option, "--format", "csv"]) == 0
-    rows = {row["figure"]: row for row in csv_rows(capsys.readouterr().out)}
-    assert float(rows["leads_at_end"]["mean"]) == 0
-    assert (rows["premature"]["mean"], rows["premature"]["n_cases"]) == ("", "0"), "no model has judged the facts"
+    rows = {(row["quantity"], row["per_cent"]): row for row in csv_rows(capsys.readouterr().out)}
+    assert float(rows["leads", "100"]["mean"]) == 0
 
     assert main(["report", "belief", *run_option, "--part", "calibration", "--format", "json"]) == 0
     every, end = json.loads(capsys.readouterr().out)
@@ -94,7 +93,7 @@ def test_a_probed_run_and_its_reports(run_option: list[str], capsys: pytest.Capt
 def test_every_part_and_format_of_the_reports_can_be_printed(
     run_option: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    parts = {"belief": ("models", "reliability", "curves"), "failures": ("causes", "arms", "patient")}
+    parts = {"belief": ("curves", "calibration"), "failures": ("causes", "arms", "patient")}
     ways = itertools.cycle(("table", "csv", "json"))
     for report, names in parts.items():
         for part in names:

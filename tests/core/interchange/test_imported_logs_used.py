@@ -23,9 +23,9 @@ from core.measures.rubrics.stored import save_rubric
 from core.models.registry import load_registry
 from core.report.bundle import make_bundle
 from core.report.bundle_check import verify_bundle
-from core.report.evaluation import PARTS, evaluated
+from core.report.evaluation import evaluated, read_facts
 from core.report.guidelines import guideline
-from core.report.reading import read_facts
+from core.report.parts import PARTS
 from core.store.database import Store
 from core.store.queries.rubric_judgements import rubric_judgements_of
 from core.store.queries.trials import conversation_ids

@@ -14,7 +14,6 @@ from core.events import Utterance
 from core.journal import RowLine
 from core.measures import extracts
 from core.measures.attribution import CAUSES, Attribution, Cause
-from core.measures.belief import ProbedTalks, closure_notes
 from core.measures.failures import Causes, WrongAnswers, attribution_table, cause_shares, patient_effects
 from core.measures.missing import measure_missing
 from core.measures.registry import measures
@@ -188,25 +187,6 @@ def test_an_extract_continues_after_a_stop(filled: Store, monkeypatch: pytest.Mo
     assert newer.whole != repeated.whole, "another state of the database is another extract"
     assert newer.make(lambda *at: None, lambda: False, few=False), "in another process"
     assert newer.read().equals(causes)
-
-
-def test_premature_closure_is_known_if_a_model_judged_the_facts(filled: Store) -> None:
-    talks = ProbedTalks(filled).in_parts(lambda *at: None)
-    assert talks["premature"].isna().all()
-    (note,) = closure_notes(talks)
-    assert "not judged in 4 of 4 probed conversations" in note.text
-    assert "core job facts --all" in note.text
-    judge(filled, "run/1", NEVER)
-    judge(filled, "run/2", TOLD)
-    judge(filled, "run/4", NEVER)
-    talks = ProbedTalks(filled).in_parts(lambda *at: None)
-    judged_talks = talks.dropna(subset=["premature"])
-    assert dict(zip(judged_talks["case_key"], judged_talks["premature"], strict=True)) == {
-        "ours/1": 1,  # gout led, and the lump was never mentioned
-        "ours/2": 0,  # all facts were told
-        "ours/4": 0,  # eczema at 0.8 led
-    }
-    assert "not judged in 1 of 4" in closure_notes(talks)[0].text
 
 
 def with_cause(case: int, cause: Cause, **changes: Any) -> Attribution:

@@ -1,4 +1,4 @@
-"""Beliefs over many conversations: means, curves and calibration, worked out by hand."""
+"""Beliefs over many conversations: curves and calibration, worked out by hand."""
 
 from __future__ import annotations
 
@@ -8,48 +8,31 @@ import numpy as np
 import pytest
 
 from core.events import Probed
-from core.measures.belief import CaseTrajectory, belief_rows, belief_table, bin_of, calibrations, curves, trajectory
+from core.measures.belief import CaseTrajectory, belief_table, bin_of, calibrations, curves, trajectory
 from core.stats.ratios import ratio, ratio_intervals, resampled_sums
 from core.stats.smoothed import mean_interval
 from tests.core.store.builders import a_case
 from tests.support.intervals import beta_bounds
 
 
-def course(case: int, *probes: tuple[str, float], model: str = "m", never: int | None = 1) -> CaseTrajectory:
+def course(case: int, *probes: tuple[str, float], model: str = "m") -> CaseTrajectory:
     """Return the course of a belief on a case of eczema; a probe is (leading diagnosis, probability)."""
     probed = [
         Probed(turn=2 * n + 1, differential=((name, share), ("Gout", 0.01))) for n, (name, share) in enumerate(probes)
     ]
-    return model, f"ours/{case}", trajectory(a_case(case), probed, "final_diagnosis", never)
+    return model, f"ours/{case}", trajectory(a_case(case), probed, "final_diagnosis")
 
 
 TRAJECTORIES = [
     course(1, ("Eczema", 0.8), ("Eczema", 0.9)),
     course(1, ("Psoriasis", 0.6), ("Psoriasis", 0.7)),
     course(2, ("Psoriasis", 0.6), ("Eczema", 0.6), ("Eczema", 0.95), ("Eczema", 0.95)),
-    course(3, ("Eczema", 0.4), ("Psoriasis", 0.4), never=None),
+    course(3, ("Eczema", 0.4), ("Psoriasis", 0.4)),
 ]
 
 
-def test_shares_are_means_of_conversations_then_of_cases() -> None:
-    rows = {row["figure"]: row for row in belief_rows(belief_table(TRAJECTORIES))}
-    assert rows["ever_led"].estimate == pytest.approx((0.5 + 1 + 1) / 3)
-    assert rows["leads_at_end"].estimate == pytest.approx((0.5 + 1 + 0) / 3)
-    assert rows["lost"].estimate == pytest.approx(1 / 3)
-    assert (rows["premature"].estimate, rows["premature"].n) == (
-        pytest.approx((0.5 + 0) / 2),
-        2,
-    )  # case 3 is not judged
-    assert rows["over_asked"].estimate == pytest.approx(
-        (0 + 1 + 0) / 3
-    )  # the first conversation reaches 0.9 only at its last probe
-    assert (rows["first_led"].estimate, rows["first_led"]["n_conversations"]) == (pytest.approx((1 + 3 + 1) / 3), 3)
-    assert (rows["ever_led"].low, rows["ever_led"].high) == mean_interval([0.5, 1, 1])
-    assert (rows["ever_led"].n, rows["ever_led"]["n_conversations"]) == (3, 4)
-
-
 def test_models_have_separate_rows_and_conversations_without_probe_are_left_out() -> None:
-    rows = belief_rows(belief_table([*TRAJECTORIES, course(9, model="other"), course(9, ("Eczema", 0.9), model="a")]))
+    rows = curves(belief_table([*TRAJECTORIES, course(9, model="other"), course(9, ("Eczema", 0.9), model="a")]))
     assert list(dict.fromkeys(row["model"] for row in rows)) == ["a", "m"]
 
 
@@ -59,10 +42,11 @@ def test_curves_by_hand() -> None:
     assert points["leads", 100].estimate == pytest.approx((0.5 + 1 + 0) / 3)
     assert points["leading", 100].estimate == pytest.approx(((0.9 + 0.7) / 2 + 0.95 + 0.4) / 3)
     assert (points["leads", 100].low, points["leads", 100].high) == mean_interval([0.5, 1, 0])
+    assert (points["leads", 100].n, points["leads", 100]["n_conversations"]) == (3, 4)
 
 
 def test_calibration_by_hand() -> None:
-    (at_every_probe, bins), (at_end, _) = calibrations(belief_table(TRAJECTORIES))
+    at_every_probe, at_end = calibrations(belief_table(TRAJECTORIES))
     assert (at_every_probe["when"], at_every_probe.n, at_every_probe["n_probes"]) == ("every probe", 3, 10)
     case_1 = (0.2**2 + 0.1**2 + 0.6**2 + 0.7**2) / 4
     case_2 = (0.6**2 + 0.4**2 + 2 * 0.05**2) / 4
@@ -73,11 +57,6 @@ def test_calibration_by_hand() -> None:
     # · 0.9: a 1 at 0.9 and two at 0.95, 1/4 each
     gaps = [abs(0.4 - 0.5), abs(0.75 * 0.6 - 0.25), 0.25 * 0.7, 0.25 * 0.2, 0.25 * (0.1 + 0.05 + 0.05)]
     assert at_every_probe["ece"] == pytest.approx(sum(gaps) / 3)
-    fourth = bins[4]
-    assert (fourth["n_probes"], fourth.n, fourth["probability"], fourth.estimate) == (2, 1, 0.4, 0.5)
-    assert math.isnan(bins[0]["right"])
-    assert bins[0]["ci_low"] is None
-
     assert (at_end["when"], at_end["n_probes"]) == ("at the end", 4)
     assert at_end.estimate == pytest.approx(((0.1**2 + 0.7**2) / 2 + 0.05**2 + 0.4**2) / 3)
 
@@ -87,7 +66,7 @@ def test_bins_begin_at_their_lower_edge_and_one_is_in_the_last() -> None:
 
 
 def test_a_perfect_doctor_has_no_error_and_no_spread() -> None:
-    _, (row, _) = calibrations(belief_table(course(n, ("Eczema", 1.0)) for n in range(5)))
+    _, row = calibrations(belief_table(course(n, ("Eczema", 1.0)) for n in range(5)))
     assert (row.estimate, row["ece"], row.low) == (0, 0, 0)
     assert row.high == pytest.approx(beta_bounds(0, 5)[1])
     assert math.isnan(row["ece_low"])
@@ -96,7 +75,7 @@ def test_a_perfect_doctor_has_no_error_and_no_spread() -> None:
 def test_the_interval_of_the_calibration_error_agrees_with_resampling_by_hand() -> None:
     """Half of the cases are right at 0.5: the error of a resample is |share − 0.5|, share ~ Binomial(40, ½)/40."""
     trajectories = [course(n, ("Eczema" if n % 2 else "Psoriasis", 0.5)) for n in range(40)]
-    _, (row, _) = calibrations(belief_table(trajectories))
+    _, row = calibrations(belief_table(trajectories))
     assert row["ece"] == 0
     draws = np.abs(np.random.default_rng(1).binomial(40, 0.5, 20_000) / 40 - 0.5)
     assert row["ece_high"] == pytest.approx(float(np.quantile(draws, 0.978)), abs=0.02)

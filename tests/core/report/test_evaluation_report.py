@@ -2,38 +2,35 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
 import shlex
-import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 
-import docx
 import pytest
 
 from core.cli.app import main
 from core.errors import UsageError
 from core.jobs.repeat import run_command_of
 from core.measures.base import cell_in_words
-from core.report.blocks import Heading, Link, Listing, Paragraph, Picture, Table
 from core.report.evaluation import (
-    PARTS,
+    MOST_ROWS,
     Evaluation,
+    EvaluationFacts,
+    Table,
     evaluated,
     evaluation_of,
-    report_of,
+    read_facts,
     save_texts,
     with_current_texts,
 )
-from core.report.facts import FACTS, MOST_ROWS
-from core.report.fields import FIELDS
-from core.report.forms import REPORT_FORMS, to_html, to_markdown
+from core.report.forms import to_html, to_markdown
 from core.report.guidelines import guideline, guidelines
-from core.report.reading import EvaluationFacts, read_facts
+from core.report.parts import PARTS
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.report_fields import written_fields
@@ -87,6 +84,11 @@ def state_of(evaluation: Evaluation, number: str) -> str:
     return found
 
 
+def tables_of(evaluation: Evaluation) -> list[Table]:
+    parts = {part.name: part for answer in evaluation.items for part in answer.parts}
+    return [table for part in (*parts.values(), *evaluation.further) for table in part.tables]
+
+
 def chart(facts: EvaluationFacts) -> Evaluation:
     return evaluated(guideline("chart", PARTS), facts)
 
@@ -117,7 +119,6 @@ def test_guidelines_have_the_published_numbers_of_items_and_know_all_their_parts
         items = guideline(name, PARTS).items
         assert len({item.item for item in items}) == len(items)
         assert all(bool(item.parts) != bool(item.not_applicable) for item in items)
-    assert not FACTS.keys() & FIELDS.keys()
 
 
 def test_a_guideline_of_an_extension_is_read_and_a_wrong_one_refused(tmp_path: Path, monkeypatch) -> None:
@@ -141,12 +142,11 @@ def test_an_item_without_its_fact_is_to_be_written(served_store: Store) -> None:
     facts = read_facts(served_store, ["run-a"])
     assert state_of(chart(facts), "3a") == "filled"
     assert state_of(chart(facts), "5b") == "to be written"  # calls of this run do not say from which prompts they are
-    assert "a-2026-05-01" in to_html(report_of(chart(facts))).decode()
+    assert "a-2026-05-01" in to_html(chart(facts)).decode()
     without = chart(replace(facts, results={name: r for name, r in facts.results.items() if name != "served"}))
     assert state_of(without, "3a") == "to be written"
-    titles = [table.caption for table in report_of(without).of(Table)]
-    assert "Served models and dates" in [table.caption for table in report_of(chart(facts)).of(Table)]
-    assert "Served models and dates" not in titles
+    assert "served" in [table.name for table in tables_of(chart(facts))]
+    assert "served" not in [table.name for table in tables_of(without)]
 
 
 def test_a_provider_that_does_not_name_its_model_leaves_the_item_open(
@@ -155,23 +155,25 @@ def test_a_provider_that_does_not_name_its_model_leaves_the_item_open(
     alone, both = chart(read_facts(served_store, ["run-b"])), chart(facts)
     assert state_of(alone, "3a") == state_of(both, "3a") == "to be written"
     # what is there is shown, and what is missing is named
-    text = to_markdown(report_of(both)).decode()
-    assert "a-2026-05-01" in text
-    assert "No provider named the version of openai/b" in text
+    assert "a-2026-05-01" in to_markdown(both).decode()
+    (served_models,) = {part.missing for answer in both.items for part in answer.parts if part.name == "served_models"}
+    assert "openai/b" in served_models
+    assert "openai/a" not in served_models
 
 
 def test_prompts_of_an_unchanged_pack_are_in_the_report_with_their_hashes(sample: Store) -> None:
     facts = read_facts(sample, ["20261123-113429-884b5e46"])
     evaluation = chart(facts)
     assert state_of(evaluation, "5b") == "filled"
-    listings = list(report_of(evaluation).of(Listing))
-    texts = {prompt.hash: prompt.text for prompt in facts.prompts}
-    assert {listing.text for listing in listings} == set(texts.values())
-    assert all(any(hash_ in listing.title for listing in listings) for hash_ in texts)
-    without = chart(replace(facts, prompts=()))
-    assert state_of(without, "5b") == "to be written"
-    changed = chart(replace(facts, prompts=[facts.prompts[0]._replace(text=None), *facts.prompts[1:]]))
-    assert state_of(changed, "5b") == "to be written"
+    page = re.sub(r"\s+", " ", unescape(to_html(evaluation).decode()))
+    assert facts.prompts
+    for prompt in facts.prompts:
+        assert prompt.text is not None
+        assert prompt.hash in page
+        assert " ".join(prompt.text.split()) in page
+    rows = [dict(row) for row in facts.results["prompts"].rows]
+    changed = replace(facts.results["prompts"], rows=({**rows[0], "characters": None}, *rows[1:]))
+    assert state_of(chart(replace(facts, results={**facts.results, "prompts": changed})), "5b") == "to be written"
 
 
 def test_texts_of_people_fill_items_in_every_guideline_and_survive_the_database(
@@ -185,7 +187,7 @@ def test_texts_of_people_fill_items_in_every_guideline_and_survive_the_database(
     assert state_of(chart(facts), "4c") == "not applicable"
     tripod = evaluated(guideline("tripod-llm", PARTS), facts)
     assert state_of(tripod, "14a") == "filled"
-    assert "Nobody &lt;paid&gt;." in to_html(report_of(tripod)).decode()
+    assert "Nobody &lt;paid&gt;." in to_html(tripod).decode()
     with served_store.read() as cursor:  # another set of runs has texts of its own
         assert not written_fields(cursor, ["run-a"])
 
@@ -209,7 +211,7 @@ def test_a_text_fills_in_what_the_journals_lack(served_store: Store, facts: Eval
     save_texts(served_store, RUNS, {"served_models": ("b-2026-04, as its maker says.", True)})
     evaluation = chart(with_current_texts(facts, served_store))
     assert state_of(evaluation, "3a") == "filled"
-    assert "b-2026-04, as its maker says." in to_markdown(report_of(evaluation)).decode()
+    assert "b-2026-04, as its maker says." in to_markdown(evaluation).decode()
 
 
 # numbers
@@ -225,30 +227,20 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
         yield store
 
 
-def numbers_equal_those_of_commands(evaluation: Evaluation, capsys: pytest.CaptureFixture[str]) -> int:
-    """Compare every number of every table with that of the command below it; return how many were compared."""
-    blocks, compared = report_of(evaluation).blocks, 0
-    table: Table | None = None
-    for block in blocks:
-        if isinstance(block, Table):
-            table = block
-        elif isinstance(block, Heading):
-            table = None
-        if not (isinstance(block, Paragraph) and block.tone == "command" and table is not None):
-            continue
-        words = shlex.split(block.text.removeprefix("python -m core "))
-        if words[0] != "report":
-            continue
-        assert main([*words, "--format", "json"]) == 0, block.text
+def compared_with_commands(evaluation: Evaluation, capsys: pytest.CaptureFixture[str]) -> int:
+    """Compare every cell of every table with what its command prints; return the number of numbers among them."""
+    compared = 0
+    for table in tables_of(evaluation):
+        words = shlex.split(table.command.removeprefix("python -m core "))
+        assert main([*words, "--format", "json"]) == 0, table.command
         printed = json.loads(capsys.readouterr().out)
-        assert len(table.rows) == min(len(printed), MOST_ROWS), block.text
+        assert len(table.rows) == min(len(printed), MOST_ROWS), table.command
+        assert len(table.rows) + table.left_out == len(printed)
         for shown, row in zip(table.rows, printed, strict=False):
-            for name in table.columns:
-                value = shown.get(name)
-                if isinstance(value, int | float) and not isinstance(value, bool):
-                    assert cell_in_words(name, row[name]) == cell_in_words(name, value), (block.text, name)
-                    compared += 1
-        table = None
+            expected = {cell_in_words(name, value) for name, value in row.items() if isinstance(value, int | float)}
+            numbers = {cell for cell in shown if re.fullmatch(r"[-+]?\d+(\.\d{3})?", cell)}
+            assert numbers <= expected | set(map(str, row.values())), table.command
+            compared += len(numbers)
     return compared
 
 
@@ -257,7 +249,7 @@ def test_every_number_of_the_sample_study_is_that_of_its_command(sample: Store, 
     with sample.read() as cursor:
         runs = [run for run in sample_runs(cursor) if not run.startswith("fork")]
     evaluation = evaluation_of(sample, runs, "chart")
-    assert numbers_equal_those_of_commands(evaluation, capsys) > 1_000
+    assert compared_with_commands(evaluation, capsys) > 1_000
     names = {name for name in evaluation.facts.results}
     assert {"ranking", "accuracy", "repeatability", "failures", "endings", "spend", "served", "settings"} <= names
 
@@ -266,7 +258,7 @@ def test_numbers_in_the_html_file_are_those_of_the_table_that_the_command_prints
     served_store: Store, facts: EvaluationFacts, capsys, monkeypatch
 ) -> None:
     monkeypatch.setenv("ANAMNESIS_DB", str(served_store.path))
-    page = to_html(report_of(chart(facts))).decode()
+    page = to_html(chart(facts)).decode()
     assert main(["report", "accuracy", "--run", "run-a", "--run", "run-b", "--format", "json"]) == 0
     printed = json.loads(capsys.readouterr().out)
     cells = Cells(page).rows
@@ -309,7 +301,8 @@ class Cells(HTMLParser):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_html_file_refers_to_nothing_outside(facts: EvaluationFacts, name: str) -> None:
-    page = to_html(report_of(evaluated(guideline(name, PARTS), facts))).decode()
+    evaluation = evaluated(guideline(name, PARTS), facts)
+    page = to_html(evaluation).decode()
     read = Cells(page)
     assert read.addresses
     assert all(address.startswith("#") for address in read.addresses)
@@ -318,69 +311,44 @@ def test_the_html_file_refers_to_nothing_outside(facts: EvaluationFacts, name: s
     assert not re.search(r"<(script|link|iframe|img|object|embed)\b|@import|url\(", page)
     assert re.findall(r"https?://[^\"'<\s]+", page.replace("http://www.w3.org/2000/svg", "")) == []
     assert "default-src 'none'" in page
+    assert {f"item-{answer.item.item}" for answer in evaluation.items} <= set(read.ids)
+    markdown = to_markdown(evaluation).decode()
+    assert all(f"### {answer.item.item} " in markdown for answer in evaluation.items)
 
 
 def test_hostile_texts_stay_text(served_store: Store, facts: EvaluationFacts) -> None:
     attack = "<script>alert(1)</script> ![x](http://evil.example/x.png) \x00\u202e | a | `b`"
     save_texts(served_store, RUNS, {"background": (attack, True), "title": ("<img src=x>", True)})
-    report = report_of(chart(with_current_texts(facts, served_store)))
-    page, text = to_html(report).decode(), to_markdown(report).decode()
+    evaluation = chart(with_current_texts(facts, served_store))
+    page, text = to_html(evaluation).decode(), to_markdown(evaluation).decode()
     assert "<script" not in page
     assert "<img" not in page
     assert "![x]" not in text
     assert "<script" not in text
-    docx.Document(io.BytesIO(REPORT_FORMS["docx"].render(report)))
-
-
-def test_the_word_file_has_the_headings_tables_pictures_and_inner_links(facts: EvaluationFacts) -> None:
-    evaluation = chart(facts)
-    report = report_of(evaluation)
-    content = REPORT_FORMS["docx"].render(report)
-    document = docx.Document(io.BytesIO(content))
-    headings = [paragraph.text for paragraph in document.paragraphs if paragraph.style.name.startswith("Heading")]
-    assert [text for text in headings if text.startswith("10a ")]
-    tables = list(report.of(Table))
-    assert [len(table.rows) for table in document.tables] == [len(table.rows) + 1 for table in tables]
-    accuracy = next(table for table in document.tables if "Accuracy" in [c.text for c in table.rows[0].cells])
-    assert accuracy.rows[1].cells[0].text in ("openai/a", "openai/b")
-    pictures = list(report.of(Picture))
-    assert pictures
-    assert len(document.inline_shapes) == len(pictures)
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        svgs = [name for name in archive.namelist() if name.endswith(".svg")]
-        body = archive.read("word/document.xml").decode()
-        relations = archive.read("word/_rels/document.xml.rels").decode()
-    assert len(svgs) == len(pictures)
-    assert 'TargetMode="External"' not in relations
-    anchors = set(re.findall(r'w:hyperlink w:anchor="([^"]+)"', body))
-    assert anchors
-    assert anchors <= set(re.findall(r'w:bookmarkStart[^>]* w:name="([^"]+)"', body))
 
 
 def test_severe_notes_stand_at_the_first_figure_and_all_notes_are_limitations(facts: EvaluationFacts) -> None:
     evaluation = chart(facts)
     notes = evaluation.facts.notes()
-    text = to_html(report_of(evaluation)).decode()
+    text = to_html(evaluation).decode()
     assert notes
-    warnings = [block.text for block in report_of(evaluation).of(Paragraph) if block.tone == "warning"]
+    warnings = [note for table in tables_of(evaluation) for note in table.notes]
     assert len(set(warnings)) == len(warnings)
     assert {note.text for note in notes if note.severity == "high"} == set(warnings)
     for note in notes:
         assert Cells(f"<table><tr><td>{note.text}</td></tr></table>").rows[0][0][:40] in text.replace("&#39;", "'")
 
 
-def test_wrong_answers_lead_to_their_conversations_which_are_quoted_if_the_licence_is_open(filled_store: Store) -> None:
-    report = report_of(evaluation_of(filled_store, ["run-a"], "chart"))
-    cells = [cell for table in report.of(Table) for row in table.rows for cell in row.values()]
-    examples = [cell for cell in cells if isinstance(cell, Link) and cell.anchor.startswith("trial-")]
-    assert examples
-    page = to_html(report).decode()
-    assert all(f'id="{link.anchor}"' in page for link in examples)
-    assert "A lump on my neck, doctor" not in page
-    assert "export conversation run-a/" in page
-    with filled_store.write() as connection:
-        connection.execute("UPDATE cases SET licence = 'CC-BY-4.0'")
-    assert "A lump on my neck, doctor" in to_html(report_of(evaluation_of(filled_store, ["run-a"], "chart"))).decode()
+def test_a_report_contains_no_text_of_a_case(filled_store: Store) -> None:
+    evaluation = evaluation_of(filled_store, ["run-a"], "chart")
+    (wrong,) = [table for table in tables_of(evaluation) if table.name == "wrong_answers"]
+    assert any(cell.startswith("run-a/") for row in wrong.rows for cell in row)
+    with filled_store.read() as cursor:
+        cases = cursor.execute("SELECT vignette, answer FROM cases").fetchall()
+        said = cursor.execute("SELECT text FROM utterances").fetchall()
+    page = unescape(to_html(evaluation).decode())
+    assert any("A lump on my neck, doctor" in text for (text,) in said)
+    assert not [text for row in (*cases, *said) for text in row if text and text in page]
 
 
 def test_a_release_leaves_open_what_it_does_not_say(filled_store: Store) -> None:
@@ -429,40 +397,3 @@ def test_the_command_of_a_run_plays_the_same_campaign(tmp_path: Path, monkeypatc
         runs = run_records(cursor)
     assert len(runs) == 2
     assert len({run.fingerprint for run in runs}) == 1
-
-
-def test_a_picture_has_the_points_of_its_rows(facts: EvaluationFacts) -> None:
-    evaluation = chart(facts)
-    rows = [row for row in evaluation.facts.results["accuracy"].figures if row.estimate is not None]
-    (picture,) = [picture for picture in report_of(evaluation).of(Picture) if picture.caption.startswith("Accuracy.")]
-    assert picture.svg.count("<circle") == picture.dark.count("<circle") == len(rows)
-    xs = [float(x) for x in re.findall(r'<circle cx="([\d.]+)"', picture.svg)]
-    models = dict.fromkeys(row.label["model"] for row in rows)
-    estimates = [row.estimate for model in models for row in rows if row.label["model"] == model]
-    # points lie along the axis in proportion to the estimates
-    (low, x_low), (high, x_high) = min(zip(estimates, xs, strict=True)), max(zip(estimates, xs, strict=True))
-    for estimate, x in zip(estimates, xs, strict=True):
-        assert x == pytest.approx(x_low + (estimate - low) / (high - low) * (x_high - x_low), abs=0.2)
-
-
-def test_a_locked_plan_of_the_runs_is_compared_with_them(tmp_path: Path, monkeypatch, capsys) -> None:
-    monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "anamnesis.duckdb"))
-    options = ["--doctor", "reference/bayes", "--limit", "3", "--trials", "2", "--arms", "vignette:mcq"]
-    plan = tmp_path / "bayes.toml"
-    assert main(["plan", "new", *options, "--out", str(plan)]) == 0
-    assert main(["plan", "lock", str(plan)]) == 0
-    assert main(["run", *options[:-1], "vignette:mcq,vignette:frq", "--patient", "reference/profile"]) == 0
-    store = Store()
-    fold(store)
-    with store.read() as cursor:
-        (run,) = run_records(cursor)
-    facts = read_facts(store, [run.run_id])
-    (checked,) = facts.plans
-    capsys.readouterr()
-    words = shlex.split(checked.command.removeprefix("python -m core "))
-    main([*words, "--format", "json"])
-    assert json.loads(capsys.readouterr().out) == [dict(item) for item in checked.items]
-    (table,) = [table for table in report_of(chart(facts)).of(Table) if table.caption == "Plan bayes"]
-    assert table.columns == ("item", "planned", "done", "different")
-    alone = replace(facts, plans=())
-    assert "Plan bayes" not in [table.caption for table in report_of(chart(alone)).of(Table)]

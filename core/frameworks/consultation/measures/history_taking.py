@@ -326,6 +326,7 @@ class HistoryTaking(Measure):
 
     name = "history_taking"
     title = "History taking"
+    page = "quality"
     version: ClassVar[str] = "2-stem"
     reads: ClassVar[Trials] = "whole"
     against: ClassVar[Lists | None] = "history_items"

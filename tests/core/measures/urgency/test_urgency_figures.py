@@ -20,7 +20,7 @@ from core.measures.notes import result_of
 from core.measures.urgency.asking import read_urgency as read_reply
 from core.measures.urgency.levels import LEVELS, is_severe, levels_of_files, triage_of
 from core.measures.urgency.report import read_urgency, report_urgency
-from core.report.reading import read_facts
+from core.report.evaluation import read_facts
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.case_labels import label_of

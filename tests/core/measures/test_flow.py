@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import itertools
-import re
 from random import Random
 from typing import Any
-from xml.etree import ElementTree
 
 import pytest
 
@@ -15,7 +13,6 @@ from core.events import COUNTED, Ended, Event, Failed, Finished, Started, Uttera
 from core.journal import TrialLine
 from core.measures.base import MetricRequest
 from core.measures.flow import Flow, Stage, flow, flow_of
-from core.report.flow import WIDTH, flow_svg
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.answers import case_scores
@@ -117,10 +114,6 @@ def test_every_loss_has_its_reason_and_number(store: Store) -> None:
         "valid": [1],
     }
     assert any("timeout" in name for name in losses(diagram.stage("trials")))
-    facts = {box.title: dict(box.lines) for box in diagram.facts}
-    assert facts["Outputs"] == {"valid": "6", "invalid or missing": "4"}
-    assert facts["Chat sessions"]["different cases"] == "3"
-    assert facts["Chat sessions"]["repeated queries"].startswith("2 ")
 
 
 def test_cases_outside_the_selection_are_told_apart_if_the_data_set_is_installed(store: Store) -> None:
@@ -263,8 +256,6 @@ def test_an_answer_of_two_graders_is_counted_once(store: Store) -> None:
     diagram = flow_of(store, ["run"])
     adds_up(diagram)
     assert diagram.stage("counted").n == 6
-    evaluators = {box.title: dict(box.lines) for box in diagram.facts}["Evaluators"]
-    assert evaluators["graders differ"] == "on 1 of 1 answers"
 
 
 def test_a_release_has_no_plan_instead_of_an_empty_one(store: Store) -> None:
@@ -277,38 +268,3 @@ def test_a_release_has_no_plan_instead_of_an_empty_one(store: Store) -> None:
     assert any("plan" in note for note in diagram.notes)
     rows: list[Any] = list(flow.rows(MetricRequest(store)))
     assert {row["n"] for row in rows if row["level"] == diagram.stage("planned").title} == {None}
-
-
-def test_the_picture_has_every_number_and_nothing_from_outside(store: Store) -> None:
-    hostile = 'openai/<script>alert("x")</script>&"' + "m" * 90
-    write_journal(store.journals, "run", a_header(cases=[a_case()], doctor=hostile), a_trial())
-    fold(store)
-    diagram = flow_of(store, ["run"])
-    for dark in (False, True):
-        svg = flow_svg(diagram, dark=dark)
-        root = ElementTree.fromstring(svg)
-        kinds = {element.tag.partition("}")[2] for element in root.iter()}
-        assert kinds <= {"svg", "title", "desc", "rect", "text", "path"}
-        assert not re.search(r"(?:href|src|url\(|@import|on\w+=)", svg.replace("&quot;", '"').partition("<desc>")[0])
-        assert all(not name.startswith("on") and "href" not in name for e in root.iter() for name in e.attrib)
-        texts = " ".join(element.text or "" for element in root.iter("{http://www.w3.org/2000/svg}text"))
-        for stage in diagram.stages:
-            assert f"{stage.title}: {stage.n:,}" in texts or stage.n is None
-            for loss in stage.losses:
-                assert f"(n = {loss.n:,})" in texts
-        height = float(root.attrib["height"])
-        boxes = [e.attrib for e in root.iter("{http://www.w3.org/2000/svg}rect")][1:]
-        for box in boxes:
-            assert float(box["x"]) + float(box["width"]) <= WIDTH
-            assert float(box["y"]) + float(box["height"]) <= height
-        for first in boxes:
-            for second in boxes:
-                assert first is second or not _overlap(first, second)
-
-
-def _overlap(first: dict[str, str], second: dict[str, str]) -> bool:
-    def apart(start: str, length: str) -> bool:
-        a, b = sorted((float(box[start]), float(box[length])) for box in (first, second))
-        return a[0] + a[1] <= b[0]
-
-    return not (apart("x", "width") or apart("y", "height"))

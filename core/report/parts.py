@@ -1,0 +1,290 @@
+"""The parts of an evaluation report: figures of metrics that fill them in, and fields that people write.
+
+The items of a guideline name these parts; guidelines that ask for the same thing share a part.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from core import __version__
+from core.export.reading import RULES_EXPLAINED
+from core.frameworks.casting import is_model
+from core.jobs.repeat import run_command_of, transcripts_command
+from core.journal import PLAYED_ELSEWHERE
+from core.measures import set_up
+from core.measures.accuracy import report as accuracy
+from core.measures.base import Section
+from core.measures.endings import report as endings
+from core.measures.experts.judge_status import report as judge_status
+from core.measures.failures import report as failures
+from core.measures.flow import flow
+from core.measures.graders.report import report as graders
+from core.measures.memorisation import report as memorisation
+from core.measures.ranking import AGAINST_COST
+from core.measures.repeatability import report as repeatability
+from core.measures.repeatability import report_power
+from core.measures.rubrics.report import report_safety
+from core.measures.spend import spend
+from core.measures.urgency.report import report_urgency
+from core.store.conditions import Condition
+from core.store.queries.runs import Run
+
+if TYPE_CHECKING:
+    from core.report.evaluation import EvaluationFacts
+
+_ARM = ("model", "format", "question_type")
+_INTERVAL = ("ci_low", "ci_high")
+FIGURES: Mapping[str, Section] = {
+    "flow": Section("Flow of cases, trials, conversations and answers", flow),
+    "ranking": replace(AGAINST_COST, title="Ranking: accuracy against cost"),
+    "accuracy": Section(
+        "Accuracy",
+        accuracy,
+        columns=(*_ARM, "rule", "mean", *_INTERVAL, "n_cases", "n_trials", "n_excluded", "excluded_by_reason"),
+        heads={"mean": "Accuracy"},
+    ),
+    "against_vignette": Section(
+        "Differences from the same model's vignettes",
+        accuracy,
+        {"versus_vignette": True},
+        columns=(*_ARM, "mean", "difference", "difference_low", "difference_high", "p", "p_adjusted", "n_shared"),
+    ),
+    "repeatability": Section(
+        "Repeated trials: pass^k and flips",
+        repeatability,
+        columns=(*_ARM, "figure", "value", *_INTERVAL, "n_cases", "excluded"),
+    ),
+    "by_specialty": Section(
+        "Accuracy by specialty",
+        accuracy,
+        {"by": "specialty"},
+        columns=(*_ARM, "specialty", "mean", *_INTERVAL, "n_cases", "n_excluded"),
+    ),
+    "by_dataset": Section(
+        "Accuracy by data set",
+        accuracy,
+        {"by": "dataset"},
+        columns=(*_ARM, "dataset", "mean", *_INTERVAL, "n_cases", "n_excluded"),
+    ),
+    "failures": Section(
+        "Causes of wrong answers", failures, columns=("model", "cause", "n", "wrong", "share", *_INTERVAL, "excluded")
+    ),
+    # without responses and right answers: a report contains no text of a case
+    "wrong_answers": Section(
+        "Wrong answers", failures, {"part": "answers"}, columns=("trial_id", *_ARM, "case", "cause", "verdict")
+    ),
+    "endings": Section("How conversations ended", endings),
+    "power": Section("Cases and trials for a difference of 0.05", report_power),
+    "graders": Section("Agreement of graders with each other", graders),
+    "judge_status": Section("Agreement of judges with people, and their calibration", judge_status),
+    "safety": Section("Musts missed and must-nots done", report_safety),
+    "urgency": Section("Urgency that doctors gave, against that of the cases", report_urgency),
+    "memorisation": Section("Completions that are similar to the original", memorisation),
+    "memorised_accuracy": Section("Accuracy with and without flagged cases", memorisation, {"part": "accuracy"}),
+    "spend": Section("Calls, tokens and cost", spend),
+    "settings": Section("Seats and settings of the conditions", set_up.settings),
+    "served": Section("Served models and dates", set_up.served),
+    "dates": Section("Runs and their dates", set_up.dates),
+    "prompts": Section("Prompts and their hashes", set_up.prompts),
+    "case_sources": Section("Played cases", set_up.case_sources),
+}
+"""Name → a metric with options, and the columns that a report shows."""
+SAMPLED: Mapping[str, int] = {"failures": 300, "wrong_answers": 100}
+"""Figure → most trials of each condition that it reads: a random sample that is always the same."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a report. Without ``figures``, ``text`` and ``command``, only people write it; ``hint`` says what.
+
+    ``text`` returns sentences, and ``command`` a command for each run (``None``: the run has none, and the part stays
+    open). ``open_if`` names two columns of the first figure: the part stays open for each value of the first column
+    that has no value in the second. ``played_here``: the part is about runs whose settings are recorded, and stays open
+    for imported ones. ``exempt`` returns why the part does not apply to these conditions, or nothing.
+    """
+
+    title: str
+    hint: str
+    figures: tuple[str, ...] = ()
+    text: Callable[[EvaluationFacts], Iterable[str]] = lambda facts: ()
+    command: Callable[[Run], str | None] | None = None
+    open_if: tuple[str, str] | None = None
+    played_here: bool = False
+    exempt: Callable[[Sequence[Condition]], str] = lambda conditions: ""
+
+
+def _limitations(facts: EvaluationFacts) -> list[str]:
+    lines = [f"{note.text} ({', '.join(dict.fromkeys(titles))})" for note, titles in facts.notes().items()]
+    return ["The patients are simulated: a model or rules play them.", *lines] if lines else []
+
+
+PARTS: Mapping[str, Part] = {
+    "design": Part(
+        "Design", "The design: who was tested on what, in how many conversations.", ("dates", "case_sources")
+    ),
+    "flow": Part("Flow", "What became of cases, trials, conversations and answers.", ("flow",)),
+    "served_models": Part(
+        "Served models and dates",
+        "The exact version of each model as its provider served it, and the dates of use.",
+        ("served",),
+        open_if=("requested", "served_as"),
+        exempt=lambda conditions: (
+            ""
+            if any(is_model(condition.doctor) for condition in conditions)
+            else "Rules play the tested seat, so that no provider served a model."
+        ),
+    ),
+    "dates": Part(
+        "Dates of the runs", "The dates on which the models were asked.", ("dates",), open_if=("run", "first")
+    ),
+    "settings": Part("Seats and settings", "Every seat with its model, sampling, caps and seeds.", ("settings",)),
+    "access": Part(
+        "Access to the models",
+        "How each model was reached: its own interface, an API, or weights on a machine.",
+        ("settings",),
+        lambda facts: [
+            "A model's name begins with its provider: hf and local are weights on this machine, reference is rules of "
+            "this program; any other provider was reached by its API, at the address in the settings if one is set."
+        ],
+        played_here=True,
+    ),
+    "sessions": Part(
+        "Separate sessions",
+        "Whether each conversation was a new session.",
+        text=lambda facts: [
+            "Each trial is a conversation of its own: a request contains the prompts and the messages of this trial, "
+            "and nothing of any other trial."
+        ],
+        played_here=True,
+    ),
+    "responses": Part(
+        "All responses",
+        "Where all prompts and responses can be read.",
+        text=lambda facts: ["These commands write every message, request and response:"],
+        command=lambda run: None if run.source in PLAYED_ELSEWHERE else transcripts_command(run),
+    ),
+    "prompts": Part("Prompts", "The text of every prompt.", ("prompts",), open_if=("hash", "characters")),
+    "input_type": Part(
+        "Input",
+        "What kind of data the models received.",
+        ("settings",),
+        lambda facts: ["Text, as messages of a conversation; with pictures only if the settings say so."],
+    ),
+    "reference_standard": Part(
+        "Cases and reference standard",
+        "The source of the cases and of their right answers.",
+        ("case_sources",),
+        lambda facts: ["The right answer of a case is the one that its data set states.", RULES_EXPLAINED],
+    ),
+    "grading": Part(
+        "Graders",
+        "Who judged the answers.",
+        ("settings",),
+        lambda facts: ["The grader among the seats judges free responses; rules judge choices."],
+    ),
+    "agreement": Part(
+        "Agreement and calibration of judges",
+        "Agreement of the judges with people and with each other.",
+        ("judge_status", "graders"),
+    ),
+    "sample_size": Part("Sample size", "How the number of cases and trials was chosen.", ("power",)),
+    "statistics": Part(
+        "Statistics",
+        "The statistical methods.",
+        text=lambda facts: [
+            f"{FIGURES[name].title}: {' '.join(FIGURES[name].metric.help.split())}"
+            for name, result in facts.results.items()
+            if result.figures
+        ],
+    ),
+    "ranking": Part(
+        "Ranking",
+        "Which model is best, for which cost.",
+        ("ranking",),
+        exempt=lambda conditions: (
+            "There is one condition, so that nothing can be ranked." if len(conditions) < 2 else ""
+        ),
+    ),
+    "accuracy": Part("Accuracy", "The performance with its intervals.", ("accuracy",)),
+    "comparisons": Part(
+        "Comparisons with vignettes",
+        "How the results compare with other models, people and benchmarks.",
+        ("against_vignette",),
+    ),
+    "repeatability": Part("Repeated trials", "How far repeated trials agree.", ("repeatability",)),
+    "subgroups": Part("Subgroups", "Results by subgroup.", ("by_specialty", "by_dataset")),
+    "endings": Part("How conversations ended", "How the conversations ended.", ("endings",)),
+    "failures": Part(
+        "Failures",
+        "The nature, frequency and size of deviations from the reference.",
+        ("failures", "wrong_answers"),
+        lambda facts: ["`export conversation` with the id of a trial writes its conversation as a file."],
+    ),
+    "harm": Part("Harm", "Harmful, biased or misleading answers, by a scale of harm.", ("safety", "urgency")),
+    "contamination": Part(
+        "Contamination",
+        "Whether the models may have been trained on the cases.",
+        ("memorisation", "memorised_accuracy"),
+    ),
+    "cost": Part("Calls, tokens and cost", "Compute: calls, tokens, time, machines and cost.", ("spend",)),
+    "software": Part(
+        "Software",
+        "The program with its version, and the packages behind the figures.",
+        ("dates",),
+        lambda facts: [
+            f"Anamnesis {__version__} under Python {platform.python_version()} computed the figures; its file "
+            "requirements.lock names every package. The dates of the runs have the versions that played them."
+        ],
+    ),
+    "repeat": Part("Commands that repeat it", "How the runs can be repeated.", command=run_command_of),
+    "limitations": Part("Limitations that the figures note", "The limitations.", text=_limitations),
+    "title": Part("Title", "The title of the paper."),
+    "abstract": Part("Summary", "Background, methods, results and conclusion in a few sentences."),
+    "background": Part("Background", "The clinical context, earlier work, and why the study is needed."),
+    "aims": Part("Aims", "Question, audience, comparison and outcome."),
+    "intended_use": Part("Intended use", "Patients, users, place in care, and human oversight."),
+    "licences": Part("Weights and licences", "For each model: open or closed weights, and its licence."),
+    "model_kind": Part("Kind of model", "Base model, new model or tuned model, with its architecture."),
+    "model_citation": Part("Publication of the model", "Where each model is described."),
+    "tuning": Part("Tuning", "Data, method and parameters of tuning; or that nothing was tuned."),
+    "training_dates": Part("Dates of training data", "The last date of training data, and the dates of the cases."),
+    "prompt_development": Part("Development of prompts", "How prompts were written and chosen, with what was dropped."),
+    "prompt_sources": Part(
+        "Sources of prompts", "Where prompts and cases come from: experts, guidelines, textbooks, patients."
+    ),
+    "prompt_authors": Part("Authors of prompts", "Who wrote the prompts, with their background."),
+    "prompt_public": Part("Public and prompts", "Part of patients and public in writing prompts."),
+    "prompt_data": Part("Data behind prompts", "Which cases were looked at to write prompts."),
+    "place": Part("Place", "City and country where the models were asked."),
+    "reference_reason": Part("Choice of cases", "Why these cases and this standard."),
+    "data_checks": Part("Checks of the data", "How cases were prepared and checked."),
+    "data_challenges": Part("Difficulties of the data", "Representation, missing data and bias."),
+    "evaluators": Part("Evaluators", "Who judged: number, profession, experience, instructions."),
+    "evaluators_public": Part("Public as evaluators", "Part of patients and public in the evaluation."),
+    "blinding": Part("Blinding", "What evaluators did not know."),
+    "annotation": Part("Labelling", "The instructions for labels, with examples."),
+    "sample_size_reason": Part("Choice of the sample size", "Why this number of cases and trials."),
+    "independence": Part("Independence of the cases", "Whether cases were published, and when, and who has seen them."),
+    "outcome_relevance": Part("Meaning of the outcome", "What the measures say about use in care."),
+    "interpretation": Part("Interpretation", "The main results, in the light of the aims and of earlier studies."),
+    "strengths": Part("Strengths and limitations", "What readers should weigh, beyond the notes of the figures."),
+    "implications": Part("Consequences", "For practice, and for research."),
+    "input_quality": Part("Poor input", "How poor or missing input would be handled in use."),
+    "user_expertise": Part("Users", "What users must do and know."),
+    "interests": Part("Interests", "Interests of the authors."),
+    "funding": Part("Funding", "Funders and their role."),
+    "ethics": Part("Ethics", "Approval and consent, or why none is needed."),
+    "privacy": Part("Data of patients", "How data of patients were protected; or that there are none."),
+    "case_permissions": Part(
+        "Permission for the cases", "Whether the owners of cases under copyright agreed, or the licence allows it."
+    ),
+    "protocol": Part("Protocol", "Where the protocol or plan is; or that there is none."),
+    "registration": Part("Registration", "Register and number; or that the study is not registered."),
+    "data_availability": Part("Data", "Where cases and responses can be had."),
+    "public_involvement": Part("Patients and public", "Their part in the study; or that they had none."),
+}
+"""Name → part. People can write a text for each of them."""
