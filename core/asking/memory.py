@@ -205,9 +205,6 @@ class ReplyCache:
         self.streamed = 0
         """Tokens so far; a piece of a reply in flight counts as one token."""
 
-    def charge(self, call: CallRecord) -> None:
-        access.spend(call.cost_usd)
-
     async def afford(self, call: PendingCall, most_usd: float) -> None:
         """Wait until the budget has room for the call's highest possible cost; first come, first served."""
         turn = asyncio.get_running_loop().create_future()
@@ -275,6 +272,14 @@ class Unit:
     def unused(self) -> int:
         """Paid replies that are no longer requested: the program or its prompts have changed since."""
         return sum(not reply.used for replies in self.stored.values() for reply in replies)
+
+    def count(self, call: CallRecord) -> None:
+        """Count a call that is now in the journal."""
+        access.spend(call.cost_usd)
+        self.paid.add(call.call_id)
+        self.totals.add(call)
+        self.replies.streamed += call.completion_tokens
+        self.replies.on_call(call)
 
     def request(
         self, role: RoleName, purpose: Purpose, model: str, sent: Sequence[Message], sampling: Sampling
@@ -396,11 +401,8 @@ class PendingCall:
         )
         try:
             await replies.journal.append(line)
-            replies.charge(call)
-            unit.paid.add(call.call_id)
-            unit.totals.add(call)
-            replies.streamed += call.completion_tokens - self.pieces
-            replies.on_call(call)
+            replies.streamed -= self.pieces
+            unit.count(call)
         finally:
             replies.free(self)
 
