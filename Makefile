@@ -72,6 +72,7 @@ tests: $(VENV)/.installed-dev
 	$(PYTEST) -m "not soak"
 
 test-all: test ## make test, then soak tests, a real language model, property tests with a thousand examples each
+	$(PIP) -r requirements-ray.txt
 	ANAMNESIS_FETCH=1 $(PYTEST) -m "soak or hypothesis or real" --hypothesis-profile=thorough
 
 quick: $(VENV)/.installed-dev ## fast loop for one package: its style, all imports and types, its tests (PACKAGE=core/stats)

@@ -32,9 +32,9 @@ from core.frameworks.base import Campaign, default_pack
 from core.frameworks.casting import CastNames
 from core.frameworks.craftmd import CraftMdSettings
 from core.jobs.engine import Options, run_trials
-from core.jobs.plan import header_of, trials_of
+from core.jobs.plan import campaign_of, header_of, trials_of
 from core.jobs.progress import Progress, Stop
-from core.jobs.run import begin, in_this_process
+from core.jobs.run import begin, player_of
 from core.models.base import Completion, Message, Sampling
 from core.models.registry import load_registry
 from core.models.settings import SHIPPED
@@ -148,7 +148,8 @@ async def campaign(
         begin(header)
         fold_if_free(store)  # as the command line does before it starts
         missing = trials_of(header)
-        async with in_this_process(header, registry) as play, following(store) as follow:
+        play = player_of(campaign_of(header), registry)
+        async with following(store) as follow:
             options = Options(in_flight, on_progress=show)
             run = run_trials(header, play, missing, Progress(len(missing)), Stop(), options=options, fold=follow)
             return await measured(_calls_of(run))

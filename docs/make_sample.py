@@ -102,9 +102,7 @@ def main(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     core(folder, "export", "training", "--cases", "library", "--out", "golden")
     core(folder, "models", "get", PLAIN)
-    core(
-        folder, "train", "--model", f"models/{PLAIN}", "--data", "golden", "--out", "tuned", "--lora", "--generate", "2"
-    )
+    core(folder, "train", "--model", f"models/{PLAIN}", "--data", "golden", "--out", "tuned")
     adapters = ROOT / "data" / "adapters" / TUNED
     shutil.copytree(folder / "tuned" / "adapters", adapters, dirs_exist_ok=True)
     shutil.copy(folder / "tuned" / "metrics.json", adapters)

@@ -271,6 +271,14 @@ class Unit:
         """Paid replies that are no longer requested: the program or its prompts have changed since."""
         return sum(not reply.used for replies in self.stored.values() for reply in replies)
 
+    def count(self, call: CallRecord) -> None:
+        """Count a call that is now in the journal."""
+        access.spend(call.cost_usd)
+        self.paid.add(call.call_id)
+        self.totals.add(call)
+        self.replies.streamed += call.completion_tokens
+        self.replies.on_call(call)
+
     def request(
         self, role: RoleName, purpose: Purpose, model: str, sent: Sequence[Message], sampling: Sampling
     ) -> PendingCall:
@@ -387,10 +395,8 @@ class PendingCall:
         )
         try:
             await replies.journal.append(line)
-            unit.paid.add(call.call_id)
-            unit.totals.add(call)
-            replies.streamed += call.completion_tokens - self.pieces
-            replies.on_call(call)
+            replies.streamed -= self.pieces
+            unit.count(call)
         finally:
             replies.free(self)
 

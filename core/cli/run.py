@@ -53,7 +53,7 @@ from core.jobs.plan import (
     without_words,
 )
 from core.jobs.progress import is_running, run_state
-from core.jobs.run import Players, already_running, begin, carry_out, check_prompts, check_startable, in_this_process
+from core.jobs.run import PlayTrials, already_running, begin, carry_out, check_prompts, check_startable, in_this_process
 from core.journal import RunHeader
 from core.models.registry import Registry, load_registry
 from core.store.database import Store
@@ -99,7 +99,7 @@ def run_command(arguments: Sequence[str]) -> Callable[..., int]:
 
 def _run(chosen: Framework, given: Mapping[str, Any]) -> int:
     """Start the campaign that the options describe or resume an unfinished one; or print what it would take."""
-    players = _players(given["engine"], given["ray_address"])
+    play_trials = _play_trials(given["engine"], given["ray_address"])
     registry = load_registry(programs=True, batch=given["batch"])
     options = Options(given["concurrency"], given["budget_usd"])
     requested = requested_campaign(chosen, given)
@@ -135,7 +135,7 @@ def _run(chosen: Framework, given: Mapping[str, Any]) -> int:
         if size.calls:
             print_estimate(size, dry_run=False)
         header = begin(header, again=given["fresh"])
-    return _carry_out(header, registry, options, players)
+    return _carry_out(header, registry, options, play_trials)
 
 
 def campaign_in_full(requested: Campaign, registry: Registry) -> tuple[Campaign, StudyCast]:
@@ -253,7 +253,7 @@ def resume(
     batch: Batch = False,
 ) -> int:
     """Run the missing trials of an interrupted run; finished trials stay as they are."""
-    players = _players(engine, ray_address)
+    play_trials = _play_trials(engine, ray_address)
     try:
         header = find_header(run_id)
     except UsageError:
@@ -264,7 +264,7 @@ def resume(
         if stored is None or stored.source != "release":
             raise
         header = stored
-    return _carry_out(header, load_registry(programs=True, batch=batch), Options(concurrency, budget_usd), players)
+    return _carry_out(header, load_registry(programs=True, batch=batch), Options(concurrency, budget_usd), play_trials)
 
 
 def runs(format_: Annotated[str, typer.Option("--format", help="table or json.")] = "table") -> int:
@@ -342,7 +342,7 @@ def delete(
     return 0
 
 
-def _players(engine: str, ray_address: str | None) -> Players:
+def _play_trials(engine: str, ray_address: str | None) -> PlayTrials:
     if engine not in ("local", "ray"):
         raise UsageError(f"There is no --engine {engine!r}: write local or ray.")
     if engine == "ray":
@@ -352,9 +352,9 @@ def _players(engine: str, ray_address: str | None) -> Players:
     return in_this_process
 
 
-def _carry_out(header: RunHeader, registry: Registry, options: Options, players: Players) -> int:
+def _carry_out(header: RunHeader, registry: Registry, options: Options, play_trials: PlayTrials) -> int:
     with progress_bar(header.run_id) as show:
-        outcome = carry_out(header, registry, replace(options, on_progress=show), players)
+        outcome = carry_out(header, registry, replace(options, on_progress=show), play_trials)
     progress, run_id = outcome.progress, outcome.header.run_id
     if outcome.stopped is not None:
         trials = f"{progress.done:,} of {progress.planned:,} trials"

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from core.case import Case
 from core.cli.options import CaseSample, folded_store
@@ -20,10 +14,6 @@ from core.errors import UsageError
 from core.frameworks.base import publisher
 from core.frameworks.consultation.queries import newest_items
 from core.text.case_items import ORDERS, ItemSet, items_from_json
-from core.words import duration
-
-if TYPE_CHECKING:
-    from core.training.finetune import TrainingProgress
 
 _SHOWN_CLUSTERS = 10
 
@@ -88,96 +78,27 @@ def train(
     data: Annotated[Path, typer.Option(help="Folder that `export training` has written.")],
     out: Annotated[Path, typer.Option(help="Folder for the trained model; it must not exist yet.")],
     epochs: Annotated[int, typer.Option(min=1, help="Passes over all dialogues.")] = 4,
-    lr: Annotated[float | None, typer.Option(help="Learning rate; 2e-5, with --lora 1e-3.")] = None,
+    lr: Annotated[float, typer.Option(help="Learning rate.")] = 1e-3,
     batch_size: Annotated[int, typer.Option(min=1, help="Dialogues per step.")] = 2,
     max_length: Annotated[int, typer.Option(min=16, help="Maximum tokens of a dialogue.")] = 2048,
     seed: Annotated[int, typer.Option(help="Decides order and adapters; on a CPU, the whole result.")] = 0,
-    lora: Annotated[bool, typer.Option("--lora/--no-lora", help="Train adapters (peft), merged at the end.")] = False,
-    generate: Annotated[int, typer.Option(min=0, help="Test dialogues in which the model asks by itself.")] = 10,
-    save_every: Annotated[
-        int | None, typer.Option(min=1, help="Save a checkpoint also every N steps, not only after an epoch.")
-    ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the estimate; train nothing.")] = False,
 ) -> int:
-    """Fine-tune a small local model on the doctor's words, measured on the test cases before and after.
+    """Fine-tune a small local model on the doctor's words with adapters (LoRA), which are merged at the end.
 
-    Stopped by Ctrl-C, it saves the model so far; the same command continues from there, also after a kill.
+    Stopped by Ctrl-C or killed, it resumes from its last checkpoint when the same command is given again.
     """
-    from core.training.finetune import SAVE_EVERY, FineTuneSettings, estimate, fine_tune
+    from core.training.finetune import FineTuneSettings, fine_tune
 
-    if lr is not None and not lr > 0:
+    if not lr > 0:
         raise UsageError(f"--lr must be above 0, not {lr:g}.")
-    settings = FineTuneSettings(
-        epochs=epochs, lr=lr, batch_size=batch_size, max_length=max_length, seed=seed, lora=lora, generate=generate
-    )
-    if dry_run:
-        size = estimate(model, data, settings)
-        print(
-            f"{size.dialogues['train']:,} dialogues to learn from, {size.dialogues['test']:,} to measure by: "
-            f"{size.steps:,} steps, about {duration(size.seconds)} on {size.device}, without the measuring."
-        )
-        return 0
-    with _progress() as show_progress:
-        metrics = fine_tune(model, data, out, settings, show_progress, save_every=save_every or SAVE_EVERY)
-    for name, figures in (("before", metrics.before), ("after", metrics.after)):
-        if figures is not None:
-            recall = "" if figures.key_recall is None else f", recall of keys {figures.key_recall:.3f}"
-            print(f"Test {name}: loss {figures.loss:.4f}, perplexity {figures.perplexity:.2f}{recall}.")
-    for side, used in metrics.data.items():
-        if used.cut or used.left_out:
-            print(f"Of {side}, {used.cut} dialogues were cut at --max-length and {used.left_out} left out for it.")
-    if metrics.system_prompt == "user":
+    settings = FineTuneSettings(epochs=epochs, lr=lr, batch_size=batch_size, max_length=max_length, seed=seed)
+    metrics = fine_tune(model, data, out, settings)
+    print(f"Trained {metrics.steps:,} steps: loss {metrics.losses[0]:.4f} at first, {metrics.losses[-1]:.4f} at last.")
+    if metrics.left_out:
+        print(f"{metrics.left_out} dialogues were left out: no word of the doctor is within --max-length.")
+    if not metrics.takes_system:
         print('The model\'s chat template has no system role: set system_role = "user" for it in the models file.')
-    if not metrics.finished:
-        print(
-            f"Interrupted after step {len(metrics.losses)} of {metrics.planned_steps}; {out} holds the model so far. "
-            "The same command continues from there."
-        )
-    print(f"Use it with: python -m core run --protocol {publisher('history').name} --doctor hf/{out.absolute()}")
-    return 0 if metrics.finished else 1
-
-
-@contextmanager
-def _progress() -> Iterator[TrainingProgress]:
-    """Yield a function that shows the training on stderr: a bar on a terminal, else a line for each tenth."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield _TrainingLines()
-        return
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[loss]}"),
-    )
-    with Progress(*columns, console=console) as bar:
-        task = bar.add_task("", loss="")
-
-        def show(what: str, done: int, planned: int, loss: float | None) -> None:
-            words = "" if loss is None else f"loss {loss:.4f}"
-            bar.update(task, description=what, completed=done, total=planned, loss=words)
-
-        yield show
-
-
-class _TrainingLines:
-    """Prints a line when a phase begins, after its first step, and for each tenth."""
-
-    def __init__(self) -> None:
-        self._last_printed: tuple[object, ...] = ()
-        self._phase, self._first_step, self._started_at = "", 0, 0.0
-
-    def __call__(self, what: str, done: int, planned: int, loss: float | None) -> None:
-        if what != self._phase:
-            self._phase, self._first_step, self._started_at = what, done, time.monotonic()
-        steps = done - self._first_step
-        state = (what, steps > 0, 10 * done // max(1, planned))
-        if state == self._last_printed:
-            return
-        self._last_printed = state
-        words = "…" if loss is None and planned == 1 else f": step {done} of {planned}"
-        words += "" if loss is None else f", loss {loss:.4f}"
-        if steps and done < planned:
-            words += f", about {duration((time.monotonic() - self._started_at) / steps * (planned - done))} left"
-        print(f"{what}{words}", file=sys.stderr, flush=True)
+    protocol, doctor = publisher("history").name, f"hf/{out.absolute()}"
+    print(f"Use it with: python -m core run --protocol {protocol} --doctor {doctor}")
+    print(f"What changed: python -m core report history --part change --models BEFORE,{doctor}")
+    return 0

@@ -194,18 +194,21 @@ class Engine(Generic[U]):
                     lines = await self.do(piece, unit)
                 except JobOver:
                     return
-                self.progress.done += 1
-                self.progress.done_here += 1
-                self.progress.end(unit)
-                self.progress.remembered += unit.remembered
-                self.progress.unused += unit.unused
-                if unit.unused:
-                    log.warning("%s: %d paid replies are no longer asked for and are left out.", name, unit.unused)
+                self._count(unit)
                 if lines:
                     await replies.journal.append(*lines)  # the lines are written even if a stop cancels this await
             del piece, unit, lines  # otherwise they stay in memory until the next piece is done
             self.options.on_progress(self.progress)
             await asyncio.sleep(0)  # rules never wait, so the other workers would not get a turn
+
+    def _count(self, unit: Unit) -> None:
+        self.progress.done += 1
+        self.progress.done_here += 1
+        self.progress.end(unit)
+        self.progress.remembered += unit.remembered
+        self.progress.unused += unit.unused
+        if unit.unused:
+            log.warning("%s: %d paid replies are no longer asked for and are left out.", unit.unit_id, unit.unused)
 
     async def _watch(self, stop_file: Path | None, workers: list[asyncio.Task[None]], hire: Callable[[], None]) -> None:
         """Report the progress, start workers when there is room, and cancel them at an immediate stop."""
@@ -283,10 +286,11 @@ async def run_trials(
     *,
     fold: Callable[[], Awaitable[object]] | None = None,
     given: GivenReplies | None = None,
+    folder: Path | None = None,
 ) -> Progress:
     """Run the missing trials of one run; ``play`` yields the events of a trial.
 
-    Returns when all are done or a stop was requested. Finished trials are in the journal.
+    Returns when all are done or a stop was requested. Finished trials are in the journal, which is in ``folder``.
     """
 
     async def do(trial: Trial, unit: Unit) -> list[JournalLine]:
@@ -316,6 +320,7 @@ async def run_trials(
         header,
         owns_unit=lambda unit: not unit.startswith(REGRADING),
         shared=True,
+        folder=folder,
         fold=fold,
         given=given or {},
     )

@@ -11,8 +11,8 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -52,8 +52,12 @@ log = logging.getLogger(__name__)
 
 Play = Callable[[Trial], AsyncIterator[Event]]
 """Yields the events of a trial."""
-Players = Callable[[RunHeader, Registry], AbstractAsyncContextManager[Play]]
-"""Opens the cast of a run, here or on a cluster, while the run lasts."""
+PlayTrials = Callable[
+    [RunHeader, Registry, Sequence[Trial], Progress, Stop, Path, Options, Callable[[], Awaitable[object]]],
+    Awaitable[object],
+]
+"""Plays the missing trials of a run, here or on a cluster: run, registry, missing trials, progress, stop, stop file,
+options, and what folds the journal into the database."""
 _STARTED_WITHIN_S = 8.0
 _STARTING_FOR_S = 30.0
 """A new run counts as running for this time, although its process has not locked it yet: a busy machine is slow."""
@@ -167,23 +171,32 @@ def last_words(run_id: str) -> str:
     return lines[-1] if lines else ""
 
 
-@asynccontextmanager
-async def in_this_process(header: RunHeader, registry: Registry) -> AsyncIterator[Play]:
-    yield player_of(campaign_of(header), registry, branch=branch_of(header))
+async def in_this_process(
+    header: RunHeader,
+    registry: Registry,
+    missing: Sequence[Trial],
+    progress: Progress,
+    stop: Stop,
+    stop_file: Path,
+    options: Options,
+    fold: Callable[[], Awaitable[object]],
+) -> None:
+    play = player_of(campaign_of(header), registry, branch=branch_of(header))
+    await run_trials(header, play, missing, progress, stop, stop_file, options, fold=fold)
 
 
 def carry_out(
-    header: RunHeader, registry: Registry, options: Options, players: Players = in_this_process
+    header: RunHeader, registry: Registry, options: Options, play_trials: PlayTrials = in_this_process
 ) -> RunOutcome:
     """Run the missing trials of a run until it is complete or stopped by Ctrl-C, stop file or budget.
 
-    ``players`` decides where the trials are played.
+    ``play_trials`` decides where the trials are played.
     """
     access.require("run")
-    return asyncio.run(_carry_out(header, registry, options, players))
+    return asyncio.run(_carry_out(header, registry, options, play_trials))
 
 
-async def _carry_out(header: RunHeader, registry: Registry, options: Options, players: Players) -> RunOutcome:
+async def _carry_out(header: RunHeader, registry: Registry, options: Options, play_trials: PlayTrials) -> RunOutcome:
     campaign = campaign_of(header)
     if human_seats(campaign.names):
         raise UsageError("A campaign cannot wait for a human: seat humans on the Live page.")
@@ -208,8 +221,9 @@ async def _carry_out(header: RunHeader, registry: Registry, options: Options, pl
             size = estimate(campaign, registry, options.concurrency)
             progress = Progress(len(trials), estimate=WorkTotals(len(trials), size.calls, size.tokens, size.cost_usd))
             options = options.with_batches(registry, progress)
-            async with (players if missing else in_this_process)(header, registry) as play, following(store) as follow:
-                await run_trials(header, play, missing, progress, stop, stop_file, options, fold=follow)
+            async with following(store) as follow:
+                play = play_trials if missing else in_this_process
+                await play(header, registry, missing, progress, stop, stop_file, options, follow)
     await asyncio.to_thread(fold, store)
     return RunOutcome(header, progress, stop.reason if progress.done < progress.planned else None)
 

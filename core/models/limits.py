@@ -49,6 +49,11 @@ class RateLimits(Table):
     requests_per_minute: int | None = Field(None, ge=1)
     tokens_per_minute: int | None = Field(None, ge=1)
 
+    def part(self, parts: int) -> RateLimits:
+        """Return the limits of one of ``parts`` processes, at least 1 of each."""
+        limits = {name: limit and max(1, limit // parts) for name, limit in self}
+        return RateLimits(**limits)
+
 
 RequestOutcome = Literal["reply", "limited", "fault", "none"]
 """The outcome of a request: a reply of any kind, a rate limit, a fault of the provider, or none (given up)."""
@@ -286,10 +291,6 @@ class RateLimiter:
             ticket.tokens, ticket.requests = tokens, requests
 
 
-REMOTE_LIMITER: ContextVar[Callable[[str, RateLimits, SecretStr | None, bool], RateLimiter] | None] = ContextVar(
-    "remote_limiter", default=None
-)
-"""Makes proxies for the limiters of the driver, in a worker of a cluster (``core.jobs.cluster``)."""
 _shared: dict[tuple[str, RateLimits, SecretStr | None, bool], RateLimiter] = {}
 _shared_lock = threading.Lock()
 
@@ -301,8 +302,6 @@ def shared_limiter(
 
     A server that this program starts on this machine is not ``adaptive``: more requests make it no faster.
     """
-    if (remote := REMOTE_LIMITER.get()) is not None:
-        return remote(scope, limits, key, adaptive)
     with _shared_lock:
         limiter = RateLimiter(limits, Concurrency(scope) if adaptive else None)
         return _shared.setdefault((scope, limits, key, adaptive), limiter)

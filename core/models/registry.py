@@ -57,11 +57,19 @@ class Registry:
     """Finds models by name and opens them."""
 
     def __init__(
-        self, settings: ModelsFile, *, retry: RetryPolicy | None = None, programs: bool = False, batch: bool = False
+        self,
+        settings: ModelsFile,
+        *,
+        retry: RetryPolicy | None = None,
+        programs: bool = False,
+        batch: bool = False,
+        parts: int = 1,
     ) -> None:
         self._settings = settings
         self._retry = retry
         self._programs = programs
+        self.parts = parts
+        """Number of processes that share the limits per minute: each keeps to its part of them."""
         self._pool: ClientPool | None = None
         """Connections that the models share; ``None`` before the first model is opened."""
         self.batch = batch
@@ -77,7 +85,11 @@ class Registry:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the settings only, without keys and open models."""
-        return partial(Registry, retry=self._retry, programs=self._programs), (self._settings,)
+        return partial(Registry, retry=self._retry, programs=self._programs, parts=self.parts), (self._settings,)
+
+    def part(self, parts: int) -> Registry:
+        """Return a registry for one of several processes that share the limits per minute."""
+        return Registry(self._settings, retry=self._retry, programs=self._programs, parts=parts)
 
     async def __aenter__(self) -> Registry:
         return self
@@ -239,6 +251,7 @@ class Registry:
         """
         retry = retry or self._retry
         self._check_allowed(spec)
+        spec = replace(spec, limits=spec.limits.part(self.parts))
         if spec.base_url is None and not spec.served_locally and spec.kind != "python":
             variable = self._settings.providers[spec.provider].base_url_env
             first = f"set the environment variable {variable}, or " if variable else ""
