@@ -273,7 +273,6 @@ class Unit:
 
     def count(self, call: CallRecord) -> None:
         """Count a call that is now in the journal."""
-        access.spend(call.cost_usd)
         self.paid.add(call.call_id)
         self.totals.add(call)
         self.replies.streamed += call.completion_tokens
