@@ -19,7 +19,6 @@ COMMANDS = {
     "run": "run:run_command",
     "resume": "run:resume",
     "regrade": "old_names:regrade",
-    "plan": "plan:plan_app",
     "gate": "gate:gate_command",
     "runs": "run:runs",
     "label": "run:label",
@@ -50,7 +49,7 @@ COMMANDS = {
     "restore": "upkeep:restore",
 }
 """Command → module of core.cli, and the name in that module of a function or of an app with subcommands."""
-_FACTORIES = {"run", "plan"}
+_FACTORIES = {"run"}
 """Commands built from the arguments of the call: they offer only the options of the chosen framework."""
 
 

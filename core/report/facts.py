@@ -332,14 +332,30 @@ def ranking(facts: EvaluationFacts) -> Content | None:
     return Content([*([picture] if picture else []), *figure_blocks(facts, "ranking")])
 
 
-@fact("Planned, done, different", "The plan that was locked before the runs, and where the study differs from it.")
+@fact("Hypotheses", "What the runs state before their first call, and what was done differently.")
 def plan(facts: EvaluationFacts) -> Content | None:
-    blocks: list[Block] = []
-    for checked in facts.plans:
-        rows = tuple(dict(row) if isinstance(row, Mapping) else row.cells() for row in checked.items)
-        blocks.append(Table(columns_of(rows), rows, f"Plan {checked.name}"))
-        blocks.append(Paragraph(checked.command, "command"))
-    return Content(blocks) if blocks else None
+    if not any(run.hypothesis for run in facts.runs):
+        return None
+    rows = []
+    for run in facts.runs:
+        stated = run.hypothesis
+        different = []
+        if run.planned is not None and run.done < run.planned:
+            different.append(f"{run.done:,} of {run.planned:,} trials")
+        if run.excluded:
+            different.append(f"{run.excluded:,} of {run.answers:,} answers excluded")
+        if stated and (others := [arm for arm in map(":".join, run.arms) if arm != stated.primary]):
+            different.append(f"further outcomes: {', '.join(others)}")
+        rows.append(
+            {
+                "run": run.run_id,
+                "hypothesis": stated.text if stated else "none stated",
+                "primary outcome": stated.primary if stated else "",
+                "margin": stated.margin if stated else None,
+                "done differently": "; ".join(different),
+            }
+        )
+    return Content([Table(columns_of(rows), tuple(rows), "Hypotheses in the journals of the runs")])
 
 
 _add("accuracy", "Accuracy", "The performance with its intervals.", _figures("accuracy", picture=True))

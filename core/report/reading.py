@@ -14,7 +14,7 @@ from core.export.document import ExportedConversation, document_of
 from core.frameworks.base import frameworks
 from core.jobs.repeat import PROGRAM
 from core.measures.accuracy import report as accuracy
-from core.measures.base import Listed, MetricRequest, Note, Result, Section
+from core.measures.base import MetricRequest, Note, Result, Section
 from core.measures.endings import report as endings
 from core.measures.experts.judge_status import report as judge_status
 from core.measures.failures import report as failures
@@ -39,11 +39,8 @@ from core.measures.set_up import (
 from core.measures.spend import spend
 from core.measures.urgency.report import report_urgency
 from core.report.environment import environment
-from core.report.plan import stored_plan
-from core.report.planned import plan_items
 from core.store.conditions import Condition
 from core.store.database import Store
-from core.store.queries.plans import locked_plans
 from core.store.queries.report_fields import WrittenField, written_fields
 from core.store.queries.runs import Run, RunProgress, runs
 from core.store.selection import Selection, conditions
@@ -142,15 +139,6 @@ class Example:
     talk: ExportedConversation
 
 
-@dataclass(frozen=True)
-class CheckedPlan:
-    """A locked plan for these runs, with its items as planned, done and different, and the command that prints them."""
-
-    name: str
-    items: Sequence[Listed]
-    command: str
-
-
 def states_settings(run: Run) -> bool:
     """Whether it is recorded how the models of a run were called: not in a release or a log of another program."""
     return run.source != "release" and run.protocol in frameworks()
@@ -172,7 +160,6 @@ class EvaluationFacts:
     commands: Mapping[str, str]
     flow: Flow | None = None
     prompts: Sequence[UsedPrompt] = ()
-    plans: Sequence[CheckedPlan] = ()
     examples: Sequence[Example] = ()
     packages: Mapping[str, str] = field(default_factory=dict)
     written: Mapping[str, WrittenField] = field(default_factory=dict)
@@ -236,7 +223,6 @@ def read_facts(
         commands,
         query(flow_of, tuple(sorted(run_ids))) if "flow" in results else None,
         distinct_prompts(query(used_prompts, selection)),
-        _plans(store, stored_runs),
         _examples(store, results.get("wrong_answers")),
         _environment(),
         written,
@@ -291,21 +277,6 @@ def command_of(name: str, run_ids: Sequence[str], stored: Sequence[Condition]) -
 def _models_and_data_sets(stored: Iterable[Condition]) -> tuple[list[str], list[str]]:
     names = dict.fromkeys((condition.doctor, condition.newest.data_set) for condition in stored)
     return list(dict.fromkeys(doctor for doctor, _ in names)), list(dict.fromkeys(data_set for _, data_set in names))
-
-
-def _plans(store: Store, of_runs: Sequence[RunProgress]) -> list[CheckedPlan]:
-    """Return the last lock of each plan whose doctor and cases are those of one of these runs."""
-    with store.read() as cursor:
-        newest = {locked.name: locked for locked in locked_plans(cursor)}
-    tested = {(run.doctor, run.case_set_hash) for run in of_runs}
-    run_ids = [run.run_id for run in of_runs if run.source == "local"]
-    checked = []
-    for plan in map(stored_plan, newest.values()):
-        if (plan.condition["doctor"], plan.cases.case_set_hash) in tested:
-            command = f"{PROGRAM} {shlex.join(['plan', 'check', plan.name, *run_ids])}"
-            rows = tuple(item._asdict() for item in plan_items(store, plan, run_ids))
-            checked.append(CheckedPlan(plan.name, rows, command))
-    return checked
 
 
 def _examples(store: Store, wrong: Result | None) -> list[Example]:

@@ -445,24 +445,17 @@ def test_a_picture_has_the_points_of_its_rows(facts: EvaluationFacts) -> None:
         assert x == pytest.approx(x_low + (estimate - low) / (high - low) * (x_high - x_low), abs=0.2)
 
 
-def test_a_locked_plan_of_the_runs_is_compared_with_them(tmp_path: Path, monkeypatch, capsys) -> None:
+def test_the_hypothesis_of_a_run_is_in_its_report_with_what_was_done_differently(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "anamnesis.duckdb"))
-    options = ["--doctor", "reference/bayes", "--limit", "3", "--trials", "2", "--arms", "vignette:mcq"]
-    plan = tmp_path / "bayes.toml"
-    assert main(["plan", "new", *options, "--out", str(plan)]) == 0
-    assert main(["plan", "lock", str(plan)]) == 0
-    assert main(["run", *options[:-1], "vignette:mcq,vignette:frq", "--patient", "reference/profile"]) == 0
+    options = ["--doctor", "reference/bayes", "--limit", "3", "--trials", "2", "--patient", "reference/profile"]
+    stated = ["--hypothesis", "Bayes is right.", "--primary", "vignette:mcq", "--margin", "0.1"]
+    assert main(["run", *options, "--arms", "vignette:mcq,vignette:frq", *stated]) == 0
     store = Store()
     fold(store)
     with store.read() as cursor:
         (run,) = run_records(cursor)
     facts = read_facts(store, [run.run_id])
-    (checked,) = facts.plans
-    capsys.readouterr()
-    words = shlex.split(checked.command.removeprefix("python -m core "))
-    main([*words, "--format", "json"])
-    assert json.loads(capsys.readouterr().out) == [dict(item) for item in checked.items]
-    (table,) = [table for table in report_of(chart(facts)).of(Table) if table.caption == "Plan bayes"]
-    assert table.columns == ("item", "planned", "done", "different")
-    alone = replace(facts, plans=())
-    assert "Plan bayes" not in [table.caption for table in report_of(chart(alone)).of(Table)]
+    (table,) = [table for table in report_of(chart(facts)).of(Table) if table.caption.startswith("Hypotheses")]
+    (row,) = table.rows
+    assert (row["hypothesis"], row["primary outcome"], row["margin"]) == ("Bayes is right.", "vignette:mcq", 0.1)
+    assert "further outcomes: vignette:frq" in row["done differently"]
