@@ -314,12 +314,16 @@ def test_blinded_reviews_and_those_of_other_runs_stay_here(tmp_path: Path, monke
     review(store, "opened", "run-a", unblinded=True)
     review(store, "blinded", "run-a", unblinded=False)
     review(store, "of-b", "run-b", unblinded=True)
+    plan = {"line_id": "p", "kind": "plan", "at": 1.0, "what": {"name": "of version 0.5"}}
+    with journal_path("people", store.journals).open("ab") as journal:
+        journal.write(orjson.dumps({"type": "written", **plan}) + b"\n")
     made = make_bundle(store, ["run-a"], tmp_path / "study.zip")
     inside = texts_in(tmp_path / "study.zip")
     assert "Reviews not unblinded: 1." in made.manifest.left_out
     assert "a remark in opened" in inside
     assert "a remark in blinded" not in inside
     assert "a remark in of-b" not in inside
+    assert "of version 0.5" not in inside
     assert "openai/b" not in inside
     assert verify_bundle(tmp_path / "study.zip").sound
 
