@@ -4,7 +4,8 @@
     python benchmarks/suite.py --out FILE -- -n 0 tests/core/stats
 
 Arguments after ``--`` replace pytest's. ``--out`` writes a line of JSON for each test, which ``--read FILE`` tabulates
-again without a run. CPU seconds contain those of child processes that have ended; wall seconds depend on what else runs.
+again without a run. CPU seconds include child processes that have ended;
+wall seconds depend on what else runs.
 """
 
 from __future__ import annotations

@@ -59,6 +59,26 @@ SCHEMA = 2
 is now called ``mcq_answers``."""
 
 
+RUBRIC_SCORES = "rubric_scores"
+"""The primary outcome that is no arm: the score by the rubric of the cases."""
+USUAL_MARGIN = 0.05
+
+
+class Hypothesis(_Line):
+    """What a run is to show, stated before its first call.
+
+    ``primary`` is the outcome: accuracy in an arm ("format:question_type"), or ``RUBRIC_SCORES``. ``margin`` is the
+    accepted loss against a reference, 0 to 1. The journal is a file of the user: it proves nothing to others.
+    """
+
+    text: str = Field(min_length=1)
+    primary: str = Field(min_length=1)
+    margin: float = Field(gt=0, lt=1)
+
+    def __str__(self) -> str:
+        return f"“{self.text}” (primary outcome {self.primary}, margin {self.margin:g})"
+
+
 class RunHeader(_Line):
     """The first line of a run's journal: cast, settings and cases."""
 
@@ -94,6 +114,7 @@ class RunHeader(_Line):
     """Hash of the complete data set of the cases; empty if it was not recorded."""
     data_set_cases: int = 0
     """Number of cases of the data set; 0 if it was not recorded."""
+    hypothesis: Hypothesis | None = None
 
     @property
     def owner(self) -> str:
@@ -195,7 +216,7 @@ ROW_TABLES = (
 )  # fmt: skip
 
 
-REMOVED: frozenset[str] = frozenset()
+REMOVED: frozenset[str] = frozenset({"plan"})
 """Tables of rows, and kinds of rows by people, that earlier versions had: their lines are skipped and counted."""
 
 

@@ -1,4 +1,4 @@
-"""Mistakes of users of the gate, of plans and of rankings, and what they see; see ``tests/test_careless_user.py``."""
+"""Mistakes of users of the gate and of rankings, and what they see; see ``tests/test_careless_user.py``."""
 
 from __future__ import annotations
 
@@ -6,12 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from core.store.database import Store
-from tests.support.careless import assert_sees, files, row, says, silent, status
+from tests.support.careless import assert_sees, row, says, silent, status
 from tests.test_careless_user import CAST, CHOICES, FREE, IMPORT, SPOKEN, Situation, situation
 
 ONCE = f"{CHOICES} --trials 1"
-PLAN = "plan new --cases toes --arms vignette:mcq --trials 1"
 RUNS = (
     IMPORT,
     f"{ONCE} --doctor openai/gout",  # 1
@@ -47,27 +45,6 @@ TWO_ARMS = (
 )
 
 
-def with_higher_margin(_: Store) -> None:
-    plan = files() / "edited.toml"
-    plan.write_text(plan.read_text(encoding="utf-8").replace("margin = 0.1", "margin = 0.3"), encoding="utf-8")
-
-
-PLANNED = (
-    IMPORT,
-    f"{ONCE} --doctor openai/gout",  # 1
-    f"{PLAN} --doctor openai/first-38 --against {{run1}} --margin 0.1 --out {{files}}/locked.toml",
-    "plan lock {files}/locked.toml",
-    f"{PLAN} --doctor openai/first-38 --against {{run1}} --margin 0.1 --out {{files}}/edited.toml",
-    "plan lock {files}/edited.toml",
-    with_higher_margin,
-    f"{PLAN} --doctor openai/first-38 --against {{run1}} --margin 0.1 --out {{files}}/unlocked.toml",
-    f"{PLAN} --doctor openai/first-38 --against openai/never --out {{files}}/never.toml",
-    f"{PLAN} --doctor openai/first-38 --out {{files}}/alone.toml",
-    f"{PLAN} --doctor openai/first-38 --metric accuracy --out {{files}}/metric.toml",
-    f"{ONCE} --doctor openai/first-38",  # 2
-    f"{ONCE} --doctor openai/first-39",
-)
-
 SITUATIONS = (
     situation(
         "runs are compared in the wrong order",
@@ -95,19 +72,13 @@ SITUATIONS = (
         says("Note: A run without a right answer would be within the margin"),
     ),
     situation(
-        "a margin, a level or a share is no number between 0 and 1",
+        "a margin is no number between 0 and 1",
         RUNS,
         *(
             look_or_fact
-            for option in ("--margin -0.1", "--margin 5", "--margin nan", "--margin 0", "--level nan", "--level 0.6")
+            for option in ("--margin -0.1", "--margin 5", "--margin nan", "--margin 0")
             for look_or_fact in (f"gate {{run2}} --against {{run1}} {option}", status(2), says("lies between 0 and"))
         ),
-    ),
-    situation(
-        "a wrong pass is allowed in four of ten gates",
-        RUNS,
-        "gate {run2} --against {run1} --level 0.4",
-        says("Note: A wrong pass has a chance of up to 40%"),
     ),
     situation(
         "a margin is too small for any number of cases",
@@ -144,9 +115,6 @@ SITUATIONS = (
         "gate {run8} --against {run1} --margin 0.2",
         status(2),
         says("Too many excluded answers", "20.0% .*8 provider error"),
-        "gate {run8} --against {run1} --margin 0.2 --excluded 1",
-        status(0),
-        says("Note: .*20.0% of the answers are excluded", "32, 0 discordant", "8 others count on one side only"),
         "gate {run9} --against {run1}",
         status(2),
         says("unfinished"),
@@ -179,11 +147,11 @@ SITUATIONS = (
         "a run stopped at its budget", RUNS, "gate {run14} --against {run1}", status(2), says(r"unfinished: 1\d of 40")
     ),
     situation(
-        "a run, a plan, an arm or a part is misspelt",
+        "a run, an arm or a part is misspelt",
         RUNS,
-        "gate {run2} --against plam.toml",
+        "gate {run2} --against rum",
         status(2),
-        says("no run 'plam.toml'"),
+        says("no run 'rum'"),
         "gate openai/gaut --against {run1}",
         status(2),
         says("openai/gaut"),
@@ -193,7 +161,7 @@ SITUATIONS = (
         "gate {run2} --against {run1} --under-test grdaer",
         status(2),
         says("no 'grdaer'"),
-        "gate {run2} --against {run1} --break criterion",
+        "gate {run2} --against {run1} --break must-not",
         status(2),
         says("judged by a rubric"),
     ),
@@ -224,59 +192,6 @@ SITUATIONS = (
         says("vignette:mcq", "vignette:frq"),
         "gate {run2} --against {run1} --arm vignette:frq",
         says("judged by openai/fair", "Too few cases: 10"),
-    ),
-    situation(
-        "a plan was edited after it was locked, or never locked",
-        PLANNED,
-        "gate {run2} --against {files}/locked.toml",
-        silent("Note: The plan"),
-        silent("Not as planned"),
-        "gate {run2} --against {files}/edited.toml",
-        status(2),
-        says("margin was 0.1, is 0.3"),
-        "gate {run2} --against {files}/unlocked.toml",
-        says("Note: The plan unlocked is not locked"),
-        "plan check {files}/edited.toml {run2}",
-        status(1),
-        says("margin was 0.1, is 0.3"),
-    ),
-    situation(
-        "a plan is checked with the run of another doctor, with one run twice, or with a run from before the lock",
-        PLANNED,
-        "gate {run3} --against {files}/locked.toml",
-        status(2),
-        says("Not as planned: doctor: openai/first-39 instead of openai/first-38"),
-        "plan check {files}/locked.toml {run2} {run2}",
-        status(0),
-        "plan check {files}/locked.toml {run1}",
-        status(1),
-        "gate {run2} --against {files}/locked.toml --margin 0.5",
-        status(2),
-        says("leave out --margin"),
-    ),
-    situation(
-        "a plan has no reference, no arm, or a reference that was never run",
-        PLANNED,
-        "gate {run2} --against {files}/alone.toml",
-        status(2),
-        says("has no reference"),
-        "gate {run2} --against {files}/metric.toml",
-        status(2),
-        says("needs an arm"),
-        "gate {run2} --against {files}/never.toml",
-        status(2),
-        says("No stored run has the condition"),
-    ),
-    situation(
-        "a plan compares a doctor with itself, has too few cases, or a margin above 1",
-        (IMPORT,),
-        f"{PLAN} --doctor openai/gout --against openai/gout --out {{files}}/same.toml",
-        says("condition and its reference are the same"),
-        f"{PLAN} --limit 5 --doctor openai/gout --out {{files}}/few.toml",
-        says("from 20 cases on"),
-        f"{PLAN} --doctor openai/gout --margin 5 --out {{files}}/percent.toml",
-        status(2),
-        silent("warning"),
     ),
     situation(
         "a ranking has one condition, or one with a few cases, or one without answers",

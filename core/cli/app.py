@@ -18,7 +18,6 @@ from core.errors import AnamnesisError, UsageError
 COMMANDS = {
     "run": "run:run_command",
     "resume": "run:resume",
-    "plan": "plan:plan_app",
     "gate": "gate:gate_command",
     "runs": "run:runs",
     "label": "run:label",

@@ -12,5 +12,7 @@ REMOVED: dict[str, str] = {
     "regrade": "Use `job regrade --grader … --run RUN`.",
     "solve-prefixes": "Use `job prefixes`.",
     "export flow": "`report flow --run RUN` prints the levels and losses as a table; no command draws them.",
+    "plan": "state the hypothesis with the run (`run --hypothesis TEXT --primary ARM --margin X`); `gate` compares.",
+    "bundle rerun": "start the run again with `run` and the settings in the bundle's folder runs/.",
 }
 """Command (``NAME``, or ``GROUP NAME``) → a sentence that says what to use instead."""

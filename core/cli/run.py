@@ -54,7 +54,7 @@ from core.jobs.plan import (
 )
 from core.jobs.progress import is_running, run_state
 from core.jobs.run import PlayTrials, already_running, begin, carry_out, check_prompts, check_startable, in_this_process
-from core.journal import RunHeader
+from core.journal import RUBRIC_SCORES, USUAL_MARGIN, Hypothesis, RunHeader
 from core.models.registry import Registry, load_registry
 from core.store.database import Store
 from core.store.queries.run_labels import Label, delete_run, label_run, labels, run_contents
@@ -105,7 +105,7 @@ def _run(chosen: Framework, given: Mapping[str, Any]) -> int:
     requested = requested_campaign(chosen, given)
     campaign, study = campaign_in_full(requested, registry)
     check_prompts(campaign)
-    header = header_of(campaign, registry)
+    header = header_of(campaign, registry).model_copy(update={"hypothesis": _hypothesis(campaign, given)})
     if warning := without_words(campaign.settings.images, campaign.cases):
         print(warning, file=sys.stderr)
     size = estimate(campaign, registry, options.concurrency)
@@ -128,6 +128,12 @@ def _run(chosen: Framework, given: Mapping[str, Any]) -> int:
             print(f"Note that {remark}.")
         return 0
     if unfinished is not None:
+        if header.hypothesis not in (None, unfinished.hypothesis):
+            raise UsageError(
+                f"The unfinished run {unfinished.run_id} of the same campaign states "
+                f"{unfinished.hypothesis or 'no hypothesis'}: it is stated before the first call. Resume the run "
+                "without --hypothesis, or start another one with --again."
+            )
         cast = "" if unfinished.fingerprint == header.fingerprint else ", with its original cast"
         print(f"Resuming the unfinished run {unfinished.run_id} of the same campaign{cast}.", file=sys.stderr)
         header = unfinished
@@ -135,7 +141,26 @@ def _run(chosen: Framework, given: Mapping[str, Any]) -> int:
         if size.calls:
             print_estimate(size, dry_run=False)
         header = begin(header, again=given["fresh"])
+        if header.hypothesis:
+            print(f"Stated before the first call: {header.hypothesis}", file=sys.stderr)
     return _carry_out(header, registry, options, play_trials)
+
+
+def _hypothesis(campaign: Campaign, given: Mapping[str, Any]) -> Hypothesis | None:
+    """Return the hypothesis that the options state; raise ``UsageError`` if it is not complete."""
+    text, primary, margin = given["hypothesis"].strip(), given["primary"], given["margin"]
+    if not text:
+        if primary or margin is not None:
+            raise UsageError("--primary and --margin belong to a hypothesis: state it with --hypothesis.")
+        return None
+    arms = [":".join(arm) for arm in campaign.arms]
+    primary = primary or (arms[0] if len(arms) == 1 else "")
+    if primary not in (*arms, RUBRIC_SCORES):
+        raise UsageError(f"A hypothesis has one primary outcome: --primary {', '.join(arms)} or {RUBRIC_SCORES}.")
+    margin = USUAL_MARGIN if margin is None else margin
+    if not 0 < margin < 1:
+        raise UsageError("--margin lies between 0 and 1.")
+    return Hypothesis(text=text, primary=primary, margin=margin)
 
 
 def campaign_in_full(requested: Campaign, registry: Registry) -> tuple[Campaign, StudyCast]:
@@ -203,6 +228,11 @@ _HOW_TO_RUN: GivenOptions = {
     "ray_address": (RayAddress, None),
     "budget_usd": (Budget, None),
     "batch": option(bool, False, "Use the provider's Batch API, in arms without a dialogue.", "--batch"),
+    "hypothesis": option(str, "", "What the run is to show, stored in its journal before the first call."),
+    "primary": option(str, "", f"Primary outcome of the hypothesis: an arm, or {RUBRIC_SCORES}."),
+    "margin": option(
+        float | None, None, f"Accepted loss of the primary outcome against a reference, by default {USUAL_MARGIN}."
+    ),
     "dry_run": (DryRun, False),
     "fresh": option(
         bool, False, "Start a second copy of a campaign that is running or unfinished.", "--again", "--fresh"
@@ -286,6 +316,7 @@ def runs(format_: Annotated[str, typer.Option("--format", help="table or json.")
             "calls": sum(use.calls for use in row.use.values()),
             "tokens": sum(use.prompt_tokens + use.completion_tokens for use in row.use.values()),
             "cost_usd": row.cost_usd,
+            "hypothesis": row.hypothesis and row.hypothesis.model_dump(),
         }
         for row in progress
     ]
@@ -299,6 +330,8 @@ def runs(format_: Annotated[str, typer.Option("--format", help="table or json.")
         cost = "cost unknown" if row["cost_usd"] is None else f"${row['cost_usd']:,.2f}"
         more = [cost] * bool(row["calls"]) + [row["name"]] * bool(row["name"]) + [f"[{tag}]" for tag in row["tags"]]
         print("  ".join([f"{row['run_id']}  {row['state']:<9} {done:>16}  {row['doctor']}", *more]))
+        if row["hypothesis"]:
+            print(f"    {Hypothesis.model_validate(row['hypothesis'])}")
     return 0
 
 

@@ -40,12 +40,6 @@ class StoredVariance:
     doctor: str = ""
     by_arm: Mapping[Arm, VarianceComponents] = field(default_factory=dict)
 
-    def of_arm(self, arm: Arm) -> tuple[VarianceComponents, str]:
-        """Return the components in an arm with their source: this run, or the authors' release."""
-        if arm in self.by_arm:
-            return self.by_arm[arm], f"run {self.run_id} of {self.doctor}"
-        return _released(*arm), "the release of Johri et al. 2025"
-
 
 def stored_variance(store: Store, protocol: str, case_set: str, doctor: str) -> StoredVariance:
     """Return the variance in the newest run of a doctor on the same data set, or else of any doctor.

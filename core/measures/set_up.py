@@ -13,6 +13,7 @@ from core.prompts import Prompt, load_pack
 from core.store.database import Store
 from core.store.queries.releases import templates_of_runs
 from core.store.queries.runs import Run, run_records
+from core.store.queries.runs import runs as runs_with_progress
 from core.store.queries.set_up import played_cases, played_runs, prompts_of_calls, served_models
 from core.store.selection import Selection, conditions
 
@@ -69,6 +70,31 @@ def dates(request: MetricRequest) -> Iterator[Listed]:
             "trials": row["trials"],
             "failed": row["failed"],
             "version": None if released else row["code_version"],
+        }
+
+
+@metric("hypotheses", *FILTERS, empty="No run states a hypothesis: `run --hypothesis`.", page="report", noted=False)
+def hypotheses(request: MetricRequest) -> Iterator[Listed]:
+    """Report what each run states before its first call, and what was done differently."""
+    ids = [run.run_id for run in request.read(_runs, request.selection) if run.hypothesis]
+    with request.store.read() as cursor:
+        stored = runs_with_progress(cursor, ids) if ids else []
+    for run in stored:
+        if (stated := run.hypothesis) is None:
+            continue
+        different = []
+        if run.planned is not None and run.done < run.planned:
+            different.append(f"{run.done:,} of {run.planned:,} trials")
+        if run.excluded:
+            different.append(f"{run.excluded:,} of {run.answers:,} answers excluded")
+        if others := [arm for arm in map(":".join, run.arms) if arm != stated.primary]:
+            different.append(f"further outcomes: {', '.join(others)}")
+        yield {
+            "run": run.run_id,
+            "hypothesis": stated.text,
+            "primary": stated.primary,
+            "margin": stated.margin,
+            "done_differently": "; ".join(different) or None,
         }
 
 

@@ -1,1 +1,1 @@
-"""From stored runs to what a paper needs: evaluation report, flow diagram, locked plan, gate, bundle."""
+"""From stored runs to what a paper needs: evaluation report, flow diagram, gate, bundle."""

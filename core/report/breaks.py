@@ -1,22 +1,27 @@
 """Hard breaks of a gate: failures of single cases that no average makes up for.
 
-A break compares two runs case by case. It has no error rate: a criterion that fails by chance in one trial of the new
-run, and by chance in none of the reference, counts. ``gone`` counts the same in the other direction, to compare with.
+A break compares two runs case by case. It has no error rate: what fails by chance in one trial of the new run, and by
+chance in none of the reference, counts. ``gone`` counts the same in the other direction, to compare with.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import partial
+from typing import Any, Literal, NamedTuple
 
-from core.measures.rubrics.report import RubricReading, read_rubric_outcomes
-from core.measures.rubrics.scores import JudgedTalk
+from core.errors import AnamnesisError
+from core.measures.base import MetricRequest, Note
+from core.measures.rubrics.report import RubricReading, reading_with_notes
 from core.measures.urgency.levels import is_severe
-from core.measures.urgency.report import UrgencyTalk, in_words, read_urgency
-from core.report.side import RunSide
+from core.measures.urgency.report import in_words, read_urgency
 from core.store.database import Store
 from core.store.selection import Selection
+
+
+class Uncomparable(AnamnesisError):
+    """Two runs have no judgements that can be compared; the message says of which run, and the job that makes them."""
 
 
 @dataclass(frozen=True)
@@ -34,124 +39,130 @@ class Breaks:
     problem: str = ""
 
 
-class Break(NamedTuple):
-    """A kind of break: what it finds, what it compares, and the function of (store, new run, reference) for it."""
+class _Trials(NamedTuple):
+    """Trials of an item that failed, of those with a verdict that applied."""
 
-    about: str
-    items: str
-    find: Callable[[Store, RunSide, RunSide], Breaks]
+    failed: int = 0
+    judged: int = 0
 
 
-def new_critical_criteria(store: Store, new: RunSide, reference: RunSide) -> Breaks:
-    """Find musts that are missed, and must-nots that happen, in the new run and in no trial of the reference.
+Items = dict[Any, _Trials]
 
-    The rubric and the judge are those that judged the new run last; both runs need verdicts of this judge.
-    """
-    outcomes = read_rubric_outcomes(store, Selection(runs=[new.run.run_id]))
-    if outcomes.rubric is None or not outcomes.judges:
-        return Breaks(problem=f"no conversation of {new.run.run_id} is judged by a rubric (job rubrics)")
-    (judge,) = outcomes.judges
-    earlier = read_rubric_outcomes(store, Selection(runs=[reference.run.run_id]), outcomes.rubric.name)
-    if outcomes.judges[judge] not in earlier.judges.values():
-        return Breaks(
-            problem=f"no conversation of {reference.run.run_id} is judged by {judge} and the rubric "
-            f"{outcomes.rubric.name} (job rubrics)"
-        )
-    after, before = _critical(outcomes), _critical(earlier)
+
+def _items(outcomes: Iterable[tuple[Any, bool, bool]]) -> Items:
+    """Add up (item, whether it failed, whether it has a verdict) of single trials."""
+    items: Items = {}
+    for key, failed, judged in outcomes:
+        earlier = items.get(key, _Trials())
+        items[key] = _Trials(earlier.failed + failed, earlier.judged + judged)
+    return items
+
+
+def _compared(before: Items, after: Items, words: Callable[[Any], str]) -> Breaks:
     shared = [key for key in after if key in before]
-    new_failures = [key for key in shared if after[key].failed and before[key].judged and not before[key].failed]
+
+    def only_in(side: Items, other: Items) -> list[Any]:
+        return [key for key in shared if side[key].failed and other[key].judged and not other[key].failed]
+
     return Breaks(
-        tuple(
-            f"{case_key}: {statement} ({after[case_key, statement].failed} of "
-            f"{after[case_key, statement].judged} trials)"
-            for case_key, statement in new_failures
-        ),
-        gone=sum(bool(before[key].failed and after[key].judged and not after[key].failed) for key in shared),
+        tuple(f"{words(key)} ({after[key].failed} of {after[key].judged} trials)" for key in only_in(after, before)),
+        gone=len(only_in(before, after)),
         compared=len(shared),
         undecided=sum(not (after[key].judged and before[key].judged) for key in shared),
     )
 
 
-class _Trials(NamedTuple):
-    """Trials of a case that failed, of those with a verdict that applied."""
+def rubric_readings(store: Store, new: str, reference: str) -> tuple[RubricReading, RubricReading, list[Note]]:
+    """Read the reference and the new run by the rubric and the judge that judged the new run last; notes on that judge.
 
-    failed: int
-    judged: int
-
-
-def _critical(reading: RubricReading) -> dict[tuple[str, str], _Trials]:
-    """Return (case, failure in words) → trials, for the critical criteria that apply."""
-    counts: dict[tuple[str, str], _Trials] = {}
-    for case_key, statement, failed, judged in _critical_outcomes(reading.talks):
-        earlier = counts.get((case_key, statement), _Trials(0, 0))
-        counts[case_key, statement] = _Trials(earlier.failed + failed, earlier.judged + judged)
-    return counts
-
-
-def _critical_outcomes(talks: Sequence[JudgedTalk]) -> Iterator[tuple[str, str, bool, bool]]:
-    for talk in talks:
-        for outcome in talk.outcomes:
-            if outcome.criterion.priority != "should" and outcome.status != "not applicable":
-                words = "must missed" if outcome.criterion.priority == "must" else "must-not done"
-                failed = outcome.missed or outcome.done
-                yield talk.case_key, f"{words}: {outcome.criterion.criterion}", failed, outcome.status != "unjudged"
+    Raises ``Uncomparable`` if a run has no verdicts of this judge.
+    """
+    request = MetricRequest(store, Selection(runs=[new]))
+    after = reading_with_notes(request, None, None)
+    if after.rubric is None or not after.judges:
+        raise Uncomparable(f"no conversation of {new} is judged by a rubric (job rubrics)")
+    ((name, judge),) = after.judges.items()
+    earlier = MetricRequest(store, Selection(runs=[reference]))
+    before = reading_with_notes(earlier, after.rubric.name, None)
+    if judge not in before.judges.values():
+        raise Uncomparable(
+            f"no conversation of {reference} is judged by {name} and the rubric {after.rubric.name} (job rubrics)"
+        )
+    return before, after, request.notes
 
 
-def new_severe_under_triage(store: Store, new: RunSide, reference: RunSide) -> Breaks:
+def _critical(store: Store, new: str, reference: str, priority: Literal["must", "must not"]) -> Breaks:
+    """Find musts that are missed, or must-nots that happen, in the new run and in no trial of the reference."""
+    before, after, _ = rubric_readings(store, new, reference)
+
+    def outcomes(reading: RubricReading) -> Items:
+        return _items(
+            ((talk.case_key, outcome.criterion.criterion), outcome.missed or outcome.done, outcome.status != "unjudged")
+            for talk in reading.talks
+            for outcome in talk.outcomes
+            if outcome.criterion.priority == priority and outcome.status != "not applicable"
+        )
+
+    failure = "must missed" if priority == "must" else "must-not done"
+    return _compared(outcomes(before), outcomes(after), lambda key: f"{key[0]}: {failure}: {key[1]}")
+
+
+def _under_triage(store: Store, new: str, reference: str) -> Breaks:
     """Find cases with severe under-triage in the new run and in no trial of the reference.
 
     The prompts are those by which the new run was asked last; both runs need answers under them. A case without a level
     is undecided: it may be an emergency.
     """
-    reading = read_urgency(store, Selection(runs=[new.run.run_id]))
-    if not reading.prompt_hash:
-        return Breaks(problem=f"the doctor of {new.run.run_id} was not asked how urgent its cases are (job urgency)")
-    earlier = read_urgency(store, Selection(runs=[reference.run.run_id]), reading.prompt_hash)
-    if not any(talk.asked for talk in earlier.talks):
-        return Breaks(
-            problem=f"the doctor of {reference.run.run_id} was not asked how urgent its cases are under the same "
-            "prompts (job urgency)"
+    after = read_urgency(store, Selection(runs=[new]))
+    if not after.prompt_hash:
+        raise Uncomparable(f"the doctor of {new} was not asked how urgent its cases are (job urgency)")
+    before = read_urgency(store, Selection(runs=[reference]), after.prompt_hash)
+    if not any(talk.asked for talk in before.talks):
+        raise Uncomparable(
+            f"the doctor of {reference} was not asked how urgent its cases are under the same prompts (job urgency)"
         )
-    after, before = _triage(reading.talks), _triage(earlier.talks)
-    if not any(talk.level for talk in reading.talks):
-        return Breaks(problem=f"no case of {new.run.run_id} has a level of urgency (data label-file, field urgency)")
-    shared = [case_key for case_key in after if case_key in before]
-    new_failures = [key for key in shared if after[key].failed and before[key].judged and not before[key].failed]
-    worst = {talk.case_key: talk.levels for talk in sorted(reading.talks, key=_given) if talk.levels}
-    return Breaks(
-        tuple(
-            f"{key}: {in_words(given)} instead of {in_words(level)} ({after[key].failed} of {after[key].judged} trials)"
-            for key in new_failures
-            for level, given in [worst[key]]
-        ),
-        gone=sum(bool(before[key].failed and after[key].judged and not after[key].failed) for key in shared),
-        compared=len(shared),
-        undecided=sum(not (after[key].judged and before[key].judged) for key in shared),
+    if not any(talk.level for talk in after.talks):
+        raise Uncomparable(f"no case of {new} has a level of urgency (data label-file, field urgency)")
+    first, second = (
+        _items(
+            (talk.case_key, talk.levels is not None and is_severe(*talk.levels), talk.levels is not None)
+            for talk in reading.talks
+        )
+        for reading in (before, after)
     )
+    worst = {
+        talk.case_key: talk.levels for talk in sorted(after.talks, key=lambda talk: talk.given or 0) if talk.levels
+    }
+
+    def words(case_key: str) -> str:
+        level, given = worst[case_key]
+        return f"{case_key}: {in_words(given)} instead of {in_words(level)}"
+
+    return _compared(first, second, words)
 
 
-def _given(talk: UrgencyTalk) -> int:
-    return talk.given or 0
+class Break(NamedTuple):
+    """A kind of break: what it finds, what it compares, and the function of (store, new run, reference) for it."""
 
-
-def _triage(talks: Sequence[UrgencyTalk]) -> dict[str, _Trials]:
-    """Return case → trials with severe under-triage, of those that were answered and have a level."""
-    counts: dict[str, _Trials] = {}
-    for talk in talks:
-        earlier = counts.get(talk.case_key, _Trials(0, 0))
-        severe = talk.levels is not None and is_severe(*talk.levels)
-        counts[talk.case_key] = _Trials(earlier.failed + severe, earlier.judged + (talk.levels is not None))
-    return counts
+    about: str
+    items: str
+    find: Callable[[Store, str, str], Breaks]
 
 
 BREAKS: Mapping[str, Break] = {
-    "criterion": Break(
-        "a must that is missed, or a must-not that happens, and did not before",
-        "criteria of cases",
-        new_critical_criteria,
+    "must": Break("a must that is missed, and was not before", "musts of cases", partial(_critical, priority="must")),
+    "must-not": Break(
+        "a must-not that happens, and did not before", "must-nots of cases", partial(_critical, priority="must not")
     ),
     "under_triage": Break(
-        "a case whose urgency is two or more levels too low, and was not before", "cases", new_severe_under_triage
+        "a case whose urgency is two or more levels too low, and was not before", "cases", _under_triage
     ),
 }
 """Name → break."""
+
+
+def find_breaks(name: str, store: Store, new: str, reference: str) -> Breaks:
+    try:
+        return BREAKS[name].find(store, new, reference)
+    except Uncomparable as error:
+        return Breaks(problem=str(error))

@@ -1,31 +1,35 @@
 """A bundle: one zip with everything behind the figures of some runs, for an archive or for reviewers.
 
 It contains the journals of the runs with their re-gradings, judgements and unblinded reviews, the cases, prompts and
-settings, the figures with the environment that computed them, and a manifest with the SHA-256 of every file. Equal
-contents give equal bytes. Where the licence of a run's cases does not allow to pass them on, the texts of the cases and
-of every conversation about them are withheld: journals then have verdicts, counts and costs, but no words.
+settings, ``figures.csv``, and a manifest with the SHA-256 of every file. Equal contents give equal bytes. Where the
+licence of a run's cases does not allow to pass them on, the texts of the cases and of every conversation about them are
+withheld: journals then have verdicts, counts and costs, but no words.
 """
 
 from __future__ import annotations
 
+import csv
 import hashlib
+import math
 import os
+import platform
 import shutil
 import tempfile
 import zipfile
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import orjson
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field
 
 from core import __version__
 from core.callbacks import StepProgress
 from core.case import Case
-from core.datasets.archive import safe_name
 from core.datasets.licences import open_licence
 from core.errors import AnamnesisError, UsageError
 from core.frameworks.base import default_pack
@@ -33,10 +37,12 @@ from core.images import contents, local_images
 from core.interchange.public import WITHHELD, PublicNames, people_playing, people_writing
 from core.jobs.progress import is_running
 from core.journal import PLAYED_ELSEWHERE, RunHeader, journal_path, line_bytes, read_header, writable
+from core.measures.base import MetricRequest, Row
+from core.measures.notes import result_of
+from core.measures.registry import metrics
 from core.models.keys import known_keys
-from core.paths import journals_of
+from core.paths import ROOT, journals_of
 from core.prompts import PromptPack, load_pack
-from core.report.bundle_figures import Figure, FigureDifference, differences, figures_of
 from core.report.bundle_journals import (
     Belonging,
     case_without_text,
@@ -46,31 +52,38 @@ from core.report.bundle_journals import (
     run_lines,
     without_addresses,
 )
-from core.report.environment import environment
-from core.report.plan import Plan, stored_plan, to_toml, when
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.queries.plans import LockedPlan, locked_plans
 from core.store.queries.trials import done_trial_ids
 from core.store.run_files import header_with_cases, read_run_tables, write_run_tables
+from core.store.selection import Selection
 from core.store.written import PEOPLE, JournalContents
 from core.store.written import journal_contents as read_written
 
-MANIFEST, FIGURES_FILE, README = "manifest.json", "figures.json", "README.md"
-JOURNALS, IMPORTED, CASES, PROMPTS = "journals", "imported", "cases", "prompts"
-IMAGES, PLANS = "images", "plans"
-LINE_DIGITS = 12
-"""Digits of the SHA-256 of each line of a journal, by which a changed line is found."""
+MANIFEST, FIGURES_FILE, README = "manifest.json", "figures.csv", "README.md"
+JOURNALS, IMPORTED, CASES, PROMPTS, IMAGES = "journals", "imported", "cases", "prompts", "images"
+FIGURES: tuple[tuple[str, Mapping[str, Any]], ...] = (
+    ("accuracy", {}),
+    ("accuracy", {"by": "specialty"}),
+    ("pairs", {"against": "both"}),
+    ("endings", {}),
+    ("graders", {}),
+    ("rubric_scores", {}),
+    ("spend", {}),
+)
+"""The metrics of every bundle with their options."""
+Cells = dict[tuple[str, str, str], float | None]
+"""Figure, row in words and column → number; ``None`` is a missing number."""
+_CELL = ("figure", "row", "column", "value")
+VERSION: Literal[2] = 2
+"""Of the manifest; bundles of version 0.5 have 1."""
 _JUDGEMENTS_LEFT_OUT = "Judgements, facts and reviews of runs whose texts are withheld: they quote the texts."
 _TIME = (1980, 1, 1, 0, 0, 0)
 _BLOCK = 1 << 20
 
 
 class BundledRun(BaseModel):
-    """A run of a bundle. ``cases_inside``: the texts of its cases and conversations are in the bundle.
-
-    ``pack`` is the folder of its prompts in the bundle, empty if the pack is not available as it was.
-    """
+    """A run of a bundle. ``cases_inside``: the texts of its cases and conversations are in the bundle."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -82,32 +95,30 @@ class BundledRun(BaseModel):
     trials: int
     licences: list[str]
     cases_inside: bool
-    pack: str = ""
-
-    @field_validator("run_id", "pack")
-    @classmethod
-    def _inside(cls, name: str) -> str:
-        safe_name(name, MANIFEST)  # a manifest may come from anybody, and both are parts of paths
-        return name
 
 
 class Manifest(BaseModel):
-    """The manifest: the runs, what was left out with the reason, and file → SHA-256."""
+    """The runs, what was left out with the reason, and file → SHA-256.
+
+    ``figures_left_out`` are figures that the bundle does not give again, because they need what was left out. ``locks``
+    is name → SHA-256 of the lists of package versions of the program that made the bundle.
+    """
 
     model_config = ConfigDict(frozen=True)
 
     format: Literal["anamnesis-bundle"] = "anamnesis-bundle"
-    version: int = 1
+    version: Literal[2] = VERSION
     made_with: str
     runs: list[BundledRun]
-    reviews: list[str] = Field(default_factory=list)
     left_out: list[str] = Field(default_factory=list)
+    figures_left_out: list[str] = Field(default_factory=list)
+    locks: dict[str, str] = Field(default_factory=dict)
     files: dict[str, str] = Field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class MadeBundle:
-    """A written bundle: size in bytes, SHA-256 of the zip, and figures that its contents do not give again.
+    """A written bundle: size in bytes, and SHA-256 of the zip.
 
     ``people`` is the number of people whose names were replaced by numbers.
     """
@@ -115,7 +126,6 @@ class MadeBundle:
     manifest: Manifest
     size: int
     sha256: str
-    differing: Sequence[FigureDifference]
     people: int = 0
 
 
@@ -146,25 +156,15 @@ class _Draft:
     def write_json(self, name: str, value: Any) -> None:
         self.write(name, orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS) + b"\n")
 
-    def write_journal(self, name: str, lines: Iterable[bytes]) -> bool:
-        """Write a journal and the digests of its lines; return whether there is a line."""
-        place = f"{JOURNALS}/{name}"
-        journal, sums = self.path(f"{place}/journal.jsonl"), self.path(f"{place}/lines.sha256")
-        with journal.open("wb") as file, sums.open("w", encoding="ascii") as digests:
-            for raw in lines:
-                data = replaced_in(raw, self.private)
-                file.write(data)
-                digests.write(line_digest(data) + "\n")
-        if journal.stat().st_size:
-            return True
-        shutil.rmtree(journal.parent)
-        for path in ("journal.jsonl", "lines.sha256"):
-            del self.files[f"{place}/{path}"]
-        return False
-
-
-def line_digest(line: bytes) -> str:
-    return hashlib.sha256(line).hexdigest()[:LINE_DIGITS]
+    def write_journal(self, name: str, lines: Iterable[bytes]) -> None:
+        """Write a journal, unless there is no line."""
+        file = f"{JOURNALS}/{name}/journal.jsonl"
+        path = self.path(file)
+        with path.open("wb") as journal:
+            journal.writelines(replaced_in(line, self.private) for line in lines)
+        if not path.stat().st_size:
+            shutil.rmtree(path.parent)
+            del self.files[file]
 
 
 def file_digest(path: Path) -> str:
@@ -186,11 +186,11 @@ def make_bundle(
     with_names: bool = False,
     progress: StepProgress = lambda done, planned, step="": None,
 ) -> MadeBundle:
-    """Write the bundle of some runs, and check that its contents give the same figures as the database.
+    """Write the bundle of some runs, with the figures that its contents give as the database does.
 
     ``with_cases`` also includes cases whose licence does not allow it, or is unknown; ``with_names`` keeps names of
-    people. Raises ``UsageError`` for a run that is not stored or is running, ``AnamnesisError`` if a journal is damaged
-    or ``out`` cannot be written.
+    people. Raises ``UsageError`` for a run that is not stored or is running, ``AnamnesisError`` if a journal is
+    damaged, ``out`` cannot be written, or the runs have no figure.
     """
     damaged = {damage.path.parent.name: damage.message for damage in fold(store).damaged}
     for run_id in run_ids:
@@ -201,34 +201,31 @@ def make_bundle(
     with writable(out.parent), tempfile.TemporaryDirectory(dir=out.parent, prefix=".bundle-") as folder:
         headers = [_header(store, run_id) for run_id in run_ids]
         inside = [with_cases or _may_leave(header) for header in headers]
-        written, locks = read_written(store.path), _locks_of(store, headers)
-        belonging = _belonging(store, headers, inside, {lock.name for lock in locks})
+        written, belonging = read_written(store.path), _belonging(store, headers, inside)
         names = PublicNames(() if with_names else _people(headers, written, belonging), with_names=with_names)
         belonging = replace(belonging, names=names)
         draft = _Draft(Path(folder), _private(store, headers, names))
         runs = [_add_run(draft, store, *of, progress) for of in zip(headers, inside, strict=True)]
         _add_cases(draft, list(zip(headers, inside, strict=True)))
-        _add_plans(draft, locks)
-        reviews = _add_shared(draft, store, written, belonging, progress)
+        _add_shared(draft, store, written, belonging, progress)
         if not all(inside):
             draft.left_out.append(_JUDGEMENTS_LEFT_OUT)
-        progress(0, 0, "Figures")
         database = draft.store
         load_bundle(database, [draft.root / "files" / IMPORTED / run.run_id for run in runs if run.source == "release"])
-        recorded = figures_of(store, run_ids, reviews, progress)
-        computed = {figure.name: figure for figure in figures_of(database, run_ids, reviews, progress)}
-        figures, differing = _checked(draft, recorded, computed, names)
-        draft.write_json(FIGURES_FILE, [figure.model_dump() for figure in figures])
-        draft.write_json("environment.json", environment())
+        figures_left_out = _add_figures(draft, figure_cells(store, run_ids, progress), figure_cells(database, run_ids))
         manifest = Manifest(
-            made_with=f"Anamnesis {__version__}", runs=runs, reviews=list(reviews), left_out=draft.left_out
+            made_with=f"Anamnesis {__version__}, {platform.python_implementation()} {platform.python_version()}",
+            runs=runs,
+            left_out=draft.left_out,
+            figures_left_out=figures_left_out,
+            locks={path.name: file_digest(path) for path in sorted(ROOT.glob("requirements*.lock"))},
         )
-        draft.write(README, _readme(manifest, figures, names).encode())
+        draft.write(README, _readme(manifest, names).encode())
         sums = {name: file_digest(path) for name, path in sorted(draft.files.items())}
         manifest = manifest.model_copy(update={"files": sums})
         draft.write_json(MANIFEST, manifest.model_dump())
         _write_zip(draft.files, out, progress)
-    return MadeBundle(manifest, out.stat().st_size, file_digest(out), differing, names.replaced)
+    return MadeBundle(manifest, out.stat().st_size, file_digest(out), names.replaced)
 
 
 def load_bundle(database: Store, imported: Iterable[Path]) -> None:
@@ -240,6 +237,88 @@ def load_bundle(database: Store, imported: Iterable[Path]) -> None:
     # the journals come last: a re-grading of an imported run needs its trials
     if damaged := fold(database).damaged:
         raise AnamnesisError(damaged[0].message)
+
+
+def figure_cells(store: Store, run_ids: Sequence[str], progress: StepProgress = lambda *_: None) -> Cells:
+    """Return the numbers of ``FIGURES`` for some runs; a metric that has nothing to report on them has none."""
+    cells: Cells = {}
+    for done, (name, options) in enumerate(FIGURES):
+        progress(done, len(FIGURES), "Figures")
+        figure = " ".join([name, *(f"{option}={value}" for option, value in options.items())])
+        try:
+            result = result_of(metrics()[name], MetricRequest(store, Selection(runs=list(run_ids))), options)
+        except AnamnesisError:  # the metric says that there is nothing to report
+            continue
+        earlier = Counter[str]()
+        for row in result.rows:
+            columns = row.cells(plain=True) if isinstance(row, Row) else row
+            label = row.label if isinstance(row, Row) else {n: v for n, v in row.items() if isinstance(v, str)}
+            # some labels have the two means of a comparison, which are numbers of the row
+            words = "; ".join(f"{n}={v}" for n, v in label.items() if not isinstance(v, float) and v not in (None, ""))
+            earlier[words] += 1
+            again = f" ({earlier[words]})" if earlier[words] > 1 else ""
+            for column, value in columns.items():
+                if column in label and not isinstance(value, float):
+                    continue
+                parts = value.items() if isinstance(value, Mapping) else [("", value)]
+                for part, n in parts:
+                    if n is None or isinstance(n, (int, float, np.number)):
+                        number = math.nan if n is None else float(n)
+                        cells[figure, words + again, f"{column} {part}".strip()] = (
+                            None if math.isnan(number) else number
+                        )
+    return cells
+
+
+def differing_cells(recorded: Cells, computed: Cells) -> Iterator[str]:
+    """Name the cells of the recorded figures that differ from those computed again, with both numbers.
+
+    Columns that only the computed figure has are those of another version of the program, and are ignored.
+    """
+    for cell, value in recorded.items():
+        name = ": ".join(cell)
+        if cell not in computed:
+            yield f"{name} is {value} and cannot be computed again"
+        elif not _equal(value, computed[cell]):
+            yield f"{name} is {value}, computed {computed[cell]}"
+    rows, figures = {cell[:2] for cell in recorded}, {cell[0] for cell in recorded}
+    for figure, row in dict.fromkeys(cell[:2] for cell in computed):
+        if figure in figures and (figure, row) not in rows:
+            yield f"{figure}: {row} is missing"
+
+
+def _equal(first: float | None, second: float | None) -> bool:
+    """Whether two numbers are equal; another processor may round the last digits differently."""
+    if first is None or second is None:
+        return first is second
+    return math.isclose(first, second, rel_tol=1e-9, abs_tol=1e-12)
+
+
+def _add_figures(draft: _Draft, stored: Cells, computed: Cells) -> list[str]:
+    """Write the figures that the contents of the bundle give as the database does; return the names of the others."""
+    public = {(f, replaced_in(row.encode(), draft.private).decode(), c): value for (f, row, c), value in stored.items()}
+    left_out = []
+    rows: list[tuple[str, str, str, float | None]] = []
+    for figure in dict.fromkeys(cell[0] for cell in public):
+        cells = {cell: value for cell, value in public.items() if cell[0] == figure}
+        if any(differing_cells(cells, {cell: value for cell, value in computed.items() if cell[0] == figure})):
+            left_out.append(figure)
+        else:
+            rows += [(*cell, value) for cell, value in cells.items()]
+    if not rows:
+        raise AnamnesisError("These runs have no figure that a bundle could give again: there is nothing to verify.")
+    with draft.path(FIGURES_FILE).open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([_CELL, *rows])
+    return left_out
+
+
+def read_figures(path: Path) -> Cells:
+    """Read a file of figures; raise ``ValueError`` if it is none, or has no figure."""
+    with path.open(encoding="utf-8", newline="") as file:
+        heads, *rows = csv.reader(file)
+    if tuple(heads) != _CELL or not rows:
+        raise ValueError("it has no figure")
+    return {(figure, row, column): float(value) if value else None for figure, row, column, value in rows}
 
 
 def _header(store: Store, run_id: str) -> RunHeader:
@@ -259,7 +338,7 @@ def _may_leave(header: RunHeader) -> bool:
     return bool(header.cases) and all(may_leave(case.licence.strip()) for case in header.cases)
 
 
-def _belonging(store: Store, headers: Sequence[RunHeader], inside: Sequence[bool], plans: Iterable[str]) -> Belonging:
+def _belonging(store: Store, headers: Sequence[RunHeader], inside: Sequence[bool]) -> Belonging:
     """Return what belongs to runs; ``inside`` says of which of them texts may leave."""
     open_ = [header for header, may in zip(headers, inside, strict=True) if may]
     cases = {case.case_key for header in open_ for case in header.cases}
@@ -271,7 +350,6 @@ def _belonging(store: Store, headers: Sequence[RunHeader], inside: Sequence[bool
         frozenset(trials),
         frozenset(cases),
         {key: case_without_text(case).text_hash for key, case in hidden.items()},
-        frozenset(plans),
     )
 
 
@@ -301,7 +379,7 @@ def _add_run(draft: _Draft, store: Store, header: RunHeader, inside: bool, progr
     progress(0, 0, f"Run {run_id}")
     licences = {case.licence.strip() or "unknown" for case in header.cases}
     public = _public_header(header, inside)
-    pack = _add_prompts(draft, header)
+    _add_prompts(draft, header)
     settings = public.model_dump(mode="json", exclude={"cases"})
     draft.write_json(f"runs/{run_id}.json", settings)
     journal = journal_path(run_id, store.journals)
@@ -328,7 +406,6 @@ def _add_run(draft: _Draft, store: Store, header: RunHeader, inside: bool, progr
         trials=header.trials,
         licences=sorted(licences),
         cases_inside=inside,
-        pack=pack,
     )
 
 
@@ -346,26 +423,26 @@ def _public_header(header: RunHeader, inside: bool) -> RunHeader:
     return header.model_copy(update=changes)
 
 
-def _add_prompts(draft: _Draft, header: RunHeader) -> str:
-    """Add the prompt packs of a run; return the folder of its own pack, or "" if it is not available as it was."""
+def _add_prompts(draft: _Draft, header: RunHeader) -> None:
+    """Add the prompt packs of a run that are still as they were."""
     grading = header.settings.get("grading_prompts")
     if grading and (pack := _pack("", str(grading))) is not None:
         _add_pack(draft, pack)
     if header.source == "release":
-        return ""
+        return
     own = _pack(header.prompt_pack, header.prompt_hash)
-    if own is None:
-        requests = (
-            "The log that it came with has no requests."
-            if header.source in PLAYED_ELSEWHERE
-            else "Its journal has every request as it was sent."
-        )
-        draft.left_out.append(
-            f"Run {header.run_id}: its prompts {Path(header.prompt_pack).name} {header.prompt_hash}, which have "
-            f"changed since or are not here. {requests}"
-        )
-        return ""
-    return _add_pack(draft, own)
+    if own is not None:
+        _add_pack(draft, own)
+        return
+    requests = (
+        "The log that it came with has no requests."
+        if header.source in PLAYED_ELSEWHERE
+        else "Its journal has every request as it was sent."
+    )
+    draft.left_out.append(
+        f"Run {header.run_id}: its prompts {Path(header.prompt_pack).name} {header.prompt_hash}, which have "
+        f"changed since or are not here. {requests}"
+    )
 
 
 def _pack(place: str, hash_: str) -> PromptPack | None:
@@ -376,11 +453,9 @@ def _pack(place: str, hash_: str) -> PromptPack | None:
     return pack if pack.hash == hash_ else None
 
 
-def _add_pack(draft: _Draft, pack: PromptPack) -> str:
-    folder = f"{PROMPTS}/{pack.name}-{pack.hash}"
+def _add_pack(draft: _Draft, pack: PromptPack) -> None:
     for path in sorted(pack.folder.glob("*.md")):
-        shutil.copyfile(path, draft.path(f"{folder}/{path.name}"))
-    return folder
+        shutil.copyfile(path, draft.path(f"{PROMPTS}/{pack.name}-{pack.hash}/{path.name}"))
 
 
 def _add_cases(draft: _Draft, runs: Sequence[tuple[RunHeader, bool]]) -> None:
@@ -408,8 +483,8 @@ def _add_cases(draft: _Draft, runs: Sequence[tuple[RunHeader, bool]]) -> None:
 
 def _add_shared(
     draft: _Draft, store: Store, contents_: JournalContents, belonging: Belonging, progress: StepProgress
-) -> Sequence[str]:
-    """Add what jobs and people wrote about the runs; return the names of the reviews inside."""
+) -> None:
+    """Add what jobs and people wrote about the runs."""
     people = peoples_lines(contents_, belonging)
     draft.write_journal(PEOPLE, map(line_bytes, people.lines))
     draft.left_out += [f"Reviews {reason}: {count}." for reason, count in sorted(people.left_out.items())]
@@ -418,44 +493,6 @@ def _add_shared(
         progress(number, len(journals), "Jobs")
         if path.parent.name not in belonging.runs and path.parent.name.partition("-")[0] != PEOPLE:
             draft.write_journal(path.parent.name, job_lines(path, belonging, contents_.withdrawn))
-    return people.reviews
-
-
-def _locks_of(store: Store, headers: Sequence[RunHeader]) -> list[LockedPlan]:
-    """Return every lock of the locked plans of the runs."""
-    with store.read() as cursor:
-        locks = locked_plans(cursor)
-    names = {lock.name for lock in locks if any(_is_planned(stored_plan(lock), header) for header in headers)}
-    return [lock for lock in locks if lock.name in names]
-
-
-def _add_plans(draft: _Draft, locks: Iterable[LockedPlan]) -> None:
-    for lock in locks:
-        comments = (f"Locked at {when(lock.locked_at)}.", *([f"Reason: {lock.reason}"] if lock.reason else ()))
-        text = to_toml(stored_plan(lock), comments)
-        draft.write(f"{PLANS}/{lock.name}-{lock.plan_hash[:12]}.toml", text.encode())
-
-
-def _is_planned(plan: Plan, header: RunHeader) -> bool:
-    """Return whether a plan names a run, or is for its doctor on its cases."""
-    if header.run_id in (plan.condition.get("run"), plan.reference.get("run")):
-        return True
-    doctors = (plan.condition.get("doctor"), plan.reference.get("doctor"))
-    return plan.cases.case_set_hash == header.case_set_hash and header.doctor in doctors
-
-
-def _checked(
-    draft: _Draft, recorded: Sequence[Figure], computed: Mapping[str, Figure], names: PublicNames
-) -> tuple[list[Figure], list[FigureDifference]]:
-    """Return the figures, marked whether the contents of the bundle give them again, and what differs."""
-    figures, differing = [], list[FigureDifference]()
-    for figure in recorded:
-        public = Figure.model_validate(orjson.loads(replaced_in(orjson.dumps(figure.model_dump()), draft.private)))
-        wrong = list(differences(public, computed.get(figure.name)))
-        differing += wrong
-        notes = [names.in_words(note) for note in public.notes]
-        figures.append(public.model_copy(update={"notes": notes, "recomputable": not wrong}))
-    return figures, differing
 
 
 def _write_zip(files: Mapping[str, Path], out: Path, progress: StepProgress) -> None:
@@ -481,51 +518,39 @@ def unpacked_store(folder: Path) -> Iterator[Store]:
         yield store
 
 
-def _readme(manifest: Manifest, figures: Sequence[Figure], names: PublicNames) -> str:
+def _readme(manifest: Manifest, names: PublicNames) -> str:
     """Return what is in the bundle, and how to check it, in plain words."""
     runs = [
         f"- `{run.run_id}`: {run.doctor}, {run.protocol}, {run.cases:,} cases, {run.trials} trials of each; "
         + ("texts inside" if run.cases_inside else "texts withheld")
         for run in manifest.runs
     ]
-    recomputable = sum(figure.recomputable for figure in figures)
     people = (
         "Journals may contain the names of annotators."
         if names.with_names
         else "People are numbers: annotator 1 is the doctor human/1. What they wrote is as they wrote it. Who edited a "
         "profile or the items of a case is named: the hash of the case and the settings of runs contain the name."
     )
-    left_out = [f"- {sentence}" for sentence in manifest.left_out] or ["- Nothing that belongs to these runs."]
     return "\n".join(
         [
             "# Runs of clinical language models, with everything behind their figures",
             "",
-            f"Made with {manifest.made_with}. Check it, or play the runs again, with that program:",
-            "",
-            "    python -m core bundle verify study.zip",
-            "    python -m core bundle rerun study.zip --dry-run",
-            "",
-            "## Runs",
+            f"Made with {manifest.made_with}. Check it with that program: `python -m core bundle verify study.zip`",
             "",
             *runs,
             "",
-            "## Files",
-            "",
-            "- `manifest.json`: the runs, what was left out, and the SHA-256 of every other file",
-            "- `figures.json`: results of a fixed list of metrics for these runs: "
-            f"{recomputable} of {len(figures)} can be computed again from this bundle",
-            "- `journals/`: a line for each request with its reply, and for each trial, verdict, judgement and review;",
-            "  `lines.sha256` has the first digits of the SHA-256 of each line",
+            "- `figures.csv`: figures of these runs, which the journals give again",
+            "- `journals/`: a line for each request with its reply, and for each trial, verdict, judgement and review",
             "- `imported/`: trials of imported runs, which have no journal",
             "- `runs/`: the settings of each run",
             "- `cases/`: `digests.jsonl` has key and hashes of every case, `cases.jsonl` those with text inside",
             "- `prompts/`: the prompt packs; the last part of a folder's name is the hash of the pack",
-            "- `plans/`: locked plans of these runs, if they have any",
-            "- `environment.json`: Python, packages, hardware and code version of the machine that made this bundle",
+            "- `manifest.json`: runs, what was left out, lists of package versions, SHA-256 of every other file",
             "",
-            "## Left out",
+            "Left out:",
             "",
-            *left_out,
+            *(f"- {sentence}" for sentence in manifest.left_out),
+            *(f"- The figure {figure}: it needs what is left out." for figure in manifest.figures_left_out),
             "- Keys, credentials in addresses, and paths of the machine.",
             "- Edits in the case debugger, and tests of whether a model has memorised cases.",
             "",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,7 @@ from core.journal import (
     DeletedLine,
     GradesLine,
     JournalLine,
+    RemovedLine,
     ReplyLine,
     RowLine,
     RunHeader,
@@ -54,8 +55,6 @@ _ADDRESS = re.compile(r"\b[a-z][a-z0-9+.-]*://[^\s\"'<>\\]+", re.IGNORECASE)
 _RUN_LINE = b'{"type":"run",'
 _OF_CASES = ("profiles", "history_items", "case_labels")
 _KINDS_OF_CASES = ("facts", "profile", "items")
-
-
 _PLAIN_LABELS = ("specialty", "single_diagnosis", "development", "urgency")
 """Fields of a case whose labels contain no text of the case."""
 
@@ -64,7 +63,7 @@ _PLAIN_LABELS = ("specialty", "single_diagnosis", "development", "urgency")
 class Belonging:
     """What belongs to the runs of a bundle: the runs, and the trials and cases whose texts may leave.
 
-    ``plans`` are names of locked plans. ``stand_ins`` is case key → text hash of the stand-in of a case whose text may
+    ``stand_ins`` is case key → text hash of the stand-in of a case whose text may
     not leave. ``names`` gives people their numbers.
     """
 
@@ -72,7 +71,6 @@ class Belonging:
     trials: frozenset[str]
     cases: frozenset[str]
     stand_ins: Mapping[str, str]
-    plans: frozenset[str] = frozenset()
     names: PublicNames = field(default_factory=PublicNames)
 
     def label(self, row: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -114,7 +112,7 @@ def run_lines(path: Path, header: RunHeader, *, withheld: bool) -> Iterator[byte
         return
     for _, line in read_lines(path):
         of_deleted = getattr(line, "trial_id", "") in deleted
-        if isinstance(line, RunHeader) or (of_deleted and not isinstance(line, ReplyLine)):
+        if isinstance(line, (RunHeader, RemovedLine)) or (of_deleted and not isinstance(line, ReplyLine)):
             continue
         public = without_texts(line) if withheld or of_deleted else line
         if public is not None:
@@ -274,10 +272,9 @@ def _item_belongs(item: str, belonging: Belonging) -> bool:
 
 @dataclass(frozen=True)
 class PeoplesLines:
-    """The entries of people that belong to some runs, the names of their reviews, and reason → reviews left out."""
+    """The entries of people that belong to some runs, and reason → reviews left out."""
 
     lines: Sequence[WrittenLine]
-    reviews: Sequence[str]
     left_out: Mapping[str, int]
 
 
@@ -293,7 +290,7 @@ def peoples_lines(contents: JournalContents, belonging: Belonging) -> PeoplesLin
     """
     lines = sorted(contents.counting.values(), key=lambda line: (line.at, line.line_id))
     unblinded = {line.what["review_id"] for line in lines if line.kind == "unblinding"}
-    reviews: dict[str, str] = {}
+    reviews: set[str] = set()
     left_out = Counter[str]()
     for line in lines:
         if line.kind == "review":
@@ -306,7 +303,7 @@ def peoples_lines(contents: JournalContents, belonging: Belonging) -> PeoplesLin
             elif not all(belong):
                 left_out[OTHER_RUNS] += 1
             else:
-                reviews[line.what["review_id"]] = line.what["name"]
+                reviews.add(line.what["review_id"])
     chosen = []
     for line in lines:
         is_label = line.kind == "case_label"
@@ -315,16 +312,14 @@ def peoples_lines(contents: JournalContents, belonging: Belonging) -> PeoplesLin
         what = belonging.label(line.what) if is_label else line.what
         if what is not None:
             chosen.append(public_line(line.model_copy(update={"what": what}), belonging.names.person))
-    return PeoplesLines(chosen, sorted(reviews.values()), dict(left_out))
+    return PeoplesLines(chosen, dict(left_out))
 
 
-def _written_belongs(line: WrittenLine, belonging: Belonging, reviews: Mapping[str, str]) -> bool:
+def _written_belongs(line: WrittenLine, belonging: Belonging, reviews: Collection[str]) -> bool:
     if line.kind in ("review", "annotation", "unblinding"):
         return line.what.get("review_id") in reviews
     if line.kind == "label":
         return line.what["run_id"] in belonging.runs
-    if line.kind == "plan":
-        return line.what["name"] in belonging.plans
     if line.kind in _KINDS_OF_CASES:
         return line.what["case_key"] in belonging.cases
     return line.kind == "rubric"

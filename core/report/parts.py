@@ -89,6 +89,7 @@ FIGURES: Mapping[str, Section] = {
     "settings": Section("Seats and settings of the conditions", set_up.settings),
     "served": Section("Served models and dates", set_up.served),
     "dates": Section("Runs and their dates", set_up.dates),
+    "hypotheses": Section("Hypotheses, and what was done differently", set_up.hypotheses),
     "prompts": Section("Prompts and their hashes", set_up.prompts),
     "case_sources": Section("Played cases", set_up.case_sources),
 }
@@ -190,6 +191,11 @@ PARTS: Mapping[str, Part] = {
         "Agreement and calibration of judges",
         "Agreement of the judges with people and with each other.",
         ("judge_status", "graders"),
+    ),
+    "plan": Part(
+        "Hypotheses",
+        "The hypothesis with its primary outcome and margin, and what was done differently.",
+        ("hypotheses",),
     ),
     "sample_size": Part("Sample size", "How the number of cases and trials was chosen.", ("power",)),
     "statistics": Part(

@@ -1,4 +1,4 @@
-"""Power of the tests with a margin of ``core.stats.margins``: how often they would pass.
+"""Power of the test with a margin of ``core.stats.margins``: how often it would pass if nothing differs.
 
 If few cases differ, the power depends on how many do, and no normal approximation has it: it is 7 points too low for 20
 cases. So the decision is made for 1,024 samples of the differences that two runs can have. They are evenly spread
@@ -10,7 +10,6 @@ Probability 12 (1980), 475–490), whose error in the normal quantile is below 0
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -19,8 +18,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from core.errors import UsageError
 from core.stats.bootstrap import SEED
-from core.stats.margins import FEWEST_CASES, Kind
-from core.stats.power import MOST_CASES, PairedComponents
+from core.stats.margins import FEWEST_CASES
+from core.stats.power import MOST_CASES
 from core.stats.smoothed import Floats, pseudo_shape, tail_share
 
 _SAMPLES = 1_024
@@ -56,45 +55,28 @@ def observed_law(differences: ArrayLike) -> DifferenceLaw:
     return _law(_on_steps(sizes), np.ones(sizes.size), _PSEUDO_CASE)
 
 
-def planned_law(components: PairedComponents, trials: int, n_cases: float = math.inf) -> DifferenceLaw:
-    """Return the law of the differences of means of ``trials``, for components of the variance of single trials.
-
-    Each case is right or wrong, and an answer differs from that with the same probability for all cases; in some cases
-    the two runs differ. Both probabilities follow from the components, as far as such cases can have them. ``n_cases``
-    is the number of cases from which the components were estimated; the pseudo-case of ``observed_law`` is added.
-    """
-    noise = (1 - math.sqrt(max(0.0, 1 - 2 * components.within))) / 2
-    agreement = 1 - 2 * noise
-    changed = min(1.0, max(components.between, 0.0) / agreement**2) if agreement else 0.0
-    right = np.array([math.comb(trials, k) * noise**k * (1 - noise) ** (trials - k) for k in range(trials + 1)])
-    same, other = np.convolve(right, right[::-1]), np.convolve(right, right)
-    values = np.arange(-trials, trials + 1) / trials
-    return _law(_on_steps(np.abs(values)), (1 - changed) * same + changed * other, _PSEUDO_CASE / n_cases)
-
-
-def chance_to_pass(law: DifferenceLaw, kind: Kind, margin: float, cases: int, level: float = 0.05) -> float:
-    """Return the probability of a pass if nothing differs; for superiority, if the second arm is better by ``margin``.
+def chance_to_pass(law: DifferenceLaw, margin: float, cases: int, level: float = 0.05) -> float:
+    """Return the probability of a pass if nothing differs.
 
     ``level`` is the one-sided error rate. Raises ``UsageError`` for a margin or a level that no test has.
     """
     if not 0 < margin < 1 or not 0 < level < 0.5:
         raise UsageError("A margin lies between 0 and 1, and a level between 0 and 0.5.")
-    return _passing(_samples(law, cases, margin if kind == "superiority" else 0.0), kind, margin, level)
+    return _passing(_samples(law, cases), margin, level)
 
 
-def smallest_margin(law: DifferenceLaw, kind: Kind, cases: int, level: float = 0.05, target: float = 0.8) -> float:
+def smallest_margin(law: DifferenceLaw, cases: int, level: float = 0.05, target: float = 0.8) -> float:
     """Return the smallest margin with the power ``target``, rounded up by less than 0.001; 1 if none has it."""
-    unchanged = _samples(law, cases, 0.0)
+    samples = _samples(law, cases)
     low, high = 0.0, 1.0
     while high - low > _MARGIN_STEP:
         middle = (low + high) / 2
-        samples = _samples(law, cases, middle) if kind == "superiority" else unchanged
-        low, high = (low, middle) if _passing(samples, kind, middle, level) >= target else (middle, high)
+        low, high = (low, middle) if _passing(samples, middle, level) >= target else (middle, high)
     return high
 
 
 def cases_to_pass(
-    law: DifferenceLaw, kind: Kind, margin: float, cases: int, level: float = 0.05, target: float = 0.8
+    law: DifferenceLaw, margin: float, cases: int, level: float = 0.05, target: float = 0.8
 ) -> int | None:
     """Return the number of cases with the power ``target``, within 1 %; ``None`` if over ten million are needed.
 
@@ -102,7 +84,7 @@ def cases_to_pass(
     """
 
     def enough(number: int) -> bool:
-        return chance_to_pass(law, kind, margin, number, level) >= target
+        return chance_to_pass(law, margin, number, level) >= target
 
     low, high = FEWEST_CASES - 1, max(FEWEST_CASES, cases)
     while not enough(high):
@@ -133,32 +115,21 @@ class _Samples(NamedTuple):
     counts: Floats
 
 
-def _samples(law: DifferenceLaw, cases: int, mean: float) -> _Samples:
-    """Return samples of the differences of ``cases`` whose true mean is ``mean`` (0 to 1).
-
-    A mean above 0 makes differences positive that would be negative, and, if all are positive, adds differences of 1.
-    """
+def _samples(law: DifferenceLaw, cases: int) -> _Samples:
+    """Return samples of the differences of ``cases`` whose true mean is 0."""
     differing = law.sizes > 0
     sizes, chances = law.sizes[differing], law.chances[differing]
-    most = float(sizes @ chances)
-    added = (mean - most) / (1 - most) if mean > most else 0.0
-    gained = 0.5 if not most else min(1.0, (1 + mean / most) / 2)
-    positive, negative = (1 - added) * gained * chances, (1 - added) * (1 - gained) * chances
-    if added:
-        sizes, positive, negative = np.append(sizes, 1.0), np.append(positive, added), np.append(negative, 0.0)
-    number = np.arange(1, (_SAMPLES if mean else _SAMPLES // 2) + 1)
-    differ = float((positive + negative).sum())
+    number = np.arange(1, _SAMPLES // 2 + 1)
+    differ = float(chances.sum())
     n_differ = _quantiles(number / _GOLDEN % 1, np.full(number.size, cases), differ)
-    n_positive = _quantiles(number / _GOLDEN**2 % 1, n_differ, float(positive.sum()) / differ if differ else 0.0)
+    n_positive = _quantiles(number / _GOLDEN**2 % 1, n_differ, 0.5 if differ else 0.0)
     rng = np.random.default_rng(SEED)
-    gains, losses = (
-        rng.multinomial(total, part / part.sum() if part.any() else part)
-        for total, part in ((n_positive, positive), (n_differ - n_positive, negative))
-    )
-    equal = cases - n_differ
-    if not mean:  # each sample is as probable as the one with all signs reversed: using both halves the error
-        gains, losses, equal = np.vstack([gains, losses]), np.vstack([losses, gains]), np.tile(equal, 2)
-    return _Samples(np.concatenate([sizes, -sizes, [0.0]]), np.column_stack([gains, losses, equal]))
+    half = chances / 2
+    shares = half / half.sum() if half.any() else half
+    gains, losses = (rng.multinomial(total, shares) for total in (n_positive, n_differ - n_positive))
+    # each sample is as probable as the one with all signs reversed: using both halves the error
+    counts = np.column_stack([np.vstack([gains, losses]), np.vstack([losses, gains]), np.tile(cases - n_differ, 2)])
+    return _Samples(np.concatenate([sizes, -sizes, [0.0]]), counts.astype(np.float64))
 
 
 def _quantiles(shares: Floats, trials: NDArray[np.int64], chance: float) -> NDArray[np.int64]:
@@ -169,14 +140,11 @@ def _quantiles(shares: Floats, trials: NDArray[np.int64], chance: float) -> NDAr
     return np.asarray(np.clip(above, 0, trials), dtype=np.int64)
 
 
-def _passing(samples: _Samples, kind: Kind, margin: float, level: float) -> float:
+def _passing(samples: _Samples, margin: float, level: float) -> float:
     """Return the share of samples that pass."""
     cases = int(samples.counts[0].sum())
     threshold = float(scipy.special.ndtri(tail_share(cases, 1 - 2 * level)))
-    passes = _scores_below(samples, 0.0 if kind == "superiority" else -margin) < threshold
-    if kind == "equivalence":
-        passes &= _scores_below(samples, margin) > -threshold
-    return float(passes.mean())
+    return float((_scores_below(samples, -margin) < threshold).mean())
 
 
 def _scores_below(samples: _Samples, bound: float) -> Floats:

@@ -1,10 +1,9 @@
-"""Non-inferiority, superiority and equivalence of two arms on the same cases.
+"""Non-inferiority of two arms on the same cases.
 
 The data are the differences of cases, second arm minus first, between −1 and 1; trials of a case are averaged first.
 Each bound of the interval is one-sided: the true mean difference lies below the lower bound with a probability of
-``level``, and so above the upper bound. A decision compares the interval with a threshold: the margin below 0 for
-non-inferiority, 0 for superiority. A pass at the threshold is wrong with probability ``level`` at most, and so is a
-fail; an interval that contains the threshold decides nothing.
+``level``, and so above the upper bound. A decision compares the interval with −margin. A pass there is wrong with
+probability ``level`` at most, and so is a fail; an interval that contains −margin decides nothing.
 
 The interval is the smoothed one (``core.stats.smoothed``), not Student's: if few cases differ, or none, Student's is
 far too narrow, so that a model that harms too many cases passes too often. benchmarks/bench_gate.py measures both.
@@ -21,10 +20,7 @@ from numpy.typing import ArrayLike
 from core.stats.intervals import NOTHING, Interval
 from core.stats.smoothed import mean_interval
 
-Kind = Literal["noninferiority", "superiority", "equivalence"]
 Decision = Literal["pass", "fail", "unclear"]
-ANALYSIS = "smoothed interval of the differences of cases"
-"""The analysis in words, as plans name it."""
 FEWEST_CASES = 20
 """With fewer cases than this, error rates were not measured, and no margin of practical use can be shown."""
 
@@ -35,19 +31,12 @@ def margin_interval(differences: ArrayLike, level: float = 0.05) -> Interval:
     return mean_interval(values, 1 - 2 * level, low=-1.0, high=1.0) if values.size else NOTHING
 
 
-def decide(interval: Interval, kind: Kind, margin: float) -> Decision:
-    """Compare an interval with its threshold.
+def decide(interval: Interval, margin: float) -> Decision:
+    """Compare an interval with −``margin``.
 
-    Non-inferiority passes above −``margin``, and fails below it, not below 0: a loss within the margin is accepted.
-    Superiority passes above 0 and fails below 0; its margin is the difference for which power is stated. Equivalence
-    passes within ±``margin`` and fails outside.
+    It passes above −``margin``, and fails below it, not below 0: a loss within the margin is accepted.
     """
     low, high = interval
-    if kind == "equivalence":
-        if low > -margin and high < margin:
-            return "pass"
-        return "fail" if high < -margin or low > margin else "unclear"
-    threshold = -margin if kind == "noninferiority" else 0.0
-    if low > threshold:
+    if low > -margin:
         return "pass"
-    return "fail" if high < threshold else "unclear"
+    return "fail" if high < -margin else "unclear"

@@ -40,8 +40,6 @@ _SERVED: Mapping[ConditionPart, ConditionPart] = {
 """Part with the served model of a seat → part with the model of the seat."""
 UNDER_TEST: tuple[ConditionPart, ...] = ("doctor_prompt", "sampling", "served")
 """The parts that belong to the tested model, and that a comparison of two models or settings is about."""
-MEASURED: tuple[ConditionPart, ...] = ("reader", "served", *_SERVED)
-"""The parts that are only known after a run."""
 _MAY_LACK: tuple[ConditionPart, ...] = ("patient", "summariser", "grader", "reader", "served", *_SERVED)
 """Parts that are empty if the arms of a run do not use them, or if no provider named a model."""
 ACCEPTED = "accepted-"
@@ -429,18 +427,6 @@ def differing_parts(
         and first.get(part, "") != second.get(part, "")
         and not (part in _MAY_LACK and not (first.get(part) and second.get(part)))
     )
-
-
-def planned_keys(run: Run) -> dict[ConditionPart, str]:
-    """Return part → key of the condition that a run will have, from its settings; without parts that are empty.
-
-    ``MEASURED`` parts are left out: they are only known after the run.
-    """
-    graders: tuple[RunJudge, ...] = ()
-    if other_seats(run).get("grader"):
-        graders = (RunJudge(*who_judged(run, "frq", run.grader, "", 1), (), 0, 0.0),)
-    parts = _condition_parts(run, graders, None, {})
-    return {part: key for part in PARTS if part not in MEASURED and (key := parts[part][0])}
 
 
 def seats_of(judged: JudgedRun) -> dict[str, str]:

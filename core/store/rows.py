@@ -46,7 +46,8 @@ def _row(table: str, source: object, **values: object) -> TableRow:
 
 def run_row(header: RunHeader) -> TableRow:
     arms = [":".join(arm) for arm in header.arms]
-    return _row("runs", header, arms=arms, settings=_json(header.settings))
+    hypothesis = header.hypothesis.model_dump_json() if header.hypothesis else None
+    return _row("runs", header, arms=arms, settings=_json(header.settings), hypothesis=hypothesis)
 
 
 def case_row(case: Case, added_at: float) -> TableRow:

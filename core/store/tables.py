@@ -35,7 +35,7 @@ SCHEMAS: dict[str, pa.Schema] = {
         "run_id:text fingerprint:text protocol:text doctor:text patient:text grader:text summariser:text "
         "prompt_pack:text prompt_hash:text case_set:text case_set_hash:text arms:texts trials:int seed:int "
         "settings:text code_version:text source:text created_at:real visitor:text "
-        "data_set_hash:text data_set_cases:int"
+        "data_set_hash:text data_set_cases:int hypothesis:text"
     ),
     "cases": schema_of(
         "case_key:text content_hash:text dataset:text specialty:text vignette:text question:text choices:texts "
@@ -111,7 +111,6 @@ SCHEMAS: dict[str, pa.Schema] = {
     ),
     "report_fields": schema_of("runs:texts field:text text:text applies:bool made_by:text made_at:real"),
     "rubrics": schema_of("name:text rubric_hash:text rubric:text made_by:text made_at:real"),
-    "plans": schema_of("name:text plan_hash:text plan:text reason:text locked_by:text locked_at:real"),
     "rubric_judgements": schema_of(
         "trial_id:text model:text prompt_hash:text batch:int rubric:text rubric_hash:text criterion:text "
         "criterion_hash:text repeat:int verdict:text voided:bool quotations:text reason:text failure:text calls:text "

@@ -64,7 +64,6 @@ KINDS: dict[str, EntryKind] = {
     "items": EntryKind("history_items", "made_at"),
     "case_label": EntryKind("case_labels", "made_at", "made_by"),
     "report_field": EntryKind("report_fields", "made_at", "made_by"),
-    "plan": EntryKind("plans", "locked_at", "locked_by"),
 }
 """Kind of line → its tables."""
 _KIND_OF = {kind.table: name for name, kind in KINDS.items()}

@@ -95,6 +95,8 @@ def draw_run(run: RunProgress) -> None:
         st.markdown(" ".join(f":gray-badge[{plain(tag)}]" for tag in label.tags))
     if label.note:
         st.caption(f":material/sticky_note_2: {plain(label.note)}")
+    if run.hypothesis:
+        st.caption(f":material/lightbulb: Stated before the first call: {plain(str(run.hypothesis))}")
     if run.answers:
         draw_run_links(run)
     use_lines = [f"**{ROLE[role]}** {_tokens(use)}" for role, use in run.use.items()]

@@ -11,7 +11,7 @@ import orjson
 
 from core.case import data_set_of
 from core.events import COUNTED, RoleName
-from core.journal import IMPORTED, RunHeader
+from core.journal import IMPORTED, Hypothesis, RunHeader
 from core.models.prices import total
 from core.store.tables import records
 
@@ -65,6 +65,7 @@ class Run:
     data_set_hash: str = ""
     data_set_cases: int = 0
     """Hash and number of cases of the full data set that its cases are from; empty and 0 if unknown."""
+    hypothesis: Hypothesis | None = None
 
     @property
     def data_set(self) -> str:
@@ -155,6 +156,7 @@ def run_records(
             **{
                 **row,
                 "settings": orjson.loads(row["settings"]),
+                "hypothesis": Hypothesis.model_validate_json(row["hypothesis"]) if row["hypothesis"] else None,
                 "arms": tuple((format_, kind) for format_, _, kind in (arm.partition(":") for arm in row["arms"])),
             }
         )

@@ -174,10 +174,8 @@ def test_exports_and_bundle_have_the_answers_of_both_logs(
         made = make_bundle(imported, [run_id], tmp_path / f"{run_id}.zip")
         verified = verify_bundle(tmp_path / f"{run_id}.zip")
         assert verified.sound
-        assert "accuracy" in verified.equal
+        assert "accuracy" in verified.figures
         assert not any("every request as it was sent" in sentence for sentence in made.manifest.left_out)
-        assert main(["bundle", "rerun", str(tmp_path / f"{run_id}.zip"), "--dry-run"]) == 1
-        assert "was imported or watched" in "".join(capsys.readouterr())
     words = ["--out", str(tmp_path / "eee"), "--organization", "Us", "--relationship", "third_party"]
     assert main(["export", "eee", other, *words]) == 1
     assert "No answer of these runs counts" in capsys.readouterr().err

@@ -1,38 +1,26 @@
-"""Bundles: made of runs, verified without their database, and played again in a fresh copy of the program."""
+"""Bundles: made of runs, and verified without their database."""
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import json
-import os
 import shutil
-import subprocess
-import sys
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
-import numpy as np
 import orjson
 import pyarrow as pa
 import pytest
 
-from core.errors import AnamnesisError
-from core.journal import ROWS_OF_TRIALS, DeletedLine, JournalLine, ReplyLine, RowLine, journal_path, read_header
-from core.models.registry import load_registry
-from core.paths import ROOT
-from core.report import bundle_figures
-from core.report.bundle import make_bundle, may_leave, unpacked_store
-from core.report.bundle_check import unpacked, verify_bundle
-from core.report.bundle_figures import Figure, FigureRow, differences
+from core.journal import ROWS_OF_TRIALS, DeletedLine, JournalLine, ReplyLine, RowLine, journal_path
+from core.report.bundle import Cells, differing_cells, make_bundle, may_leave
+from core.report.bundle_check import verify_bundle
 from core.report.bundle_journals import Belonging, job_lines
-from core.report.bundle_rerun import Changes, compare_runs, repeat_difference, replay_of
-from core.report.plan import lock, lock_state, plan_of, read_plan
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.queries.answers import CaseScore
 from core.store.queries.trials import done_trial_ids
 from core.store.tables import SCHEMAS
 from core.store.written import write
@@ -65,16 +53,6 @@ def scripted(body: dict[str, Any]) -> str:
     if len(said) < 3 and "A. " not in asked and "diagnosis" not in asked.lower():
         return ("What brings you in?", "Since when?", "Where does it hurt?")[len(said)]
     return f"**Final Diagnosis:** {'Bunion' if 'A 41-year-old' in str(body) else 'Podagra'}"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def few_figures() -> Iterator[None]:
-    """Compute a few figures in this process: every bundle computes them twice; the fresh copy computes all."""
-    few: tuple[tuple[str, dict[str, Any]], ...] = tuple(
-        (name, {}) for name in ("accuracy", "repeatability", "endings", "spend")
-    )
-    with mock.patch.object(bundle_figures, "FIGURES", few):
-        yield
 
 
 @pytest.fixture(scope="module")
@@ -143,6 +121,11 @@ def texts_in(bundle: Path) -> str:
         return "\n".join(archive.read(name).decode() for name in archive.namelist())
 
 
+def figures_in(bundle: Path) -> list[dict[str, str]]:
+    with zipfile.ZipFile(bundle) as archive:
+        return list(csv.DictReader(archive.read("figures.csv").decode().splitlines()))
+
+
 def journal_in(members: dict[str, bytes]) -> str:
     (name,) = (name for name in members if name.endswith("journal.jsonl"))
     return name
@@ -161,7 +144,7 @@ def test_a_bundle_is_verified_without_its_database(open_bundle: Path, tmp_path: 
     elsewhere = shutil.copy(open_bundle, tmp_path / "study.zip")
     verified = core(tmp_path / "none" / "a.duckdb", "bundle", "verify", str(elsewhere))
     assert verified.returncode == 0, verified.stdout + verified.stderr
-    assert "equal: accuracy" in verified.stdout
+    assert "equal: accuracy, accuracy by=specialty" in verified.stdout
     assert not (tmp_path / "none").exists()
 
 
@@ -169,16 +152,20 @@ def test_the_bundle_contains_what_the_figures_depend_on(open_bundle: Path, open_
     with zipfile.ZipFile(open_bundle) as archive:
         names = set(archive.namelist())
         manifest = json.loads(archive.read("manifest.json"))
-        figures = json.loads(archive.read("figures.json"))
         cases = [json.loads(line) for line in archive.read("cases/cases.jsonl").splitlines()]
     (run_id,) = run_ids(open_db)
-    assert {"README.md", "environment.json", f"runs/{run_id}.json", f"journals/{run_id}/journal.jsonl"} <= names
+    assert {"README.md", "figures.csv", f"runs/{run_id}.json", f"journals/{run_id}/journal.jsonl"} <= names
     assert manifest["files"].keys() == names - {"manifest.json"}
     assert any(name.startswith("prompts/craftmd-") and name.endswith("/doctor.md") for name in names)
     assert sorted(case["case_key"] for case in cases) == [f"toes/{n}" for n in range(5)]
-    (accuracy,) = (figure for figure in figures if figure["metric"] == "accuracy" and not figure["options"])
-    vignettes = next(row for row in accuracy["rows"] if row["label"]["format"] == "vignette")
-    assert vignettes["values"]["mean"] == pytest.approx(0.8)  # four of five cases
+    assert manifest["locks"]["requirements.lock"] == hashlib.sha256(Path("requirements.lock").read_bytes()).hexdigest()
+    means = {
+        cell["row"]: float(cell["value"])
+        for cell in figures_in(open_bundle)
+        if (cell["figure"], cell["column"]) == ("accuracy", "mean")
+    }
+    (vignettes,) = (mean for row, mean in means.items() if "format=vignette" in row)
+    assert vignettes == pytest.approx(0.8)  # four of five cases
 
 
 def test_equal_contents_give_equal_bytes(open_db: Path, open_bundle: Path, tmp_path: Path) -> None:
@@ -186,14 +173,11 @@ def test_equal_contents_give_equal_bytes(open_db: Path, open_bundle: Path, tmp_p
     assert again.read_bytes() == open_bundle.read_bytes()
 
 
-def test_a_changed_line_of_a_journal_is_named(open_bundle: Path, tmp_path: Path) -> None:
+def test_a_changed_byte_of_a_journal_is_named(open_bundle: Path, tmp_path: Path) -> None:
     changed = edited(open_bundle, tmp_path / "changed.zip", make_wrong)
-    verified = verify_bundle(changed)
     with zipfile.ZipFile(changed) as archive:
         name = next(name for name in archive.namelist() if name.endswith("journal.jsonl"))
-        lines = archive.read(name).splitlines()
-    number = next(n for n, line in enumerate(lines, start=1) if b'"verdict":"incorrect"' in line)
-    assert verified.damage == [f"{name} is not as it was (line {number})."]
+    assert verify_bundle(changed).damage == [f"{name} is not as it was."]
     assert core(tmp_path / "a.duckdb", "bundle", "verify", str(changed)).returncode == 1
 
 
@@ -203,22 +187,28 @@ def test_a_changed_verdict_changes_figures_even_if_the_manifest_was_changed_to_f
     verified = verify_bundle(edited(open_bundle, tmp_path / "changed.zip", make_wrong, hashed=True))
     assert not verified.damage
     assert not verified.sound
-    means = [d for d in verified.differing if d.figure == "accuracy" and d.column == "mean"]
-    assert [(d.recorded, d.computed) for d in means] == [(pytest.approx(0.8), pytest.approx(0.7))]
+    (mean,) = [cell for cell in verified.differing if cell.startswith("accuracy: ") and ": mean is " in cell]
+    assert mean.endswith("mean is 0.8, computed 0.7")
 
 
-def test_a_changed_figure_is_named_with_both_values(open_bundle: Path, tmp_path: Path) -> None:
+def test_a_changed_cell_is_named_with_both_values_and_an_empty_file_fails(open_bundle: Path, tmp_path: Path) -> None:
     def better(members: dict[str, bytes]) -> None:
-        figures = json.loads(members["figures.json"])
-        figures[0]["rows"][0]["values"]["mean"] = 0.95
-        members["figures.json"] = json.dumps(figures).encode()
+        lines = members["figures.csv"].decode().splitlines()
+        number = next(n for n, line in enumerate(lines) if "format=vignette" in line and ",mean,0.8" in line)
+        lines[number] = lines[number].replace(",mean,0.8", ",mean,0.95")
+        members["figures.csv"] = "\r\n".join([*lines, ""]).encode()
+
+    def emptied(members: dict[str, bytes]) -> None:
+        members["figures.csv"] = members["figures.csv"].splitlines(keepends=True)[0]
 
     changed = edited(open_bundle, tmp_path / "better.zip", better, hashed=True)
-    verified = verify_bundle(changed)
-    (difference,) = verified.differing
-    assert (difference.figure, difference.column, difference.recorded) == ("accuracy", "mean", 0.95)
-    assert difference.computed == pytest.approx(0.8)
+    (difference,) = verify_bundle(changed).differing
+    assert difference.startswith("accuracy: ")
+    assert difference.endswith(": mean is 0.95, computed 0.8")
     assert core(tmp_path / "a.duckdb", "bundle", "verify", str(changed)).returncode == 1
+    empty = verify_bundle(edited(open_bundle, tmp_path / "empty.zip", emptied, hashed=True))
+    assert empty.damage == ["figures.csv cannot be read (it has no figure)."]
+    assert not empty.sound
 
 
 def test_no_word_of_a_case_leaves_without_a_licence(closed_bundle: Path, closed_db: Path) -> None:
@@ -229,7 +219,10 @@ def test_no_word_of_a_case_leaves_without_a_licence(closed_bundle: Path, closed_
     assert "for this hospital alone" in inside  # the reason is stated
     verified = verify_bundle(closed_bundle)
     assert verified.sound
-    assert {"accuracy", "repeatability", "spend"} <= {*verified.equal}
+    assert {"accuracy", "spend"} <= {*verified.figures}
+    # why a conversation ended is read in its words
+    assert verified.manifest.figures_left_out == ["endings"]
+    assert not any(cell["figure"] == "endings" for cell in figures_in(closed_bundle))
 
 
 def test_with_cases_includes_them_whatever_the_licence(closed_db: Path, tmp_path: Path) -> None:
@@ -249,110 +242,6 @@ def test_an_unclear_licence_does_not(licence: str) -> None:
     assert not may_leave(licence)
 
 
-def test_played_again_in_a_fresh_copy_of_the_program_everything_is_equal(
-    open_bundle: Path, provider: FakeProvider, tmp_path: Path
-) -> None:
-    fresh = tmp_path / "fresh"
-    for folder in ("core", "prompts", "data"):
-        shutil.copytree(ROOT / folder, fresh / folder, ignore=shutil.ignore_patterns("local", "__pycache__"))
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("ANAMNESIS_")}
-    rerun = subprocess.run(
-        [sys.executable, "-m", "core", "bundle", "rerun", str(open_bundle)],
-        cwd=fresh,
-        env={**environment, "PYTHONPATH": str(fresh)},
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
-    assert rerun.returncode == 0, rerun.stdout + rerun.stderr
-    last = rerun.stdout.splitlines()[-1]
-    assert last.endswith(" equal.")
-    assert "," not in last
-    assert (fresh / "data" / "local" / "anamnesis.duckdb").exists()
-
-
-def test_a_replay_next_to_its_original_is_paid_for_once(
-    open_db: Path, open_bundle: Path, provider: FakeProvider, tmp_path: Path
-) -> None:
-    db = tmp_path / "here" / open_db.name
-    shutil.copytree(open_db.parent, db.parent)
-    (original,) = run_ids(db)
-    first = core(db, "bundle", "rerun", str(open_bundle))
-    assert first.returncode == 0, first.stdout + first.stderr
-    runs, sent = run_ids(db), len(provider.requests)
-    assert len(runs) == 2
-    second = core(db, "bundle", "rerun", str(open_bundle))
-    assert (run_ids(db), len(provider.requests)) == (runs, sent)
-    assert second.stdout == first.stdout
-    assert original in second.stdout
-
-
-def test_a_dry_run_plays_nothing(open_bundle: Path, provider: FakeProvider, tmp_path: Path) -> None:
-    before, db = len(provider.requests), tmp_path / "a.duckdb"
-    dry = core(db, "bundle", "rerun", str(open_bundle), "--dry-run")
-    assert dry.returncode == 0, dry.stderr
-    assert "5 cases, 10 trials" in dry.stdout
-    assert (len(provider.requests), run_ids(db)) == (before, [])
-
-
-def test_another_doctor_on_fewer_cases_is_compared_on_the_shared_cases(open_bundle: Path, tmp_path: Path) -> None:
-    db = tmp_path / "a.duckdb"
-    rerun = core(db, "bundle", "rerun", str(open_bundle), "--doctor", "reference/bayes", "--limit", "2")
-    (run_id,) = run_ids(db)
-    header = read_header(journal_path(run_id, db.with_suffix(".journals")))
-    assert (header.doctor, len(header.cases), header.trials) == ("reference/bayes", 2, 2)
-    assert "accuracy vignette:mcq" in rerun.stdout
-    assert "repeatability" not in rerun.stdout  # other cases: only accuracies on shared cases are compared
-
-
-def test_cases_that_are_only_digests_come_from_the_users_data_set(
-    closed_bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    db = tmp_path / "a.duckdb"
-    without = core(db, "bundle", "rerun", str(closed_bundle))
-    assert without.returncode == 1
-    assert "5 of 5 cases are not among your data sets" in without.stderr
-    file = tmp_path / "toes.csv"
-    file.write_text("\n".join(line.replace("43-year-old", "73-year-old") for line in CASES.splitlines()[:-1]))
-    assert core(db, "import", "cases", str(file), "--name", "toes").returncode == 0
-    rerun = core(db, "bundle", "rerun", str(closed_bundle))
-    assert "1 of 5 cases are not among your data sets and are not played: toes/4." in rerun.stderr
-    assert "1 of 5 cases have another text here and are not played: toes/3." in rerun.stderr
-    assert rerun.returncode == 0, rerun.stdout
-    assert "equal: accuracy vignette:mcq" in rerun.stdout
-    (run_id,) = run_ids(db)
-    cases = read_header(journal_path(run_id, db.with_suffix(".journals"))).cases
-    assert [case.case_key for case in cases] == ["toes/0", "toes/1", "toes/2"]
-
-
-def with_header(bundle: Path, out: Path, **changes: Any) -> Path:
-    def edit(members: dict[str, bytes]) -> None:
-        name = journal_in(members)
-        first, _, rest = members[name].partition(b"\n")
-        header = orjson.loads(first)
-        header["settings"].update(changes.pop("settings", {}))
-        members[name] = orjson.dumps({**header, **changes}) + b"\n" + rest
-
-    return edited(bundle, out, edit, hashed=True)
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"settings": {"base_url": "https://elsewhere.example/v1"}}, "--base-url"),
-        ({"settings": {"addresses": "patient=http://10.0.0.7:1/v1"}}, "--base-url"),
-        ({"doctor": "python:os:system"}, "--doctor"),
-    ],
-)
-def test_a_bundle_decides_neither_where_keys_are_sent_nor_what_is_called(
-    open_bundle: Path, tmp_path: Path, changes: dict[str, Any], words: str
-) -> None:
-    hostile = with_header(open_bundle, tmp_path / "hostile.zip", **changes)
-    with unpacked(hostile) as (folder, manifest), pytest.raises(AnamnesisError, match=words):
-        replay_of(manifest.runs[0], folder, Changes(), load_registry(programs=True))
-
-
 def test_keys_and_credentials_of_addresses_stay_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "anamnesis.duckdb"))
@@ -361,13 +250,12 @@ def test_keys_and_credentials_of_addresses_stay_here(tmp_path: Path, monkeypatch
     call = a_call("c1", error=f"401 for https://models.example/v1?token=in-the-error with {KEY}").call
     reply = ReplyLine(run_id="run", trial_id="run/1/0", unit="run/1/0", key="k", number=0, place=0, call=call)
     write_journal(store.journals, "run", a_header("run", [case], settings=settings, visitor="dr.who"), reply, a_trial())
-    made = make_bundle(store, ["run"], tmp_path / "study.zip")
+    make_bundle(store, ["run"], tmp_path / "study.zip")
     inside = texts_in(tmp_path / "study.zip")
     for private in (KEY, "pass-word", "in-the-address", "in-the-error", "dr.who", str(tmp_path)):
         assert private not in inside
     assert "https://models.example/v1" in inside
     assert verify_bundle(tmp_path / "study.zip").sound
-    assert not made.differing
 
 
 def test_a_deleted_conversation_does_not_leave(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -426,14 +314,18 @@ def test_blinded_reviews_and_those_of_other_runs_stay_here(tmp_path: Path, monke
     review(store, "opened", "run-a", unblinded=True)
     review(store, "blinded", "run-a", unblinded=False)
     review(store, "of-b", "run-b", unblinded=True)
+    plan = {"line_id": "p", "kind": "plan", "at": 1.0, "what": {"name": "of version 0.5"}}
+    with journal_path("people", store.journals).open("ab") as journal:
+        journal.write(orjson.dumps({"type": "written", **plan}) + b"\n")
     made = make_bundle(store, ["run-a"], tmp_path / "study.zip")
     inside = texts_in(tmp_path / "study.zip")
-    assert made.manifest.reviews == ["opened"]
+    assert "Reviews not unblinded: 1." in made.manifest.left_out
     assert "a remark in opened" in inside
     assert "a remark in blinded" not in inside
     assert "a remark in of-b" not in inside
+    assert "of version 0.5" not in inside
     assert "openai/b" not in inside
-    assert "ratings (review=opened)" in verify_bundle(tmp_path / "study.zip").equal
+    assert verify_bundle(tmp_path / "study.zip").sound
 
 
 def test_an_imported_run_travels_without_a_journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -441,11 +333,10 @@ def test_an_imported_run_travels_without_a_journal(tmp_path: Path, monkeypatch: 
     store = copy_of(openly_licensed, tmp_path)
     as_released(store, "run-a")
     shutil.rmtree(store.journals / "run-a")
-    made = make_bundle(store, ["run-a"], tmp_path / "study.zip")
-    assert not made.differing
+    make_bundle(store, ["run-a"], tmp_path / "study.zip")
     verified = verify_bundle(tmp_path / "study.zip")
     assert verified.sound
-    assert "accuracy" in verified.equal
+    assert "accuracy" in verified.figures
     assert "A lump on my neck" in texts_in(tmp_path / "study.zip")
 
 
@@ -487,30 +378,12 @@ def test_cases_of_prompts_are_left_out_also_without_their_texts(
         by = {"origin": "person", "made_by": "Ann", "note": "in a prompt", "made_at": 4.0}
         write(connection, "case_label", [{**label, **by}])
     made = make_bundle(store, ["run-a"], tmp_path / "study.zip")
-    assert "accuracy" not in {difference.figure for difference in made.differing}
+    assert "accuracy" not in made.manifest.figures_left_out
     inside = texts_in(tmp_path / "study.zip")
     assert "Vignette 1." not in inside
     assert "in a prompt" not in inside
-    with zipfile.ZipFile(tmp_path / "study.zip") as archive:
-        figures = json.loads(archive.read("figures.json"))
-    assert figures[0]["rows"][0]["values"]["n_cases"] == 5
-
-
-def test_the_locked_plan_of_a_run_is_inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "anamnesis.duckdb"))
-    store = copy_of(openly_licensed, tmp_path)
-    cases = {"case_set": "ours", "case_set_hash": "c", "cases": 6, "trials": 2, "seed": 20}
-    plan = {"hypothesis": "It is as good.", "outcome": {"arm": "multi_turn:frq"}, "cases": cases}
-    for name, doctor in (("of-a", "openai/a"), ("of-b", "openai/b")):
-        lock(store, plan_of({**plan, "name": name, "condition": {"doctor": doctor}}))
-    make_bundle(store, ["run-a"], tmp_path / "study.zip")
-    with unpacked(tmp_path / "study.zip") as (folder, _), unpacked_store(folder) as bundled:
-        (file,) = (folder / "plans").iterdir()
-        stored = read_plan(file)
-        assert stored.name == "of-a"
-        state = lock_state(bundled, stored)
-        assert state.lock is not None
-        assert state.lock.plan_hash == stored.hash
+    counts = [cell["value"] for cell in figures_in(tmp_path / "study.zip") if cell["column"] == "n_cases"]
+    assert counts[0] == "5.0"
 
 
 def hostile_zip(path: Path, **members: bytes) -> Path:
@@ -536,25 +409,24 @@ def test_hostile_files_get_one_sentence(open_bundle: Path, tmp_path: Path) -> No
         (hostile_zip(tmp_path / "out.zip", **{"..__out": b"x"}), "outside"),
         (hostile_zip(tmp_path / "bare.zip", a=b"x"), "no manifest.json"),
         (hostile_zip(tmp_path / "odd.zip", **{"manifest.json": b"[1]"}), "manifest.json"),
+        (hostile_zip(tmp_path / "old.zip", **{"manifest.json": b'{"version":1,"made_with":"Anamnesis 0.5"}'}), "0.5"),
         (tmp_path / "missing.zip", "no file"),
     ]
     for path, words in files:
-        for command in ("verify", "rerun"):
-            answer = core(tmp_path / "a.duckdb", "bundle", command, str(path))
-            assert answer.returncode in (1, 2), path
-            printed = answer.stderr if command == "rerun" or not answer.stdout else answer.stdout
-            assert words in printed
-            assert "Traceback" not in answer.stderr
+        answer = core(tmp_path / "a.duckdb", "bundle", "verify", str(path))
+        assert answer.returncode in (1, 2), path
+        assert words in (answer.stdout or answer.stderr)
+        assert "Traceback" not in answer.stderr
     assert not (tmp_path / "out").exists()
 
 
 def test_a_missing_and_a_surplus_file_are_named(open_bundle: Path, tmp_path: Path) -> None:
     def edit(members: dict[str, bytes]) -> None:
-        del members["environment.json"]
+        del members["README.md"]
         members["surplus.txt"] = b"x"
 
     verified = verify_bundle(edited(open_bundle, tmp_path / "odd.zip", edit))
-    assert verified.damage == ["environment.json is missing.", "surplus.txt is not in the manifest."]
+    assert verified.damage == ["README.md is missing.", "surplus.txt is not in the manifest."]
 
 
 def test_a_running_or_unknown_run_is_refused(open_db: Path, tmp_path: Path) -> None:
@@ -564,54 +436,13 @@ def test_a_running_or_unknown_run_is_refused(open_db: Path, tmp_path: Path) -> N
     assert not list(tmp_path.iterdir())
 
 
-def score(key: int, correct: int, counted: int = 2) -> CaseScore:
-    return CaseScore("openai/a", "vignette", "mcq", f"ours/{key}", None, None, correct, counted, {})
-
-
-def test_the_difference_that_chance_alone_exceeds_by_hand() -> None:
-    # each of ten cases is right in one of two trials: variance within a case (0.25 + 0.25) / (2 - 1) = 0.5; the
-    # difference of two runs has variance 0.5 × 10 × (1/2 + 1/2) / 10² = 0.05
-    scores = [score(n, 1) for n in range(10)]
-    assert repeat_difference(scores, scores) == pytest.approx(1.96 * np.sqrt(0.05))
-    assert repeat_difference([score(0, 1, 1), score(1, 0, 1)], [score(0, 1, 1), score(1, 0, 1)]) is None
-
-
-def test_two_runs_of_one_condition_rarely_differ_by_more_than_chance() -> None:
-    """Simulation: 60 cases with their own chance of a right answer, 5 trials; 5 % of pairs exceed the limit."""
-    rng = np.random.default_rng(1)
-    exceeded = 0
-    for _ in range(1_500):
-        chances = rng.beta(2, 1, 60)
-        runs = [[score(n, int(rng.binomial(5, p)), 5) for n, p in enumerate(chances)] for _ in range(2)]
-        limit = repeat_difference(*runs)
-        means = [np.mean([s.correct / s.counted for s in run]) for run in runs]
-        exceeded += bool(abs(means[1] - means[0]) > (limit or 0.0))
-    assert 0.035 < exceeded / 1_500 < 0.065
-
-
-def test_runs_are_compared_by_case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Model b is right on four cases, a on two: with six cases the interval of the difference contains 0."""
-    monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "anamnesis.duckdb"))
-    store = copy_of(campaign, tmp_path)
-    fold(store)
-    by_row = {f.row: f for f in compare_runs(store, "run-a", store, "run-b", whole=False)}
-    free, choices = by_row["multi_turn:frq"], by_row["vignette:mcq"]
-    assert (choices.state, choices.difference) == ("equal", 0.0)
-    assert free.difference == pytest.approx(4 / 6 - 2 / 6)
-    assert free.n == 6
-    assert free.low is not None
-    assert free.low <= 0
-    assert free.state == "within noise"
-    whole = compare_runs(store, "run-a", store, "run-b", whole=True)
-    assert {"repeatability", "accuracy"} <= {figure.figure for figure in whole}
-    assert all(figure.state == "equal" for figure in compare_runs(store, "run-a", store, "run-a", whole=True))
-
-
-def test_figures_of_another_version_may_have_further_columns_and_other_words() -> None:
-    values = {"mean": 0.5, "words": "old", "p": None}
-    before = Figure(metric="m", rows=[FigureRow(label={"model": "a"}, values=values)])
-    later = {"mean": 0.5 + 1e-13, "words": "new", "p": None, "further": 1}
-    after = Figure(metric="m", rows=[FigureRow(label={"model": "a"}, values=later)])
-    assert list(differences(before, after)) == []
-    missing = Figure(metric="m", rows=[FigureRow(label={"model": "b"}, values={"mean": 0.5})])
-    assert [str(d) for d in differences(before, missing)] == ["m: a: not computed again", "m: b: not recorded"]
+def test_figures_of_another_version_may_have_further_columns_and_differ_by_rounding() -> None:
+    row = ("accuracy", "model=a")
+    recorded: Cells = {(*row, "mean"): 0.5, (*row, "p"): None}
+    computed: Cells = {(*row, "mean"): 0.5 + 1e-13, (*row, "p"): None, (*row, "further"): 1.0}
+    assert list(differing_cells(recorded, computed)) == []
+    other: Cells = {("accuracy", "model=b", "mean"): 0.5}
+    assert list(differing_cells({(*row, "mean"): 0.5}, other)) == [
+        "accuracy: model=a: mean is 0.5 and cannot be computed again",
+        "accuracy: model=b is missing",
+    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import zipfile
 from pathlib import Path
@@ -122,20 +123,14 @@ def test_figures_are_equal_with_names_and_with_numbers(study: Store, tmp_path: P
     assert named.people == 0
     assert '"doctor":"human/Annika"' in others["journals/person/journal.jsonl"]
     assert "may contain the names of annotators" in others["README.md"]
-    assert not numbered.differing
-    assert not named.differing
-    first, second = (orjson.loads(inside["figures.json"]) for inside in (files, others))
-    assert [figure["rows"] for figure in second] == orjson.loads(
-        orjson.dumps([figure["rows"] for figure in first]).replace(b"human/1", b"human/Annika")
-    )
+    assert numbered.manifest.figures_left_out == named.manifest.figures_left_out == []
+    first, second = (list(csv.reader(inside["figures.csv"].splitlines())) for inside in (files, others))
+    assert second == [[cell.replace("human/1", "human/Annika") for cell in row] for row in first]
     for path in ("numbered.zip", "named.zip"):
-        verified = verify_bundle(tmp_path / path)
-        assert verified.sound
-        assert {"accuracy", "ratings (review=opened)"} <= {*verified.equal}
-    figures = {figure["metric"]: figure["rows"] for figure in first if not figure["options"].get("by")}
-    means = {row["label"]["model"]: row["values"]["mean"] for row in figures["accuracy"]}
-    assert {name.partition(" ")[0] for name in means} == {"human/1", "openai/a"}
+        assert verify_bundle(tmp_path / path).sound
+    means = {row: float(value) for figure, row, column, value in first if (figure, column) == ("accuracy", "mean")}
     assert list(means.values()) == pytest.approx([2 / 3, 2 / 3])
+    assert any("human/1" in row for row in means)
 
 
 def test_the_command_says_which(study: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -397,3 +397,16 @@ def test_the_command_of_a_run_plays_the_same_campaign(tmp_path: Path, monkeypatc
         runs = run_records(cursor)
     assert len(runs) == 2
     assert len({run.fingerprint for run in runs}) == 1
+
+
+def test_the_hypothesis_of_a_run_is_in_its_report_with_what_was_done_differently(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "anamnesis.duckdb"))
+    options = ["--doctor", "reference/bayes", "--limit", "3", "--trials", "2", "--patient", "reference/profile"]
+    stated = ["--hypothesis", "Bayes is right.", "--primary", "vignette:mcq", "--margin", "0.1"]
+    assert main(["run", *options, "--arms", "vignette:mcq,vignette:frq", *stated]) == 0
+    store = Store()
+    with store.read() as cursor:
+        (run,) = run_records(cursor)
+    (row,) = read_facts(store, [run.run_id]).results["hypotheses"].rows
+    assert (row["hypothesis"], row["primary"], row["margin"]) == ("Bayes is right.", "vignette:mcq", 0.1)
+    assert "further outcomes: vignette:frq" in row["done_differently"]

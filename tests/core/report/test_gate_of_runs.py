@@ -13,14 +13,12 @@ from core.events import Ended, Finished, Started, Utterance
 from core.jobs.ask_job import run_job
 from core.jobs.engine import Options
 from core.jobs.rubrics import RubricJudging
+from core.journal import RUBRIC_SCORES, Hypothesis
 from core.models.registry import load_registry
-from core.report.breaks import new_critical_criteria
-from core.report.gate import GateResult, GateRule, gate, rule_of_plan
-from core.report.plan import lock, to_toml
-from core.report.side import run_side
+from core.report.breaks import find_breaks
+from core.report.gate import GateResult, GateRule, gate, run_side
 from core.store.database import Store
 from core.store.fold import fold
-from tests.core.report.test_locked_plan import CONDITION, SAMPLE, a_plan
 from tests.core.store.builders import a_header, a_trial, write_journal
 from tests.support.fake_provider import running
 from tests.support.judged_rubric import CASES, RUBRIC, overlooks, store_judged
@@ -74,15 +72,6 @@ def test_a_pass_that_is_worse_by_less_than_the_margin_says_so(store: Store) -> N
     assert result.notes[0].kind == "worse"
 
 
-def test_superiority_and_equivalence(store: Store) -> None:
-    write_run(store, "old", verdicts(20), **OLD)
-    write_run(store, "new", verdicts(0), **NEW)
-    assert of(store, GateRule("vignette:frq", "superiority")).verdict == "pass"
-    assert of(store, GateRule("vignette:frq", "equivalence", 0.1)).verdict == "fail"
-    back = gate(store, run_side(store, "old"), run_side(store, "new"), GateRule("vignette:frq", "superiority"))
-    assert back.verdict == "fail"
-
-
 def test_two_runs_of_one_doctor_with_the_same_seeds_are_compared(store: Store) -> None:
     """A figure of both would leave the second run out as repeats of the first."""
     write_run(store, "old", verdicts(0), **{**OLD, "doctor": "openai/new"})
@@ -130,81 +119,93 @@ def test_many_excluded_answers_are_not_decided_and_never_wrong(store: Store) -> 
     assert result.verdict == "cannot say"
     assert "11.7% of the answers are excluded" in result.reason
     assert result.excluded["new"] == {"provider_error": 7}
-    allowed = of(store, GateRule("vignette:frq", margin=0.1, excluded=0.2))
+    write_run(store, "other", [["provider_error"]] * 6 + verdicts(0)[6:], **{**NEW, "doctor": "openai/other"})
+    allowed = gate(store, run_side(store, "other"), run_side(store, "old"), RULE)
     assert allowed.comparison is not None
-    assert (allowed.verdict, allowed.comparison.n, allowed.comparison.second_mean) == ("pass", 53, 1.0)
-    assert any("7 provider error" in note.text for note in allowed.notes)
+    assert (allowed.verdict, allowed.comparison.n, allowed.comparison.second_mean) == ("pass", 54, 1.0)
+    assert any("6 provider error" in note.text for note in allowed.notes)
 
 
-def test_a_plan_gives_the_rule_and_differences_from_it_are_not_decided(store: Store) -> None:
-    sample = {**SAMPLE, "cases": N, "trials": 1}
-    reference = {**CONDITION, "doctor": "openai/old", "run": "old"}
+@pytest.mark.parametrize(
+    ("rule", "severity", "words"),
+    [
+        (RULE, "low", "are those that the run states"),
+        (GateRule("vignette:frq", margin=0.2), "high", "margin 0.2 instead of 0.1"),
+    ],
+)
+def test_a_gate_says_where_it_differs_from_the_hypothesis_of_the_run(
+    store: Store, rule: GateRule, severity: str, words: str
+) -> None:
+    stated = Hypothesis(text="New is as good.", primary="vignette:frq", margin=0.1)
     write_run(store, "old", verdicts(0), **OLD)
-    plan = a_plan(cases=sample, reference=reference, margin=0.1)
-    draft = gate_by_plan(store, plan, "early", created_at=2.0)
-    assert draft.verdict == "pass"
-    assert any(note.kind == "plan" and note.severity == "high" for note in draft.notes)
-    locked = lock(store, plan)
-    early = gate(store, run_side(store, "early"), run_side(store, "old"), rule_of_plan(plan), plan)
-    assert (early.verdict, early.reason) == ("cannot say", "Not as planned: lock: early started before the lock.")
-    assert gate_by_plan(store, plan, "late", created_at=locked.locked_at + 1).verdict == "pass"
-    changed = a_plan(cases=sample, reference=reference, margin=0.2)
-    late = gate(store, run_side(store, "late"), run_side(store, "old"), rule_of_plan(changed), changed)
-    assert "margin was 0.1, is 0.2" in late.reason
+    write_run(store, "new", verdicts(0), hypothesis=stated, **NEW)
+    (note,) = (note for note in of(store, rule).notes if note.kind == "hypothesis")
+    assert note.severity == severity
+    assert words in note.text
 
 
-def gate_by_plan(store: Store, plan: Any, run_id: str, **header: Any) -> GateResult:
-    write_run(store, run_id, verdicts(0), **{**NEW, **header})
-    return gate(store, run_side(store, run_id), run_side(store, "old"), rule_of_plan(plan), plan)
-
-
-def test_a_new_critical_failure_fails_and_an_old_one_does_not(store: Store) -> None:
-    """The old run asks about fever, a must, in the cases 1 to 7; the new run in the cases 2 to 8."""
+@pytest.fixture
+def judged(store: Store) -> Store:
+    """Asked about fever, a must: the run "old" in the cases 1 to 7, and the run "new" in 2 to 8; not judged yet."""
     fever = {**RUBRIC["all"][0], "priority": "must"}  # type: ignore[index, dict-item]
     store_judged(store, {**RUBRIC, "all": [fever]})
-    lines = []
-    for number in range(1, 11):
-        trial_id = f"new/{number}"
-        turns = [
-            Utterance(turn=0, role="doctor", text="Hello."),
-            Utterance(turn=1, role="patient", text="I feel ill."),
-            Utterance(turn=2, role="doctor", text=f"Any {'fever' if 2 <= number <= 8 else 'pain'}?"),
-            Utterance(turn=3, role="patient", text=f"No. I am number {number}."),
-        ]
-        started = Started(trial_id=trial_id, case_key=f"ours/{number}", trial=0, seed=2, at=1.0)
-        events = [started, *turns, Ended(reason="final_diagnosis", doctor_turns=2), Finished(at=9.0)]
-        lines.append(a_trial(events, trial_id=trial_id, run_id="new", case_key=f"ours/{number}", seed=2))
-    write_journal(store.journals, "new", a_header("new", CASES, doctor="openai/new", trials=1), *lines)
+    for run_id, asked in (("old", range(1, 8)), ("new", range(2, 9))):
+        lines = []
+        for number in range(1, 11):
+            trial_id = f"{run_id}/{number}"
+            turns = [
+                Utterance(turn=0, role="doctor", text="Hello."),
+                Utterance(turn=1, role="patient", text="I feel ill."),
+                Utterance(turn=2, role="doctor", text=f"Any {'fever' if number in asked else 'pain'}?"),
+                Utterance(turn=3, role="patient", text=f"No. I am number {number}."),
+            ]
+            started = Started(trial_id=trial_id, case_key=f"ours/{number}", trial=0, seed=2, at=1.0)
+            events = [started, *turns, Ended(reason="final_diagnosis", doctor_turns=2), Finished(at=9.0)]
+            lines.append(a_trial(events, trial_id=trial_id, run_id=run_id, case_key=f"ours/{number}", seed=2))
+        write_journal(store.journals, run_id, a_header(run_id, CASES, doctor=f"openai/{run_id}", trials=1), *lines)
     fold(store)
-    new, old = run_side(store, "new"), run_side(store, "run")
-    assert "new is judged by a rubric" in new_critical_criteria(store, new, old).problem
+    return store
+
+
+def test_a_new_critical_failure_is_found_and_scores_by_a_rubric_are_compared(judged: Store) -> None:
+    assert "new is judged by a rubric" in find_breaks("must", judged, "new", "old").problem
     with running(judge(overlooks)) as provider:
         job = RubricJudging(judges=("openai/fake",), rubric="demo", base_url=provider.base_url)
-        run_job(job, store, load_registry(), Options(1))
-    fold(store)
-    found = new_critical_criteria(store, new, old)
+        run_job(job, judged, load_registry(), Options(1))
+    fold(judged)
+    found = find_breaks("must", judged, "new", "old")
     assert found.failures == ("ours/1: must missed: The doctor asks about fever (1 of 1 trials)",)
     assert (found.gone, found.compared, found.undecided) == (1, 10, 0)
+    assert find_breaks("must-not", judged, "new", "old").compared == 0
+    new, old = run_side(judged, "new"), run_side(judged, "old")
+    rule = GateRule(RUBRIC_SCORES, margin=0.5, breaks=("must",))
+    result = gate(judged, new, old, rule)
+    assert (result.verdict, result.status) == ("fail", 1)
+    assert result.comparison is not None
+    # seven of ten conversations reach all points on both sides: case 1 gets worse, case 8 better
+    assert (result.comparison.n, result.comparison.improved, result.comparison.regressed) == (10, 1, 1)
+    assert (result.comparison.first_mean, result.comparison.second_mean) == pytest.approx((0.7, 0.7))
+    undecided = gate(judged, new, old, GateRule(RUBRIC_SCORES, margin=0.5))
+    assert undecided.reason.startswith("Too few cases: 10 ")
 
 
-def test_the_command_prints_json_and_a_line_for_a_summary(
+def test_the_command_prints_json_and_takes_the_outcome_and_margin_of_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "a.duckdb"))
-    store, summary = Store(), tmp_path / "summary.md"
+    store = Store()
+    stated = Hypothesis(text="New is as good.", primary="vignette:frq", margin=0.6)
     write_run(store, "old-run", verdicts(0), **OLD)
-    write_run(store, "new-run", verdicts(20), **NEW)
-    options = ["--against", "old-run", "--arm", "vignette:frq", "--margin", "0.1"]
-    assert main(["gate", "openai/new", *options, "--json", "--summary", str(summary)]) == 1
+    write_run(store, "new-run", verdicts(20), hypothesis=stated, **NEW)
+    against = ["gate", "openai/new", "--against", "old-run", "--json"]
+    assert main([*against, "--arm", "vignette:frq", "--margin", "0.1"]) == 1
     printed = json.loads(capsys.readouterr().out)
     assert (printed["verdict"], printed["status"], printed["n_cases"]) == ("fail", 1, N)
     assert printed["difference"] == pytest.approx(-1 / 3)
-    (line,) = summary.read_text().splitlines()
-    assert line == printed["markdown"]
-    assert line.startswith("**Gate: fail.** openai/new (`new-run`) against openai/old (`old-run`), vignette:frq.")
-    assert main(["gate", "nobody", *options]) == 2
+    assert main(against) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert (printed["verdict"], printed["outcome"], printed["margin"]) == ("pass", "vignette:frq", 0.6)
+    assert 0.9 < printed["power"] <= 1
+    assert main(["gate", "nobody", "--against", "old-run"]) == 2
     assert "There is no run 'nobody'" in capsys.readouterr().err
-    plan = tmp_path / "plan.toml"
-    plan.write_text(to_toml(a_plan(reference={**CONDITION, "doctor": "openai/old", "run": "old-run"})))
-    assert main(["gate", "new-run", "--against", str(plan), "--margin", "0.1"]) == 2
-    assert "leave out --margin" in capsys.readouterr().err
+    assert main([*against, "--arm", "vignette:frq", "--metric", "rubric_scores"]) == 2

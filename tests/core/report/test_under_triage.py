@@ -6,9 +6,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from core.report.breaks import Breaks, new_severe_under_triage
-from core.report.gate import GateResult, GateRule, gate
-from core.report.side import run_side
+from core.report.breaks import Breaks, find_breaks
+from core.report.gate import GateResult, GateRule, gate, run_side
 from core.store.database import Store
 from tests.support.fake_provider import FakeProvider
 from tests.support.replies import Reply, failing
@@ -36,7 +35,7 @@ NEW = {
 
 
 def breaks(store: Store) -> Breaks:
-    return new_severe_under_triage(store, run_side(store, "new"), run_side(store, "old"))
+    return find_breaks("under_triage", store, "new", "old")
 
 
 def gated(store: Store) -> GateResult:

@@ -10,16 +10,8 @@ import pytest
 import scipy  # type: ignore[import-untyped]
 
 from core.stats.intervals import Interval, t_interval
-from core.stats.margin_power import (
-    DifferenceLaw,
-    cases_to_pass,
-    chance_to_pass,
-    observed_law,
-    planned_law,
-    smallest_margin,
-)
-from core.stats.margins import FEWEST_CASES, Kind, decide, margin_interval
-from core.stats.power import PairedComponents
+from core.stats.margin_power import DifferenceLaw, cases_to_pass, chance_to_pass, observed_law, smallest_margin
+from core.stats.margins import FEWEST_CASES, decide, margin_interval
 from core.stats.smoothed import mean_interval
 
 
@@ -46,7 +38,7 @@ def chance_of(decision: str, cases: int, changed: float, true: float, margin: fl
     return sum(
         p
         for (up, down), p in chances(cases, gained, lost).items()
-        if decide(bounds(cases, up, down), "noninferiority", margin) == decision
+        if decide(bounds(cases, up, down), margin) == decision
     )
 
 
@@ -60,7 +52,7 @@ def test_wrong_passes_and_false_alarms_are_at_most_the_level_and_power_is_as_sta
     assert chance_of("pass", cases, changed, -margin, margin) <= 0.05 + 0.02
     assert chance_of("fail", cases, changed, -margin, margin) <= 0.05 + 0.02
     assert chance_of("fail", cases, changed, 0.0, margin) <= 0.01
-    stated = chance_to_pass(planned_law(PairedComponents(changed, 0.0), 1), "noninferiority", margin, cases)
+    stated = chance_to_pass(DifferenceLaw(np.array([0.0, 1.0]), np.array([1 - changed, changed])), margin, cases)
     assert stated == pytest.approx(chance_of("pass", cases, changed, 0.0, margin), abs=0.015)
 
 
@@ -70,36 +62,24 @@ def test_the_mean_of_the_stated_power_is_the_power_if_few_cases_differ(cases: in
     differing = range(cases + 1)
     chances = scipy.stats.binom.pmf(differing, cases, share)
     stated = sum(
-        p * chance_to_pass(observed_law(sample(cases, n, 0)), "noninferiority", margin, cases)
+        p * chance_to_pass(observed_law(sample(cases, n, 0)), margin, cases)
         for n, p in zip(differing, chances, strict=True)
         if p > 1e-4
     )
     assert stated == pytest.approx(chance_of("pass", cases, share, 0.0, margin), abs=0.02)
 
 
-@pytest.mark.parametrize(("kind", "true"), [("noninferiority", 0.0), ("superiority", 0.1), ("equivalence", 0.0)])
-def test_the_power_of_several_trials_is_that_of_random_samples(kind: Kind, true: float) -> None:
-    """Cases differ by 0.2 to 1 in five trials; a mean of 0.1 makes as many differences positive as it needs."""
+def test_the_power_of_several_trials_is_that_of_random_samples() -> None:
+    """Cases differ by 0.2 to 1 in five trials."""
     sizes = np.array([0.0, 0.2, 0.4, 1.0])
     chances = np.array([0.4, 0.3, 0.2, 0.1])
-    positive = (1 + true / (sizes @ chances)) / 2
     rng, margin = np.random.default_rng(4), 0.1
     passes = []
     for _ in range(600):
-        drawn = rng.choice(sizes, 50, p=chances) * np.where(rng.random(50) < positive, 1, -1)
-        passes.append(decide(margin_interval(drawn), kind, margin) == "pass")
-    stated = chance_to_pass(DifferenceLaw(sizes, chances), kind, margin, 50)
+        drawn = rng.choice(sizes, 50, p=chances) * np.where(rng.random(50) < 0.5, 1, -1)
+        passes.append(decide(margin_interval(drawn), margin) == "pass")
+    stated = chance_to_pass(DifferenceLaw(sizes, chances), margin, 50)
     assert stated == pytest.approx(float(np.mean(passes)), abs=0.06)  # three standard errors
-
-
-def test_a_plan_has_the_law_of_cases_that_are_right_or_wrong() -> None:
-    """Of 16 % of the cases the state differs, and an answer differs from it in 10 %: variances by hand."""
-    law = planned_law(PairedComponents(0.8**2 * 0.16, 2 * 0.1 * 0.9), 3)
-    assert law.chances.sum() == pytest.approx(1)
-    assert law.sizes**2 @ law.chances == pytest.approx(0.8**2 * 0.16 + 2 * 0.1 * 0.9 / 3)
-    # with one trial a case differs if its state differs and both answers or neither follow it, or the reverse
-    single = planned_law(PairedComponents(0.8**2 * 0.16, 2 * 0.1 * 0.9), 1)
-    assert single.chances[-1] == pytest.approx(0.16 * (0.9**2 + 0.1**2) + 0.84 * 2 * 0.1 * 0.9)
 
 
 def test_students_interval_would_pass_too_often_if_few_cases_differ() -> None:
@@ -119,46 +99,38 @@ def test_each_bound_is_one_sided() -> None:
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "kind", "decision"),
+    ("low", "high", "decision"),
     [
-        (-0.04, 0.02, "noninferiority", "pass"),
-        (-0.04, -0.01, "noninferiority", "pass"),  # worse, but by less than the margin
-        (-0.09, -0.02, "noninferiority", "unclear"),
-        (-0.09, -0.06, "noninferiority", "fail"),
-        (0.01, 0.09, "superiority", "pass"),
-        (-0.01, 0.09, "superiority", "unclear"),
-        (-0.09, -0.01, "superiority", "fail"),
-        (-0.04, 0.04, "equivalence", "pass"),
-        (-0.04, 0.06, "equivalence", "unclear"),
-        (0.06, 0.09, "equivalence", "fail"),
-        (-0.09, -0.06, "equivalence", "fail"),
+        (-0.04, 0.02, "pass"),
+        (-0.04, -0.01, "pass"),  # worse, but by less than the margin
+        (-0.09, -0.02, "unclear"),
+        (-0.09, -0.06, "fail"),
     ],
 )
-def test_a_decision_needs_the_whole_interval_on_one_side(low: float, high: float, kind: str, decision: str) -> None:
-    assert decide(Interval(low, high), kind, 0.05) == decision  # type: ignore[arg-type]
+def test_a_decision_needs_the_whole_interval_on_one_side(low: float, high: float, decision: str) -> None:
+    assert decide(Interval(low, high), 0.05) == decision
 
 
 def test_cases_that_do_not_differ_promise_no_power_of_one() -> None:
     """30 cases that do not differ pass a margin of 0.05 never, as the interval of no difference is wider."""
     law = observed_law(np.zeros(30))
     assert law.chances[law.sizes > 0].sum() == pytest.approx(0.25 / 30.5)
-    assert chance_to_pass(law, "noninferiority", 0.05, 30) < 0.2
+    assert chance_to_pass(law, 0.05, 30) < 0.2
     # within 0.1 a pass fails only if a case gets worse: (1 − 1/244)³⁰ = 0.884 have none, and a few others gain one, too
-    assert chance_to_pass(law, "noninferiority", 0.1, 30) == pytest.approx(0.89, abs=0.015)
+    assert chance_to_pass(law, 0.1, 30) == pytest.approx(0.89, abs=0.015)
 
 
-@pytest.mark.parametrize("kind", ["noninferiority", "superiority", "equivalence"])
-def test_the_smallest_margin_and_the_cases_needed_have_the_power(kind: Kind) -> None:
+def test_the_smallest_margin_and_the_cases_needed_have_the_power() -> None:
     law = DifferenceLaw(np.array([0.0, 1.0]), np.array([0.8, 0.2]))
-    margin = smallest_margin(law, kind, 150)
-    assert chance_to_pass(law, kind, margin, 150) == pytest.approx(0.8, abs=0.03)
-    needed = cases_to_pass(law, kind, 0.08, 150)
+    margin = smallest_margin(law, 150)
+    assert chance_to_pass(law, margin, 150) == pytest.approx(0.8, abs=0.03)
+    needed = cases_to_pass(law, 0.08, 150)
     assert needed is not None
-    assert chance_to_pass(law, kind, 0.08, needed) == pytest.approx(0.8, abs=0.03)
-    assert chance_to_pass(law, kind, 0.08, needed // 2) < 0.8
+    assert chance_to_pass(law, 0.08, needed) == pytest.approx(0.8, abs=0.03)
+    assert chance_to_pass(law, 0.08, needed // 2) < 0.8
 
 
 def test_a_margin_that_no_number_of_cases_shows_has_none() -> None:
     law = DifferenceLaw(np.array([0.0, 1.0]), np.array([0.8, 0.2]))
-    assert cases_to_pass(law, "noninferiority", 1e-5, 50) is None
-    assert cases_to_pass(law, "noninferiority", 0.9, 500) == FEWEST_CASES
+    assert cases_to_pass(law, 1e-5, 50) is None
+    assert cases_to_pass(law, 0.9, 500) == FEWEST_CASES
