@@ -7,43 +7,30 @@ from typing import Annotated, Any
 
 import typer
 
-from core.cli.job import carry_out, command_of
-from core.cli.options import folded_store, run_id_of
-from core.errors import UsageError
+from core.cli.job import command_of
+from core.jobs.ask_job import jobs
 from core.jobs.completing import Completing
 from core.jobs.judging import FactsJudging, TermsJudging
 from core.jobs.regrade import FREE, Regrading
-from core.jobs.reread import Rereading
-from core.jobs.solving import Solving
 
 judge_patients = command_of(TermsJudging, "judge-patients")
 judge_facts = command_of(FactsJudging, "judge-facts")
-solve_prefixes = command_of(Solving, "solve-prefixes")
+solve_prefixes = command_of(jobs()["prefixes"], "solve-prefixes")
 meld = command_of(Completing, "meld")
 
 
-def _reread_instead(given: dict[str, Any]) -> int | None:
+def _all_runs(given: dict[str, Any]) -> None:
     given["run"] = None if given["run"] == "all" else [given["run"]]
-    if not given["rules"]:
-        if given["grader"] is None:
-            raise UsageError("Name the grader of the free responses (--grader), or use --rules to read choices again.")
-        return None
-    if any(given[name] for name in ("grader", "prompts", "limit", "again", "dry_run")):
-        raise UsageError("--rules reads all answers with choices: leave out the other options.")
-    store = folded_store()
-    return carry_out(Rereading(tuple(run_id_of(store, name) for name in given["run"] or ())), store, given)
 
 
 regrade = command_of(
     Regrading,
     "regrade",
-    _reread_instead,
+    _all_runs,
     run=(
         Annotated[str, typer.Argument(metavar="RUN", help="A run of yours or of a release; or all, for every run.")],
         Parameter.empty,
     ),
-    grader=(Annotated[str | None, typer.Option(help="Who grades: a model, or reference/names.")], None),
-    rules=(Annotated[bool, typer.Option("--rules", help="Read choices again by rule: now `job reread`.")], False),
     types=(Annotated[str, typer.Option(help="Question types, separated by commas.")], ",".join(FREE)),
     again=(Annotated[bool, typer.Option("--fresh", help="Ask about every answer, also those with a verdict.")], False),
 )
