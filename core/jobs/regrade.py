@@ -50,8 +50,8 @@ _LISTED = 3
 class RunPlan:
     """One run: the answers to grade (``todo``), and the number of all its ``answers``, graded or not.
 
-    ``usual`` is trial and arm → the answer with its verdict that counts no further accepted answers. ``ends`` is trial →
-    the end of its conversation as an answer that is not stored yet. ``many`` are the choices of ``mcq_answers``.
+    ``usual`` is trial and arm → the answer with its verdict that counts no further accepted answers. ``ends`` is trial
+    → the end of its conversation as an answer that is not stored yet. ``many`` are the choices of ``mcq_answers``.
     ``problem`` says why the answers cannot be read.
     """
 

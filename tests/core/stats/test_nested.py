@@ -59,9 +59,7 @@ def test_scores_that_never_differ_have_no_variance_and_an_upper_bound() -> None:
     assert 0 < gradings.interval.high < 0.1
 
 
-def sampled(
-    rng: np.random.Generator, n_cases: int, trials: int, gradings: int, flipped: float
-) -> list[CaseScores]:
+def sampled(rng: np.random.Generator, n_cases: int, trials: int, gradings: int, flipped: float) -> list[CaseScores]:
     """Draw cases with a uniform chance, right or wrong trials, and a grader that errs in ``flipped`` gradings."""
     cases: list[CaseScores] = []
     for chance in rng.random(n_cases):
@@ -73,7 +71,7 @@ def sampled(
 
 @pytest.mark.parametrize(("n_cases", "trials", "gradings", "flipped"), [(50, 2, 2, 0.1), (60, 4, 3, 0.1)])
 def test_known_components_lie_in_their_intervals(n_cases: int, trials: int, gradings: int, flipped: float) -> None:
-    """Of 500 intervals 93 to 97 % contain the component; a uniform chance p has variance 1/12 and mean p (1 − p) 1/6."""
+    """Of 500 intervals 93 to 97 % contain the component; a uniform chance p has variance 1/12, mean p (1 − p) 1/6."""
     attenuation = (1 - 2 * flipped) ** 2
     truths: dict[Source, float] = {
         "cases": attenuation / 12, "trials": attenuation / 6, "gradings": flipped * (1 - flipped)
