@@ -112,7 +112,7 @@ class Regrading(AskJob[ToGrade]):
     title = "Grading again"
     items = "answers"
     verb, participle = "grade", "graded"
-    lack = "could not be graded; they keep their verdicts, and the same again grades them"
+    lack = "could not be graded; they keep their verdicts"
     seconds_by_rule = 1 / 5_000
 
     run_ids: tuple[str, ...]
