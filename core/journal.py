@@ -206,8 +206,7 @@ class RunDeletedLine(_Line):
 
 
 ROWS_OF_TRIALS = (
-    "patient_judgements", "fact_judgements", "rubric_judgements", "prefix_answers", "replicates", "urgency_answers",
-    "continuations",
+    "patient_judgements", "fact_judgements", "rubric_judgements", "prefix_answers", "urgency_answers",
 )  # fmt: skip
 """Tables with results of jobs about a trial: they are deleted with it, and are in its bundle."""
 ROW_TABLES = (
@@ -216,7 +215,7 @@ ROW_TABLES = (
 )  # fmt: skip
 
 
-REMOVED: frozenset[str] = frozenset({"plan"})
+REMOVED: frozenset[str] = frozenset({"continuations", "plan", "replicates"})
 """Tables of rows, and kinds of rows by people, that earlier versions had: their lines are skipped and counted."""
 
 

@@ -83,9 +83,9 @@ def test_no_file_names_a_framework_outside_of_its_folder() -> None:
 
 def _names_one(path: Path) -> bool:
     """Return whether a file names a framework; "consultation", an English word, counts in code only."""
-    # pages and jobs about a framework's own measures import these by its name
+    # pages about a framework's own measures and jobs import these by its name
     source = re.sub(
-        r"^from core\.frameworks\.\w+\.(?:measures|queries|tags)\b.*import (?:\([^)]*\)|.*)$",
+        r"^from core\.frameworks\.\w+(?:\.(?:jobs|measures|queries|tags)\b.*)? import (?:\([^)]*\)|.*)$",
         "",
         path.read_text(),
         flags=re.MULTILINE,

@@ -23,7 +23,7 @@ from core.agents.base import GraderResult
 from core.events import Verdict
 
 STRICT_VERSION = 2
-"""Version of the strict rule; 1 took every name for a choice. ``job reread`` updates earlier verdicts."""
+"""Version of the strict rule; 1 took every name for a choice. ``job regrade --grader rules`` updates old verdicts."""
 
 
 def judge_loose(response: str, answer: str) -> GraderResult:

@@ -23,12 +23,12 @@ from core.datasets.readers import FORMATS
 from core.datasets.select import select
 from core.errors import UsageError
 from core.frameworks.base import frameworks
-from core.frameworks.consultation.measures.history_taking import save_items_of_facts
 from core.frameworks.release import Release
 from core.jobs.release.importing import import_copy, report_lines
 from core.paths import expanded
 from core.store.database import Store
 from core.store.queries.case_labels import add_labels_of_file
+from core.store.queries.history_items import save_items_of_facts
 
 app = typer.Typer(no_args_is_help=True, help="Import cases from files.", rich_markup_mode=None)
 

@@ -14,5 +14,12 @@ REMOVED: dict[str, str] = {
     "export flow": "`report flow --run RUN` prints the levels and losses as a table; no command draws them.",
     "plan": "state the hypothesis with the run (`run --hypothesis TEXT --primary ARM --margin X`); `gate` compares.",
     "bundle rerun": "start the run again with `run` and the settings in the bundle's folder runs/.",
+    "job closing": "`job regrade --of closing` grades the diagnoses that ended conversations.",
+    "job continuations": "`report repeatability --part variance` divides the variance by cases, trials and gradings.",
+    "job replicates": "`job regrade --again` grades stored answers again, and `run --trials` plays cases again; "
+    "`report repeatability --part variance` divides the variance.",
+    "job reread": "`job regrade --grader rules` reads choices again by the strict rule.",
+    "report noise": "`report repeatability --part variance` divides the variance by cases, trials and gradings, and "
+    "`--part more_trials` says how far more trials narrow the interval.",
 }
 """Command (``NAME``, or ``GROUP NAME``) → a sentence that says what to use instead."""

@@ -12,7 +12,7 @@ from core.cli.options import CaseSample, folded_store
 from core.datasets.select import select
 from core.errors import UsageError
 from core.frameworks.base import publisher
-from core.frameworks.consultation.queries import newest_items
+from core.store.queries.history_items import newest_items
 from core.text.case_items import ORDERS, ItemSet, items_from_json
 
 _SHOWN_CLUSTERS = 10

@@ -3,7 +3,8 @@
 A declaration says which items have no result yet, how an item becomes a request, and what is stored of the reply.
 Everything else is shared: ``run_job`` with the reply cache, budget, stop, batches and progress of the engine,
 ``estimate_job``, ``begin_job`` for pages, and the command ``job NAME`` (``core.cli.job``). Declarations are found in
-the modules of this package, and in the folder ``jobs`` of an extension.
+the modules of this package, in the folder ``jobs`` of an extension, and in the module or package ``jobs`` of a
+framework's folder.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from itertools import chain
 from typing import Annotated, Any, ClassVar, Generic, NamedTuple, TypeVar, get_type_hints
 
 import core.jobs
-from core import access
+from core import access, frameworks
 from core.asking.ask import Parsed, Request, ask, unreadable
 from core.asking.calls import Voice
 from core.asking.memory import JournaledReplies, Unit
@@ -460,7 +461,11 @@ def jobs() -> dict[str, type[AskJob[Any]]]:
         if (place := str(folder / "jobs")) not in core.jobs.__path__:
             core.jobs.__path__.append(place)
     kinds: dict[str, type[AskJob[Any]]] = {}
-    for info in pkgutil.iter_modules(core.jobs.__path__, "core.jobs."):
+    of_frameworks = pkgutil.walk_packages(frameworks.__path__, f"{frameworks.__name__}.")
+    for info in chain(
+        pkgutil.iter_modules(core.jobs.__path__, "core.jobs."),
+        (info for info in of_frameworks if info.name.split(".")[3:4] == ["jobs"]),
+    ):
         try:
             module = importlib.import_module(info.name)
         except AnamnesisError:

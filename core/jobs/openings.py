@@ -18,13 +18,13 @@ from pydantic import BaseModel
 from core.asking.ask import Request, quotation, read_json
 from core.asking.parts import instruction_part
 from core.case import Case
-from core.frameworks.consultation.queries import opened_by, opening_row
 from core.jobs.ask_job import AskOutcome, ItemResult, JobPlan, ModelSeat, OfCases, ParsedReply, RequestJob, journal_of
 from core.jobs.plan import with_openings
 from core.journal import RowLine
 from core.models.registry import Registry
 from core.prompts import PromptPack, load_pack
 from core.store.database import Store
+from core.store.queries.history_items import opened_by, opening_row
 from core.text.case_items import UNWELL, is_vague, opening_of
 from core.text.patient_terms import lexicon
 from core.text.persons import speaking_of

@@ -52,7 +52,6 @@ from core.frameworks.casting import (
     full_name,
     is_model,
 )
-from core.frameworks.consultation.queries import newest_items, newest_openings
 from core.frameworks.seats import remarks
 from core.images import contents, local_images
 from core.journal import IMPORTED, RunHeader, seed_of, trial_id
@@ -61,6 +60,7 @@ from core.models.pictures import TOKENS_A_PICTURE, refusal
 from core.models.registry import Registry, load_registry
 from core.prompts import pack_place
 from core.store.database import Store
+from core.store.queries.history_items import newest_items, newest_openings
 from core.store.queries.profiles import newest_profiles
 from core.store.queries.runs import Run
 from core.text.case_items import ItemSet, hash_of_items, items_from_json, items_made_by, openings_by, with_items

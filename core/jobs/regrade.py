@@ -1,45 +1,45 @@
-"""Grades stored free responses again, with another grader or other prompts; earlier verdicts stay as history.
+"""Grades what stored conversations and answers contain, again or for the first time; earlier verdicts stay as history.
 
-Any stored run can be graded again, including runs of a release, whose journal then contains only new verdicts. Replies
-of graders in earlier re-gradings are reused, so that no request is paid for twice.
+A grader judges free responses, or the diagnosis that ended a conversation (the arm ``closing:frq``), without another
+question to the doctor. The strict rule reads answers with choices again (``core.agents.mcq``), at no cost. Any stored
+run can be graded, including runs of a release, whose journal then contains only new verdicts. Replies of graders in
+earlier re-gradings are reused, so that no request is paid for twice.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, get_args
 
-from core.agents.base import Grader
+from core.agents.base import Grader, GraderResult
 from core.agents.grader import ACCEPTED_PROMPT, READING_VERSION, SingleFlightCache
+from core.agents.mcq import STRICT_VERSION, judge_strict
 from core.case import Case
 from core.errors import AnamnesisError, UsageError
-from core.events import GRADED_TYPES, Failed, Graded, QuestionType, Rule, Verdict
-from core.frameworks.answering import grade_text
-from core.frameworks.base import default_pack, framework, frameworks, grades_itself
-from core.frameworks.casting import REFERENCE, Casting, full_name, is_model
+from core.events import GRADED_TYPES, Answered, Failed, Graded, QuestionType, Rule, Verdict
+from core.frameworks.answering import CLOSING, closing_answer, grade_text
+from core.frameworks.base import default_pack, framework, frameworks
+from core.frameworks.casting import Casting, is_model
 from core.jobs.ask_job import AskJob, AskOutcome, ItemResult, JobPlan, JobSize, JournalWork, estimated_tokens
-from core.jobs.engine import REGRADING
-from core.jobs.plan import HUMAN
-from core.journal import PLAYED_ELSEWHERE, GradesLine, RunHeader, journal_path
+from core.jobs.run_grader import Key, Packs, ResponseVerdict, RunGrader, accepting, judge_of, memory_of
+from core.journal import GradesLine, RunHeader, journal_path, read_header
 from core.models.registry import Registry
-from core.prompts import PromptPack, grader_hash, load_pack
-from core.store.conditions import ACCEPTED
 from core.store.database import Store
 from core.store.queries.case_labels import with_accepted
 from core.store.queries.cases import CaseKey, cases_answered
-from core.store.queries.grades import AnswerToGrade, answers_to_grade, earlier_verdicts
+from core.store.queries.conversation_ends import ConversationEnd, ends_without_answer
+from core.store.queries.grades import AnswerToGrade, answers_to_grade, choices_to_read, runs_read_before
 from core.store.queries.runs import campaign_ids, header_of
 
 FREE = GRADED_TYPES
 """Question types that graders judge."""
 RULES: Mapping[QuestionType, Rule] = {"mcq": "mcq_graded", **{name: name for name in FREE}}
 """Question type → the rule under which a grader's verdict is stored. One of four choices counts by other rules."""
-
-Key = tuple[QuestionType, str, str]
-"""What a verdict depends on: question type, the reference (answer, or hash of the case), and the response."""
+BY_RULE = "rules"
+"""The grader that reads answers with choices by the strict rule."""
+Subject = Literal["answers", "closing"]
 _NAME_TOKENS = 8
 _REPLY_TOKENS = 4
 _LISTED = 3
@@ -47,55 +47,13 @@ _LISTED = 3
 
 
 @dataclass(frozen=True)
-class RunGrader:
-    """The grader of one run: full name, stored name, prompts and their hash.
-
-    The reference grader has no prompts and no hash. ``own_unchanged``: the prompts are those of the run's first
-    grading, so that its verdicts without a hash count as verdicts under these prompts. ``usual`` is the same grader
-    without further accepted answers, if this one counts them: its verdicts on cases without such answers are adopted.
-    """
-
-    model: str
-    stored_name: str
-    pack: PromptPack
-    prompt_hash: str = ""
-    own_unchanged: bool = True
-    usual: RunGrader | None = None
-
-    @property
-    def units(self) -> str:
-        """Prefix of the names of this grader's units in the journals of the runs."""
-        return f"{REGRADING}{self.stored_name} {self.prompt_hash} "
-
-    def owns_unit(self, unit: str) -> bool:
-        return unit.startswith(self.units)
-
-    def has_judged(self, answer: AnswerToGrade) -> bool:
-        """Return whether the present verdict is this grader's, under these prompts."""
-        if answer.verdict in (None, "provider_error"):  # a provider's failure is no verdict
-            return False
-        if answer.verdict == "ungradable" and is_model(self.model) and (answer.rule_version or 1) < READING_VERSION:
-            return False  # the present version may read a reply that an earlier version could not
-        under_these = (answer.prompt_hash or "") == self.prompt_hash or (self.own_unchanged and not answer.prompt_hash)
-        return under_these and (answer.grader or "").partition(" [")[0] == self.model
-
-    def adopts(self, case: Case, answer: AnswerToGrade) -> bool:
-        """Return whether the verdict is the usual one, because the case has no further accepted answer."""
-        return self.usual is not None and not case.accepted and self.usual.has_judged(answer)
-
-    def key(self, case: Case, answer: AnswerToGrade) -> Key:
-        """Return what the verdict depends on: a model sees only the right answer, the rules see the whole case."""
-        reference = case.answer if is_model(self.model) else case.content_hash
-        return answer.question_type, "\n".join((reference, *case.accepted)), answer.response
-
-
-def _place(answer: AnswerToGrade) -> str:
-    return f"{answer.trial_id} {answer.format}:{answer.question_type}"
-
-
-@dataclass(frozen=True)
 class RunPlan:
-    """One run: the answers to grade (``todo``), and the number of all its ``answers``, graded or not."""
+    """One run: the answers to grade (``todo``), and the number of all its ``answers``, graded or not.
+
+    ``usual`` is trial and arm → the answer with its verdict that counts no further accepted answers. ``ends`` is trial
+    → the end of its conversation as an answer that is not stored yet. ``many`` are the choices of ``mcq_answers``.
+    ``problem`` says why the answers cannot be read.
+    """
 
     header: RunHeader
     judge: RunGrader
@@ -103,7 +61,9 @@ class RunPlan:
     cases: Mapping[CaseKey, Case]
     answers: int
     usual: Mapping[str, AnswerToGrade] = field(default_factory=dict)
-    """Trial and arm → the answer with its verdict that counts no further accepted answers."""
+    ends: Mapping[str, Answered] = field(default_factory=dict)
+    many: Sequence[str] = ()
+    problem: str = ""
 
     def usual_answer(self, answer: AnswerToGrade) -> AnswerToGrade:
         """Return the answer with its usual verdict; one that is not stored yet, such as a closing diagnosis, itself."""
@@ -113,76 +73,8 @@ class RunPlan:
         return self.judge.key(self.cases[answer.case], answer)
 
 
-Packs = Callable[[str], PromptPack]
-"""Loads prompt packs, each only once, so that a change on disk does not affect a running re-grading."""
-
-
-def judge_of(header: RunHeader, job: Regrading, registry: Registry, packs: Packs) -> RunGrader:
-    """Return the grader of a run; raise ``UsageError`` if it is unknown or has no prompts."""
-    name = full_name("grader", job.grader, registry, (REFERENCE["grader"],))
-    if not is_model(name):
-        return RunGrader(name, name, packs(framework().name))
-    # the pack of the run's own grading: a framework that does not grade itself uses the default pack
-    played_by = frameworks().get(header.protocol)  # an imported log may be of none
-    graded_itself = played_by is not None and grades_itself(played_by)
-    uses_default = not graded_itself or header.source in PLAYED_ELSEWHERE or header.doctor.startswith(f"{HUMAN}/")
-    place = framework().name if uses_default else header.prompt_pack
-    pack = packs(job.prompts or place)
-    own = pack if job.prompts is None else _if_there(place, packs)
-    prompts = grader_hash(pack)
-    if own is None or prompts != grader_hash(own):
-        return RunGrader(name, f"{name} [{pack.name}]", pack, prompts, own_unchanged=False)
-    original_hash = header.prompt_hash if graded_itself else header.settings.get("grading_prompts")
-    return RunGrader(name, name, pack, prompts, own_unchanged=original_hash == own.hash)
-
-
-def accepting(judge: RunGrader, cases: Iterable[Case]) -> RunGrader:
-    """Return a grader that also counts the accepted answers of these cases, as a grader of its own.
-
-    Its hash covers the prompts and the accepted answers of all cases, so that verdicts under different lists of answers
-    are never in one figure.
-    """
-    listed = sorted({(case.case_key, *case.accepted) for case in cases if case.accepted})
-    pack, sources = judge.pack, ""
-    if is_model(judge.model):
-        prompt = load_pack("cases", (ACCEPTED_PROMPT,)).prompts[ACCEPTED_PROMPT]
-        pack = replace(pack, prompts={**pack.prompts, ACCEPTED_PROMPT: prompt})
-        sources = f"{grader_hash(judge.pack)} {prompt.source}"
-    digest = hashlib.sha256(f"{sources} {listed}".encode()).hexdigest()[:16]
-    return RunGrader(
-        judge.model, f"{judge.model} [accepted answers]", pack, f"{ACCEPTED}{digest}", own_unchanged=False, usual=judge
-    )
-
-
-def _if_there(place: str, packs: Packs) -> PromptPack | None:
-    try:
-        return packs(place)
-    except UsageError:
-        return None
-
-
-@dataclass(frozen=True)
-class ResponseVerdict:
-    """A grader's verdict on a response, and its calls; a reused verdict keeps them, which marks it as reused."""
-
-    extracted: str | None
-    verdict: Verdict
-    call_ids: tuple[str, ...] = ()
-
-
-def memory_of(store: Store, judge: RunGrader) -> SingleFlightCache[Key, ResponseVerdict]:
-    """Return the model's verdicts under these prompts in earlier re-gradings; empty for rules, which cost nothing."""
-    usual = judge.usual or judge  # equal responses to a case without further accepted answers have the usual verdict
-    if not usual.prompt_hash:
-        return SingleFlightCache()
-    with store.read() as cursor:
-        grades = earlier_verdicts(cursor, usual.model, usual.prompt_hash, READING_VERSION)
-    return SingleFlightCache(
-        {
-            (g.question_type, g.answer, g.response): ResponseVerdict(g.extracted, g.verdict, tuple(g.call_ids))
-            for g in grades
-        }
-    )
+def _place(answer: AnswerToGrade) -> str:
+    return f"{answer.trial_id} {answer.format}:{answer.question_type}"
 
 
 class ToGrade(NamedTuple):
@@ -193,11 +85,15 @@ class ToGrade(NamedTuple):
 
 
 class OpenGraders(NamedTuple):
-    """Hash of prompts → a function that opens a grader with them, an open grader, and its earlier verdicts."""
+    """Hash of prompts → a function that opens a grader with them, an open grader, and its earlier verdicts.
+
+    ``readings`` are those of the strict rule: equal responses to one case are read once.
+    """
 
     makers: dict[str, Callable[[], Grader]]
     graders: dict[str, Grader]
     memories: dict[str, SingleFlightCache[Key, ResponseVerdict]]
+    readings: dict[Any, GraderResult]
 
 
 @dataclass(frozen=True)
@@ -205,19 +101,22 @@ class Regrading(AskJob[ToGrade]):
     """Grade stored free responses again, by another grader or other prompts; earlier verdicts are kept as history.
 
     With --types mcq a grader judges the answers with four choices, too: next to the rules, which go on to count.
-    Stopped by Ctrl-C or its budget, the same command goes on. Equal responses to the same right answer are asked
-    about once. Without --run all campaigns and releases are graded.
+    --grader rules reads answers with choices again by the present strict rule, at no cost. --of closing grades the
+    diagnosis that ended each conversation, as the arm closing:frq, without asking the doctor: a conversation without a
+    diagnosis is not correct, one that a provider broke off is excluded. Stopped by Ctrl-C or its budget, the same
+    command goes on. Equal responses to the same right answer are asked about once. Without --run all campaigns and
+    releases are graded.
     """
 
     name = "regrade"
     title = "Grading again"
     items = "answers"
     verb, participle = "grade", "graded"
-    lack = "could not be graded because the provider failed; they keep their verdicts"
+    lack = "could not be graded; they keep their verdicts"
     seconds_by_rule = 1 / 5_000
 
     run_ids: tuple[str, ...]
-    grader: Annotated[str, "Who grades: a model, or reference/names."]
+    grader: Annotated[str, "Who grades: a model, reference/names, or rules for answers with choices."]
     prompts: Annotated[str | None, "Another prompt pack for the grader: its name or folder."] = None
     types: Annotated[tuple[QuestionType, ...], "Question types."] = FREE
     limit: Annotated[int | None, "Only the first N answers of each run."] = None
@@ -225,9 +124,13 @@ class Regrading(AskJob[ToGrade]):
     accepted: Annotated[
         bool, "Also count the further accepted answers of cases, as a condition of its own next to the usual one."
     ] = False
+    of: Annotated[Subject, "answers: to questions. closing: the diagnosis that ended the conversation."] = "answers"
 
     def key(self, item: ToGrade) -> str:
         return _place(item.answer)
+
+    def label(self, item: ToGrade) -> str:
+        return item.run.header.run_id if item.run.problem else self.key(item)
 
     def check(self) -> None:
         """Raise ``UsageError`` if the options are impossible."""
@@ -236,17 +139,38 @@ class Regrading(AskJob[ToGrade]):
             raise UsageError(f"Graders judge {', '.join(RULES)}, not {', '.join(foreign) or 'nothing'}.")
         if self.limit is not None and self.limit < 1:
             raise UsageError("--limit must be at least 1.")
+        chosen = self.again or self.accepted or self.types != FREE
+        if self.grader == BY_RULE and (chosen or self.prompts or self.limit or self.of != "answers"):
+            raise UsageError(
+                f"--grader {BY_RULE} reads all answers with choices that an earlier version of the strict rule read: "
+                "leave out the other options."
+            )
+        if self.of == "closing" and chosen:
+            raise UsageError(
+                "--of closing grades ends of conversations that have no verdict yet: leave out --types, --again and "
+                "--accepted. Without --of, another grader judges them again."
+            )
         if self.prompts is not None and not is_model(self.grader):
             raise UsageError(f"{self.grader} judges by names and reads no prompts: leave --prompts out.")
 
     def plan(self, store: Store, registry: Registry) -> JobPlan:
         self.check()
+        packs: Packs = cache(default_pack)
+        by_rule = self.grader == BY_RULE
         with store.read() as cursor:
-            run_ids = self.run_ids or tuple(campaign_ids(cursor))
+            run_ids = self.run_ids or (runs_read_before(cursor, STRICT_VERSION) if by_rule else campaign_ids(cursor))
+        if by_rule:
+            read = [self._choices(store, run_id, packs) for run_id in run_ids]
+            return JobPlan(f"version {STRICT_VERSION} of the strict rule", [self._part(run) for run in read], 0, [])
         if not run_ids:
             raise AnamnesisError("There is no campaign to grade: run one, or import a release.")
-        packs: Packs = cache(default_pack)
-        runs = [run for run_id in run_ids if (run := self._run(store, run_id, registry, packs)).answers]
+        of_run = self._ends if self.of == "closing" else self._answers
+        runs = [run for run_id in run_ids if (run := of_run(store, run_id, registry, packs)).answers]
+        if not runs and self.of == "closing":
+            raise AnamnesisError(
+                "There is no conversation whose closing diagnosis can be graded: run a campaign with an arm such as "
+                "multi_turn:frq, or import a release."
+            )
         if not runs:
             which = f"Run {run_ids[0]} has" if len(run_ids) == 1 else "These runs have"
             types = "" if set(self.types) == set(FREE) else f" of the type {' or '.join(self.types)}"
@@ -254,12 +178,10 @@ class Regrading(AskJob[ToGrade]):
         graded = sum(run.answers - len(run.todo) for run in runs)
         return JobPlan(runs[0].judge.stored_name, [self._part(run) for run in runs], graded, [runs[0].judge.model])
 
-    def _run(self, store: Store, run_id: str, registry: Registry, packs: Packs) -> RunPlan:
+    def _answers(self, store: Store, run_id: str, registry: Registry, packs: Packs) -> RunPlan:
+        header = _header(store, run_id)
         with store.read() as cursor:
-            header = header_of(cursor, run_id)
-            if header is None:
-                raise UsageError(f"There is no run {run_id!r}; `python -m core runs` lists them.")
-            judge = judge_of(header, self, registry, packs)
+            judge = judge_of(header, self.grader, self.prompts, registry, packs)
             rules = {name: RULES[name] for name in self.types}
             usual = answers_to_grade(cursor, run_id, rules, self.limit)
             answers, cases = usual, cases_answered(cursor, run_id) if usual else {}
@@ -268,9 +190,50 @@ class Regrading(AskJob[ToGrade]):
                 judge = accepting(judge, cases.values())
                 answers = answers_to_grade(cursor, run_id, rules, self.limit, accepting=judge.prompt_hash)
         if answers:
-            check_journal(header)
+            _check_journal(header)
         todo = answers if self.again else [answer for answer in answers if not judge.has_judged(answer)]
         return RunPlan(header, judge, todo, cases, len(answers), {_place(answer): answer for answer in usual})
+
+    def _ends(self, store: Store, run_id: str, registry: Registry, packs: Packs) -> RunPlan:
+        """Return a run with the ends of its conversations that are no answer yet."""
+        ends, graded, cases = list[ConversationEnd](), 0, dict[CaseKey, Case]()
+        header = _header(store, run_id)
+        with store.read() as cursor:
+            if header.protocol in frameworks() and CLOSING in framework(header.protocol).arms:
+                ends, graded = ends_without_answer(cursor, run_id, self.limit)
+                cases = cases_answered(cursor, run_id) if ends else {}
+        if ends:
+            _check_journal(header)
+        given = {end.trial_id: closing_answer(end.ended, end.last) for end in ends if end.case in cases}
+        todo = [
+            AnswerToGrade(end.trial_id, *end.case, *CLOSING, given[end.trial_id].response or "", None)
+            for end in ends
+            if end.trial_id in given
+        ]
+        judge = judge_of(header, self.grader, self.prompts, registry, packs)
+        return RunPlan(header, judge, todo, cases, graded + len(todo), ends=given)
+
+    def _choices(self, store: Store, run_id: str, packs: Packs) -> RunPlan:
+        """Return a run with the answers that an earlier version of the strict rule read.
+
+        A run whose journal is gone fails alone, unless it was asked for by name.
+        """
+        header = _header(store, run_id)
+        with store.read() as cursor:
+            todo = choices_to_read(cursor, run_id, STRICT_VERSION)
+            cases, problem, many = dict[CaseKey, Case](), "", list[str]()
+            try:
+                if todo:
+                    _check_journal(header)
+                    cases = cases_answered(cursor, run_id)
+                if any(answer.question_type == "mcq_answers" for answer in todo):
+                    many = _many_choices(header)
+            except AnamnesisError as error:
+                if self.run_ids:
+                    raise
+                problem = str(error)
+        judge = RunGrader(BY_RULE, "rule", packs(framework().name))
+        return RunPlan(header, judge, todo, cases, len(todo), many=many, problem=problem)
 
     def _part(self, run: RunPlan) -> JournalWork:
         return JournalWork(
@@ -283,7 +246,9 @@ class Regrading(AskJob[ToGrade]):
         )
 
     def seats(self, registry: Registry, plan: JobPlan, store: Store) -> OpenGraders:
-        seats = OpenGraders({}, {}, {})
+        seats = OpenGraders({}, {}, {}, {})
+        if self.grader == BY_RULE:
+            return seats
         for judge in {item.run.judge.prompt_hash: item.run.judge for item in plan.todo}.values():
             make = Casting(registry, judge.pack, base_url=self.base_url).graders(judge.model)
             seats.makers[judge.prompt_hash], seats.graders[judge.prompt_hash] = make, make()
@@ -292,8 +257,17 @@ class Regrading(AskJob[ToGrade]):
 
     async def ask(self, item: ToGrade, seats: OpenGraders) -> ItemResult:
         """Grade one answer; a provider's failure does not replace an earlier verdict."""
-        judge, answer, key = item.run.judge, item.answer, item.run.key(item.answer)
-        case, usual = item.run.cases[answer.case], item.run.usual_answer(answer)
+        run, answer = item
+        if run.problem:
+            return ItemResult(failure=run.problem)
+        if self.grader == BY_RULE:
+            return _read(item, seats.readings)
+        end = run.ends.get(answer.trial_id)
+        if end is not None and end.response is None:
+            line = GradesLine(run_id=run.header.run_id, trial_id=answer.trial_id, grades=[], answers=[end])
+            return ItemResult([line], counts={str(end.reason): 1})
+        judge, key = run.judge, run.key(answer)
+        case, usual = run.cases[answer.case], run.usual_answer(answer)
         if judge.adopts(case, usual) and usual.verdict and not self.again:
             adopted = ResponseVerdict(usual.extracted, usual.verdict)
             return _graded(item, adopted, {"adopted": True})
@@ -303,7 +277,7 @@ class Regrading(AskJob[ToGrade]):
         async with memory.turn(key) as asking:
             if asking:
                 hash_ = judge.prompt_hash
-                judged = await judge_answer(item, seats.makers[hash_]() if self.again else seats.graders[hash_])
+                judged = await _judged(item, seats.makers[hash_]() if self.again else seats.graders[hash_])
                 if isinstance(judged, str):
                     return ItemResult(failure=judged, final=False)
                 memory.values[key] = judged
@@ -311,8 +285,16 @@ class Regrading(AskJob[ToGrade]):
 
     def size(self, plan: JobPlan, store: Store) -> JobSize:
         """Count one request for equal responses, and none for a response with an earlier verdict of this grader."""
+        if self.grader == BY_RULE:
+            return JobSize({})
         model, todo = plan.models[0], plan.todo
-        counts = {"free responses": len(todo) + plan.kept, "judged before": plan.kept}
+        judged_before = {"judged before": plan.kept}
+        if self.of == "closing":
+            todo = [item for item in todo if item.answer.response]
+            n = len(plan.todo)
+            counts = {"conversations": n + plan.kept, **judged_before, "without a diagnosis": n - len(todo)}
+        else:
+            counts = {"free responses": len(todo) + plan.kept, **judged_before}
         if not is_model(model):
             return JobSize({"grader": (model, (0, 0.0, 0.0))}, counts | {"to judge": len(todo)})
         judged: dict[str, set[Key]] = {}
@@ -345,34 +327,46 @@ class Regrading(AskJob[ToGrade]):
 
     @classmethod
     def summary(cls, outcome: AskOutcome) -> Iterable[str]:
-        changed, saved = outcome.counts.get("changed", 0), outcome.counts.get("saved", 0)
-        yield f"Graded {outcome.done:,} answers by {outcome.by}: {changed:,} verdicts changed."
-        if adopted := outcome.counts.get("adopted", 0):
+        counts = outcome.counts
+        verdicts = [f"{n:,} {name.replace('_', ' ')}" for name, n in sorted(counts.items()) if name in _VERDICTS]
+        result = ", ".join(verdicts) or f"{counts.get('changed', 0):,} verdicts changed"
+        yield f"Graded {outcome.done:,} answers by {outcome.by}: {result}."
+        if adopted := counts.get("adopted", 0):
             yield f"{adopted:,} are of cases without further accepted answers and have the usual verdict, at no cost."
-        if saved:
+        if saved := counts.get("saved", 0):
             yield f"{saved:,} were not asked about: the same response to the same answer was judged already."
+
+    def findings(self, store: Store, outcome: AskOutcome) -> Iterable[str]:
+        if self.of == "closing":
+            yield "See: python -m core report accuracy --formats closing"
+
+
+_VERDICTS = frozenset(get_args(Verdict))
 
 
 def _graded(item: ToGrade, judged: ResponseVerdict, counts: Mapping[str, int]) -> ItemResult:
     """Return the result of an answer with its verdict; a change is one of the usual verdict."""
-    judge, answer = item.run.judge, item.answer
+    run, answer = item
     grade = Graded(
         format=answer.format,
         question_type=answer.question_type,
         rule=RULES[answer.question_type],
-        grader=judge.stored_name,
+        grader=run.judge.stored_name,
         extracted=judged.extracted,
         verdict=judged.verdict,
         call_ids=judged.call_ids,
-        prompt_hash=judge.prompt_hash,
-        rule_version=READING_VERSION if is_model(judge.model) else 1,
+        prompt_hash=run.judge.prompt_hash,
+        rule_version=READING_VERSION if is_model(run.judge.model) else 1,
     )
-    line = GradesLine(run_id=item.run.header.run_id, trial_id=answer.trial_id, grades=[grade])
-    changed = judged.verdict != item.run.usual_answer(answer).verdict
+    if end := run.ends.get(answer.trial_id):  # there was no verdict to change
+        line = GradesLine(run_id=run.header.run_id, trial_id=answer.trial_id, grades=[grade], answers=[end])
+        return ItemResult([line], counts={**counts, judged.verdict: 1}, events=[grade])
+    line = GradesLine(run_id=run.header.run_id, trial_id=answer.trial_id, grades=[grade])
+    changed = judged.verdict != run.usual_answer(answer).verdict
     return ItemResult([line], counts={**counts, "changed": changed}, events=[grade])
 
 
-async def judge_answer(item: ToGrade, grader: Grader) -> ResponseVerdict | str:
+async def _judged(item: ToGrade, grader: Grader) -> ResponseVerdict | str:
     """Return a grader's verdict on an answer, or why there is none because the provider failed."""
     arm, judged, failure = (item.answer.format, item.answer.question_type), None, ""
     rule, case = RULES[item.answer.question_type], item.run.cases[item.answer.case]
@@ -386,7 +380,39 @@ async def judge_answer(item: ToGrade, grader: Grader) -> ResponseVerdict | str:
     return judged or failure
 
 
-def check_journal(header: RunHeader) -> None:
+def _read(item: ToGrade, readings: dict[Any, GraderResult]) -> ItemResult:
+    """Return the result of an answer with choices, with its verdict by the strict rule."""
+    run, answer = item
+    key = (run.header.run_id, answer.case, answer.question_type, answer.response)
+    if key not in readings:
+        case, many = run.cases[answer.case], answer.question_type == "mcq_answers"
+        # the question showed no letters in a release or under ``mcq_answers``
+        lettered = not many and run.header.source != "release"
+        choices = run.many if many else case.choices
+        readings[key] = judge_strict(answer.response, case.answer, choices, lettered=lettered)
+    judged = readings[key]
+    grade = Graded(
+        format=answer.format,
+        question_type=answer.question_type,
+        grader=run.judge.stored_name,
+        rule=judged.rule,
+        extracted=judged.extracted,
+        verdict=judged.verdict,
+        rule_version=judged.rule_version,
+    )
+    line = GradesLine(run_id=run.header.run_id, trial_id=answer.trial_id, grades=[grade])
+    return ItemResult([line], counts={"changed": judged.verdict != answer.verdict})
+
+
+def _header(store: Store, run_id: str) -> RunHeader:
+    with store.read() as cursor:
+        header = header_of(cursor, run_id)
+    if header is None:
+        raise UsageError(f"There is no run {run_id!r}; `python -m core runs` lists them.")
+    return header
+
+
+def _check_journal(header: RunHeader) -> None:
     """Raise ``UsageError`` if a local run has lost its journal: a new journal would lack its trials.
 
     A run of a release has no journal until it is graded again; its journal then contains only the new verdicts.
@@ -396,3 +422,11 @@ def check_journal(header: RunHeader) -> None:
         raise UsageError(
             f"The journal of run {header.run_id} is gone, and new verdicts are kept there: restore {path} first."
         )
+
+
+def _many_choices(header: RunHeader) -> list[str]:
+    """Return the choices of ``mcq_answers``, which only the journal contains."""
+    path = journal_path(header.run_id)
+    if not path.exists():
+        raise UsageError(f"The journal of run {header.run_id} is gone, and the choices with it: restore {path} first.")
+    return read_header(path).many_choices

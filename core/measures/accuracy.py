@@ -451,7 +451,7 @@ def _note_rules(request: MetricRequest, rows: Sequence[Row]) -> None:
     if by_strict and (outdated := request.read(_count_outdated, selection.of_conversations)):
         request.note(
             f"{outdated:,} answers with choices were read by an earlier version of the strict rule: "
-            "`python -m core job reread` reads them again, at no cost.",
+            "`python -m core job regrade --grader rules` reads them again, at no cost.",
             kind="rule_version",
         )
 

@@ -1,27 +1,38 @@
-"""Reliability from repeated trials, and the number of cases and trials that are needed to detect a difference.
+"""Reliability from repeated trials and gradings, and the cases and trials that are needed to detect a difference.
 
 Computed from the counted and correct trials of each case of an arm. A case with fewer trials than a figure needs is
-excluded from this figure, and counted as excluded.
+excluded from this figure, and counted as excluded. The variance by source also uses repeated gradings of an answer by
+the same grader, which ``job regrade --again`` makes.
 """
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Iterator
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
 import numpy as np
+import pandas as pd
+import scipy  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
 from core.errors import UsageError
 from core.measures.base import Columns, Listed, MetricRequest, Row, metric
 from core.measures.paired import ArmOf, Cases, by_arm, read_scores
-from core.stats.power import components_of_pair, components_of_run, detectable_difference, plans
+from core.stats.nested import Component, components
+from core.stats.power import PairedComponents, components_of_pair, components_of_run, detectable_difference, plans
 from core.stats.trials import Share, flip_rate, icc_interval, pass_hat_k, variance_components
 from core.store.conditions import doctor_of
+from core.store.database import Store
 from core.store.queries.answers import CaseScore
+from core.store.queries.trial_gradings import trial_gradings
+from core.store.selection import Selection
 
-_TRIALS = (1, 2, 3, 5, 10)
+_TRIALS, _MORE_TRIALS = (1, 2, 3, 5, 10), (0, 1, 2, 3, 5, 10)
 _COLUMNS = Columns("value", excluded="excluded")
+_VARIANCE = Columns("variance", excluded="excluded")
+Part = Literal["figures", "variance", "more_trials"]
 Counts = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 
@@ -35,12 +46,37 @@ Counts = tuple[NDArray[np.float64], NDArray[np.float64]]
     empty="There is nothing to report yet: run a campaign with several trials of each case (--trials).",
     compared=False,
 )
-def report(request: MetricRequest) -> Iterator[Row]:
+def report(
+    request: MetricRequest,
+    part: Annotated[
+        Part,
+        "figures: pass^k, flip rate, ICC. variance: of single scores, by source. more_trials: how far more trials of "
+        "the same cases narrow the interval of the mean.",
+    ] = "figures",
+) -> Iterator[Listed]:
     """Report pass^k, flip rate, intraclass correlation and variance of repeated trials.
 
     pass^k: the chance that k trials of a case are all right (k = 1 is accuracy). Flip rate: cases whose trials
     disagree. ICC: the share of the variance that lies between cases; 1 where trials of a case always agree.
     """
+    if part == "figures":
+        yield from _figures(request)
+        return
+    gradings = request.read(read_gradings, request.selection)
+    arms: Iterator[Any] = iter(gradings.groupby(["model", "format", "question_type"], sort=False))
+    for arm, rows in arms:
+        if not rows["counted"].any():
+            continue
+        label = dict(zip(("model", "format", "question_type"), arm, strict=True))
+        yield from (_variance if part == "variance" else _more_trials)(request, label, rows)
+
+
+def read_gradings(store: Store, selection: Selection) -> pd.DataFrame:
+    with store.read() as cursor:
+        return trial_gradings(cursor, selection)
+
+
+def _figures(request: MetricRequest) -> Iterator[Row]:
     for arm, cases in _arms(request).items():
         correct, counted = _counts(cases)
         label = dict(zip(("model", "format", "question_type"), arm, strict=True))
@@ -59,6 +95,55 @@ def report(request: MetricRequest) -> Iterator[Row]:
             ("variance within cases", components.within),
         ):
             yield Row({**label, "figure": name}, value, n=components.n_cases, excluded=excluded, columns=_COLUMNS)
+
+
+def _variance(request: MetricRequest, label: dict[str, str], rows: pd.DataFrame) -> Iterator[Row]:
+    """Yield the variance that each source causes, and its ``share`` of the variance of the mean."""
+    sources, _, trials = _components(rows)
+    draws = {"cases": 1.0, "trials": trials, "gradings": trials}  # of a case; each trial's first grading counts
+    parts = [max(0.0, component.estimate) / draws[component.sources[0]] for component in sources]
+    excluded = dict(Counter(rows.loc[~rows["counted"], "verdict"]))
+    for component, part in zip(sources, parts, strict=True):
+        yield Row(
+            {**label, "source": " + ".join(component.sources)},
+            component.estimate,
+            *component.interval,
+            component.n_cases,
+            excluded,
+            {"share": part / sum(parts) if sum(parts) else None},
+            columns=_VARIANCE,
+        )
+    if min((component.estimate for component in sources), default=0.0) < 0:
+        request.note("An unbiased estimate of a variance near 0 can be negative; it counts as 0 in shares.")
+
+
+def _more_trials(request: MetricRequest, label: dict[str, str], rows: pd.DataFrame) -> Iterator[dict[str, object]]:
+    """Yield half the width of the 95 % interval of the mean (Student's t) with more trials of the same cases."""
+    sources, n_cases, trials = _components(rows)
+    if len(sources) < 2 or sources[0].sources != ("cases",):
+        return  # trials cannot be told from cases
+    variance = PairedComponents(sources[0].estimate, sum(component.estimate for component in sources[1:]))
+    quantile = float(scipy.special.stdtrit(n_cases - 1, 0.975))
+    for more in _MORE_TRIALS:
+        yield {
+            **label,
+            "cases": n_cases,
+            "trials": trials + more,
+            "more_trials": more,
+            "half_width": quantile * variance.standard_error(n_cases, trials + more),
+            "half_width_any_trials": quantile * variance.standard_error(n_cases, math.inf),
+        }
+
+
+def _components(rows: pd.DataFrame) -> tuple[list[Component], int, float]:
+    """Return the components of an arm, its number of cases, and the harmonic mean of their counted trials.
+
+    The mean over cases varies as if each case had this number of trials.
+    """
+    cases = list(rows[rows["counted"]].groupby("case_key", sort=False)["gradings"])
+    scores = [[[float(right) for right in trial] for trial in trials] for _, trials in cases]
+    trials = len(scores) / sum(1 / len(case) for case in scores) if scores else 0.0
+    return components(scores), len(scores), trials
 
 
 @metric(

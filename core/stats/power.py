@@ -30,7 +30,7 @@ class PairedComponents(NamedTuple):
     between: float
     within: float
 
-    def standard_error(self, cases: int, trials: int) -> float:
+    def standard_error(self, cases: int, trials: float) -> float:
         """Return the standard error of the mean difference, in the unit of the scores."""
         return float(((max(self.between, 0.0) + self.within / trials) / cases) ** 0.5)
 

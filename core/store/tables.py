@@ -121,18 +121,9 @@ SCHEMAS: dict[str, pa.Schema] = {
         "grader:text grader_prompts:text response:text verdict:text extracted:text detail:text call_ids:texts "
         "answered_at:real"
     ),
-    "replicates": schema_of(
-        "trial_id:text format:text question_type:text answer:int grading:int response:text rule:text grader:text "
-        "prompt_hash:text rule_version:int extracted:text verdict:text detail:text call_ids:texts judged_at:real"
-    ),
     "urgency_answers": schema_of(
         "trial_id:text model:text prompt_hash:text outcome:text level:int quotation:text reason:text failure:text "
         "served_by:text call_ids:texts asked_at:real"
-    ),
-    "continuations": schema_of(
-        "trial_id:text turn:int speaker:text again:bool number:int format:text question_type:text dialogue:text "
-        "response:text rule:text grader:text prompt_hash:text rule_version:int extracted:text verdict:text detail:text "
-        "call_ids:texts judged_at:real"
     ),
     "model_ratings": schema_of(
         "item:text form:text question:text model:text prompt_hash:text value:text quotations:text reason:text "

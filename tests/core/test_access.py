@@ -28,6 +28,7 @@ from core.debugger.stored import load_bench
 from core.errors import UsageError
 from core.frameworks.base import Campaign
 from core.frameworks.casting import CastNames
+from core.frameworks.consultation.jobs import Solving
 from core.jobs import run as jobs
 from core.jobs.ask_job import begin_job
 from core.jobs.background import begin, begin_import, begin_measuring
@@ -36,7 +37,6 @@ from core.jobs.plan import header_of
 from core.jobs.profiling import Profiling
 from core.jobs.progress import ask_to_stop
 from core.jobs.regrade import Regrading
-from core.jobs.solving import Solving
 from core.journal import RunHeader, journal_path, read_header
 from core.live.fork import ForkPlan, start_fork, stored_origin
 from core.live.start import all_unfinished, load_trial, one_case, resume_consultation, start_consultation

@@ -106,6 +106,12 @@ def select_graders(cursor: duckdb.DuckDBPyConnection, selection: Selection, rule
     name everywhere.
     """
     select(cursor, selection, without=("grader",))
+    name_graders(cursor, rules)
+    cursor.execute(_NAMED)
+
+
+def name_graders(cursor: duckdb.DuckDBPyConnection, rules: Sequence[Rule] = FREE) -> None:
+    """Create the table ``graded_under``: run, stored grader and hash → name of a grader with several prompts."""
     rows = cursor.execute(_GRADED_UNDER, {"free": list(rules)}).fetchall()
     runs = {run.run_id: run for run in run_records(cursor, sorted({run_id for run_id, _, _ in rows}))}
     versions_of: dict[str, dict[str, list[tuple[str, str]]]] = {}
@@ -128,7 +134,6 @@ def select_graders(cursor: duckdb.DuckDBPyConnection, selection: Selection, rule
     ]
     if several:
         cursor.executemany("INSERT INTO graded_under VALUES (?, ?, ?, ?)", several)
-    cursor.execute(_NAMED)
 
 
 _HASH = 9

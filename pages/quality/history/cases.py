@@ -5,18 +5,12 @@ import streamlit as st
 
 from core.asking.scene import Turn
 from core.events import Utterance
-from core.frameworks.consultation.measures.history_taking import (
-    LENGTHS,
-    Measures,
-    information_of,
-    measure,
-    stored_items,
-    yardstick,
-)
+from core.frameworks.consultation.measures.history_taking import LENGTHS, Measures, information_of, measure, yardstick
 from core.frameworks.consultation.measures.sections import MEASURE
 from core.frameworks.consultation.measures.summary import read_doctors
 from core.measures.notes import sample_notes
 from core.store.database import Store
+from core.store.queries.history_items import stored_items
 from core.store.selection import McqRule, Selection
 from core.text.case_items import ItemSet, items_by_rule
 from pages.kit.cached import read

@@ -8,6 +8,8 @@ import pandas as pd
 import streamlit as st
 
 from core.frameworks.casting import CastNames, is_model
+from core.frameworks.consultation import FRAMEWORK
+from core.frameworks.consultation.jobs import SOLVED, Solving
 from core.frameworks.consultation.measures.prefixes import (
     ASKED_AT,
     Closing,
@@ -17,7 +19,6 @@ from core.frameworks.consultation.measures.prefixes import (
 )
 from core.frameworks.consultation.measures.sections import ACCURACY
 from core.frameworks.consultation.queries import SolverAndGrader
-from core.jobs.solving import SOLVED, Solving, solving_framework
 from core.measures.base import Row
 from core.store.selection import Selection
 from pages.kit.cached import read
@@ -150,10 +151,9 @@ def _draw_form(selection: Selection) -> None:
         f"The solver answers the case’s question after {shares} and {ASKED_AT[-1]} % of the dialogue, the "
         "last with the doctor’s closing message. Identical beginnings and stored answers are not requested again."
     )
-    framework = solving_framework()
     solver_column, question_column, limit_column = st.columns(3, vertical_alignment="bottom")
     with solver_column:
-        kinds = next(seat.rules for seat in framework.seats if seat.role == "solver")
+        kinds = next(seat.rules for seat in FRAMEWORK.seats if seat.role == "solver")
         solver = ask_seat("history_solving", "solver", kinds=kinds, label="Solver")
     question = choose(
         "Question",
@@ -180,7 +180,7 @@ def _draw_form(selection: Selection) -> None:
         with question_column:
             address = ask_address("history_solving")
         budget = ask_budget("history_solving_budget", limit_column)
-    if problem := seat_problem(CastNames("reference", solver=solver, grader=grader), address, framework.name):
+    if problem := seat_problem(CastNames("reference", solver=solver, grader=grader), address, FRAMEWORK.name):
         st.warning(plain(problem), icon=":material/key:")
         return
     chosen = selection.conditions

@@ -10,8 +10,8 @@ import pytest
 from core.cli.app import main
 from core.datasets.imported import load, names
 from core.datasets.library import library
-from core.frameworks.consultation.measures.history_taking import stored_items
 from core.store.database import Store
+from core.store.queries.history_items import stored_items
 from tests.core.jobs.workshop import core
 
 HEADER = "case_vignette,choice_1,choice_2,choice_3,choice_4,answer,category,dataset,case_id"

@@ -69,7 +69,7 @@ def test_a_failing_provider_is_reported_with_its_message(
     judges.broken = failing(400, "no such thing")
     assert main(command) == 1
     last = capsys.readouterr().err.splitlines()[-1]
-    assert last.startswith("8 answers could not be graded because the provider failed; they keep their verdicts.")
+    assert last.startswith("8 answers could not be graded; they keep their verdicts.")
     assert "no such thing" in last
 
 

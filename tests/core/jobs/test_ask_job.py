@@ -36,7 +36,7 @@ from core.case import Case
 from core.jobs.ask_job import ItemResult, JobPlan, OfCases, RequestJob, journal_of
 from core.journal import RowLine
 from core.prompts import load_pack
-from core.frameworks.consultation.queries import opened_by, opening_row
+from core.store.queries.history_items import opened_by, opening_row
 
 
 def read(text: str) -> str:

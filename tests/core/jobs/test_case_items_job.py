@@ -13,7 +13,7 @@ from core.case import Case
 from core.cli.app import main
 from core.frameworks.base import Campaign, framework, paper_arms
 from core.frameworks.casting import CastNames
-from core.frameworks.consultation.measures.history_taking import make_items, stored_items
+from core.frameworks.consultation.measures.history_taking import make_items
 from core.frameworks.consultation.measures.summary import items_note
 from core.jobs.ask_job import AskOutcome, run_job
 from core.jobs.engine import Options
@@ -25,6 +25,7 @@ from core.models import keys
 from core.models.registry import load_registry
 from core.store.database import Store
 from core.store.fold import fold
+from core.store.queries.history_items import stored_items
 from core.store.selection import conditions
 from core.text.case_items import BY_RULE, itemized, items_by_rule
 from tests.support.fake_provider import FakeProvider, running

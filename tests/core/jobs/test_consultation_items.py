@@ -11,12 +11,12 @@ from core.asking.scene import Turn
 from core.events import Utterance
 from core.frameworks.base import Campaign, framework
 from core.frameworks.consultation import ConsultationSettings
-from core.frameworks.consultation.measures.history_taking import make_items, measure, stored_items, yardstick
-from core.frameworks.consultation.queries import StoredItems, add_items
+from core.frameworks.consultation.measures.history_taking import make_items, measure, yardstick
 from core.jobs.plan import campaign_of, header_of, prepared_cases
 from core.journal import journal_path, read_header
 from core.store.database import Store
 from core.store.fold import fold
+from core.store.queries.history_items import StoredItems, add_items, stored_items
 from core.text.case_items import HistoryItem, itemized, items_by_rule, items_to_json
 from tests.core.jobs.workshop import begun, go, registry, small_cases, trial_lines
 from tests.support.campaigns import beside_rules

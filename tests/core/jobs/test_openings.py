@@ -14,7 +14,6 @@ from core.cli.app import main
 from core.events import Utterance
 from core.frameworks.base import Campaign, framework, paper_arms
 from core.frameworks.casting import CastNames
-from core.frameworks.consultation.measures.history_taking import save_items_of_facts, stored_items
 from core.frameworks.consultation.measures.summary import openings_note
 from core.jobs.ask_job import AskOutcome, run_job
 from core.jobs.engine import Options
@@ -25,6 +24,7 @@ from core.models import keys
 from core.models.registry import load_registry
 from core.store.database import Store
 from core.store.fold import fold
+from core.store.queries.history_items import save_items_of_facts, stored_items
 from core.text.case_items import OPENINGS_BY_RULE, UNWELL, opening_of
 from tests.support.fake_provider import FakeProvider, running
 from tests.support.replies import failing

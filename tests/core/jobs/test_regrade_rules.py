@@ -17,14 +17,14 @@ from core.frameworks.base import Arm
 from core.frameworks.craftmd.release import RELEASE
 from core.jobs.ask_job import AskOutcome, run_job
 from core.jobs.plan import trials_of
+from core.jobs.regrade import Regrading
 from core.jobs.release.importing import import_release
-from core.jobs.reread import Rereading, count_outdated
 from core.journal import GradesLine, JournalWriter, RunHeader, TrialLine, journal_path, read_lines
 from core.measures.accuracy import accuracy
 from core.models.registry import load_registry
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.queries.grades import grade_history, latest_grades
+from core.store.queries.grades import count_read_before, grade_history, latest_grades
 from core.store.selection import Selection
 from tests.core.jobs.workshop import begun, plan
 from tests.support.release import a_file, a_trial, write_file, write_release
@@ -74,7 +74,7 @@ def a_run(arms: tuple[Arm, ...] = CHOICE, version: int = 1) -> RunHeader:
 
 
 def reread(*run_ids: str) -> AskOutcome:
-    return run_job(Rereading(run_ids), Store(), load_registry())
+    return run_job(Regrading(run_ids, "rules"), Store(), load_registry())
 
 
 def read(header: RunHeader, question_type: str = "mcq") -> list[tuple[str, str | None]]:
@@ -91,7 +91,7 @@ def read(header: RunHeader, question_type: str = "mcq") -> list[tuple[str, str |
 def test_choices_are_read_again_and_the_old_verdicts_stay() -> None:
     header = a_run()
     outcome = reread(header.run_id)
-    assert (outcome.done, outcome.counts["answers"], outcome.counts["changed"]) == (4, 4, 3)
+    assert (outcome.done, outcome.counts["changed"]) == (4, 3)
     assert read(header) == [
         ("correct", "Gout"),
         ("correct", "Gout"),
@@ -133,7 +133,7 @@ def test_letters_do_not_stand_for_the_choices_of_mcq_answers() -> None:
 
 def test_verdicts_of_the_present_version_stay() -> None:
     header = a_run(version=STRICT_VERSION)
-    assert (count_outdated(Store()), reread().done) == (0, 0)
+    assert reread().done == 0
     assert {verdict for verdict, _ in read(header)} == {"no_diagnosis"}
 
 
@@ -145,7 +145,7 @@ def test_a_lost_journal_fails_its_run_only() -> None:
     with pytest.raises(UsageError, match="no run"):
         reread("nowhere")
     outcome = reread()
-    assert (outcome.done, outcome.counts["answers"]) == (4, 8)
+    assert outcome.done == 8
     assert outcome.failed == 4
     assert {run_id for run_id, _ in outcome.remarks} == {lost.run_id}
     assert read(complete)[0] == ("correct", "Gout")
@@ -153,19 +153,22 @@ def test_a_lost_journal_fails_its_run_only() -> None:
 
 def test_the_command_and_the_report_count_outdated_answers(capsys: pytest.CaptureFixture[str]) -> None:
     header = a_run()
-    assert count_outdated(Store(), Selection(models=["openai/another"])) == 0
+    with Store().read() as cursor:
+        assert count_read_before(cursor, STRICT_VERSION, Selection(models=["openai/another"])) == 0
     assert main(["report", "accuracy", "--mcq-rule", "mcq_strict"]) == 0
     assert "4 answers with choices were read by an earlier version of the strict rule" in capsys.readouterr().out
     assert main(["report", "accuracy"]) == 0
     assert "earlier version" not in capsys.readouterr().out  # the paper's rule has not changed
-    assert main(["job", "reread", "--run", header.run_id[:12]]) == 0
-    assert capsys.readouterr().out == (
-        f"Read 4 answers with choices by version {STRICT_VERSION} of the strict rule: 3 verdicts changed.\n"
-    )
+    assert main(["job", "regrade", "--run", header.run_id[:12], "--grader", "rules"]) == 0
+    assert "3 verdicts changed" in capsys.readouterr().out
     assert main(["report", "accuracy", "--mcq-rule", "mcq_strict"]) == 0
     output = capsys.readouterr().out
     assert "earlier version" not in output
     assert "differ by 0.500" in output, "one of the two correct answers is not a substring"
+    assert main(["job", "regrade", "--grader", "rules", "--types", "mcq"]) == 2
+    assert "leave out the other options" in capsys.readouterr().err
+    assert main(["job", "regrade", "--grader", "reference/names", "--of", "closing", "--again"]) == 2
+    assert "leave out --types" in capsys.readouterr().err
 
 
 def test_a_release_is_read_by_the_present_version_and_updated_to_it(tmp_path: Path) -> None:
@@ -175,14 +178,14 @@ def test_a_release_is_read_by_the_present_version_and_updated_to_it(tmp_path: Pa
     write_file(root, "gpt3_1106", "case_0", a_file("case_0", **trials))
     layout = RELEASE.find(root, str(root))
     import_release(Store(), layout, layout.chosen(None))
-    assert count_outdated(Store()) == 0
+    assert reread().done == 0
     with Store().write() as connection:
         sql = "SELECT rule, rule_version, count(*) > 0 FROM grades GROUP BY ALL ORDER BY ALL"
         assert connection.execute(sql).fetchall() == [("frq", 1, True), ("mcq_loose", 1, True), ("mcq_strict", 2, True)]
         verdicts_before = connection.execute(_STRICT).fetchall()
         connection.execute("UPDATE grades SET rule_version = 1, verdict = 'multiple' WHERE rule = 'mcq_strict'")
     outcome = reread()
-    assert outcome.counts["answers"] == outcome.counts["changed"] == len(verdicts_before) > 40
+    assert outcome.done == outcome.counts["changed"] == len(verdicts_before) > 40
     with Store().read() as cursor:
         assert cursor.execute(_STRICT).fetchall() == verdicts_before
     header, *lines = [line for _, line in read_lines(journal_path("craftmd-gpt3_1106"))]

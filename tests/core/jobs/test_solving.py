@@ -12,11 +12,11 @@ import pytest
 from core.asking.scene import Turn
 from core.errors import AnamnesisError, UsageError
 from core.events import Event
+from core.frameworks.consultation.jobs import Solving
 from core.frameworks.consultation.measures.prefixes import ASKED_AT, beginnings, prefix_rows, read_prefixes
 from core.jobs.ask_job import AskOutcome, estimate_job, run_job
 from core.jobs.engine import Options
 from core.jobs.progress import Stop
-from core.jobs.solving import Solving
 from core.measures.base import Row
 from core.models.failures import RetryPolicy
 from core.models.registry import Registry, load_registry

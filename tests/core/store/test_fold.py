@@ -45,6 +45,17 @@ def stored_trials(store: Store, run_id: str = "run") -> set[str]:
         return done_trial_ids(cursor, run_id)
 
 
+def test_rows_of_a_kind_that_this_version_does_not_have_are_skipped_and_counted(store: Store) -> None:
+    write_journal(store.journals, "run", a_header(cases=[a_case()]), a_trial())
+    path = journal_path("replicates-1", store.journals)
+    path.parent.mkdir(parents=True)
+    path.write_text(
+        '{"schema_version":5,"type":"row","table":"replicates","row":{"trial_id":"run/1/0","answer":1}}\n' * 2
+    )
+    report = fold(store)
+    assert (report.trials, report.removed, report.damaged) == (1, {"replicates": 2}, ())
+
+
 def test_every_table_gets_its_rows(store: Store) -> None:
     write_journal(store.journals, "run", a_header(cases=[a_case()]), a_trial())
     assert fold(store) == FoldReport(journals=1, runs=1, trials=1, grades=3)

@@ -12,7 +12,6 @@ from core import __version__
 from core.asking.parts import PromptPart
 from core.errors import AnamnesisError
 from core.events import Assessed, Started
-from core.frameworks.consultation.queries import newest_items
 from core.journal import TrialLine
 from core.store import migrations
 from core.store.database import Store
@@ -23,6 +22,7 @@ from core.store.queries.calls import calls_of
 from core.store.queries.cases import case
 from core.store.queries.completions import StoredCompletion, completions
 from core.store.queries.grades import grade_history, latest_grades
+from core.store.queries.history_items import newest_items
 from core.store.queries.releases import ReleaseBatch, document, write_release
 from core.store.queries.reviews import add_review, reviews
 from core.store.queries.run_labels import labels

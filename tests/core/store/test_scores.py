@@ -7,11 +7,11 @@ from typing import ClassVar
 
 import pytest
 
-from core.frameworks.consultation.queries import StoredItems, add_items, cases_without_items, newest_items
 from core.measures.base import Measure, Record
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.fact_sets import save_facts
+from core.store.queries.history_items import StoredItems, add_items, cases_without_items, newest_items
 from core.store.queries.scores import (
     Evidence,
     Lists,

@@ -20,7 +20,6 @@ import pytest
 from core.case import Fact, Profile
 from core.cli.app import main
 from core.errors import AnamnesisError
-from core.frameworks.consultation.measures.history_taking import save_items_of_facts, stored_items
 from core.journal import RowLine, WrittenLine, append_shared, journal_path, read_lines
 from core.measures.experts.adjudication import (
     against_grader,
@@ -41,6 +40,7 @@ from core.store.database import Store
 from core.store.fold import fold, keep_lines
 from core.store.queries.answers import case_scores
 from core.store.queries.fact_sets import all_facts_saved, facts_saved, save_facts
+from core.store.queries.history_items import save_items_of_facts, stored_items
 from core.store.queries.profiles import add_profiles, delete_profiles, newest_profiles, profile_row, profile_versions
 from core.store.queries.reviews import add_review
 from core.store.queries.run_labels import Label, delete_run, label_run, labels

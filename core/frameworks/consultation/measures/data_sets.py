@@ -19,11 +19,11 @@ from core.datasets import published as printed
 from core.datasets.select import cases_of, datasets
 from core.frameworks.base import publisher
 from core.frameworks.consultation.measures.published import HISTORY_SETS
-from core.frameworks.consultation.queries import newest_items, newest_openings
 from core.measures.base import Columns, MetricRequest, Positional, Row, Section, metric
 from core.stats.bootstrap import bootstrap_interval
 from core.stats.intervals import wilson
 from core.store.database import Store
+from core.store.queries.history_items import newest_items, newest_openings
 from core.text.case_items import ItemizedCase, ItemSet, itemized, items_from_json, openings_by
 from core.text.rouge import words_of
 

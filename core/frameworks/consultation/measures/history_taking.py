@@ -14,34 +14,22 @@ from __future__ import annotations
 
 import functools
 import re
-import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice, takewhile
-from pathlib import Path
 from typing import ClassVar, NamedTuple
 
 from core.asking.scene import Turn
 from core.callbacks import StopCallback
 from core.case import Case
-from core.errors import UsageError
 from core.events import FINAL_DIAGNOSIS
-from core.frameworks.consultation.queries import StoredItems, add_items, cases_without_items, keep_items, newest_items
 from core.measures.base import Evidence, Measure, Record, Score
 from core.store.database import Store
+from core.store.queries.history_items import add_items, cases_without_items, items_of
 from core.store.queries.scores import Lists, Trials
 from core.store.selection import Selection
-from core.text.case_items import (
-    BY_RULE,
-    HistoryItem,
-    ItemSet,
-    items_by_rule,
-    items_from_json,
-    items_to_json,
-    match_cases,
-    read_mediq,
-)
+from core.text.case_items import BY_RULE, HistoryItem, items_by_rule, items_from_json
 from core.text.patient_terms import is_technical, telling, words
 from core.text.rouge import RougeScore, repetition, score, tokens
 from core.text.sections import sentences
@@ -365,33 +353,11 @@ def _rounded(value: float | None) -> float | None:
 HISTORY = HistoryTaking()
 
 
-def save_items_of_facts(store: Store, path: Path, cases: Iterable[Case]) -> tuple[int, int, int]:
-    """Store the atomic facts of a MediQ file as the items of the cases with the same vignettes.
-
-    Returns the numbers of cases with new items, of records without a case, and of unreadable records. Raises
-    ``UsageError`` if the file is not MediQ's format or has no vignette of a case.
-    """
-    reading, by_key = read_mediq(path), {case.case_key: case for case in cases}
-    matches = match_cases(reading.records, by_key.values())
-    if not matches.items:
-        raise UsageError(f"No vignette in {path} is one of these {len(by_key):,} cases: choose others by --cases.")
-    with store.write() as connection:
-        keep_items(connection, [_stored(by_key[key], items) for key, items in matches.items.items()])
-    return len(matches.items), matches.unmatched, len(reading.rejected)
-
-
-def stored_items(store: Store, case: Case) -> ItemSet | None:
-    """Return the newest items of a case, or ``None`` if there are none for its present content."""
-    with store.read() as cursor:
-        newest = [s for s in newest_items(cursor, [case.case_key]) if s.content_hash == case.content_hash]
-    return ItemSet(items_from_json(newest[0].items), newest[0].made_by) if newest else None
-
-
 def make_items(store: Store, selection: Selection | None = None, stop: StopCallback = lambda: False) -> bool:
     """Make items by rule for the cases of selected trials that have none; return whether all cases have items now."""
     with store.read() as cursor:
         cases = cases_without_items(cursor, selection, tuple(BY_RULE.values()))
-    new = [_stored(case, items_by_rule(case)) for case in takewhile(lambda _: not stop(), cases)]
+    new = [items_of(case, items_by_rule(case)) for case in takewhile(lambda _: not stop(), cases)]
     if new:
         with store.write() as connection:
             add_items(connection, new)
@@ -402,7 +368,3 @@ def information_of(case: Case) -> str:
     """Return the true information about a patient: M, and a profile's facts in clinical and lay words."""
     facts = case.profile.facts if case.profile else ()
     return "\n".join([case.vignette, *(f"{f.key}: {f.value}. {f.lay}" for f in facts)])
-
-
-def _stored(case: Case, items: ItemSet) -> StoredItems:
-    return StoredItems(case.case_key, case.content_hash, items_to_json(items.items), items.made_by, time.time())

@@ -4,8 +4,8 @@ At 0 % it sees only the patient's opening, after k of n exchanges the share is k
 dialogue with the doctor's closing message (Liao et al., arXiv 2309.02077, analyses). The curves of recall, precision
 and F1 have the same shares. Answers at 100 % without the closing message are a condition of their own: earlier versions
 asked only for these, and in CRAFT-MD's conversations the closing message names the doctor's diagnosis. The solver takes
-no part in the conversation, and answers the case's question with its choices, or freely. ``core.jobs.solving`` asks the
-solver; choices are read here by the present rules, free responses are graded.
+no part in the conversation, and answers the case's question with its choices, or freely. The job ``prefixes``
+asks the solver; choices are read here by the present rules, free responses are graded.
 
 Figures are means over a case's counted answers, then over cases, by condition and solver; intervals resample cases.
 """

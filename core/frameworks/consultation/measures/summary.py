@@ -23,7 +23,7 @@ from core.errors import UsageError
 from core.frameworks.base import publisher
 from core.frameworks.consultation.measures.history_taking import CURVES, HISTORY, LENGTHS, MEASURES, SCALARS, SHARES
 from core.frameworks.consultation.measures.published import HistorySet, published_rows
-from core.frameworks.consultation.queries import history_means, item_makers, recalls_and_answers, vague_openings
+from core.frameworks.consultation.queries import history_means, recalls_and_answers, vague_openings
 from core.measures.base import Columns, MetricRequest, Row, metric
 from core.measures.comparison import compare_cases, corrected
 from core.measures.missing import measure_missing
@@ -34,6 +34,7 @@ from core.stats.smoothed import ratio_interval
 from core.store.conditions import doctor_of
 from core.store.database import Store
 from core.store.queries.answers import case_scores
+from core.store.queries.history_items import item_makers
 from core.store.selection import Selection, conditions
 from core.text.case_items import BY_RULE
 from core.text.topics import TOPICS

@@ -10,9 +10,10 @@ import pytest
 
 from core.events import Ended, EndReason, Event, Finished, Started, Utterance
 from core.frameworks.consultation.measures.history_taking import HISTORY
-from core.frameworks.consultation.queries import StoredItems, add_items, history_means
+from core.frameworks.consultation.queries import history_means
 from core.store.database import Store
 from core.store.fold import fold
+from core.store.queries.history_items import StoredItems, add_items
 from core.store.queries.scores import Score, add_scores, unmeasured
 from core.store.selection import Selection
 from tests.core.store.builders import a_case, a_header, a_trial, write_journal

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from core.asking.scene import Turn
 from core.case import Case
-from core.frameworks.consultation.queries import StoredItems, add_items
 from core.store.database import Store
+from core.store.queries.history_items import StoredItems, add_items
 from core.text.case_items import HistoryItem, items_to_json
 
 

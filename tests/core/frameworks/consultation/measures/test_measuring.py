@@ -8,11 +8,12 @@ import pytest
 
 from core.case import Case
 from core.events import Ended, Finished, Started, Utterance
-from core.frameworks.consultation.measures.history_taking import HISTORY, HistoryTaking, stored_items
+from core.frameworks.consultation.measures.history_taking import HISTORY, HistoryTaking
 from core.frameworks.consultation.measures.summary import measure_rows, read_history
 from core.measures.missing import Measured, count_missing, measure_missing
 from core.store.database import Store
 from core.store.fold import fold
+from core.store.queries.history_items import stored_items
 from core.store.selection import Selection
 from core.text.case_items import ItemSet
 from tests.core.frameworks.consultation.measures.dialogues import COUGH, COUGH_ITEMS, HASTY, an_item, save_items

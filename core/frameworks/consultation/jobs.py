@@ -20,8 +20,9 @@ from core.case import Case
 from core.errors import AnamnesisError
 from core.events import COUNTED, Answered, Event, Failed, Graded, Verdict
 from core.frameworks.answering import GRADING_TOKENS, answered, shown
-from core.frameworks.base import Framework, Trial, default_pack, frameworks, full_names, pack_of, seat_of
+from core.frameworks.base import Trial, default_pack, full_names, pack_of
 from core.frameworks.casting import GRADER, Casting, CastNames, full_name, is_model
+from core.frameworks.consultation import FRAMEWORK
 from core.frameworks.consultation.measures.prefixes import ASKED_AT, Closing, beginnings, has_closing
 from core.frameworks.consultation.queries import PrefixAnswer, SolverAndGrader, TalkToSolve, answers_by, talks_to_solve
 from core.frameworks.conversation import TrialDialogue, scene_of
@@ -63,10 +64,6 @@ class Seats(NamedTuple):
     graders: Mapping[str, Grader]
 
 
-def solving_framework() -> Framework:
-    return next(framework for framework in frameworks().values() if seat_of(framework, "solver"))
-
-
 @dataclass(frozen=True)
 class Solving(AskJob[SolvingItem]):
     """Ask a solver for the answer after 0, 20, 40, 60, 80 and 100 % of each stored dialogue; it sees no more of it.
@@ -98,11 +95,11 @@ class Solving(AskJob[SolvingItem]):
 
     def names(self, registry: Registry) -> CastNames:
         """Return the full names of the solver and the others of its framework."""
-        return full_names(solving_framework(), CastNames("reference", solver=self.solver, grader=self.grader), registry)
+        return full_names(FRAMEWORK, CastNames("reference", solver=self.solver, grader=self.grader), registry)
 
     def plan(self, store: Store, registry: Registry) -> JobPlan:
         solver = self.names(registry)["solver"]
-        prompts = pack_of(solving_framework(), self.prompts).hash_of("solver") if is_model(solver) else ""
+        prompts = pack_of(FRAMEWORK, self.prompts).hash_of("solver") if is_model(solver) else ""
         pieces = self._pieces(store, registry, solver, prompts)
         if not pieces:
             raise AnamnesisError(
@@ -160,9 +157,9 @@ class Solving(AskJob[SolvingItem]):
             yield piece._replace(case=case, dialogue=by_trial[piece.talk.trial_id])
 
     def seats(self, registry: Registry, plan: JobPlan, store: Store) -> Seats:
-        framework, graders = solving_framework(), plan.models[1:]
-        casting = Casting(registry, pack_of(framework, self.prompts), base_url=self.base_url, grading=default_pack())
-        seated = framework.open(casting, self.names(registry), framework.settings()).solver
+        graders = plan.models[1:]
+        casting = Casting(registry, pack_of(FRAMEWORK, self.prompts), base_url=self.base_url, grading=default_pack())
+        seated = FRAMEWORK.open(casting, self.names(registry), FRAMEWORK.settings()).solver
         return Seats(seated, {name: casting.grader(name or GRADER.rules[0]) for name in {*graders, ""}})
 
     async def ask(self, item: SolvingItem, seats: Seats) -> ItemResult:
@@ -199,9 +196,7 @@ class Solving(AskJob[SolvingItem]):
         """Return calls and tokens; each prefix that may differ from another counts as a call."""
         solver, graded = plan.models[0], Counter[str]()
         template = (
-            estimated_tokens(pack_of(solving_framework(), self.prompts).prompts["solver"].source)
-            if is_model(solver)
-            else 0
+            estimated_tokens(pack_of(FRAMEWORK, self.prompts).prompts["solver"].source) if is_model(solver) else 0
         )
         calls, prompt = 0, 0.0
         for piece in plan.todo:

@@ -1,0 +1,144 @@
+"""Items of the history of cases, and the requests with which their patients open: the newest of a case count."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import duckdb
+
+from core.case import Case, Opening
+from core.errors import UsageError
+from core.store.database import Store
+from core.store.queries.cases import CASE_COLUMNS, case_from
+from core.store.queries.scores import NO_ITEMS, OPENING, newest
+from core.store.selection import Selection, select
+from core.store.tables import insert, records
+from core.store.written import write
+from core.text.case_items import HistoryItem, ItemSet, items_from_json, items_to_json, match_cases, read_mediq
+from core.text.profiles import CaseId
+
+
+class StoredItems(NamedTuple):
+    """The items of a case as JSON, their maker, and the time (seconds since 1970)."""
+
+    case_key: str
+    content_hash: str
+    items: str
+    made_by: str
+    made_at: float
+
+
+def newest_items(cursor: duckdb.DuckDBPyConnection, case_keys: Sequence[str] | None = None) -> list[StoredItems]:
+    sql = f"""
+        SELECT case_key, content_hash, items, made_by, made_at FROM {newest("history_items")}
+        WHERE $keys::VARCHAR[] IS NULL OR list_contains($keys, case_key) ORDER BY case_key, content_hash"""
+    keys = None if case_keys is None else list(case_keys)
+    return [StoredItems(*row) for row in cursor.execute(sql, {"keys": keys}).fetchall()]
+
+
+def item_makers(cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None) -> dict[str, int]:
+    """Return maker → number of cases of selected trials whose items are by it, the most frequent first."""
+    select(cursor, selection)
+    sql = f"""
+        SELECT made_by, count(*) AS cases FROM (SELECT DISTINCT case_key, content_hash FROM chosen)
+        JOIN {newest("history_items")} USING (case_key, content_hash) GROUP BY made_by ORDER BY cases DESC, made_by"""
+    return {str(maker): int(cases) for maker, cases in cursor.execute(sql).fetchall()}
+
+
+def add_items(connection: duckdb.DuckDBPyConnection, new: Iterable[StoredItems]) -> None:
+    """Append items by rules, which can be made again, to the database. Needs a write lease."""
+    insert(connection, "INSERT INTO history_items BY NAME SELECT * FROM incoming", "history_items", list(new))
+
+
+def keep_items(connection: duckdb.DuckDBPyConnection, new: Iterable[StoredItems]) -> None:
+    """Append items of a person to journal and database. Needs a write lease."""
+    write(connection, "items", [items._asdict() for items in new])
+
+
+def opening_row(case: Case, opening: str | None, made_by: str, made_at: float) -> StoredItems:
+    """Return the row of a model's opening of a case; ``None``: the model gave no valid opening."""
+    items = [HistoryItem(key="opening", value=opening, topic="chief complaint")] if opening else []
+    return StoredItems(case.case_key, case.content_hash, items_to_json(items), f"{OPENING}{made_by}", made_at)
+
+
+def newest_openings(cursor: duckdb.DuckDBPyConnection, case_keys: Sequence[str]) -> dict[CaseId, Opening]:
+    """Return the openings of some cases: the newest valid opening by a model."""
+    sql = """
+        SELECT case_key, content_hash, items, made_by FROM history_items
+        WHERE starts_with(made_by, $opening) AND json_array_length(items) > 0 AND list_contains($keys, case_key)
+        QUALIFY row_number() OVER (PARTITION BY case_key, content_hash ORDER BY made_at DESC, rowid DESC) = 1"""
+    rows = cursor.execute(sql, {"opening": OPENING, "keys": list(case_keys)}).fetchall()
+    return {
+        (key, content): Opening(text=items_from_json(items)[0].value, made_by=made_by.removeprefix(OPENING))
+        for key, content, items, made_by in rows
+    }
+
+
+def opened_by(cursor: duckdb.DuckDBPyConnection, made_by: str) -> set[CaseId]:
+    """Return the cases for which this maker was asked, with or without a valid opening."""
+    return _cases_of_makers(cursor, f"{OPENING}{made_by}")
+
+
+def items_row(case: Case, items: Sequence[HistoryItem], made_by: str, made_at: float) -> StoredItems:
+    """Return the row of a model's items of a case; without items, the model gave no valid reply."""
+    name = made_by if items else f"{NO_ITEMS}{made_by}"
+    return StoredItems(case.case_key, case.content_hash, items_to_json(items), name, made_at)
+
+
+def asked_for_items(cursor: duckdb.DuckDBPyConnection, made_by: str) -> set[CaseId]:
+    """Return the cases for which this maker was asked, with or without valid items."""
+    return _cases_of_makers(cursor, made_by, f"{NO_ITEMS}{made_by}")
+
+
+def _cases_of_makers(cursor: duckdb.DuckDBPyConnection, *makers: str) -> set[CaseId]:
+    sql = "SELECT DISTINCT case_key, content_hash FROM history_items WHERE list_contains(?, made_by)"
+    return {(str(key), str(content)) for key, content in cursor.execute(sql, [list(makers)]).fetchall()}
+
+
+def cases_without_items(
+    cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None, rules: Sequence[str] = ()
+) -> list[Case]:
+    """Return the cases of selected trials without items, or with items by an earlier version of their maker.
+
+    ``rules`` are the present names of versioned makers: with "rules-2", items by "rules-1" are an earlier version's.
+    """
+    sql = f"""
+        SELECT DISTINCT {CASE_COLUMNS} FROM chosen JOIN seated USING (run_id)
+        JOIN cases ON cases.case_key = chosen.case_key AND cases.content_hash = chosen.content_hash
+        LEFT JOIN {newest("history_items")} AS newest
+            ON newest.case_key = chosen.case_key AND newest.content_hash = chosen.content_hash
+        WHERE NOT staffed AND (newest.made_by IS NULL OR (
+            NOT list_contains($rules, newest.made_by) AND list_contains(
+                list_transform($rules, lambda name: split_part(name, '-', 1)), split_part(newest.made_by, '-', 1))))
+        ORDER BY cases.case_key"""
+    select(cursor, selection)
+    return [case_from(row) for row in records(cursor.execute(sql, {"rules": list(rules)}))]
+
+
+def save_items_of_facts(store: Store, path: Path, cases: Iterable[Case]) -> tuple[int, int, int]:
+    """Store the atomic facts of a MediQ file as the items of the cases with the same vignettes.
+
+    Returns the numbers of cases with new items, of records without a case, and of unreadable records. Raises
+    ``UsageError`` if the file is not MediQ's format or has no vignette of a case.
+    """
+    reading, by_key = read_mediq(path), {case.case_key: case for case in cases}
+    matches = match_cases(reading.records, by_key.values())
+    if not matches.items:
+        raise UsageError(f"No vignette in {path} is one of these {len(by_key):,} cases: choose others by --cases.")
+    with store.write() as connection:
+        keep_items(connection, [items_of(by_key[key], items) for key, items in matches.items.items()])
+    return len(matches.items), matches.unmatched, len(reading.rejected)
+
+
+def stored_items(store: Store, case: Case) -> ItemSet | None:
+    """Return the newest items of a case, or ``None`` if there are none for its present content."""
+    with store.read() as cursor:
+        newest = [s for s in newest_items(cursor, [case.case_key]) if s.content_hash == case.content_hash]
+    return ItemSet(items_from_json(newest[0].items), newest[0].made_by) if newest else None
+
+
+def items_of(case: Case, items: ItemSet) -> StoredItems:
+    return StoredItems(case.case_key, case.content_hash, items_to_json(items.items), items.made_by, time.time())
