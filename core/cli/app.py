@@ -28,7 +28,6 @@ COMMANDS = {
     "profile": "profiles:profile",
     "openings": "openings:openings",
     "serve": "serve:serve",
-    "reproduce": "reproduce:reproduce",
     "train": "training:train",
     "meld": "old_names:meld",
     "job": "job:app",

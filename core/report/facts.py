@@ -16,7 +16,6 @@ from core.frameworks.casting import is_model, is_rule
 from core.jobs.repeat import PROGRAM, run_command_of, transcripts_command
 from core.journal import PLAYED_ELSEWHERE
 from core.measures.base import Result, Row
-from core.measures.ranking import section_of
 from core.report.blocks import (
     Block,
     Bullets,
@@ -31,7 +30,7 @@ from core.report.blocks import (
 )
 from core.report.flow import WIDTH as FLOW_WIDTH
 from core.report.flow import flow_svg
-from core.report.plots import dot_plot, scatter_plot
+from core.report.plots import dot_plot
 from core.report.reading import FIGURES, EvaluationFacts, Example, states_settings
 from core.store.condition_parts import DOCTOR
 from core.words import FORMAT, QUESTION_TYPE, VERDICT
@@ -322,14 +321,11 @@ def statistics(facts: EvaluationFacts) -> Content | None:
 @fact("Ranking", "Which model is best, for which cost.")
 def ranking(facts: EvaluationFacts) -> Content | None:
     """Not applicable with one condition: there is nothing to rank."""
-    result = facts.results.get("ranking")
-    if result is None:
+    if "ranking" not in facts.results:
         if len(facts.conditions) < 2:
             return Content(not_applicable="There is one condition, so that nothing can be ranked.")
         return None
-    shown = section_of(result.figures)
-    picture = scatter_plot(result.figures, shown)
-    return Content([*([picture] if picture else []), *figure_blocks(facts, "ranking")])
+    return Content(figure_blocks(facts, "ranking"))
 
 
 @fact("Planned, done, different", "The plan that was locked before the runs, and where the study differs from it.")

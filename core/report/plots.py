@@ -10,7 +10,7 @@ from typing import Any
 from core import words
 from core.figures.report import caption_of
 from core.figures.style import FAINT, INK, PALETTE
-from core.measures.base import Row, Section
+from core.measures.base import Row
 from core.report.blocks import Picture
 
 MOST = 60
@@ -106,111 +106,6 @@ def _svg(rows: Sequence[Row], title: str, axis: str, *, dark: bool) -> str:
         line += 1
     parts.append(_text(left + span / 2, bottom + 34, axis, _GREY[dark], "middle"))
     return svg(_WIDTH, bottom + 40, title, "".join(parts))
-
-
-_PANEL, _PANEL_HEIGHT, _MOST_PANELS = 366, 250, 12
-_LEGEND_LINE = 18
-
-
-def scatter_plot(rows: Sequence[Row], section: Section) -> Picture | None:
-    """Return the estimates against the column ``section.place``, in a panel for each arm, with the Pareto fronts.
-
-    ``section.series`` makes the colours, ``section.line`` is the column that says whether a row is on the front. Rows
-    without the number across are left out. ``None`` without rows, or with too many panels.
-    """
-    drawn = [row for row in rows if row.estimate is not None and row.more.get(section.place) is not None]
-    if not drawn:
-        return None
-    parts = [part for part in list(rows[0].label)[1:] if len({row.label[part] for row in rows}) > 1]
-    panels: dict[str, list[Row]] = {}
-    for row in drawn:
-        panels.setdefault(_place(row, parts), []).append(row)
-    if len(panels) > _MOST_PANELS:
-        return None
-    names = list(dict.fromkeys(str(row.label[section.series]) for row in drawn))
-    height = _PANEL_HEIGHT * -(-len(panels) // 2) + _LEGEND_LINE * len(names) + 12
-    light, dark = (_scatter_svg(panels, names, section, height, dark=dark) for dark in (False, True))
-    left_out = len(rows) - len(drawn)
-    missing = f" {left_out} rows without this number are in the table only." if left_out else ""
-    caption = f"{section.title}. {section.caption}"
-    words = "; ".join(
-        f"{panel}, {row.label[section.series]}: {row.estimate:.3f} at {row.more[section.place]:g}"
-        for panel, members in panels.items()
-        for row in members
-    )
-    return Picture(light, dark, _WIDTH, height, f"{caption}{missing}", words)
-
-
-def _scatter_svg(
-    panels: Mapping[str, Sequence[Row]], names: Sequence[str], section: Section, height: int, *, dark: bool
-) -> str:
-    most = 1.04 * max(float(row.more[section.place]) for rows in panels.values() for row in rows) or 1.0
-    parts = []
-    for number, (panel, rows) in enumerate(panels.items()):
-        left, top = 60 + (_PANEL + 12) * (number % 2), 30 + _PANEL_HEIGHT * (number // 2)
-        parts.append(
-            _scatter_panel(rows, names, section, (left, top, _PANEL - 72, _PANEL_HEIGHT - 72), most, dark=dark)
-        )
-        parts.append(_text(left, top - 12, panel, INK[dark], "start", bold=True))
-    top = _PANEL_HEIGHT * -(-len(panels) // 2) + 6
-    for number, name in enumerate(names):
-        y, colour = top + _LEGEND_LINE * number + 8, PALETTE[number % len(PALETTE)]
-        parts.append(f'<circle cx="16" cy="{y}" r="5" fill="{colour}"/>')
-        parts.append(_text(28, y + 4, name, _GREY[dark], "start"))
-    return svg(_WIDTH, height, section.title, "".join(parts))
-
-
-def _scatter_panel(
-    rows: Sequence[Row],
-    names: Sequence[str],
-    section: Section,
-    box: tuple[float, float, float, float],
-    most: float,
-    *,
-    dark: bool,
-) -> str:
-    """Return one panel in a box (left, top, width, height): grid, front, intervals and points."""
-    left, top, width, height = box
-
-    def across(value: float) -> float:
-        return left + width * value / most
-
-    def up(value: float) -> float:
-        return top + height * (1 - min(max(value, 0.0), 1.0))
-
-    parts = []
-    for tick in (0.0, 0.25, 0.5, 0.75, 1.0):
-        y = up(tick)
-        parts.append(f'<line x1="{left}" y1="{y:.1f}" x2="{left + width}" y2="{y:.1f}" stroke="{FAINT[dark]}"/>')
-        parts.append(_text(left - 6, y + 4, f"{tick:g}", _GREY[dark], "end"))
-    parts += [_text(across(tick), top + height + 16, f"{tick:g}", _GREY[dark], "middle") for tick in _ticks(0.0, most)]
-    parts.append(
-        _text(
-            left + width / 2, top + height + 34, section.words.get(section.place, section.place), _GREY[dark], "middle"
-        )
-    )
-    x, y = left - 44, top + height / 2
-    title = _text(x, y, section.axis, _GREY[dark], "middle")
-    parts.append(f'<g transform="rotate(-90 {x:.1f} {y:.1f})">{title}</g>')
-    front = sorted((float(row.more[section.place]), row.estimate or 0.0) for row in rows if row.more.get(section.line))
-    if front:
-        corners, level = [], front[0][1]
-        for x, y in front:
-            corners += [(x, level), (x, y)]
-            level = y
-        corners.append((most, level))
-        path = " ".join(f"{across(x):.1f},{up(y):.1f}" for x, y in corners)
-        parts.append(f'<polyline points="{path}" fill="none" stroke="{INK[dark]}" stroke-width="1.5"/>')
-    for row in rows:
-        colour = PALETTE[names.index(str(row.label[section.series])) % len(PALETTE)]
-        x = across(float(row.more[section.place]))
-        if row.low is not None and row.high is not None:
-            parts.append(
-                f'<line x1="{x:.1f}" y1="{up(row.low):.1f}" x2="{x:.1f}" y2="{up(row.high):.1f}" stroke="{colour}" '
-                'stroke-width="1.5"/>'
-            )
-        parts.append(f'<circle cx="{x:.1f}" cy="{up(row.estimate or 0.0):.1f}" r="5" fill="{colour}"/>')
-    return "".join(parts)
 
 
 def svg(width: int, height: int, title: str, content: str) -> str:

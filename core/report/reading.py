@@ -22,7 +22,6 @@ from core.measures.flow import Flow, flow, flow_of
 from core.measures.graders.report import report as graders
 from core.measures.memorisation import report as memorisation
 from core.measures.notes import result_of
-from core.measures.ranking import AGAINST_COST
 from core.measures.repeatability import report as repeatability
 from core.measures.repeatability import report_power
 from core.measures.rubrics.report import report_safety
@@ -52,7 +51,41 @@ _ARM = ("model", "format", "question_type")
 _INTERVAL = ("ci_low", "ci_high")
 FIGURES: Mapping[str, Section] = {
     "flow": Section("Flow of cases, trials, conversations and answers", flow, kind="table", folded=True),
-    "ranking": replace(AGAINST_COST, title="Ranking: accuracy against cost"),
+    "ranking": Section(
+        "Ranking: accuracy and cost",
+        accuracy,
+        {"rank": True},
+        kind="table",
+        columns=(
+            "model",
+            "data_set",
+            "framework",
+            "format",
+            "question_type",
+            "rank",
+            "mean",
+            *_INTERVAL,
+            "n_cases",
+            "from_first",
+            "p_adjusted",
+            "cost_usd",
+            "turns",
+            "seconds",
+            "provider_failures",
+            "without_diagnosis",
+            "excluded_by_reason",
+        ),
+        heads={
+            "data_set": "Cases",
+            "mean": "Accuracy",
+            "n_cases": "Common cases",
+            "from_first": "Δ to first",
+            "cost_usd": "US dollars",
+            "turns": "Messages",
+            "provider_failures": "Provider failures",
+            "without_diagnosis": "No diagnosis",
+        },
+    ),
     "accuracy": Section(
         "Accuracy",
         accuracy,

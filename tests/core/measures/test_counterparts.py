@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from core.measures.counterparts import counterparts, printed_figures, printed_row
+
 from core.frameworks.consultation.measures.published import printed_histories
 from core.measures.base import Row
-from core.measures.counterparts import counterparts, printed_figures, printed_row
 
 ARM = ("multi_turn", "mcq")
 
