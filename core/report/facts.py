@@ -318,7 +318,7 @@ def statistics(facts: EvaluationFacts) -> Content | None:
     return Content([Bullets(tuple(lines))]) if lines else None
 
 
-@fact("Ranking", "Which model is best, for which cost.")
+@fact("Ranking", "Which model is best, with cost and messages.")
 def ranking(facts: EvaluationFacts) -> Content | None:
     """Not applicable with one condition: there is nothing to rank."""
     if "ranking" not in facts.results:

@@ -1,4 +1,4 @@
-"""Rank ranges by hand, coverage of true ranks in simulated studies, and the Pareto front against its definition."""
+"""Rank ranges by hand and coverage of true ranks in simulated studies."""
 
 from __future__ import annotations
 
