@@ -55,7 +55,6 @@ LOOKS: tuple[tuple[str, dict[str, str]], ...] = (
     ("patients", {}),
     ("judges", {}),
     ("judges", {"judges_part": "Experts"}),
-    ("reproduce", {}),
     ("memorisation", {}),
     ("runs", {}),
     ("models", {}),
@@ -65,7 +64,7 @@ LOOKS: tuple[tuple[str, dict[str, str]], ...] = (
 )
 """Pages with what their address holds, in the order of the navigation's groups; "?" is one of the stored trials."""
 FILTERED = frozenset(
-    ("accuracy", "transcripts", "compare", "failures", "quality", "patients", "judges", "reproduce", "memorisation")
+    ("accuracy", "transcripts", "compare", "failures", "quality", "patients", "judges", "memorisation")
 )
 """Pages of results, whose filters visitors set."""
 FINISHED = ForwardMsg.ScriptFinishedStatus.FINISHED_SUCCESSFULLY

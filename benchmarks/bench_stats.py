@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 import numpy as np
 from common import SMOKE, median_s, sized, table
 from numpy.typing import NDArray
+from paper_bootstrap import RESAMPLES, SEED, paper_p_values, resamples_of
 
 from core.stats.bootstrap import bootstrap_interval
 from core.stats.differences import Difference, bootstrap_difference
 from core.stats.intervals import Interval, t_interval
-from core.stats.paper import RESAMPLES, SEED, paper_p_values, resamples_of
 
 Arms = tuple[NDArray[np.float64], NDArray[np.float64]]
 TRIALS = 5

@@ -11,8 +11,8 @@ from core.datasets.select import datasets, select
 from core.errors import AnamnesisError
 from core.figures.histogram import histogram
 from core.jobs.completing import Completing
-from core.measures.base import Row
-from core.measures.before_after import BEFORE_AFTER
+from core.measures.accuracy import report as accuracy
+from core.measures.base import Row, Section
 from core.measures.memorisation import ACCURACY, FLAG, SIMILARITIES, VARIANTS, flagged, histogram_of, variant_of
 from core.store.queries.completions import StoredCompletion, completions
 from core.store.selection import Selection
@@ -27,6 +27,20 @@ from pages.kit.seats import OTHER, ask_address, registry
 from pages.kit.section import draw_result, draw_section, section_result
 from pages.kit.tables import offer_csv
 
+BEFORE_AFTER = Section(
+    "Before and after the end of the training data",
+    accuracy,
+    {"by": "period"},
+    kind="dots",
+    figure="question_type",
+    series="group",
+    place="model",
+    panel="format",
+    heads={"group": "Period"},
+    axis="Accuracy",
+    caption="Accuracy on cases with a date before and after the cutoff of each model, with 95 % intervals; the "
+    "difference is after minus before, by the unpaired bootstrap over cases.",
+)
 VARIANT: Mapping[str, str] = {"continue": "Go on writing", "recall": "Word for word, temperature 0"}
 """Variant of the prompt, in words."""
 

@@ -24,7 +24,6 @@ COMMANDS = {
     "delete": "run:delete",
     "fork": "fork:fork",
     "serve": "serve:serve",
-    "reproduce": "reproduce:reproduce",
     "train": "training:train",
     "job": "job:app",
     "report": "report:app",

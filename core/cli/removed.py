@@ -21,5 +21,11 @@ REMOVED: dict[str, str] = {
     "job reread": "`job regrade --grader rules` reads choices again by the strict rule.",
     "report noise": "`report repeatability --part variance` divides the variance by cases, trials and gradings, and "
     "`--part more_trials` says how far more trials narrow the interval.",
+    "reproduce": "run `python benchmarks/reproduce.py RELEASE` in a copy of the repository.",
+    "report counterparts": "`report published` shows published figures next to yours.",
+    "report leaderboard": "it is `report published --publication leaderboard`.",
+    "report ranking": "it is `report accuracy --rank`.",
+    "report before_after": "it is `report accuracy --by period`.",
+    "report completeness": "it is `report ratings --part completeness`.",
 }
 """Command (``NAME``, or ``GROUP NAME``) → a sentence that says what to use instead."""

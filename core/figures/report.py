@@ -16,7 +16,6 @@ from core.events import FORMATS, QUESTION_TYPES
 from core.figures.curves import Point, curves
 from core.figures.legend import with_legend_room
 from core.figures.marks import Mark, bars, dots
-from core.figures.scatter import Spot, Steps, scatter, scatter_panels
 from core.figures.style import FALL, GREY, MARGIN, PALETTE, RISE, Axis
 from core.measures.base import DIFFERENCES, Note, Row, counts_in_words
 from core.measures.comparison import TESTS, verdict
@@ -52,11 +51,10 @@ def figure_of(rows: Sequence[Row], title: str, *, notes: Sequence[Note] = (), da
 def chart_of(
     rows: Sequence[Row],
     *,
-    kind: Literal["auto", "bars", "dots", "curve", "scatter"] = "auto",
+    kind: Literal["auto", "bars", "dots", "curve"] = "auto",
     series: str = "",
     place: str = "",
     panel: str = "",
-    line: str = "",
     axis: str = "",
     names: Mapping[str, str] | None = None,
     colours: Mapping[str, str] | None = None,
@@ -70,12 +68,10 @@ def chart_of(
 
     Args:
         rows: The rows of one metric.
-        kind: ``curve`` has ``place``, a number, along its axis, ``scatter`` a column of numbers of the rows; rows
-            without this number are lines across. ``auto`` chooses bars or dots.
+        kind: ``curve`` has ``place``, a number, along its axis; ``auto`` chooses bars or dots.
         series: Part of the labels that makes the colours.
         place: Part of the labels that makes the places.
         panel: Part of the labels that makes the panels.
-        line: For a ``scatter``: a column that is true for the rows through which a line goes.
         axis: Title of the axis.
         names: Value of a label → its name in the figure.
         colours: Value of a label → its colour.
@@ -92,8 +88,6 @@ def chart_of(
     palette = {value: PALETTE[number % len(PALETTE)] for number, value in enumerate(series_names)}
     inks = {value: (colours or {}).get(value, ink) for value, ink in palette.items()}
     chart = _Chart(layout, scale, word, series_names, inks, dark)
-    if kind == "scatter":
-        return _scatter(rows, chart, line)
     return _curves(rows, chart) if kind == "curve" else _bars_or_dots(rows, chart, kind)
 
 
@@ -135,36 +129,6 @@ def _curves(rows: Sequence[Row], chart: _Chart) -> go.Figure:
     ]
     along = Axis(chart.word("", place).replace("_", " ").capitalize(), None, "~g", None, "g")
     return curves(points, chart.names, chart.inks, along, chart.scale or Axis(), dark=chart.dark)
-
-
-def _scatter(rows: Sequence[Row], chart: _Chart, line: str) -> go.Figure:
-    """Draw estimates against a column of numbers, in a panel for each value of the other parts of labels."""
-    layout, word, scale = chart.layout, chart.word, chart.scale or Axis()
-    place = layout.place
-    panels: dict[str, list[Spot]] = {}
-    on_line: dict[str, list[tuple[float, float]]] = {}
-    for number, row in enumerate(rows):
-        if row.estimate is None or row not in layout.rows:
-            continue
-        panel = " · ".join(word(name, row.label.get(name)) for name in layout.between)
-        x = row.more.get(place)
-        bounds = (row.more.get(f"{place}_low"), row.more.get(f"{place}_high"))
-        series = str(row.label.get(layout.series, ""))
-        spot = Spot(series, row.estimate, x, bounds, (row.low, row.high), words=_basis(row), data=(str(number),))
-        panels.setdefault(panel, []).append(spot)
-        if x is not None and row.more.get(line):
-            on_line.setdefault(panel, []).append((x, row.estimate))
-    ends = [end for spots in panels.values() for s in spots for end in (s.x, *s.x_bounds) if end is not None]
-    across = Axis(word.axis(place), (0, 1.05 * max(ends) or 1), "~g", None, ".3g")
-    name = word.axis(line)
-    steps = {panel: [Steps(name, tuple(points))] for panel, points in on_line.items()}
-    if len(panels) == 1:
-        (panel,) = panels
-        one_panel = steps.get(panel, ())
-        figure = scatter(panels[panel], chart.names, chart.inks, across, scale, steps=one_panel, dark=chart.dark)
-    else:
-        figure = scatter_panels(panels, chart.names, chart.inks, across, scale, steps=steps, dark=chart.dark)
-    return figure.update_layout(template="plotly_dark" if chart.dark else "plotly_white")
 
 
 def _bars_or_dots(rows: Sequence[Row], chart: _Chart, kind: Literal["auto", "bars", "dots"]) -> go.Figure:
@@ -237,13 +201,6 @@ def _layout(rows: Sequence[Row], series: str, place: str, panel: str) -> _Layout
         if name != series
         and len({(row.label.get(series), row.label.get(name)) for row in drawn}) > count.get(series, 1)
     ]
-    if place not in count and place in drawn[0].more:  # a scatter: panels in which a row has this number
-        others = [name for name in varying if name != series]  # also what the series determines: a line joins its rows
-        located = {tuple(row.label.get(name) for name in others) for row in drawn if row.more.get(place) is not None}
-        drawn = [row for row in drawn if tuple(row.label.get(name) for name in others) in located]
-        if not drawn:
-            raise UsageError(f"No row has a number for {place}: use the table instead.")
-        return _Layout(drawn, count, series, place, others)
     free_parts = [name for name in others if name != panel] or others
     if place not in others and (place not in count or place == series):
         place = max(free_parts, key=count.__getitem__) if free_parts else series or next(iter(count))
@@ -318,10 +275,6 @@ class _Words:
 
     def __init__(self, names: Mapping[str, str]) -> None:
         self._names = names
-
-    def axis(self, column: str) -> str:
-        """Return the title of the axis of a column of numbers."""
-        return self._names.get(column) or column.replace("_", " ").capitalize()
 
     def __call__(self, name: str, value: Any) -> str:
         if isinstance(value, str) and value in self._names:

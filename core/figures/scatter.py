@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
@@ -54,14 +54,6 @@ class StraightLine:
     """The line is hidden together with the points of this series."""
 
 
-@dataclass(frozen=True)
-class Steps:
-    """Steps through points (x, y), in the order of x: level until the next point, as the best y so far."""
-
-    name: str
-    points: tuple[tuple[float, float], ...]
-
-
 def scatter(
     spots: Sequence[Spot],
     names: Mapping[str, str],
@@ -71,7 +63,6 @@ def scatter(
     *,
     kinds: Mapping[str, str] | None = None,
     lines: Sequence[StraightLine] = (),
-    steps: Sequence[Steps] = (),
     written: bool = False,
     height: int = 500,
     dark: bool = False,
@@ -79,8 +70,7 @@ def scatter(
     """Return points in a colour for each series, in the order of ``names``, with whiskers if they have bounds.
 
     Each of ``kinds`` (key → name) has a symbol; the legend explains it if there are several. ``lines`` cover the range
-    of ``across`` (default: 0 to 1); ``steps`` are drawn below the points. ``written`` draws the ``label`` next to each
-    point.
+    of ``across`` (default: 0 to 1). ``written`` draws the ``label`` next to each point.
     """
     figure = go.Figure()
     symbols = {kind: _SYMBOLS[number % len(_SYMBOLS)] for number, kind in enumerate(kinds or ())}
@@ -96,17 +86,6 @@ def scatter(
                 "color": line.colour or (GREY if line.dotted else INK[dark]),
                 "dash": "dot" if line.dotted else "solid",
             },
-            hoverinfo="skip",
-        )
-    for step in steps:
-        corners = sorted(step.points)
-        figure.add_scatter(
-            x=[*(x for x, _ in corners), max(ends[1], corners[-1][0])],
-            y=[*(y for _, y in corners), corners[-1][1]],
-            mode="lines",
-            name=step.name,
-            legendgroup=step.name,
-            line={"color": INK[dark], "width": 1.5, "shape": "hv"},
             hoverinfo="skip",
         )
     for series, name in names.items():
@@ -155,12 +134,11 @@ def scatter_panels(
     up: Axis,
     *,
     lines: Mapping[str, Sequence[StraightLine]] | None = None,
-    steps: Mapping[str, Sequence[Steps]] | None = None,
     dark: bool = False,
 ) -> go.Figure:
     """Return a scatter plot for each of ``panels`` (title → points), up to three in a row, on equal axes.
 
-    ``lines`` and ``steps`` are those of each panel. A series has one entry in the legend, which hides it in all panels.
+    ``lines`` are those of each panel. A series has one entry in the legend, which hides it in all panels.
     """
     columns = 2 if len(panels) in (2, 4) else min(_ACROSS, len(panels))
     rows = -(-len(panels) // columns)
@@ -175,8 +153,8 @@ def scatter_panels(
     in_legend: set[str] = set()
     for number, (panel, spots) in enumerate(panels.items()):
         row, column = number // columns + 1, number % columns + 1
-        extras: dict[str, Any] = {"lines": (lines or {}).get(panel, ()), "steps": (steps or {}).get(panel, ())}
-        for trace in scatter(spots, names, colours, across, up, **extras, dark=dark).data:
+        of_panel = (lines or {}).get(panel, ())
+        for trace in scatter(spots, names, colours, across, up, lines=of_panel, dark=dark).data:
             trace.showlegend = trace.showlegend is not False and trace.name not in in_legend
             in_legend.add(trace.name)
             figure.add_trace(trace, row=row, col=column)

@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from itertools import chain, product
 from typing import Annotated, Any, Literal
 
@@ -21,23 +21,23 @@ from core.agents.mcq import STRICT_VERSION
 from core.datasets.published import (
     RELEASE_DATASETS,
     AccuracyFigure,
-    LeaderboardRow,
     PrintedFigures,
     accuracy_figures,
     figures_by_cell,
     inferred_single_diagnosis,
-    leaderboard,
     printed_sets,
 )
 from core.errors import AnamnesisError, UsageError
-from core.events import FORMATS, QUESTION_TYPES, Format
+from core.events import FORMATS, QUESTION_TYPES
 from core.frameworks.base import released
-from core.measures.base import MEAN, Columns, MetricRequest, NameOf, Note, Row, metric
+from core.measures.base import Columns, MetricRequest, NameOf, Note, Row, metric
 from core.measures.choice_rules import gaps_in_words, rule_gaps
 from core.measures.comparison import DifferenceInterval, corrected
 from core.measures.extent import on_shared_cases
 from core.measures.notes import excluded_note
 from core.measures.paired import BASELINE, Group, case_values, format_pairs, group_of_score, read_scores
+from core.measures.periods import by_period
+from core.measures.ranking import ranked
 from core.models.registry import load_registry
 from core.stats.bootstrap import bootstrap_interval, exact_interval, resampled_interval
 from core.stats.corrections import Correction
@@ -272,9 +272,10 @@ _COLUMNS = Columns(excluded="excluded_by_reason")
 def report(
     request: MetricRequest,
     by: Annotated[
-        AccuracySplit | None,
+        Literal[AccuracySplit, "period"] | None,
         "Split by specialty, dataset, or served: the model name that the provider reported. dermatology: these cases "
-        "by data set. single: cases with one single most likely diagnosis by data set.",
+        "by data set. single: cases with one single most likely diagnosis by data set. period: cases from before and "
+        "after the end of each model's training data (its cutoff).",
     ] = None,
     interval: Annotated[IntervalKind, "Interval of the mean."] = "smoothed",
     shared_cases: Annotated[bool, "Only cases that all conditions in the table have, arm by arm."] = False,
@@ -282,12 +283,30 @@ def report(
     versus_vignette: Annotated[bool, "Compare each format with the same model's vignettes, paired by case."] = False,
     published: Annotated[bool, "Add published figures that no condition here covers."] = False,
     correction: Annotated[Correction, "Correction of p over all comparisons in the table."] = "holm",
+    rank: Annotated[
+        bool,
+        "Rank the conditions of each data set, framework and arm on their common cases, next to cost, messages, "
+        "seconds and failures; with --shared-cases on the cases of all, even if one has only a few.",
+    ] = False,
+    cutoff: Annotated[str, "With --by period: this cutoff for all models, such as 2024-10."] = "",
 ) -> Iterator[Row]:
     """Mean over trials for each case, then over cases, with a 95 % interval and the excluded trials.
 
     A row is a condition: runs of one model that differ in patient, prompts, cap, grader, cases … are separate rows,
     named by the difference, the newest first.
+
+    A rank is a range: conditions that the exact sign-flip test, paired by case and corrected by Holm over all pairs of
+    the ranking, does not tell apart are tied. Costs are US dollars for the doctor's messages of a conversation.
     """
+    if rank or by == "period":
+        if versus_vignette or whole or published or (rank and by):
+            raise UsageError("Omit --versus-vignette, --whole and --published with --rank and --by period.")
+        if rank:
+            yield from ranked(request, complete=shared_cases)
+        else:
+            scores = scores_behind(request, shared_cases=shared_cases)
+            yield from by_period(request, scores, cutoff, partial(interval_of, kind=interval))
+        return
     selection = request.selection
     formats = selection.formats
     if versus_vignette and formats is not None and BASELINE not in formats:
@@ -391,7 +410,7 @@ def _note_published(request: MetricRequest, rows: Sequence[Row], split: Accuracy
     sentences = [f"Published figures: Johri et al. 2025, supplementary {listed}."]
     sentences += [words for table, words in _ABOUT_TABLES.items() if table in tables]
     sentences += [printed_twice(rows, name, split, request.name) for name in printed_sets()]
-    request.note(" ".join(filter(None, sentences)), kind="published", page="reproduce")
+    request.note(" ".join(filter(None, sentences)), kind="published", page="accuracy")
 
 
 _ABOUT_TABLES = {
@@ -481,40 +500,3 @@ _COUNTED_AS_WRONG = {
     "n_refused_in_words": "Refused in words, and counted as not correct as in the papers",
     "n_blank": "Blank, and counted as not correct",
 }
-
-
-@metric(
-    "leaderboard",
-    "models",
-    "source",
-    "cases",
-    "mcq_rule",
-    decimals=".6f",
-    empty="No leaderboard is published.",
-    compared=False,
-    page="accuracy",
-)
-def report_leaderboard(
-    request: MetricRequest, interval: Annotated[IntervalKind, "Interval of the means computed here."] = "smoothed"
-) -> Iterator[Row]:
-    """Show the authors' public leaderboard of 2 January 2025 (2,004 cases, no intervals) and the models tested here."""
-    selection = replace(request.selection, formats=LEADERBOARD_FORMATS)
-    scores = request.read(read_scores, selection, selection.mcq_rule)
-    for row in accuracy_of(scores, interval=interval):
-        label = {part: row.label[part] for part in ("model", "format", "question_type")}
-        if row.estimate is not None:
-            yield replace(row, label=label, more=_ranked(None), columns=MEAN)
-    if scores and (request.selection.asks_for or not set(request.selection.case_sets or ()) & set(printed_sets())):
-        request.note("The models tested here have other cases than the leaderboard.", "high", kind="cases", page="data")
-    for entry in leaderboard():
-        for format_, mean in entry.means.items():
-            label = {"model": entry.model, "format": format_, "question_type": entry.question_type}
-            yield Row(label, mean, n=_LEADERBOARD_CASES, more=_ranked(entry), source="public leaderboard")
-
-
-def _ranked(entry: LeaderboardRow | None) -> dict[str, Any]:
-    return {name: entry and getattr(entry, name) for name in ("rank", "organisation", "year")}
-
-
-LEADERBOARD_FORMATS: tuple[Format, ...] = ("vignette", "multi_turn", "single_turn", "summarized")
-_LEADERBOARD_CASES = 2004

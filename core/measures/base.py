@@ -398,13 +398,11 @@ class Section:
     ``options`` of the metric are fixed here; ``controls`` are the options that users choose on the page. ``kind`` is a
     kind of ``core.figures.report.chart_of``, or the name of a chart that the page draws itself. ``series``, ``place``
     and ``panel`` name the parts of the rows' labels that make colours, places and panels; if empty, the figure chooses.
-    In a ``scatter``, ``place`` is a column of numbers, along the other axis, and ``line`` a column that is true for the
-    rows which a line joins.
     ``figure`` is the part of the label that gets one figure for each value. ``axis`` is the title of the estimate's
     axis and the head of its column; ``caption`` explains the figure, ``compared`` what the rows are compared with.
 
     ``columns`` are those of the table, in order; if empty, all. ``heads`` are their titles; ``folded``: the table opens
-    on a click. ``words`` are display names of values of labels, and of ``place`` as the title of an axis. A module of
+    on a click. ``words`` are display names of values of labels. A module of
     measures lists its sections as ``SECTIONS``; ``page`` is the page that shows them.
     """
 
@@ -416,7 +414,6 @@ class Section:
     series: str = ""
     place: str = ""
     panel: str = ""
-    line: str = ""
     figure: str = ""
     axis: str = ""
     caption: str = ""

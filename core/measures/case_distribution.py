@@ -100,11 +100,9 @@ def _note_models(request: MetricRequest, name: str, cases: Iterable[Case], label
 DISTRIBUTION = Section(
     "Cases by source and specialty",
     report_distribution,
-    kind="cases",
-    axis="Share of the cases",
+    kind="table",
     columns=("source", "specialty", "cases", "share", "by_model", "by_people", "development"),
     heads={"by_model": "Specialty by a model", "by_people": "By people", "development": "Development"},
-    folded=True,
     page="data",
 )
 SECTIONS = (DISTRIBUTION,)

@@ -22,7 +22,6 @@ from core.frameworks.base import publisher
 from core.measures.accuracy import accuracy_of, published_label
 from core.measures.base import Columns, Comparison, DifferenceTest, MetricRequest, Row, Section, metric
 from core.measures.comparison import TESTS, corrected
-from core.measures.counterparts import DERMATOLOGY, PREPRINT_FORMATS, PREPRINT_QUESTIONS
 from core.measures.experts.adjudication import (
     Decision,
     against_grader,
@@ -35,6 +34,7 @@ from core.measures.experts.adjudication import (
 from core.measures.experts.report import DERMATOLOGISTS, PRINTED_QUESTIONS
 from core.measures.experts.workbooks import GRADED_MODEL, grader_of_release
 from core.measures.paired import Arm, by_arm, compare, read_scores
+from core.measures.published import DERMATOLOGY, PREPRINT_FORMATS, PREPRINT_QUESTIONS
 from core.reviews.state import ReviewState, states
 from core.stats.corrections import Correction, format_p
 from core.store.database import Store
@@ -320,7 +320,7 @@ def _own_test(line: Printed, question: str, own: OwnExperts) -> tuple[OwnFigure 
     "specialties",
     empty="No printed figure of this kind is stored.",
     compared=False,
-    page="reproduce",
+    page="accuracy",
 )
 def report(
     request: MetricRequest,
@@ -368,7 +368,7 @@ TESTS_PRINTED = Section(
     ),
     help="Two arms of the model with this name, or else of the model with the most cases; p by the unpaired bootstrap, "
     "corrected by Holm–Bonferroni over the rows of a printed table that are computed.",
-    page="reproduce",
+    page="accuracy",
 )  # fmt: skip
 EXPERTS_PRINTED = Section(
     "Figures of experts, patients and graders",
@@ -382,7 +382,7 @@ EXPERTS_PRINTED = Section(
     ),
     help="Percentages, p-values and coefficients in the printed unit. Reviews count once they are unblinded; the model "
     "is the printed one, or else the one with the most items. Human accuracies are those of the expert with the most "
-    "vignettes. The tab Cell by cell recomputes the paper’s own figures.",
-    page="reproduce",
+    "vignettes.",
+    page="accuracy",
 )  # fmt: skip
 SECTIONS = (TESTS_PRINTED, EXPERTS_PRINTED)

@@ -1,8 +1,9 @@
-"""Which conditions are best on the same cases: tied ranks, next to cost, messages, time and failures.
+"""Which conditions are best on the same cases (``report accuracy --rank``): tied ranks, cost, messages, failures.
 
 There is a ranking for each data set, framework and arm; nothing is pooled between rankings. Its conditions are compared
-on the cases that count for all of them (``common_cases``). Ranks are ranges (``core.stats.ranks``). A condition is on
-the Pareto front if no other is at least as accurate for at most the same cost (or messages), and better in one of both.
+on the cases that count for all of them (``common_cases``). Ranks are ranges (``core.stats.ranks``):
+conditions that the exact sign-flip test, paired by case and corrected by Holm over all pairs of the ranking, does not
+tell apart are tied.
 """
 
 from __future__ import annotations
@@ -10,21 +11,22 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from core.errors import AnamnesisError
 from core.events import FORMATS, QUESTION_TYPES, Format, QuestionType
 from core.frameworks.base import title_of
 from core.frameworks.casting import is_rule
-from core.measures.base import Columns, Comparison, MetricRequest, NameOf, Note, Row, Section, bounded, metric
+from core.measures.base import Columns, Comparison, MetricRequest, NameOf, Note, Row, bounded
 from core.measures.comparison import compare_cases
 from core.measures.endings import AFTER_CONVERSATION
 from core.measures.paired import Cases, by_arm, read_scores
 from core.stats.bootstrap import bootstrap_interval
 from core.stats.corrections import LABELS
 from core.stats.intervals import NOTHING, Interval
-from core.stats.ranks import pair_p_values, pareto_front, rank_ranges
+from core.stats.ranks import pair_p_values, rank_ranges
 from core.stats.smoothed import mean_interval
 from core.store.conditions import Condition
 from core.store.database import Store
@@ -77,45 +79,26 @@ def common_cases(scores: Mapping[str, Cases], *, complete: bool = False) -> Comp
     return Compared(members, {name: len(own) for name, own in counting.items() if name not in members})
 
 
-@metric(
-    "ranking",
-    "run",
-    "models",
-    "source",
-    "cases",
-    "formats",
-    "questions",
-    "datasets",
-    "specialties",
-    "asks_for",
-    "mcq_rule",
-    empty="A ranking needs two conditions of one framework with answers to the same cases: test a second model on the "
-    "cases of the first.",
-    page="accuracy",
-)
-def report(
-    request: MetricRequest,
-    all_conditions: Annotated[
-        bool, "Rank every condition, on the cases that all have, even if one of them has only a few."
-    ] = False,
-) -> Iterator[Row]:
-    """Rank conditions on their common cases, next to cost, messages, seconds and failures of a conversation.
+def ranked(request: MetricRequest, *, complete: bool = False) -> list[Row]:
+    """Return the conditions of a selection, ranked on their common cases; ``complete``: on those that all have.
 
-    A ranking for each data set, framework and arm. A rank is a range: conditions that the exact sign-flip test, paired
-    by case and corrected by Holm over all pairs of the ranking, does not tell apart are tied. Costs are US dollars for
-    the doctor's messages of a conversation, without answers, patient and grader; 0 for rules and models on this
-    machine, unknown for releases, people and models without a price. The fronts are those of Pareto: no other condition
-    is at least as accurate for at most the same cost, or messages, and better in one of both.
+    Costs are US dollars for the doctor's messages of a conversation, without answers, patient and grader; 0 for rules
+    and models on this machine, unknown for releases, people and models without a price. Raises ``AnamnesisError`` if
+    no two conditions can be compared.
     """
     behind = {condition.name: condition for condition in request.read(conditions, request.selection)}
     scores = _by_arm(request, behind)
-    rankings = {arm: common_cases(by_condition, complete=all_conditions) for arm, by_condition in scores.items()}
+    rankings = {arm: common_cases(by_condition, complete=complete) for arm, by_condition in scores.items()}
     rankings = {arm: compared for arm, compared in rankings.items() if compared.members}
     run_ids = tuple(sorted({run for arm in rankings.values() for name in arm.members for run in behind[name].runs}))
     uses = _Uses(behind, request.read(read_use, run_ids))
-    for arm, compared in rankings.items():
-        yield from _ranking(arm, compared, scores[arm], uses)
+    if not rankings:
+        raise AnamnesisError(
+            "A ranking needs two conditions of one framework with answers to the same cases: test a second model on "
+            "the cases of the first."
+        )
     request.notes += _notes(rankings, uses, request.name)
+    return [row for arm, compared in rankings.items() for row in _ranking(arm, compared, scores[arm], uses)]
 
 
 def _by_arm(
@@ -187,7 +170,7 @@ class _Uses:
         for words, members in (("no calls are stored", without_calls), ("no price is known", unpriced)):
             if members:
                 listed = ", ".join(map(name, sorted(members)))
-                text = f"Cost unknown, because {words}: {listed}. Not 0, and on no front of cost."
+                text = f"Cost unknown, because {words}: {listed}. Not 0."
                 yield Note("cost", text, "low", "measures", tuple(sorted(members)))
         free = sorted(
             other
@@ -231,8 +214,6 @@ def _ranking(arm: RankedArm, compared: Compared, scores: Mapping[str, Cases], us
     ends_in_words = arm.framework not in staffed()  # clinical staff is addressed by tags, one of which ends it
     costs = [uses.cost(name, keys) if talks else _Mean() for name in names]
     turns = [uses.turns(name, keys) if talks else _Mean() for name in names]
-    on_cost_front = pareto_front(means, [cost.value for cost in costs])
-    on_turns_front = pareto_front(means, [turn.value for turn in turns])
     family = f"{LABELS['holm']} over {len(names) * (len(names) - 1) // 2:,} tests"
     in_order = sorted(range(len(names)), key=lambda place: -means[place])
     first = in_order[0]
@@ -265,8 +246,6 @@ def _ranking(arm: RankedArm, compared: Compared, scores: Mapping[str, Cases], us
                 "seconds": uses.seconds(name, keys) if talks else None,
                 "provider_failures": sum(excluded.get(reason, 0) for reason in _PROVIDER),
                 "without_diagnosis": uses.without_diagnosis(name, keys) if talks and ends_in_words else None,
-                "cost_front": on_cost_front[place],
-                "turns_front": on_turns_front[place],
             },
             columns=_COLUMNS,
             comparison=comparison,
@@ -300,13 +279,11 @@ def _notes(rankings: Mapping[RankedArm, Compared], uses: _Uses, name: NameOf) ->
     for words, arms in left_out.items():
         models = tuple(sorted({other for compared in rankings.values() for other in compared.left_out}))
         yield Note("cases", f"Not ranked in {', '.join(arms)}: {words}.", "high", "data", models)
-    if not rankings:
-        return
     yield Note(
         "ranks",
         "A rank is a range: it leaves out only what the exact sign-flip test, paired by case, tells apart, with p "
         "corrected by Holm over all pairs of the ranking. With a chance of 95 % all ranges of a ranking contain the "
-        "true ranks. A Pareto front is made of estimates: on it, too, tied conditions are not told apart.",
+        "true ranks.",
         page="accuracy",
     )
     yield from uses.cost_notes({other for compared in rankings.values() for other in compared.members}, name)
@@ -316,53 +293,3 @@ def _words(arm: RankedArm, shown: Collection[int]) -> str:
     """Return an arm in words, with its data set (0) and framework (1) if they are to be shown."""
     about = (arm.data_set, title_of(arm.framework))
     return " · ".join([*(about[part] for part in shown), arm_in_words(arm.format, arm.question_type)])
-
-
-_SCATTER = Section(
-    "Accuracy against cost",
-    report,
-    kind="scatter",
-    series="model",
-    place="cost_usd",
-    line="cost_front",
-    axis="Accuracy",
-    caption="Line: Pareto front, the conditions that no other one beats in both. Dashed across: accuracy without a "
-    "known cost.",
-    columns=(
-        "model", "data_set", "framework", "format", "question_type", "rank", "mean", "ci_low", "ci_high", "n_cases",
-        "from_first", "p_adjusted", "cost_usd", "cost_front", "turns", "turns_front", "seconds", "provider_failures",
-        "without_diagnosis", "excluded_by_reason",
-    ),
-    heads={
-        "data_set": "Cases", "n_cases": "Common cases", "from_first": "Δ to first", "cost_usd": "US dollars",
-        "cost_front": "On front of cost", "turns": "Messages", "turns_front": "On front of messages",
-        "provider_failures": "Provider failures", "without_diagnosis": "No diagnosis",
-    },
-    words={
-        "cost_usd": "US dollars a conversation",
-        "turns": "Doctor’s messages a conversation",
-        "cost_front": "Pareto front",
-        "turns_front": "Pareto front",
-    },
-    page="accuracy",
-)  # fmt: skip
-SECTIONS = (
-    _SCATTER,
-    replace(
-        _SCATTER,
-        title="Accuracy against messages",
-        place="turns",
-        line="turns_front",
-        caption="Line: Pareto front, the conditions that no other one beats in both.",
-    ),
-)
-AGAINST_COST, AGAINST_TURNS = SECTIONS
-
-
-def section_of(rows: Sequence[Row]) -> Section:
-    """Return the section to show first: against cost if two conditions differ in a known cost, else messages."""
-    costs: dict[tuple[object, ...], set[float]] = defaultdict(set)
-    for row in rows:
-        if row.more["cost_usd"] is not None:
-            costs[tuple(row.label.values())[1:]].add(row.more["cost_usd"])
-    return AGAINST_COST if any(len(values) > 1 for values in costs.values()) else AGAINST_TURNS

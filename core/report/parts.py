@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from core import __version__
@@ -24,7 +24,6 @@ from core.measures.failures import report as failures
 from core.measures.flow import flow
 from core.measures.graders.report import report as graders
 from core.measures.memorisation import report as memorisation
-from core.measures.ranking import AGAINST_COST
 from core.measures.repeatability import report as repeatability
 from core.measures.repeatability import report_power
 from core.measures.rubrics.report import report_safety
@@ -40,7 +39,26 @@ _ARM = ("model", "format", "question_type")
 _INTERVAL = ("ci_low", "ci_high")
 FIGURES: Mapping[str, Section] = {
     "flow": Section("Flow of cases, trials, conversations and answers", flow),
-    "ranking": replace(AGAINST_COST, title="Ranking: accuracy against cost"),
+    "ranking": Section(
+        "Ranking: accuracy and cost",
+        accuracy,
+        {"rank": True},
+        columns=(
+            *("model", "data_set", "framework", "format", "question_type", "rank", "mean", *_INTERVAL, "n_cases"),
+            *("from_first", "p_adjusted", "cost_usd", "turns", "seconds", "provider_failures", "without_diagnosis"),
+            "excluded_by_reason",
+        ),
+        heads={
+            "data_set": "Cases",
+            "mean": "Accuracy",
+            "n_cases": "Common cases",
+            "from_first": "Δ to first",
+            "cost_usd": "US dollars",
+            "turns": "Messages",
+            "provider_failures": "Provider failures",
+            "without_diagnosis": "No diagnosis",
+        },
+    ),
     "accuracy": Section(
         "Accuracy",
         accuracy,
@@ -209,7 +227,7 @@ PARTS: Mapping[str, Part] = {
     ),
     "ranking": Part(
         "Ranking",
-        "Which model is best, for which cost.",
+        "Which model is best, with cost and messages.",
         ("ranking",),
         exempt=lambda conditions: (
             "There is one condition, so that nothing can be ranked." if len(conditions) < 2 else ""

@@ -7,7 +7,7 @@ values this is McNemar's exact test. The interval is the smoothed one (``core.st
 which lie between −1 and 1; it contains 0 if p is above 1 − level, and otherwise at most ends there.
 
 ``bootstrap_difference`` is the comparison by resampling of Johri et al. 2025, Methods, corrected for few cases;
-``core.stats.paper`` has the published digits. ``unpaired_difference`` is that of their preprint (medRxiv
+``benchmarks.paper_bootstrap`` has the published digits. ``unpaired_difference`` is that of their preprint (medRxiv
 2023.09.12.23295399), which resamples the two arms independently.
 
 ``mcnemar`` compares paired yes/no judgements: whether two models (or judges) differ on the same items.

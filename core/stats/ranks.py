@@ -1,4 +1,4 @@
-"""Which ranks are compatible with the scores of several conditions on the same cases, and which conditions are best.
+"""Which ranks are compatible with the scores of several conditions on the same cases.
 
 ``rank_ranges`` gives each condition an interval of ranks from the differences of all pairs, after Mogstad, Romano,
 Shaikh and Wilhelm (Inference for Ranks …, Review of Economic Studies 91 (2024), section 3.1): if no pair is wrongly
@@ -13,7 +13,6 @@ intervals of each condition alone: it ignores that the conditions answered the s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import combinations
 from typing import NamedTuple
 
@@ -72,21 +71,3 @@ def rank_ranges(scores: ArrayLike, p_values: NDArray[np.float64], level: float =
     n_better = (different & better).sum(axis=0)
     n_worse = (different & better).sum(axis=1)
     return [RankRange(1 + int(above), means.size - int(below)) for above, below in zip(n_better, n_worse, strict=True)]
-
-
-def pareto_front(gains: Sequence[float], costs: Sequence[float | None]) -> list[bool | None]:
-    """Return whether each condition is on the Pareto front; ``None`` if its cost is unknown.
-
-    A condition is on the front if no other has at least its gain at no more than its cost, and is better in one of the
-    two. Conditions of unknown cost are compared with nothing. Gains and costs can have any unit.
-    """
-    known_costs = [(gain, cost) for gain, cost in zip(gains, costs, strict=True) if cost is not None]
-    return [
-        None
-        if cost is None
-        else not any(
-            other_gain >= gain and other_cost <= cost and (other_gain > gain or other_cost < cost)
-            for other_gain, other_cost in known_costs
-        )
-        for gain, cost in zip(gains, costs, strict=True)
-    ]

@@ -7,25 +7,24 @@ import streamlit as st
 
 from core.datasets.published import printed_sets
 from core.events import QUESTION_TYPES
-from core.measures.accuracy import AccuracySplit, read_single_diagnosis, report, report_leaderboard
+from core.measures.accuracy import AccuracySplit, read_single_diagnosis, report
 from core.measures.base import DifferenceTest, Result, Section
 from core.measures.compare import TESTED_PAIRS
 from core.measures.comparison import TESTS
 from core.measures.extent import on_different_cases
 from core.measures.paired import Against
-from core.measures.ranking import AGAINST_COST, section_of
-from core.measures.ranking import SECTIONS as RANKINGS
 from core.stats.corrections import LABELS
 from core.store.selection import Selection
 from pages.accuracy.cases import choose_bar, draw_cases_behind
 from pages.accuracy.endings import draw_endings
+from pages.accuracy.published import SHOWN, Shown, draw_published
 from pages.kit.cached import read
 from pages.kit.controls import choose
 from pages.kit.figures import draw_conditions_behind
 from pages.kit.look import ASKS_FOR, FORMAT, QUESTION_TYPE
 from pages.kit.page import draw_sections as draw_tabs
 from pages.kit.page import say_how_to_begin, show
-from pages.kit.section import draw_section, section_result
+from pages.kit.section import draw_section
 from pages.kit.stored import extents_on
 from pages.kit.view import (
     FilterRow,
@@ -59,17 +58,6 @@ STATIC = replace(
     series="format",
     place="model",
     figure="",
-)
-LEADERBOARD = Section(
-    "Leaderboard",
-    report_leaderboard,
-    kind="dots",
-    series="format",
-    place="model",
-    figure="question_type",
-    axis="Accuracy",
-    help="Open: published, the authors’ public leaderboard of 2 January 2025, 2,004 cases, without intervals. "
-    "Filled, with 95 % intervals: what was tested here.",
 )
 SPLIT: dict[AccuracySplit | Literal["all"], str] = {
     "all": "All together",
@@ -175,37 +163,12 @@ def draw_pairs() -> None:
     )
 
 
-def draw_ranking() -> None:
-    """Draw tied ranks as accuracy against cost or messages, one ranking for each framework and arm."""
-    row = FilterRow(acc_rank_complete=False)
-    offers = offered()
-    selection = ask_selection(offers, "models", "formats", "asks_for", row=row)
-    (case_set,) = selection.case_sets or ("",)
-    types = tuple(question for question in QUESTION_TYPES if question in offers[case_set].questions)
+def draw_publications() -> None:
+    row = FilterRow()
     with row.own:
-        question = choose("Question", types, "acc_rank_question", names=QUESTION_TYPE, shape="segments")
-    with row.popover():
-        help_ = "Rank all on the cases that every one has. Otherwise models with few cases are left out, and named."
-        complete = st.toggle("Rank every model", key="acc_rank_complete", bind="query-params", help=help_)
-    selection = replace(selection, question_types=(question,), mcq_rule=ask_statistics(row.popover()).rule)
-    options = {"all_conditions": complete}
-    sections = {section.title: section for section in RANKINGS}
-    rows = section_result(AGAINST_COST, selection, options).figures
-    with row.own:
-        usual = section_of(rows).title
-        title = choose("Drawn", list(sections), "acc_ranking", default=usual, shape="segments", hidden=True)
-    draw_section(sections[title], selection, options=options, name="ranking", titled=False)
-
-
-def draw_published() -> None:
-    selection, statistics = _ask(FilterRow(), "source")
-    draw_section(
-        LEADERBOARD,
-        replace(selection, pooled=False),
-        options={"interval": statistics.interval},
-        name="leaderboard",
-        titled=False,
-    )
+        shown: Shown = choose("Publication", list(SHOWN), "acc_published", names=SHOWN)
+    selection, statistics = _ask(row, "source")
+    draw_published(shown, replace(selection, pooled=False), statistics)
 
 
 def _ask(row: FilterRow, *parts: SelectionPart) -> tuple[Selection, Statistics]:
@@ -273,10 +236,9 @@ if __name__ == "__main__":
         lambda: draw_tabs(
             {
                 "Figures": draw_accuracy,
-                "Ranking": draw_ranking,
                 "Static and conversational": draw_static,
                 "Differences between arms": draw_pairs,
-                "Published leaderboard": draw_published,
+                "Published": draw_publications,
                 "Endings and what-if": draw_endings,
             },
             "acc_tab",

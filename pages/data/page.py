@@ -1,26 +1,21 @@
 """The stored data sets: their cases with findings and profiles, suitability, import, deletion."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from itertools import cycle
 from typing import Literal
 
 import pandas as pd
-import plotly.graph_objects as go
 import streamlit as st
 
 from core.datasets import imported
 from core.datasets.imported import DatasetInfo
 from core.datasets.library import DATASET as LIBRARY
-from core.figures.shares import Segment, stacked
-from core.figures.style import PALETTE
 from core.frameworks.automedic.measures.published import PAPER
 from core.frameworks.base import publisher
-from core.measures.base import Result, Row
-from core.measures.case_distribution import DISTRIBUTION, DistributionPart, distribution, read_labels
+from core.measures.case_distribution import DISTRIBUTION
 from core.store.database import Store
 from core.store.queries.profiles import delete_profiles
+from core.store.selection import Selection
 from pages.data.cases import draw_cases
 from pages.data.importing import draw_import, remarks_table
 from pages.data.items import draw_items
@@ -29,15 +24,12 @@ from pages.data.release import draw_release
 from pages.data.rubrics import draw_rubric_editor
 from pages.data.sets import Overview, case_entries, overviews, saved_profiles
 from pages.data.suitability import draw_suitability, draw_suitability_by_set, published_table
-from pages.kit.cached import read
 from pages.kit.cases import clear_parameters
-from pages.kit.controls import choose
 from pages.kit.look import counted, maker_words, plain
 from pages.kit.names import dataset_name
 from pages.kit.page import draw_sections, show
-from pages.kit.section import draw_result
+from pages.kit.section import draw_section
 from pages.kit.tables import draw_table
-from pages.kit.view import specialties_in_order
 from pages.kit.visitor import only
 
 
@@ -106,7 +98,14 @@ def draw_about(data_set: Overview) -> None:
         when = imported_at(data_set)
         rows |= {"File": data_set.info.file_name, "Imported": f"{when:%Y-%m-%d %H:%M} UTC" if when else ""}
     st.markdown("  \n".join(f"**{label}:** {plain(text)}" for label, text in rows.items() if text))
-    _draw_distribution(data_set.name)
+    sources = {entry.case.dataset for entry in case_entries(data_set.name)}
+    draw_section(
+        DISTRIBUTION,
+        Selection(),
+        options={"data_set": (data_set.name,), "by": "both" if len(sources) > 1 else "specialty"},
+        names={source: dataset_name(source) for source in sources},
+        name=f"{data_set.name}-cases",
+    )
     if data_set.name == LIBRARY:
         st.markdown(f"**Source:** {plain(data_set.source)}  \n**Licence:** {plain(data_set.licence)}")
         st.caption("The library comes with Anamnesis and cannot be changed or deleted.")
@@ -115,43 +114,6 @@ def draw_about(data_set: Overview) -> None:
     if data_set.info is not None:
         _draw_rows(data_set.info)
     draw_delete(data_set)
-
-
-def _draw_distribution(name: str) -> None:
-    entries, labels = case_entries(name), read(read_labels)
-    parts: tuple[DistributionPart, ...] = ("specialty", "source", "both")
-    several = len({entry.case.dataset for entry in entries}) > 1
-    by: DistributionPart = "specialty"
-    if several:
-        by = choose("Cases by", parts, "data_by", names=_BY, shape="segments")
-    rows = distribution(name, [entry.case for entry in entries], labels, by)
-    section = replace(DISTRIBUTION, caption=f"{dataset_name(name)}, n = {len(entries):,} cases.")
-    words = {row.label["source"]: dataset_name(row.label["source"]) for row in rows if "source" in row.label}
-    draw_result(
-        section, Result(section.title, tuple(rows)), words, name=f"{name}-cases-{by}", charts={"cases": cases_chart}
-    )
-
-
-def cases_chart(rows: Sequence[Row], names: Mapping[str, str], dark: bool) -> go.Figure:
-    """Return a bar for each specialty (or source), with a segment for each source if rows have both."""
-    both = "source" in rows[0].label and "specialty" in rows[0].label
-    place = "specialty" if "specialty" in rows[0].label else "source"
-    places = list(dict.fromkeys(row.label[place] for row in rows))
-    if place == "specialty":
-        places = list(specialties_in_order(places))
-    sources = list(dict.fromkeys(row.label["source"] for row in rows)) if both else [""]
-    segments = []
-    for source, colour in zip(sources, cycle(PALETTE), strict=False):
-        of_place = {row.label[place]: row for row in rows if not both or row.label["source"] == source}
-        shares = [(of_place[each].estimate or 0.0) if each in of_place else 0.0 for each in places]
-        counts = [(of_place[each].n or 0) if each in of_place else 0 for each in places]
-        segments.append(Segment(names.get(source, source) or "Cases", colour, "white", shares, counts))
-    labels = [names.get(each, each) for each in places]
-    figure = stacked(labels, segments, DISTRIBUTION.axis, "cases", whole=False, row=26, dark=dark)
-    return figure.update_layout(showlegend=both)
-
-
-_BY: dict[DistributionPart, str] = {"specialty": "Specialty", "source": "Source", "both": "Both"}
 
 
 def _ask_rights(data_set: Overview) -> None:

@@ -1,6 +1,7 @@
 """The list of pages, and links to pages and to their parts."""
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,12 +24,7 @@ PAGES: Final[dict[str, dict[str, str]]] = {
         "measures": "More measures",
         "report": "Evaluation report",
     },
-    "Trust": {
-        "patients": "Simulated patients",
-        "judges": "Judges",
-        "memorisation": "Memorisation",
-        "reproduce": "Reproduce",
-    },
+    "Trust": {"patients": "Simulated patients", "judges": "Judges", "memorisation": "Memorisation"},
 }
 """Heading in the sidebar → page name (its file or folder in pages/, and its URL path) → title, in display order.
 
@@ -39,6 +35,7 @@ _NEXT_PAGE: Final = "_led_to"
 PARTS: Final[dict[str, tuple[str, dict[str, str]]]] = {
     "branches": ("transcripts", {"transcripts_part": "Branches"}),
     "endings": ("accuracy", {"acc_tab": "Endings and what-if"}),
+    "published": ("accuracy", {"acc_tab": "Published"}),
     "monitoring": ("compare", {"cmp_part": "Versions"}),
     "history": ("quality", {}),
     "care": ("quality", {"quality_part": "CARE"}),
@@ -47,6 +44,8 @@ PARTS: Final[dict[str, tuple[str, dict[str, str]]]] = {
     "experts": ("judges", {"judges_part": "Experts"}),
 }
 """Name of a part of a page → the page, and the URL parameters that open the part."""
+MOVED: Final[dict[str, str]] = {"reproduce": "published"}
+"""URL path of version 0.5 → the page or part that it leads to."""
 ICON = str(Path(__file__).with_name("icon.png"))
 
 
@@ -109,6 +108,10 @@ def _pages() -> dict[str, list[StreamlitPage]]:
         ]
         for group, members in PAGES.items()
     }
+    listed[""] += [
+        st.Page(partial(go_to, target), title=old.capitalize(), url_path=old, visibility="hidden")
+        for old, target in MOVED.items()
+    ]
     others = [
         st.Page(file, title=name.replace("_", " ").capitalize(), url_path=name) for name, file in _others().items()
     ]
@@ -117,7 +120,7 @@ def _pages() -> dict[str, list[StreamlitPage]]:
 
 def _others() -> dict[str, Path]:
     """Return name → script of the pages that ``PAGES`` does not name."""
-    listed = {name for members in PAGES.values() for name in members}
+    listed = {*MOVED, *(name for members in PAGES.values() for name in members)}
     others: dict[str, Path] = {}
     for folder in (paths.ROOT, *paths.extensions()):
         for file in sorted([*folder.glob("pages/*.py"), *folder.glob("pages/*/page.py")]):

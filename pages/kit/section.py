@@ -268,7 +268,6 @@ def _draw_chart(
     layout: dict[str, Any] = {
         "kind": section.kind,
         **_parts_of(section),
-        "line": section.line,
         "axis": section.axis,
         "names": dict(names),
         "colours": colours,

@@ -14,11 +14,13 @@ from streamlit.testing.v1 import AppTest
 from core.measures.comparison import TESTS
 from core.store.database import Store
 from core.store.fold import fold
+from pages.accuracy.published import SHOWN
 from pages.kit.names import natural, unique_names
 from tests.core.store.builders import a_case, a_header, a_trial, answered, graded, invalid, write_journal
 from tests.support.pages import button, has_button, trouble, words
 from tests.support.stores import copy_of
 
+LEADERBOARD = SHOWN["leaderboard"]
 Open = Callable[..., AppTest]
 ARMS = [("vignette", "mcq"), ("multi_turn", "mcq")]
 CASES = 8
@@ -173,31 +175,46 @@ def test_vignettes_stand_beside_conversations(open_page: Open) -> None:
 
 
 def test_the_leaderboard_is_published_and_complete(open_page: Open) -> None:
-    app = open_page("accuracy", acc_tab="Published leaderboard")
+    app = open_page("accuracy", acc_tab="Published", acc_published=LEADERBOARD)
     assert trouble(app) == []
     table = frame(app, "Rank")
     assert len(table) == 24 * 4, "a line for each model, question and format"
-    assert set(table["From"]) == {"published, public leaderboard"}
+    assert set(table["From"]) == {"published, public leaderboard, 2,004 cases"}
     assert len(charts(app)) == 2
 
 
-def test_the_ranking_opens_on_what_is_known(filled_store: Store, open_page: Open) -> None:
-    """No calls are stored, so the figure is about messages; the cost is empty, not 0."""
-    app = open_page("accuracy", acc_tab="Ranking", acc_rank_question="Free response")
+@pytest.mark.parametrize(("publication", "count"), [("paper", 64), ("text", 60), ("preprint", 25)])
+def test_published_figures_are_shown_on_an_empty_database(publication: str, count: int, open_page: Open) -> None:
+    app = open_page("accuracy", acc_tab="Published", acc_published=SHOWN[publication])  # type: ignore[index]
     assert trouble(app) == []
-    table = frame(app, "Rank")
-    assert dict(zip(table["Model"], table["Rank"], strict=True)) == {"openai/b": "1–2", "openai/a": "1–2"}
-    assert set(table["Common cases"]) == {6}
-    assert table["US dollars"].isna().all()
-    assert set(table["Messages"]) == {1.0}
-    figure = charts(app)[0]
-    assert figure["layout"]["xaxis"]["title"]["text"].startswith("Doctor")
-    assert {"openai/a", "openai/b", "Pareto front"} <= {trace["name"] for trace in figure["data"]}
+    table = frame(app, "Δ to published")
+    assert len(table) == count
+    assert table["Accuracy"].notna().all()
+    assert all(source.startswith("published, ") for source in table["From"])
+
+
+@pytest.mark.parametrize(("publication", "column", "count"), [("tests", "p here", 144), ("experts", "Value here", 61)])
+def test_printed_tests_and_experts_say_why_a_value_is_missing(
+    publication: str, column: str, count: int, open_page: Open
+) -> None:
+    app = open_page("accuracy", acc_tab="Published", acc_published=SHOWN[publication])  # type: ignore[index]
+    assert trouble(app) == []
+    table = frame(app, "State")
+    assert len(table) == count
+    assert table["Published"].notna().all()
+    assert table[column].isna().all()
+    assert table["State"].notna().all()
+
+
+def test_the_old_address_of_reproduce_leads_to_published_figures(open_page: Open) -> None:
+    app = open_page("reproduce")
+    assert trouble(app) == []
+    assert len(frame(app, "Δ to published")) == 64
 
 
 @pytest.mark.usefixtures("answered_cases")
 def test_own_models_stand_in_the_leaderboard(open_page: Open) -> None:
-    app = open_page("accuracy", acc_tab="Published leaderboard")
+    app = open_page("accuracy", acc_tab="Published", acc_published=LEADERBOARD)
     assert trouble(app) == []
     table = frame(app, "Rank")
     own = table[table["From"] == "this database"]

@@ -1,4 +1,4 @@
-"""``report completeness``: diagnoses after complete and after incomplete histories, as experts judge them.
+"""``report ratings --part completeness``: diagnoses after complete and incomplete histories, by experts.
 
 A conversation is complete if experts said that the doctor asked for all of the history that matters (Johri et al. 2025,
 expert annotation of conversations). The diagnosis is that of an arm of the same conversation.
@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, Literal, NamedTuple
+from typing import NamedTuple
 
 from core.errors import UsageError
 from core.events import COUNTED
-from core.measures.base import Columns, MetricRequest, Row, Section, metric
-from core.measures.experts.adjudication import Decision, decisions_of
+from core.measures.base import Columns, MetricRequest, Row
+from core.measures.experts.adjudication import IMPORTED, Decision
 from core.measures.experts.report import read_decisions
 from core.reviews.state import states
 from core.stats.smoothed import ratio_interval
@@ -23,7 +23,6 @@ from core.store.review_records import parse_item
 from core.store.selection import Selection
 
 _QUESTION = "complete_history"
-CorrectBy = Literal["verdict", "experts"]
 
 
 class JudgedHistory(NamedTuple):
@@ -39,26 +38,15 @@ class JudgedHistory(NamedTuple):
     reason: str = ""
 
 
-@metric(
-    "completeness",
-    empty="No conversation has both the experts' judgement of its history and a verdict on its diagnosis.",
-    page="judges",
-)
-def report(
-    request: MetricRequest,
-    review: Annotated[
-        str | None, "An unblinded review of conversations by name; by default the newest, or else imported annotations."
-    ] = None,
-    imported: Annotated[bool, "Use annotations from files, such as those of the release."] = False,
-    arm: Annotated[str, "The arm whose diagnosis counts, such as multi_turn:frq or closing:frq."] = "multi_turn:frq",
-    correct_by: Annotated[
-        CorrectBy, "Who says that it is correct: the verdict that counts, or experts in a review of free responses."
-    ] = "verdict",
-) -> Iterator[Row]:
-    """Report a cross table for each model: history complete or not, diagnosis correct or not."""
-    histories = request.read(read_histories, review, imported, arm, correct_by)
+def completeness_rows(request: MetricRequest, review: str | None, arm: str) -> Iterator[Row]:
+    """Yield a cross table for each model: history complete or not, diagnosis correct or not.
+
+    ``review`` is an unblinded review of conversations, ``imported`` for annotations from files; by default the newest
+    review, or else imported annotations. ``arm`` is the arm whose verdict counts. Raises ``UsageError`` if no
+    conversation's history is judged.
+    """
     by_model: dict[str, list[JudgedHistory]] = {}
-    for history in histories:
+    for history in request.read(read_histories, review, arm):
         by_model.setdefault(history.model, []).append(history)
     for model, members in by_model.items():
         yield from cross_table(model, members)
@@ -68,11 +56,8 @@ def report(
     )
 
 
-def read_histories(
-    store: Store, review: str | None, imported: bool, arm: str, correct_by: CorrectBy
-) -> list[JudgedHistory]:
-    """Return the judged conversations; raises ``UsageError`` if no review of conversations is unblinded."""
-    name = None if imported else review or _newest_review(store)
+def read_histories(store: Store, review: str | None, arm: str) -> list[JudgedHistory]:
+    name = None if review == IMPORTED else review or _newest_review(store)
     decisions = [d for d in read_decisions(store, name, name is None) if d.question == _QUESTION]
     if not decisions:
         raise UsageError(
@@ -80,8 +65,7 @@ def read_histories(
             "annotations."
         )
     trials = {decision.item: parse_item(decision.item).trial_id for decision in decisions}
-    by_trial = [trial for trial in trials.values() if trial]
-    correct = _by_experts(store, arm) if correct_by == "experts" else _by_verdict(store, arm, by_trial)
+    correct = _by_verdict(store, arm, [trial for trial in trials.values() if trial])
     return [_history(decision, trials[decision.item], correct) for decision in decisions]
 
 
@@ -104,19 +88,6 @@ def _by_verdict(store: Store, arm: str, trials: Sequence[str]) -> dict[str, bool
         talks = conversations(cursor, Selection(trials=trials), limit=None)
     verdicts = {talk.trial_id: talk.verdicts.get(arm) for talk in talks}
     return {trial: verdict == "correct" if verdict in COUNTED else None for trial, verdict in verdicts.items()}
-
-
-def _by_experts(store: Store, arm: str) -> dict[str, bool | None]:
-    """Return trial → whether experts called the free response in an arm's format the right diagnosis."""
-    correct: dict[str, bool | None] = {}
-    for state in reversed(states(store)):  # the newest review comes last and counts
-        if state.review.plan.kind != "answers" or state.blinded:
-            continue
-        for decision in decisions_of(store, state):
-            item = parse_item(decision.item)
-            if decision.answer is not None and f"{item.format}:frq" == arm:
-                correct[item.trial_id] = decision.answer == "yes"
-    return correct
 
 
 def cross_table(model: str, histories: Iterable[JudgedHistory]) -> list[Row]:
@@ -158,19 +129,3 @@ def _fisher(table: Sequence[Sequence[int]]) -> float | None:
     from scipy import stats  # type: ignore[import-untyped]  # slow to load
 
     return float(stats.fisher_exact(table).pvalue)
-
-
-COMPLETENESS = Section(
-    "Complete history and correct diagnosis",
-    report,
-    controls=("arm", "correct_by"),
-    kind="table",
-    columns=("model", "history", "correct", "not_correct", "share_correct", "low", "high", "n", "p", "excluded"),
-    heads={
-        "not_correct": "Not correct", "share_correct": "Share correct", "n": "Conversations", "excluded": "Excluded",
-    },
-    help="Experts judge whether the history is complete. 95 % intervals resample cases; p: Fisher’s exact test of the "
-    "four numbers of a model.",
-    page="judges",
-)  # fmt: skip
-SECTIONS = (COMPLETENESS,)

@@ -17,6 +17,7 @@ import numpy as np
 
 from core.measures.base import Columns, Listed, MetricRequest, Row, Section, metric
 from core.measures.calibration import ENOUGH_AGREEMENT, ENOUGH_LABELS, Trust
+from core.measures.experts.completeness import completeness_rows
 from core.measures.experts.judged import JudgedItem, judged_items, read_review
 from core.measures.experts.model_raters import note_calibration, rated_items, rater_rows
 from core.reviews.state import ReviewState
@@ -35,9 +36,10 @@ def report(
     request: MetricRequest,
     review: Annotated[str | None, "An unblinded review by name; without one, the newest."] = None,
     part: Annotated[
-        Literal["shares", "means", "agreement", "models", "preferences", "time", "words"],
+        Literal["shares", "means", "agreement", "models", "preferences", "time", "words", "completeness"],
         "Shares of answers, means of scales, agreement of the annotators, agreement of model raters with them, "
-        "abilities from choices between two conversations, time per item, or answers in words.",
+        "abilities from choices between two conversations, time per item, answers in words, or diagnoses after "
+        "complete and incomplete histories (`imported` instead of a review: annotations from files).",
     ] = "shares",
     hourly_rate: Annotated[float | None, "Cost of an hour of an annotator, for the cost of a hundred items."] = None,
     rater: Annotated[str | None, "Shares and means of a model's answers (`job ratings`), not of people's."] = None,
@@ -45,8 +47,12 @@ def report(
     least_agreement: Annotated[
         float, "Percent agreement with people (0 to 1) below which it is not."
     ] = ENOUGH_AGREEMENT,
+    arm: Annotated[str, "The arm whose diagnosis counts after a complete history, or not."] = "multi_turn:frq",
 ) -> Iterator[Listed]:
     """Report the answers to the form of a review. Answers of models are never counted among those of people."""
+    if part == "completeness":
+        yield from completeness_rows(request, review, arm)
+        return
     state = request.read(read_review, review)
     if part == "models" or rater:
         trust = Trust(least_items, least_agreement)
@@ -297,6 +303,20 @@ TIMES = Section(
     page="judges",
 )
 WORDS = Section("Answers in words", report, {"part": "words"}, kind="table", page="judges")
+COMPLETENESS = Section(
+    "Complete history and correct diagnosis",
+    report,
+    {"part": "completeness"},
+    controls=("arm",),
+    kind="table",
+    columns=("model", "history", "correct", "not_correct", "share_correct", "low", "high", "n", "p", "excluded"),
+    heads={
+        "not_correct": "Not correct", "share_correct": "Share correct", "n": "Conversations", "excluded": "Excluded",
+    },
+    help="Experts judge whether the history is complete. 95 % intervals resample cases; p: Fisher’s exact test of the "
+    "four numbers of a model.",
+    page="judges",
+)  # fmt: skip
 SECTIONS = (SHARES, MEANS, AGREEMENT, RATERS, PREFERENCES, TIMES, WORDS)
 
 

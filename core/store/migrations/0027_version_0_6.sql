@@ -1,5 +1,6 @@
 -- Tables of capabilities that version 0.6 does not have any more. Their journal lines stay, and are skipped.
 DROP TABLE plans;
+DROP TABLE IF EXISTS reproductions;
 DROP TABLE IF EXISTS replicates;
 DROP TABLE IF EXISTS continuations;
 

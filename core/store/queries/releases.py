@@ -1,4 +1,4 @@
-"""A release of published results: imported completely or not at all, and read for the tables of its paper.
+"""A release of published results: imported completely or not at all, and read as its paper counts.
 
 A release file is identified by its digest: an unchanged file is not imported again, a changed file replaces its trials.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import duckdb
 import orjson
@@ -215,48 +214,7 @@ def released_runs(cursor: duckdb.DuckDBPyConnection, case_set: str) -> list[Rele
     return sorted(runs, key=lambda run: len(run.cases))
 
 
-class Overlooked(NamedTuple):
-    """Number of answers that name the right choice but were judged wrong, and of their cases."""
-
-    answers: int
-    cases: int
-
-
-def overlooked_answers(cursor: duckdb.DuckDBPyConnection, case_set: str) -> Overlooked:
-    """Count the answers that the paper's rule misses because of spaces around an answer in the release's files."""
-    return Overlooked(*cursor.execute(_OVERLOOKED, {"case_set": case_set}).fetchall()[0])
-
-
-def release_digest(cursor: duckdb.DuckDBPyConnection, case_set: str) -> str | None:
-    """Return a digest of the imported files of a release; ``None`` if none is imported."""
-    (digest,) = cursor.execute(_DIGEST, {"case_set": case_set}).fetchall()[0]
-    return None if digest is None else str(digest)
-
-
-def stored_reproduction(cursor: duckdb.DuckDBPyConnection, case_set: str, digest: str, program: str) -> str | None:
-    """Return the recomputed tables as JSON, if this version of the program computed them from this release."""
-    sql = "SELECT result FROM reproductions WHERE case_set = ? AND digest = ? AND program = ?"
-    rows = cursor.execute(sql, [case_set, digest, program]).fetchall()
-    return str(rows[0][0]) if rows else None
-
-
-def store_reproduction(
-    connection: duckdb.DuckDBPyConnection, case_set: str, digest: str, program: str, result: str
-) -> None:
-    """Store recomputed tables as JSON; they replace older ones. Needs a write lease."""
-    connection.execute(
-        "INSERT OR REPLACE INTO reproductions VALUES (?, ?, ?, ?, ?)", [case_set, digest, program, result, time.time()]
-    )
-
-
 _RELEASED = "runs.source = 'release' AND runs.case_set = $case_set"
-
-_DIGEST = f"""
-    WITH files AS (
-        SELECT run_id, path, digest FROM release_files JOIN runs USING (run_id) WHERE {_RELEASED} AND fault IS NULL
-        UNION ALL SELECT '', path, digest FROM release_documents WHERE EXISTS (FROM runs WHERE {_RELEASED})
-    )
-    SELECT md5(string_agg(concat_ws(' ', run_id, path, digest), chr(10) ORDER BY run_id, path)) FROM files"""
 
 _CASES = f"""
     SELECT run_id, doctor, run_cases.case_key, position, cases.dataset, specialty, single_diagnosis
@@ -279,14 +237,6 @@ _COUNTS = f"""
     FROM judged JOIN answers USING (trial_id, format, question_type)
     WHERE answers.status = 'answered'
     GROUP BY ALL"""
-
-_OVERLOOKED = f"""
-    SELECT count(*), count(DISTINCT trials.case_key)
-    FROM grades JOIN answers USING (trial_id, format, question_type)
-    JOIN trials ON trials.trial_id = grades.trial_id JOIN runs USING (run_id)
-    JOIN cases ON cases.case_key = trials.case_key AND cases.content_hash = trials.content_hash
-    WHERE {_RELEASED} AND rule = 'mcq_loose' AND verdict = 'incorrect'
-        AND contains(lower(answers.response), lower(cases.answer))"""
 
 
 @dataclass(frozen=True)

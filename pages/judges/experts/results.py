@@ -10,10 +10,9 @@ from core.errors import AnamnesisError
 from core.measures.base import Result
 from core.measures.experts.adjudication import CONFUSION, IMPORTED
 from core.measures.experts.by_model import BY_MODEL
-from core.measures.experts.completeness import COMPLETENESS
 from core.measures.experts.filling import can_fill, fill, read_filling
 from core.measures.experts.judge_status import FIGURES, STATUS
-from core.measures.experts.ratings import RATERS, has_decisions, sections_for
+from core.measures.experts.ratings import COMPLETENESS, RATERS, has_decisions, sections_for
 from core.measures.experts.report import AGREEMENT, BASELINE, GRADERS, PAIRS, SHARES, printed_figures, read_decisions
 from core.measures.experts.workbooks import import_release_annotations
 from core.reviews.reviewing import unblind
@@ -147,7 +146,7 @@ def draw_results() -> None:
     )
     if source == IMPORTED:
         if draw_figures(IMPORTED, {"imported": True}) is not None:
-            draw_section(COMPLETENESS, _ALL, options={"imported": True}, name="experts-completeness")
+            draw_section(COMPLETENESS, _ALL, options={"review": IMPORTED}, name="experts-completeness")
         return
     state = by_id[source]
     plan, unblinding = state.review.plan, state.review.unblinded

@@ -94,7 +94,7 @@ def test_published_figures_and_the_leaderboard_need_no_run(db: Path, capsys: pyt
     assert means["gpt_4"] == 0.82
     assert "gpt_4v" not in means, "it has other cases"
     assert "supplementary tables 1, 4, 22" in notes
-    rows, _ = report(capsys, "leaderboard")
+    rows, _ = report(capsys, "published", "--publication", "leaderboard")
     (first,) = [
         row for row in rows if row["rank"] == 1 and row["question_type"] == "mcq" and row["format"] == "vignette"
     ]

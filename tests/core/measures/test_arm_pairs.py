@@ -11,17 +11,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from reproduce import Release, values_of_arms
 
 from core.cli.app import main
+from core.datasets.published import published_tests
 from core.measures.paired import Against, arm_pairs
-from core.measures.reproduce.release import TableGroup, read_release
-from core.measures.reproduce.tables import pair_of, published_tests
 from core.stats.bootstrap import mean_distribution
 from core.stats.corrections import adjusted
 from core.stats.differences import bootstrap_difference, unpaired_difference
 from core.store.database import Store
 from core.store.queries.answers import CaseScore
-from tests.core.measures.reproduce.small_release import import_folder
+from tests.benchmarks.small_release import import_folder
 
 FORMATS = ("vignette", "multi_turn", "single_turn", "summarized")
 RELEASE = Path(os.environ.get("ANAMNESIS_CRAFTMD_RELEASE", ""))
@@ -108,8 +108,7 @@ TABLES = {
 @pytest.mark.parametrize("table", TABLES)
 def test_rows_agree_with_the_printed_tables(table: int, release: Store, capsys: pytest.CaptureFixture[str]) -> None:
     """The paper counts a case without an answer as wrong; here it is left out: only such cases may differ."""
-    with release.read() as cursor:
-        scores = read_release(cursor, "craftmd")
+    scores = Release(release)
     # GPT-3.5 lacks answers to a few cases; Mistral's are complete
     model = "mistral_v2_7b"
     tests = [t for t in published_tests("craftmd") if t.table == table and t.model == model]
@@ -129,7 +128,7 @@ def test_rows_agree_with_the_printed_tables(table: int, release: Store, capsys: 
     }
     for test in tests:
         row = by_place[test.arm_a, test.arm_b, test.specialty or datasets.get(test.dataset or "", "")]
-        first, second = pair_of(test, scores)
+        first, second = map(np.array, values_of_arms(test, scores))
         assert (row["first_mean"], row["second_mean"]) == pytest.approx((first.mean(), second.mean()))
         assert row["n_cases"] == first.size
         assert row["p"] == pytest.approx(bootstrap_difference(first, second).p, rel=1e-6)
@@ -151,10 +150,9 @@ def test_one_family_of_all_rows(release: Store, capsys: pytest.CaptureFixture[st
     assert len(rows) == (2 * 6 + 4) * (1 + 3)
     smallest = min(rows, key=lambda row: row["p"])
     assert smallest["p_adjusted"] == pytest.approx(min(1.0, len(rows) * smallest["p"]))
-    with release.read() as cursor:
-        scores = read_release(cursor, "craftmd")["gpt_3_5"]
+    scores = Release(release).scores("gpt_3_5", ("vignette", "mcq"))
     missing = {("vignette", "mcq"): 8}
     row = next(r for r in rows if (r["first"], r["second"]) == ("mcq", "frq") and r["format"] == "vignette")
     assert row["dataset"] == "All cases"
     assert row["n_cases"] == 2004 - missing["vignette", "mcq"]
-    assert np.sum(scores.of(("vignette", "mcq"), TableGroup())) == pytest.approx(row["first_mean"] * row["n_cases"])
+    assert sum(score.correct / score.counted for score in scores) == pytest.approx(row["first_mean"] * row["n_cases"])

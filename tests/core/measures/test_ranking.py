@@ -1,4 +1,4 @@
-"""Rankings on conversations made by hand: common cases, ranks, costs, messages, failures and the fronts."""
+"""Rankings on conversations made by hand: common cases, ranks, costs, messages and failures."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from core.errors import AnamnesisError
 from core.events import Ended, Event, Failed, Finished, Utterance
-from core.figures.report import chart_of
+from core.measures.accuracy import report
 from core.measures.base import MetricRequest, Result, Row
 from core.measures.notes import result_of
-from core.measures.ranking import AGAINST_COST, AGAINST_TURNS, common_cases, report, section_of
+from core.measures.ranking import common_cases
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.answers import CaseScore
@@ -86,7 +87,7 @@ def store(tmp_path: Path) -> Store:
 
 def ranked(store: Store, selection: Selection | None = None, **options: object) -> Result:
     chosen = selection or Selection(formats=("multi_turn",))
-    return result_of(report, MetricRequest(store, chosen), options)
+    return result_of(report, MetricRequest(store, chosen), {"rank": True, **options})
 
 
 def by_doctor(result: Result) -> dict[str, Row]:
@@ -114,13 +115,6 @@ def test_the_cost_is_that_of_the_doctors_messages(store: Store) -> None:
     assert [row.more["seconds"] for row in rows.values()] == [6, 2, 2, None]
 
 
-def test_what_nothing_beats_is_on_the_front(store: Store) -> None:
-    rows = by_doctor(ranked(store))
-    # bad is beaten by thrifty, which is cheaper and better; the rule costs nothing
-    assert [row.more["cost_front"] for row in rows.values()] == [True, True, False, True]
-    assert [row.more["turns_front"] for row in rows.values()] == [True, True, False, False]
-
-
 def test_failures_of_the_provider_are_counted_and_never_wrong(store: Store) -> None:
     rows = by_doctor(ranked(store))
     assert rows["thrifty"].more["provider_failures"] == 1
@@ -129,11 +123,10 @@ def test_failures_of_the_provider_are_counted_and_never_wrong(store: Store) -> N
 
 
 def test_an_unknown_price_is_not_a_price_of_nothing(store: Store) -> None:
-    result = ranked(store, all_conditions=True)
+    result = ranked(store, shared_cases=True)
     rows = by_doctor(result)
     assert {row.n for row in rows.values()} == {2}
     assert rows["pilot"].more["cost_usd"] is None
-    assert rows["pilot"].more["cost_front"] is None
     assert any(note.kind == "cost" and "openai/pilot" in note.models for note in result.notes)
     assert rows["rule"].more["cost_usd"] == 0
 
@@ -164,7 +157,7 @@ def test_arms_are_never_pooled(store: Store) -> None:
     assert sum(row.comparison is None for row in rows) == 2
 
 
-def test_frameworks_are_ranked_and_drawn_apart(store: Store) -> None:
+def test_frameworks_are_ranked_apart(store: Store) -> None:
     for name in ("x", "y"):
         trials = {case: talk(name, case, right=case > 5, turns=2, costs=[0.1]) for case in (1, 2, 9, 10)}
         write_run(store, f"openai/{name}", trials, protocol="consultation")
@@ -173,12 +166,11 @@ def test_frameworks_are_ranked_and_drawn_apart(store: Store) -> None:
     of_framework = {row.label["model"].partition(" ")[0]: row.label["framework"] for row in rows}
     assert of_framework["openai/x"] == of_framework["openai/y"] != of_framework["openai/good"]
     assert {row.n for row in rows if row.label["framework"] == of_framework["openai/x"]} == {4}
-    figure = chart_of(rows, kind="scatter", series="model", place="cost_usd", line="cost_front")
-    assert {trace.xaxis for trace in figure.data if trace.name == "Cost front"} == {"x", "x2"}
 
 
 def test_one_condition_is_no_ranking(store: Store) -> None:
-    assert not ranked(store, Selection(models=("openai/good",))).rows
+    with pytest.raises(AnamnesisError, match="two conditions"):
+        ranked(store, Selection(models=("openai/good",)))
 
 
 def scores(**cases: Iterable[int]) -> dict[str, dict[str, CaseScore]]:
@@ -200,25 +192,3 @@ def test_the_ranking_keeps_most_conditions_times_cases() -> None:
     # all together, or not at all
     assert len(common_cases(scores(a=range(100), b=range(5)), complete=True).members["a"]) == 5
     assert not common_cases(scores(a=range(5), b=range(5), c=range(9, 12)), complete=True).members
-
-
-def test_the_scatter_has_points_intervals_and_the_front(store: Store) -> None:
-    rows = ranked(store, all_conditions=True).figures
-    section = section_of(rows)
-    assert section is AGAINST_COST
-    figure = chart_of(rows, kind="scatter", series=section.series, place=section.place, line=section.line)
-    traces = {trace.name: trace for trace in figure.data}
-    assert traces["openai/good"].x == (pytest.approx(0.3),)
-    assert traces["openai/good"].error_y.arrayminus[0] > 0
-    # no price: a line across, not a point at 0
-    assert len(traces["openai/pilot"].x) == 2
-    front = traces["Cost front"]
-    assert front.line.shape == "hv"
-    on_front = {(row.more["cost_usd"], row.estimate) for row in rows if row.more["cost_front"]}
-    assert set(zip(front.x[:-1], front.y[:-1], strict=True)) == on_front
-
-
-def test_without_different_costs_the_section_is_about_messages(store: Store) -> None:
-    rows = ranked(store, Selection(models=("openai/good", "reference/rule"), formats=("multi_turn",))).figures
-    assert section_of(rows) is AGAINST_COST
-    assert section_of([row for row in rows if row.more["cost_usd"] == 0]) is AGAINST_TURNS

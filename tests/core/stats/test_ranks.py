@@ -1,15 +1,13 @@
-"""Rank ranges by hand, coverage of true ranks in simulated studies, and the Pareto front against its definition."""
+"""Rank ranges by hand and coverage of true ranks in simulated studies."""
 
 from __future__ import annotations
-
-import itertools
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from core.errors import UsageError
-from core.stats.ranks import RankRange, pair_p_values, pareto_front, rank_ranges
+from core.stats.ranks import RankRange, pair_p_values, rank_ranges
 from core.stats.smoothed import mean_interval
 
 
@@ -65,27 +63,3 @@ def test_the_ranges_contain_all_true_ranks(levels: tuple[float, ...]) -> None:
     assert hits / studies > 0.86
     # not because they exclude nothing: two models of each level can be told apart from the other two
     assert np.mean(widths) > 3.9 if len(set(levels)) == 1 else np.mean(widths) < 3
-
-
-def test_the_front_has_what_nothing_beats() -> None:
-    gains, costs = [0.9, 0.8, 0.8, 0.5, 0.4, 0.7], [3.0, 1.0, 2.0, 0.0, 0.5, None]
-    # 0.8 for 2 is beaten by 0.8 for 1, 0.4 by 0.5 for nothing; the last has no known cost
-    assert pareto_front(gains, costs) == [True, True, False, True, False, None]
-
-
-def test_equal_conditions_are_on_the_front_together() -> None:
-    assert pareto_front([0.8, 0.8, 0.7], [1.0, 1.0, 1.0]) == [True, True, False]
-    assert pareto_front([0.8], [None]) == [None]
-
-
-def test_the_front_is_what_sorting_finds() -> None:
-    generator = np.random.default_rng(3)
-    points = list(zip(generator.integers(0, 8, 40).tolist(), generator.integers(0, 8, 40).tolist(), strict=True))
-    best_so_far, expected = -1, set()
-    for cost, group in itertools.groupby(sorted(points, key=lambda p: (p[1], -p[0])), key=lambda p: p[1]):
-        most = next(group)[0]  # the most gain at this cost
-        if most > best_so_far:
-            expected.add((most, cost))
-            best_so_far = most
-    on_front = pareto_front([gain for gain, _ in points], [float(cost) for _, cost in points])
-    assert {point for point, on in zip(points, on_front, strict=True) if on} == expected

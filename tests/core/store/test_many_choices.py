@@ -9,8 +9,8 @@ import pytest
 from core.events import Answered, Event, Finished, Graded, Started
 from core.journal import RunHeader, TrialLine, read_lines
 from core.measures.accuracy import accuracy
-from core.measures.counterparts import printed_figures
 from core.measures.endings import RULES, rescore
+from core.measures.published import printed_figures
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.answers import ending_outcomes

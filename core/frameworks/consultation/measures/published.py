@@ -1,4 +1,4 @@
-"""Published figures of history taking, to compare with stored figures (``core.measures.counterparts``)."""
+"""Published figures of history taking, next to which stored figures are shown."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ from core.datasets import published
 from core.frameworks.base import publisher
 from core.frameworks.consultation.measures.history_taking import LENGTHS, MEASURES
 from core.measures.base import Row
-from core.measures.counterparts import printed_row
 
-PUBLICATION: Final = "Liao et al. 2023: history taking and accuracy (tables 2, 3)"
 HistorySet = Literal["medqa", "qmax", "sample_exam"]
 HISTORY_SETS: Final = {"medqa": "MedQA", "qmax": "QMax", "sample_exam": "Sample exam"}
 """Data sets of Liao et al. → their names."""
@@ -26,27 +24,17 @@ _HISTORY_METRICS: Final = {
 """Printed metric → name of the measure here, if it differs."""
 
 
-def printed_histories(dataset: str = "medqa") -> list[Row]:
-    """Return the printed figures of history taking on one of ``HISTORY_SETS``, in printed order."""
-    figures = []
+def published_rows(dataset: HistorySet = "medqa") -> list[Row]:
+    """Return the printed figures of one of ``HISTORY_SETS``, in printed order; shares (0 to 1), or lengths.
+
+    Repetition is printed for all three data sets together.
+    """
+    rows = []
     for row in published.rows(publisher("history").name):
         measure = _HISTORY_METRICS.get(row["metric"], row["metric"])
         if row["model"] and measure in MEASURES and (row["table"], row["dataset"]) in (("2", dataset), ("3", "")):
             cases = HISTORY_SETS.get(row["dataset"], "all three data sets")
-            unit = 1 if measure in LENGTHS else 100
-            value, length = float(row["value"]) / unit, measure in LENGTHS
-            source = f"table {row['table']}"
-            figures.append(printed_row(source, row["model"], value, measure=measure, cases=cases, nearest=length))
-    return figures
-
-
-def published_rows(dataset: HistorySet = "medqa") -> list[Row]:
-    """Return the printed figures of one of ``HISTORY_SETS``; repetition is printed for all three together."""
-    return [
-        Row(
-            {"cases": printed.more["cases"], "model": printed.label["model"], "measure": printed.label["measure"]},
-            printed.estimate,
-            source=f"Liao et al., {printed.source}, {printed.more['cases']}",
-        )
-        for printed in printed_histories(dataset)
-    ]
+            label = {"cases": cases, "model": row["model"], "measure": measure}
+            value = float(row["value"]) / (1 if measure in LENGTHS else 100)
+            rows.append(Row(label, value, source=f"Liao et al., table {row['table']}, {cases}"))
+    return rows

@@ -357,7 +357,7 @@ def report(
             "Published figures: Liao et al. (arXiv 2309.02077), tables 2 and 3. They are on other cases, and on items "
             "by a model, so that only their order is comparable.",
             kind="published",
-            page="reproduce",
+            page="quality",
         )
 
 

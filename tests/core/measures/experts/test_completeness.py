@@ -10,8 +10,9 @@ from core.datasets.case_fields import fits, groups_in, read_where, values_of
 from core.datasets.select import cases_of
 from core.errors import UsageError
 from core.measures.base import MetricRequest, Row
-from core.measures.experts import by_model, completeness
+from core.measures.experts import by_model
 from core.measures.experts.completeness import JudgedHistory, cross_table
+from core.measures.experts.ratings import report
 from core.reviews.answering import record
 from core.reviews.reviewing import plan_review, unblind
 from core.reviews.state import state_of
@@ -24,7 +25,7 @@ from tests.core.store.builders import a_case
 
 
 def rows(store: Store, **options: object) -> dict[tuple[str, str], Row]:
-    listed = [row for row in completeness.report.rows(MetricRequest(store), **options) if isinstance(row, Row)]
+    listed = [row for row in report.rows(MetricRequest(store), part="completeness", **options) if isinstance(row, Row)]
     return {(row["model"], row["history"]): row for row in listed}
 
 
@@ -58,17 +59,6 @@ def test_histories_are_matched_with_the_verdict_of_the_same_conversation(store: 
     }
     # nobody answered the vignette
     assert rows(store, arm="vignette:frq") == {}
-    by_experts = a_review(store, "Answers", kind="answers", number=12, shared=0.0)
-    answer_all(store, by_experts, "Ada", "no")
-    answer_all(store, by_experts, "Ben", "no")
-    unblind(store, by_experts.review_id, "Ada")
-    judged = rows(store, correct_by="experts")
-    assert {key: (row["correct"], row["not_correct"]) for key, row in judged.items()} == {
-        (MODELS[0], "complete"): (0, 4),
-        (MODELS[0], "incomplete"): (0, 2),
-        (MODELS[1], "complete"): (0, 4),
-        (MODELS[1], "incomplete"): (0, 2),
-    }
 
 
 def test_annotators_agree_on_one_model_and_differ_on_the_other(store: Store) -> None:

@@ -38,10 +38,10 @@ def test_dates_come_from_a_table_and_from_a_file_of_labels(capsys: pytest.Captur
     assert run_command(capsys, "data", "label-file", "dated", str(tmp_path / "labels.csv"))[0] == 0
     played = ("run", "--doctor", "reference/bayes", "--cases", "dated", "--trials", "1", "--arms", "vignette:frq")
     assert run_command(capsys, *played)[0] == 0
-    report = ("report", "before_after", "--cases", "dated", "--format", "json")
+    report = ("report", "accuracy", "--by", "period", "--cases", "dated", "--format", "json")
     assert run_command(capsys, *report)[0] == 1, "rules have no cutoff"
     status, out, err = run_command(capsys, *report, "--cutoff", "2024-06")
-    rows = {row["period"]: row for row in json.loads(out)}
+    rows = {row["group"]: row for row in json.loads(out)}
     assert status == 0
     assert (rows["before"]["n_cases"], rows["after"]["n_cases"]) == (1, 2)
     assert rows["after"]["excluded"] == {"date too near to the cutoff": 1}

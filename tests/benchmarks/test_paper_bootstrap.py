@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 import pytest
+from paper_bootstrap import RESAMPLES, paper_p_values, resamples_of, tie_band
 
 from core.errors import UsageError
-from core.stats.paper import paper_p_values, resamples_of
-from tests.core.measures.reproduce.small_release import literal
+from tests.benchmarks.small_release import literal
 
 
 def paper_p(first: np.ndarray, second: np.ndarray) -> float:
@@ -80,3 +80,18 @@ def test_resamples_are_those_of_the_legacy_generator() -> None:
         assert (row == generator.choice(np.arange(37), 37)).all()
     assert (counts[123] == np.bincount(drawn[123], minlength=37)).all()
     assert (counts.sum(axis=1) == 37).all()
+
+
+def test_ties_leave_a_band_around_the_papers_p_value() -> None:
+    generator = np.random.default_rng(3)
+    first, second = generator.integers(0, 6, (2, 60)) / 5
+    band = tie_band(first, second)
+    assert band.low < literal(first, second) <= band.high
+
+
+def test_the_band_is_exact_for_two_cases() -> None:
+    # d = (1, 0) has the mean ½; the mean of a resample is 0, ½ or 1: 0 and 1 tie, ½ does not
+    drawn = np.random.RandomState(20).randint(0, 2, (RESAMPLES, 2))
+    ties = sum(a == b for a, b in drawn.tolist())
+    band = tie_band([1.0, 0.0], [0.0, 0.0])
+    assert band == (round(1 / (RESAMPLES + 1), 4), round((ties + 1) / (RESAMPLES + 1), 4))

@@ -1,68 +1,15 @@
-"""Printed numbers are read as printed, and a cell matches only values that round to them."""
+"""Printed figures are read as printed."""
 
 from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from core.case import SPECIALTIES
 from core.datasets import published
 from core.measures.accuracy import published_rows
-from core.measures.reproduce.release import ModelData, PrintedNumber, Reproduction, as_printed
-from core.measures.reproduce.tables import interval_misprint
-
-
-def a_cell(**changes: Any) -> PrintedNumber:
-    defaults: dict[str, Any] = {
-        "table": 1,
-        "quantity": "mean",
-        "model": "gpt_4",
-        "question_type": "mcq",
-        "format": "vignette",
-        "specialty": None,
-        "dataset": None,
-        "arm_a": None,
-        "arm_b": None,
-        "published": 0.82,
-        "printed": "0.820",
-    }
-    return PrintedNumber(**{**defaults, **changes})
-
-
-@pytest.mark.parametrize(
-    ("value", "status"), [(0.8204, "match"), (0.8196, "match"), (0.8206, "differs"), (0.8194, "differs")]
-)
-def test_a_cell_matches_values_that_round_to_the_printed_digits(value: float, status: str) -> None:
-    cell = a_cell().with_value(value)
-    assert (cell.status, cell.recomputed) == (status, round(value, 3))
-
-
-def test_a_known_misprint_stays_a_misprint_if_the_numbers_agree() -> None:
-    differing, agreeing = (a_cell().with_value(value, "copied") for value in (0.5, 0.82))
-    assert (differing.status, differing.reason) == ("misprint", "copied")
-    assert agreeing.status == "misprint"
-    assert agreeing.reason == "copied; here the two agree nevertheless"
-
-
-def test_a_cell_that_was_left_out_has_no_number() -> None:
-    cell = a_cell().with_value(0.5).left_out("no data")
-    assert (cell.status, cell.recomputed, cell.reason) == ("not_attempted", None, "no data")
-
-
-def test_halves_are_rounded_as_the_tables_do() -> None:
-    assert as_printed(0.0001 * 72 / 16, "p_adjusted") == 0.0004
-    assert as_printed(0.00055, "p_adjusted") == 0.0006
-
-
-@pytest.mark.parametrize(
-    ("values", "succeeded"), [([0.82], True), ([0.82, 0.5], False), ([], False), ([None], False), ([0.82, None], True)]
-)
-def test_it_succeeds_if_a_cell_matches_and_none_differs(values: list[float | None], succeeded: bool) -> None:
-    cells = tuple(a_cell() if value is None else a_cell().with_value(value) for value in values)
-    assert Reproduction({"gpt_4": ModelData("run", 1)}, cells, ()).succeeded is succeeded
 
 
 def test_every_printed_figure_is_read() -> None:
@@ -147,9 +94,3 @@ def test_another_paper_is_a_file_of_its_name_and_never_mixed_in(
     finally:
         for reader in cached_readers:
             reader.cache_clear()
-
-
-def test_only_table_4_has_intervals_without_their_mean() -> None:
-    wrong = [f for f in published.accuracy_figures() if interval_misprint(f)]
-    assert Counter(f.table for f in wrong) == {4: 16}
-    assert "is that of table 1" in (interval_misprint(wrong[0]) or "")

@@ -1,4 +1,4 @@
-"""A release of a few cases in the authors' layout, and releases of random scores that need no files."""
+"""A release of a few cases in the authors' layout, and the authors' test as they wrote it."""
 
 from __future__ import annotations
 
@@ -10,13 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from core.case import SPECIALTIES
-from core.datasets.published import RELEASE_DATASETS
 from core.frameworks.craftmd.release import RELEASE
 from core.jobs.release.importing import import_release
-from core.measures.reproduce.release import ModelScores
 from core.store.database import Store
-from core.store.queries.releases import ReleasedCase
 
 HEADER = ["case_vignette", "choice_1", "choice_2", "choice_3", "choice_4", "answer", "category", "dataset", "case_id"]
 FORMATS = ("vignette", "multiturn", "singleturn", "summarized")
@@ -71,18 +67,6 @@ def write_release(
 def import_folder(store: Store, folder: Path) -> None:
     layout = RELEASE.find(folder, "release")
     import_release(store, layout, layout.models)
-
-
-def random_model(label: str, n: int = 240, seed: int = 0) -> ModelScores:
-    """Return random scores on cases of every specialty and data set, all with a single diagnosis."""
-    generator = np.random.default_rng([seed, *label.encode()])
-    cases = tuple(
-        ReleasedCase(f"craftmd/case_{i}", i, list(RELEASE_DATASETS.values())[i // 12 % 3], SPECIALTIES[i % 12], True)
-        for i in range(n)
-    )
-    arms = [(f, q) for f in ("vignette", "multi_turn", "single_turn", "summarized") for q in ("mcq", "frq")]
-    scores = {arm: generator.integers(0, 6, n) / 5 for arm in arms}
-    return ModelScores("run", label, cases, scores)  # type: ignore[arg-type]
 
 
 def literal(first: np.ndarray, second: np.ndarray) -> float:

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from core.errors import AnamnesisError
+from core.measures.accuracy import report
 from core.measures.base import MetricRequest, Result, Row
-from core.measures.before_after import before_after
 from core.measures.notes import result_of
 from core.models.registry import load_registry
 from core.models.settings import OWN_VARIABLE, SHIPPED, read_settings
@@ -48,13 +49,13 @@ def dated(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stor
 
 
 def result(store: Store, **options: str) -> Result:
-    return result_of(before_after, MetricRequest(store), options)
+    return result_of(report, MetricRequest(store), {"by": "period", **options})
 
 
 def test_accuracy_before_and_after_is_that_worked_out_by_hand(dated: Store) -> None:
     """Before: cases 1, 2, 3 with 1, ½, 1. After: cases 4, 5 with 0, ½. Case 6 is of the month of the cutoff."""
     before, after = (row for row in result(dated).rows if isinstance(row, Row))
-    assert (before.label["period"], after.label["period"]) == ("before", "after")
+    assert (before.label["group"], after.label["group"]) == ("before", "after")
     assert before.estimate == pytest.approx(2.5 / 3)
     assert after.estimate == pytest.approx(0.25)
     assert (before.n, after.n) == (3, 2)
@@ -83,7 +84,7 @@ def test_a_model_without_a_cutoff_has_no_row_and_is_named(dated: Store) -> None:
 
 def test_another_cutoff_moves_the_cases(dated: Store) -> None:
     """With a cutoff at the end of 2023 only case 3 can be told: of the others all are later."""
-    rows = {row.label["model"]: row for row in result(dated, cutoff="2023-12-31").figures if row["period"] == "after"}
+    rows = {row.label["model"]: row for row in result(dated, cutoff="2023-12-31").figures if row["group"] == "after"}
     assert set(rows) == {"openai/a", "server/b"}
     assert rows["server/b"].n == 5
     assert rows["server/b"].excluded["date too near to the cutoff"] == 1
@@ -98,7 +99,8 @@ def test_a_label_belongs_to_the_words_of_the_case_and_the_newest_counts(dated: S
 
 
 def test_without_any_date_there_is_no_row(filled_store: Store) -> None:
-    assert not result(filled_store).rows
+    with pytest.raises(AnamnesisError, match="a case with a date"):
+        result(filled_store)
 
 
 def test_a_note_names_the_source_of_a_cutoff_and_a_date_of_the_user_has_none(dated: Store, tmp_path: Path) -> None:

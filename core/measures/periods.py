@@ -1,4 +1,4 @@
-"""Accuracy on cases from before and after the end of a doctor's training data.
+"""Accuracy on cases from before and after the end of a doctor's training data: ``report accuracy --by period``.
 
 A case with a date from after the cutoff cannot have been in the training data, as far as both dates are right. Where
 the days that the two dates can mean overlap, such as a case of the month of the cutoff, the case is excluded.
@@ -7,28 +7,33 @@ the days that the two dates can mean overlap, such as a case of the month of the
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any, Literal
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal
 
 import numpy as np
 
 from core.dates import Order, order, read_date
+from core.errors import AnamnesisError
 from core.frameworks.casting import is_model
-from core.measures.base import Columns, MetricRequest, Row, Section, bounded, metric
-from core.measures.paired import Cases, by_arm, read_scores
+from core.measures.base import Columns, MetricRequest, Row, bounded
+from core.measures.paired import Cases, by_arm
 from core.models.registry import load_registry
 from core.stats.differences import unpaired_difference
-from core.stats.intervals import NOTHING
-from core.stats.smoothed import mean_interval
+from core.stats.intervals import NOTHING, Interval
+from core.store.queries.answers import CaseScore
 from core.store.queries.case_labels import case_dates
 from core.store.selection import conditions
 
+IntervalOf = Callable[[Sequence[float]], Interval]
+"""Returns the 95 % interval of a mean over cases."""
 Period = Literal["before", "after"]
 PERIODS: tuple[Period, ...] = ("before", "after")
 NO_DATE, UNCLEAR, NO_ANSWER = "no date", "date too near to the cutoff", "no answer that counts"
 
 
-def period_rows(label: Mapping[str, Any], cases: Cases, dates: Mapping[str, str], cutoff: str) -> list[Row]:
+def period_rows(
+    label: Mapping[str, Any], cases: Cases, dates: Mapping[str, str], cutoff: str, interval_of: IntervalOf
+) -> list[Row]:
     """Return the accuracy of an arm before and after ``cutoff``: the mean over a case's trials, then over cases.
 
     The row of ``after`` has the ``difference`` to before (−1 to 1) with its 95 % interval by the unpaired bootstrap,
@@ -52,7 +57,7 @@ def period_rows(label: Mapping[str, Any], cases: Cases, dates: Mapping[str, str]
     rows = []
     for period in PERIODS:
         values = np.array(scores[period], dtype=np.float64)
-        more: dict[str, Any] = {"difference": None, "difference_low": None, "difference_high": None}
+        more: dict[str, Any] = bounded("difference", None, NOTHING)
         if period == "after" and values.size and scores["before"]:
             tested = unpaired_difference(values, scores["before"])
             interval = tested.interval if tested.n > 1 else NOTHING
@@ -60,43 +65,25 @@ def period_rows(label: Mapping[str, Any], cases: Cases, dates: Mapping[str, str]
         excluded = {NO_DATE: undated, UNCLEAR: unclear, NO_ANSWER: without_answer[period]}
         rows.append(
             Row(
-                {**label, "period": period},
+                {**label, "group": period},
                 float(values.mean()) if values.size else None,
-                *mean_interval(values),
+                *interval_of(values.tolist()),
                 values.size,
                 {reason: n for reason, n in excluded.items() if n},
-                {name: None if value is not None and np.isnan(value) else value for name, value in more.items()},
-                columns=Columns("accuracy", "low", "high", "n_cases", "excluded"),
+                {"cutoff": cutoff}
+                | {name: None if value is None or np.isnan(value) else value for name, value in more.items()},
+                columns=Columns(excluded="excluded"),
+                by="period",
             )
         )
     return rows
 
 
-@metric(
-    "before_after",
-    "run",
-    "models",
-    "source",
-    "cases",
-    "formats",
-    "questions",
-    "datasets",
-    "specialties",
-    "asks_for",
-    "mcq_rule",
-    empty=(
-        "No model with a cutoff has answered a case with a date: give cases a date (`data label CASE date 2024-05`, "
-        "`data label-file`, or a column date of a file), and models a cutoff (`cutoff` in the models file)."
-    ),
-    page="memorisation",
-)
-def before_after(
-    request: MetricRequest,
-    cutoff: Annotated[str, "This cutoff for all models instead of those in the models file, such as 2024-10."] = "",
-) -> Iterator[Row]:
-    """Compare accuracy on cases from before and after the end of each doctor's training data (its cutoff).
+def by_period(request: MetricRequest, scores: Iterable[CaseScore], cutoff: str, interval_of: IntervalOf) -> list[Row]:
+    """Return the accuracy of each arm before and after its doctor's cutoff, or ``cutoff`` for all models.
 
-    Cases without a date, and cases whose date cannot be told from the cutoff, are excluded and counted.
+    Cases without a date, and cases whose date cannot be told from the cutoff, are excluded and counted. Raises
+    ``AnamnesisError`` if no model with a cutoff has answered a case with a date.
     """
     if cutoff:
         read_date(cutoff)
@@ -106,19 +93,23 @@ def before_after(
     cutoffs = {name: cutoff or date for name, (date, _) in stated.items()}
     with request.store.read() as cursor:
         dates = case_dates(cursor)
-    scores = request.read(read_scores, request.selection, request.selection.mcq_rule)
     rows: list[Row] = []
     for (name, format_, question_type), cases in by_arm(scores).items():
         if cutoffs.get(name) and not dates.keys().isdisjoint(cases):
-            label = {"model": name, "cutoff": cutoffs[name], "format": format_, "question_type": question_type}
-            rows += period_rows(label, cases, dates, cutoffs[name])
-    if rows:
-        without = [condition for condition in matching if not cutoffs[condition.name]]
-        models = [condition.name for condition in without if is_model(condition.doctor)]
-        _note(request, rows, models, len(without) - len(models))
-        if not cutoff:
-            _name_sources(request, {row.label["model"]: stated[row.label["model"]] for row in rows})
-    yield from rows
+            label = {"model": name, "format": format_, "question_type": question_type}
+            rows += period_rows(label, cases, dates, cutoffs[name], interval_of)
+    if not rows:
+        raise AnamnesisError(
+            "No model with a cutoff has answered a case with a date: give cases a date (`data label CASE date "
+            "2024-05`, `data label-file`, or a column date of a file), and models a cutoff (`cutoff` in the models "
+            "file)."
+        )
+    without = [condition for condition in matching if not cutoffs[condition.name]]
+    models = [condition.name for condition in without if is_model(condition.doctor)]
+    _note(request, rows, models, len(without) - len(models))
+    if not cutoff:
+        _name_sources(request, {row.label["model"]: stated[row.label["model"]] for row in rows})
+    return rows
 
 
 def _name_sources(request: MetricRequest, stated: Mapping[str, tuple[str, str]]) -> None:
@@ -156,28 +147,3 @@ def _note(request: MetricRequest, rows: Sequence[Row], without_cutoff: Sequence[
         "are often trained on later texts after it, and a case may be older than its date.",
         kind="dates",
     )
-
-
-SECTIONS = (
-    Section(
-        "Before and after the end of the training data",
-        before_after,
-        kind="dots",
-        figure="question_type",
-        series="period",
-        place="model",
-        panel="format",
-        columns=(
-            "model", "cutoff", "format", "question_type", "period", "accuracy", "low", "high", "n_cases", "difference",
-            "difference_low", "difference_high", "excluded",
-        ),
-        heads={"low": "From", "high": "To", "difference_low": "Δ from", "difference_high": "Δ to"},
-        axis="Accuracy",
-        caption=(
-            "Accuracy on cases with a date before and after the cutoff of each model, with 95 % intervals; the "
-            "difference is after minus before, by the unpaired bootstrap over cases."
-        ),
-        page="memorisation",
-    ),
-)  # fmt: skip
-(BEFORE_AFTER,) = SECTIONS

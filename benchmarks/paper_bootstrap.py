@@ -1,4 +1,4 @@
-"""The significance test of the published tables, digit for digit (Johri et al. 2025, Methods; preset ``paper``).
+"""The significance test of the published tables, digit for digit (Johri et al. 2025, Methods).
 
 The resamples depend only on the number of cases, so one matrix serves every test of that size. If rounding errors
 decide whether a resample counts, its mean is computed again in the order of operations of the published loop.
@@ -112,3 +112,21 @@ def _pair(first: ArrayLike, second: ArrayLike) -> _Pair:
     if a.ndim != 1 or a.shape != b.shape or not (np.isfinite(a).all() and np.isfinite(b).all()):
         raise UsageError("The paper's test needs one score of either arm for each case, without gaps.")
     return _Pair(a, b, a - b)
+
+
+class Band(NamedTuple):
+    """The p-value if no exact tie between resamples counts, and if every tie counts."""
+
+    low: float
+    high: float
+
+
+def tie_band(first: ArrayLike, second: ArrayLike) -> Band:
+    """Return the smallest and the largest p-value that the resamples allow, rounded as printed."""
+    differences = np.asarray(first, dtype=np.float64) - np.asarray(second, dtype=np.float64)
+    observed = differences.mean()
+    counts = resamples_of(differences.size).counts
+    blocks = (counts[start : start + _BLOCK_ROWS].astype(np.float64) for start in range(0, RESAMPLES, _BLOCK_ROWS))
+    means = np.concatenate([block @ differences for block in blocks]) / differences.size
+    excess = np.abs(means - observed) - abs(observed)
+    return Band(*(round((int(np.sum(excess > bound)) + 1) / (RESAMPLES + 1), DIGITS) for bound in (_NEAR, -_NEAR)))
