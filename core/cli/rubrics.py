@@ -13,7 +13,7 @@ from core.cli.options import folded_store, new_file
 from core.datasets.select import cases_of, datasets
 from core.errors import UsageError
 from core.measures.rubrics.lint import RubricWarning, lint_rubric
-from core.measures.rubrics.readers import RUBRIC_FORMATS, ReadRubric, import_rubric
+from core.measures.rubrics.readers import ReadRubric, import_rubric
 from core.measures.rubrics.rubric import Rubric, rubric_files, to_yaml
 from core.measures.rubrics.stored import rubric_entries, rubric_named, save_rubric
 from core.store.queries.rubrics import remove_rubric, saved_rubrics
@@ -70,18 +70,15 @@ def import_(
     path: Annotated[Path, typer.Argument(help="YAML, CSV, Excel, JSON, JSON Lines or Parquet.")],
     name: Annotated[str | None, typer.Option(help="Name of the rubric; by default the file's.")] = None,
     data_set: Annotated[str, typer.Option(help="Data set of the cases, if the file has their ids alone.")] = "",
-    format_: Annotated[
-        str | None, typer.Option("--format", help=f"{', '.join(RUBRIC_FORMATS)}; by default it is recognised.")
-    ] = None,
 ) -> int:
     """Import a rubric, as a new version if there is one of this name."""
     path = path.expanduser()
-    read = _read(path, name or path.stem.lower(), format_=format_, data_set=data_set)
+    read = _read(path, name or path.stem.lower(), data_set=data_set)
     rubric = read.rubric
     with folded_store().write() as connection:
         save_rubric(connection, rubric)
     size = sum(1 for _ in rubric.scoped())
-    print(f"Imported the rubric {rubric.name} ({read.format}): {size:,} criteria, version {rubric.hash[:8]}.")
+    print(f"Imported the rubric {rubric.name}: {size:,} criteria, version {rubric.hash[:8]}.")
     for position, reason in read.rejected[:_SHOWN]:
         print(f"Not used: record {position}: {reason}.", file=sys.stderr)
     if more := len(read.rejected[_SHOWN:]):
@@ -120,10 +117,10 @@ def delete(name: _Name, yes: Annotated[bool, typer.Option("--yes", help="Confirm
     return 0
 
 
-def _read(path: Path, name: str, format_: str | None = None, data_set: str = "") -> ReadRubric:
+def _read(path: Path, name: str, data_set: str = "") -> ReadRubric:
     if not path.exists():
         raise UsageError(f"There is no file {path}.")
-    return import_rubric(path, name, format_=format_, data_set=data_set)
+    return import_rubric(path, name, data_set=data_set)
 
 
 def _warnings(rubric: Rubric) -> list[RubricWarning]:

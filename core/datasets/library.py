@@ -62,11 +62,5 @@ def lay_answers() -> dict[str, dict[str, tuple[str, ...]]]:
 
 
 @functools.cache
-def example_questions() -> dict[str, tuple[str, ...]]:
-    tables = tomllib.loads((paths.CASES / "questions.toml").read_text(encoding="utf-8"))
-    return {topic: tuple(questions) for topic, questions in tables.items()}
-
-
-@functools.cache
 def library() -> tuple[Case, ...]:
     return tuple(read_library(paths.CASES))

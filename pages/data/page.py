@@ -21,7 +21,7 @@ from pages.data.importing import draw_import, remarks_table
 from pages.data.items import draw_items
 from pages.data.labels import draw_labels
 from pages.data.release import draw_release
-from pages.data.rubrics import draw_rubric_editor
+from pages.data.rubrics import draw_rubric_files
 from pages.data.sets import Overview, case_entries, overviews, saved_profiles
 from pages.data.suitability import draw_suitability, draw_suitability_by_set, published_table
 from pages.kit.cases import clear_parameters
@@ -201,7 +201,7 @@ def draw_page() -> None:
         draw_suitability_by_set(assessed)
     draw_import({data_set.name: data_set.cases for data_set in data_sets})
     draw_release()
-    draw_rubric_editor()
+    draw_rubric_files()
     with st.expander(
         f"What the {publisher('care').title} paper reports of published data sets", icon=":material/menu_book:"
     ):

@@ -2,7 +2,6 @@
 
 import hashlib
 from contextlib import suppress
-from dataclasses import replace
 
 import streamlit as st
 
@@ -10,7 +9,7 @@ from core.agents.sections_model import SplitByModel, split_by_model
 from core.case import SPECIALTIES, Case
 from core.datasets.library import DATASET as LIBRARY
 from core.datasets.select import choices_of, datasets
-from core.debugger.paste import LONGEST_TITLE, case_of, read_pasted
+from core.debugger.paste import LONGEST_TITLE, Pasted, case_of, choices_in, read_pasted
 from core.debugger.run import CALLS_AT_ONCE, start_bench
 from core.debugger.stored import set_apart
 from core.errors import AnamnesisError, UsageError
@@ -37,7 +36,6 @@ from pages.kit.seats import (
 )
 from pages.kit.visitor import only
 
-_read = st.cache_data(max_entries=16, show_spinner=False)(read_pasted)
 _PAPER_ARMS = paper_arms(framework())
 _SIZES = {"paper": f"Paper’s {len(_PAPER_ARMS)}", "all": f"All {len(ALL_ARMS)}"}
 _SOURCES = {"choose": "Library and imports", "paste": "Paste a vignette"}
@@ -158,24 +156,22 @@ def _ask_settings(case: Case | None, names: CastNames, *, every_arm: bool) -> Ca
 def ask_pasted() -> Case | None:
     """Ask for a pasted case with editable parts; ``None`` with a message while the case is incomplete."""
     text = st.text_area(
-        "Vignette, question, choices and answer",
+        "Vignette, or the whole question",
         key="debug_paste",
         height=180,
         placeholder=_PLACEHOLDER,
         persist_state="session",
-        help="Choices as A–J or 1–9 right after the question, then the answer after “Answer:”. Or a row of a data set "
-        "as JSON, or as CSV with its header.",
+        help="A question is split if each choice is a line with its letter.",
     )
     if not (text or "").strip():
-        st.caption("Paste a vignette and press Ctrl+Enter. Correct the recognised parts below.")
+        st.caption("Paste a vignette and press Ctrl+Enter. Edit its parts below.")
         return None
-    pasted = _read(text)
+    pasted = read_pasted(text)
     text_hash = hashlib.sha256(text.encode(errors="replace")).hexdigest()[:8]
     key = f"debug_paste_{{}}_{text_hash}".format
     with st.container(border=True):
-        st.markdown("**Recognised**", help="The run uses these texts.")
-        for note in pasted.notes:
-            st.markdown(f":orange[:material/info:] {plain(note)}")
+        if pasted.left_out:
+            st.markdown(f":orange[:material/info: Left out after the choices: {plain(pasted.left_out)}]")
         vignette = st.text_area(
             "Vignette",
             pasted.vignette,
@@ -187,7 +183,12 @@ def ask_pasted() -> Case | None:
         question = st.text_input("Question", pasted.question, key=key("question"), persist_state="session")
         left, right = st.columns(2)
         choices = left.text_area(
-            "Choices, one per line", "\n".join(pasted.choices), key=key("choices"), height=130, persist_state="session"
+            "Choices, one per line",
+            "\n".join(pasted.choices),
+            key=key("choices"),
+            height=130,
+            persist_state="session",
+            help="With or without letters. Without choices only free-response arms can be run.",
         )
         answer = right.text_input(
             "Right answer",
@@ -198,9 +199,9 @@ def ask_pasted() -> Case | None:
         )
         specialty = choose(
             "Specialty",
-            tuple(dict.fromkeys((*SPECIALTIES, pasted.specialty))),
+            SPECIALTIES,
             key("specialty"),
-            default=pasted.specialty,
+            default="Other",
             where=right,
             bound=False,
             persist=True,
@@ -208,15 +209,8 @@ def ask_pasted() -> Case | None:
         )
         title_place = st.empty()
         _draw_sections(vignette or "", text_hash)
+        edited = Pasted(vignette or "", question or "", choices_in(choices or ""), answer or "")
         try:
-            edited = replace(
-                pasted,
-                specialty=specialty,
-                answer=answer or "",
-                vignette=vignette or "",
-                question=question or "",
-                choices=tuple((choices or "").splitlines()),
-            )
             title = title_place.text_input(
                 "Title",
                 key=key("title"),
@@ -225,7 +219,7 @@ def ask_pasted() -> Case | None:
                 persist_state="session",
                 help="The name of the case on every page.",
             )
-            return set_apart(case_of(edited, title or ""))
+            return set_apart(case_of(edited, specialty, title or ""))
         except UsageError as error:
             st.warning(plain(str(error)), icon=":material/edit:")
             return None

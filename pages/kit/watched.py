@@ -34,7 +34,6 @@ from core.journal import RunHeader
 from core.live.session import Session
 from core.measures.coverage import Uncovered, gathered, uncovered
 from core.words import ROLE
-from pages.kit.case.rubric import ask_running_rubric, draw_running_rubric
 from pages.kit.chat import draw_answers, draw_case, draw_chat, hides_thoughts
 from pages.kit.export_menu import draw_export_menu, draw_export_menu_unstored
 from pages.kit.jobs import draw_reused_replies
@@ -120,7 +119,6 @@ def draw_session(watched: WatchedSession, *, forks: bool = True) -> None:
             else:
                 draw_differential(events)
                 if case is not None:
-                    draw_running_rubric(case, session.dialogue, session.key, ended=not session.running)
                     _draw_facts(case, watched)
                     expanded = session.running and session.meta.get("patient") == "human" and not watched.profiled
                     draw_case(case, open_=expanded, profiled=watched.profiled, pictures_seen=was_shown(events))
@@ -128,8 +126,6 @@ def draw_session(watched: WatchedSession, *, forks: bool = True) -> None:
             st.session_state[sending] = (*last_message[:2], last_message[2] or time.monotonic())
 
     draw_players(watched)
-    if case is not None and session.running and not person_is_tested(session, watched.framework):
-        ask_running_rubric(case, session.key)
     redrawn([session], draw)
 
 

@@ -34,7 +34,7 @@ def draw_rubrics() -> None:
         name = choose(
             "Rubric", list(rubrics), _KEY, names=lambda name: rubrics[name] or name, default=_last_judged(), width=360
         )
-        link("data", "Edit rubrics", "edit_note", rubrics="open")
+        link("data", "Import or download", "rule", rubrics="open")
     selection = ask_selection(offered(), "models", "datasets", "specialties")
     judges = list(judges_in(read(read_rubric_outcomes, selection, name).verdicts))
     judge = None

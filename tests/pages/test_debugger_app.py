@@ -123,7 +123,7 @@ def test_a_pasted_vignette_is_recognised_and_its_parts_can_be_corrected(open_pag
     app.text_area(key="debug_paste").set_value(text).run()
     (answer,) = [box for box in app.text_input if box.label == "Right answer"]
     assert answer.value == ""
-    assert "No answer was recognised" in words(app)
+    assert "There is no answer" in words(app)
     assert button(app, RUN).disabled
     answer.set_value("Gout").run()
     assert "none of the options" in words(app)

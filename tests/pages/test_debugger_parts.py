@@ -231,7 +231,7 @@ def test_sections_are_sorted_by_a_model_and_inventions_are_counted(open_page: Op
     ]
     app = open_page("debugger")
     app.segmented_control(key="debug_source").set_value("paste").run()
-    app.text_area(key="debug_paste").set_value(f"{vignette} What is it?\nAnswer: Acute pericarditis").run()
+    app.text_area(key="debug_paste").set_value(vignette).run()
     (toggle,) = [t for t in app.toggle if t.label == "Split with a model"]
     toggle.set_value(True).run()
     with running(lambda body: json.dumps({"sections": sections})) as provider:

@@ -1,4 +1,4 @@
-"""Rubrics on pages: figures and criteria, judging in the background, the editor, the import and the judges."""
+"""Rubrics on pages: figures and criteria, judging in the background, the import and the judges."""
 
 from __future__ import annotations
 
@@ -49,10 +49,12 @@ def test_the_judges_of_a_rubric_are_described(judged: Store, open_page: Open) ->
     assert figures["quotations unverified"] == pytest.approx(1 / 9)
 
 
-def test_a_rubric_can_be_edited_and_is_saved_as_a_version(judged: Store, open_page: Open) -> None:
+def test_a_rubric_can_be_imported(judged: Store, open_page: Open) -> None:
     page = open_page("data", rubrics="open", data_rubric="demo")
     assert not trouble(page)
     assert "4 criteria for 1 case" in words(page)
-    button = next(button for button in page.button if button.key == "data_rubric_save")
-    assert button.disabled  # nothing has changed
-    assert rubric_named(judged, "demo").all[0].id == "fever"
+    uploader = next(uploader for uploader in page.file_uploader if uploader.label == "Import a rubric")
+    uploader.upload("greeting.csv", b"criterion,points\nGreets the patient.,2\n", "text/csv")
+    next(button for button in page.button if button.label == "Import").click().run()
+    assert not trouble(page)
+    assert rubric_named(judged, "greeting").all[0].points == 2

@@ -7,8 +7,8 @@ The patient answers like the reference patient, from demographics and basic fact
 of the queries to the patient and says so.
 
 The staff reports the results that a query names, word for word: results with a finding, a test or most of the content
-words of the query. If the query names only a section (vital signs, examination, laboratory, imaging, other tests), or
-details only as examples, the staff reports the whole section. Otherwise it says that the result is not available.
+words of the query. If it has none, the staff reports the sections that the query names (vital signs, examination,
+laboratory, imaging, other tests); otherwise it says that the result is not available.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from core.frameworks.automedic.roles import NOT_AVAILABLE, Facts, Rating
 from core.frameworks.automedic.tags import END, TAG_OF, Addressee, queries_of
 from core.text.findings import recogniser
 from core.text.negation import is_content, stem_of, words_in
-from core.text.patient_terms import is_technical, words
+from core.text.patient_terms import words
 from core.text.sections import sentences
 from core.text.vocabulary import below, cues
 
@@ -102,25 +102,12 @@ def _to(addressee: Addressee, text: str) -> str:
     return f"<{tag}>{text}</{tag}>"
 
 
-_FEELING = re.compile(
-    r"\bsorry\b|i (?:can )?(?:understand|see|imagine|hear)\b|must (?:be|have been|feel)|worr(?:y|ied|ying)|"
-    r"difficult|frighten|scar(?:y|ed)|upsetting|distress|tough|hard (?:for|on) you|that sounds|take your time|"
-    r"how (?:do|are) you feel|bother(?:s|ing)? you",
+_KIND = re.compile(
+    r"\b(?:please|thank you|thanks|hello|good (?:morning|afternoon|evening)|welcome|sorry|i understand|worr\w+|"
+    r"how (?:do|are) you feel\w*)\b",
     re.IGNORECASE,
 )
-_COURTESY = re.compile(
-    r"\b(?:please|thank you|thanks|hello|good (?:morning|afternoon|evening)|welcome)\b", re.IGNORECASE
-)
-_OPEN = re.compile(
-    r"\b(?:what brings|tell me|describe|how (?:do|did|are|have|has|would|does)|in your own words|"
-    r"what (?:do|did|is|was) (?:you|it|that|the \w+) (?:feel|like|think|worr)|"
-    r"what (?:else|happened|worries)|anything else)\b",
-    re.IGNORECASE,
-)
-_MAX_TECHNICAL = 0.05
-"""Share of technical words above which the doctor is hard to understand."""
-_MIN_COURTEOUS = 0.25
-"""Minimum share of queries with a courtesy for a courteous doctor."""
+_OPEN = re.compile(r"\b(?:what brings|tell me|describe|what else|anything else|how (?:do|did|are|have|has)\b)", re.I)
 
 
 class ReferenceAutoMedicPatient(ReferencePatient):
@@ -134,56 +121,24 @@ class ReferenceAutoMedicPatient(ReferencePatient):
     async def rate(
         self, knowledge: PatientKnowledge, scene: Scene, dialogue: Dialogue
     ) -> AsyncIterator[AgentOutput | Rating]:
-        manners = count([turn.text for turn in dialogue if turn.role == "doctor"])
-        yield Rating(manners.rating, manners.words)
+        yield rating_of([turn.text for turn in dialogue if turn.role == "doctor"])
 
 
-@dataclass(frozen=True)
-class Manners:
-    """Counts in the queries to the patient."""
+def rating_of(queries: Sequence[str]) -> Rating:
+    """Rate queries by surface features, from 2 to 5.
 
-    queries: int
-    feelings: int
-    """Queries about the patient's feelings."""
-    courtesies: int
-    open_questions: int
-    repeated: int
-    technical: float
-    """Share of technical words."""
-
-    @property
-    def rating(self) -> int:
-        """From 1 to 5, starting at 2.
-
-        +1 each for a query about feelings, courtesy in at least a quarter of the queries, and an open question; -1
-        each for more than 5 % technical words and for a repeated query.
-        """
-        up = (self.feelings > 0) + (self.courtesies >= _MIN_COURTEOUS * self.queries) + (self.open_questions > 0)
-        return max(1, 2 + up - (self.technical > _MAX_TECHNICAL) - (self.repeated > 0))
-
-    @property
-    def words(self) -> str:
-        return (
-            f"By rule, of {self.queries} queries: {self.feelings} about feelings, {self.courtesies} courteous, "
-            f"{self.open_questions} open, {self.repeated} repeated; {self.technical:.0%} technical words."
-        )
-
-
-def count(queries: list[str]) -> Manners:
-    spoken = [word for query in queries for word in words(query)]
-    plain = [" ".join(words(_COURTESY.sub("", query))) for query in queries]
-    return Manners(
-        queries=len(queries),
-        feelings=sum(bool(_FEELING.search(query)) for query in queries),
-        courtesies=sum(bool(_COURTESY.search(query)) for query in queries),
-        open_questions=sum(bool(_OPEN.search(query)) for query in queries),
-        repeated=len(plain) - len(set(plain)),
-        technical=sum(map(is_technical, spoken)) / len(spoken) if spoken else 0.0,
+    3, plus 1 each for kind words in at least a quarter of them and for an open question; minus 1 for a repetition.
+    """
+    kind = sum(bool(_KIND.search(query)) for query in queries)
+    is_open = sum(bool(_OPEN.search(query)) for query in queries)
+    plain = [" ".join(words(_KIND.sub("", query))) for query in queries]
+    repeated = len(plain) - len(set(plain))
+    rating = 3 + (kind >= len(queries) / 4) + (is_open > 0) - (repeated > 0)
+    return Rating(
+        rating, f"By rule, of {len(queries)} queries: {kind} with kind words, {is_open} open, {repeated} repeated."
     )
 
 
-MAX_SPECIFIC = 6
-"""Maximum number of results in the reply to a specific query."""
 _MIN_SHARE = 0.5
 """A result needs at least this share of the content words that the best match shares with the query."""
 
@@ -191,7 +146,6 @@ _TOPICS: dict[FactSection, str] = {section: section.replace("_", " ") for sectio
 _SECTION_NAMES = {
     section: re.compile(cues(topic, of=("order",), without=below(topic)), re.I) for section, topic in _TOPICS.items()
 }
-_EXAMPLES = re.compile(r"\b(?:including|includes?|such as|for example|e\.g\.|especially|particularly|like)\b", re.I)
 _BY_HAND: frozenset[FactSection] = frozenset(("vital_signs", "examination"))
 
 
@@ -239,38 +193,24 @@ class ReferenceStaff:
         return at_once("staff", "dialogue", " ".join(reported(fact) for fact in facts) or NOT_AVAILABLE)
 
     def named(self, query: str, results: Facts) -> list[Fact]:
-        """Return the results that a query names, in the order of the case."""
+        """Return the results that a query names, otherwise those of the sections that it names."""
         sections = {section for section, names in _SECTION_NAMES.items() if names.search(query)}
         ordered = [order for order in _ORDERED if order.names.search(query)]
         remainder = query
         for names in (*_SECTION_NAMES.values(), *(order.names for order in _ORDERED)):
             remainder = names.sub(" ", remainder)
-        content = _content_stems(remainder)
-        specific = self._specific(query, content, ordered, results)
-        if "vital_signs" not in sections and (content or ordered) and not _EXAMPLES.search(query):
-            return specific
-        if not sections and not specific and _ASKS_FOR_ALL.search(query):
-            return list(results)
-        return [fact for fact in results if _section(fact) in sections or fact in specific]
-
-    def _specific(
-        self, query: str, content: frozenset[str], ordered: Sequence[_Order], results: Sequence[Fact]
-    ) -> list[Fact]:
-        """Return the closest results for the findings, tests and words of a query."""
-        findings = set(recogniser().read(query))
+        content, findings = _content_stems(remainder), set(recogniser().read(query))
         shared = [len(content & _content_stems(_fact_in_words(fact))) for fact in results]
         # one shared word of several is not enough: "joint fluid" is no request for the fluid of the belly
         least = max(1.0, _MIN_SHARE * max(len(content), *shared, 0))
-        return [
+        specific = [
             fact
             for fact, words_shared in zip(results, shared, strict=True)
             if words_shared >= least
             or findings & set(recogniser().read(_fact_in_words(fact)))
             or any(order.is_answered_by(fact) for order in ordered)
-        ][:MAX_SPECIFIC]
-
-
-_ASKS_FOR_ALL = re.compile(r"\b(?:results|findings|tests|values|data|report|studies)\b", re.IGNORECASE)
+        ]
+        return specific or [fact for fact in results if _section(fact) in sections]
 
 
 def reported(fact: Fact) -> str:

@@ -1,7 +1,7 @@
 """Rubrics as files: the criteria by which a conversation is judged, for a case, a specialty or all cases.
 
 A rubric is a YAML file, or a folder of YAML files that belong together. The rubrics of the project are in
-``data/rubrics``; those of an extension in its folder ``rubrics``. Rubrics that users import or edit are stored in the
+``data/rubrics``; those of an extension in its folder ``rubrics``. Rubrics that users import are stored in the
 database (``core.store.queries.rubrics``) and take precedence over a file of the same name.
 """
 
@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple
 
 import orjson
 import yaml
@@ -22,7 +22,6 @@ from core.errors import UsageError
 from core.paths import RUBRICS, extensions
 
 Priority = Literal["must", "should", "must not"]
-PRIORITIES: tuple[Priority, ...] = get_args(Priority)
 AXES = ("data gathering", "communication", "reasoning", "management", "safety", "professionalism")
 """The axes of this project's rubrics; imported rubrics have the axes of their publication."""
 NO_AXIS = "other"

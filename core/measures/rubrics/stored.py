@@ -10,7 +10,7 @@ import orjson
 from core.errors import AnamnesisError, UsageError
 from core.measures.rubrics.rubric import Rubric, read_rubric, rubric_files, rubric_of
 from core.store.database import Store
-from core.store.queries.rubrics import RubricVersion, add_rubric, rubric_versions, saved_rubrics
+from core.store.queries.rubrics import RubricVersion, add_rubric, saved_rubrics
 
 LIBRARY = "library"
 """The rubric of the cases that come with the program; the default."""
@@ -45,12 +45,6 @@ def rubric_entries(store: Store) -> list[RubricEntry]:
         RubricEntry(_read(saved[name]) if name in saved else read_rubric(files[name]), saved.get(name))
         for name in dict.fromkeys([*files, *saved])
     ]
-
-
-def versions_of(store: Store, name: str) -> list[RubricVersion]:
-    """Return the saved versions of a rubric, the newest first."""
-    with store.read() as cursor:
-        return rubric_versions(cursor, name)
 
 
 def save_rubric(connection: duckdb.DuckDBPyConnection, rubric: Rubric) -> RubricVersion:

@@ -1,4 +1,4 @@
-"""Rubrics that people imported or edited; the newest version of a name counts, earlier ones stay as history."""
+"""Rubrics that people imported; the newest version of a name counts, earlier ones stay as history."""
 
 from __future__ import annotations
 
@@ -42,14 +42,7 @@ def saved_rubrics(cursor: duckdb.DuckDBPyConnection, name: str | None = None) ->
     return [RubricVersion(**row) for row in rows]
 
 
-def rubric_versions(cursor: duckdb.DuckDBPyConnection, name: str) -> list[RubricVersion]:
-    """Return all versions of a rubric, the newest first."""
-    rows = records(cursor.execute(f"SELECT {_COLUMNS} FROM rubrics WHERE name = ? ORDER BY {_NEWEST_FIRST}", [name]))
-    return [RubricVersion(**row) for row in rows]
-
-
 _COLUMNS = ", ".join(RubricVersion._fields)
-_NEWEST_FIRST = "made_at DESC, rowid DESC"
 _NEWEST = f"""
     SELECT {_COLUMNS} FROM rubrics WHERE $name::VARCHAR IS NULL OR name = $name
-    QUALIFY row_number() OVER (PARTITION BY name ORDER BY {_NEWEST_FIRST}) = 1 ORDER BY name"""
+    QUALIFY row_number() OVER (PARTITION BY name ORDER BY made_at DESC, rowid DESC) = 1 ORDER BY name"""

@@ -1,4 +1,4 @@
-"""A rubric next to a conversation: its criteria with verdicts and quoted words, filled in live or by stored judges."""
+"""A rubric next to a conversation: its criteria with the verdicts and quoted words of stored judges."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,13 +6,9 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from core.asking.scene import Dialogue
 from core.case import Case
-from core.debugger.rubric import RunningRubric, changed_criteria, is_met
 from core.events import Event, Utterance
-from core.frameworks.casting import CastNames, is_model
 from core.jobs.rubrics import RubricJudging
-from core.measures.rubrics.judging import CriterionJudgement
 from core.measures.rubrics.report import RubricReading, read_rubric_outcomes
 from core.measures.rubrics.rubric import Criterion
 from core.measures.rubrics.rule_judge import RULE_JUDGE
@@ -26,16 +22,14 @@ from pages.kit.case.facts import trial_of
 from pages.kit.chat import bubble, marked
 from pages.kit.controls import choose
 from pages.kit.jobs import draw_judging
-from pages.kit.look import plain, show_errors
+from pages.kit.look import plain
 from pages.kit.names import model_name
-from pages.kit.seats import ask_address, ask_seat, seat_problem
 from pages.kit.tables import draw_table
 
 _STATUS = {
     "met": "✓ Met", "not met": "✗ Not met", "not applicable": "– Does not apply", "unjudged": "? Unjudged",
 }  # fmt: skip
 _MUST_NOT = {"met": "✗ Happened", "not met": "✓ Did not happen"}
-_JUDGES = "rubric_judges"
 
 
 @cached_query(entries=32)
@@ -49,7 +43,7 @@ def rubrics_for(case_key: str, specialty: str) -> dict[str, tuple[str, tuple[Cri
 def _ask_rubric(case: Case, key: str) -> str | None:
     rubrics = rubrics_for(case.case_key, case.specialty or "")
     if not rubrics:
-        st.info("No rubric has criteria for this case. Import or write one on Data, under Rubrics.")
+        st.info("No rubric has criteria for this case. Import one on Data, under Rubrics.")
         return None
     if len(rubrics) == 1:
         return next(iter(rubrics))
@@ -178,57 +172,6 @@ BY_RULE = (
 )
 
 
-def ask_running_rubric(case: Case, key: str) -> None:
-    """Ask for a model that fills in the rubric while the consultation goes on."""
-    running: dict[str, RunningRubric] = st.session_state.setdefault(_JUDGES, {})
-    rubrics = rubrics_for(case.case_key, case.specialty or "")
-    if key in running or not rubrics:
-        return
-    with st.expander("Fill in a rubric as it goes", icon=":material/rule:"):
-        rubric = _ask_rubric(case, f"{key}_live")
-        model = ask_seat(f"{key}_live_rubric", "grader", label="Model that judges")
-        if not is_model(model):
-            st.caption("Choose a language model: rules cannot judge this.")
-            return
-        address = ask_address(f"{key}_live_rubric")
-        if problem := seat_problem(CastNames("reference", grader=model), address):
-            st.warning(plain(problem), icon=":material/key:")
-            return
-        st.caption("One request after each message of the doctor; the verdicts are not stored.")
-        if st.button("Start judging", key=f"{key}_live_go", icon=":material/gavel:") and rubric:
-            running[key] = RunningRubric(model, rubrics[rubric][1], address)
-
-
-def draw_running_rubric(case: Case, dialogue: Dialogue, key: str, *, ended: bool) -> None:
-    """Draw the rubric that a model fills in, if one was started for this consultation."""
-    rubric: RunningRubric | None = st.session_state.get(_JUDGES, {}).get(key)
-    if rubric is None:
-        return
-    with show_errors():
-        rubric.update(dialogue, ended=ended)
-    st.header("Rubric", anchor=False, help="Judged after each message of the doctor; not stored.")
-    met = sum(is_met(rubric.judgements.get(criterion.id)) for criterion in rubric.criteria if criterion.points > 0)
-    total = sum(criterion.points > 0 for criterion in rubric.criteria)
-    words = f"{met} of {total} criteria met, by {plain(model_name(rubric.model))}"
-    st.progress(met / max(1, total), text=f"{words} · judging…" if rubric.running else words)
-    if rubric.problem:
-        st.warning(plain(rubric.problem), icon=":material/gavel:")
-    with st.container(height=300, border=True, gap="xsmall"):
-        for criterion in rubric.criteria:
-            st.markdown(_running_line(criterion, rubric.judgements.get(criterion.id)))
-
-
-def _running_line(criterion: Criterion, judgement: CriterionJudgement | None) -> str:
-    text = plain(criterion.criterion)
-    if not is_met(judgement):
-        return f":gray[:material/radio_button_unchecked: {text}]"
-    assert judgement is not None
-    where = f" :gray[· message {judgement.quotations[0].message + 1}]" if judgement.quotations else ""
-    if criterion.points < 0:
-        return f":red[:material/warning:] {text}{where}"
-    return f":green[:material/check_circle:] {text}{where}"
-
-
 def statuses(trial_id: str) -> dict[str, str]:
     """Return criterion → status of a stored conversation under the newest judge of the rubric that was judged last."""
     reading = read(read_rubric_outcomes, Selection(trials=(trial_id,)))
@@ -241,5 +184,6 @@ def changes_in_words(first: str, second: str, names: tuple[str, str]) -> list[st
     before, after = statuses(first), statuses(second)
     return [
         f"- **{plain(criterion)}**: {old} :gray[{names[0]}] → {new} :gray[{names[1]}]"
-        for criterion, old, new in changed_criteria(before, after)
+        for criterion, old in before.items()
+        if (new := after.get(criterion, old)) != old
     ]

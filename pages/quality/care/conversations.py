@@ -144,9 +144,8 @@ def _draw_wording(lines: Sequence[Mapping[str, Any]]) -> None:
         st.markdown(f"Rated by {plain(', '.join(model_name(name) for name in raters))}, as the patient.")
         if any(name.startswith(_REFERENCE) for name in raters):
             st.caption(
-                "The reference patient rates by rule: 2, plus 1 each for a query about feelings, courtesy in a "
-                "quarter of the queries, and an open question; minus 1 each for over 5 % technical words and a "
-                "repeated query."
+                "The reference patient rates by rule: 3, plus 1 each for kind words in a quarter of the queries and "
+                "for an open question; minus 1 for a repeated query."
             )
         if all(name.startswith(_REFERENCE) for name in raters):
             return

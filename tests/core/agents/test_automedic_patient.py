@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from core.asking.scene import PatientKnowledge, Turn
-from core.frameworks.automedic.reference import ReferenceAutoMedicPatient, count
+from core.frameworks.automedic.reference import ReferenceAutoMedicPatient, rating_of
 from core.frameworks.automedic.roles import Rating, briefings_of
 from tests.core.agents.acting import SCENE, case_with, hear
 
@@ -64,19 +64,18 @@ def test_a_patient_without_facts_does_not_know() -> None:
 @pytest.mark.parametrize(
     ("queries", "rating"),
     [
-        (["Does it itch?"], 2),  # neither courteous nor repeated
-        (["Hello, what brings you here?"], 4),  # courteous, open
-        (["Hello, what brings you here?", "I'm sorry to hear that. Does it hurt?"], 5),  # and about feelings
-        (["Does it itch?", "Thank you. Does it itch?"], 2),  # courteous, but repeated
-        (["Any dyspnea, diaphoresis or edema?", "Any dyspnea, diaphoresis or edema?"], 1),  # never below 1
-        (["Does it itch?", "Is it red?", "Is it dry?", "Is it new?", "Please, is it big?"], 2),  # 1 of 5 courteous
+        (["Does it itch?"], 3),  # neither kind nor repeated
+        (["Hello, what brings you here?"], 5),  # kind, open
+        (["Does it itch?", "Does it itch?"], 2),  # repeated
+        (["Does it itch?", "Thank you. Does it itch?"], 3),  # kind, but repeated
+        (["Does it itch?", "Is it red?", "Is it dry?", "Is it new?", "Please, is it big?"], 3),  # 1 of 5 is kind
     ],
 )
 def test_the_rating_by_hand(queries: list[str], rating: int) -> None:
-    assert count(queries).rating == rating
+    assert rating_of(queries).rating == rating
 
 
-def test_the_words_of_a_rating_have_its_counts() -> None:
+def test_the_rating_is_of_the_doctors_messages_and_has_its_counts() -> None:
     view = (Turn("doctor", "Hello, what brings you here?"), Turn("patient", "It itches. I'm sorry, thank you."))
 
     async def rated() -> Rating:
@@ -85,7 +84,4 @@ def test_the_words_of_a_rating_have_its_counts() -> None:
         return only
 
     rating = asyncio.run(rated())
-    assert rating.rating == 4
-    assert rating.words == (
-        "By rule, of 1 queries: 0 about feelings, 1 courteous, 1 open, 0 repeated; 0% technical words."
-    )
+    assert rating == Rating(5, "By rule, of 1 queries: 1 with kind words, 1 open, 0 repeated.")

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-from pathlib import Path
-
 import pytest
 
 from core.agents.base import patient_knowledge
@@ -13,7 +9,6 @@ from core.agents.reference.patient import ALL_TOLD, NOT_SURE, ReferencePatient
 from core.asking.scene import PatientKnowledge, Scene, Turn
 from core.case import Case, Fact, Profile
 from core.datasets.library import UNKNOWN, lay_answers, library
-from core.datasets.readers import read_cases
 from core.knowledge.base import words_of_name
 from core.text.patient_terms import in_lay_words, is_sayable
 from core.text.persons import first_person
@@ -36,6 +31,16 @@ def ask(
 
 
 KNOWLEDGE = patient_knowledge(case_with())
+IMPORTED = Case(
+    case_key="x/1",
+    dataset="x",
+    specialty="Neurology",
+    answer="Parkinson disease",
+    vignette="A 70-year-old man comes with his wife because of shaky hands. His left hand began to shake 1 year ago. "
+    "His wife says that he forgets names. He takes aspirin and amlodipine. He denies smoking and has no headache. "
+    "His mother had schizophrenia. He works as a cook. He has dyspnea on exertion. On physical examination, he has a "
+    "resting tremor. There is no fever. Hemoglobin is 14 g/dL.",
+)
 
 
 def test_it_opens_with_only_the_chief_complaint() -> None:
@@ -53,7 +58,6 @@ def test_it_opens_with_only_the_chief_complaint() -> None:
         ("How long have you had this?", "It began three months ago."),
         ("Do you take any medicines?", "I take lithium for my mood."),
         ("Do you have joint pain?", "My finger joints hurt."),
-        ("Are there pits in your nails?", "They saw tiny pits in my nails."),
     ],
 )
 def test_it_answers_with_the_one_fact_that_was_asked_for(question: str, telling: str) -> None:
@@ -73,7 +77,6 @@ def test_it_answers_with_the_one_fact_that_was_asked_for(question: str, telling:
         "Does cancer run in your family?",
         "Have you had any surgeries?",
         "What is your diagnosis?",
-        "Are your stools black?",
     ],
 )
 def test_it_does_not_know_what_the_case_does_not_mention(question: str) -> None:
@@ -81,24 +84,61 @@ def test_it_does_not_know_what_the_case_does_not_mention(question: str) -> None:
 
 
 def test_wording_follows_the_seed_and_nothing_else() -> None:
-    replies = [ask(KNOWLEDGE, "Are your stools black?", seed) for seed in range(20)]
+    replies = [ask(KNOWLEDGE, "Do you own a car?", seed) for seed in range(20)]
 
     assert len(set(replies)) > 1
-    assert ask(KNOWLEDGE, "Are your stools black?", 3) == ask(KNOWLEDGE, "Are your stools black?", 3)
+    assert replies == [ask(KNOWLEDGE, "Do you own a car?", seed) for seed in range(20)]
 
 
-def test_it_tells_further_facts_until_all_are_told() -> None:
+@pytest.mark.parametrize(
+    ("question", "symptoms"),
+    [
+        ("Have you had a fever?", ["fever"]),
+        ("Have you been vomiting?", ["vomiting"]),
+        ("Are you short of breath, or have you fainted?", ["shortness of breath", "fainting"]),
+        ("Do you have a cough?", ["cough"]),
+    ],
+)
+def test_symptoms_that_the_case_does_not_mention_have_not_been_noticed(question: str, symptoms: list[str]) -> None:
+    for case in (
+        IMPORTED,
+        case_with(profile=Profile(basic=(Fact(key="chief complaint", value="rash", lay="A rash."),))),
+    ):
+        knowledge = patient_knowledge(case.model_copy(update={"vignette": "A 40-year-old man has a rash."}))
+        assert ask(knowledge, question) == " ".join(f"I haven't noticed any {symptom}." for symptom in symptoms)
+
+
+@pytest.mark.parametrize("question", ["Are you worried?", "Are you afraid of anything?", "How do you feel about this?"])
+def test_asked_about_worries_it_answers_in_a_sentence(question: str) -> None:
+    assert ask(KNOWLEDGE, question) == "I'm a little worried, yes; I'd like to know what this is."
+
+
+def test_results_are_told_only_when_the_doctor_asks_for_examination_or_tests() -> None:
+    assert "pits" not in ask(KNOWLEDGE, "Are there pits in your nails?")
+    assert ask(KNOWLEDGE, "What did the examination of your nails show?") == "They saw tiny pits in my nails."
+    pericarditis = patient_knowledge(library()[0])
+    results = {fact.lay for fact in pericarditis.findings}
+    for question in ("Have you had a fever?", "Does your heart make a sound?", "Is your heart racing?", "Go on."):
+        assert not any(result in ask(pericarditis, question, before="Hello.") for result in results)
+    assert ask(pericarditis, "What was your temperature?") == "They told me I had a fever."
+
+
+def test_asked_for_more_it_tells_every_fact_once_and_then_says_so() -> None:
     dialogue: tuple[Turn, ...] = (GREETING, Turn("patient", "I have scaly patches on my elbows."))
     replies = []
-    for _ in range(8):
-        dialogue = (*dialogue, Turn("doctor", "Is there anything else?"))
+    for _ in range(6):
+        dialogue = (*dialogue, Turn("doctor", "Tell me more."))
         replies.append(hear(PATIENT.reply(KNOWLEDGE, SCENE, dialogue)))
         dialogue = (*dialogue, Turn("patient", replies[-1]))
 
-    assert replies[0] == "It began three months ago."
-    assert len(set(replies[:4])) == 4
-    assert replies[-1] == ALL_TOLD
-    assert not any("nails" in text for text in replies)
+    told = [
+        "It began three months ago.",
+        "I haven't had a fever.",
+        "I take lithium for my mood.",
+        "My finger joints hurt.",
+    ]
+    assert sorted(replies[:4]) == sorted(told)
+    assert replies[4:] == [ALL_TOLD, ALL_TOLD]
 
 
 PROBES = [
@@ -114,15 +154,13 @@ PROBES = [
 ]
 
 
-@pytest.mark.parametrize("case", library(), ids=lambda case: case.case_key)
-def test_it_never_says_the_answer(case: Case) -> None:
-    knowledge = patient_knowledge(case)
-    names = [" ".join(words_of_name(name)) for name in (case.answer, *case.synonyms)]
-    replies = [hear(PATIENT.reply(knowledge, SCENE, (GREETING,)))] + [ask(knowledge, probe) for probe in PROBES]
-
-    for reply in replies:
-        plain = f" {' '.join(words_of_name(reply))} "
-        assert not any(f" {name} " in plain for name in names)
+def test_it_never_says_the_answer() -> None:
+    for case in library():
+        knowledge = patient_knowledge(case)
+        names = [" ".join(words_of_name(name)) for name in (case.answer, *case.synonyms)]
+        for reply in (hear(PATIENT.reply(knowledge, SCENE, (GREETING,))), *(ask(knowledge, p) for p in PROBES)):
+            plain = f" {' '.join(words_of_name(reply))} "
+            assert not any(f" {name} " in plain for name in names), (case.case_key, reply)
 
 
 def test_a_caregiver_speaks_of_the_child() -> None:
@@ -134,18 +172,6 @@ def test_a_caregiver_speaks_of_the_child() -> None:
     assert any(word in first.lower() for word in ("my son", "my daughter", "my baby", "my child", "he ", "she "))
 
 
-IMPORTED = Case(
-    case_key="x/1",
-    dataset="x",
-    specialty="Neurology",
-    answer="Parkinson disease",
-    vignette="A 70-year-old man comes with his wife because of shaky hands. His left hand began to shake 1 year ago. "
-    "His wife says that he forgets names. He takes aspirin and amlodipine. He denies smoking and has no headache. "
-    "His mother had schizophrenia. He works as a cook. He has dyspnea on exertion. On physical examination, he has a "
-    "resting tremor. There is no fever. Hemoglobin is 14 g/dL.",
-)
-
-
 @pytest.mark.parametrize(
     ("question", "expected"),
     [
@@ -154,19 +180,9 @@ IMPORTED = Case(
         ("How long have you had this?", "My left hand began to shake 1 year ago."),
         ("What do you do for a living?", "I work as a cook."),
         ("Have you traveled recently?", None),
-        ("Do you cough?", None),
-        ("Have you had a fever?", None),
-        ("Do you have chest pain?", None),
-        ("Have you lost weight without trying?", None),
         ("Do you drink alcohol?", None),
         ("Any allergies?", None),
-        ("Do you have diarrhea?", None),
-        ("Is your skin itchy?", None),
         ("Do you own a parrot?", None),
-        ("Do your ankles swell?", None),
-        ("Have you fainted?", None),
-        ("Do you see double?", None),
-        ("Is your neck stiff?", None),
     ],
 )
 def test_without_a_profile_the_vignette_answers_in_the_first_person(question: str, expected: str | None) -> None:
@@ -240,7 +256,7 @@ def test_a_small_child_does_not_speak_for_itself() -> None:
         ("Is the pain in your hands and fingers worse than in your feet?", None),
         # of several symptoms: those that the case affirms or denies, and no others
         ("Have you had joint pain, fever or hair loss?", "My finger joints hurt. I haven't had a fever."),
-        ("Have you had fever or hair loss?", "I haven't had a fever."),
+        ("Have you had fever or hair loss?", "I haven't had a fever. I haven't noticed any hair loss."),
         ("Have you had hair loss or a cough?", None),
         ("Any arthralgia?", "My finger joints hurt."),
         ("Does anyone in your family have joint pain?", None),
@@ -309,7 +325,6 @@ CHILD = Case(
         ("Is there an itch?", "reports only a slight itch"),
         ("Is there any pruritus?", "reports only a slight itch"),
         ("Do you have any pain?", "denies any pain over the rough areas"),
-        ("Do you have a cough?", ""),
         ("Did it come on suddenly?", "rough, scaly skin"),
     ],
 )
@@ -317,26 +332,6 @@ def test_a_childs_vignette_is_told_in_its_sentences_and_a_missing_fact_is_no_den
     reply = ask(patient_knowledge(CHILD), question, before="His skin is rough.")
 
     assert part in reply if part else is_unknown(reply)
-
-
-QUESTIONS = json.loads(Path(__file__).with_name("patient_questions.json").read_text())
-"""Case of the authors' release → (question, mark): whether its vignette affirms it, denies it, or is silent."""
-RELEASE = os.environ.get("ANAMNESIS_CRAFTMD_RELEASE", "")
-
-
-@pytest.mark.skipif(not RELEASE, reason="needs the CRAFT-MD authors' release: set ANAMNESIS_CRAFTMD_RELEASE")
-def test_on_marked_vignettes_it_says_no_bare_yes_or_no_and_knows_most_affirmed_facts() -> None:
-    cases = read_cases(Path(RELEASE) / "data" / "usmle_and_derm_dataset.csv", "craftmd").cases
-    replies = [
-        (mark, ask(patient_knowledge(case), question, before="Hello."))
-        for case in cases
-        for question, mark in QUESTIONS.get(case.case_key.rpartition("/")[2], ())
-    ]
-
-    assert len(replies) == 600
-    assert [reply for _, reply in replies if reply.startswith(("Yes", "Yeah", "No,", "No.", "Not that"))] == []
-    affirmed = [reply for mark, reply in replies if mark == "told"]
-    assert sum(map(is_unknown, affirmed)) <= 0.35 * len(affirmed)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Rubrics in published formats, read from files made here, and scores by the published rules, worked out by hand."""
+"""Rubrics read from files, and scores by the published rules, worked out by hand."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from core.errors import AnamnesisError, UsageError
-from core.measures.rubrics.readers import ReadRubric, import_rubric, rubric_from_table, rubric_table
-from core.measures.rubrics.rubric import Criterion, read_rubric, rubric_files
+from core.errors import UsageError
+from core.measures.rubrics.readers import ReadRubric, import_rubric
+from core.measures.rubrics.rubric import Criterion
 from core.measures.rubrics.scores import JudgedTalk, Outcome, Rule, Status, conversation_score, length_adjusted
 
 
@@ -46,7 +46,7 @@ HEALTHBENCH = {
 def test_healthbench_is_read_and_scored_by_its_rule(tmp_path: Path) -> None:
     read = written(tmp_path, "healthbench.jsonl", HEALTHBENCH, {"prompt_id": "2", "rubrics": []})
     criteria = read.rubric.cases["hb/1"]
-    assert (read.format, read.rejected) == ("healthbench", ((2, "it has no criterion"),))
+    assert read.rejected == ((2, "it has no criterion"),)
     assert [(c.points, c.axis, c.tags) for c in criteria[:2]] == [
         (7.0, "accuracy", ("level:example",)),
         (5.0, "context awareness", ("level:example",)),
@@ -62,9 +62,7 @@ def test_healthbench_is_read_and_scored_by_its_rule(tmp_path: Path) -> None:
 
 def test_livemedbench_clips_every_conversation(tmp_path: Path) -> None:
     items = [{"criterion": "Is norovirus named?", "points": 10}, {"criterion": "Are antibiotics given?", "points": -15}]
-    read = written(tmp_path, "livemedbench.json", {"case_id": "1", "narrative": "…", "rubric_items": items})
-    criteria = read.rubric.cases["hb/1"]
-    assert read.format == "livemedbench"
+    criteria = written(tmp_path, "two.json", {"id": "1", "rubrics": items}).rubric.cases["hb/1"]
     assert scores(talk(criteria, "met", "met")) == {
         "points": -0.5, "healthbench": -0.5, "professional": -0.5, "livemedbench": 0.0,
     }  # fmt: skip
@@ -90,81 +88,14 @@ def test_unjudged_criteria_leave_both_sums_and_those_that_do_not_apply_depend_on
     assert conversation_score(talk(criteria, "unjudged", "unjudged", "unjudged", "met")) is None
 
 
-def test_rubrics_as_rewards_hide_their_importance_from_the_judge(tmp_path: Path) -> None:
-    items = [
-        {"title": "Name the drug", "description": "Essential Criteria: Names the drug.", "weight": 5},
-        {"title": "Name the drug", "description": "Optional Criteria: Names the dose.", "weight": 1},
-        {"title": "Alcohol", "description": "Pitfall Criteria: Recommends alcohol.", "weight": -1},
-    ]
-    read = written(tmp_path, "rar.json", {"question": "?", "rubric": items}, {"question": "?", "rubric": items})
-    assert list(read.rubric.cases) == ["hb/1", "hb/2"]
-    assert [(c.id, c.criterion, c.points, c.priority) for c in read.rubric.cases["hb/2"]] == [
-        ("name_the_drug", "Names the drug.", 5.0, "must"),
-        ("c2", "Names the dose.", 1.0, "should"),
-        ("alcohol", "Recommends alcohol.", -1.0, "must not"),
-    ]
-
-
-def test_lists_of_sentences_become_axes(tmp_path: Path) -> None:
-    names = ("Patient Care", "Medical Knowledge", "Professionalism", "Communication", "Learning", "Systems_Practice")
-    sentences = {name: [f"The doctor does {name}."] for name in names}
-    read = written(tmp_path, "medsp.json", {"id": "9", "rubric": sentences})
-    criteria = read.rubric.cases["hb/9"]
-    assert (read.format, {c.points for c in criteria}) == ("medsp1000", {1.0})
-    assert [c.axis for c in criteria] == [name.replace("_", " ").lower() for name in names]
-
-
-def test_the_files_of_medsp1000_have_abbreviations_and_scenarios(tmp_path: Path) -> None:
-    records = [
-        {
-            "case_id": "m_1",
-            "scenario": name,
-            "scenario_dir": "/data/m_1",
-            "rubric_version": "v1",
-            "PC": [f"Asks about the onset, {name}"],
-            "MK": ["Reads the ECG"],
-            "ICS": ["Gives a name", "Explains"],
-            "PROF": [],
-        }
-        for name in ("scenario1", "scenario2")
-    ]
-    read = written(tmp_path, "m_1.json", *records)
-    assert read.format == "medsp1000"
-    assert list(read.rubric.cases) == ["hb/m_1_scenario1", "hb/m_1_scenario2"]
-    assert [(c.criterion, c.axis) for c in read.rubric.cases["hb/m_1_scenario2"]] == [
-        ("Asks about the onset, scenario2", "patient care"),
-        ("Reads the ECG", "medical knowledge"),
-        ("Gives a name", "communication"),
-        ("Explains", "communication"),
-    ]
-
-
 def test_healthbench_professional_calls_the_criterion_its_text(tmp_path: Path) -> None:
     items = [{"criterion_text": "Names the drug", "points": 7}, {"criterion_text": "Invents a dose", "points": -3}]
     record = {"id": "1", "conversation": {"messages": [{"role": "user", "content": "?"}]}, "rubric_items": items}
     read = written(tmp_path, "pro.json", record)
-    assert read.format == "healthbench_professional"
     assert [(c.criterion, c.points) for c in read.rubric.cases["hb/1"]] == [
         ("Names the drug", 7),
         ("Invents a dose", -3),
     ]
-
-
-def test_autorubric_is_read_and_its_scales_are_refused(tmp_path: Path) -> None:
-    (path := tmp_path / "auto.yaml").write_text(
-        "criteria:\n"
-        "- {name: polite, weight: 2, requirement: Greets the patient.}\n"
-        "- {name: rude, weight: -3, requirement: Insults the patient.}\n",
-        encoding="utf-8",
-    )
-    read = import_rubric(path, "demo")
-    assert [(c.id, c.points, c.priority) for c in read.rubric.all] == [
-        ("polite", 2, "should"),
-        ("rude", -3, "must not"),
-    ]
-    path.write_text("criteria:\n- {name: a, weight: 2, requirement: A., scale_type: ordinal}\n", encoding="utf-8")
-    with pytest.raises(AnamnesisError, match="only criteria that are met or not"):
-        import_rubric(path, "demo")
 
 
 def test_a_table_has_criteria_for_cases_specialties_and_all(tmp_path: Path) -> None:
@@ -179,19 +110,6 @@ def test_a_table_has_criteria_for_cases_specialties_and_all(tmp_path: Path) -> N
     assert rubric.cases["library/other-1"][0].priority == "must"
     assert rubric.specialties["Neurology"][0].when == "The patient can walk."
     assert (rubric.all[0].points, rubric.all[0].axis) == (-4.0, "other")
-
-
-def test_a_rubric_survives_its_table_and_new_rows_get_ids() -> None:
-    library = read_rubric(rubric_files()["library"])
-    rows = rubric_table(library)
-    assert rubric_from_table(rows, library) == library
-    new = {"case": "library/cardiology-1", "criterion": "The doctor asks about sleep.", "points": 1, "id": None}
-    edited = rubric_from_table([*rows[1:], new, {"criterion": None, "points": None}], library)
-    assert edited.hash != library.hash
-    ids = [criterion.id for criterion in edited.cases["library/cardiology-1"]]
-    assert ids == [*(criterion.id for criterion in library.cases["library/cardiology-1"][1:]), "c1"]
-    with pytest.raises(UsageError, match=r"The table is not a rubric: .*points"):
-        rubric_from_table([*rows, {**new, "points": None}], library)
 
 
 def test_tables_of_spreadsheets_need_neither_ids_nor_small_letters(tmp_path: Path) -> None:
@@ -218,7 +136,7 @@ def test_yaml_may_repeat_parts_with_anchors_and_leave_fields_empty(tmp_path: Pat
 @pytest.mark.parametrize(
     ("name", "text", "reason"),
     [
-        ("a.json", '[{"question": "?"}]', "no rubric of a known format"),
+        ("a.json", '[{"question": "?"}]', "is no rubric"),
         ("a.yaml", "title: x\n", "no criterion"),
         ("a.yaml", "- 1\n", "it needs title"),
         ("a.csv", "id,criterion,points\na,Greets.,much\n", "record 2 is no criterion: points"),
