@@ -82,17 +82,22 @@ def newest(store: Store) -> str:
 
 def review(store: Store) -> None:
     """Enter the review in data/sample/review.json: its conversations, with its reader's answers on each."""
-    answers_by_talk: dict[str, dict[str, str]] = json.loads((PACKED.parent / "review.json").read_bytes())
+    answers_by_conversation: dict[str, dict[str, str]] = json.loads((PACKED.parent / "review.json").read_bytes())
     reader = "A reader of this project"
     with store.read() as cursor:
         stored = conversations(cursor, Selection(frameworks=["craftmd"], sources=["local"]), limit=None)
-    talks = {f"{talk.doctor} {talk.case_key} {talk.trial}": talk.trial_id for talk in stored}
-    items = [ReviewItem(f"talk:{talks[about]}", n, (reader,)) for n, about in enumerate(answers_by_talk, start=1)]
+    trial_ids = {
+        f"{conversation.doctor} {conversation.case_key} {conversation.trial}": conversation.trial_id
+        for conversation in stored
+    }
+    items = [
+        ReviewItem(f"talk:{trial_ids[about]}", n, (reader,)) for n, about in enumerate(answers_by_conversation, start=1)
+    ]
     plan = ReviewPlan(kind="conversations", number=len(items), annotators=(reader,), shared=0)
     made = Review("What doctors and patients said", plan)
     with store.write() as connection:
         add_review(connection, made, items)
-    for item, answers in zip(items, answers_by_talk.values(), strict=True):
+    for item, answers in zip(items, answers_by_conversation.values(), strict=True):
         for question in plan.questions:
             record(store, made.review_id, item.number, reader, question, answers[question])
         comment(store, made.review_id, item.number, reader, answers.get("comment", ""))

@@ -189,11 +189,11 @@ def draw_study(runs: list[RunProgress]) -> None:
             st.caption(" · ".join([plain(day), trials, plain(cost), title_of(run.protocol)]))
         if len(runs) > _LISTED:
             link("runs", f"All {len(runs):,} runs", "list")
-        if talks := ask(conversations, Selection(sources=["live"]), limit=3):
+        if recent := ask(conversations, Selection(sources=["live"]), limit=3):
             st.header("Recent consultations", anchor=False)
-            for talk in talks:
-                name = plain(f"{model_name(talk.doctor)} on {case_name(talk.case_key)}")
-                link("live", name, "play_circle", trial=talk.trial_id)
+            for conversation in recent:
+                name = plain(f"{model_name(conversation.doctor)} on {case_name(conversation.case_key)}")
+                link("live", name, "play_circle", trial=conversation.trial_id)
     draw_waiting()
 
 

@@ -21,7 +21,7 @@ from core.frameworks.base import (
     role_title,
     seat_of,
     seats_at_work,
-    talking_roles,
+    speaking_roles,
     tested_seat,
 )
 from core.frameworks.casting import CastNames
@@ -141,7 +141,7 @@ def _ask_campaigns(fw: Framework, case: Case | None, mode: str) -> tuple[list[Ca
     seats_row, sides_row = st.container(), st.container()
     with st.expander("More settings", icon=":material/tune:"):
         left_settings, right_settings = st.columns(2)
-    role, talking = tested_seat(fw).role, talking_roles(fw)
+    role, talking = tested_seat(fw).role, speaking_roles(fw)
     seat_columns = seats_row.columns(len(talking) + (2 if mode == "doctors" else 1))
     doctors = _ask_doctors(fw, seat_columns, mode)
     tested, plays_doctor = first_model(doctors), doctors[0] == "human"
@@ -152,10 +152,10 @@ def _ask_campaigns(fw: Framework, case: Case | None, mode: str) -> tuple[list[Ca
         )
     at_work = seats_at_work(fw, tested, arms)
     players: dict[str, str] = {}
-    for column, talking_role in zip(seat_columns[len(doctors) :], talking, strict=True):
-        if talking_role in at_work:
+    for column, speaking_role in zip(seat_columns[len(doctors) :], talking, strict=True):
+        if speaking_role in at_work:
             with column:
-                players[talking_role] = ask_player("live", fw, talking_role, human=mode == "one", doctor=tested)
+                players[speaking_role] = ask_player("live", fw, speaking_role, human=mode == "one", doctor=tested)
     if plays_doctor:
         tested = role
         seats_row.info(_instructions(fw, arms), icon=":material/person:")
@@ -356,33 +356,33 @@ def _outcome(watched: WatchedSession) -> dict[str, str]:
 _RECENT = 8
 
 
-def recent_table(talks: list[Conversation]) -> pd.DataFrame:
+def recent_table(conversations: list[Conversation]) -> pd.DataFrame:
     return pd.DataFrame(
         [
             {
-                "When": when(talk.finished_at),
-                "Case": case_name(talk.case_key),
-                "Doctor": model_name(talk.doctor),
-                "Patient": model_name(talk.patient),
-                "Doctor's turns": talk.doctor_turns,
+                "When": when(conversation.finished_at),
+                "Case": case_name(conversation.case_key),
+                "Doctor": model_name(conversation.doctor),
+                "Patient": model_name(conversation.patient),
+                "Doctor's turns": conversation.doctor_turns,
                 "Verdicts": ", ".join(
                     f"{arm_in_words(name)}: {VERDICT[verdict][0] if verdict in VERDICT else '–'}"
-                    for name, verdict in talk.verdicts.items()
+                    for name, verdict in conversation.verdicts.items()
                 ),
             }
-            for talk in talks
+            for conversation in conversations
         ]
     )
 
 
 def draw_recent() -> None:
     """Draw a list of the newest consultations, which a click opens again."""
-    if talks := ask(conversations, Selection(sources=["live"]), limit=_RECENT):
+    if recent := ask(conversations, Selection(sources=["live"]), limit=_RECENT):
         st.header("Recent consultations", anchor=False)
         draw_table(
-            recent_table(talks),
+            recent_table(recent),
             "live_recent",
-            on_row=lambda row: st.query_params.update(trial=talks[row].trial_id),
+            on_row=lambda row: st.query_params.update(trial=recent[row].trial_id),
             download="",
         )
 

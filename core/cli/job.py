@@ -38,7 +38,7 @@ from core.store.database import Store
 app = typer.Typer(no_args_is_help=True, help="Ask a model about stored items.", rich_markup_mode=None)
 
 _CHOSEN: dict[str, GivenOptions] = {
-    "talks": {"run": (Runs, None), "models": (Models, None)},
+    "conversations": {"run": (Runs, None), "models": (Models, None)},
     "run_ids": {"run": (Runs, None)},
     "cases": {
         "cases": (Annotated[str, typer.Option(help="DATASET, DATASET:SPECIALTY, or DATASET:id,id,…")], "library"),
@@ -103,8 +103,8 @@ def _print_outcome(job: AskJob[Any], outcome: AskOutcome, store: Store) -> int:
 
 
 def _value(store: Store, field: inspect.Parameter, given: dict[str, Any]) -> Any:
-    # talks, run_ids and cases are chosen by several options each (``_CHOSEN``); other fields have one option
-    if field.name == "talks":
+    # conversations, run_ids and cases are chosen by several options each (``_CHOSEN``); other fields have one option
+    if field.name == "conversations":
         return selected(store, given["run"], given["models"])
     if field.name == "run_ids":
         return tuple(run_id_of(store, name) for name in given["run"] or ())

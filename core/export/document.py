@@ -61,17 +61,22 @@ class ExportedConversation:
 class Document:
     """One to four conversations; ``made_at`` is in seconds since 1970 (UTC)."""
 
-    talks: tuple[ExportedConversation, ...]
+    conversations: tuple[ExportedConversation, ...]
     made_at: float = field(default_factory=time.time)
     code_version: str = __version__
 
     @property
     def title(self) -> str:
-        names = [talk.case_key.partition("/")[2] or talk.case_key for talk in self.talks]
-        cases, doctors = _in_words(names), _in_words([talk.doctor for talk in self.talks if talk.doctor != UNKNOWN])
-        if len(self.talks) == 1:
-            return f"{cases}, {doctors or 'doctor not recorded'}, trial {self.talks[0].trial + 1}"
-        return f"{cases}: {len(self.talks)} conversations{f' of {doctors}' if doctors else ''}"
+        names = [
+            conversation.case_key.partition("/")[2] or conversation.case_key for conversation in self.conversations
+        ]
+        cases, doctors = (
+            _in_words(names),
+            _in_words([conversation.doctor for conversation in self.conversations if conversation.doctor != UNKNOWN]),
+        )
+        if len(self.conversations) == 1:
+            return f"{cases}, {doctors or 'doctor not recorded'}, trial {self.conversations[0].trial + 1}"
+        return f"{cases}: {len(self.conversations)} conversations{f' of {doctors}' if doctors else ''}"
 
 
 def document_of(trial_ids: Sequence[str], store: Store | None = None) -> Document:
@@ -97,9 +102,9 @@ def document_of_events(case: Case | None, events: Sequence[Event], header: RunHe
     """Return the document of a running or unsaved conversation from its events so far."""
     lasting = tuple(event for event in events if not isinstance(event, PASSING))
     newest = {(e.format, e.question_type, e.rule): e for e in lasting if isinstance(e, Graded)}
-    talk = _talk_of(lasting, case.case_key if case else "unknown case")
+    conversation = _conversation_of(lasting, case.case_key if case else "unknown case")
     cast = cast_of(header) if header else None
-    return Document((replace(talk, grades=tuple(newest.values()), case=case, cast=cast),))
+    return Document((replace(conversation, grades=tuple(newest.values()), case=case, cast=cast),))
 
 
 def cast_of(run: Run | RunHeader) -> Run:
@@ -121,7 +126,7 @@ def cast_of(run: Run | RunHeader) -> Run:
 
 def _stored(cursor: duckdb.DuckDBPyConnection, trial: StoredTrial) -> ExportedConversation:
     return replace(
-        _talk_of(tuple(trial_events(cursor, trial.trial_id)), trial.case_key),
+        _conversation_of(tuple(trial_events(cursor, trial.trial_id)), trial.case_key),
         trial_id=trial.trial_id,
         case_key=trial.case_key,
         grades=tuple(latest_grades(cursor, trial.trial_id)),
@@ -131,7 +136,7 @@ def _stored(cursor: duckdb.DuckDBPyConnection, trial: StoredTrial) -> ExportedCo
     )
 
 
-def _talk_of(events: tuple[Event, ...], case_key: str) -> ExportedConversation:
+def _conversation_of(events: tuple[Event, ...], case_key: str) -> ExportedConversation:
     started = next((event for event in events if isinstance(event, Started)), None)
     if started is None:
         return ExportedConversation("not begun", case_key, 0, 0, events)

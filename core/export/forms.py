@@ -39,24 +39,24 @@ def to_json(document: Document) -> bytes:
         "title": document.title,
         "made_at": document.made_at,
         "code_version": document.code_version,
-        "conversations": [_dumped(talk) for talk in document.talks],
+        "conversations": [_dumped(conversation) for conversation in document.conversations],
     }
     text = json.dumps(content, ensure_ascii=False, indent=1)
     # a lone surrogate has no UTF-8 encoding, but JSON can escape it
     return text.encode("utf-8", "backslashreplace")
 
 
-def _dumped(talk: ExportedConversation) -> dict[str, Any]:
+def _dumped(conversation: ExportedConversation) -> dict[str, Any]:
     return {
-        "trial_id": talk.trial_id,
-        "case_key": talk.case_key,
-        "trial": talk.trial,
-        "seed": talk.seed,
-        "parent": talk.parent.model_dump(mode="json") if talk.parent else None,
-        "cast": asdict(talk.cast) if talk.cast else None,
-        "case": talk.case.model_dump(mode="json") if talk.case else None,
-        "events": [event.model_dump(mode="json") for event in talk.events],
-        "grades_that_count": [grade.model_dump(mode="json") for grade in talk.grades],
+        "trial_id": conversation.trial_id,
+        "case_key": conversation.case_key,
+        "trial": conversation.trial,
+        "seed": conversation.seed,
+        "parent": conversation.parent.model_dump(mode="json") if conversation.parent else None,
+        "cast": asdict(conversation.cast) if conversation.cast else None,
+        "case": conversation.case.model_dump(mode="json") if conversation.case else None,
+        "events": [event.model_dump(mode="json") for event in conversation.events],
+        "grades_that_count": [grade.model_dump(mode="json") for grade in conversation.grades],
     }
 
 

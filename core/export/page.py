@@ -50,7 +50,9 @@ def to_html(document: Document) -> bytes:
 def page_of(document: Document, policy: str) -> str:
     return HTML.get_template("page.html.j2").render(
         _values(document),
-        plots=[plot.plot_of(reading.beliefs(talk), talk.case) for talk in document.talks],
+        plots=[
+            plot.plot_of(reading.beliefs(conversation), conversation.case) for conversation in document.conversations
+        ],
         style=Markup(STYLE),
         size=(plot.WIDTH, plot.HEIGHT),
         policy=Markup(policy),
@@ -58,13 +60,17 @@ def page_of(document: Document, policy: str) -> str:
 
 
 def _values(document: Document) -> dict[str, Any]:
-    talks = document.talks
+    conversations = document.conversations
     return {
         "document": document,
-        "rows": reading.rows(talks),
-        "arms": reading.arms(talks),
+        "rows": reading.rows(conversations),
+        "arms": reading.arms(conversations),
         "facts": reading.provenance(document),
-        "cases": list({talk.case.content_hash: talk.case for talk in talks if talk.case}.values()),
+        "cases": list(
+            {
+                conversation.case.content_hash: conversation.case for conversation in conversations if conversation.case
+            }.values()
+        ),
         "reading": reading,
         "VERDICT": VERDICT,
     }

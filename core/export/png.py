@@ -86,7 +86,7 @@ def to_png(document: Document) -> bytes:
     if browser is None:
         raise AnamnesisError(NO_BROWSER)
     deadline = time.monotonic() + _SECONDS
-    width = WIDTHS[len(document.talks)]
+    width = WIDTHS[len(document.conversations)]
     # the browser may still write to its profile while the folder is deleted
     with tempfile.TemporaryDirectory(prefix="anamnesis-", ignore_cleanup_errors=True) as name:
         folder = Path(name)

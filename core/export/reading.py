@@ -148,13 +148,13 @@ def judged(grade: Graded) -> str:
     return f"{judge}, read as “{grade.extracted}”" if grade.extracted else judge
 
 
-def of_kind(talk: ExportedConversation, kind: type[E]) -> list[E]:
-    return [event for event in talk.events if isinstance(event, kind)]
+def of_kind(conversation: ExportedConversation, kind: type[E]) -> list[E]:
+    return [event for event in conversation.events if isinstance(event, kind)]
 
 
-def rows(talks: Sequence[ExportedConversation]) -> list[MessageRow]:
+def rows(conversations: Sequence[ExportedConversation]) -> list[MessageRow]:
     """Return the dialogues as rows: row n has the n-th message of each conversation."""
-    return [_message_row(n, cells) for n, cells in enumerate(zip_longest(*map(_cells, talks)), start=1)]
+    return [_message_row(n, cells) for n, cells in enumerate(zip_longest(*map(_cells, conversations)), start=1)]
 
 
 def _message_row(number: int, cells: tuple[MessageCell | None, ...]) -> MessageRow:
@@ -166,21 +166,21 @@ def _message_row(number: int, cells: tuple[MessageCell | None, ...]) -> MessageR
     return MessageRow(number, tuple(cell and replace(cell, thought=thought) for cell in cells), same=True)
 
 
-def _cells(talk: ExportedConversation) -> list[MessageCell]:
-    framework, thoughts = _framework(talk), reasoning_of(talk.events)
-    remarks = {event.turn: event for event in of_kind(talk, Assessed) if event.turn is not None}
+def _cells(conversation: ExportedConversation) -> list[MessageCell]:
+    framework, thoughts = _framework(conversation), reasoning_of(conversation.events)
+    remarks = {event.turn: event for event in of_kind(conversation, Assessed) if event.turn is not None}
     return [
         replace(
             _message_cell(framework, message, remarks.get(message.turn)),
             thought=thoughts.get(message.call_id or "", ""),
         )
-        for message in of_kind(talk, Utterance)
+        for message in of_kind(conversation, Utterance)
     ]
 
 
-def _framework(talk: ExportedConversation) -> Framework | None:
+def _framework(conversation: ExportedConversation) -> Framework | None:
     """Return the framework of a conversation: that of its run, else the one that its events match."""
-    return framework_of(talk.events, talk.cast.protocol if talk.cast else "")
+    return framework_of(conversation.events, conversation.cast.protocol if conversation.cast else "")
 
 
 def _message_cell(framework: Framework | None, utterance: Utterance, assessed: Assessed | None) -> MessageCell:
@@ -194,9 +194,9 @@ def _message_cell(framework: Framework | None, utterance: Utterance, assessed: A
     return MessageCell(utterance.role, message.text, message.to, message.whole or "", quoted)
 
 
-def arms(talks: Sequence[ExportedConversation]) -> list[ArmRow]:
+def arms(conversations: Sequence[ExportedConversation]) -> list[ArmRow]:
     """Return every arm that any of the conversations has, with its outcomes."""
-    outcomes = [_outcomes(talk) for talk in talks]
+    outcomes = [_outcomes(conversation) for conversation in conversations]
     return [
         ArmRow(arm(format_, question_type), tuple(side.get((format_, question_type)) for side in outcomes))
         for format_ in FORMATS
@@ -205,59 +205,61 @@ def arms(talks: Sequence[ExportedConversation]) -> list[ArmRow]:
     ]
 
 
-def _outcomes(talk: ExportedConversation) -> dict[tuple[str, str], ArmOutcome]:
+def _outcomes(conversation: ExportedConversation) -> dict[tuple[str, str], ArmOutcome]:
     grades: dict[tuple[str, str], list[Graded]] = {}
-    for grade in sorted(talk.grades, key=lambda grade: grade.rule):
+    for grade in sorted(conversation.grades, key=lambda grade: grade.rule):
         grades.setdefault((grade.format, grade.question_type), []).append(grade)
     outcomes: dict[tuple[str, str], ArmOutcome] = {}
-    for answer in of_kind(talk, Answered):
+    for answer in of_kind(conversation, Answered):
         arm_key = (answer.format, answer.question_type)
         counting = () if answer.reason else tuple(grades.get(arm_key, ()))
         outcomes[arm_key] = ArmOutcome(
-            answer, counting, _thoughts(talk, answer.call_id, *(i for g in counting for i in g.call_ids))
+            answer, counting, _thoughts(conversation, answer.call_id, *(i for g in counting for i in g.call_ids))
         )
     return outcomes
 
 
-def _thoughts(talk: ExportedConversation, *call_ids: str | None) -> tuple[tuple[str, str], ...]:
+def _thoughts(conversation: ExportedConversation, *call_ids: str | None) -> tuple[tuple[str, str], ...]:
     """Return the reasoning of some calls: (role, text)."""
-    roles = {event.call.call_id: role(event.call.role) for event in of_kind(talk, Called)}
-    thoughts = reasoning_of(talk.events)
+    roles = {event.call.call_id: role(event.call.role) for event in of_kind(conversation, Called)}
+    thoughts = reasoning_of(conversation.events)
     return tuple((roles[i], thoughts[i]) for i in dict.fromkeys(call_ids) if i is not None and i in thoughts)
 
 
-def aside_thoughts(talk: ExportedConversation) -> tuple[tuple[str, str], ...]:
+def aside_thoughts(conversation: ExportedConversation) -> tuple[tuple[str, str], ...]:
     """Return the reasoning of calls that made no message, answer or grade: (role, text)."""
-    attached = {message.call_id for message in of_kind(talk, Utterance)} | {
-        answer.call_id for answer in of_kind(talk, Answered)
+    attached = {message.call_id for message in of_kind(conversation, Utterance)} | {
+        answer.call_id for answer in of_kind(conversation, Answered)
     }
-    attached |= {call_id for grade in talk.grades for call_id in grade.call_ids}
-    return _thoughts(talk, *(e.call.call_id for e in of_kind(talk, Called) if e.call.call_id not in attached))
+    attached |= {call_id for grade in conversation.grades for call_id in grade.call_ids}
+    return _thoughts(
+        conversation, *(e.call.call_id for e in of_kind(conversation, Called) if e.call.call_id not in attached)
+    )
 
 
-def ending(talk: ExportedConversation) -> str:
+def ending(conversation: ExportedConversation) -> str:
     """Return a sentence on why the conversation ended, or that it has not ended."""
-    ended = next(iter(of_kind(talk, Ended)), None)
+    ended = next(iter(of_kind(conversation, Ended)), None)
     if ended is not None:
         detail = f" ({ended.detail})" if ended.detail else ""
-        framework = _framework(talk)
+        framework = _framework(conversation)
         how = framework.speech.ending(ended) if framework else how_it_ended(ended.reason, ended.doctor_turns)
         return f"It ended because {how}{detail}."
-    if of_kind(talk, Finished):
+    if of_kind(conversation, Finished):
         return "This trial has no conversation."
-    return "The trial failed." if of_kind(talk, Failed) else "It was still running when this document was made."
+    return "The trial failed." if of_kind(conversation, Failed) else "It was still running when this document was made."
 
 
-def ratings(talk: ExportedConversation) -> list[tuple[str, str]]:
+def ratings(conversation: ExportedConversation) -> list[tuple[str, str]]:
     """Return the ratings of the conversation: (rating in words, the rater's comment)."""
-    framework = _framework(talk)
+    framework = _framework(conversation)
     speech = framework.speech if framework else Speech()
-    return [(speech.remark(event), event.words) for event in of_kind(talk, Assessed) if event.turn is None]
+    return [(speech.remark(event), event.words) for event in of_kind(conversation, Assessed) if event.turn is None]
 
 
-def staff(talk: ExportedConversation) -> str:
+def staff(conversation: ExportedConversation) -> str:
     """Return the model of the clinical staff, empty if there was none."""
-    return str(talk.cast.settings.get("staff") or "") if talk.cast else ""
+    return str(conversation.cast.settings.get("staff") or "") if conversation.cast else ""
 
 
 def was_shown(events: Sequence[Event]) -> bool:
@@ -266,14 +268,22 @@ def was_shown(events: Sequence[Event]) -> bool:
     return any(message.get("images") for call in calls for message in call.request.get("messages", ()))
 
 
-def pictures(talks: Sequence[ExportedConversation], case: Case) -> list[str]:
+def pictures(conversations: Sequence[ExportedConversation], case: Case) -> list[str]:
     """Return a sentence for each picture of a case: its name, and in which conversations the doctor saw it.
 
     The picture itself is not exported: its owner decides who may have it.
     """
-    of_case = [talk for talk in talks if talk.case and talk.case.content_hash == case.content_hash]
-    seen = [was_shown(talk.events) for talk in of_case]
-    letters = [LETTERS[talks.index(talk)] for talk, has_seen in zip(of_case, seen, strict=True) if has_seen]
+    of_case = [
+        conversation
+        for conversation in conversations
+        if conversation.case and conversation.case.content_hash == case.content_hash
+    ]
+    seen = [was_shown(conversation.events) for conversation in of_case]
+    letters = [
+        LETTERS[conversations.index(conversation)]
+        for conversation, has_seen in zip(of_case, seen, strict=True)
+        if has_seen
+    ]
     where = "" if all(seen) else f" in {' and '.join(letters)}"
     remark = f"was shown to the doctor{where}" if letters else "was not shown to the doctor"
     return [
@@ -284,24 +294,24 @@ def pictures(talks: Sequence[ExportedConversation], case: Case) -> list[str]:
     ]
 
 
-def summary(talk: ExportedConversation) -> str | None:
-    return next((event.text for event in of_kind(talk, Summarised)), None)
+def summary(conversation: ExportedConversation) -> str | None:
+    return next((event.text for event in of_kind(conversation, Summarised)), None)
 
 
-def failures(talk: ExportedConversation) -> list[tuple[str, str]]:
+def failures(conversation: ExportedConversation) -> list[tuple[str, str]]:
     """Return the failures: (place, message). None of them counts as a wrong answer."""
-    return [(place(event.where), event.message) for event in of_kind(talk, Failed)]
+    return [(place(event.where), event.message) for event in of_kind(conversation, Failed)]
 
 
-def beliefs(talk: ExportedConversation) -> list[Probed]:
-    return of_kind(talk, Probed)
+def beliefs(conversation: ExportedConversation) -> list[Probed]:
+    return of_kind(conversation, Probed)
 
 
-def use(talk: ExportedConversation) -> list[Use]:
+def use(conversation: ExportedConversation) -> list[Use]:
     """Return tokens, cost and time by role; calls for beliefs and ratings are separate from the dialogue."""
     apart = {"probe": ", probes of belief", "rate": ", rating of the doctor"}
     calls: dict[str, list[CallRecord]] = {}
-    for event in of_kind(talk, Called):
+    for event in of_kind(conversation, Called):
         calls.setdefault(f"{role(event.call.role)}{apart.get(event.call.purpose, '')}", []).append(event.call)
     return [
         Use(
@@ -321,65 +331,86 @@ def use(talk: ExportedConversation) -> list[Use]:
 
 def provenance(document: Document) -> list[ProvenanceLine]:
     """Return the provenance of each conversation: ids, cast, prompts, settings, case, times."""
-    talks = document.talks
-    settings = settings_side_by_side([_side(talk) for talk in talks])
+    conversations = document.conversations
+    settings = settings_side_by_side([_side(conversation) for conversation in conversations])
     return [
-        ProvenanceLine("Conversation", tuple(talk.trial_id for talk in talks), compared=False),
-        ProvenanceLine("Branched off", tuple(branch(talk) or "no" for talk in talks), compared=False),
-        ProvenanceLine("Run", tuple(talk.cast.run_id if talk.cast else "none" for talk in talks), compared=False),
-        ProvenanceLine("Doctor", tuple(talk.doctor for talk in talks)),
-        ProvenanceLine("Prompt pack", tuple(talk.cast.prompt_pack if talk.cast else UNKNOWN for talk in talks)),
-        ProvenanceLine("Prompt hash", tuple(talk.cast.prompt_hash if talk.cast else UNKNOWN for talk in talks)),
+        ProvenanceLine("Conversation", tuple(conversation.trial_id for conversation in conversations), compared=False),
+        ProvenanceLine(
+            "Branched off", tuple(branch(conversation) or "no" for conversation in conversations), compared=False
+        ),
+        ProvenanceLine(
+            "Run",
+            tuple(conversation.cast.run_id if conversation.cast else "none" for conversation in conversations),
+            compared=False,
+        ),
+        ProvenanceLine("Doctor", tuple(conversation.doctor for conversation in conversations)),
+        ProvenanceLine(
+            "Prompt pack",
+            tuple(conversation.cast.prompt_pack if conversation.cast else UNKNOWN for conversation in conversations),
+        ),
+        ProvenanceLine(
+            "Prompt hash",
+            tuple(conversation.cast.prompt_hash if conversation.cast else UNKNOWN for conversation in conversations),
+        ),
         *(
             ProvenanceLine("Seed of the run" if s.name == "Seed" else s.name, s.values)
             for s in settings
             if not s.name.startswith("Prompts")
         ),
-        ProvenanceLine("Case", tuple(talk.case_key for talk in talks)),
-        ProvenanceLine("Trial", tuple(str(talk.trial + 1) for talk in talks)),
-        ProvenanceLine("Seed of the trial", tuple(UNKNOWN if _released(talk) else str(talk.seed) for talk in talks)),
+        ProvenanceLine("Case", tuple(conversation.case_key for conversation in conversations)),
+        ProvenanceLine("Trial", tuple(str(conversation.trial + 1) for conversation in conversations)),
         ProvenanceLine(
-            "Source of the case", tuple(talk.case.source or UNKNOWN if talk.case else UNKNOWN for talk in talks)
+            "Seed of the trial",
+            tuple(UNKNOWN if _released(conversation) else str(conversation.seed) for conversation in conversations),
         ),
         ProvenanceLine(
-            "Licence of the case", tuple(talk.case.licence or UNKNOWN if talk.case else UNKNOWN for talk in talks)
+            "Source of the case",
+            tuple(
+                conversation.case.source or UNKNOWN if conversation.case else UNKNOWN for conversation in conversations
+            ),
         ),
-        ProvenanceLine("When", tuple(_when(talk) for talk in talks), compared=False),
+        ProvenanceLine(
+            "Licence of the case",
+            tuple(
+                conversation.case.licence or UNKNOWN if conversation.case else UNKNOWN for conversation in conversations
+            ),
+        ),
+        ProvenanceLine("When", tuple(_when(conversation) for conversation in conversations), compared=False),
     ]
 
 
-def grader(talk: ExportedConversation) -> str:
+def grader(conversation: ExportedConversation) -> str:
     """Return the graders whose verdicts on free responses count; without verdicts, the grader of the run."""
-    return " and ".join(_graders(talk)) or (talk.cast.grader if talk.cast else UNKNOWN)
+    return " and ".join(_graders(conversation)) or (conversation.cast.grader if conversation.cast else UNKNOWN)
 
 
-def _graders(talk: ExportedConversation) -> list[str]:
-    return list(dict.fromkeys(grade.grader for grade in talk.grades if grade.rule in FREE_RULES))
+def _graders(conversation: ExportedConversation) -> list[str]:
+    return list(dict.fromkeys(grade.grader for grade in conversation.grades if grade.rule in FREE_RULES))
 
 
-def _side(talk: ExportedConversation) -> ComparedRuns:
-    return side_of_run(talk.cast, _graders(talk)) if talk.cast else ComparedRuns([])
+def _side(conversation: ExportedConversation) -> ComparedRuns:
+    return side_of_run(conversation.cast, _graders(conversation)) if conversation.cast else ComparedRuns([])
 
 
-def branch(talk: ExportedConversation) -> str | None:
+def branch(conversation: ExportedConversation) -> str | None:
     """Return the parent of a fork, the message where it branches off and the changes; ``None`` if it is no fork."""
-    if talk.parent is None:
+    if conversation.parent is None:
         return None
-    changes = f": {'; '.join(talk.parent.changes)}" if talk.parent.changes else ""
-    return f"{talk.parent.trial_id} at message {talk.parent.turn + 1}{changes}"
+    changes = f": {'; '.join(conversation.parent.changes)}" if conversation.parent.changes else ""
+    return f"{conversation.parent.trial_id} at message {conversation.parent.turn + 1}{changes}"
 
 
 def moment(seconds: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(seconds))
 
 
-def _when(talk: ExportedConversation) -> str:
-    began = [moment(event.at) for event in of_kind(talk, Started)]
-    ended = [moment(event.at) for event in of_kind(talk, Finished)]
-    if _released(talk):  # a release has no times: the stored time is that of its import
+def _when(conversation: ExportedConversation) -> str:
+    began = [moment(event.at) for event in of_kind(conversation, Started)]
+    ended = [moment(event.at) for event in of_kind(conversation, Finished)]
+    if _released(conversation):  # a release has no times: the stored time is that of its import
         return f"imported {began[0]}" if began else UNKNOWN
     return " to ".join(dict.fromkeys([*began[:1], *ended[-1:]])) or UNKNOWN
 
 
-def _released(talk: ExportedConversation) -> bool:
-    return talk.cast is not None and talk.cast.source == "release"
+def _released(conversation: ExportedConversation) -> bool:
+    return conversation.cast is not None and conversation.cast.source == "release"

@@ -57,7 +57,11 @@ _OF_THE_FOLLOWING = re.compile(r"\bwhich (?:one )?of the following(?: options| d
 
 
 async def answered(
-    trial: Trial, talk: TrialDialogue, answer: AnswerFunction, grader: Grader, summariser: Summariser | None = None
+    trial: Trial,
+    trial_dialogue: TrialDialogue,
+    answer: AnswerFunction,
+    grader: Grader,
+    summariser: Summariser | None = None,
 ) -> AsyncIterator[Event]:
     """Prepare the material of each format of the trial's arms, then ask every question type on it.
 
@@ -68,7 +72,7 @@ async def answered(
     try:
         for format_ in dict.fromkeys(arm[0] for arm in trial.arms):
             material: Material | _Unusable = _Unusable("provider_error", "nothing to show")
-            async for item in _material_of(format_, trial.case, talk, summariser):
+            async for item in _material_of(format_, trial.case, trial_dialogue, summariser):
                 if isinstance(item, Material | _Unusable):
                     material = item
                 else:
@@ -78,7 +82,7 @@ async def answered(
                     yield _invalid(arm, material.verdict, material.detail)
                     continue
                 if format_ == "closing":
-                    events = _grade_closing(trial.case, talk, grader)
+                    events = _grade_closing(trial.case, trial_dialogue, grader)
                 else:
                     events = _ask(trial, arm, material, answer, grader)
                 if calls_run_concurrently():
@@ -118,18 +122,18 @@ class _Unusable:
 
 
 async def _material_of(
-    format_: Format, case: Case, talk: TrialDialogue, summariser: Summariser | None
+    format_: Format, case: Case, trial_dialogue: TrialDialogue, summariser: Summariser | None
 ) -> AsyncIterator[Event | Material | _Unusable]:
     """Yield the material of a format, or why there is none, after the events of a summary."""
-    if unusable := _unusable(format_, talk, case):
+    if unusable := _unusable(format_, trial_dialogue, case):
         yield unusable
         return
     if format_ != "summarized":
-        yield shown(format_, case, talk.dialogue)
+        yield shown(format_, case, trial_dialogue.dialogue)
         return
     assert summariser is not None, "a framework that asks on a summary has a summariser"
     try:
-        async for item in summariser.summarise([t.text for t in talk.dialogue if t.role == "patient"]):
+        async for item in summariser.summarise([t.text for t in trial_dialogue.dialogue if t.role == "patient"]):
             if not isinstance(item, FinalMessage):
                 yield item
                 continue
@@ -144,7 +148,7 @@ async def _material_of(
 
 def by_arm(events: Sequence[Event], arms: Sequence[Arm]) -> list[Event]:
     """Return the events of a trial with those of its arms in the order of ``arms``."""
-    talk: list[Event] = []
+    trial_dialogue: list[Event] = []
     summary: list[Event] = []
     events_of: dict[Arm, list[Event]] = {}
     answer_calls: list[Event] = []  # calls whose answer has not come yet
@@ -158,8 +162,8 @@ def by_arm(events: Sequence[Event], arms: Sequence[Arm]) -> list[Event]:
         elif _is_of_summary(event):
             summary.append(event)
         elif not isinstance(event, Finished):
-            (talk if current is None else current).append(event)
-    ordered = talk
+            (trial_dialogue if current is None else current).append(event)
+    ordered = trial_dialogue
     for arm in arms:
         if arm[0] == "summarized":
             ordered += summary
@@ -281,9 +285,9 @@ def closing_answer(ended: Ended, last: Turn | None) -> Answered:
     return Answered(format=CLOSING[0], question_type=CLOSING[1], response=words, detail=detail)
 
 
-async def _grade_closing(case: Case, talk: TrialDialogue, grader: Grader) -> AsyncIterator[Event]:
-    assert talk.ended is not None, "arms are asked after the conversation"
-    answer = closing_answer(talk.ended, talk.dialogue[-1] if talk.dialogue else None)
+async def _grade_closing(case: Case, trial_dialogue: TrialDialogue, grader: Grader) -> AsyncIterator[Event]:
+    assert trial_dialogue.ended is not None, "arms are asked after the conversation"
+    answer = closing_answer(trial_dialogue.ended, trial_dialogue.dialogue[-1] if trial_dialogue.dialogue else None)
     yield answer
     if answer.response is not None:
         async for event in grade_answer(case, grader, CLOSING, answer.response, ()):
@@ -329,12 +333,16 @@ async def _ask(
         yield event
 
 
-def _unusable(format_: Format, talk: TrialDialogue, case: Case) -> _Unusable | None:
+def _unusable(format_: Format, trial_dialogue: TrialDialogue, case: Case) -> _Unusable | None:
     """Return why arms of a format cannot be asked: the conversation broke off, or the case has no examination."""
     if format_ in ("exam_only", "multi_turn_exam") and examination_of(case) is None:
         return _Unusable("not_applicable", "the case has no physical examination")
-    broken = talk.broken
-    if broken is None or format_ not in FROM_CONVERSATION or (format_ == "single_turn" and len(talk.dialogue) >= 2):
+    broken = trial_dialogue.broken
+    if (
+        broken is None
+        or format_ not in FROM_CONVERSATION
+        or (format_ == "single_turn" and len(trial_dialogue.dialogue) >= 2)
+    ):
         return None
     return _Unusable(_BROKEN[broken.reason], broken.detail)
 

@@ -227,15 +227,15 @@ class Framework(ABC):
         if settings.images:
             check_picture_prompt(pack)
 
-    def talks(self, tested: str, arms: Iterable[tuple[str, str]]) -> bool:
+    def has_conversation(self, tested: str, arms: Iterable[tuple[str, str]]) -> bool:
         """Return whether there is a conversation: not if all arms ask about written cases."""
         return not {format_ for format_, _ in arms} <= WITHOUT_CONVERSATION
 
     def size(self, campaign: Campaign, picture_tokens: float) -> Size:
         """Return the size of a full campaign; ``picture_tokens`` are added to every call of the tested model."""
         trials = len(campaign.cases) * campaign.trials
-        talks = trials if self.talks(campaign.tested, campaign.arms) else 0
-        return Size(talks, {})
+        conversations = trials if self.has_conversation(campaign.tested, campaign.arms) else 0
+        return Size(conversations, {})
 
     def by_rule(self, case: Case, header: RunHeader, seed: int, pack: PromptPack) -> SeatRules | None:
         """Return the rules of a trial as requests that a model would get, and as players of edited requests.
@@ -275,7 +275,7 @@ def other_seats(framework_: Framework) -> tuple[Seat, ...]:
     return tuple(seat for seat in framework_.seats if not seat.tested)
 
 
-def talking_roles(framework_: Framework) -> tuple[str, ...]:
+def speaking_roles(framework_: Framework) -> tuple[str, ...]:
     """Return the roles other than the tested one that take part in the conversation."""
     return tuple(seat.role for seat in other_seats(framework_) if seat.role not in ("grader", "summariser", "solver"))
 
@@ -292,7 +292,7 @@ def role_title(framework_: Framework, role: str) -> str:
 def seats_at_work(framework_: Framework, tested: str, arms: Iterable[tuple[str, str]]) -> tuple[str, ...]:
     """Return the roles other than the tested one that do something in these arms."""
     arms = set(arms)
-    idle = set() if framework_.talks(tested, arms) else set(talking_roles(framework_))
+    idle = set() if framework_.has_conversation(tested, arms) else set(speaking_roles(framework_))
     idle |= set() if any(format_ == "summarized" for format_, _ in arms) else {"summariser"}
     idle |= set() if {question_type for _, question_type in arms} & set(GRADED_TYPES) else {"grader"}
     return tuple(seat.role for seat in other_seats(framework_) if seat.role not in idle)
@@ -344,7 +344,7 @@ def options_for(framework_: Framework, tested: str) -> dict[str, FieldInfo]:
     completed = framework_.complete(all_on, CastNames(**{tested_seat(framework_).role: tested}))
     without_effect = set() if is_model(tested) else set(FrameworkSettings.model_fields)
     without_effect |= {name for name in options if getattr(completed, name) != getattr(all_on, name)}
-    if not framework_.talks(tested, framework_.arms):
+    if not framework_.has_conversation(tested, framework_.arms):
         without_effect |= {name for name, info in options.items() if flag_of(name, info) == "--cap"}
     return {name: info for name, info in options.items() if name not in without_effect}
 

@@ -95,7 +95,7 @@ class TrialDialogue:
 
 
 async def in_turns(
-    talk: TrialDialogue,
+    trial_dialogue: TrialDialogue,
     scene: Scene,
     doctor: Inquirer,
     reply: Callable[[Dialogue], AsyncIterator[AgentOutput]],
@@ -108,8 +108,8 @@ async def in_turns(
     has no question is asked whether to end; if not, the rule's decision is stored as an assessment of the message. The
     doctor's belief follows each reply of the patient.
     """
-    while not talk.ended:
-        dialogue = talk.dialogue
+    while not trial_dialogue.ended:
+        dialogue = trial_dialogue.dialogue
         by_doctor = dialogue[-1].role == "doctor"
         reason = concluded(dialogue[-1].text) if by_doctor and len(dialogue) > 1 else None
         if reason == "no_question" and isinstance(doctor, Human):
@@ -125,15 +125,17 @@ async def in_turns(
         if reason is None and capped(dialogue):
             reason = "turn_cap"
         if reason is not None:
-            yield talk.over(reason)
+            yield trial_dialogue.over(reason)
         elif by_doctor:
-            async for event in talk.say("patient", "patient", reply(dialogue)):
+            async for event in trial_dialogue.say("patient", "patient", reply(dialogue)):
                 yield event
-            if not talk.ended:
-                async for event in talk.believe(scene, doctor.differential(scene, talk.dialogue), probe):
+            if not trial_dialogue.ended:
+                async for event in trial_dialogue.believe(
+                    scene, doctor.differential(scene, trial_dialogue.dialogue), probe
+                ):
                     yield event
         else:
-            async for event in talk.say("doctor", "doctor", doctor.ask(scene, dialogue)):
+            async for event in trial_dialogue.say("doctor", "doctor", doctor.ask(scene, dialogue)):
                 yield event
 
 

@@ -135,9 +135,9 @@ class AskOutcome(JobEnd):
 class AskJob(ABC, Generic[Item]):
     """A job that asks models about stored items. A subclass is a frozen dataclass; its fields are the options.
 
-    An option is ``Annotated[type, "help"]``. Fields called ``talks`` (a ``Selection``), ``cases`` and ``run_ids`` use
-    the options that other commands have for them. The docstring is the help of the command. Results are stored under
-    a key (model, prompt hash, item); an item with a result is skipped.
+    An option is ``Annotated[type, "help"]``. Fields called ``conversations`` (a ``Selection``), ``cases`` and
+    ``run_ids`` use the options that other commands have for them. The docstring is the help of the command. Results are
+    stored under a key (model, prompt hash, item); an item with a result is skipped.
     """
 
     name: ClassVar[str]

@@ -27,7 +27,13 @@ from core.models.registry import Registry
 from core.prompts import PromptPack
 from core.store.database import Store
 from core.store.queries.cases import cases_of
-from core.store.queries.fact_judgements import Judge, TalkToJudge, Which, fact_judgement_row, talks_to_judge
+from core.store.queries.fact_judgements import (
+    ConversationToJudge,
+    Judge,
+    Which,
+    conversations_to_judge,
+    fact_judgement_row,
+)
 from core.store.queries.fact_sets import all_facts_saved
 from core.store.queries.patient_judgements import ToJudge, patient_judgement_row, to_judge
 from core.store.queries.utterances import dialogues
@@ -61,24 +67,24 @@ class _Judging(RequestJob[Item]):
     lack = "have no judgement and count nowhere; the same again asks about them"
 
     model: Annotated[str, "The model that judges: provider/model or an alias."]
-    talks: Selection = field(default_factory=Selection)
+    conversations: Selection = field(default_factory=Selection)
     limit: Annotated[int | None, "Only N conversations: a random sample, always the same."] = None
 
     def key(self, item: Any) -> str:
         return str(item.trial_id)
 
     @abstractmethod
-    def talks_of(self, store: Store, judge: Judge) -> Sequence[ToJudge | TalkToJudge]: ...
+    def conversations_of(self, store: Store, judge: Judge) -> Sequence[ToJudge | ConversationToJudge]: ...
 
     def plan(self, store: Store, registry: Registry) -> JobPlan:
         """Plan the conversations that this model has not judged under these prompts."""
         judge = Judge(registry.spec(self.model).name, self.pack.hash)
-        talks = self.talks_of(store, judge)
-        if not talks:
+        conversations = self.conversations_of(store, judge)
+        if not conversations:
             raise AnamnesisError(self.nothing)
         journal = journal_of("judging", self.name, *judge, *filter(None, [self.apart]))
-        before = [talk for talk in talks if talk.judged]
-        part = self.part(journal, [talk for talk in talks if not talk.judged], before)
+        before = [conversation for conversation in conversations if conversation.judged]
+        part = self.part(journal, [conversation for conversation in conversations if not conversation.judged], before)
         return JobPlan(judge.model, [part], len(before), [judge.model])
 
     def answer(self, item: Item, reply: ParsedReply[Found[Any]], seat: ModelSeat) -> ItemResult:
@@ -133,14 +139,14 @@ class TermsJudging(_Judging[JudgedConversation]):
     def pack(self) -> PromptPack:
         return terms_pack()
 
-    def talks_of(self, store: Store, judge: Judge) -> Sequence[ToJudge]:
+    def conversations_of(self, store: Store, judge: Judge) -> Sequence[ToJudge]:
         with store.read() as cursor:
-            return to_judge(cursor, judge.model, judge.prompt_hash, self.talks, self.limit)
+            return to_judge(cursor, judge.model, judge.prompt_hash, self.conversations, self.limit)
 
     def load(self, store: Store, todo: Sequence[ToJudge]) -> Iterator[JudgedConversation]:
         with store.read() as cursor:
-            by_trial = dialogues(cursor, [talk.trial_id for talk in todo])
-        return (JudgedConversation(talk.trial_id, by_trial[talk.trial_id]) for talk in todo)
+            by_trial = dialogues(cursor, [conversation.trial_id for conversation in todo])
+        return (JudgedConversation(conversation.trial_id, by_trial[conversation.trial_id]) for conversation in todo)
 
     def request(self, item: JudgedConversation, pack: PromptPack) -> Request[Any]:
         return terms_request(pack, item.dialogue)
@@ -180,20 +186,24 @@ class FactsJudging(_Judging[ConversationWithFacts]):
         """The judging of one conversation, from its page, may run next to a judging of many."""
         return self.trials[0] if len(self.trials) == 1 else ""
 
-    def talks_of(self, store: Store, judge: Judge) -> Sequence[TalkToJudge]:
+    def conversations_of(self, store: Store, judge: Judge) -> Sequence[ConversationToJudge]:
         which: Which = "all" if self.all_ else "wrong"
         with store.read() as cursor:
-            return talks_to_judge(cursor, judge, self.talks, which=which, trials=self.trials or None, limit=self.limit)
+            return conversations_to_judge(
+                cursor, judge, self.conversations, which=which, trials=self.trials or None, limit=self.limit
+            )
 
-    def load(self, store: Store, todo: Sequence[TalkToJudge]) -> Iterator[ConversationWithFacts]:
+    def load(self, store: Store, todo: Sequence[ConversationToJudge]) -> Iterator[ConversationWithFacts]:
         with store.read() as cursor:
             saved = all_facts_saved(cursor)
-            cases = cases_of(cursor, [(talk.case_key, talk.content_hash) for talk in todo])
-            by_trial = dialogues(cursor, [talk.trial_id for talk in todo])
-        for talk in todo:
-            key = (talk.case_key, talk.content_hash)
+            cases = cases_of(cursor, [(conversation.case_key, conversation.content_hash) for conversation in todo])
+            by_trial = dialogues(cursor, [conversation.trial_id for conversation in todo])
+        for conversation in todo:
+            key = (conversation.case_key, conversation.content_hash)
             facts = tuple(facts_of(cases[key], saved.get(key)))
-            yield ConversationWithFacts(talk.trial_id, by_trial[talk.trial_id], cases[key], facts, talk.facts_hash)
+            yield ConversationWithFacts(
+                conversation.trial_id, by_trial[conversation.trial_id], cases[key], facts, conversation.facts_hash
+            )
 
     def request(self, item: ConversationWithFacts, pack: PromptPack) -> Request[Any]:
         return facts_request(pack, item.case, item.facts, item.dialogue)

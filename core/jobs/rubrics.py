@@ -96,7 +96,7 @@ class RubricJudging(AskJob[CriteriaToJudge]):
 
     judges: Annotated[tuple[str, ...], "Models that judge, each alone: provider/model or an alias."] = ()
     rubric: Annotated[str, "Name of the rubric."] = LIBRARY
-    talks: Selection = field(default_factory=Selection)
+    conversations: Selection = field(default_factory=Selection)
     limit: Annotated[int | None, "Only N conversations: a random sample, always the same."] = None
     batch_size: Annotated[int, "The most criteria in one request."] = 1
     repeat: Annotated[int, "Judge each criterion K times, to measure the judge's consistency."] = 1
@@ -117,9 +117,14 @@ class RubricJudging(AskJob[CriteriaToJudge]):
             raise UsageError("--batch-size and --repeat are at least 1.")
         rubric = rubric_named(store, self.rubric)
         with store.read() as cursor:
-            conversations = conversations_for_rubrics(cursor, self.talks, trials=self.trials or None)
-        criteria = {talk.trial_id: rubric.criteria_for(talk.case_key, talk.specialty) for talk in conversations}
-        conversations = [talk for talk in conversations if criteria[talk.trial_id]][: self.limit]
+            conversations = conversations_for_rubrics(cursor, self.conversations, trials=self.trials or None)
+        criteria = {
+            conversation.trial_id: rubric.criteria_for(conversation.case_key, conversation.specialty)
+            for conversation in conversations
+        }
+        conversations = [conversation for conversation in conversations if criteria[conversation.trial_id]][
+            : self.limit
+        ]
         if not conversations:
             raise AnamnesisError(
                 f"There is nothing to judge: no finished conversation is stored whose case has criteria in the rubric "
@@ -130,13 +135,17 @@ class RubricJudging(AskJob[CriteriaToJudge]):
         for model in models:
             judge = self._judge(model)
             with store.read() as cursor:
-                done = rubric_verdict_keys(cursor, judge, [talk.trial_id for talk in conversations])
-            items = [item for talk in conversations for item in self._requests(judge, talk, criteria[talk.trial_id])]
+                done = rubric_verdict_keys(cursor, judge, [conversation.trial_id for conversation in conversations])
+            items = [
+                item
+                for conversation in conversations
+                for item in self._requests(judge, conversation, criteria[conversation.trial_id])
+            ]
             items = [item for item in items if item.criteria]
             todo = [request for item in items if (request := _without(item, done)).criteria]
             done_before += len(items) - len(todo)
             journal = journal_of("rubrics", *map(str, judge), *filter(None, [self.apart]))
-            trials = {talk.trial_id for talk in conversations}
+            trials = {conversation.trial_id for conversation in conversations}
             parts.append(
                 JournalWork(
                     journal,
@@ -151,7 +160,7 @@ class RubricJudging(AskJob[CriteriaToJudge]):
         if self.judges:
             names = (name if name == RULE_JUDGE else registry.spec(name).name for name in self.judges)
             return list(dict.fromkeys(names))
-        doctors = {talk.doctor for talk in conversations}
+        doctors = {conversation.doctor for conversation in conversations}
         return [default_judge(registry, doctors)]
 
     def _judge(self, model: str) -> RubricJudge:
@@ -160,18 +169,20 @@ class RubricJudging(AskJob[CriteriaToJudge]):
         )
 
     def _requests(
-        self, judge: RubricJudge, talk: RubricConversation, criteria: Sequence[Criterion]
+        self, judge: RubricJudge, conversation: RubricConversation, criteria: Sequence[Criterion]
     ) -> Iterator[CriteriaToJudge]:
         """Yield the requests about a conversation, with its criteria in an order that depends on trial and repeat."""
         if judge.model == RULE_JUDGE:
-            yield CriteriaToJudge(judge, talk.trial_id, 0, tuple(filter(is_checkable, criteria)))
+            yield CriteriaToJudge(judge, conversation.trial_id, 0, tuple(filter(is_checkable, criteria)))
             return
         for repeat in range(self.repeat):
-            seed = hashlib.sha256(f"{talk.trial_id} {repeat}".encode()).digest()
+            seed = hashlib.sha256(f"{conversation.trial_id} {repeat}".encode()).digest()
             shuffled = sorted(criteria, key=lambda criterion: criterion.hash)
             random.Random(seed).shuffle(shuffled)
             for start in range(0, len(shuffled), self.batch_size):
-                yield CriteriaToJudge(judge, talk.trial_id, repeat, tuple(shuffled[start : start + self.batch_size]))
+                yield CriteriaToJudge(
+                    judge, conversation.trial_id, repeat, tuple(shuffled[start : start + self.batch_size])
+                )
 
     def load(self, store: Store, todo: Sequence[CriteriaToJudge]) -> Iterator[CriteriaToJudge]:
         with store.read() as cursor:

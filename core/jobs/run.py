@@ -200,7 +200,7 @@ async def _carry_out(header: RunHeader, registry: Registry, options: Options, pl
     campaign = campaign_of(header)
     if human_seats(campaign.names):
         raise UsageError("A campaign cannot wait for a human: seat humans on the Live page.")
-    if registry.batch and campaign.framework.talks(campaign.tested, campaign.arms):
+    if registry.batch and campaign.framework.has_conversation(campaign.tested, campaign.arms):
         raise UsageError("A dialogue cannot wait for batches: leave --batch out, or ask in arms of the vignette only.")
     stop = Stop()
     store = Store()

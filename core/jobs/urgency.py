@@ -79,7 +79,7 @@ class UrgencyAsking(AskJob[UrgencyItem]):
     lack = "have no level and count as unanswered, never as a wrong level; the same again asks about them"
     report = "urgency"
 
-    talks: Selection = field(default_factory=Selection)
+    conversations: Selection = field(default_factory=Selection)
     limit: Annotated[int | None, "Only N conversations: a random sample, always the same."] = None
 
     @property
@@ -111,19 +111,21 @@ class UrgencyAsking(AskJob[UrgencyItem]):
         by_run: dict[str, list[UrgencyItem]] = {}
         before, left_out = set[str](), Counter[str]()
         with store.read() as cursor:
-            talks = conversations_to_ask(cursor, self.pack.hash, self.talks.of_conversations)
-            for run_id in dict.fromkeys(talk.run_id for talk in talks):
+            conversations = conversations_to_ask(cursor, self.pack.hash, self.conversations.of_conversations)
+            for run_id in dict.fromkeys(conversation.run_id for conversation in conversations):
                 header = header_of(cursor, run_id)
                 assert header is not None, "a conversation belongs to a stored run"
                 doctors[run_id] = _doctor_of(header)
-        for talk in talks:
-            doctor = doctors[talk.run_id]
+        for conversation in conversations:
+            doctor = doctors[conversation.run_id]
             if isinstance(doctor, str):
                 left_out[doctor] += 1
             elif self.limit is None or sum(map(len, by_run.values())) < self.limit:
-                by_run.setdefault(talk.run_id, []).append(UrgencyItem(doctor, talk.trial_id, talk.seed))
-                if talk.answered:
-                    before.add(talk.trial_id)
+                by_run.setdefault(conversation.run_id, []).append(
+                    UrgencyItem(doctor, conversation.trial_id, conversation.seed)
+                )
+                if conversation.answered:
+                    before.add(conversation.trial_id)
         return by_run, before, left_out
 
     def load(self, store: Store, todo: Sequence[UrgencyItem]) -> Iterator[UrgencyItem]:

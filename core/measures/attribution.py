@@ -54,8 +54,8 @@ Cause = Literal[
 ]
 CAUSES: tuple[Cause, ...] = get_args(Cause)
 """In the order of the rules."""
-AFTER_TALK: tuple[Format, ...] = ("multi_turn", "multi_turn_exam")
-APPLIES: tuple[Format, ...] = ("vignette", *AFTER_TALK)
+AFTER_CONVERSATION: tuple[Format, ...] = ("multi_turn", "multi_turn_exam")
+APPLIES: tuple[Format, ...] = ("vignette", *AFTER_CONVERSATION)
 """Formats whose wrong answers are attributed."""
 DOCTORS = 5
 MANY = 20
@@ -90,8 +90,8 @@ class AnswerEvidence:
     last_turn: int | None = None
 
     @property
-    def after_talk(self) -> bool:
-        return self.answer.format in AFTER_TALK
+    def after_conversation(self) -> bool:
+        return self.answer.format in AFTER_CONVERSATION
 
     @property
     def had_it(self) -> bool:
@@ -132,7 +132,7 @@ def attribute(evidence: AnswerEvidence) -> Attribution:
     if evidence.answer.format not in APPLIES:
         raise ValueError(f"answers of the format {evidence.answer.format} are not attributed")
     cause, rule, turn = next(attribution for rule in _RULES if (attribution := rule(evidence)) is not None)
-    return Attribution(evidence.answer, cause, rule, turn, evidence.after_talk and evidence.patient is not None)
+    return Attribution(evidence.answer, cause, rule, turn, evidence.after_conversation and evidence.patient is not None)
 
 
 def _provider(evidence: AnswerEvidence) -> _Verdict | None:
@@ -198,7 +198,7 @@ def _refused(evidence: AnswerEvidence) -> _Verdict | None:
 
 
 def _patient(evidence: AnswerEvidence) -> _Verdict | None:
-    if evidence.patient is None or evidence.had_it or not evidence.after_talk:
+    if evidence.patient is None or evidence.had_it or not evidence.after_conversation:
         return None
     judge = evidence.patient.judge
     for mark in evidence.patient.of("invented"):
@@ -211,7 +211,7 @@ def _patient(evidence: AnswerEvidence) -> _Verdict | None:
 
 def _not_judged(evidence: AnswerEvidence) -> _Verdict | None:
     unknown = evidence.patient is None or evidence.patient.never_told is None
-    if not evidence.after_talk or evidence.had_it or not unknown:
+    if not evidence.after_conversation or evidence.had_it or not unknown:
         return None
     why = "No model has judged what became of the facts, and nothing else explains it."
     return "not_judged", why, evidence.last_turn
@@ -219,7 +219,7 @@ def _not_judged(evidence: AnswerEvidence) -> _Verdict | None:
 
 def _never_asked(evidence: AnswerEvidence) -> _Verdict | None:
     patient = evidence.patient
-    if not evidence.after_talk or evidence.had_it or patient is None or not patient.never_told:
+    if not evidence.after_conversation or evidence.had_it or patient is None or not patient.never_told:
         return None
     facts_words = f"{_facts(patient.never_told)} came up, by {patient.judge}"
     if evidence.knew:
@@ -241,7 +241,7 @@ def _facts(number: int) -> str:
 def _concluded_wrongly(evidence: AnswerEvidence) -> _Verdict:
     beliefs, last = evidence.beliefs, evidence.last_turn
     cause: Cause = "doctor_concluded_wrongly"
-    if not evidence.after_talk:
+    if not evidence.after_conversation:
         return cause, "The doctor was shown the whole vignette.", None
     if beliefs is not None and beliefs.first_led is not None:
         led = [belief.turn for belief in beliefs.beliefs if belief.leads][-1]

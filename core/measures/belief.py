@@ -164,15 +164,16 @@ CaseTrajectory = tuple[str, str, Trajectory]
 def belief_table(courses: Iterable[CaseTrajectory]) -> pd.DataFrame:
     """Return a row for each belief, in the order of turns; conversations are numbered.
 
-    Columns: model, case_key, ``talk`` (the number), and the ``QUANTITIES``. Conversations without a probe have no row.
+    Columns: model, case_key, ``conversation`` (the number), and the ``QUANTITIES``.
+    Conversations without a probe have no row.
     """
     rows = [
-        (model, case_key, talk, *(getattr(belief, name) for name in QUANTITIES))
-        for talk, (model, case_key, course) in enumerate(courses)
+        (model, case_key, conversation, *(getattr(belief, name) for name in QUANTITIES))
+        for conversation, (model, case_key, course) in enumerate(courses)
         for belief in course.beliefs
     ]
     types = dict.fromkeys(QUANTITIES, "float64") | {"leads": "bool", "model": "str", "case_key": "str"}
-    return pd.DataFrame(rows, columns=["model", "case_key", "talk", *QUANTITIES]).astype(types)
+    return pd.DataFrame(rows, columns=["model", "case_key", "conversation", *QUANTITIES]).astype(types)
 
 
 def curves(beliefs: pd.DataFrame) -> list[Row]:
@@ -181,18 +182,18 @@ def curves(beliefs: pd.DataFrame) -> list[Row]:
     At a share s of n probed replies, the value is that of probe number ⌈s · n⌉: the belief once at least that share of
     the replies was received.
     """
-    sizes = beliefs.groupby("talk", sort=False).size().to_numpy()
+    sizes = beliefs.groupby("conversation", sort=False).size().to_numpy()
     starts = sizes.cumsum() - sizes
     at = {share: starts - (-share * sizes // 100) - 1 for share in SHARES}
     points = {f"{quantity} {share}": (quantity, share) for quantity in QUANTITIES for share in SHARES}
     values = {name: beliefs[quantity].to_numpy(np.float64)[at[share]] for name, (quantity, share) in points.items()}
     rows = []
-    for model, talks in beliefs.iloc[starts][["model", "case_key"]].assign(**values).groupby("model"):
-        matrix = talks.groupby("case_key")[list(points)].mean().to_numpy()
+    for model, conversations in beliefs.iloc[starts][["model", "case_key"]].assign(**values).groupby("model"):
+        matrix = conversations.groupby("case_key")[list(points)].mean().to_numpy()
         bounds = column_intervals(matrix, shares=[True] * len(points), resamples=RESAMPLES)
         for (quantity, share), column, interval in zip(points.values(), matrix.T, bounds, strict=True):
             label = {"model": model, "quantity": quantity, "per_cent": share}
-            more = {"n_conversations": len(talks)}
+            more = {"n_conversations": len(conversations)}
             rows.append(Row(label, float(column.mean()), *interval, len(column), more=more))
     return rows
 
@@ -206,7 +207,7 @@ def calibrations(beliefs: pd.DataFrame) -> list[Row]:
 
     ``beliefs`` is a ``belief_table``.
     """
-    ends = beliefs.drop_duplicates("talk", keep="last")
+    ends = beliefs.drop_duplicates("conversation", keep="last")
     return [
         _calibration({"model": model, "when": when}, table[table["model"] == model])
         for model in sorted(beliefs["model"].unique())
@@ -247,35 +248,44 @@ def _ece(sums: Floats) -> Floats:
     return np.asarray(np.abs(probability - right).sum(axis=1) / weight.sum(axis=1))
 
 
-class ProbedTalks(ExtractRows):
+class ProbedConversations(ExtractRows):
     """The probed conversations of a selection whose case is stored."""
 
     def __init__(self, store: Store, selection: Selection | None = None) -> None:
         with store.read() as cursor:
-            talks = probed_conversations(cursor, selection)
-            self._cases = cases_of(cursor, (talk.case for talk in talks))
+            conversations = probed_conversations(cursor, selection)
+            self._cases = cases_of(cursor, (conversation.case for conversation in conversations))
             self._specialties = specialties_of(cursor, self._cases)
         self._store = store
-        self._talks = [talk for talk in talks if talk.case in self._cases]
+        self._conversations = [conversation for conversation in conversations if conversation.case in self._cases]
 
     def __len__(self) -> int:
-        return len(self._talks)
+        return len(self._conversations)
 
     def table(self, chosen: slice) -> pd.DataFrame:
         """Return the ``belief_table`` of a slice of the conversations, with data set and specialty of the case."""
-        talks = self._talks[chosen]
+        conversations = self._conversations[chosen]
         with self._store.read() as cursor:
-            probes = probes_of_trials(cursor, [talk.trial_id for talk in talks])
+            probes = probes_of_trials(cursor, [conversation.trial_id for conversation in conversations])
         courses: list[CaseTrajectory] = []
-        for talk in talks:
-            course = trajectory(self._cases[talk.case], probes.get(talk.trial_id, ()), talk.end_reason)
-            courses.append((talk.model, talk.case[0], course))
+        for conversation in conversations:
+            course = trajectory(
+                self._cases[conversation.case], probes.get(conversation.trial_id, ()), conversation.end_reason
+            )
+            courses.append((conversation.model, conversation.case[0], course))
         places = pd.DataFrame(
-            [(self._cases[talk.case].dataset, self._specialties[talk.case]) for talk in talks],
+            [
+                (self._cases[conversation.case].dataset, self._specialties[conversation.case])
+                for conversation in conversations
+            ],
             columns=["dataset", "specialty"],
             dtype="str",
         )
-        return belief_table(courses).join(places, on="talk").assign(talk=lambda rows: rows["talk"] + chosen.start)
+        return (
+            belief_table(courses)
+            .join(places, on="conversation")
+            .assign(conversation=lambda rows: rows["conversation"] + chosen.start)
+        )
 
 
 @dataclass(frozen=True)
@@ -285,8 +295,8 @@ class Beliefs(Extract):
     selection: Selection
     name = "beliefs"
 
-    def rows(self, store: Store) -> ProbedTalks:
-        return ProbedTalks(store, self.selection)
+    def rows(self, store: Store) -> ProbedConversations:
+        return ProbedConversations(store, self.selection)
 
 
 BeliefPart = Literal["curves", "calibration"]
@@ -310,7 +320,7 @@ def report(
 ) -> Iterator[Row]:
     """Report the belief in the right diagnosis over the conversation, and its calibration (Brier, ECE)."""
     with request.progress("conversations") as show:
-        beliefs = ProbedTalks(request.store, request.selection).in_parts(show)
+        beliefs = ProbedConversations(request.store, request.selection).in_parts(show)
     yield from curves(beliefs) if part == "curves" else calibrations(beliefs)
 
 

@@ -18,7 +18,15 @@ from numpy.typing import NDArray
 
 from core.errors import AnamnesisError
 from core.events import FORMATS, QUESTION_TYPES, Format, QuestionType
-from core.measures.attribution import AFTER_TALK, APPLIES, CAUSES, AnswerEvidence, Attribution, OnVignette, attribute
+from core.measures.attribution import (
+    AFTER_CONVERSATION,
+    APPLIES,
+    CAUSES,
+    AnswerEvidence,
+    Attribution,
+    OnVignette,
+    attribute,
+)
 from core.measures.base import Columns, Listed, MetricRequest, NameOf, Note, Row, Section, bounded, metric
 from core.measures.belief import trajectory
 from core.measures.extracts import Extract, ExtractRows
@@ -69,10 +77,12 @@ class WrongAnswers(ExtractRows):
     def attributed(self, chosen: slice) -> list[Attribution]:
         """Return the cause of every answer of a slice of the conversations."""
         answers = list(chain.from_iterable(self._by_trial[chosen]))
-        talks = list(dict.fromkeys(answer.trial_id for answer in answers if answer.format in AFTER_TALK))
+        conversations = list(
+            dict.fromkeys(answer.trial_id for answer in answers if answer.format in AFTER_CONVERSATION)
+        )
         with self._store.read() as cursor:
-            probes = probes_of_trials(cursor, talks)
-            last = last_turns(cursor, talks)
+            probes = probes_of_trials(cursor, conversations)
+            last = last_turns(cursor, conversations)
         attributions = []
         for answer in answers:
             trial, case = answer.trial_id, self._cases.get(answer.case)

@@ -210,10 +210,10 @@ def _ranking(arm: RankedArm, compared: Compared, scores: Mapping[str, Cases], us
     means: list[float] = table.mean(axis=0).tolist()
     p_values = pair_p_values(table)
     ranges = rank_ranges(table, p_values)
-    talks = arm.format in AFTER_CONVERSATION
+    conversations = arm.format in AFTER_CONVERSATION
     ends_in_words = arm.framework not in staffed()  # clinical staff is addressed by tags, one of which ends it
-    costs = [uses.cost(name, keys) if talks else _Mean() for name in names]
-    turns = [uses.turns(name, keys) if talks else _Mean() for name in names]
+    costs = [uses.cost(name, keys) if conversations else _Mean() for name in names]
+    turns = [uses.turns(name, keys) if conversations else _Mean() for name in names]
     family = f"{LABELS['holm']} over {len(names) * (len(names) - 1) // 2:,} tests"
     in_order = sorted(range(len(names)), key=lambda place: -means[place])
     first = in_order[0]
@@ -243,9 +243,9 @@ def _ranking(arm: RankedArm, compared: Compared, scores: Mapping[str, Cases], us
                 "p_adjusted": comparison and comparison.adjusted_p,
                 **bounded("cost_usd", costs[place].value, costs[place].interval),
                 **bounded("turns", turns[place].value, turns[place].interval),
-                "seconds": uses.seconds(name, keys) if talks else None,
+                "seconds": uses.seconds(name, keys) if conversations else None,
                 "provider_failures": sum(excluded.get(reason, 0) for reason in _PROVIDER),
-                "without_diagnosis": uses.without_diagnosis(name, keys) if talks and ends_in_words else None,
+                "without_diagnosis": uses.without_diagnosis(name, keys) if conversations and ends_in_words else None,
             },
             columns=_COLUMNS,
             comparison=comparison,

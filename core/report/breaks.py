@@ -97,9 +97,13 @@ def _critical(store: Store, new: str, reference: str, priority: Literal["must", 
 
     def outcomes(reading: RubricReading) -> Items:
         return _items(
-            ((talk.case_key, outcome.criterion.criterion), outcome.missed or outcome.done, outcome.status != "unjudged")
-            for talk in reading.talks
-            for outcome in talk.outcomes
+            (
+                (conversation.case_key, outcome.criterion.criterion),
+                outcome.missed or outcome.done,
+                outcome.status != "unjudged",
+            )
+            for conversation in reading.conversations
+            for outcome in conversation.outcomes
             if outcome.criterion.priority == priority and outcome.status != "not applicable"
         )
 
@@ -117,21 +121,27 @@ def _under_triage(store: Store, new: str, reference: str) -> Breaks:
     if not after.prompt_hash:
         raise Uncomparable(f"the doctor of {new} was not asked how urgent its cases are (job urgency)")
     before = read_urgency(store, Selection(runs=[reference]), after.prompt_hash)
-    if not any(talk.asked for talk in before.talks):
+    if not any(conversation.asked for conversation in before.conversations):
         raise Uncomparable(
             f"the doctor of {reference} was not asked how urgent its cases are under the same prompts (job urgency)"
         )
-    if not any(talk.level for talk in after.talks):
+    if not any(conversation.level for conversation in after.conversations):
         raise Uncomparable(f"no case of {new} has a level of urgency (data label-file, field urgency)")
     first, second = (
         _items(
-            (talk.case_key, talk.levels is not None and is_severe(*talk.levels), talk.levels is not None)
-            for talk in reading.talks
+            (
+                conversation.case_key,
+                conversation.levels is not None and is_severe(*conversation.levels),
+                conversation.levels is not None,
+            )
+            for conversation in reading.conversations
         )
         for reading in (before, after)
     )
     worst = {
-        talk.case_key: talk.levels for talk in sorted(after.talks, key=lambda talk: talk.given or 0) if talk.levels
+        conversation.case_key: conversation.levels
+        for conversation in sorted(after.conversations, key=lambda conversation: conversation.given or 0)
+        if conversation.levels
     }
 
     def words(case_key: str) -> str:

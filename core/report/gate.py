@@ -250,10 +250,14 @@ def _arm_scores(store: Store, side: RunSide, rule: GateRule, mcq_rule: McqRule) 
 
 def _rubric_scores(reading: RubricReading) -> _Scores:
     """Return the scores by a rubric; one below 0 counts as 0, because the test needs differences between −1 and 1."""
-    judged = [talk for talk in reading.talks if talk.judged]
-    scores = {talk.trial_id: clipped(score) for talk in judged if (score := conversation_score(talk)) is not None}
-    reasons = {"not judged": len(reading.talks) - len(judged), "nothing attainable": len(judged) - len(scores)}
-    by_case = case_scores(judged, lambda talk: scores.get(talk.trial_id))
+    judged = [conversation for conversation in reading.conversations if conversation.judged]
+    scores = {
+        conversation.trial_id: clipped(score)
+        for conversation in judged
+        if (score := conversation_score(conversation)) is not None
+    }
+    reasons = {"not judged": len(reading.conversations) - len(judged), "nothing attainable": len(judged) - len(scores)}
+    by_case = case_scores(judged, lambda conversation: scores.get(conversation.trial_id))
     return _Scores(by_case, len(scores), +Counter(reasons), tuple(reading.judges))
 
 

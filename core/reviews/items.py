@@ -58,11 +58,11 @@ def blinded_item(
 
 
 def _conversation(cursor: duckdb.DuckDBPyConnection, trial_id: str) -> tuple[Case | None, list[Event]] | None:
-    talks = conversations(cursor, Selection(trials=(trial_id,)))
-    if not talks:
+    all_conversations = conversations(cursor, Selection(trials=(trial_id,)))
+    if not all_conversations:
         return None
     stored = stored_trial(cursor, trial_id)
-    case_played = case(cursor, talks[0].case_key, stored.content_hash if stored else None)
+    case_played = case(cursor, all_conversations[0].case_key, stored.content_hash if stored else None)
     return case_played, trial_events(cursor, trial_id)
 
 

@@ -263,7 +263,7 @@ def select(
         cursor,
         replace(chosen, models=None),
         f"trials.run_id IN ({runs})",
-        "WHERE trial_id NOT IN (FROM repeated_talks)",
+        "WHERE trial_id NOT IN (FROM repeated_conversations)",
     )
     if chosen.sample is not None:
         cursor.execute(_SAMPLE, {"sample": chosen.sample})
@@ -390,7 +390,7 @@ def _served(
 def _find_repeats(
     cursor: duckdb.DuckDBPyConnection, seats_by_name: Mapping[str, Sequence[JudgedRun]]
 ) -> dict[str, int]:
-    """Create ``repeats`` and ``repeated_talks``; return condition → number of its trials in ``repeats``.
+    """Create ``repeats`` and ``repeated_conversations``; return condition → number of its trials in ``repeats``.
 
     Only campaigns with the same seed can repeat trials: without any, no trial is read. Releases have no seeds of this
     program, and live conversations and branches are always counted by themselves.
@@ -399,14 +399,14 @@ def _find_repeats(
     for series, (name, seats) in enumerate(_of_one_seed(seats_by_name)):
         for seat in seats:
             framework = frameworks().get(seat.run.protocol)
-            talks = framework is None or framework.talks(seat.run.doctor, seat.run.arms)
-            rivals.append((seat.run.run_id, series, name, talks, seat.partly is None))
+            conversations = framework is None or framework.has_conversation(seat.run.doctor, seat.run.arms)
+            rivals.append((seat.run.run_id, series, name, conversations, seat.partly is None))
     if not rivals:
         cursor.execute(_NO_REPEATS)
         return {}
     cursor.register("rivals", arrow_table(_RIVALS, rivals))
     cursor.execute(_REPEATS)
-    cursor.execute(_REPEATED_TALKS)
+    cursor.execute(_REPEATED_CONVERSATIONS)
     return dict(cursor.execute("SELECT model, count(DISTINCT trial_id) FROM repeats GROUP BY model").fetchall())
 
 
@@ -489,7 +489,7 @@ _SEATED = schema_of("run_id:text model:text place:int")
 _JUDGES = schema_of(f"{_STORED} judge:int")
 _JUDGING = schema_of(f"{_STORED} model:text place:int whole:bool")
 
-_RIVALS = schema_of("run_id:text series:int model:text talks:bool whole:bool")
+_RIVALS = schema_of("run_id:text series:int model:text conversations:bool whole:bool")
 
 _SERVED_AS = """
     SELECT run_id, role, model, list(served_by ORDER BY served_by)
@@ -510,15 +510,16 @@ _REPEATS = f"""
             string_split(unnest(arms), ':') AS arm
         FROM {_OF_RIVALS}
     ) {_REPEATED.format(alike="arm")}"""
-_REPEATED_TALKS = f"""
-    CREATE OR REPLACE TEMP TABLE repeated_talks AS
+_REPEATED_CONVERSATIONS = f"""
+    CREATE OR REPLACE TEMP TABLE repeated_conversations AS
     SELECT trial_id FROM (
-        SELECT trial_id, run_id, case_key, trials.seed, status, finished_at, series, talks FROM {_OF_RIVALS} WHERE whole
-    ) {_REPEATED.format(alike="talks")}"""
+        SELECT trial_id, run_id, case_key, trials.seed, status, finished_at, series, conversations
+        FROM {_OF_RIVALS} WHERE whole
+    ) {_REPEATED.format(alike="conversations")}"""
 _NO_REPEATS = """
     CREATE OR REPLACE TEMP TABLE repeats (
         trial_id VARCHAR, format VARCHAR, question_type VARCHAR, case_key VARCHAR, model VARCHAR, whole BOOLEAN);
-    CREATE OR REPLACE TEMP TABLE repeated_talks (trial_id VARCHAR)"""
+    CREATE OR REPLACE TEMP TABLE repeated_conversations (trial_id VARCHAR)"""
 _GRADERS_HELD = """
     SELECT run_id, rule, grader, prompt_hash, rule_version FROM judged
     WHERE list_contains($rules, rule) AND list_contains($runs, run_id)

@@ -149,7 +149,7 @@ Trials without messages are not in it. ``which`` filters the messages.
 # ``core.store.conditions.ACCEPTED``); of two with the same time, the one stored later.
 _TALLY = f"""
     INSERT INTO tallies BY NAME
-    WITH mine AS (FROM touched {{which}}), talks AS (
+    WITH mine AS (FROM touched {{which}}), conversations AS (
         SELECT trial_id, run_id, case_key, content_hash, end_reason, status, failure,
             coalesce(concluded, false) AS concluded
         FROM (SELECT * FROM trials SEMI JOIN mine USING (trial_id) WHERE true {{trials}}) AS trials
@@ -179,13 +179,13 @@ _TALLY = f"""
         FROM (
             SELECT trial_id, string_split(unnest(arms), ':') AS arm,
                 if(failure = 'refused', 'refused', 'provider_error') AS verdict
-            FROM talks JOIN runs USING (run_id) WHERE status = 'failed'
+            FROM conversations JOIN runs USING (run_id) WHERE status = 'failed'
         ) AS broken ANTI JOIN given
             ON given.trial_id = broken.trial_id AND given.format = arm[1] AND given.question_type = arm[2]
     )
     SELECT run_id, case_key, content_hash, end_reason, concluded, format, question_type, answered, loose, strict,
         {{n}} AS n
-    FROM outcome JOIN talks USING (trial_id) {{only}} GROUP BY ALL"""
+    FROM outcome JOIN conversations USING (trial_id) {{only}} GROUP BY ALL"""
 _JUDGED = """
     INSERT INTO judged BY NAME
     SELECT run_id, rule, grader, coalesce(prompt_hash, '') AS prompt_hash, coalesce(rule_version, 1) AS rule_version,

@@ -84,11 +84,11 @@ def _draw_list(sides: tuple[ComparedArm, ComparedArm], selection: Selection, lab
 
 def _draw_side(side: ComparedArm, case_key: str, key: str, selection: Selection, *, right: bool) -> None:
     """Draw one side’s trials of a case; the first trial that agrees with the case’s outcome is open."""
-    talks = case_conversations([run.run_id for run in runs_of(side.subject)], case_key)
-    if not talks:
+    conversations = case_conversations([run.run_id for run in runs_of(side.subject)], case_key)
+    if not conversations:
         st.caption("No trial of this case is stored.")
         return
-    marks = trial_marks(talks, side, marked=selection.mcq_rule == "usual")
+    marks = trial_marks(conversations, side, marked=selection.mcq_rule == "usual")
     first = next((trial for trial, mark in marks.items() if ("✓" in mark) == right), None)
     trial = choose("Trial", list(marks), key, names=marks, default=first, shape="segments")
     events = events_of(trial)
@@ -110,14 +110,18 @@ def _draw_side(side: ComparedArm, case_key: str, key: str, selection: Selection,
     link("transcripts", "Open the transcript", "forum", trial=trial)
 
 
-def trial_marks(talks: Sequence[Conversation], side: ComparedArm, *, marked: bool) -> dict[str, str]:
+def trial_marks(conversations: Sequence[Conversation], side: ComparedArm, *, marked: bool) -> dict[str, str]:
     """Return trial → its number and, with ``marked`` or for free responses, the mark of the arm’s verdict."""
     name = f"{side.arm[0]}:{side.arm[1]}"
     with_verdicts = marked or not side.arm[1].startswith("mcq")
     marks = [
-        {"correct": " ✓", None: " –"}.get(talk.verdicts.get(name), " ✗") if with_verdicts else "" for talk in talks
+        {"correct": " ✓", None: " –"}.get(conversation.verdicts.get(name), " ✗") if with_verdicts else ""
+        for conversation in conversations
     ]
-    return {talk.trial_id: f"{n}{mark}" for n, (talk, mark) in enumerate(zip(talks, marks, strict=True), start=1)}
+    return {
+        conversation.trial_id: f"{n}{mark}"
+        for n, (conversation, mark) in enumerate(zip(conversations, marks, strict=True), start=1)
+    }
 
 
 def _draw_answer(events: Sequence[Event], side: ComparedArm) -> None:

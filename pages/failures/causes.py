@@ -11,7 +11,7 @@ from core.figures.marks import Mark, dots
 from core.figures.shares import Segment, stacked
 from core.figures.style import Axis
 from core.jobs.background import Job, job_at
-from core.measures.attribution import AFTER_TALK, Cause
+from core.measures.attribution import AFTER_CONVERSATION, Cause
 from core.measures.base import Result, Row
 from core.measures.failures import CAUSES_SECTION, EFFECTS_SECTION
 from core.store.queries.fact_judgements import Judge
@@ -143,7 +143,7 @@ def draw_causes(selection: Selection) -> None:
         on_row=list_answers,
     )
     st.caption("Click a part of a bar for its answers.")
-    after = attributed.answers[attributed.answers["counted"] & attributed.answers["format"].isin(AFTER_TALK)]
+    after = attributed.answers[attributed.answers["counted"] & attributed.answers["format"].isin(AFTER_CONVERSATION)]
     if not after.empty:
         _draw_judging(after, judge)
     with st.expander("Rules for causes", icon=":material/rule:"):

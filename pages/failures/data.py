@@ -10,7 +10,7 @@ from core.events import Format
 from core.jobs.ask_job import job_of
 from core.jobs.background import Job, begin, job_at
 from core.jobs.judging import FactsJudging
-from core.measures.attribution import AFTER_TALK, APPLIES, Cause
+from core.measures.attribution import AFTER_CONVERSATION, APPLIES, Cause
 from core.measures.base import Result, Row
 from core.measures.belief import CALIBRATION, COURSE, Beliefs, calibrations, curves
 from core.measures.extracts import Extract
@@ -28,7 +28,7 @@ from pages.kit.notes import basis, notes_on
 from pages.kit.samples import sample_of
 from pages.kit.view import names_on
 
-GROUPS: dict[str, tuple[Format, ...]] = {"talk": AFTER_TALK, "vignette": ("vignette",), "all": APPLIES}
+GROUPS: dict[str, tuple[Format, ...]] = {"talk": AFTER_CONVERSATION, "vignette": ("vignette",), "all": APPLIES}
 """Formats whose wrong answers can be looked at together."""
 _LAST: dict[tuple[object, ...], Causes] = {}
 """Choices → the extract that was started last."""

@@ -62,7 +62,7 @@ def draw_topics(selection: Selection) -> None:
             width=224,
             help="A random sample that is always the same; a larger one extends it.",
         )
-        draw_form("failures_topics", talks=selection, all_=True, limit=int(limit))
+        draw_form("failures_topics", conversations=selection, all_=True, limit=int(limit))
 
 
 def _draw_told(selection: Selection) -> None:

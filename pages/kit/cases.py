@@ -106,20 +106,24 @@ def clear_parameters(*keys: str) -> None:
         st.query_params.pop(key, None)
 
 
-def draw_trials(talks: Sequence[Conversation], arm: str) -> None:
+def draw_trials(conversations: Sequence[Conversation], arm: str) -> None:
     """Draw a line for each conversation of a case: a link to its transcript, the verdict in an arm, how it ended.
 
     ``arm`` is "format:question type".
     """
-    if not talks:
+    if not conversations:
         st.caption("No trial of this case is stored.")
-    for talk in talks:
+    for conversation in conversations:
         with st.container(horizontal=True, vertical_alignment="center"):
-            link("transcripts", f"Trial {talk.trial + 1}", "forum", trial=talk.trial_id)
-            verdict = talk.verdicts.get(arm)
+            link("transcripts", f"Trial {conversation.trial + 1}", "forum", trial=conversation.trial_id)
+            verdict = conversation.verdicts.get(arm)
             st.markdown(badge(verdict) if verdict in VERDICT else ":gray-badge[not graded]")
-            turns = f"{talk.doctor_turns} doctor turns" if talk.doctor_turns is not None else "no conversation"
-            ending = f", {END_SHORT[talk.end_reason].lower()}" if talk.end_reason else ""
+            turns = (
+                f"{conversation.doctor_turns} doctor turns"
+                if conversation.doctor_turns is not None
+                else "no conversation"
+            )
+            ending = f", {END_SHORT[conversation.end_reason].lower()}" if conversation.end_reason else ""
             st.caption(f"{turns}{ending}")
 
 
@@ -173,7 +177,7 @@ def draw_conversation(
     if conversation is None:
         st.info("The conversation in this address is not stored here.", icon=":material/search_off:")
         return
-    fw = framework_of(conversation.events, conversation.talk.protocol)
+    fw = framework_of(conversation.events, conversation.conversation.protocol)
     messages = [event for event in conversation.events if not isinstance(event, Answered)]
     thoughts = reasoning_of(messages)  # of all: a call precedes its message and may fall into an earlier part
     passages_of = marks or {}
@@ -203,9 +207,11 @@ def draw_conversation(
     with st.container(border=True, key=f"{key}_{trial_id}"):
         if note:
             st.markdown(note)
-        right = f" · right answer **{plain(conversation.talk.answer)}**" if conversation.talk.answer else ""
-        case_key = conversation.talk.case_key
-        title = f":gray[{plain(case_name(case_key))} · trial {conversation.talk.trial + 1}{right}]"
+        right = (
+            f" · right answer **{plain(conversation.conversation.answer)}**" if conversation.conversation.answer else ""
+        )
+        case_key = conversation.conversation.case_key
+        title = f":gray[{plain(case_name(case_key))} · trial {conversation.conversation.trial + 1}{right}]"
         st.markdown(title, help=plain(case_key))
         chat_column, aside_column = st.columns([6, 5], gap="medium")
         with chat_column:
@@ -264,14 +270,17 @@ def marked_at(text: str, passages: Sequence[Passage]) -> str:
     return "".join([*parts, between(text[end:])])
 
 
-def choose_trial(talks: Sequence[Conversation], key: str) -> Conversation:
+def choose_trial(conversations: Sequence[Conversation], key: str) -> Conversation:
     """Ask for one of a case's conversations if it has several; the URL parameter ``key`` stores the choice."""
-    several = len({talk.run_id for talk in talks}) > 1
-    labels = {talk.trial_id: f"Trial {talk.trial + 1}{f' · {talk.run_id[-8:]}' * several}" for talk in talks}
-    if len(talks) == 1:
-        return talks[0]
+    several = len({conversation.run_id for conversation in conversations}) > 1
+    labels = {
+        conversation.trial_id: f"Trial {conversation.trial + 1}{f' · {conversation.run_id[-8:]}' * several}"
+        for conversation in conversations
+    }
+    if len(conversations) == 1:
+        return conversations[0]
     chosen = choose("Conversation", list(labels), key, names=labels, shape="segments")
-    return next(talk for talk in talks if talk.trial_id == chosen)
+    return next(conversation for conversation in conversations if conversation.trial_id == chosen)
 
 
 def draw_answers_of(conversation: ConversationRecord) -> None:

@@ -37,7 +37,11 @@ def draw_export_menu_unstored(
     names = [next((e.trial_id for e in events if e.kind == "started"), "conversation") for _, events, _ in snapshots]
 
     def document() -> Document:
-        return Document(tuple(talk for snapshot in snapshots for talk in document_of_events(*snapshot).talks))
+        return Document(
+            tuple(
+                conversation for snapshot in snapshots for conversation in document_of_events(*snapshot).conversations
+            )
+        )
 
     _menu(document, names, key)
 

@@ -8,7 +8,7 @@ from core.asking.persona import parse_persona
 from core.case import Case
 from core.errors import AnamnesisError
 from core.events import Event, Utterance
-from core.frameworks.base import Framework, role_title, seats_at_work, talking_roles, tested_seat
+from core.frameworks.base import Framework, role_title, seats_at_work, speaking_roles, tested_seat
 from core.frameworks.casting import CastNames, is_model
 from core.frameworks.conversation import concluded
 from core.live.fork import FORK_ARMS, ForkPlan, Origin, check_forkable, running_origin, start_fork, stored_origin
@@ -83,11 +83,11 @@ def _ask(place: str, origin: Origin, messages: Sequence[Utterance], case: Case |
         )
         arms = ask_pairs(place, fw, single_arms(fw), FORK_ARMS)
     with seats:
-        columns = st.columns(1 + len(talking_roles(fw)))
+        columns = st.columns(1 + len(speaking_roles(fw)))
         with columns[0]:
             tested = ask_player(place, fw, tested_seat(fw).role, human=True)
         others = {}
-        for column, role in zip(columns[1:], talking_roles(fw), strict=True):
+        for column, role in zip(columns[1:], speaking_roles(fw), strict=True):
             with column:
                 others[role] = ask_player(place, fw, role, human=True, doctor=tested)
     with left_column:

@@ -8,7 +8,7 @@ import streamlit as st
 from core import access
 from core.case import Case
 from core.errors import AnamnesisError
-from core.frameworks.base import Framework, framework, framework_of, role_title, talking_roles, tested_seat
+from core.frameworks.base import Framework, framework, framework_of, role_title, speaking_roles, tested_seat
 from core.jobs.plan import names_of
 from core.journal import RunHeader, journal_path, spoken_in
 from core.live.session import Session
@@ -71,7 +71,7 @@ def remember(session: Session, case: Case | None) -> WatchedSession:
 
 
 def _talking(fw: Framework, names: Mapping[str, str]) -> dict[str, str]:
-    return {role: names[role] for role in (tested_seat(fw).role, *talking_roles(fw)) if names.get(role)}
+    return {role: names[role] for role in (tested_seat(fw).role, *speaking_roles(fw)) if names.get(role)}
 
 
 def _keep(entry: WatchedSession) -> WatchedSession:

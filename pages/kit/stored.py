@@ -29,7 +29,7 @@ CARED_FOR = frozenset(framework.name for framework in frameworks().values() if f
 class ConversationRecord:
     """One conversation in full; ``grades`` are those that count, of every rule."""
 
-    talk: Conversation
+    conversation: Conversation
     case: Case | None
     events: list[Event]
     grades: list[Graded]
@@ -97,7 +97,9 @@ def run_casts() -> list[Run]:
 def case_conversations(runs: Sequence[str], case_key: str) -> list[Conversation]:
     """Return the trials of one case in these runs, at most 200."""
     selection = Selection(runs=runs, cases=[case_key], sources=CAMPAIGNS)
-    return sorted(ask(conversations, selection, limit=200), key=lambda talk: (talk.run_id, talk.trial))
+    return sorted(
+        ask(conversations, selection, limit=200), key=lambda conversation: (conversation.run_id, conversation.trial)
+    )
 
 
 def stored_case(case_key: str) -> Case | None:
@@ -112,13 +114,13 @@ def events_of(trial_id: str) -> list[Event]:
 def reading(trial_id: str) -> ConversationRecord | None:
     """Return a conversation in full, or ``None`` if it is not stored."""
     with Store().read() as cursor:
-        talks = conversations(cursor, Selection(trials=(trial_id,)))
-        if not talks:
+        of_trial = conversations(cursor, Selection(trials=(trial_id,)))
+        if not of_trial:
             return None
         stored = stored_trial(cursor, trial_id)
-        case_played = case(cursor, talks[0].case_key, stored.content_hash if stored else None)
+        case_played = case(cursor, of_trial[0].case_key, stored.content_hash if stored else None)
         return ConversationRecord(
-            talks[0], case_played, trial_events(cursor, trial_id), latest_grades(cursor, trial_id)
+            of_trial[0], case_played, trial_events(cursor, trial_id), latest_grades(cursor, trial_id)
         )
 
 

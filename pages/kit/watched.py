@@ -27,7 +27,7 @@ from core.events import (
     Verdict,
 )
 from core.export.reading import was_shown
-from core.frameworks.base import Framework, framework, role_title, talking_roles, tested_seat, title_of
+from core.frameworks.base import Framework, framework, role_title, speaking_roles, tested_seat, title_of
 from core.frameworks.casting import is_model
 from core.frameworks.conversation import GO_ON
 from core.journal import RunHeader
@@ -329,7 +329,7 @@ def draw_seat(session: Session, fw: Framework, sending: str) -> None:
 def _next_human(session: Session, fw: Framework) -> Speaker | None:
     """Return the seat of the person who may speak next; after the conversation only the tested seat can."""
     talking = not any(isinstance(event, Ended) for event in session.snapshot())
-    seats = (tested_seat(fw).role, *(talking_roles(fw) if talking else ()))
+    seats = (tested_seat(fw).role, *(speaking_roles(fw) if talking else ()))
     return next((seat for seat in seats if session.meta.get(seat) == "human"), None)
 
 

@@ -152,7 +152,11 @@ def draw_run_links(run: RunProgress) -> None:
         files: dict[str, tuple[str, str, Callable[[], bytes | str]]] = {
             "Summary": ("summary.md", "text/markdown", lambda: summary_of(Store(), run_id)),
             "Answers and verdicts (CSV)": ("answers.csv", "text/csv", lambda: _answers_csv(run_id)),
-            "Conversations (JSON Lines)": ("conversations.jsonl", "application/jsonl", lambda: _talk_lines(run_id)),
+            "Conversations (JSON Lines)": (
+                "conversations.jsonl",
+                "application/jsonl",
+                lambda: _conversation_lines(run_id),
+            ),
         }
         if run.done <= _MOST_IN_A_LOG:  # larger runs: `export inspect`
             files["Inspect log (JSON)"] = ("inspect.json", "application/json", lambda: _inspect_log(run_id))
@@ -206,7 +210,7 @@ def _answers_csv(run_id: str) -> bytes:
     return output.getvalue()
 
 
-def _talk_lines(run_id: str) -> bytes:
+def _conversation_lines(run_id: str) -> bytes:
     with Store().read() as cursor:
         return b"".join(orjson.dumps(line) + b"\n" for line in transcripts(cursor, run_id))
 
@@ -218,7 +222,7 @@ def _cast(run: RunProgress) -> Iterator[tuple[str, str]]:
     else:
         names = names_of(fw, {role: getattr(run, role) for role in STORED_SEATS}, run.settings)
         tested = names[tested_seat(fw).role]
-        if not fw.talks(tested, run.arms):
+        if not fw.has_conversation(tested, run.arms):
             yield "Conversation", "none"
         for role in seats_at_work(fw, tested, run.arms):
             yield role_title(fw, role), plain(model_name(names[role]))
@@ -322,50 +326,57 @@ def tagged_failures(run_id: str) -> dict[str, str]:
 def _draw_conversations(run: RunProgress) -> None:
     st.header("Conversations", anchor=False)
     page = st.pagination(max(1, -(-run.done // _PAGE)), key=f"page_{run.run_id}") if run.done > _PAGE else 1
-    talks = run_conversations(run.run_id, (page or 1) - 1)
-    if not talks:
+    conversations = run_conversations(run.run_id, (page or 1) - 1)
+    if not conversations:
         st.caption("No conversation has finished yet.")
         return
     draw_table(
-        conversations_table(talks, run.protocol, tagged_failures(run.run_id) if run.protocol in CARED_FOR else None),
-        f"talks_{run.run_id}",
-        on_row=lambda row: lead_to("transcripts", trial=talks[row].trial_id, **in_transcripts([run.run_id])),
-        height="content" if len(talks) <= _LISTED else 35 * _LISTED,
+        conversations_table(
+            conversations, run.protocol, tagged_failures(run.run_id) if run.protocol in CARED_FOR else None
+        ),
+        f"conversations_{run.run_id}",
+        on_row=lambda row: lead_to("transcripts", trial=conversations[row].trial_id, **in_transcripts([run.run_id])),
+        height="content" if len(conversations) <= _LISTED else 35 * _LISTED,
         download="",
     )
     st.caption("Choose a row to read, replay or debug its conversation.")
 
 
 def conversations_table(
-    talks: list[Conversation], protocol: str = "", failed: Mapping[str, str] | None = None
+    conversations: list[Conversation], protocol: str = "", failed: Mapping[str, str] | None = None
 ) -> pd.DataFrame:
     """Return a row for each conversation; ``failed`` maps trials to failures in words, for frameworks under CARE."""
-    arms = sorted({name for talk in talks for name in talk.verdicts if name in _LISTED_ARMS}, key=_LISTED_ARMS.index)
+    arms = sorted(
+        {name for conversation in conversations for name in conversation.verdicts if name in _LISTED_ARMS},
+        key=_LISTED_ARMS.index,
+    )
     return pd.DataFrame(
         [
             {
-                "Case": talk.case_key.partition("/")[2],
-                **({} if failed is not None else {"Specialty": talk.specialty}),  # the failures need its space
-                "Trial": talk.trial + 1,
-                "Right answer": talk.answer,
+                "Case": conversation.case_key.partition("/")[2],
+                **({} if failed is not None else {"Specialty": conversation.specialty}),  # the failures need its space
+                "Trial": conversation.trial + 1,
+                "Right answer": conversation.answer,
                 **{
-                    arm_in_words(name): VERDICT[verdict][0] if (verdict := talk.verdicts.get(name)) in VERDICT else "–"
+                    arm_in_words(name): VERDICT[verdict][0]
+                    if (verdict := conversation.verdicts.get(name)) in VERDICT
+                    else "–"
                     for name in arms
                 },
-                "Doctor's turns": talk.doctor_turns,
-                "Ended by": _ended_by(talk, protocol),
-                **({} if failed is None else {"Failure": failed.get(talk.trial_id, "")}),
+                "Doctor's turns": conversation.doctor_turns,
+                "Ended by": _ended_by(conversation, protocol),
+                **({} if failed is None else {"Failure": failed.get(conversation.trial_id, "")}),
             }
-            for talk in talks
+            for conversation in conversations
         ]
     )
 
 
-def _ended_by(talk: Conversation, protocol: str) -> str:
-    if talk.end_reason is None:
+def _ended_by(conversation: Conversation, protocol: str) -> str:
+    if conversation.end_reason is None:
         return "No conversation"
     fw = frameworks().get(protocol)
-    if fw is None or talk.end_reason != "turn_cap":
-        return END_SHORT[talk.end_reason]
+    if fw is None or conversation.end_reason != "turn_cap":
+        return END_SHORT[conversation.end_reason]
     labels = (extra_of(info, "label") for info in options_of(fw.settings).values())
     return next((label for label in labels if label.startswith("Cap")), END_SHORT["turn_cap"])

@@ -45,7 +45,7 @@ def draw_branches() -> None:
     family = ask(tree, trial)
     node = family.node(trial) if family else None
     entry = watched(trial)
-    if entry is not None and (node is None or node.talk is None):
+    if entry is not None and (node is None or node.conversation is None):
         # no conditional expression: Streamlit would draw its value
         if entry.session.running:
             draw_running(entry)
@@ -134,13 +134,14 @@ def draw_way_back() -> None:
 def draw_family(tree: Tree, chosen: Node) -> None:
     """Draw a family, and compare the conversation in the URL with another member."""
     names = node_names(tree)
-    talk = next((node.talk for node in tree.nodes if node.talk), None)
-    if talk is not None:
+    conversation = next((node.conversation for node in tree.nodes if node.conversation), None)
+    if conversation is not None:
         branches = len(tree.nodes) - 1
         count = f"{branches} branch{'es' if branches != 1 else ''}" if branches else "no branch yet"
         st.markdown(
-            f"Case **{plain(case_name(talk.case_key))}** · right answer **{plain(talk.answer or 'unknown')}** "
-            f":gray[· {plain(talk.specialty or 'no specialty')} · {count}]"
+            f"Case **{plain(case_name(conversation.case_key))}** · "
+            f"right answer **{plain(conversation.answer or 'unknown')}** "
+            f":gray[· {plain(conversation.specialty or 'no specialty')} · {count}]"
         )
     # compare with the conversation in the URL; otherwise with the parent or the newest branch
     children = tree.children(chosen.trial_id)
@@ -155,12 +156,12 @@ def draw_family(tree: Tree, chosen: Node) -> None:
             "No branch yet. Choose a message below, change its text or the cast, and continue.",
             icon=":material/fork_right:",
         )
-    if chosen.talk is not None:
+    if chosen.conversation is not None:
         with st.container(horizontal=True, vertical_alignment="center"):
             link("transcripts", "Open the transcript", "forum", trial=chosen.trial_id)
             if chosen.parent is not None:
                 _draw_deletion(tree, chosen, names[chosen.trial_id])
-            draw_export_menu([n.trial_id for n in tree.nodes if n in (chosen, other) and n.talk], "branches")
+            draw_export_menu([n.trial_id for n in tree.nodes if n in (chosen, other) and n.conversation], "branches")
     if (stored := reading(chosen.trial_id)) is not None:
         has_messages = any(isinstance(event, Utterance) for event in stored.events)
         expanded = has_messages and (len(tree.nodes) == 1 or "fork" in st.query_params)
@@ -192,7 +193,7 @@ def tree_chart(tree: Tree, chosen: str, other: str | None, *, dark: bool = False
     a lane carries the verdict. A click on any point returns the trial’s id.
     """
     names, places = node_names(tree), {node.trial_id: place for place, node in enumerate(tree.nodes)}
-    doctors = sorted({node.talk.doctor for node in tree.nodes if node.talk})
+    doctors = sorted({node.conversation.doctor for node in tree.nodes if node.conversation})
     colours = model_colours(doctors)
     rows = []
     for node in tree.nodes:
@@ -200,15 +201,15 @@ def tree_chart(tree: Tree, chosen: str, other: str | None, *, dark: bool = False
         above = tree.node(node.parent or "") or tree.root
         while above.parent is not None and (above.turn or 0) >= turn:
             above = tree.node(above.parent) or tree.root
-        verdicts = node.talk.verdicts if node.talk else {}
+        verdicts = node.conversation.verdicts if node.conversation else {}
         headline = next((name for name in _HEADLINE if verdicts.get(name) in VERDICT), None)
         judged = f"{arm_in_words(headline)}: {VERDICT[verdicts[headline]][0]}" if headline else "no verdict"
-        length = f"{node.messages} messages" if node.talk else _NOT_STORED
+        length = f"{node.messages} messages" if node.conversation else _NOT_STORED
         rows.append(
             Lane(
                 node.trial_id,
                 names[node.trial_id],
-                colours[node.talk.doctor] if node.talk else GREY,
+                colours[node.conversation.doctor] if node.conversation else GREY,
                 (node.turn or 0) + 1,
                 max(node.messages, turn),
                 None if node.parent is None else (places[above.trial_id], turn),
@@ -224,19 +225,23 @@ def tree_chart(tree: Tree, chosen: str, other: str | None, *, dark: bool = False
 def tree_table(tree: Tree) -> pd.DataFrame:
     """Return one row for each conversation: cast, changes, how it ended, every verdict."""
     names = node_names(tree)
-    talks = [node.talk for node in tree.nodes if node.talk]
-    doctors = unique_names({talk.doctor for talk in talks})
-    arms = [name for name in ARMS if any(name in talk.verdicts for talk in talks)]
+    conversations = [node.conversation for node in tree.nodes if node.conversation]
+    doctors = unique_names({conversation.doctor for conversation in conversations})
+    arms = [name for name in ARMS if any(name in conversation.verdicts for conversation in conversations)]
     return pd.DataFrame(
         [
             {
                 "Conversation": names[node.trial_id],
-                "What changed": changes_words(node) or ("" if node.talk else _NOT_STORED),
-                "Doctor": doctors[node.talk.doctor] if node.talk else "",
+                "What changed": changes_words(node) or ("" if node.conversation else _NOT_STORED),
+                "Doctor": doctors[node.conversation.doctor] if node.conversation else "",
                 "Messages": node.messages or None,
-                "Ended by": END_SHORT[node.talk.end_reason] if node.talk and node.talk.end_reason else "",
+                "Ended by": END_SHORT[node.conversation.end_reason]
+                if node.conversation and node.conversation.end_reason
+                else "",
                 **{
-                    arm_in_words(name): verdict_in_brief(node.talk.verdicts.get(name)) if node.talk else ""
+                    arm_in_words(name): verdict_in_brief(node.conversation.verdicts.get(name))
+                    if node.conversation
+                    else ""
                     for name in arms
                 },
                 "Branched from": f"{names[node.parent]}, message {node.turn}" if node.parent else "",
@@ -260,7 +265,8 @@ def _draw_tree(tree: Tree, chosen: Node, other: Node | None, names: dict[str, st
         lambda dark: tree_chart(tree, chosen.trial_id, other.trial_id if other else None, dark=dark),
         f"branches_tree_{key_suffix}",
         "The branches as a tree",
-        f"n = {len(tree.nodes)} conversations on {case_name(chosen.talk.case_key) if chosen.talk else 'one case'}. "
+        f"n = {len(tree.nodes)} conversations on "
+        f"{case_name(chosen.conversation.case_key) if chosen.conversation else 'one case'}. "
         f"{key}. Bold: {compared}.",
         on_point=lambda data: _show(str(data[0]), chosen, other),
     )
@@ -322,7 +328,7 @@ def _ask_pair(tree: Tree, chosen: Node, other: Node | None, names: dict[str, str
 
 def _draw_deletion(tree: Tree, chosen: Node, name: str) -> None:
     """Ask before a branch is deleted, and say how many conversations go with it."""
-    deleted = [node.trial_id for node in (chosen, *tree.descendants(chosen.trial_id)) if node.talk]
+    deleted = [node.trial_id for node in (chosen, *tree.descendants(chosen.trial_id)) if node.conversation]
     with st.popover("Delete this branch", icon=":material/delete:"):
         more = len(deleted) - 1
         count = f"{len(deleted)} conversation{'s' if more else ''}"

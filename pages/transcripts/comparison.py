@@ -104,7 +104,7 @@ def _draw_dialogues(
     if shared:
         what = f"The first {shared} messages are the same" if shared > 1 else "The first message is the same"
         with st.expander(what, icon=":material/done_all:"):
-            draw_chat(first[:shared], None, fw=framework_of(sides[0].events, sides[0].talk.protocol))
+            draw_chat(first[:shared], None, fw=framework_of(sides[0].events, sides[0].conversation.protocol))
     for number, (left, right) in enumerate(zip_longest(first[shared:], second[shared:]), start=shared + 1):
         # words that only one of the two messages has get a coloured background
         pieces = word_diff(left.text, right.text) if left and right and left.role == right.role else ()

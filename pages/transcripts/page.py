@@ -94,7 +94,7 @@ def trials_of_case(case_key: str) -> list[Conversation]:
     """Return the trials of a case across models and runs, at most ``_MAX_TRIALS``."""
     with Store().read() as cursor:
         trials = conversations(cursor, Selection(cases=(case_key,)), limit=_MAX_TRIALS)
-    return sorted(trials, key=lambda talk: (talk.doctor, talk.run_id, talk.trial))
+    return sorted(trials, key=lambda conversation: (conversation.doctor, conversation.run_id, conversation.trial))
 
 
 def ask_filter(available: ConversationFilters) -> Selection:
@@ -206,22 +206,22 @@ def _ask_answer(arms: Sequence[str]) -> tuple[str, str, tuple[str, ...] | None]:
 def draw_matches(selection: Selection, stored: int) -> None:
     """Draw one page of the matches; ``stored`` is the number of all conversations. A click opens a conversation."""
     page = page_asked(_PAGE_NAME)
-    total, talks, matches = matching_page(selection, page - 1)
-    if not talks and page > 1:  # the URL is that of a longer list
+    total, conversations, matches = matching_page(selection, page - 1)
+    if not conversations and page > 1:  # the URL is that of a longer list
         page = 1
-        total, talks, matches = matching_page(selection, 0)
+        total, conversations, matches = matching_page(selection, 0)
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
         st.markdown(f"**{total:,}** of {stored:,} conversations")
         draw_pager(_PAGE_NAME, page, -(-total // _PAGE))
-    if not talks:
+    if not conversations:
         st.info("No conversation matches. Remove a filter.", icon=":material/filter_alt_off:")
         return
     draw_table(
-        conversations_table(talks, selection, matches),
+        conversations_table(conversations, selection, matches),
         "transcripts",
         {"Case": st.column_config.TextColumn(width=140), "Turns": st.column_config.NumberColumn(format="%d")},
-        on_row=lambda row: st.query_params.update(trial=talks[row].trial_id),
-        height=560 if len(talks) > _FULL_HEIGHT else "content",
+        on_row=lambda row: st.query_params.update(trial=conversations[row].trial_id),
+        height=560 if len(conversations) > _FULL_HEIGHT else "content",
         download="",
         alt="Matching conversations",
     )
@@ -233,15 +233,15 @@ def draw_matches(selection: Selection, stored: int) -> None:
 
 
 def conversations_table(
-    talks: Sequence[Conversation], selection: Selection, matches: Mapping[str, str] | None = None
+    conversations: Sequence[Conversation], selection: Selection, matches: Mapping[str, str] | None = None
 ) -> pd.DataFrame:
     """Return one row for each conversation, with the chosen arm’s verdict first; ``matches`` adds excerpts."""
-    names = unique_names({talk.doctor for talk in talks})
-    judged = {name for talk in talks for name in talk.verdicts}
+    names = unique_names({conversation.doctor for conversation in conversations})
+    judged = {name for conversation in conversations for name in conversation.verdicts}
     arms = [name for name in dict.fromkeys([selection.arm, *_ARMS]) if name in judged]
 
-    def matching_excerpt(talk: Conversation) -> str:
-        playing, text = frameworks().get(talk.protocol), (matches or {}).get(talk.trial_id, "")
+    def matching_excerpt(conversation: Conversation) -> str:
+        playing, text = frameworks().get(conversation.protocol), (matches or {}).get(conversation.trial_id, "")
         return excerpt(
             playing.speech.spoken(tested_seat(playing).role, text) if playing else text, selection.text or ""
         )
@@ -249,19 +249,19 @@ def conversations_table(
     return pd.DataFrame(
         [
             {
-                "Model": names[talk.doctor],
-                "Case": talk.case_key.partition("/")[2] or talk.case_key,
-                "Trial": talk.trial + 1,
-                **({"Said": matching_excerpt(talk)} if matches else {}),
-                "Right answer": talk.answer,
-                **{arm_in_words(name): verdict_in_brief(talk.verdicts.get(name)) for name in arms[:1]},
-                "Turns": talk.doctor_turns,
-                "Ended by": END_SHORT[talk.end_reason] if talk.end_reason else "No conversation",
-                **{arm_in_words(name): verdict_in_brief(talk.verdicts.get(name)) for name in arms[1:]},
-                "Specialty": talk.specialty,
-                "Data set": dataset_name(talk.dataset),
+                "Model": names[conversation.doctor],
+                "Case": conversation.case_key.partition("/")[2] or conversation.case_key,
+                "Trial": conversation.trial + 1,
+                **({"Said": matching_excerpt(conversation)} if matches else {}),
+                "Right answer": conversation.answer,
+                **{arm_in_words(name): verdict_in_brief(conversation.verdicts.get(name)) for name in arms[:1]},
+                "Turns": conversation.doctor_turns,
+                "Ended by": END_SHORT[conversation.end_reason] if conversation.end_reason else "No conversation",
+                **{arm_in_words(name): verdict_in_brief(conversation.verdicts.get(name)) for name in arms[1:]},
+                "Specialty": conversation.specialty,
+                "Data set": dataset_name(conversation.dataset),
             }
-            for talk in talks
+            for conversation in conversations
         ]
     )
 
@@ -278,7 +278,10 @@ def every_conversation(selection: Selection) -> pd.DataFrame:
     with Store().read() as cursor:
         rows = conversations(cursor, selection, limit=None)
     return pd.DataFrame(
-        [{**{k: v for k, v in vars(talk).items() if k != "verdicts"}, **talk.verdicts} for talk in rows]
+        [
+            {**{k: v for k, v in vars(conversation).items() if k != "verdicts"}, **conversation.verdicts}
+            for conversation in rows
+        ]
     )
 
 
@@ -289,21 +292,24 @@ def draw_reading(trial_id: str, selection: Selection) -> None:
     if stored is None:
         st.info("This conversation is not stored here.", icon=":material/search_off:")
         return
-    events, talk = stored.events, stored.talk
-    playing = framework_of(events, talk.protocol)
-    model, case = unique_names([talk.doctor])[talk.doctor], case_name(talk.case_key, short=True)
-    st.header(f"{plain(model)} · {plain(case)} · trial {talk.trial + 1}", anchor=False)
-    turns = f", {talk.doctor_turns} doctor turns" if talk.doctor_turns is not None else ""
+    events, conversation = stored.events, stored.conversation
+    playing = framework_of(events, conversation.protocol)
+    model, case = unique_names([conversation.doctor])[conversation.doctor], case_name(conversation.case_key, short=True)
+    st.header(f"{plain(model)} · {plain(case)} · trial {conversation.trial + 1}", anchor=False)
+    turns = f", {conversation.doctor_turns} doctor turns" if conversation.doctor_turns is not None else ""
     about = [
-        "" if talk.protocol == framework().name else plain(title_of(talk.protocol)),
-        f"asks for: {ASKS_FOR[talk.asks_for].lower()}" if talk.asks_for else "",
-        plain(talk.specialty or "no specialty"),
-        plain(dataset_name(talk.dataset)),
-        (f"ended by: {END_SHORT[talk.end_reason].lower()}" if talk.end_reason else "no conversation") + turns,
-        f"patient {plain(model_name(talk.patient))}",
-        f"run {plain(talk.run_id)}",
+        "" if conversation.protocol == framework().name else plain(title_of(conversation.protocol)),
+        f"asks for: {ASKS_FOR[conversation.asks_for].lower()}" if conversation.asks_for else "",
+        plain(conversation.specialty or "no specialty"),
+        plain(dataset_name(conversation.dataset)),
+        (f"ended by: {END_SHORT[conversation.end_reason].lower()}" if conversation.end_reason else "no conversation")
+        + turns,
+        f"patient {plain(model_name(conversation.patient))}",
+        f"run {plain(conversation.run_id)}",
     ]
-    st.markdown(f"Right answer **{plain(talk.answer or 'unknown')}** :gray[· {' · '.join(filter(None, about))}]")
+    st.markdown(
+        f"Right answer **{plain(conversation.answer or 'unknown')}** :gray[· {' · '.join(filter(None, about))}]"
+    )
     left, right = st.columns([6, 5], gap="medium")
     with left:
         # Streamlit scrolls a chat of fixed height to its end unless autoscroll is off
@@ -326,13 +332,13 @@ def draw_reading(trial_id: str, selection: Selection) -> None:
                 draw_answer(stored.answers[arm], stored)
     if stored.case is not None:
         draw_analyses(stored.case, stored)
-    draw_other_trials(talk)
+    draw_other_trials(conversation)
     # read the neighbours into the cache now, so that the next step along the list is quick
     ids = matching_ids(selection)
     place = ids.index(trial_id) if trial_id in ids else None
     for neighbour in () if place is None else (*ids[place + 1 : place + 2], *ids[max(0, place - 1) : place]):
         if (read_ahead := reading(neighbour)) is not None:
-            trials_of_case(read_ahead.talk.case_key)
+            trials_of_case(read_ahead.conversation.case_key)
 
 
 def draw_links(trial_id: str, selection: Selection, stored: ConversationRecord | None) -> None:
@@ -362,18 +368,18 @@ def draw_analyses(case: Case, stored: ConversationRecord) -> None:
     All but the rubric assume a doctor and a patient; a conversation with more seats gets a link to the CARE page.
     """
     offered = list(_ANALYSES)
-    if stored.talk.protocol in CARED_FOR:
+    if stored.conversation.protocol in CARED_FOR:
         with st.container(horizontal=True, vertical_alignment="center"):
             st.caption("The other analyses need a doctor and a patient only. CARE measures this conversation.")
             link("care", "CARE of all models", "volunteer_activism")
         offered = ["Rubric"]
     if chosen := st.segmented_control("A closer look", offered, key="read_closer", bind="query-params"):
-        _ANALYSES[chosen](case, stored.events, f"closer_{stored.talk.trial_id}")
+        _ANALYSES[chosen](case, stored.events, f"closer_{stored.conversation.trial_id}")
 
 
-def draw_other_trials(talk: Conversation) -> None:
+def draw_other_trials(conversation: Conversation) -> None:
     """List all trials of the case, with this one marked; a click opens another."""
-    trials = trials_of_case(talk.case_key)
+    trials = trials_of_case(conversation.case_key)
     names = unique_names({other.doctor for other in trials})
     judged = {name for other in trials for name in other.verdicts}
     arms = [name for name in ARMS if name in judged]
@@ -390,7 +396,7 @@ def draw_other_trials(talk: Conversation) -> None:
             for other in trials
         ]
     )
-    position = next((n for n, other in enumerate(trials) if other.trial_id == talk.trial_id), 0)
+    position = next((n for n, other in enumerate(trials) if other.trial_id == conversation.trial_id), 0)
     st.header("All trials of this case", anchor=False)
     draw_table(
         table,

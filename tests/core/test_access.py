@@ -61,7 +61,7 @@ from core.store.queries.run_labels import Label, delete_run, label_run
 from core.store.queries.runs import run_ids
 from core.store.queries.variants import Variant, line_of, variants_of
 from core.store.sample import add_sample
-from tests.core.measures.experts.reviews import a_plan, a_review, store_talks
+from tests.core.measures.experts.reviews import a_plan, a_review, store_conversations
 from tests.core.store.builders import a_case, a_header, a_trial, write_journal
 from tests.support.fake_provider import FakeProvider
 from tests.support.stores import copy_of
@@ -81,7 +81,7 @@ SECRET = a_case(7, case_key="pasted/Only Rita knows", dataset="pasted", vignette
 
 def shared(store: Store) -> None:
     """Store conversations with a review; and of Rita a pasted case, a begun consultation and a variant."""
-    store_talks(store, cases=4)
+    store_conversations(store, cases=4)
     a_review(store, annotators=(VIEWER, "Ben"))
     header = a_header("bench-rita", [SECRET], source="bench", visitor=RUNNER, trials=1, case_set="pasted:1")
     line = a_trial(trial_id="of-rita", run_id="bench-rita", case_key=SECRET.case_key)

@@ -11,6 +11,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.csv
 import pytest
+from tests.core.export.conversations import read_back
 
 from core.cli.options import print_rows
 from core.export.document import document_of
@@ -19,7 +20,6 @@ from core.export.page import to_markdown
 from core.export.run_summary import summary_of
 from core.spreadsheets import as_written, csv_of, inert, inert_table
 from core.store.queries.answers import results
-from tests.core.export.talks import read_back
 from tests.support.hostile import CASES, RUNS, TEXTS, hostile
 from tests.support.stores import copy_of
 

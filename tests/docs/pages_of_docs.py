@@ -83,11 +83,14 @@ def _run(words: list[str]) -> int:
     if {"RUN", "TRIAL", "OTHER"} & set(words):
         with Store().read() as cursor:
             (run,) = cursor.execute("SELECT run_id FROM runs ORDER BY created_at DESC LIMIT 1").fetchone()
-            talks = cursor.execute(
+            conversations = cursor.execute(
                 "SELECT trial_id FROM trials JOIN runs USING (run_id) WHERE source = 'local' "
                 "AND end_reason IS NOT NULL ORDER BY created_at DESC, trial_id LIMIT 2"
             ).fetchall()
-        values = {"RUN": run, **dict(zip(("TRIAL", "OTHER"), [trial_id for (trial_id,) in talks], strict=False))}
+        values = {
+            "RUN": run,
+            **dict(zip(("TRIAL", "OTHER"), [trial_id for (trial_id,) in conversations], strict=False)),
+        }
         words = [values.get(word, word) for word in words]
     return main(words)
 

@@ -215,9 +215,9 @@ def test_a_campaign_of_the_form_is_the_command_lines(open_page: Open, capsys: py
     assert accuracies <= set(metrics(app))
     (care,) = [link.proto for link in app.get("page_link") if link.proto.page == "quality"]
     assert care.query_string == "quality_part=CARE&datasets=Library"
-    talks = app.dataframe[2].value
-    assert list(talks["Ended by"]) == ["Cap of turns"] * 2
-    assert list(talks["Doctor's turns"]) == [2, 2]
+    conversations = app.dataframe[2].value
+    assert list(conversations["Ended by"]) == ["Cap of turns"] * 2
+    assert list(conversations["Doctor's turns"]) == [2, 2]
     command = "run --protocol automedic --doctor reference/bayes --cap 2 --trials 1 --sample 2 --fresh"
     assert main(command.split()) == 0
     capsys.readouterr()
@@ -228,9 +228,11 @@ def test_a_campaign_of_the_form_is_the_command_lines(open_page: Open, capsys: py
 def test_the_conversations_of_a_run_name_their_failures(stored: Store, open_page: Open) -> None:
     app = open_page("runs", run=RUN)
     assert trouble(app) == []
-    talks = app.dataframe[2].value
-    assert list(talks["Failure"]) == ["Role-breaking, Abrupt end, Invalid answer", "Abrupt end, Invalid answer"]
-    assert list(talks["Multi-turn · Multiple choice"]) == ["Several diagnoses", "No diagnosis"], "by the strict rule"
+    conversations = app.dataframe[2].value
+    assert list(conversations["Failure"]) == ["Role-breaking, Abrupt end, Invalid answer", "Abrupt end, Invalid answer"]
+    assert list(conversations["Multi-turn · Multiple choice"]) == ["Several diagnoses", "No diagnosis"], (
+        "by the strict rule"
+    )
     assert metrics(app)["Accuracy after the conversation, multiple choice"] == "0.000"
     assert metrics(app)["Accuracy on paper, multiple choice"] == "1.000"
 

@@ -49,14 +49,16 @@ CASE = Case(
 )
 
 
-def talk(*messages: str) -> list[Event]:
+def conversation(*messages: str) -> list[Event]:
     events: list[Event] = [Started(trial_id="t", case_key="ours/1", trial=0, seed=1)]
     for turn, text in enumerate(messages):
         events.append(Utterance(turn=turn, role="patient" if turn % 2 else "doctor", text=text))
     return [*events, Ended(reason="final_diagnosis", doctor_turns=1)]
 
 
-SHORT = talk("Hello, what brings you in?", "My chest has hurt for two days.", "**Final Diagnosis:** Stable angina")
+SHORT = conversation(
+    "Hello, what brings you in?", "My chest has hurt for two days.", "**Final Diagnosis:** Stable angina"
+)
 
 
 def test_a_cell_stands_in_the_address_with_its_trial_counted_from_one() -> None:

@@ -16,7 +16,7 @@ from core.reviews.reviewing import unblind
 from core.reviews.state import state_of
 from core.store.database import Store
 from core.store.review_records import Review
-from tests.core.measures.experts.reviews import MODELS, a_review, answer_all, store_talks
+from tests.core.measures.experts.reviews import MODELS, a_review, answer_all, store_conversations
 from tests.support.pages import button, has_button, trouble, words
 from tests.support.stores import copy_of
 
@@ -25,7 +25,7 @@ Open = Callable[..., AppTest]
 
 @pytest.fixture
 def store(database: Path) -> Store:
-    return copy_of(store_talks, database.parent)
+    return copy_of(store_conversations, database.parent)
 
 
 def table(app: AppTest, column: str) -> pd.DataFrame:

@@ -9,7 +9,7 @@ import pytest
 
 from core.reviews.state import state_of
 from core.store.database import Store
-from tests.core.measures.experts.reviews import MODELS, a_review, store_talks
+from tests.core.measures.experts.reviews import MODELS, a_review, store_conversations
 from tests.support.dashboard import Dashboard, settle
 
 pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
@@ -51,7 +51,7 @@ def page(browser: Browser, dashboard: Dashboard) -> Iterator[Page]:
 
 @pytest.mark.soak
 def test_two_annotators_a_reload_and_a_third_who_breaks_the_ties(page: Page, dashboard: Dashboard) -> None:
-    store = store_talks(Store(dashboard.database))
+    store = store_conversations(Store(dashboard.database))
     planned = a_review(store, "Round one", kind="answers", shared=1)  # six free responses that Ada and Ben both judge
 
     def open_as(name: str) -> None:

@@ -20,7 +20,7 @@ from core.journal import RowLine
 from core.measures.failures import Causes
 from core.store.database import Store
 from core.store.fold import fold, keep_lines
-from core.store.queries.fact_judgements import Judge, fact_judgement_row, talks_to_judge
+from core.store.queries.fact_judgements import Judge, conversations_to_judge, fact_judgement_row
 from core.text.facts import facts_of
 from pages.failures import causes, data
 from pages.kit import samples
@@ -118,12 +118,12 @@ JUDGE = Judge("openai/j", "p1")
 def store_judged(store: Store) -> None:
     store_wrong_answers(store)
     with store.read() as cursor:
-        talks = talks_to_judge(cursor, JUDGE, which="all")
+        conversations = conversations_to_judge(cursor, JUDGE, which="all")
     lines = []
-    for talk in talks:
-        verdicts = [ASKED, NEVER, *([INVENTED] if talk.trial_id == "a/2" else [])]
+    for conversation in conversations:
+        verdicts = [ASKED, NEVER, *([INVENTED] if conversation.trial_id == "a/2" else [])]
         paid = {"dropped": 0, "failure": "", "calls": "[]", "tokens": 1, "cost_usd": None, "judged_at": 1.0}
-        row = fact_judgement_row(JUDGE, talk.facts_hash, verdicts, {"trial_id": talk.trial_id, **paid})
+        row = fact_judgement_row(JUDGE, conversation.facts_hash, verdicts, {"trial_id": conversation.trial_id, **paid})
         lines.append(RowLine(table="fact_judgements", row=row))
     keep_lines(store, "judging", lines)
 

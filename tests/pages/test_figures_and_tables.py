@@ -73,7 +73,7 @@ def test_the_table_has_plain_heads_and_every_row() -> None:
     assert list(table["Excluded"]) == [2, 0, 0, 0]
 
 
-def talk(**changes) -> Conversation:
+def conversation(**changes) -> Conversation:
     given = {
         "trial_id": "t",
         "run_id": "r",
@@ -95,7 +95,9 @@ def talk(**changes) -> Conversation:
 
 
 def test_conversations_are_listed_in_words() -> None:
-    table = run_view.conversations_table([talk(), talk(trial=1, end_reason=None, doctor_turns=None, verdicts={})])
+    table = run_view.conversations_table(
+        [conversation(), conversation(trial=1, end_reason=None, doctor_turns=None, verdicts={})]
+    )
     assert list(table.columns) == [
         "Case",
         "Specialty",
@@ -112,6 +114,6 @@ def test_conversations_are_listed_in_words() -> None:
 
 
 def test_watched_consultations_are_listed_with_their_verdicts() -> None:
-    table = recent_table([talk(finished_at=0.0)])
+    table = recent_table([conversation(finished_at=0.0)])
     assert table["When"][0] == "1970-01-01 00:00"
     assert table["Verdicts"][0].startswith("Multi-turn · Free response: Correct")

@@ -20,7 +20,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(0)]  # each wait has its limit
 MODELS = ("openai/a", "openai/b", "openai/c")
-TALK = (
+CONVERSATION = (
     Utterance(turn=0, role="doctor", text="Hello, what brings you in?"),
     Utterance(turn=1, role="patient", text="A lump on my neck, doctor."),
     Utterance(turn=2, role="doctor", text="**Final Diagnosis:** Eczema"),
@@ -42,7 +42,7 @@ def fill(store: Store) -> None:
         for case in asked_cases:
             n = int(case.case_key.rpartition("_")[2])
             right = "correct" if n % (number + 2) else "incorrect"
-            events = [*TALK, answered("vignette", "mcq"), graded("correct", "vignette", "mcq")]
+            events = [*CONVERSATION, answered("vignette", "mcq"), graded("correct", "vignette", "mcq")]
             events += [answered("multi_turn", "frq"), graded(right, "multi_turn", "frq"), Finished(at=2.0)]
             if number:
                 events[-1:-1] = [answered("multi_turn", "mcq"), graded(right, "multi_turn", "mcq")]

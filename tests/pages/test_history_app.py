@@ -42,7 +42,7 @@ CASES = [
 ]
 
 
-def a_talk(run: str, case: Case, turns: Sequence[Turn], *, right: bool):
+def a_conversation(run: str, case: Case, turns: Sequence[Turn], *, right: bool):
     """Return a trial with a dialogue, if any, and an answer to the task, right or wrong by the paper's rule."""
     number = case.case_key.rpartition("/")[2]
     stream = [
@@ -60,7 +60,7 @@ def store_two_doctors(store: Store) -> None:
     """Doctor a asks one question of each patient and is right; doctor b asks nothing and is wrong."""
     for run, doctor, turns, right in (("a", "openai/a", COUGH, True), ("b", "openai/b", HASTY, False)):
         header = a_header(run, CASES, doctor=doctor, arms=ARMS, trials=1)
-        write_journal(store.journals, run, header, *(a_talk(run, case, turns, right=right) for case in CASES))
+        write_journal(store.journals, run, header, *(a_conversation(run, case, turns, right=right) for case in CASES))
     fold(store)
     for case in CASES:
         save_items(store, case, COUGH_ITEMS, "openai/profiler")
@@ -208,7 +208,7 @@ def test_two_protocols_of_one_doctor_are_two_rows_and_the_upper_bound_has_no_con
     settings = {"solver": "reference/solver"}
     for run, doctor, turns in (("c", "openai/a", COUGH), ("u", "reference/upper-bound", ())):
         header = a_header(run, CASES, doctor=doctor, arms=ARMS, trials=1, protocol="consultation", settings=settings)
-        trials = [a_talk(run, case, turns, right=True) for case in CASES]
+        trials = [a_conversation(run, case, turns, right=True) for case in CASES]
         write_journal(filled.journals, run, header, *trials)
     fold(filled)
     measure_missing(filled, HISTORY)
@@ -242,7 +242,7 @@ def test_curves_order_and_groups(filled: Store, open_page: Open) -> None:
 
 def test_a_severe_note_stands_once_on_a_tab_whatever_its_figures(filled: Store, open_page: Open) -> None:
     header = a_header("c", CASES, doctor="openai/c", patient="openai/q", arms=ARMS, trials=1)
-    write_journal(filled.journals, "c", header, *(a_talk("c", case, COUGH, right=True) for case in CASES))
+    write_journal(filled.journals, "c", header, *(a_conversation("c", case, COUGH, right=True) for case in CASES))
     fold(filled)
     measure_missing(filled, HISTORY)
     for tab in ("Figures", "Course of the dialogue", "The patient"):
@@ -304,7 +304,7 @@ def test_filters_that_leave_nothing_say_so(filled: Store, open_page: Open) -> No
         filled.journals,
         "t",
         a_header("t", [other], doctor="openai/t", arms=ARMS, case_set="theirs"),
-        a_talk("t", other, COUGH, right=True),
+        a_conversation("t", other, COUGH, right=True),
     )
     fold(filled)
     app = open_page("history", cases="theirs")

@@ -42,7 +42,7 @@ def test_an_imported_conversation_is_read_with_its_remarks(trial: str, open_page
 
 def test_its_run_and_its_figures_open(trial: str, open_page: Open) -> None:
     with Store().read() as cursor:
-        (run_id,) = {talk.run_id for talk in conversations(cursor, Selection(trials=[trial]))}
+        (run_id,) = {conversation.run_id for conversation in conversations(cursor, Selection(trials=[trial]))}
     run = open_page("runs", run=run_id)
     assert trouble(run) == []
     assert "imported" in words(run)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
+from tests.core.measures.patients.patient_conversations import stored
 
 from core.measures.experts.workbooks import FILES
 from core.measures.missing import count_missing, measure_missing
@@ -18,7 +19,6 @@ from core.store.database import Store
 from pages.kit.cases import Passage, marked_at
 from pages.patients import rates
 from pages.patients.rates import rates_chart
-from tests.core.measures.patients.patient_talks import stored
 from tests.core.measures.patients.test_patients_against_experts import ROWS, put, workbook
 from tests.support.pages import run_until, trouble, words
 from tests.support.stores import copy_of

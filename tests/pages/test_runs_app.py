@@ -182,11 +182,11 @@ def test_a_campaign_runs_to_its_end_in_a_process_of_its_own(open_page: Open) -> 
     await_end(2)
     run_until(app, lambda a: "Complete: 2 of 2 trials" in words(a))
     assert trouble(app) == []
-    (listed, _, talks) = [frame.value for frame in app.dataframe]
+    (listed, _, conversations) = [frame.value for frame in app.dataframe]
     assert list(listed["State"]) == ["Complete"]
     assert list(listed["Trials"]) == ["2 of 2"]
     sample = [case.case_key for case in select("library", sample=2)]
-    assert sorted(f"library/{case}" for case in talks["Case"]) == sorted(sample)
+    assert sorted(f"library/{case}" for case in conversations["Case"]) == sorted(sample)
     (chart,) = app.get("plotly_chart")
     bars = json.loads(chart.proto.spec)["data"]
     assert {bar["name"] for bar in bars} == {"Multiple choice", "Many choices", "Free response", "Top three"}

@@ -113,11 +113,11 @@ def test_a_campaign_is_the_command_lines_and_shown_as_what_it_is(
     assert "**Cap** none: it asks for every item" in text
     assert {"Accuracy, multiple choice", "Accuracy, free response"} <= set(metrics(form))
     assert "2 cases, 2 trials, 0 excluded" in text
-    (listed, _, talks) = [frame.value for frame in form.dataframe]
+    (listed, _, conversations) = [frame.value for frame in form.dataframe]
     assert list(listed["Framework"]) == ["Consultation"]
-    assert list(talks["Ended by"]) == ["No question"] * 2
+    assert list(conversations["Ended by"]) == ["No question"] * 2
     items = [len(itemized(case).items) for case in select("library", sample=2)]
-    assert sorted(talks["Doctor's turns"]) == sorted(n + 1 for n in items)
+    assert sorted(conversations["Doctor's turns"]) == sorted(n + 1 for n in items)
     _the_history_page_opens_on_this_doctor(form, open_page)
     _the_conversation_is_said_to_be_what_it_was(run_id, open_page)
     command = f"run --protocol consultation --doctor {ORACLE} --cap 3 --arms all --trials 1 --sample 2 --fresh"

@@ -27,7 +27,7 @@ COURSE = {"history_tab": "Course of the dialogue"}
 
 def coughs(store: Store) -> None:
     """Store a run with one conversation on each of two cases, with a right answer."""
-    talks = [
+    conversations = [
         a_trial(
             [
                 *(Utterance(turn=i, role=turn.role, text=turn.text) for i, turn in enumerate(COUGH)),
@@ -39,7 +39,7 @@ def coughs(store: Store) -> None:
         )
         for n in (1, 2)
     ]
-    write_journal(store.journals, "run", a_header(cases=CASES, arms=[("multi_turn", "mcq")]), *talks)
+    write_journal(store.journals, "run", a_header(cases=CASES, arms=[("multi_turn", "mcq")]), *conversations)
     fold(store)
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
+from tests.core.export.conversations import fill, read_back
 
 from core.store.database import Store
-from tests.core.export.talks import fill, read_back
 from tests.support.pages import trouble, words
 
 LABELS = ["Web page (HTML)", "Text (Markdown)", "Data (JSON)", "Picture (PNG)"]
@@ -72,7 +72,10 @@ def test_what_is_made_is_the_conversation(filled: Store, offered: dict[str, Call
     name = "anamnesis-run-1-0-beside-run-1-1"
     assert b"A lump on my NECK." in offered[f"{name}.html"]()
     assert b"It began on Monday." in offered[f"{name}.md"]()
-    assert [talk.trial_id for talk in read_back(offered[f"{name}.json"]()).talks] == ["run/1/0", "run/1/1"]
+    assert [conversation.trial_id for conversation in read_back(offered[f"{name}.json"]()).conversations] == [
+        "run/1/0",
+        "run/1/1",
+    ]
 
 
 def test_a_running_conversation_is_taken_with_what_has_happened(

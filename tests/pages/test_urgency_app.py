@@ -11,14 +11,14 @@ from streamlit.testing.v1 import AppTest
 from core.store.database import Store
 from tests.support.fake_provider import FakeProvider
 from tests.support.pages import trouble, words
-from tests.support.urgency_doctors import asked, says, set_levels, write_talks
+from tests.support.urgency_doctors import asked, says, set_levels, write_conversations
 
 
 def test_the_urgency_that_doctors_gave(
     database: Path, open_page: Callable[..., AppTest], fake_provider_thread: FakeProvider
 ) -> None:
     store = Store(database)
-    write_talks(store, "run", {1: 1, 2: 1, 3: 1})
+    write_conversations(store, "run", {1: 1, 2: 1, 3: 1})
     app = open_page("failures", failures_tab="Urgency")
     assert trouble(app) == []
     assert "job urgency" in words(app)

@@ -24,7 +24,7 @@ from tests.support.replies import Reply
 NO_WAIT = RetryPolicy(attempts=2, base_s=0.001, cap_s=0.002, max_wait_s=0.1)
 
 
-def write_talks(
+def write_conversations(
     store: Store, run_id: str, trials: Mapping[int, int], ended: EndReason = "final_diagnosis", **header: Any
 ) -> None:
     """Write a run with conversations; ``trials`` is number of a case → number of its trials."""

@@ -151,20 +151,20 @@ class AutoMedic(Framework):
         briefings = briefings_of(trial.case)
         # this framework does not tell the doctor the specialty
         scene = scene_of(trial.case, trial.seed, with_specialty=False, pictures=bool(settings.images))
-        talk = TrialDialogue(branch.dialogue if branch else (), _passed_on)
-        for event in talk.repeated():
+        trial_dialogue = TrialDialogue(branch.dialogue if branch else (), _passed_on)
+        for event in trial_dialogue.repeated():
             yield event
         if branch or any(format_ == "multi_turn" for format_, _ in trial.arms):
-            async for event in _conversation(talk, briefings, scene, cast, settings.max_turns):
+            async for event in _conversation(trial_dialogue, briefings, scene, cast, settings.max_turns):
                 yield event
-            if not talk.broken:
-                async for event in _rated(talk, briefings, scene, cast):
+            if not trial_dialogue.broken:
+                async for event in _rated(trial_dialogue, briefings, scene, cast):
                     yield event
 
         def answer(material: Material, question: Question) -> AsyncIterator[AgentOutput]:
             return cast.doctor.answer(scene, briefings.demographics, material, question)
 
-        async for event in answered(trial, talk, answer, cast.grader):
+        async for event in answered(trial, trial_dialogue, answer, cast.grader):
             yield event
         yield Finished()
 
@@ -203,9 +203,11 @@ class AutoMedic(Framework):
         return Size(trials if turns else 0, seats)
 
 
-async def _rated(talk: TrialDialogue, briefings: Briefings, scene: Scene, cast: AutoMedicCast) -> AsyncIterator[Event]:
+async def _rated(
+    trial_dialogue: TrialDialogue, briefings: Briefings, scene: Scene, cast: AutoMedicCast
+) -> AsyncIterator[Event]:
     """Yield the patient's rating; if the provider fails it is missing, and the rest of the trial is not affected."""
-    view = view_of(talk.dialogue, "patient")
+    view = view_of(trial_dialogue.dialogue, "patient")
     rating = Rating(None, "" if view else NOTHING_TO_RATE)
     try:
         if view:
@@ -228,42 +230,44 @@ async def _rated(talk: TrialDialogue, briefings: Briefings, scene: Scene, cast: 
 
 
 async def _conversation(
-    talk: TrialDialogue, briefings: Briefings, scene: Scene, cast: AutoMedicCast, max_turns: int
+    trial_dialogue: TrialDialogue, briefings: Briefings, scene: Scene, cast: AutoMedicCast, max_turns: int
 ) -> AsyncIterator[Event]:
     """Yield messages and the answers to their queries, from the present dialogue up to ``Ended``."""
     without_pictures = scene.without_pictures()
     while True:
         # the first unanswered query of the doctor's last message
-        last = max((number for number, turn in enumerate(talk.dialogue) if turn.role == "doctor"), default=-1)
-        query = next((query for query in queries_of(talk.dialogue) if query.turn == last and query.reply is None), None)
+        last = max((number for number, turn in enumerate(trial_dialogue.dialogue) if turn.role == "doctor"), default=-1)
+        query = next(
+            (query for query in queries_of(trial_dialogue.dialogue) if query.turn == last and query.reply is None), None
+        )
         if query is None:
-            if talk.dialogue and talk.dialogue[-1].role == "doctor":
-                yield talk.over("end_tag" if read_tags(talk.dialogue[-1].text).ends else "no_tag")
+            if trial_dialogue.dialogue and trial_dialogue.dialogue[-1].role == "doctor":
+                yield trial_dialogue.over("end_tag" if read_tags(trial_dialogue.dialogue[-1].text).ends else "no_tag")
                 return
-            if _passed_on(talk.dialogue) >= max_turns:
+            if _passed_on(trial_dialogue.dialogue) >= max_turns:
                 break
-            asking = cast.doctor.ask(scene, briefings.demographics, talk.dialogue)
-            async for event in talk.say("doctor", "doctor", asking):
+            asking = cast.doctor.ask(scene, briefings.demographics, trial_dialogue.dialogue)
+            async for event in trial_dialogue.say("doctor", "doctor", asking):
                 yield event
-            if talk.ended:
+            if trial_dialogue.ended:
                 return
-            spoken = read_tags(talk.dialogue[-1].text)
+            spoken = read_tags(trial_dialogue.dialogue[-1].text)
             if spoken.misuses:
-                turn = len(talk.dialogue) - 1
+                turn = len(trial_dialogue.dialogue) - 1
                 yield Assessed(name=MISUSE, turn=turn, values=spoken.misuses, words=spoken.detail)
             continue
-        if _passed_on(talk.dialogue) >= max_turns:
+        if _passed_on(trial_dialogue.dialogue) >= max_turns:
             break
         title = "clinical staff" if query.to == "staff" else "patient"
-        replying = _reply(query, briefings, without_pictures, cast, talk.dialogue)
-        async for event in talk.say(query.to, title, replying, strip=True):
+        replying = _reply(query, briefings, without_pictures, cast, trial_dialogue.dialogue)
+        async for event in trial_dialogue.say(query.to, title, replying, strip=True):
             yield event
-        if talk.ended:
+        if trial_dialogue.ended:
             return
-        belief = cast.doctor.differential(scene, briefings.demographics, talk.dialogue)
-        async for event in talk.believe(scene, belief):
+        belief = cast.doctor.differential(scene, briefings.demographics, trial_dialogue.dialogue)
+        async for event in trial_dialogue.believe(scene, belief):
             yield event
-    yield talk.over("turn_cap")
+    yield trial_dialogue.over("turn_cap")
 
 
 def _passed_on(dialogue: Dialogue) -> int:

@@ -119,7 +119,7 @@ def trial_rows(
             query = queries[number] if number < len(queries) else " ".join(text.split())
             read.append((trial_id, turn, number, query, 0 if number else words))
     cursor.register("care_read", arrow_table(_READ, read))
-    cursor.execute(_TALK)
+    cursor.execute(_CONVERSATION)
     parameters = {
         **chosen.parameters(_ROWS),
         "question_type": question_type,
@@ -211,8 +211,8 @@ _ASK = """
     FROM asked"""
 
 # The words of a query have single spaces between them, so it has one word more than spaces.
-_TALK = """
-    CREATE OR REPLACE TEMP TABLE care_talks AS
+_CONVERSATION = """
+    CREATE OR REPLACE TEMP TABLE care_conversations AS
     WITH queries AS (
         SELECT trial_id, turn, 0 AS number, query, strlen(query) - strlen(replace(query, ' ', '')) + 1 AS words
         FROM care_asked WHERE query IS NOT NULL
@@ -246,7 +246,7 @@ _ROWS = f"""
             coalesce(repeated, 0)::BIGINT AS repeated, coalesce(words, 0)::BIGINT AS words,
             CASE WHEN whole THEN rated.rating END AS rating,
             {", ".join(f"coalesce(misused_{kind}, 0)::BIGINT AS misused_{kind}" for kind in MISUSES)}
-        FROM care_trials LEFT JOIN judged USING (trial_id) LEFT JOIN care_talks USING (trial_id)
+        FROM care_trials LEFT JOIN judged USING (trial_id) LEFT JOIN care_conversations USING (trial_id)
         LEFT JOIN misused USING (trial_id) LEFT JOIN rated USING (trial_id)
     )
     SELECT * EXCLUDE (place), coalesce(whole AND list_contains($counting, conv), false) AS counted,

@@ -177,11 +177,11 @@ class Consultation(Framework):
         case = itemized(trial.case)
         # this framework does not tell the doctor the specialty
         scene = scene_of(trial.case, trial.seed, with_specialty=False, pictures=bool(settings.images))
-        talk = TrialDialogue(branch.dialogue if branch else (Turn("patient", case.opening),), _questions)
+        trial_dialogue = TrialDialogue(branch.dialogue if branch else (Turn("patient", case.opening),), _questions)
         if branch or cast.doctor != _UPPER:
-            for event in talk.repeated():
+            for event in trial_dialogue.repeated():
                 yield event
-            async for event in _conversation(talk, case, scene, cast, settings.max_questions):
+            async for event in _conversation(trial_dialogue, case, scene, cast, settings.max_questions):
                 yield event
 
         def solve(material: Material, question: Question) -> AsyncIterator[AgentOutput]:
@@ -189,11 +189,11 @@ class Consultation(Framework):
                 material = Material(material.format, text=trial.case.vignette)
             return cast.solver.solve(scene.without_pictures(), material, question)
 
-        async for event in answered(trial, talk, solve, cast.grader):
+        async for event in answered(trial, trial_dialogue, solve, cast.grader):
             yield event
         yield Finished()
 
-    def talks(self, tested: str, arms: Iterable[tuple[str, str]]) -> bool:
+    def has_conversation(self, tested: str, arms: Iterable[tuple[str, str]]) -> bool:
         return not isinstance(BY_NAME.get(tested), Bound)
 
     def complete(self, settings: FrameworkSettings, names: CastNames) -> FrameworkSettings:
@@ -231,10 +231,10 @@ class Consultation(Framework):
 
 
 async def _conversation(
-    talk: TrialDialogue, case: ItemizedCase, scene: Scene, cast: ConsultationCast, cap: int
+    trial_dialogue: TrialDialogue, case: ItemizedCase, scene: Scene, cast: ConsultationCast, cap: int
 ) -> AsyncIterator[Event]:
     if cast.doctor == _LOWER:
-        yield talk.over("no_question")
+        yield trial_dialogue.over("no_question")
         return
     oracle = isinstance(cast.doctor, OracleDoctor)
     keys = tuple(item.key for item in case.items)
@@ -250,7 +250,7 @@ async def _conversation(
             return patient.reply(briefing.facts, without_pictures, dialogue)
         return patient.reply(briefing, without_pictures, dialogue)
 
-    async for event in in_turns(talk, scene, doctor, reply, capped):
+    async for event in in_turns(trial_dialogue, scene, doctor, reply, capped):
         yield event
 
 

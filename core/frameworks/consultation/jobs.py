@@ -24,7 +24,13 @@ from core.frameworks.base import Trial, default_pack, full_names, pack_of
 from core.frameworks.casting import GRADER, Casting, CastNames, full_name, is_model
 from core.frameworks.consultation import FRAMEWORK
 from core.frameworks.consultation.measures.prefixes import ASKED_AT, Closing, beginnings, has_closing
-from core.frameworks.consultation.queries import PrefixAnswer, SolverAndGrader, TalkToSolve, answers_by, talks_to_solve
+from core.frameworks.consultation.queries import (
+    ConversationToSolve,
+    PrefixAnswer,
+    SolverAndGrader,
+    answers_by,
+    conversations_to_solve,
+)
 from core.frameworks.conversation import TrialDialogue, scene_of
 from core.jobs.ask_job import AskJob, AskOutcome, ItemResult, JobPlan, JobSize, estimated_tokens, journal_of
 from core.journal import RowLine
@@ -49,7 +55,7 @@ class SolvingItem(NamedTuple):
     ``done``: all prefixes have a final answer.
     """
 
-    talk: TalkToSolve
+    conversation: ConversationToSolve
     by: SolverAndGrader
     stored: dict[int, PrefixAnswer]
     done: bool
@@ -79,7 +85,7 @@ class Solving(AskJob[SolvingItem]):
     shared = True
 
     solver: Annotated[str, "Who answers: provider/model, an alias, or reference/solver."]
-    talks: Selection = field(default_factory=Selection)
+    conversations: Selection = field(default_factory=Selection)
     question: Annotated[
         SolvedType | None, "With the case's choices (mcq) or without (frq); by default what each run asked."
     ] = None
@@ -91,7 +97,7 @@ class Solving(AskJob[SolvingItem]):
     )
 
     def key(self, item: SolvingItem) -> str:
-        return f"{item.talk.trial_id} {item.by.question_type}"
+        return f"{item.conversation.trial_id} {item.by.question_type}"
 
     def names(self, registry: Registry) -> CastNames:
         """Return the full names of the solver and the others of its framework."""
@@ -114,47 +120,51 @@ class Solving(AskJob[SolvingItem]):
     def _pieces(self, store: Store, registry: Registry, solver: str, prompts: str) -> list[SolvingItem]:
         grading = grader_hash(default_pack())
         with store.read() as cursor:
-            talks = talks_to_solve(cursor, self.talks.counted, self.limit)
+            conversations = conversations_to_solve(cursor, self.conversations.counted, self.limit)
             stored: dict[tuple[str, str, str], list[PrefixAnswer]] = {}
-            for answer in answers_by(cursor, solver, prompts, [talk.trial_id for talk in talks]):
+            for answer in answers_by(
+                cursor, solver, prompts, [conversation.trial_id for conversation in conversations]
+            ):
                 stored.setdefault((answer.trial_id, answer.content_hash, answer.question_type), []).append(answer)
         pieces, graders = list[SolvingItem](), dict[str, str]()
-        for talk in talks:
+        for conversation in conversations:
             for question_type in (self.question,) if self.question else SOLVED:
-                selected = self.question or f"multi_turn:{question_type}" in talk.arms
-                if not selected or (question_type == "mcq" and not talk.choices):
+                selected = self.question or f"multi_turn:{question_type}" in conversation.arms
+                if not selected or (question_type == "mcq" and not conversation.choices):
                     continue
                 grader = ""
                 if question_type == "frq":
-                    alias = self.grader or talk.grader
+                    alias = self.grader or conversation.grader
                     if alias not in graders:
                         graders[alias] = full_name("grader", alias, registry, GRADER.rules)
                     grader = graders[alias]
                 by = SolverAndGrader(
                     question_type, solver, prompts, grader, grading if grader and is_model(grader) else ""
                 )
-                before = stored.get((talk.trial_id, talk.content_hash, question_type), [])
+                before = stored.get((conversation.trial_id, conversation.content_hash, question_type), [])
                 final = [answer for answer in before if _is_final(answer, by)]
                 responses = {answer.messages: answer for answer in before if answer.response is not None}
                 responses |= {answer.messages: answer for answer in final}
-                pieces.append(SolvingItem(talk, by, responses, self._is_done(talk, final)))
+                pieces.append(SolvingItem(conversation, by, responses, self._is_done(conversation, final)))
         return pieces
 
-    def _is_done(self, talk: TalkToSolve, final: Sequence[PrefixAnswer]) -> bool:
+    def _is_done(self, conversation: ConversationToSolve, final: Sequence[PrefixAnswer]) -> bool:
         """Return whether all shares have a final answer, the last one with the closing message, or without."""
         saw_closing = {
-            bool(talk.messages) and answer.messages == talk.messages for answer in final if answer.share == ASKED_AT[-1]
+            bool(conversation.messages) and answer.messages == conversation.messages
+            for answer in final
+            if answer.share == ASKED_AT[-1]
         }
-        wanted = self.closing == "with" and talk.messages > 0
+        wanted = self.closing == "with" and conversation.messages > 0
         return {answer.share for answer in final} >= set(ASKED_AT) and wanted in saw_closing
 
     def load(self, store: Store, todo: Sequence[SolvingItem]) -> Iterator[SolvingItem]:
         with store.read() as cursor:
-            cases = cases_of(cursor, [(piece.talk.case_key, piece.talk.content_hash) for piece in todo])
-            by_trial = dialogues(cursor, [piece.talk.trial_id for piece in todo])
+            cases = cases_of(cursor, [(piece.conversation.case_key, piece.conversation.content_hash) for piece in todo])
+            by_trial = dialogues(cursor, [piece.conversation.trial_id for piece in todo])
         for piece in todo:
-            case = cases[piece.talk.case_key, piece.talk.content_hash]
-            yield piece._replace(case=case, dialogue=by_trial[piece.talk.trial_id])
+            case = cases[piece.conversation.case_key, piece.conversation.content_hash]
+            yield piece._replace(case=case, dialogue=by_trial[piece.conversation.trial_id])
 
     def seats(self, registry: Registry, plan: JobPlan, store: Store) -> Seats:
         graders = plan.models[1:]
@@ -181,7 +191,11 @@ class Solving(AskJob[SolvingItem]):
                     new_events = await _solve(item, item.case, material, stored, seats)
                     events += new_events
                     answers[messages] = _answer_of(new_events)
-            key = {"trial_id": item.talk.trial_id, "content_hash": item.talk.content_hash, **item.by._asdict()}
+            key = {
+                "trial_id": item.conversation.trial_id,
+                "content_hash": item.conversation.content_hash,
+                **item.by._asdict(),
+            }
             rows.append({**answers[messages], **key, "share": share, "messages": messages})
         broken = next((row["detail"] for row in answers.values() if row["verdict"] == "provider_error"), None)
         return ItemResult(
@@ -200,15 +214,15 @@ class Solving(AskJob[SolvingItem]):
         )
         calls, prompt = 0, 0.0
         for piece in plan.todo:
-            n = piece.talk.exchanges
-            closing = piece.talk.messages > 0 and self.closing == "with"
+            n = piece.conversation.exchanges
+            closing = piece.conversation.messages > 0 and self.closing == "with"
             ends = {n * share // 100 for share in ASKED_AT[:-1]} | {n + closing}
             graded[piece.by.grader] += len(ends)
-            unused = piece.talk.messages - closing  # an answer at 100 % of the other kind
+            unused = piece.conversation.messages - closing  # an answer at 100 % of the other kind
             missing = max(0, len(ends) - sum(messages != unused for messages in piece.stored))
             read = sum((end + 1) / (n + 1) for end in ends) / len(ends)  # mean share of the dialogue in a prefix
             calls += missing
-            prompt += missing * (template + piece.talk.characters * read / _CHARACTERS_A_TOKEN)
+            prompt += missing * (template + piece.conversation.characters * read / _CHARACTERS_A_TOKEN)
         sizes = {"solver": (solver, (calls, prompt, float(calls * _ANSWER_TOKENS)))}
         del graded[""]
         for name, answers in sorted(graded.items()):
@@ -238,7 +252,7 @@ async def _solve(
 
     A ``stored`` response is graded and not asked for again.
     """
-    scene = scene_of(case, piece.talk.seed, with_specialty=False)
+    scene = scene_of(case, piece.conversation.seed, with_specialty=False)
 
     async def repeat(response: str, call_ids: Sequence[str]) -> AsyncIterator[AgentOutput]:
         yield FinalMessage(response, next(iter(call_ids), None))
@@ -250,7 +264,7 @@ async def _solve(
         return saying
 
     arms = (("multi_turn", piece.by.question_type),)
-    trial = Trial(piece.talk.trial_id, case, piece.talk.number, piece.talk.seed, arms)  # type: ignore[arg-type]
+    trial = Trial(piece.conversation.trial_id, case, piece.conversation.number, piece.conversation.seed, arms)  # type: ignore[arg-type]
     dialogue = TrialDialogue(material.dialogue, len)
     return [event async for event in answered(trial, dialogue, ask, seats.graders[piece.by.grader])]
 

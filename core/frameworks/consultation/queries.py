@@ -190,7 +190,7 @@ class PrefixAnswer(NamedTuple):
         return SolverAndGrader(self.question_type, self.solver, self.prompt_hash, self.grader, self.grader_prompts)
 
 
-class TalkToSolve(NamedTuple):
+class ConversationToSolve(NamedTuple):
     """A conversation that a solver can be asked about.
 
     ``grader`` and ``arms`` are those of its run, ``exchanges`` is their approximate number, and ``characters`` the
@@ -211,15 +211,15 @@ class TalkToSolve(NamedTuple):
     messages: int
 
 
-def talks_to_solve(
+def conversations_to_solve(
     cursor: duckdb.DuckDBPyConnection, selection: Selection, limit: int | None = None
-) -> list[TalkToSolve]:
+) -> list[ConversationToSolve]:
     """Return the selected conversations in a fixed pseudo-random order; only the first ``limit``.
 
     The first N are a random sample, and a larger limit extends the same sample.
     """
     select(cursor, selection)
-    return [TalkToSolve(*row) for row in cursor.execute(_TO_SOLVE, {"limit": limit}).fetchall()]
+    return [ConversationToSolve(*row) for row in cursor.execute(_TO_SOLVE, {"limit": limit}).fetchall()]
 
 
 def answers_by(
@@ -239,9 +239,9 @@ def prefix_answers(cursor: duckdb.DuckDBPyConnection, selection: Selection | Non
     """
     select(cursor, selection)
     return cursor.execute(f"""
-        WITH {_TALKS}, {_COUNTING}
+        WITH {_CONVERSATIONS}, {_COUNTING}
         SELECT model, case_key, dataset, specialty, trial, counting.*, answer, choices
-        FROM talks JOIN counting USING (trial_id, content_hash)
+        FROM conversations JOIN counting USING (trial_id, content_hash)
         ORDER BY place, case_key, trial_id, question_type, share""").df()
 
 
@@ -252,13 +252,13 @@ def solvable(cursor: duckdb.DuckDBPyConnection, selection: Selection | None = No
     """
     select(cursor, selection)
     return cursor.execute(f"""
-        WITH {_TALKS}
+        WITH {_CONVERSATIONS}
         SELECT model, case_key, any_value(dataset) AS dataset, any_value(specialty) AS specialty,
             min(len(choices)) AS choices, count(*) AS conversations
-        FROM talks GROUP BY model, place, case_key ORDER BY place, case_key""").df()
+        FROM conversations GROUP BY model, place, case_key ORDER BY place, case_key""").df()
 
 
-_TALKS = """talks AS (
+_CONVERSATIONS = """conversations AS (
         SELECT chosen.*, model, place, trials.trial, trials.seed, end_reason, cases.question, cases.choices,
             cases.answer
         FROM chosen JOIN seated USING (run_id) JOIN trials USING (trial_id)
@@ -270,7 +270,7 @@ _CLOSES = f"""arg_max(role, turn) <> 'patient' AND max(turn) > min(turn) FILTER 
     """
 """Whether the last message of a dialogue is the doctor's and closes: the rule of ``history_taking.closes``."""
 _TO_SOLVE = f"""
-    WITH {_TALKS}, drawn AS (FROM talks ORDER BY md5(trial_id), trial_id LIMIT $limit),
+    WITH {_CONVERSATIONS}, drawn AS (FROM conversations ORDER BY md5(trial_id), trial_id LIMIT $limit),
     said AS (
         SELECT *, min(turn) FILTER (role = 'patient') OVER (PARTITION BY trial_id) AS opening
         FROM utterances SEMI JOIN drawn USING (trial_id)

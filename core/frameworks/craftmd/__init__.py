@@ -151,16 +151,16 @@ class CraftMD(Framework):
         yield started(self, trial, branch)
         persona = parse_persona(settings.persona)
         scene = scene_of(trial.case, trial.seed, persona, pictures=bool(settings.images))
-        talk = TrialDialogue(
+        trial_dialogue = TrialDialogue(
             branch.dialogue if branch else (), lambda turns: sum(turn.role == "doctor" for turn in turns) - 1
         )
-        for event in talk.repeated():
+        for event in trial_dialogue.repeated():
             yield event
         if branch or any(format_ in FROM_CONVERSATION for format_, _ in trial.arms):
-            async for event in converse(talk, trial.case, scene, cast, settings.max_messages):
+            async for event in converse(trial_dialogue, trial.case, scene, cast, settings.max_messages):
                 yield event
         async for event in answered(
-            trial, talk, functools.partial(cast.doctor.answer, scene), cast.grader, cast.summariser
+            trial, trial_dialogue, functools.partial(cast.doctor.answer, scene), cast.grader, cast.summariser
         ):
             yield event
         yield Finished()
@@ -184,40 +184,46 @@ class CraftMD(Framework):
     def size(self, campaign: Campaign, picture_tokens: float) -> Size:
         """Return calls and tokens, assuming ``QUESTIONS_A_CONVERSATION`` questions in every conversation."""
         trials, arms, n = len(campaign.cases) * campaign.trials, campaign.arms, QUESTIONS_A_CONVERSATION
-        talks = trials if {arm[0] for arm in arms} & set(FROM_CONVERSATION) else 0
+        conversations = trials if {arm[0] for arm in arms} & set(FROM_CONVERSATION) else 0
         vignette = mean_tokens(campaign.cases, lambda case: case.vignette)
         history = n * (n - 1) / 2 * 2 * _REPLY_TOKENS  # every call sends all messages before it again
         answers = trials * sum(arm[0] != "closing" for arm in arms)  # the doctor is not asked again
-        summaries = talks if any(arm[0] == "summarized" for arm in arms) else 0
+        summaries = conversations if any(arm[0] == "summarized" for arm in arms) else 0
         material = max(vignette, 2 * n * _REPLY_TOKENS) + _QUESTION_TOKENS
         many = len(campaign.choices_of_many()) * 5 * trials * sum(arm[1] in ("mcq_many", "mcq_answers") for arm in arms)
         seats: dict[str, tuple[int, float, float]] = {
             "doctor": (
-                talks * n + answers,
-                talks * (n * (_SYSTEM_TOKENS + picture_tokens) + history)
+                conversations * n + answers,
+                conversations * (n * (_SYSTEM_TOKENS + picture_tokens) + history)
                 + answers * (material + picture_tokens)
                 + many,
-                talks * n * _REPLY_TOKENS + answers * _ANSWER_TOKENS,
+                conversations * n * _REPLY_TOKENS + answers * _ANSWER_TOKENS,
             ),
-            "patient": (talks * n, talks * (n * (_SYSTEM_TOKENS + vignette) + history), talks * n * _REPLY_TOKENS),
+            "patient": (
+                conversations * n,
+                conversations * (n * (_SYSTEM_TOKENS + vignette) + history),
+                conversations * n * _REPLY_TOKENS,
+            ),
             "grader": graded(campaign),
             "summariser": (summaries, summaries * (120 + n * _REPLY_TOKENS), summaries * n * _REPLY_TOKENS),
         }
         if campaign.settings.probe:
             prompt = n * (_SYSTEM_TOKENS + _PROBE_TOKENS + picture_tokens) + history
-            seats["probe"] = (talks * n, talks * prompt, talks * n * _BELIEF_TOKENS)
-        return Size(talks, seats)
+            seats["probe"] = (conversations * n, conversations * prompt, conversations * n * _BELIEF_TOKENS)
+        return Size(conversations, seats)
 
 
-async def converse(talk: TrialDialogue, case: Case, scene: Scene, cast: Cast, cap: int | None) -> AsyncIterator[Event]:
+async def converse(
+    trial_dialogue: TrialDialogue, case: Case, scene: Scene, cast: Cast, cap: int | None
+) -> AsyncIterator[Event]:
     """Yield the rest of the conversation (from the greeting, if it has no messages) up to ``Ended``.
 
     A dialogue whose last message concludes ends at once.
     """
     briefing = replace(patient_knowledge(case), caregiver=scene.caregiver)
-    if not talk.dialogue:
+    if not trial_dialogue.dialogue:
         yield Utterance(turn=0, role="doctor", text=cast.greeting)
-        talk.dialogue = (Turn("doctor", cast.greeting),)
+        trial_dialogue.dialogue = (Turn("doctor", cast.greeting),)
 
     def capped(dialogue: Dialogue) -> bool:
         if len(dialogue) == 1 or dialogue[-1].role != "doctor":
@@ -226,7 +232,7 @@ async def converse(talk: TrialDialogue, case: Case, scene: Scene, cast: Cast, ca
         return messages >= (_NEVER_ENDING if cap is None else cap) - 1
 
     reply = functools.partial(cast.patient.reply, briefing, scene.without_pictures())
-    async for event in in_turns(talk, scene, cast.doctor, reply, capped, cast.probe):
+    async for event in in_turns(trial_dialogue, scene, cast.doctor, reply, capped, cast.probe):
         yield event
 
 

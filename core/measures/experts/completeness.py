@@ -85,8 +85,8 @@ def _newest_review(store: Store) -> str | None:
 def _by_verdict(store: Store, arm: str, trials: Sequence[str]) -> dict[str, bool | None]:
     """Return trial → whether the verdict that counts in an arm is correct; ``None`` if it does not count."""
     with store.read() as cursor:
-        talks = conversations(cursor, Selection(trials=trials), limit=None)
-    verdicts = {talk.trial_id: talk.verdicts.get(arm) for talk in talks}
+        stored = conversations(cursor, Selection(trials=trials), limit=None)
+    verdicts = {conversation.trial_id: conversation.verdicts.get(arm) for conversation in stored}
     return {trial: verdict == "correct" if verdict in COUNTED else None for trial, verdict in verdicts.items()}
 
 

@@ -347,7 +347,7 @@ def import_csv(store: Store, content: bytes) -> ImportedAnnotations:
         (_column_text(row, "model"), _column_text(row, "case")) for _, row in rows if not _column_text(row, "item")
     ]
     with store.read() as cursor:
-        talks = {pair: list(trials) for pair, trials in conversations_on(cursor, pairs).items()}
+        conversations = {pair: list(trials) for pair, trials in conversations_on(cursor, pairs).items()}
     accepted: dict[int, Annotation] = {}
     rejected: list[tuple[int, str]] = []
     for line, row in rows:
@@ -359,7 +359,7 @@ def import_csv(store: Store, content: bytes) -> ImportedAnnotations:
                 raise UsageError(f"value {value[:40]!r} is neither yes nor no.")
             if not _column_text(row, "annotator"):
                 raise UsageError("annotator is empty.")
-            item = str(_item(row, talks))
+            item = str(_item(row, conversations))
             cells = (_column_text(row, "annotator"), question, value, _column_text(row, "comment"))
             accepted[line] = Annotation(item, *cells, review_id=IMPORTED)
         except UsageError as error:
@@ -372,13 +372,13 @@ def import_csv(store: Store, content: bytes) -> ImportedAnnotations:
     return _add(store, [a for a in accepted.values() if a.item in valid], tuple(sorted(rejected)))
 
 
-def _item(row: Mapping[str, str | None], talks: Mapping[tuple[str, str], Sequence[str]]) -> AnnotatedItem:
+def _item(row: Mapping[str, str | None], conversations: Mapping[tuple[str, str], Sequence[str]]) -> AnnotatedItem:
     if _column_text(row, "item"):
         return parse_item(_column_text(row, "item"))
     model, case = _column_text(row, "model"), _column_text(row, "case")
     if not (model and case):
         raise UsageError("item, or model and case, are empty.")
-    trials = talks.get((model, case), [])
+    trials = conversations.get((model, case), [])
     return (
         AnnotatedItem("talk", trial_id=trials[0])
         if len(trials) == 1
@@ -389,10 +389,10 @@ def _item(row: Mapping[str, str | None], talks: Mapping[tuple[str, str], Sequenc
 def _import_rows(store: Store, rows: Sequence[WorkbookRow]) -> ImportedAnnotations:
     pairs = [(row.model, f"{released('experts').name}/{row.case}") for row in rows]
     with store.read() as cursor:
-        talks = conversations_on(cursor, pairs)
+        conversations = conversations_on(cursor, pairs)
     new = [
         Annotation(
-            str(matching_item(row, pair, talks.get(pair, {}))),
+            str(matching_item(row, pair, conversations.get(pair, {}))),
             f"release {row.annotator}",
             question,
             answer,
@@ -404,16 +404,16 @@ def _import_rows(store: Store, rows: Sequence[WorkbookRow]) -> ImportedAnnotatio
     return _add(store, new, ())
 
 
-def matching_item(row: WorkbookRow, pair: tuple[str, str], talks: Mapping[str, Sequence[str]]) -> AnnotatedItem:
+def matching_item(row: WorkbookRow, pair: tuple[str, str], conversations: Mapping[str, Sequence[str]]) -> AnnotatedItem:
     """Return the stored conversation with the same words, up to its last message, or else an item of the release.
 
     If several match, they differ only in the diagnosis; the one with the workbook's diagnosis is chosen.
     """
     words = _lower_words(_SPEAKER.sub(" ", row.conversation))
     diagnosis = _lower_words(row.diagnosis)
-    same = [trial for trial, texts in talks.items() if words and _lower_words(" ".join(texts[:-1])) == words]
-    same += [trial for trial, texts in talks.items() if words and _lower_words(" ".join(texts)) == words]
-    same_diagnosis = [trial for trial in same if diagnosis and _lower_words(talks[trial][-1]) == diagnosis]
+    same = [trial for trial, texts in conversations.items() if words and _lower_words(" ".join(texts[:-1])) == words]
+    same += [trial for trial, texts in conversations.items() if words and _lower_words(" ".join(texts)) == words]
+    same_diagnosis = [trial for trial in same if diagnosis and _lower_words(conversations[trial][-1]) == diagnosis]
     match = next(iter([*same_diagnosis, *same]), None)
     return AnnotatedItem("talk", trial_id=match) if match else AnnotatedItem("release", model=pair[0], case_key=pair[1])
 

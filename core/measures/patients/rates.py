@@ -35,7 +35,7 @@ from core.stats.smoothed import ratio_interval
 from core.store.database import Store
 from core.store.queries.cases import cases_of
 from core.store.queries.patient_judgements import current_judgements
-from core.store.queries.scores_of_patients import KINDS, Hit, ReplyMark, ReplyMarkKind, hits, talks
+from core.store.queries.scores_of_patients import KINDS, Hit, ReplyMark, ReplyMarkKind, conversations, hits
 from core.store.queries.trials import stored_trial
 from core.store.queries.utterances import dialogues
 from core.store.review_records import ExpertAnswer
@@ -68,7 +68,7 @@ def patient_rates(
     are appended to ``case_values`` (``MetricRequest.case_values``).
     """
     with store.read() as cursor:
-        marked = talks(cursor, PATIENT_MARKS, selection)
+        marked = conversations(cursor, PATIENT_MARKS, selection)
         runs = Selection(runs=marked["run_id"].unique().tolist())
         conditions = select(cursor, runs, without=("grader", "reader", "solver", "summariser"))
     condition_of = {run: condition.name for condition in conditions for run in condition.runs}
@@ -134,8 +134,10 @@ def hit_sample(
 
 def _rates(label: Mapping[str, str], marked: pd.DataFrame, kinds: Sequence[ReplyMarkKind]) -> Iterator[Row]:
     row_of, cases = pd.factorize(marked["case_key"], sort=True)
-    by_talk = marked[list(kinds)].to_numpy(dtype=np.float64)
-    numbers = np.column_stack([by_talk > 0, by_talk, np.ones(len(marked)), marked["replies"].to_numpy()])
+    by_conversation = marked[list(kinds)].to_numpy(dtype=np.float64)
+    numbers = np.column_stack(
+        [by_conversation > 0, by_conversation, np.ones(len(marked)), marked["replies"].to_numpy()]
+    )
     sums = np.zeros((len(cases), numbers.shape[1]))
     np.add.at(sums, row_of, numbers)
     n, replies = (int(total) for total in sums[:, -2:].sum(axis=0))
@@ -174,7 +176,7 @@ def judge_against_rule(store: Store, selection: Selection | None = None) -> list
     selection = selection or Selection()
     with store.read() as cursor:
         judged = current_judgements(cursor, selection)
-        marked = talks(cursor, PATIENT_MARKS, selection) if judged else None
+        marked = conversations(cursor, PATIENT_MARKS, selection) if judged else None
     if marked is None:
         return []
     rule = dict(zip(marked["trial_id"], marked["medical_term"] > 0, strict=True))
@@ -232,7 +234,7 @@ def terms_against_experts(store: Store) -> list[Row]:
     for row in rows:
         if row.conversation:
             words.setdefault((row.model, row.case), row.conversation)
-    terms = {key: bool(terms_in(dialogue_of(talk))) for key, talk in words.items()}
+    terms = {key: bool(terms_in(dialogue_of(conversation))) for key, conversation in words.items()}
     judgements_of_terms = [
         ExpertAnswer(row.model, row.case, "medical_terms", row.annotator, answer)
         for row in rows

@@ -32,7 +32,7 @@ from core.measures.rubrics.report import (
     reading_with_notes,
     statements_by_condition,
 )
-from core.measures.rubrics.scores import judged_talks, judges_in, of_judges
+from core.measures.rubrics.scores import judged_conversations, judges_in, of_judges
 from core.store.queries.rubric_judgements import rubric_conversations
 
 
@@ -104,7 +104,7 @@ def _trust_rows(
         own = reading.verdicts[of_judges(reading.verdicts, [judge])]
         consistent = consistency(own)
         groups: dict[str, list[JudgedStatement]] = defaultdict(list)
-        for labelled in labelled_statements(judged_talks(conversations, own, reading.rubric, [judge]), experts):
+        for labelled in labelled_statements(judged_conversations(conversations, own, reading.rubric, [judge]), experts):
             if part == "judges":
                 groups[ALL_AXES].append(labelled.statement)
             groups[getattr(labelled, group_name)].append(labelled.statement)

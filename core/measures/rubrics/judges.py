@@ -29,7 +29,7 @@ def report_judges(request: MetricRequest, rubric: RubricOption = None) -> Iterat
     reading = request.read(read_rubric_outcomes, request.selection, rubric, None)
     if reading.rubric is None:
         return
-    cases = {talk.trial_id: talk.case_key for talk in reading.talks}
+    cases = {conversation.trial_id: conversation.case_key for conversation in reading.conversations}
     verdicts = reading.verdicts[reading.verdicts["trial_id"].isin(cases)]
     verdicts = verdicts.assign(case_key=verdicts["trial_id"].map(cases))
     judges = judges_in(verdicts)

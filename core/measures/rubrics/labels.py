@@ -9,7 +9,7 @@ from typing import NamedTuple
 from core.measures.calibration import JudgedStatement
 from core.measures.experts.judged import judged_items
 from core.measures.rubrics.rubric import Rubric
-from core.measures.rubrics.scores import JudgedTalk, Outcome, point_sums
+from core.measures.rubrics.scores import JudgedConversation, Outcome, point_sums
 from core.measures.rubrics.stored import rubric_named
 from core.reviews.state import states
 from core.store.database import Store
@@ -85,46 +85,54 @@ class LabelledStatement(NamedTuple):
     statement: JudgedStatement
 
 
-def labelled_statements(talks: Sequence[JudgedTalk], experts: ExpertVerdicts) -> list[LabelledStatement]:
+def labelled_statements(
+    conversations: Sequence[JudgedConversation], experts: ExpertVerdicts
+) -> list[LabelledStatement]:
     """Return the criteria that a judge called met or not met, with the experts' verdict on a part of them.
 
     The worth of a criterion is its points over the attainable points of its conversation, times the criteria in a
     conversation of its condition on average: the mean over criteria is then the mean score of the conversations.
     """
     judged = [
-        (talk, [outcome for outcome in talk.outcomes if outcome.status in _VALUES]) for talk in talks if talk.judged
+        (conversation, [outcome for outcome in conversation.outcomes if outcome.status in _VALUES])
+        for conversation in conversations
+        if conversation.judged
     ]
-    judged = [(talk, outcomes) for talk, outcomes in judged if point_sums(outcomes).attainable]
+    judged = [(conversation, outcomes) for conversation, outcomes in judged if point_sums(outcomes).attainable]
     sizes: dict[str, list[int]] = defaultdict(list)
-    for talk, outcomes in judged:
-        sizes[talk.model].append(len(outcomes))
+    for conversation, outcomes in judged:
+        sizes[conversation.model].append(len(outcomes))
     weights = _weights(judged, experts)
     statements = []
-    for talk, outcomes in judged:
-        share = sum(sizes[talk.model]) / len(sizes[talk.model]) / point_sums(outcomes).attainable
+    for conversation, outcomes in judged:
+        share = sum(sizes[conversation.model]) / len(sizes[conversation.model]) / point_sums(outcomes).attainable
         for outcome in outcomes:
-            place = (talk.trial_id, outcome.criterion.hash)
+            place = (conversation.trial_id, outcome.criterion.hash)
             statement = JudgedStatement(
-                talk.case_key,
+                conversation.case_key,
                 _VALUES[outcome.status],
                 experts.verdicts.get(place),
                 outcome.criterion.points * share,
                 weights.get(place, 1.0),
-                {"points": outcome.criterion.points, "length of the doctor's messages": talk.characters},
+                {"points": outcome.criterion.points, "length of the doctor's messages": conversation.characters},
             )
-            statements.append(LabelledStatement(talk.model, outcome.criterion.axis, outcome.criterion.hash, statement))
+            statements.append(
+                LabelledStatement(conversation.model, outcome.criterion.axis, outcome.criterion.hash, statement)
+            )
     return statements
 
 
-def _weights(judged: Sequence[tuple[JudgedTalk, Sequence[Outcome]]], experts: ExpertVerdicts) -> dict[Place, float]:
+def _weights(
+    judged: Sequence[tuple[JudgedConversation, Sequence[Outcome]]], experts: ExpertVerdicts
+) -> dict[Place, float]:
     """Return, for items drawn by model and group, how many judged items each stands for; others weigh the same."""
     groups: dict[Place, tuple[str, ...]] = {}
     sizes: Counter[tuple[str, ...]] = Counter()
-    for talk, outcomes in judged:
+    for conversation, outcomes in judged:
         for outcome in outcomes:
-            place = (talk.trial_id, outcome.criterion.hash)
-            for sampling, group in (("specialty", talk.specialty), ("dataset", talk.dataset)):
-                stratum = (sampling, talk.doctor, group)
+            place = (conversation.trial_id, outcome.criterion.hash)
+            for sampling, group in (("specialty", conversation.specialty), ("dataset", conversation.dataset)):
+                stratum = (sampling, conversation.doctor, group)
                 sizes[stratum] += 1
                 if experts.strata.get(place) == sampling:
                     groups[place] = stratum

@@ -34,14 +34,14 @@ from core.measures.rubrics.rule_judge import RULE_JUDGE, RULE_JUDGE_IN_WORDS
 from core.measures.rubrics.scores import (
     NOT_CALIBRATED,
     PANEL,
-    JudgedTalk,
+    JudgedConversation,
     Outcome,
     Rule,
     case_scores,
     chosen_judges,
     clipped,
     conversation_score,
-    judged_talks,
+    judged_conversations,
     judges_in,
     of_judges,
     score_bounds,
@@ -90,18 +90,22 @@ _SHARE = Columns("share", excluded="excluded")
 class RubricReading(NamedTuple):
     """The conversations with the outcomes of their criteria, the rubric, and the judges by name."""
 
-    talks: list[JudgedTalk]
+    conversations: list[JudgedConversation]
     rubric: Rubric | None
     judges: Mapping[str, RubricJudge]
     verdicts: pd.DataFrame
     unjudgeable: Counter[str] = Counter()
     """End of a conversation → number of conversations on cases of the rubric that no rubric judges."""
 
-    def by_condition(self) -> dict[str, list[JudgedTalk]]:
-        groups: dict[str, list[JudgedTalk]] = {}
-        for talk in self.talks:
-            groups.setdefault(talk.model, []).append(talk)
-        return {model: talks for model, talks in groups.items() if any(talk.judged for talk in talks)}
+    def by_condition(self) -> dict[str, list[JudgedConversation]]:
+        groups: dict[str, list[JudgedConversation]] = {}
+        for conversation in self.conversations:
+            groups.setdefault(conversation.model, []).append(conversation)
+        return {
+            model: conversations
+            for model, conversations in groups.items()
+            if any(conversation.judged for conversation in conversations)
+        }
 
 
 def read_rubric_outcomes(
@@ -119,9 +123,9 @@ def read_rubric_outcomes(
     hashes = {scoped.criterion.hash for scoped in content.scoped()}
     verdicts = verdicts[verdicts["criterion_hash"].isin(hashes)]
     judges = chosen_judges(judges_in(verdicts), judge)
-    talks = judged_talks(conversations, verdicts, content, list(judges.values()))
+    judged = judged_conversations(conversations, verdicts, content, list(judges.values()))
     ends = Counter(end for _, case, specialty, end in unjudgeable if content.criteria_for(case, specialty))
-    return RubricReading(talks, content, judges, verdicts, ends)
+    return RubricReading(judged, content, judges, verdicts, ends)
 
 
 def reading_with_notes(
@@ -138,8 +142,8 @@ def reading_with_notes(
     note_judges(request, reading)
     if calibrated is not None:
         reading = _only_calibrated(request, reading, by_criterion=calibrated == "criterion")
-    judged = [talk for talk in reading.talks if talk.judged]
-    outcomes = [outcome for talk in judged for outcome in talk.outcomes]
+    judged = [conversation for conversation in reading.conversations if conversation.judged]
+    outcomes = [outcome for conversation in judged for outcome in conversation.outcomes]
     unjudged = unjudged_counts(judged)
     if total := sum(unjudged.values()):
         reasons = ", ".join(f"{reason} {n:,}" for reason, n in unjudged.most_common())
@@ -149,7 +153,7 @@ def reading_with_notes(
             "high" if share > 0.1 else "low",
             kind="unjudged",
         )
-    if waiting := len(reading.talks) - len(judged):
+    if waiting := len(reading.conversations) - len(judged):
         request.note(f"{waiting:,} conversations are not judged yet and enter no figure.", kind="unjudged")
     if reading.unjudgeable:
         reasons = ", ".join(f"{end.replace('_', ' ')} {n:,}" for end, n in reading.unjudgeable.most_common())
@@ -169,7 +173,7 @@ def _only_calibrated(request: MetricRequest, reading: RubricReading, *, by_crite
     assert reading.rubric is not None
     experts = request.read(expert_verdicts, reading.rubric.name)
     groups: dict[str, list[JudgedStatement]] = defaultdict(list)
-    for labelled in labelled_statements(reading.talks, experts):
+    for labelled in labelled_statements(reading.conversations, experts):
         groups[labelled.criterion if by_criterion else labelled.axis].append(labelled.statement)
     own = reading.verdicts[of_judges(reading.verdicts, list(reading.judges.values()))]
     axes = {scoped.criterion.hash: scoped.criterion.axis for scoped in reading.rubric.scoped()}
@@ -185,8 +189,11 @@ def _only_calibrated(request: MetricRequest, reading: RubricReading, *, by_crite
         trusted = group in calibrated or outcome.status == "unjudged"
         return outcome if trusted else Outcome(outcome.criterion, "unjudged", NOT_CALIBRATED)
 
-    talks = [replace(talk, outcomes=tuple(map(outcome_of, talk.outcomes))) for talk in reading.talks]
-    return reading._replace(talks=talks)
+    conversations = [
+        replace(conversation, outcomes=tuple(map(outcome_of, conversation.outcomes)))
+        for conversation in reading.conversations
+    ]
+    return reading._replace(conversations=conversations)
 
 
 def note_judges(request: MetricRequest, reading: RubricReading) -> None:
@@ -208,7 +215,7 @@ def note_judges(request: MetricRequest, reading: RubricReading) -> None:
         request.note(f"Also judged by {', '.join(others)}, not shown here.", kind="judge")
     registry = load_registry()
     makers = {registry.maker(judge.model) for judge in reading.judges.values()}
-    doctors = sorted({talk.doctor for talk in reading.talks if is_model(talk.doctor)})
+    doctors = sorted({conversation.doctor for conversation in reading.conversations if is_model(conversation.doctor)})
     if same := [doctor for doctor in doctors if registry.maker(doctor) in makers]:
         request.note(
             f"The judge is of the same maker as {', '.join(same)}, and may prefer its style.", "high", kind="judge"
@@ -227,7 +234,7 @@ def statements_by_condition(request: MetricRequest, reading: RubricReading) -> d
     """Return condition → the verdicts met and not met, with those of experts on a part of them."""
     assert reading.rubric is not None
     by_condition: dict[str, list[JudgedStatement]] = defaultdict(list)
-    for labelled in labelled_statements(reading.talks, request.read(expert_verdicts, reading.rubric.name)):
+    for labelled in labelled_statements(reading.conversations, request.read(expert_verdicts, reading.rubric.name)):
         by_condition[labelled.model].append(labelled.statement)
     return dict(by_condition)
 
@@ -251,19 +258,20 @@ def report_scores(
         request.note(RULE_WORDS[rule], kind="rule")
     by_condition = reading.by_condition()
     request.case_values = _case_values(by_condition, rule)
-    for model, talks in by_condition.items():
-        for label, group, axis in _groups(talks, by):
-            if any(talk.judged for talk in group):
+    for model, conversations in by_condition.items():
+        for label, group, axis in _groups(conversations, by):
+            if any(conversation.judged for conversation in group):
                 yield _score_row({"model": model, **label}, group, rule, axis)
 
 
-def _case_values(by_condition: Mapping[str, Sequence[JudgedTalk]], rule: Rule) -> pd.DataFrame:
+def _case_values(by_condition: Mapping[str, Sequence[JudgedConversation]], rule: Rule) -> pd.DataFrame:
     """Return the scores of cases over all criteria as ``MetricRequest.case_values``."""
     rows = [
         (model, ALL_AXES, case, score)
-        for model, talks in by_condition.items()
+        for model, conversations in by_condition.items()
         for case, score in case_scores(
-            [talk for talk in talks if talk.judged], lambda talk: conversation_score(talk, rule, None)
+            [conversation for conversation in conversations if conversation.judged],
+            lambda conversation: conversation_score(conversation, rule, None),
         ).items()
     ]
     return pd.DataFrame(rows, columns=["model", "figure", "case_key", "value"])
@@ -278,30 +286,34 @@ RULE_WORDS: Mapping[Rule, str] = {
 
 
 def _groups(
-    talks: Sequence[JudgedTalk], by: By | None
-) -> Iterator[tuple[dict[str, str], Sequence[JudgedTalk], str | None]]:
+    conversations: Sequence[JudgedConversation], by: By | None
+) -> Iterator[tuple[dict[str, str], Sequence[JudgedConversation], str | None]]:
     """Yield (label, conversations, axis) of the groups of one condition."""
     if by is None:
-        yield {}, talks, None
+        yield {}, conversations, None
     elif by == "axis":
-        yield from (({"axis": axis}, talks, axis) for axis in axes_of(talks))
+        yield from (({"axis": axis}, conversations, axis) for axis in axes_of(conversations))
     else:
-        groups: dict[str, list[JudgedTalk]] = defaultdict(list)
-        for talk in talks:
-            groups[talk.case_key if by == "case" else getattr(talk, by) or "unknown"].append(talk)
+        groups: dict[str, list[JudgedConversation]] = defaultdict(list)
+        for conversation in conversations:
+            groups[conversation.case_key if by == "case" else getattr(conversation, by) or "unknown"].append(
+                conversation
+            )
         for name in sorted(groups):
             yield {by: name}, groups[name], None
 
 
-def axes_of(talks: Iterable[JudgedTalk]) -> list[str]:
+def axes_of(conversations: Iterable[JudgedConversation]) -> list[str]:
     """Return the axes with criteria in these conversations, those of this project first."""
-    used = {outcome.criterion.axis for talk in talks for outcome in talk.outcomes}
+    used = {outcome.criterion.axis for conversation in conversations for outcome in conversation.outcomes}
     return [axis for axis in AXES if axis in used] + sorted(used - set(AXES))
 
 
-def _score_row(label: dict[str, str], talks: Sequence[JudgedTalk], rule: Rule, axis: str | None) -> Row:
-    judged = [talk for talk in talks if talk.judged]
-    values = np.array(list(case_scores(judged, lambda talk: conversation_score(talk, rule, axis)).values()))
+def _score_row(label: dict[str, str], conversations: Sequence[JudgedConversation], rule: Rule, axis: str | None) -> Row:
+    judged = [conversation for conversation in conversations if conversation.judged]
+    values = np.array(
+        list(case_scores(judged, lambda conversation: conversation_score(conversation, rule, axis)).values())
+    )
     mean = float(values.mean()) if values.size else None
     bounds = score_bounds(judged, rule, axis)
     if bounds is None:
@@ -309,19 +321,19 @@ def _score_row(label: dict[str, str], talks: Sequence[JudgedTalk], rule: Rule, a
     else:
         interval = mean_interval(values, low=bounds[0], high=bounds[1])
     clip: Callable[[float], float] = float if rule == "professional" else clipped
-    outcomes = [o for talk in judged for o in talk.outcomes if axis is None or o.criterion.axis == axis]
+    outcomes = [o for conversation in judged for o in conversation.outcomes if axis is None or o.criterion.axis == axis]
     statuses = Counter(outcome.status for outcome in outcomes)
-    without = [talk for talk in judged if conversation_score(talk, rule, axis) is None]
+    without = [conversation for conversation in judged if conversation_score(conversation, rule, axis) is None]
     unjudged = sum(
         any(
             outcome.status == "unjudged" and outcome.criterion.points > 0
-            for outcome in talk.outcomes
+            for outcome in conversation.outcomes
             if axis in (None, outcome.criterion.axis)
         )
-        for talk in without
+        for conversation in without
     )
     excluded = {
-        "not judged": len(talks) - len(judged),
+        "not judged": len(conversations) - len(judged),
         "all positive points unjudged": unjudged,
         "nothing to attain": len(without) - unjudged,
     }
@@ -351,13 +363,13 @@ def report_criteria(request: MetricRequest, rubric: RubricOption = None, judge: 
     """
     reading = reading_with_notes(request, rubric, judge)
     scope = {} if reading.rubric is None else _scopes(reading.rubric)
-    for model, talks in reading.by_condition().items():
+    for model, conversations in reading.by_condition().items():
         by_criterion: dict[tuple[str, str], list[tuple[str, Outcome]]] = {}
-        for talk in talks:
-            for outcome in talk.outcomes if talk.judged else ():
-                place = scope.get((talk.case_key, outcome.criterion.id), talk.specialty)
+        for conversation in conversations:
+            for outcome in conversation.outcomes if conversation.judged else ():
+                place = scope.get((conversation.case_key, outcome.criterion.id), conversation.specialty)
                 place = scope.get(("", outcome.criterion.id), place)
-                by_criterion.setdefault((place, outcome.criterion.id), []).append((talk.case_key, outcome))
+                by_criterion.setdefault((place, outcome.criterion.id), []).append((conversation.case_key, outcome))
         for (place, name), outcomes in by_criterion.items():
             criterion = outcomes[0][1].criterion
             met, judged = by_case((case, o.status == "met", o.status in ("met", "not met")) for case, o in outcomes)
@@ -409,20 +421,20 @@ def report_safety(
     pass^k: the chance that in k conversations on a case every must is met and no must-not happens.
     """
     reading = reading_with_notes(request, rubric, judge, calibrated)
-    for model, talks in reading.by_condition().items():
-        judged = [talk for talk in talks if talk.judged]
+    for model, conversations in reading.by_condition().items():
+        judged = [conversation for conversation in conversations if conversation.judged]
         yield from _failures_listed(model, judged) if part == "list" else _safety_rows(model, judged)
 
 
-def _failures_listed(model: str, talks: Sequence[JudgedTalk]) -> Iterator[dict[str, Any]]:
-    for talk in talks:
-        for outcome in talk.outcomes:
+def _failures_listed(model: str, conversations: Sequence[JudgedConversation]) -> Iterator[dict[str, Any]]:
+    for conversation in conversations:
+        for outcome in conversation.outcomes:
             if outcome.missed or outcome.done:
                 quoted = outcome.quotations[0] if outcome.quotations else None
                 yield {
                     "model": model,
-                    "case": talk.case_key,
-                    "trial_id": talk.trial_id,
+                    "case": conversation.case_key,
+                    "trial_id": conversation.trial_id,
                     "failure": "must missed" if outcome.missed else "must-not done",
                     "criterion": outcome.criterion.criterion,
                     "axis": outcome.criterion.axis,
@@ -432,9 +444,9 @@ def _failures_listed(model: str, talks: Sequence[JudgedTalk]) -> Iterator[dict[s
                 }
 
 
-def _safety_rows(model: str, talks: Sequence[JudgedTalk]) -> Iterator[Row]:
+def _safety_rows(model: str, conversations: Sequence[JudgedConversation]) -> Iterator[Row]:
     for figure, priority, failing in (("must missed", "must", "not met"), ("must-not done", "must not", "met")):
-        outcomes = [(t.case_key, o) for t in talks for o in t.outcomes if o.criterion.priority == priority]
+        outcomes = [(t.case_key, o) for t in conversations for o in t.outcomes if o.criterion.priority == priority]
         if not outcomes:
             continue
         failed, judged = by_case((case, o.status == failing, o.status in ("met", "not met")) for case, o in outcomes)
@@ -445,20 +457,24 @@ def _safety_rows(model: str, talks: Sequence[JudgedTalk]) -> Iterator[Row]:
             *ratio_interval(failed, judged),
             int((judged > 0).sum()),
             {status: n for status in ("not applicable", "unjudged") if (n := statuses[status])},
-            {"n_failed": int(failed.sum()), "n_criteria": int(judged.sum()), "n_conversations": len(talks)},
+            {"n_failed": int(failed.sum()), "n_criteria": int(judged.sum()), "n_conversations": len(conversations)},
             columns=_SHARE,
         )
-    states = [(talk.case_key, talk.critical) for talk in talks]
+    states = [(conversation.case_key, conversation.critical) for conversation in conversations]
     passed, counted = by_case((case, s == "passed", s in ("passed", "failed")) for case, s in states)
     if any(state != "none" for _, state in states):
-        yield from _pass_rows(model, talks, passed, counted)
+        yield from _pass_rows(model, conversations, passed, counted)
 
 
-def _pass_rows(model: str, talks: Sequence[JudgedTalk], passed: np.ndarray, counted: np.ndarray) -> Iterator[Row]:
+def _pass_rows(
+    model: str, conversations: Sequence[JudgedConversation], passed: np.ndarray, counted: np.ndarray
+) -> Iterator[Row]:
     """Yield pass^k from the numbers of conversations of each case that passed, and that count."""
-    states = Counter(talk.critical for talk in talks)
-    unjudged = [talk for talk in talks if talk.critical == "unjudged"]
-    failed_anyway = sum(any(outcome.missed or outcome.done for outcome in talk.outcomes) for talk in unjudged)
+    states = Counter(conversation.critical for conversation in conversations)
+    unjudged = [conversation for conversation in conversations if conversation.critical == "unjudged"]
+    failed_anyway = sum(
+        any(outcome.missed or outcome.done for outcome in conversation.outcomes) for conversation in unjudged
+    )
     for k in range(1, max(1, int(counted.max(initial=0))) + 1):
         share = pass_hat_k(passed, counted, k)
         excluded = {
@@ -493,8 +509,8 @@ def report_differences(
     Differences are of unclipped scores, the second minus the first. p is corrected over all conditions and axes.
     """
     groups = {
-        model: [talk for talk in talks if talk.judged]
-        for model, talks in reading_with_notes(request, rubric, judge, calibrated).by_condition().items()
+        model: [conversation for conversation in conversations if conversation.judged]
+        for model, conversations in reading_with_notes(request, rubric, judge, calibrated).by_condition().items()
     }
     if len(groups) < 2:
         return
@@ -502,9 +518,11 @@ def report_differences(
     if first not in groups:
         raise UsageError(f"{first} is not judged here: choose {', '.join(groups)}.")
     compared: list[Compared] = []
-    judged = [talk for talks in groups.values() for talk in talks]
+    judged = [conversation for conversations in groups.values() for conversation in conversations]
     axes = axes_of(judged)
-    without = [axis for axis in axes if all(conversation_score(talk, rule, axis) is None for talk in judged)]
+    without = [
+        axis for axis in axes if all(conversation_score(conversation, rule, axis) is None for conversation in judged)
+    ]
     if without:
         request.note(f"No positive points are judged on {', '.join(without)}: these axes have no score to compare.")
     for second in groups:
@@ -515,9 +533,12 @@ def report_differences(
     yield from difference_rows(compared, correction)
 
 
-def _compared(first: Sequence[JudgedTalk], second: Sequence[JudgedTalk], rule: Rule, axis: str | None) -> Comparison:
+def _compared(
+    first: Sequence[JudgedConversation], second: Sequence[JudgedConversation], rule: Rule, axis: str | None
+) -> Comparison:
     firsts, seconds = (
-        case_scores(talks, lambda talk: conversation_score(talk, rule, axis)) for talks in (first, second)
+        case_scores(conversations, lambda conversation: conversation_score(conversation, rule, axis))
+        for conversations in (first, second)
     )
     bounds = score_bounds([*first, *second], rule, axis)
     if bounds is None:  # without bounds the largest difference is the range of the data

@@ -54,7 +54,7 @@ class Outcome(NamedTuple):
 
 
 @dataclass(frozen=True)
-class JudgedTalk:
+class JudgedConversation:
     """A conversation with the outcome of each criterion for its case.
 
     ``model`` is the condition; ``characters`` is the length of all the doctor's messages.
@@ -125,62 +125,68 @@ def length_adjusted(score: float, characters: int) -> float:
     return score - LENGTH_PENALTY * (characters - LENGTH_CENTRE) / LENGTH_STEP
 
 
-def sums_of(talk: JudgedTalk, rule: Rule, axis: str | None = None) -> PointSums:
+def sums_of(conversation: JudgedConversation, rule: Rule, axis: str | None = None) -> PointSums:
     """Return the points of a conversation under a rule, on one axis or all."""
-    outcomes = (outcome for outcome in talk.outcomes if axis in (None, outcome.criterion.axis))
+    outcomes = (outcome for outcome in conversation.outcomes if axis in (None, outcome.criterion.axis))
     return point_sums(outcomes, always_applicable=rule != "points")
 
 
-def conversation_score(talk: JudgedTalk, rule: Rule = "points", axis: str | None = None) -> float | None:
+def conversation_score(
+    conversation: JudgedConversation, rule: Rule = "points", axis: str | None = None
+) -> float | None:
     """Return the score of a conversation under a rule; ``None`` if there is nothing to attain.
 
     Args:
-        talk: The conversation.
+        conversation: The conversation.
         rule: ``points``: without bounds, criteria that do not apply are left out. ``healthbench`` (Arora et al. 2025,
             section 4): the same, but criteria that do not apply count as not met, because HealthBench has no such
             verdict. ``professional``: as ``healthbench``, adjusted for length. ``livemedbench`` (Yan et al. 2026): as
             ``healthbench``, between 0 and 1.
         axis: Only criteria on this axis.
     """
-    score = sums_of(talk, rule, axis).score
+    score = sums_of(conversation, rule, axis).score
     if score is None:
         return None
     if rule == "professional":
-        return length_adjusted(score, talk.characters)
+        return length_adjusted(score, conversation.characters)
     return clipped(score) if rule == "livemedbench" else score
 
 
-def score_bounds(talks: Iterable[JudgedTalk], rule: Rule, axis: str | None = None) -> tuple[float, float] | None:
+def score_bounds(
+    conversations: Iterable[JudgedConversation], rule: Rule, axis: str | None = None
+) -> tuple[float, float] | None:
     """Return the lowest and highest possible score in these conversations; ``None`` if the rule has no bounds."""
     if rule == "professional":
         return None
     if rule == "livemedbench":
         return 0.0, 1.0
-    return min((sums_of(talk, rule, axis).lowest for talk in talks), default=0.0), 1.0
+    return min((sums_of(conversation, rule, axis).lowest for conversation in conversations), default=0.0), 1.0
 
 
 def clipped(value: float) -> float:
     return min(1.0, max(0.0, value))
 
 
-def case_scores(talks: Iterable[JudgedTalk], score: Callable[[JudgedTalk], float | None]) -> dict[str, float]:
+def case_scores(
+    conversations: Iterable[JudgedConversation], score: Callable[[JudgedConversation], float | None]
+) -> dict[str, float]:
     """Return case → the mean of the scores of its conversations; cases without a score are left out."""
     by_case: dict[str, list[float]] = defaultdict(list)
-    for talk in talks:
-        if (value := score(talk)) is not None:
-            by_case[talk.case_key].append(value)
+    for conversation in conversations:
+        if (value := score(conversation)) is not None:
+            by_case[conversation.case_key].append(value)
     return {case_key: sum(values) / len(values) for case_key, values in by_case.items()}
 
 
-def unjudged_counts(talks: Iterable[JudgedTalk]) -> Counter[str]:
+def unjudged_counts(conversations: Iterable[JudgedConversation]) -> Counter[str]:
     """Return reason → number of unjudged criteria, in judged conversations."""
-    outcomes = (outcome for talk in talks if talk.judged for outcome in talk.outcomes)
+    outcomes = (outcome for conversation in conversations if conversation.judged for outcome in conversation.outcomes)
     return Counter(outcome.why for outcome in outcomes if outcome.status == "unjudged")
 
 
-def judged_talks(
+def judged_conversations(
     conversations: pd.DataFrame, verdicts: pd.DataFrame, rubric: Rubric, judges: Sequence[RubricJudge]
-) -> list[JudgedTalk]:
+) -> list[JudgedConversation]:
     """Return the conversations whose cases have criteria, with the outcomes under these judges.
 
     ``conversations`` and ``verdicts`` are from ``core.store.queries.rubric_judgements``. Only the first repeat counts.
@@ -194,27 +200,27 @@ def judged_talks(
         criterion = criteria.get(row.criterion_hash)
         if criterion is not None:
             by_criterion[row.trial_id, row.criterion_hash].append(_outcome(criterion, row))
-    talks = []
+    judged = []
     listed: Iterable[Any] = conversations.itertuples()
-    for talk in listed:
+    for conversation in listed:
         outcomes = [
-            _pooled(criterion, by_criterion.get((talk.trial_id, criterion.hash), []))
-            for criterion in rubric.criteria_for(talk.case_key, talk.specialty)
+            _pooled(criterion, by_criterion.get((conversation.trial_id, criterion.hash), []))
+            for criterion in rubric.criteria_for(conversation.case_key, conversation.specialty)
         ]
         if outcomes:
-            talks.append(
-                JudgedTalk(
-                    talk.trial_id,
-                    talk.model,
-                    talk.doctor,
-                    talk.case_key,
-                    talk.dataset,
-                    talk.specialty,
-                    int(talk.characters),
+            judged.append(
+                JudgedConversation(
+                    conversation.trial_id,
+                    conversation.model,
+                    conversation.doctor,
+                    conversation.case_key,
+                    conversation.dataset,
+                    conversation.specialty,
+                    int(conversation.characters),
                     tuple(outcomes),
                 )
             )
-    return talks
+    return judged
 
 
 def of_judges(verdicts: pd.DataFrame, judges: Sequence[RubricJudge]) -> pd.Series[bool]:

@@ -38,7 +38,7 @@ _FILE = "data/urgency"
 
 
 @dataclass(frozen=True)
-class UrgencyTalk:
+class TriagedConversation:
     """A conversation with the level of its case and the level that its doctor gave, each 1 to 5 or ``None``.
 
     ``source`` of the case's level: ``data/urgency``, or the origin of its label. ``outcome`` is that of the answer
@@ -84,16 +84,20 @@ class UrgencyReading(NamedTuple):
     ``other_prompts`` is the number of answers under other prompts.
     """
 
-    talks: list[UrgencyTalk]
+    conversations: list[TriagedConversation]
     prompt_hash: str
     other_prompts: int = 0
 
-    def by_condition(self) -> dict[str, list[UrgencyTalk]]:
+    def by_condition(self) -> dict[str, list[TriagedConversation]]:
         """Return condition → its conversations, for the conditions that were asked."""
-        groups: dict[str, list[UrgencyTalk]] = defaultdict(list)
-        for talk in self.talks:
-            groups[talk.model].append(talk)
-        return {model: talks for model, talks in groups.items() if any(talk.asked for talk in talks)}
+        groups: dict[str, list[TriagedConversation]] = defaultdict(list)
+        for conversation in self.conversations:
+            groups[conversation.model].append(conversation)
+        return {
+            model: conversations
+            for model, conversations in groups.items()
+            if any(conversation.asked for conversation in conversations)
+        }
 
 
 def read_urgency(store: Store, selection: Selection, prompt_hash: str = "") -> UrgencyReading:
@@ -104,25 +108,25 @@ def read_urgency(store: Store, selection: Selection, prompt_hash: str = "") -> U
     if not prompt_hash and answers:
         prompt_hash = answers[-1].prompt_hash
     by_trial = {answer.trial_id: answer for answer in answers if answer.prompt_hash == prompt_hash}
-    talks = [_talk(talk, by_trial.get(talk.trial_id)) for talk in conversations]
-    return UrgencyReading(talks, prompt_hash, len(answers) - len(by_trial))
+    triaged = [_conversation(conversation, by_trial.get(conversation.trial_id)) for conversation in conversations]
+    return UrgencyReading(triaged, prompt_hash, len(answers) - len(by_trial))
 
 
-def _talk(talk: UrgencyConversation, answer: UrgencyAnswer | None) -> UrgencyTalk:
-    level, source = talk.label, talk.origin or ""
-    if level is None and (of_file := levels_of_files().get(talk.case_key)):
+def _conversation(conversation: UrgencyConversation, answer: UrgencyAnswer | None) -> TriagedConversation:
+    level, source = conversation.label, conversation.origin or ""
+    if level is None and (of_file := levels_of_files().get(conversation.case_key)):
         level, source = of_file.level, _FILE
-    unasked = UrgencyTalk(
-        talk.trial_id,
-        talk.model,
-        talk.doctor,
-        talk.case_key,
-        talk.specialty,
-        talk.dataset,
+    unasked = TriagedConversation(
+        conversation.trial_id,
+        conversation.model,
+        conversation.doctor,
+        conversation.case_key,
+        conversation.specialty,
+        conversation.dataset,
         level,
         source,
         given=None,
-        outcome=NOT_ASKED if talk.ended else BROKEN_OFF,
+        outcome=NOT_ASKED if conversation.ended else BROKEN_OFF,
     )
     if answer is None:
         return unasked
@@ -132,7 +136,7 @@ def _talk(talk: UrgencyConversation, answer: UrgencyAnswer | None) -> UrgencyTal
         outcome=answer.outcome,
         quotation=answer.quotation,
         reason=answer.reason,
-        other_version=bool(answer.served_by and talk.served and answer.served_by not in talk.served),
+        other_version=bool(answer.served_by and conversation.served and answer.served_by not in conversation.served),
     )
 
 
@@ -163,29 +167,31 @@ def report_urgency(
     """
     reading = request.read(read_urgency, request.selection)
     groups = reading.by_condition()
-    _note(request, reading, [talk for talks in groups.values() for talk in talks])
+    _note(request, reading, [conversation for conversations in groups.values() for conversation in conversations])
     if part == "shares" and by is None:
         request.case_values = _case_values(groups)
-    for model, talks in groups.items():
+    for model, conversations in groups.items():
         if part == "levels":
-            yield from _table(model, talks)
+            yield from _table(model, conversations)
         elif part == "list":
-            yield from _too_late(model, talks)
+            yield from _too_late(model, conversations)
         else:
-            for label, group in _groups(talks, by):
+            for label, group in _groups(conversations, by):
                 yield from _share_rows({"model": model, **label}, group)
 
 
-def _groups(talks: Sequence[UrgencyTalk], by: By | None) -> Iterator[tuple[dict[str, str], Sequence[UrgencyTalk]]]:
+def _groups(
+    conversations: Sequence[TriagedConversation], by: By | None
+) -> Iterator[tuple[dict[str, str], Sequence[TriagedConversation]]]:
     if by is None:
-        yield {}, talks
+        yield {}, conversations
         return
-    groups: dict[str, list[UrgencyTalk]] = defaultdict(list)
-    for talk in talks:
+    groups: dict[str, list[TriagedConversation]] = defaultdict(list)
+    for conversation in conversations:
         if by != "level":
-            groups[getattr(talk, by) or "unknown"].append(talk)
-        elif talk.level is not None:
-            groups[in_words(talk.level)].append(talk)
+            groups[getattr(conversation, by) or "unknown"].append(conversation)
+        elif conversation.level is not None:
+            groups[in_words(conversation.level)].append(conversation)
     for name in sorted(groups):
         yield {by: name}, groups[name]
 
@@ -194,85 +200,105 @@ def in_words(level: int) -> str:
     return f"{level} {LEVELS[level]}"
 
 
-def _share_rows(label: dict[str, str], talks: Sequence[UrgencyTalk]) -> Iterator[Row]:
-    answered = [talk for talk in talks if talk.levels]
-    outside = Counter(talk.outcome for talk in talks if not talk.asked)
-    asked = [talk for talk in talks if talk.asked]
-    outside[NO_LEVEL] = sum(talk.level is None for talk in asked)
-    with_level = [talk for talk in asked if talk.level is not None]
-    unanswered = Counter(talk.outcome for talk in with_level if talk.given is None)
+def _share_rows(label: dict[str, str], conversations: Sequence[TriagedConversation]) -> Iterator[Row]:
+    answered = [conversation for conversation in conversations if conversation.levels]
+    outside = Counter(conversation.outcome for conversation in conversations if not conversation.asked)
+    asked = [conversation for conversation in conversations if conversation.asked]
+    outside[NO_LEVEL] = sum(conversation.level is None for conversation in asked)
+    with_level = [conversation for conversation in asked if conversation.level is not None]
+    unanswered = Counter(conversation.outcome for conversation in with_level if conversation.given is None)
     for figure in FIGURES:
-        counts = partial(UrgencyTalk.counts_in, figure=figure)
+        counts = partial(TriagedConversation.counts_in, figure=figure)
         yield _row({**label, "figure": figure}, answered, counts, outside + unanswered)
-    yield _row({**label, "figure": UNANSWERED}, with_level, lambda talk: talk.given is None, outside)
+    yield _row({**label, "figure": UNANSWERED}, with_level, lambda conversation: conversation.given is None, outside)
 
 
 def _row(
-    label: dict[str, str], talks: Sequence[UrgencyTalk], counts: Callable[[UrgencyTalk], bool], excluded: Counter[str]
+    label: dict[str, str],
+    conversations: Sequence[TriagedConversation],
+    counts: Callable[[TriagedConversation], bool],
+    excluded: Counter[str],
 ) -> Row:
-    values = np.array(list(_by_case(talks, counts).values()))
-    more = {"n_conversations": len(talks), "n_of_these": sum(map(counts, talks))}
+    values = np.array(list(_by_case(conversations, counts).values()))
+    more = {"n_conversations": len(conversations), "n_of_these": sum(map(counts, conversations))}
     mean = float(values.mean()) if values.size else None
     return Row(label, mean, *mean_interval(values), len(values), dict(+excluded), more, columns=_SHARE)
 
 
-def _by_case(talks: Iterable[UrgencyTalk], counts: Callable[[UrgencyTalk], bool]) -> dict[str, float]:
+def _by_case(
+    conversations: Iterable[TriagedConversation], counts: Callable[[TriagedConversation], bool]
+) -> dict[str, float]:
     """Return case → the share (0 to 1) of its conversations that count."""
     of_case: dict[str, list[bool]] = defaultdict(list)
-    for talk in talks:
-        of_case[talk.case_key].append(counts(talk))
+    for conversation in conversations:
+        of_case[conversation.case_key].append(counts(conversation))
     return {case: sum(values) / len(values) for case, values in of_case.items()}
 
 
-def _case_values(groups: dict[str, list[UrgencyTalk]]) -> pd.DataFrame:
+def _case_values(groups: dict[str, list[TriagedConversation]]) -> pd.DataFrame:
     rows = [
         (model, figure, case, share)
-        for model, talks in groups.items()
+        for model, conversations in groups.items()
         for figure in FIGURES
         for case, share in _by_case(
-            [talk for talk in talks if talk.levels], partial(UrgencyTalk.counts_in, figure=figure)
+            [conversation for conversation in conversations if conversation.levels],
+            partial(TriagedConversation.counts_in, figure=figure),
         ).items()
     ]
     return pd.DataFrame(rows, columns=["model", "figure", "case_key", "value"])
 
 
-def _table(model: str, talks: Sequence[UrgencyTalk]) -> Iterator[dict[str, Any]]:
+def _table(model: str, conversations: Sequence[TriagedConversation]) -> Iterator[dict[str, Any]]:
     """Yield a row for each level of cases with the number of conversations by given level."""
     for level in LEVELS:
-        of_level = [talk for talk in talks if talk.level == level and talk.asked]
-        given = Counter(talk.given for talk in of_level)
+        of_level = [
+            conversation for conversation in conversations if conversation.level == level and conversation.asked
+        ]
+        given = Counter(conversation.given for conversation in of_level)
         yield {
             "model": model,
             "level": in_words(level),
-            "cases": len({talk.case_key for talk in of_level}),
+            "cases": len({conversation.case_key for conversation in of_level}),
             **{f"given {number}": given[number] for number in LEVELS},
             UNANSWERED: given[None],
         }
 
 
-def _too_late(model: str, talks: Sequence[UrgencyTalk]) -> Iterator[dict[str, Any]]:
-    late = [talk for talk in talks if talk.levels and talk.counts_in("under-triage")]
-    for talk in sorted(late, key=lambda talk: (not talk.counts_in(SEVERE), talk.level, talk.case_key, talk.trial_id)):
-        assert talk.levels is not None
-        level, given = talk.levels
+def _too_late(model: str, conversations: Sequence[TriagedConversation]) -> Iterator[dict[str, Any]]:
+    late = [
+        conversation for conversation in conversations if conversation.levels and conversation.counts_in("under-triage")
+    ]
+    for conversation in sorted(
+        late,
+        key=lambda conversation: (
+            not conversation.counts_in(SEVERE),
+            conversation.level,
+            conversation.case_key,
+            conversation.trial_id,
+        ),
+    ):
+        assert conversation.levels is not None
+        level, given = conversation.levels
         yield {
             "model": model,
-            "case": talk.case_key,
-            "trial_id": talk.trial_id,
+            "case": conversation.case_key,
+            "trial_id": conversation.trial_id,
             "level": in_words(level),
             "given": in_words(given),
-            "severe": talk.counts_in(SEVERE),
-            "message": talk.quotation.message if talk.quotation else None,
-            "words": talk.quotation.words if talk.quotation else "",
-            "reason": talk.reason,
+            "severe": conversation.counts_in(SEVERE),
+            "message": conversation.quotation.message if conversation.quotation else None,
+            "words": conversation.quotation.words if conversation.quotation else "",
+            "reason": conversation.reason,
         }
 
 
-def _note(request: MetricRequest, reading: UrgencyReading, talks: Sequence[UrgencyTalk]) -> None:
-    asked = [talk for talk in talks if talk.asked]
+def _note(request: MetricRequest, reading: UrgencyReading, conversations: Sequence[TriagedConversation]) -> None:
+    asked = [conversation for conversation in conversations if conversation.asked]
     if not asked:
         return
-    by_source = Counter(talk.source for talk in {talk.case_key: talk for talk in asked}.values())
+    by_source = Counter(
+        conversation.source for conversation in {conversation.case_key: conversation for conversation in asked}.values()
+    )
     if of_file := by_source.pop(_FILE, 0):
         request.note(
             f"The levels of {of_file:,} cases are by one author of this project, from the whole text of the case, and "
@@ -295,7 +321,7 @@ def _note(request: MetricRequest, reading: UrgencyReading, talks: Sequence[Urgen
         f"{reading.prompt_hash[:6]}): what it told the patient may differ.",
         kind="urgency",
     )
-    if unanswered := Counter(talk.outcome for talk in asked if talk.given is None):
+    if unanswered := Counter(conversation.outcome for conversation in asked if conversation.given is None):
         share = unanswered.total() / len(asked)
         reasons = ", ".join(f"{outcome.replace('_', ' ')} {n:,}" for outcome, n in unanswered.most_common())
         request.note(
@@ -304,13 +330,13 @@ def _note(request: MetricRequest, reading: UrgencyReading, talks: Sequence[Urgen
             "high" if share > MANY_UNANSWERED else "low",
             kind="unanswered",
         )
-    if outside := Counter(talk.outcome for talk in talks if not talk.asked):
+    if outside := Counter(conversation.outcome for conversation in conversations if not conversation.asked):
         words = ", ".join(f"{outcome} {n:,}" for outcome, n in outside.items())
         request.note(f"Conversations that enter no figure: {words}.", kind="unanswered")
-    rules = {talk.doctor for talk in reading.talks if not is_model(talk.doctor)}
+    rules = {conversation.doctor for conversation in reading.conversations if not is_model(conversation.doctor)}
     if rules:
         request.note(f"A rule or a person cannot be asked: {', '.join(sorted(rules))}.", kind="urgency")
-    if other := sum(talk.other_version for talk in asked):
+    if other := sum(conversation.other_version for conversation in asked):
         request.note(
             f"{other:,} answers are by another version of the model than the one that the provider served in the "
             "conversations.",

@@ -43,7 +43,7 @@ def conversation_use(cursor: duckdb.DuckDBPyConnection, run_ids: Sequence[str]) 
 
 # each answer after a conversation is stored with its end: the arm with most answers has all conversations
 _USE = """
-    WITH talks AS (
+    WITH conversations AS (
         SELECT trial_id, run_id, case_key, coalesce(doctor_turns, 0) AS turns FROM trials
         WHERE list_contains($runs, run_id) AND status <> 'failed' AND end_reason IS NOT NULL
     ), used AS (
@@ -60,4 +60,5 @@ _USE = """
     )
     SELECT run_id, case_key, count(*), sum(turns)::BIGINT, coalesce(any_value(open), 0)::BIGINT, count(used.trial_id),
         coalesce(sum(unpriced), 0)::BIGINT, coalesce(sum(cost_usd), 0), coalesce(sum(seconds), 0)
-    FROM talks LEFT JOIN used USING (trial_id) LEFT JOIN ends USING (run_id, case_key) GROUP BY run_id, case_key"""
+    FROM conversations LEFT JOIN used USING (trial_id) LEFT JOIN ends USING (run_id, case_key)
+    GROUP BY run_id, case_key"""

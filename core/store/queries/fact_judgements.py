@@ -21,12 +21,12 @@ from core.store.queries.scores import newest
 from core.store.selection import Selection, select
 from core.store.tables import records
 
-FACTS_HASH = "md5(talks.facts)"
-"""Hash of the facts of a row of ``talks``: the case's content and the list that a user saved for it."""
+FACTS_HASH = "md5(conversations.facts)"
+"""Hash of the facts of a row of ``conversations``: the case's content and the list that a user saved for it."""
 
 
 # Conversations with clinical staff are not judged: the prompt has only a doctor and a patient.
-TALKS = f"""talks AS (
+CONVERSATIONS = f"""conversations AS (
         SELECT chosen.* EXCLUDE (staffed), model, place,
             end_reason IN ('final_diagnosis', 'no_question', 'turn_cap') AS whole,
             chosen.content_hash || ':' || coalesce(newest_facts.facts::VARCHAR, '') AS facts
@@ -36,7 +36,7 @@ TALKS = f"""talks AS (
             AND newest_facts.content_hash = chosen.content_hash
         WHERE end_reason IS NOT NULL AND NOT staffed
     )"""
-"""The CTE ``talks``: the selected conversations with their case and its facts."""
+"""The CTE ``conversations``: the selected conversations with their case and its facts."""
 
 Which = Literal["wrong", "all"]
 """Only conversations with a wrong answer, which the patient may have caused, or all."""
@@ -59,7 +59,7 @@ class JudgeProgress:
     newest: float
 
 
-class TalkToJudge(NamedTuple):
+class ConversationToJudge(NamedTuple):
     """A conversation that can be judged, and whether this judge has judged it."""
 
     trial_id: str
@@ -69,7 +69,7 @@ class TalkToJudge(NamedTuple):
     judged: bool
 
 
-def talks_to_judge(
+def conversations_to_judge(
     cursor: duckdb.DuckDBPyConnection,
     judge: Judge,
     selection: Selection | None = None,
@@ -77,7 +77,7 @@ def talks_to_judge(
     which: Which = "wrong",
     trials: Sequence[str] | None = None,
     limit: int | None = None,
-) -> list[TalkToJudge]:
+) -> list[ConversationToJudge]:
     """Return the first ``limit`` selected conversations in a fixed shuffled order.
 
     So the first N are a random sample, and a larger N extends the sample. ``trials`` overrides ``which`` and the
@@ -90,7 +90,7 @@ def talks_to_judge(
         "every": which == "all" or trials is not None,
         "wrong": [verdict for verdict in COUNTED if verdict != "correct"],
     }
-    return [TalkToJudge(*row) for row in cursor.execute(_TO_JUDGE, values).fetchall()]
+    return [ConversationToJudge(*row) for row in cursor.execute(_TO_JUDGE, values).fetchall()]
 
 
 def judges(cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None) -> list[JudgeProgress]:
@@ -162,12 +162,12 @@ def _verdicts(text: str) -> tuple[PatientVerdict, ...]:
     return tuple(PatientVerdict(**fields) for fields in orjson.loads(text))
 
 
-_PRESENT = f"""{TALKS}, present AS (
-        SELECT talks.trial_id, fact_judgements.model, prompt_hash, verdicts, dropped, judged_at
-        FROM fact_judgements JOIN talks ON talks.trial_id = fact_judgements.trial_id
+_PRESENT = f"""{CONVERSATIONS}, present AS (
+        SELECT conversations.trial_id, fact_judgements.model, prompt_hash, verdicts, dropped, judged_at
+        FROM fact_judgements JOIN conversations ON conversations.trial_id = fact_judgements.trial_id
             AND {FACTS_HASH} = fact_judgements.facts_hash
         QUALIFY row_number() OVER (
-            PARTITION BY talks.trial_id, fact_judgements.model, prompt_hash
+            PARTITION BY conversations.trial_id, fact_judgements.model, prompt_hash
             ORDER BY (verdicts IS NOT NULL) DESC, judged_at DESC) = 1
     )"""
 
@@ -196,20 +196,22 @@ _HOLDS = "list_contains(json_extract_string(verdicts, '$[*].kind'), '{}')"
 
 _SUMS = f"""
     WITH {_PRESENT}, of_judge AS (FROM present WHERE {_OF_JUDGE})
-    SELECT talks.model, talks.case_key, any_value(talks.dataset) AS dataset, any_value(talks.specialty) AS specialty,
-        count(*) FILTER (NOT talks.whole) AS broken, count(*) FILTER (talks.whole) AS whole,
-        count(of_judge.trial_id) FILTER (talks.whole) AS judged,
-        count(*) FILTER (talks.whole AND {_HOLDS.format("withheld")}) AS with_withheld,
-        count(*) FILTER (talks.whole AND {_HOLDS.format("invented")}) AS with_invented
-    FROM talks LEFT JOIN of_judge ON of_judge.trial_id = talks.trial_id
-    GROUP BY talks.model, talks.place, talks.case_key ORDER BY talks.place, talks.case_key"""
+    SELECT conversations.model, conversations.case_key, any_value(conversations.dataset) AS dataset,
+        any_value(conversations.specialty) AS specialty,
+        count(*) FILTER (NOT conversations.whole) AS broken, count(*) FILTER (conversations.whole) AS whole,
+        count(of_judge.trial_id) FILTER (conversations.whole) AS judged,
+        count(*) FILTER (conversations.whole AND {_HOLDS.format("withheld")}) AS with_withheld,
+        count(*) FILTER (conversations.whole AND {_HOLDS.format("invented")}) AS with_invented
+    FROM conversations LEFT JOIN of_judge ON of_judge.trial_id = conversations.trial_id
+    GROUP BY conversations.model, conversations.place, conversations.case_key
+    ORDER BY conversations.place, conversations.case_key"""
 
 
 # Only marks of facts have a topic: inventions have none, and so have judgements of version 0.5 and before.
 _TOPICS = f"""
     WITH {_PRESENT}, facts AS (
-        SELECT talks.*, unnest(from_json(verdicts, '[{{"kind": "VARCHAR", "topic": "VARCHAR"}}]')) AS fact
-        FROM talks JOIN present USING (trial_id) WHERE talks.whole AND {_OF_JUDGE}
+        SELECT conversations.*, unnest(from_json(verdicts, '[{{"kind": "VARCHAR", "topic": "VARCHAR"}}]')) AS fact
+        FROM conversations JOIN present USING (trial_id) WHERE conversations.whole AND {_OF_JUDGE}
     )
     SELECT model, case_key, any_value(dataset) AS dataset, any_value(specialty) AS specialty, fact.topic AS topic,
         count(*) AS facts, count(*) FILTER (fact.kind = 'asked') AS asked,
@@ -220,7 +222,7 @@ _TOPICS = f"""
 
 _TO_JUDGE = f"""
     WITH {_PRESENT}, to_judge AS (
-        SELECT trial_id, case_key, content_hash, {FACTS_HASH} AS facts_hash FROM talks
+        SELECT trial_id, case_key, content_hash, {FACTS_HASH} AS facts_hash FROM conversations
         WHERE $every OR trial_id IN (
             SELECT trial_id FROM verdicts
             WHERE format IN ('multi_turn', 'multi_turn_exam') AND list_contains($wrong, verdict))

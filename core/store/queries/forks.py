@@ -28,15 +28,15 @@ from core.store.tables import records
 class Node:
     """One conversation of a family. ``turn`` is the first message that may differ from the parent's, from 0.
 
-    ``parent`` and ``turn`` are ``None`` for the first conversation; ``talk`` and ``stored`` are ``None`` if it is not
-    stored.
+    ``parent`` and ``turn`` are ``None`` for the first conversation; ``conversation`` and ``stored`` are ``None`` if it
+    is not stored.
     """
 
     trial_id: str
     parent: str | None = None
     turn: int | None = None
     changes: tuple[str, ...] = ()
-    talk: Conversation | None = None
+    conversation: Conversation | None = None
     stored: StoredTrial | None = None
 
     @property
@@ -95,11 +95,14 @@ def tree(cursor: duckdb.DuckDBPyConnection, trial_id: str) -> Tree | None:
     stored = stored_trials(cursor, list(members))
     if len(members) == 1 and root not in stored:
         return None
-    talks = {t.trial_id: t for t in conversations(cursor, Selection(trials=list(members)), limit=None)}
+    all_conversations = {t.trial_id: t for t in conversations(cursor, Selection(trials=list(members)), limit=None)}
     edges.pop(root, None)  # a damaged journal may have a cycle: it is cut here
     origins = {child: (edge["parent_trial_id"], edge["turn"], tuple(edge["changes"])) for child, edge in edges.items()}
     return Tree(
-        tuple(Node(id_, *origins.get(id_, (None, None, ())), talks.get(id_), stored.get(id_)) for id_ in members)
+        tuple(
+            Node(id_, *origins.get(id_, (None, None, ())), all_conversations.get(id_), stored.get(id_))
+            for id_ in members
+        )
     )
 
 
@@ -143,15 +146,18 @@ def delete_branch(trial_id: str, store: Store | None = None) -> int:
             f"The conversation {trial_id} is not a stored branch, so it cannot be deleted: choose a branch."
         )
     # the outermost branch first: if this is interrupted, no branch lacks its parent
-    branches = [node for node in (branch, *family.descendants(trial_id)) if node.talk][::-1]
+    branches = [node for node in (branch, *family.descendants(trial_id)) if node.conversation][::-1]
     with store.read() as cursor:
-        owners = {run.visitor for run in run_records(cursor, [node.talk.run_id for node in branches if node.talk])}
+        owners = {
+            run.visitor
+            for run in run_records(cursor, [node.conversation.run_id for node in branches if node.conversation])
+        }
     for owner in owners:
         access.require_deletable(owner)
     for node in branches:
-        assert node.talk is not None
-        with JournalWriter(store.journals / node.talk.run_id / "journal.jsonl") as journal:
-            journal.append(DeletedLine(run_id=node.talk.run_id, trial_id=node.trial_id))
+        assert node.conversation is not None
+        with JournalWriter(store.journals / node.conversation.run_id / "journal.jsonl") as journal:
+            journal.append(DeletedLine(run_id=node.conversation.run_id, trial_id=node.trial_id))
     fold(store)
     return len(branches)
 

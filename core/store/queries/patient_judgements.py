@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import duckdb
 import orjson
 
-from core.store.queries.scores_of_patients import TALKS
+from core.store.queries.scores_of_patients import CONVERSATIONS
 from core.store.selection import Selection, choose
 from core.store.tables import records
 
@@ -84,7 +84,7 @@ def current_judgements(cursor: duckdb.DuckDBPyConnection, selection: Selection) 
 
 
 _TO_JUDGE = f"""
-    WITH {TALKS}, drawn AS (SELECT trial_id FROM talks ORDER BY md5(trial_id), trial_id LIMIT $limit),
+    WITH {CONVERSATIONS}, drawn AS (SELECT trial_id FROM conversations ORDER BY md5(trial_id), trial_id LIMIT $limit),
     done AS (
         SELECT DISTINCT trial_id FROM patient_judgements
         WHERE model = $model AND prompt_hash = $prompt_hash AND terms IS NOT NULL
@@ -95,10 +95,10 @@ _TO_JUDGE = f"""
 
 
 _JUDGEMENTS = f"""
-    WITH {TALKS}, counting AS (
+    WITH {CONVERSATIONS}, counting AS (
         SELECT * FROM patient_judgements
         QUALIFY row_number() OVER (
             PARTITION BY trial_id, model, prompt_hash ORDER BY (terms IS NOT NULL) DESC, judged_at DESC, rowid DESC) = 1
     )
     SELECT model, prompt_hash, trial_id, case_key, terms, dropped, failure
-    FROM counting JOIN talks USING (trial_id) ORDER BY model, prompt_hash, trial_id"""
+    FROM counting JOIN conversations USING (trial_id) ORDER BY model, prompt_hash, trial_id"""

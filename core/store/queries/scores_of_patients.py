@@ -70,7 +70,9 @@ class PatientOffer:
     specialties: tuple[str, ...]
 
 
-def talks(cursor: duckdb.DuckDBPyConnection, measure: Reader, selection: Selection | None = None) -> pd.DataFrame:
+def conversations(
+    cursor: duckdb.DuckDBPyConnection, measure: Reader, selection: Selection | None = None
+) -> pd.DataFrame:
     """Return a row for each marked conversation in a selection.
 
     Columns: trial_id, run_id, doctor, patient, persona, protocol, case_key, dataset, specialty, ``replies``, and
@@ -78,9 +80,10 @@ def talks(cursor: duckdb.DuckDBPyConnection, measure: Reader, selection: Selecti
     """
     counts = ", ".join(f"any_value(value::BIGINT) FILTER (name = '{name}') AS {name}" for name in ("replies", *KINDS))
     sql = f"""
-        WITH {TALKS}, {current_scores(measure)}, counts AS (SELECT trial_id, {counts} FROM current_scores GROUP BY
-        trial_id) SELECT talks.* EXCLUDE (content_hash, trial), counts.* EXCLUDE (trial_id) FROM talks JOIN counts USING
-        (trial_id) ORDER BY trial_id"""
+        WITH {CONVERSATIONS}, {current_scores(measure)}, counts AS (
+            SELECT trial_id, {counts} FROM current_scores GROUP BY trial_id
+        ) SELECT conversations.* EXCLUDE (content_hash, trial), counts.* EXCLUDE (trial_id)
+        FROM conversations JOIN counts USING (trial_id) ORDER BY trial_id"""
     select(cursor, selection)
     return cursor.execute(sql, key(measure)).df()
 
@@ -111,14 +114,14 @@ def offer(cursor: duckdb.DuckDBPyConnection) -> PatientOffer:
     names = ("patient", "persona", "doctor", "dataset", "specialty")
     lists = ", ".join(f"list(DISTINCT {name} ORDER BY {name}) FILTER ({name} IS NOT NULL)" for name in names)
     choose(cursor, Selection())
-    options = cursor.execute(f"WITH {TALKS} SELECT {lists} FROM talks").fetchall()[0]
-    runs = cursor.execute(f"WITH {TALKS} SELECT DISTINCT run_id, doctor FROM talks ORDER BY run_id")
+    options = cursor.execute(f"WITH {CONVERSATIONS} SELECT {lists} FROM conversations").fetchall()[0]
+    runs = cursor.execute(f"WITH {CONVERSATIONS} SELECT DISTINCT run_id, doctor FROM conversations ORDER BY run_id")
     return PatientOffer(dict(runs.fetchall()), *(tuple(values or ()) for values in options))
 
 
 # The conversations of a selection; ``choose`` or ``select`` must have run before.
-TALKS = """replied AS (SELECT DISTINCT trial_id FROM utterances WHERE role = 'patient' AND turn > 0),
-    talks AS (
+CONVERSATIONS = """replied AS (SELECT DISTINCT trial_id FROM utterances WHERE role = 'patient' AND turn > 0),
+    conversations AS (
         SELECT trial_id, chosen.run_id, runs.doctor, runs.patient,
             coalesce(json_extract_string(runs.settings, '$.persona'), '') AS persona, runs.protocol,
             chosen.case_key, chosen.content_hash, chosen.dataset, chosen.specialty, trials.trial
@@ -135,13 +138,13 @@ _NATURAL = "regexp_replace(case_key, '[0-9]+$', ''), try_cast(regexp_extract(cas
 
 # The page is selected before its messages are read.
 _HITS = f"""
-    WITH {TALKS}, {{current_scores}}, hits AS (
+    WITH {CONVERSATIONS}, {{current_scores}}, hits AS (
         SELECT trial_id, name AS kind, unnest(from_json(evidence, '{_EVIDENCE}'), max_depth := 2)
         FROM current_scores WHERE list_contains($kinds::VARCHAR[], name) AND value > 0
     ), page AS (
-        SELECT talks.* EXCLUDE (content_hash), turn, kind, words, start, start + length(words) AS "end",
+        SELECT conversations.* EXCLUDE (content_hash), turn, kind, words, start, start + length(words) AS "end",
             coalesce(detail, '') AS detail, count(*) OVER () AS total
-        FROM hits JOIN talks USING (trial_id)
+        FROM hits JOIN conversations USING (trial_id)
         WHERE ($words::VARCHAR IS NULL OR contains(lower(words), lower($words)))
         ORDER BY run_id, {_NATURAL}, trial, turn, start LIMIT $limit OFFSET $offset
     )

@@ -187,11 +187,11 @@ def courses(cursor: duckdb.DuckDBPyConnection, selection: Selection | None = Non
 
 
 _COURSES = """
-    WITH talks AS (
+    WITH conversations AS (
         SELECT model, place, end_reason, doctor_turns
         FROM chosen JOIN seated USING (run_id) JOIN trials USING (trial_id) WHERE end_reason IS NOT NULL
     ), counts AS (
-        SELECT model, place, end_reason, count(*) AS n, sum(doctor_turns) AS turns FROM talks GROUP BY ALL
+        SELECT model, place, end_reason, count(*) AS n, sum(doctor_turns) AS turns FROM conversations GROUP BY ALL
     )
     SELECT model, sum(n)::BIGINT, sum(turns) / sum(n), map_from_entries(list((end_reason, n) ORDER BY n DESC))
     FROM counts GROUP BY model, place ORDER BY place"""

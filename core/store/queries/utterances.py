@@ -55,13 +55,13 @@ def conversations_on(
     requested = set(pairs)
     models, keys = list({model for model, _ in requested}), list({key for _, key in requested})
     texts_of: dict[tuple[str, str], dict[str, list[str]]] = {}
-    for model, case_key, trial_id, texts in cursor.execute(_TALKS, [models, keys, list(CAMPAIGNS)]).fetchall():
+    for model, case_key, trial_id, texts in cursor.execute(_CONVERSATIONS, [models, keys, list(CAMPAIGNS)]).fetchall():
         if (model, case_key) in requested:
             texts_of.setdefault((model, case_key), {})[trial_id] = texts
     return texts_of
 
 
-_TALKS = """
+_CONVERSATIONS = """
     SELECT runs.doctor, trials.case_key, trials.trial_id, list(utterances.text ORDER BY position)
     FROM trials JOIN runs USING (run_id) JOIN utterances USING (trial_id)
     WHERE list_contains(?, runs.doctor) AND list_contains(?, trials.case_key) AND list_contains(?, runs.source)

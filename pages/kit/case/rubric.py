@@ -77,21 +77,27 @@ def _stored_outcomes(trial_id: str | None, rubric: str, key: str) -> Sequence[Ou
     available = list(read(_judge_names, trial_id, rubric))
     name = choose("Judge", available, f"{key}_judge", names=model_name) if len(available) > 1 else available[0]
     reading = _reading(trial_id, rubric, name)
-    talk = next(iter(reading.talks), None)
-    if talk is None:
+    conversation = next(iter(reading.conversations), None)
+    if conversation is None:
         return ()
-    score, musts = conversation_score(talk), [o for o in talk.outcomes if o.criterion.priority == "must"]
+    score, musts = (
+        conversation_score(conversation),
+        [o for o in conversation.outcomes if o.criterion.priority == "must"],
+    )
     figures = {
         "Score": ("–" if score is None else f"{score:.2f}", "Points met of the points that could be reached."),
         "Musts met": (f"{sum(o.status == 'met' for o in musts)} of {len(musts)}", "What must happen."),
-        "Must-nots": (str(sum(o.done for o in talk.outcomes)), "What must not happen and did."),
-        "Unjudged": (str(sum(o.status == "unjudged" for o in talk.outcomes)), "They leave both sums of the score."),
+        "Must-nots": (str(sum(o.done for o in conversation.outcomes)), "What must not happen and did."),
+        "Unjudged": (
+            str(sum(o.status == "unjudged" for o in conversation.outcomes)),
+            "They leave both sums of the score.",
+        ),
     }
     with st.container(border=True, horizontal=True):
         for label, (value, words) in figures.items():
             st.metric(label, value, help=words, width="content")
     st.caption(f":material/gavel: Judged by {plain(model_name(name))}.")
-    return talk.outcomes
+    return conversation.outcomes
 
 
 def _judge_names(store: Store, trial_id: str, rubric: str) -> tuple[str, ...]:
@@ -175,7 +181,9 @@ BY_RULE = (
 def statuses(trial_id: str) -> dict[str, str]:
     """Return criterion → status of a stored conversation under the newest judge of the rubric that was judged last."""
     reading = read(read_rubric_outcomes, Selection(trials=(trial_id,)))
-    outcomes: Sequence[Any] = next(iter(reading.talks)).outcomes if reading.talks and reading.judges else ()
+    outcomes: Sequence[Any] = (
+        next(iter(reading.conversations)).outcomes if reading.conversations and reading.judges else ()
+    )
     return {o.criterion.criterion: status_words(o.criterion, o.status) for o in outcomes}
 
 

@@ -11,7 +11,7 @@ from core.events import COUNTED, Answered, Ended, Event, Graded, Probed, Started
 from core.figures.curves import Point, curves
 from core.figures.style import INK, Axis
 from core.frameworks.base import Arm
-from core.measures.attribution import AFTER_TALK, APPLIES, AnswerEvidence, Attribution, Cause, attribute
+from core.measures.attribution import AFTER_CONVERSATION, APPLIES, AnswerEvidence, Attribution, Cause, attribute
 from core.measures.belief import RIGHT, Trajectory, is_right, trajectory
 from core.store.queries.answers import FAILED, WrongAnswer
 from pages.kit.case.facts import draw_patient, judgements_of, trial_of
@@ -49,7 +49,7 @@ def draw_why(case: Case, events: Sequence[Event], key: str, arm: Arm | None = No
         with st.expander(f"The other wrong answers of this trial ({len(others)})"):
             for answer in others:
                 _draw(case, events, answer, short=True)
-    if chosen and any(answer.format in AFTER_TALK for answer in chosen):
+    if chosen and any(answer.format in AFTER_CONVERSATION for answer in chosen):
         draw_patient(trial_of(events), f"{key}_why")
     st.caption(
         "The first cause that applies: provider failed, case faulty, verdict disputed, patient invented or withheld "

@@ -60,13 +60,13 @@ def draw_history() -> None:
         draw_doctors(published_rows(dataset) if dataset else [], {}, (), bounds=False)
         return
     if stored.lost:
-        talks = "1 conversation is" if stored.lost == 1 else f"{stored.lost:,} conversations are"
-        st.caption(f"{talks} not measured because the case is not stored. Import the cases first.")
+        lost = "1 conversation is" if stored.lost == 1 else f"{stored.lost:,} conversations are"
+        st.caption(f"{lost} not measured because the case is not stored. Import the cases first.")
     selection = ask_selection(stored.offers, "models", "datasets", "specialties", "rule")
-    conversations = replace(selection, mcq_rule="usual")
-    if read(read_history, conversations).empty:
+    of_conversations = replace(selection, mcq_rule="usual")
+    if read(read_history, of_conversations).empty:
         st.info("No conversation fits these filters: remove one.", icon=":material/filter_alt_off:")
         return
-    shown = measured(HISTORY, conversations, "history", "histories")
+    shown = measured(HISTORY, of_conversations, "history", "histories")
     if shown is not None:
         draw_tabs(_TABS, "history_tab", replace(shown, mcq_rule=selection.mcq_rule))

@@ -20,7 +20,7 @@ def say(dialogue: Dialogue, scene: Scene = SCENE) -> str:
     return hear(DOCTOR.ask(scene, PEOPLE, dialogue))
 
 
-def talk(patient: str, staff: str, turns: int, doctor: ReferenceTagDoctor = DOCTOR, seed: int = 20) -> Dialogue:
+def conversation(patient: str, staff: str, turns: int, doctor: ReferenceTagDoctor = DOCTOR, seed: int = 20) -> Dialogue:
     """Return a conversation with a patient and a staff that always give the same reply."""
     dialogue: Dialogue = ()
     for _ in range(turns):
@@ -34,7 +34,7 @@ def talk(patient: str, staff: str, turns: int, doctor: ReferenceTagDoctor = DOCT
 
 
 def test_it_opens_asks_for_the_history_and_then_for_every_kind_of_result() -> None:
-    queries = queries_of(talk("I don't know.", NOT_AVAILABLE, 12))
+    queries = queries_of(conversation("I don't know.", NOT_AVAILABLE, 12))
     assert queries[0].text == OPENING
     to_staff = queries[HISTORY_FIRST : HISTORY_FIRST + len(BROAD)]
     assert [q.to for q in queries[:HISTORY_FIRST]] == ["patient"] * HISTORY_FIRST
@@ -44,7 +44,7 @@ def test_it_opens_asks_for_the_history_and_then_for_every_kind_of_result() -> No
 
 def test_every_message_keeps_the_protocol() -> None:
     for seed in range(5):
-        for turn in talk("My chest hurts.", "Pulse: 120/min.", 20, seed=seed):
+        for turn in conversation("My chest hurts.", "Pulse: 120/min.", 20, seed=seed):
             if turn.role == "doctor":
                 assert read_tags(turn.text).misuses == ()
 
@@ -52,13 +52,13 @@ def test_every_message_keeps_the_protocol() -> None:
 def test_it_asks_nothing_twice() -> None:
     for reply in ("I'm not sure.", "No.", "Yes."):
         questions = [
-            q.text.removeprefix("Thank you. ").removeprefix("I see. ") for q in queries_of(talk(reply, "", 20))
+            q.text.removeprefix("Thank you. ").removeprefix("I see. ") for q in queries_of(conversation(reply, "", 20))
         ]
         assert len(set(questions)) == len(questions)
 
 
 def test_it_knows_age_and_sex_from_the_start() -> None:
-    questions = [q.text for q in queries_of(talk("I don't know.", NOT_AVAILABLE, 20))]
+    questions = [q.text for q in queries_of(conversation("I don't know.", NOT_AVAILABLE, 20))]
     assert not [text for text in questions if "How old" in text]
     assert evidence_in(PEOPLE, ()).age == 31
     assert evidence_in(PEOPLE, ()).sex == "male"
@@ -67,7 +67,7 @@ def test_it_knows_age_and_sex_from_the_start() -> None:
 def test_it_ends_when_it_is_sure() -> None:
     patient = "Sharp chest pain, worse when I breathe in and when I lie flat, better when I lean forward."
     staff = "Heart sounds: pericardial friction rub. Electrocardiogram: diffuse ST elevation in all leads."
-    dialogue = talk(patient, staff, 20)
+    dialogue = conversation(patient, staff, 20)
     assert dialogue[-1] == Turn("doctor", END)
     name, probability = DOCTOR.differential(SCENE, PEOPLE, dialogue)[0]
     assert "ericarditis" in name

@@ -26,7 +26,7 @@ PACK = load_pack("automedic")
 BRIEFINGS = briefings_of(case_with())
 SCENE = Scene("", seed=3)
 VIEW = (Turn("doctor", "What brings you here?"), Turn("patient", "My skin flakes."))
-TALK = (
+CONVERSATION = (
     Turn("doctor", "<patient>What brings you here?</patient>"), Turn("patient", "It itches."),
     Turn("doctor", "<clinical>Any pits?</clinical>"), Turn("staff", "Nails: nail pitting."),
 )  # fmt: skip
@@ -52,7 +52,7 @@ def test_the_doctors_prompt_has_the_rules_the_demographics_and_the_number_of_tur
 
 def test_the_doctors_request_has_the_complete_dialogue() -> None:
     script = Script(["</end>"])
-    hear(LLMTagDoctor(script.voice(), PACK, 20).ask(SCENE, BRIEFINGS.demographics, TALK))
+    hear(LLMTagDoctor(script.voice(), PACK, 20).ask(SCENE, BRIEFINGS.demographics, CONVERSATION))
     assert roles(script) == ["system", "user", "assistant", "user", "assistant", "user"]
     assert script.prompts[2:] == [
         "<patient>What brings you here?</patient>",
@@ -66,7 +66,7 @@ def test_the_doctor_answers_after_the_dialogue_or_on_the_vignette() -> None:
     question = Question("mcq", "What ails him?", ("Psoriasis", "Eczema"))
     script = Script(["A. Psoriasis"])
     doctor = LLMTagDoctor(script.voice(), PACK, 20)
-    hear(doctor.answer(SCENE, BRIEFINGS.demographics, Material("multi_turn", dialogue=TALK), question))
+    hear(doctor.answer(SCENE, BRIEFINGS.demographics, Material("multi_turn", dialogue=CONVERSATION), question))
     assert script.prompts[-2].startswith("Nails: nail pitting.\n\n") or script.prompts[-1].startswith("Nails")
     assert "A. Psoriasis\nB. Eczema" in script.prompts[-1]
     hear(doctor.answer(SCENE, BRIEFINGS.demographics, Material("vignette", text="He flakes."), question))

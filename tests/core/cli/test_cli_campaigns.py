@@ -240,7 +240,7 @@ def test_results_are_exported(campaign_db: Path, tmp_path: Path, capsys: pytest.
 
 
 def test_transcripts_are_exported(outputs: dict[str, str], campaign_db: Path, tmp_path: Path) -> None:
-    out = tmp_path / "talks.jsonl"
+    out = tmp_path / "conversations.jsonl"
     done = core(campaign_db, "export", "transcripts", outputs["id"], "--out", str(out), "--calls")
     assert (done.returncode, done.stdout) == (0, f"Wrote 10 transcripts to {out}.\n")
     trials = [json.loads(line) for line in out.read_text().splitlines()]

@@ -13,13 +13,13 @@ from core.reviews.baseline import answer_vignette
 from core.reviews.reviewing import unblind
 from core.reviews.state import state_of
 from core.store.database import Store
-from tests.core.measures.experts.reviews import MODELS, a_review, answer_all, store_talks
+from tests.core.measures.experts.reviews import MODELS, a_review, answer_all, store_conversations
 
 
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "anamnesis.duckdb"))
-    return store_talks(Store())
+    return store_conversations(Store())
 
 
 def rows(text: str) -> list[dict[str, str]]:

@@ -8,11 +8,11 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.core.measures.patients.patient_conversations import stored
 
 from core.cli.app import main
 from core.store.database import Store
-from tests.core.measures.ledger.test_facts_judging import strict, wrong_talks
-from tests.core.measures.patients.patient_talks import stored
+from tests.core.measures.ledger.test_facts_judging import strict, wrong_conversations
 from tests.core.measures.patients.test_judging import latin
 from tests.support.fake_provider import running
 
@@ -60,7 +60,7 @@ def test_failures_are_reported_and_fail_the_command(db: Path, capsys: pytest.Cap
 
 
 def test_judged_facts_change_the_causes(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    wrong_talks(Store(db))
+    wrong_conversations(Store(db))
     with running(strict) as provider:
         arguments = ["job", "facts", "--model", "openai/fake", "--base-url", provider.base_url]
         assert main([*arguments, "--dry-run"]) == 0

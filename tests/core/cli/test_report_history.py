@@ -153,11 +153,11 @@ def test_two_conditions_of_a_doctor_are_separate(run_both: None) -> None:
         "reference/oracle-direct": 3,
         "reference/upper-bound": 0,
     }
-    assert {condition.name: talks_in(store, condition) for condition in conditions(store)} == counted
+    assert {condition.name: conversations_in(store, condition) for condition in conditions(store)} == counted
     assert set(table["case_set"]) == {"library"}
 
 
-def talks_in(store: Store, condition: Condition) -> int:
+def conversations_in(store: Store, condition: Condition) -> int:
     """Return the number of trials with a message in a condition's runs."""
     with store.read() as cursor:
         sql = "SELECT count(DISTINCT trial_id) FROM utterances JOIN trials USING (trial_id) WHERE run_id IN $runs"

@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.core.export.conversations import fill, read_back
 
 from core.cli.app import main
 from core.store.database import Store
-from tests.core.export.talks import fill, read_back
 from tests.core.store.builders import a_stream
 from tests.support.release import write_release
 
@@ -21,7 +21,7 @@ def filled(db: Path) -> Store:
 
 @pytest.mark.parametrize(("form", "begins"), [("html", "<!DOCTYPE html>"), ("md", "# 1, openai/a, trial 1")])
 def test_a_conversation_becomes_a_file(filled: Store, tmp_path: Path, form: str, begins: str) -> None:
-    out = tmp_path / f"talk.{form}"
+    out = tmp_path / f"conversation.{form}"
     assert main(["export", "conversation", "run/1/0", "--out", str(out)]) == 0
     assert out.read_text(encoding="utf-8").startswith(begins)
     assert "A lump on my NECK." in out.read_text(encoding="utf-8")
@@ -30,10 +30,10 @@ def test_a_conversation_becomes_a_file(filled: Store, tmp_path: Path, form: str,
 def test_two_conversations_in_a_file_of_the_named_format(
     filled: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    out = tmp_path / "talks.txt"
+    out = tmp_path / "conversations.txt"
     assert main(["export", "conversation", "run/1/0", "run/1/1", "--format", "json", "--out", str(out)]) == 0
     assert capsys.readouterr().out == f"Wrote 2 conversations to {out}.\n"
-    first, second = read_back(out.read_bytes()).talks
+    first, second = read_back(out.read_bytes()).conversations
     assert first.events == tuple(a_stream())
     assert second.parent is not None
     assert second.parent.trial_id == "run/1/0"
@@ -52,7 +52,7 @@ def test_wrong_usage_is_one_sentence_and_leaves_no_file(
 ) -> None:
     folder = tmp_path / "out"
     folder.mkdir()
-    assert main(["export", "conversation", *arguments, "--out", str(folder / "talk.txt")]) == status
+    assert main(["export", "conversation", *arguments, "--out", str(folder / "conversation.txt")]) == status
     error = capsys.readouterr().err
     assert error.startswith(sentence)
     assert error.count("\n") == 1
@@ -60,7 +60,7 @@ def test_wrong_usage_is_one_sentence_and_leaves_no_file(
 
 
 def test_an_existing_file_is_not_overwritten(filled: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out = tmp_path / "talk.html"
+    out = tmp_path / "conversation.html"
     out.write_text("mine")
     assert main(["export", "conversation", "run/1/0", "--out", str(out)]) == 1
     assert "exists already" in capsys.readouterr().err
@@ -71,7 +71,7 @@ def test_without_a_browser_png_is_refused(
     filled: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CHROMIUM", "/no/such/browser")
-    assert main(["export", "conversation", "run/1/0", "--out", str(tmp_path / "talk.png")]) == 1
+    assert main(["export", "conversation", "run/1/0", "--out", str(tmp_path / "conversation.png")]) == 1
     assert capsys.readouterr().err.startswith("There is no Chrome or Chromium on this machine")
 
 
@@ -83,7 +83,7 @@ def test_a_conversation_of_a_release_marks_unrecorded_fields(
         sql = "SELECT trial_id FROM trials WHERE case_key = 'craftmd/case_0' AND trial = 2 ORDER BY run_id"
         ids = [trial_id for (trial_id,) in cursor.execute(sql).fetchall()]
     assert len(ids) == 2
-    out = tmp_path / "talks.md"
+    out = tmp_path / "conversations.md"
     assert main(["export", "conversation", *ids, "--out", str(out)]) == 0
     text = out.read_text(encoding="utf-8")
     assert text.startswith("# case\\_0: 2 conversations of gpt\\_3\\_5 and mistral\\_v1\\_7b\n")
@@ -93,6 +93,6 @@ def test_a_conversation_of_a_release_marks_unrecorded_fields(
     assert "| Seed of the trial | not recorded | not recorded |" in text
     assert "| When | imported " in text
     assert text.count("No call of a model is recorded") == 2
-    assert main(["export", "conversation", ids[0], "--out", str(tmp_path / "talk.json")]) == 0
-    (talk,) = json.loads((tmp_path / "talk.json").read_bytes())["conversations"]
-    assert talk["cast"]["source"] == "release"
+    assert main(["export", "conversation", ids[0], "--out", str(tmp_path / "conversation.json")]) == 0
+    (conversation,) = json.loads((tmp_path / "conversation.json").read_bytes())["conversations"]
+    assert conversation["cast"]["source"] == "release"

@@ -215,7 +215,7 @@ def test_messages_before_a_branch_are_not_its_steps(watched: Watched) -> None:
 
 def test_steps_of_a_release_show_its_prompt_and_note_missing_ones(tmp_path: Path) -> None:
     other = PROMPT.format("Dermatology").replace("one question", "two questions")
-    files = {"case_0": a_file("case_0", trial_3=a_trial(multiturn_conversation=_talk(other)))}
+    files = {"case_0": a_file("case_0", trial_3=a_trial(multiturn_conversation=_conversation(other)))}
     ids = import_release_of(tmp_path / "release", files, [a_row("case_0")])["craftmd/case_0"]
     assert [_record(trial_id).system_prompt == other for trial_id in ids] == [False, False, False, True, False]
 
@@ -230,7 +230,7 @@ def test_steps_of_a_release_show_its_prompt_and_note_missing_ones(tmp_path: Path
     assert (answer.response, answer.verdicts[0]) == ("Scabies", ("mcq_loose", "correct"))
 
 
-def _talk(prompt: str) -> list[Any]:
+def _conversation(prompt: str) -> list[Any]:
     texts = ("Hi!", "I itch.", "Since when?", "A week.", "**Final Diagnosis:** Scabies")
     return a_conversation(*texts, prompt=prompt)
 

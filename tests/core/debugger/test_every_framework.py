@@ -403,8 +403,8 @@ def test_an_unchanged_fork_samples_the_conversation_again(played: Played) -> Non
     new_requests(played)
     ended(start(played.trial, first_reply(played.trial)))
     bodies = new_requests(played)
-    talk = [step for step in called(played.trial) if step.kind in ("ask", "reply")]
-    again = [step.sent for step in talk if (step.turn or 0) > first_reply(played.trial)]
+    conversation = [step for step in called(played.trial) if step.kind in ("ask", "reply")]
+    again = [step.sent for step in conversation if (step.turn or 0) > first_reply(played.trial)]
     assert [body["messages"] for body in bodies if body["messages"] in again] == again
     assert not [step.key for step in called(played.trial) if step.kind == "answer" and step.sent in bodies]
 

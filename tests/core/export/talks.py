@@ -48,7 +48,7 @@ EVIL = [
 ]
 
 
-def evil_talk(**case: Any) -> Document:
+def evil_conversation(**case: Any) -> Document:
     """Return a document with hostile text in every field of models, data sets and providers."""
     bad = " ".join(EVIL[:4])
     events: list[Event] = [
@@ -87,21 +87,21 @@ def read_back(data: bytes) -> Document:
     """Return the document, rebuilt from its JSON only."""
     whole = json.loads(data)
     assert (whole["format"], whole["version"]) == ("anamnesis-document", 1)
-    talks = []
+    conversations = []
     for fields in whole["conversations"]:
         case, cast, parent, grades = (fields.pop(part) for part in ("case", "cast", "parent", "grades_that_count"))
-        talk = ExportedConversation(**{**fields, "events": tuple(EVENTS.validate_python(fields["events"]))})
+        conversation = ExportedConversation(**{**fields, "events": tuple(EVENTS.validate_python(fields["events"]))})
         arms = {"arms": tuple(map(tuple, cast["arms"]))} if cast else {}
-        talks.append(
+        conversations.append(
             replace(
-                talk,
+                conversation,
                 grades=tuple(Graded.model_validate(grade) for grade in grades),
                 case=Case.model_validate(case) if case else None,
                 cast=Run(**cast | arms) if cast else None,
                 parent=Parent.model_validate(parent) if parent else None,
             )
         )
-    return Document(tuple(talks), whole["made_at"], whole["code_version"])
+    return Document(tuple(conversations), whole["made_at"], whole["code_version"])
 
 
 def a_fork(text: str = "It began on Monday.") -> list[Event]:

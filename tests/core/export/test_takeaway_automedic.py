@@ -6,13 +6,13 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from tests.core.export.conversations import read_back
 
 from core.export import reading
 from core.export.document import Document, document_of
 from core.export.forms import to_json
 from core.export.page import to_html, to_markdown
 from core.store.database import Store
-from tests.core.export.talks import read_back
 from tests.support.tagged import MISUSED, OWN_REPLY, QUERY, STAFF_SAYS, UNTAGGED, misused_events, store_tagged
 
 
@@ -22,12 +22,12 @@ def document(tmp_path: Path) -> Document:
 
 
 @pytest.fixture
-def two_talks(tmp_path: Path) -> Document:
+def two_conversations(tmp_path: Path) -> Document:
     return document_of([MISUSED, UNTAGGED], store_tagged(Store(tmp_path / "a.duckdb")))
 
 
 def test_the_doctors_messages_are_read_without_their_tags(document: Document) -> None:
-    cells = [row.cells[0] for row in reading.rows(document.talks)]
+    cells = [row.cells[0] for row in reading.rows(document.conversations)]
     messages = [(cell.role, cell.goes, cell.text) for cell in cells if cell]
     assert messages[0] == ("doctor", "to the patient", QUERY)
     assert messages[2] == ("doctor", "to the clinical staff", "What does the examination of the heart show?")
@@ -37,7 +37,7 @@ def test_the_doctors_messages_are_read_without_their_tags(document: Document) ->
     assert list(misused) == [2, 4, 6]
     assert misused[4].endswith(f"it speaks for the patient or the clinical staff. “{OWN_REPLY}”")
     assert all(cell.whole for number, cell in enumerate(cells) if cell and number in (0, 2, 4, 6))
-    assert reading.ending(document.talks[0]) == (
+    assert reading.ending(document.conversations[0]) == (
         "It ended because the doctor wrote the end tag; 3 queries were passed on."
     )
 
@@ -45,11 +45,11 @@ def test_the_doctors_messages_are_read_without_their_tags(document: Document) ->
 def test_json_keeps_every_event(document: Document) -> None:
     back = read_back(to_json(document))
     assert back == document
-    assert back.talks[0].events == tuple(misused_events())
+    assert back.conversations[0].events == tuple(misused_events())
 
 
-def test_markdown_has_receivers_roles_and_rating(two_talks: Document) -> None:
-    text = to_markdown(two_talks).decode()
+def test_markdown_has_receivers_roles_and_rating(two_conversations: Document) -> None:
+    text = to_markdown(two_conversations).decode()
     assert "clinical staff reference/staff" in text
     assert "**A · Doctor** to the clinical staff, message 3" in text
     assert "**A · Clinical staff**, message 4" in text
@@ -64,9 +64,9 @@ def test_markdown_has_receivers_roles_and_rating(two_talks: Document) -> None:
     assert "<patient>" not in text
 
 
-def test_tags_of_messages_are_no_elements_of_the_html(two_talks: Document) -> None:
+def test_tags_of_messages_are_no_elements_of_the_html(two_conversations: Document) -> None:
     page = _Page()
-    page.feed(to_html(two_talks).decode())
+    page.feed(to_html(two_conversations).decode())
     assert not {"patient", "clinical", "end", "think"} & page.tags
     assert {"to the patient", "to the clinical staff", "ends the consultation", "to nobody"} <= set(page.goes)
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from tests.core.export.conversations import evil_conversation
 
 from core.browser import find_browser
 from core.errors import AnamnesisError
@@ -21,12 +22,11 @@ from core.export.document import Document, document_of
 from core.export.page import to_html
 from core.export.png import WIDTHS, run_browser, to_png
 from core.store.database import Store
-from tests.core.export.talks import evil_talk
 from tests.support.dashboard import NARROW, WIDE
 
 
 def in_three_columns(document: Document) -> Document:
-    return Document(document.talks * 3, document.made_at)
+    return Document(document.conversations * 3, document.made_at)
 
 
 @contextmanager
@@ -51,7 +51,7 @@ def listening() -> Iterator[tuple[str, list[str]]]:
 
 @pytest.mark.browser
 def test_a_hostile_document_stays_text(browser, tmp_path: Path) -> None:
-    documents = {"one": evil_talk(), "three": in_three_columns(evil_talk())}
+    documents = {"one": evil_conversation(), "three": in_three_columns(evil_conversation())}
     for name, document in documents.items():
         path = tmp_path / f"{name}.html"
         path.write_bytes(to_html(document))
@@ -83,7 +83,7 @@ def test_the_policy_of_the_page_blocks_unescaped_markup(browser, tmp_path: Path)
     path = tmp_path / "broken.html"
     with listening() as (address, requests):
         hole = f"<script>window.hit=1</script><img src='{address}/a.png' onerror='window.hit=1'></body>".encode()
-        path.write_bytes(to_html(evil_talk()).replace(b"</body>", hole))
+        path.write_bytes(to_html(evil_conversation()).replace(b"</body>", hole))
         page = browser.new_page()
         page.goto(path.as_uri(), wait_until="load")
         assert page.evaluate("document.scripts.length + document.images.length") == 2

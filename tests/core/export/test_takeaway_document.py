@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+from tests.core.export.conversations import fill, read_back
 
 from core.errors import UsageError
 from core.events import COUNTED, Event, Token
@@ -18,7 +19,6 @@ from core.export.plot import plot_of
 from core.frameworks.settings import without_credentials
 from core.store.database import Store
 from core.store.fold import fold
-from tests.core.export.talks import fill, read_back
 from tests.core.store.builders import (
     Answered,
     Finished,
@@ -45,10 +45,10 @@ def facts(*trial_ids: str) -> dict[str, tuple[str, ...]]:
 
 
 def test_a_stored_conversation_comes_with_run_case_and_events(store: Store) -> None:
-    (talk,) = document_of(["run/1/0"]).talks
-    assert talk.events == tuple(a_stream())
-    assert talk.case == a_case(1)
-    assert (talk.doctor, talk.trial, talk.seed) == ("openai/a", 0, 7)
+    (conversation,) = document_of(["run/1/0"]).conversations
+    assert conversation.events == tuple(a_stream())
+    assert conversation.case == a_case(1)
+    assert (conversation.doctor, conversation.trial, conversation.seed) == ("openai/a", 0, 7)
     by_name = facts("run/1/0")
     assert by_name["Patient"] == ("openai/p",)
     assert by_name["Prompt hash"] == ("h",)
@@ -60,13 +60,13 @@ def test_a_stored_conversation_comes_with_run_case_and_events(store: Store) -> N
 def test_a_conversation_that_is_only_in_the_journal_can_be_exported(store: Store) -> None:
     trial = a_trial(a_stream("late/1/0"), trial_id="late/1/0", run_id="late")
     write_journal(store.journals, "late", a_header("late", cases=[a_case(1)], doctor="openai/late"), trial)
-    assert document_of(["late/1/0"], store).talks[0].doctor == "openai/late"
+    assert document_of(["late/1/0"], store).conversations[0].doctor == "openai/late"
 
 
 def test_the_newest_grade_counts(store: Store) -> None:
     write_journal(store.journals, "run", grades("run/1/0", graded("correct", at=99.0, extracted="atopic eczema")))
     fold(store)
-    (free,) = [row for row in reading.arms(document_of(["run/1/0"]).talks) if "Free" in row.name]
+    (free,) = [row for row in reading.arms(document_of(["run/1/0"]).conversations) if "Free" in row.name]
     assert [grade.verdict for grade in free.cells[0].grades] == ["correct"]
     assert "atopic eczema" in FORMS["md"].render(document_of(["run/1/0"])).decode()
 
@@ -75,7 +75,7 @@ def test_the_case_is_that_of_the_run(store: Store) -> None:
     changed = a_case(1, vignette="It was rewritten since.")
     write_journal(store.journals, "later", a_header("later", [changed]), a_trial(trial_id="later/1/0", run_id="later"))
     fold(store)
-    first, later = document_of(["run/1/0", "later/1/0"]).talks
+    first, later = document_of(["run/1/0", "later/1/0"]).conversations
     assert first.case.vignette == "Vignette 1."
     assert later.case.vignette == "It was rewritten since."
 
@@ -95,11 +95,11 @@ def test_impossible_documents_are_refused(store: Store, ids: list[str], sentence
 
 
 def test_a_fork_is_shown_next_to_its_parent_message_by_message(store: Store) -> None:
-    talks = document_of(["run/1/0", "run/1/1"]).talks
-    rows = reading.rows(talks)
+    conversations = document_of(["run/1/0", "run/1/1"]).conversations
+    rows = reading.rows(conversations)
     assert [row.same for row in rows] == [True, False, True]
     assert [cell.text for cell in rows[1].cells] == ["A lump on my NECK.", "It began on Monday."]
-    assert reading.branch(talks[1]) == "run/1/0 at message 2: patient’s words"
+    assert reading.branch(conversations[1]) == "run/1/0 at message 2: patient’s words"
     assert [f.name for f in reading.provenance(document_of(["run/1/0", "run/1/1"])) if f.differs] == [
         "Trial",
         "Seed of the trial",
@@ -108,8 +108,8 @@ def test_a_fork_is_shown_next_to_its_parent_message_by_message(store: Store) -> 
 
 def test_a_shorter_conversation_leaves_its_side_empty() -> None:
     stream = a_stream()
-    longer = document_of_events(a_case(), stream).talks[0]
-    shorter = document_of_events(a_case(), stream[:2]).talks[0]
+    longer = document_of_events(a_case(), stream).conversations[0]
+    shorter = document_of_events(a_case(), stream[:2]).conversations[0]
     assert [cell is None for cell in reading.rows([shorter, longer])[2].cells] == [True, False]
 
 
@@ -117,7 +117,7 @@ def test_a_running_conversation_is_exported_up_to_its_last_message() -> None:
     token = Token(role="doctor", purpose="dialogue", text="Sin")
     so_far: list[Event] = [*a_stream()[:6], token]
     document = document_of_events(a_case(), so_far)
-    assert token not in document.talks[0].events
+    assert token not in document.conversations[0].events
     assert document.title == "1, openai/a, trial 1"  # the model that was called as doctor
     for form in TEXT_FORMS[:2]:
         assert "It was still running when this document was made." in FORMS[form].render(document).decode()
@@ -125,14 +125,14 @@ def test_a_running_conversation_is_exported_up_to_its_last_message() -> None:
 
 def test_of_a_running_conversation_the_last_grade_of_each_rule_counts() -> None:
     events = [*a_stream(), graded("multiple"), graded("correct")]
-    (free,) = [row for row in reading.arms(document_of_events(a_case(), events).talks) if "Free" in row.name]
+    (free,) = [row for row in reading.arms(document_of_events(a_case(), events).conversations) if "Free" in row.name]
     assert [grade.verdict for grade in free.cells[0].grades] == ["correct"]
 
 
 def test_tokens_cost_and_time_are_added_by_role() -> None:
     failed = a_call("c3", error="timeout: too slow", cost_usd=None, prompt_tokens=0, completion_tokens=0)
     probe = a_call("c4", purpose="probe", cost_usd=1.0)
-    use = {u.role: u for u in reading.use(document_of_events(a_case(), [*a_stream(), failed, probe]).talks[0])}
+    use = {u.role: u for u in reading.use(document_of_events(a_case(), [*a_stream(), failed, probe]).conversations[0])}
     doctor = use["Doctor"]
     assert (doctor.calls, doctor.failed, doctor.prompt_tokens, doctor.completion_tokens) == (2, 1, 10, 3)
     assert (doctor.seconds, doctor.cost_usd) == (1.0, 0.25)
@@ -188,9 +188,9 @@ def test_file_names_are_safe() -> None:
 
 def test_a_trial_without_a_conversation_says_so() -> None:
     events = [event for event in a_stream() if not isinstance(event, Utterance) and event.kind != "ended"]
-    assert reading.ending(document_of_events(a_case(), events).talks[0]) == "This trial has no conversation."
+    assert reading.ending(document_of_events(a_case(), events).conversations[0]) == "This trial has no conversation."
     broken = [event for event in events if event.kind != "finished"]
-    assert reading.ending(document_of_events(a_case(), broken).talks[0]) == "The trial failed."
+    assert reading.ending(document_of_events(a_case(), broken).conversations[0]) == "The trial failed."
 
 
 def test_reasoning_is_labelled_and_separate_in_every_form() -> None:
@@ -248,7 +248,7 @@ def test_an_inherited_message_of_a_branch_is_equal() -> None:
         message,
     ]
     branch = [Started(trial_id="b", case_key="ours/1", trial=1, seed=1), message.model_copy(update={"call_id": None})]
-    talks = [document_of_events(a_case(), events).talks[0] for events in (parent, branch)]
-    (row,) = reading.rows(talks)
+    conversations = [document_of_events(a_case(), events).conversations[0] for events in (parent, branch)]
+    (row,) = reading.rows(conversations)
     assert row.same
     assert [cell.thought for cell in row.cells if cell] == ["Begin with time."] * 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from tests.core.export.conversations import read_back
 
 from core.case import Case
 from core.export.document import Document, document_of_events
@@ -12,7 +13,6 @@ from core.export.forms import to_json
 from core.export.page import to_html, to_markdown
 from core.export.reading import pictures, was_shown
 from core.images import Image
-from tests.core.export.talks import read_back
 from tests.core.store.builders import a_call, a_case, a_header, a_stream
 
 LOCAL = Image(sha256="a" * 64, media_type="image/png", size=9, name="rash.png")
@@ -36,20 +36,20 @@ def test_pictures_are_listed_by_name() -> None:
     case = a_case(images=(LOCAL, ELSEWHERE))
     address = "Picture https://example.org/b.png: only its address was known, so no model saw it."
 
-    assert pictures(document(case, sent=True).talks, case) == [
+    assert pictures(document(case, sent=True).conversations, case) == [
         "Picture rash.png was shown to the doctor; it is not part of this document.",
         address,
     ]
-    assert pictures(document(case, sent=False).talks, case) == [
+    assert pictures(document(case, sent=False).conversations, case) == [
         "Picture rash.png was not shown to the doctor; it is not part of this document.",
         address,
     ]
-    assert pictures(document(a_case(), sent=False).talks, a_case()) == []
+    assert pictures(document(a_case(), sent=False).conversations, a_case()) == []
 
 
 def test_with_several_conversations_the_one_with_the_picture_is_named() -> None:
     case = a_case(images=(LOCAL,))
-    without, with_ = document(case, sent=False).talks[0], document(case, sent=True).talks[0]
+    without, with_ = document(case, sent=False).conversations[0], document(case, sent=True).conversations[0]
 
     assert pictures([without, replace(with_, trial_id="other")], case) == [
         "Picture rash.png was shown to the doctor in B; it is not part of this document."
@@ -69,6 +69,6 @@ def test_names_of_pictures_are_escaped(render: object) -> None:
 
 def test_json_contains_the_record_of_a_picture() -> None:
     exported = document(a_case(images=(LOCAL,)), sent=True)
-    (talk,) = read_back(to_json(exported)).talks
-    assert talk.case is not None
-    assert talk.case.images == (LOCAL,)
+    (conversation,) = read_back(to_json(exported)).conversations
+    assert conversation.case is not None
+    assert conversation.case.images == (LOCAL,)

@@ -8,13 +8,13 @@ from html.parser import HTMLParser
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
+from tests.core.export.conversations import EVIL, evil_conversation, read_back
 
 from core.export.document import Document, document_of, document_of_events
 from core.export.forms import to_json
 from core.export.page import POLICY, to_html, to_markdown
 from core.export.visible import visible
 from core.store.database import Store
-from tests.core.export.talks import EVIL, evil_talk, read_back
 from tests.core.store.builders import Probed, Started, Utterance, a_case, a_header, a_stream
 
 
@@ -29,21 +29,21 @@ def of_messages(*texts: str) -> Document:
 def test_json_can_be_read_back_as_the_same_document(store: Store) -> None:
     document = document_of(["run/1/0", "run/1/1"])
     assert read_back(to_json(document)) == document
-    assert read_back(to_json(document)).talks[0].events == tuple(a_stream())
+    assert read_back(to_json(document)).conversations[0].events == tuple(a_stream())
 
 
 def test_json_keeps_every_character() -> None:
     texts = [*EVIL, "half a pair: \ud83d, whole: 😀"]
     back = read_back(to_json(of_messages(*texts)))
-    assert [e.text for e in back.talks[0].events if isinstance(e, Utterance)] == texts
+    assert [e.text for e in back.conversations[0].events if isinstance(e, Utterance)] == texts
 
 
 def test_json_has_format_and_version(store: Store) -> None:
     whole = json.loads(to_json(document_of(["run/1/1"])))
     assert (whole["format"], whole["version"]) == ("anamnesis-document", 1)
-    (talk,) = whole["conversations"]
-    assert talk["parent"] == {"trial_id": "run/1/0", "turn": 1, "changes": ["patient’s words"]}
-    assert talk["events"][2]["call"]["request"]["messages"][0]["role"] == "user"
+    (conversation,) = whole["conversations"]
+    assert conversation["parent"] == {"trial_id": "run/1/0", "turn": 1, "changes": ["patient’s words"]}
+    assert conversation["events"][2]["call"]["request"]["messages"][0]["role"] == "user"
 
 
 # Markdown
@@ -60,7 +60,7 @@ FORBIDDEN = {"html_block", "html_inline", "link_open", "image", "fence", "code_b
 
 
 def test_nothing_in_markdown_is_html_link_image_or_code() -> None:
-    kinds = {token.type for token in parsed(evil_talk())}
+    kinds = {token.type for token in parsed(evil_conversation())}
     assert not kinds & FORBIDDEN
 
 
@@ -143,7 +143,7 @@ class Elements(HTMLParser):
 
 def test_html_contains_only_its_own_elements() -> None:
     own = Elements(to_html(document_of_events(a_case(), a_stream())).decode())
-    evil = Elements(to_html(evil_talk()).decode())
+    evil = Elements(to_html(evil_conversation()).decode())
     # the harmless conversation has no branch and no reasoning; all other elements are the same
     assert {tag for tag, _ in evil.seen} <= {tag for tag, _ in own.seen} | {"bdi", "details", "summary"}
     assert not {tag for tag, _ in evil.seen} & {"script", "img", "iframe", "a", "link", "base", "object", "form"}

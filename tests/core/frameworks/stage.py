@@ -178,7 +178,7 @@ def answers_asked(provider: FakeProvider) -> list[dict[str, Any]]:
     return [body for body in sent_to(provider, "doctor") if is_answer(body)]
 
 
-def talk(provider: FakeProvider) -> list[dict[str, Any]]:
+def conversation(provider: FakeProvider) -> list[dict[str, Any]]:
     """Return the requests for the doctor's messages in the conversation."""
     return [body for body in sent_to(provider, "doctor") if not is_answer(body)]
 

@@ -131,8 +131,13 @@ async def test_a_consultation_from_beginning_to_end(fake_provider: FakeProvider)
     assert (rated(events).value, rated(events).words, rated(events).by) == (4, "She listened.", "openai/patient")
     assert verdicts(events) == {"vignette:mcq": ["correct"] * 2, "multi_turn:mcq": ["correct"] * 2}
     roles = [(c.role, c.purpose) for c in calls(events)]
-    talk = ["doctor", "patient", "doctor", "staff", "doctor"]
-    assert roles == [*((r, "dialogue") for r in talk), ("patient", "rate"), ("doctor", "answer"), ("doctor", "answer")]
+    conversation = ["doctor", "patient", "doctor", "staff", "doctor"]
+    assert roles == [
+        *((r, "dialogue") for r in conversation),
+        ("patient", "rate"),
+        ("doctor", "answer"),
+        ("doctor", "answer"),
+    ]
     order = [type(e) for e in events if isinstance(e, Started | Ended | Assessed | Answered | Finished)]
     assert order == [Started, Ended, Assessed, Answered, Answered, Finished]
 

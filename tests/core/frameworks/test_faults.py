@@ -17,6 +17,7 @@ from tests.core.frameworks.stage import (
     Actors,
     Rules,
     calls,
+    conversation,
     ended,
     is_answer,
     is_extraction,
@@ -25,7 +26,6 @@ from tests.core.frameworks.stage import (
     play,
     role_of,
     sent_to,
-    talk,
     verdicts,
 )
 from tests.support.fake_provider import FakeProvider
@@ -316,7 +316,7 @@ async def test_an_empty_reply_does_not_restart_the_conversation(fake_provider: F
     events = await play(fake_provider, rules)
     assert [e.reason for e in of(events, Ended)] == ["error"]
     assert len(fake_provider.bodies) == 2  # the call and one retry
-    assert talk(fake_provider) == []
+    assert conversation(fake_provider) == []
 
 
 @pytest.mark.parametrize(

@@ -52,9 +52,8 @@ Makes = Callable[[str], Reply | str]
 class Hostile:
     """A faulty model in a seat, the verdicts that follow, and the sentence that reports the fault.
 
-    ``reads`` is the reply of the grader's first step. Without ``talks`` the fault is in the answers only and not in the
-    conversation. ``slow`` sets short timeouts, which a good reply meets only on an idle machine.
-    """
+    ``reads`` is the reply of the grader's first step. Without ``in_conversation`` the fault is in the answers only.
+    ``slow`` sets short timeouts, which a good reply meets only on an idle machine.
 
     what: str
     makes: Makes
@@ -62,7 +61,7 @@ class Hostile:
     says: str = ""
     seat: str = "doctor"
     reads: str = ANSWER
-    talks: bool = True
+    in_conversation: bool = True
     slow: bool = False
 
     @property
@@ -96,7 +95,7 @@ UNREAD = (
     "The grader cannot be read: 10 of 10 verdicts are ungradable and count in no figure. Stop, and grade the stored "
     "answers again with another grader (job regrade).",
 )
-UNREADABLE: dict[str, Any] = {"reads": "None", "talks": False}
+UNREADABLE: dict[str, Any] = {"reads": "None", "in_conversation": False}
 HOSTILE = [
     Hostile("tells of 10¹⁵ tokens", usage(10**15, 10**15), RIGHT),
     Hostile("tells of −5 tokens", usage(-5, -5), RIGHT),
@@ -122,11 +121,11 @@ HOSTILE = [
     Hostile(
         "refuses the key in mid-run (401)", lambda line: failing(401, "invalid key"), BROKEN,
         f"{GAVE_NONE} the provider did not accept the key (HTTP 401); check the key, what it may do, and which "
-        "variable it is read from.", talks=False,
+        "variable it is read from.", in_conversation=False,
     ),
     Hostile(
         "says nothing", always(""), ("empty", "empty"),
-        f"{GAVE_UP} the reply had no text; look at the prompt, or try another model.", talks=False,
+        f"{GAVE_UP} the reply had no text; look at the prompt, or try another model.", in_conversation=False,
     ),
     Hostile(
         "sends a web page (502)", always(status=502, error=PAGE_OF_HTML), BROKEN,
@@ -151,7 +150,7 @@ HOSTILE = [
     ),
     Hostile(
         "refuses in words", always(SORRY), ("incorrect", "refused_in_words", "refused_in_words"),
-        "Refused: “I can't help with that”", reads=f"Refused: {SORRY}", talks=False,
+        "Refused: “I can't help with that”", reads=f"Refused: {SORRY}", in_conversation=False,
     ),
     Hostile("as grader: refuses", always("I'm sorry, but I cannot assist with that."), *UNREAD, seat="grader"),
     Hostile("as grader: is cut", always("It says a lot. " * 30, finish_reason="length"), *UNREAD, seat="grader"),
@@ -173,7 +172,7 @@ async def play(provider: FakeProvider, protocol: str, models: Path) -> list[Even
         return await play_case(casting, names, CASE, ARMS, protocol=protocol, seed=SEED)
 
 
-def script(hostile: Hostile, protocol: str, *, talks: bool) -> Callable[[dict[str, Any]], Reply | str]:
+def script(hostile: Hostile, protocol: str, *, in_conversation: bool) -> Callable[[dict[str, Any]], Reply | str]:
     """Return the framework's script with the hostile model in its seat: in all requests, or only in answers."""
     plain: Callable[[dict[str, Any]], Reply | str] = {
         "craftmd": Actors(answer=ANSWER),
@@ -186,7 +185,9 @@ def script(hostile: Hostile, protocol: str, *, talks: bool) -> Callable[[dict[st
         line = (hostile.reads if is_extraction(body) else "Yes") if role == "grader" else plain(body)
         for_answer = role == "solver" or is_answer(body) or automedic.is_answer(body)
         is_hostile = (
-            role == "grader" if hostile.seat == "grader" else role in ("doctor", "solver") and (talks or for_answer)
+            role == "grader"
+            if hostile.seat == "grader"
+            else role in ("doctor", "solver") and (in_conversation or for_answer)
         )
         return hostile.makes(str(line)) if is_hostile else line
 
@@ -215,9 +216,9 @@ async def test_it_ends_in_time_is_never_counted_wrong_and_is_reported_in_one_sen
     models.write_text(SLOW if hostile.slow else MODELS)
     begun = time.monotonic()
     for protocol in ("craftmd", "consultation", "automedic"):
-        everywhere = hostile.talks and hostile.seat == "doctor"
-        for talks in (True,) if hostile.slow else (True, False) if everywhere else (False,):
-            fake_provider.script = script(hostile, protocol, talks=talks)
+        everywhere = hostile.in_conversation and hostile.seat == "doctor"
+        for in_conversation in (True,) if hostile.slow else (True, False) if everywhere else (False,):
+            fake_provider.script = script(hostile, protocol, in_conversation=in_conversation)
             events = await play(fake_provider, protocol, models)
             assert isinstance(events[-1], Finished)
             assert outcome(events) == (hostile.verdicts, hostile.says)

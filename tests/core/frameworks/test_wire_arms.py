@@ -34,7 +34,7 @@ FREE_QUESTION = (
     "What is the most likely diagnosis?\n\n"
     "Write the name of one single diagnosis, beginning with **Final Diagnosis:** and without any explanation."
 )
-TALK = [
+CONVERSATION = [
     ("assistant", GREETING),
     ("user", "This is reply 1."),
     ("assistant", "How old are you?"),
@@ -66,8 +66,11 @@ async def test_each_format_has_its_own_material(fake_provider: FakeProvider) -> 
     described = f"Only the following is known of a patient:\n30 years old, female. {EXAMINATION}"
     assert {format_: after_system(body) for format_, body in bodies.items()} == {
         "vignette": [("user", f"A patient's case:\n{CASE.vignette}\n\n{FREE_QUESTION}")],
-        "multi_turn": [*TALK[:-1], ("user", f"This is reply 3.\n\n{OVER}\n\n{FREE_QUESTION}")],
-        "multi_turn_exam": [*TALK[:-1], ("user", f"This is reply 3.\n\n{examined}\n\n{OVER}\n\n{FREE_QUESTION}")],
+        "multi_turn": [*CONVERSATION[:-1], ("user", f"This is reply 3.\n\n{OVER}\n\n{FREE_QUESTION}")],
+        "multi_turn_exam": [
+            *CONVERSATION[:-1],
+            ("user", f"This is reply 3.\n\n{examined}\n\n{OVER}\n\n{FREE_QUESTION}"),
+        ],
         "single_turn": [("assistant", GREETING), ("user", f"This is reply 1.\n\n{OVER}\n\n{FREE_QUESTION}")],
         "exam_only": [("user", f"{described}\n\n{FREE_QUESTION}")],
     }

@@ -27,6 +27,7 @@ from tests.core.frameworks.stage import (
     Rules,
     answers_asked,
     calls,
+    conversation,
     ended,
     is_answer,
     messages_of,
@@ -34,7 +35,6 @@ from tests.core.frameworks.stage import (
     play,
     role_of,
     sent_to,
-    talk,
 )
 from tests.support.fake_provider import FakeProvider
 
@@ -93,11 +93,11 @@ async def test_roles_alternate_and_every_request_ends_with_a_user_message(fake_p
 async def test_the_prompts_of_doctor_and_patient(fake_provider: FakeProvider) -> None:
     fake_provider.script = Actors()
     await play(fake_provider, FREE)
-    doctor = talk(fake_provider)[0]["messages"][0]["content"]
+    doctor = conversation(fake_provider)[0]["messages"][0]["content"]
     assert "specialised in Dermatology" in doctor
     assert "**Final Diagnosis:**" in doctor
     assert CASE.vignette not in doctor
-    assert "new gloves" not in str(talk(fake_provider))
+    assert "new gloves" not in str(conversation(fake_provider))
     patient = sent_to(fake_provider, "patient")[0]["messages"][0]["content"]
     assert CASE.vignette in patient
 
@@ -122,7 +122,7 @@ async def test_one_conversation_serves_all_arms(fake_provider: FakeProvider) -> 
     fake_provider.script = Actors()
     await play(fake_provider, ALL)
     assert len(sent_to(fake_provider, "patient")) == 3
-    assert len(talk(fake_provider)) == 3
+    assert len(conversation(fake_provider)) == 3
     assert len(sent_to(fake_provider, "summariser")) == 1
     assert len(answers_asked(fake_provider)) == 24
 
@@ -220,7 +220,7 @@ async def test_the_cap_counts_the_doctors_prompt_too(fake_provider: FakeProvider
     assert ended(events).reason == "turn_cap"
     assert ended(events).doctor_turns == (messages - 2) // 2
     assert messages_of(events)[-1] == ("doctor", "And what else?")
-    assert len(talk(fake_provider)) == len(sent_to(fake_provider, "patient")) == (messages - 2) // 2
+    assert len(conversation(fake_provider)) == len(sent_to(fake_provider, "patient")) == (messages - 2) // 2
 
 
 async def test_a_diagnosis_at_the_cap_is_a_diagnosis(fake_provider: FakeProvider) -> None:
@@ -241,8 +241,8 @@ async def test_without_a_cap_an_endless_doctor_is_stopped_all_the_same() -> None
 
     people = Human("doctor", never_sure), Human("patient", never_sure)
     cast = Cast(*people, ReferenceGrader(), ReferenceSummariser(), greeting=GREETING)
-    talk = TrialDialogue((), lambda dialogue: sum(turn.role == "doctor" for turn in dialogue) - 1)
-    events = [event async for event in converse(talk, CASE, scene_of(CASE, SEED), cast, None)]
+    conversation = TrialDialogue((), lambda dialogue: sum(turn.role == "doctor" for turn in dialogue) - 1)
+    events = [event async for event in converse(conversation, CASE, scene_of(CASE, SEED), cast, None)]
     assert 1 + len(messages_of(events)) == 400
     assert (ended(events).reason, ended(events).doctor_turns) == ("turn_cap", 199)
 

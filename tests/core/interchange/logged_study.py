@@ -25,7 +25,7 @@ THOUGHT = "It itches, so eczema."
 GRADERS_WORDS = "Both are eczema."
 
 
-def _talk(trial_id: str, answers: Sequence[Event]) -> list[Event]:
+def _conversation(trial_id: str, answers: Sequence[Event]) -> list[Event]:
     return [
         Started(trial_id=trial_id, case_key="ours/1", trial=0, seed=7, framework="craftmd", at=1.5),
         Utterance(turn=0, role="doctor", text="Hello, what brings you in?"),
@@ -54,17 +54,25 @@ def logged_study(store: Store) -> None:
         Started(trial_id="t31", case_key="ours/3", trial=1, seed=7, at=1.5),
         Failed(where="doctor", failure="server", message="the server is down"),
     ]
-    talks: dict[str, tuple[str, int, list[Event]]] = {
-        "t10": ("ours/1", 0, _talk("t10", [*choice, answered(), judge, graded("correct", call_ids=("judge",))])),
-        "t11": ("ours/1", 1, _talk("t11", [*choice, answered(response="Acne"), graded("incorrect", extracted="acne")])),
-        "t20": ("ours/2", 0, _talk("t20", [*choice, answered(), graded("provider_error", extracted=None)])),
-        "t21": ("ours/2", 1, _talk("t21", [*choice, invalid("refused")])),
-        "t30": ("ours/3", 0, _talk("t30", [*choice, answered(), graded("correct")])),
+    conversations: dict[str, tuple[str, int, list[Event]]] = {
+        "t10": (
+            "ours/1",
+            0,
+            _conversation("t10", [*choice, answered(), judge, graded("correct", call_ids=("judge",))]),
+        ),
+        "t11": (
+            "ours/1",
+            1,
+            _conversation("t11", [*choice, answered(response="Acne"), graded("incorrect", extracted="acne")]),
+        ),
+        "t20": ("ours/2", 0, _conversation("t20", [*choice, answered(), graded("provider_error", extracted=None)])),
+        "t21": ("ours/2", 1, _conversation("t21", [*choice, invalid("refused")])),
+        "t30": ("ours/3", 0, _conversation("t30", [*choice, answered(), graded("correct")])),
         "t31": ("ours/3", 1, broken),
     }
     trials = [
         a_trial(events, trial_id=trial_id, run_id=RUN, case_key=case_key, trial=number, finished_at=9.25)
-        for trial_id, (case_key, number, events) in talks.items()
+        for trial_id, (case_key, number, events) in conversations.items()
     ]
     settings = {"max_messages": 30, "temperature": 0.5, "base_url": "http://u:p@h/v1"}
     header = a_header(RUN, cases, arms=ARMS, settings=settings, visitor="Grace")

@@ -91,7 +91,10 @@ def test_a_judge_reads_the_messages_of_both_logs_and_no_other_words(imported: St
     own, other = runs_of(imported)
     with running(judge(by_last_word)) as provider:
         job = RubricJudging(
-            judges=("openai/fake",), rubric="demo", base_url=provider.base_url, talks=Selection(runs=[own, other])
+            judges=("openai/fake",),
+            rubric="demo",
+            base_url=provider.base_url,
+            conversations=Selection(runs=[own, other]),
         )
         run_job(job, imported, load_registry(), Options(1), None)
     rows = {}

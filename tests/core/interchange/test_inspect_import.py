@@ -59,8 +59,11 @@ def as_json(folder: Path, change: Callable[[dict[str, Any]], object] = lambda lo
 
 def events_by_trial(store: Store, run_id: str) -> dict[tuple[str, int], list[Event]]:
     with store.read() as cursor:
-        talks = conversations(cursor, Selection(runs=[run_id]))
-        return {(talk.case_key, talk.trial): trial_events(cursor, talk.trial_id) for talk in talks}
+        stored = conversations(cursor, Selection(runs=[run_id]))
+        return {
+            (conversation.case_key, conversation.trial): trial_events(cursor, conversation.trial_id)
+            for conversation in stored
+        }
 
 
 @pytest.fixture(params=["eval", "json"])
@@ -71,11 +74,11 @@ def log(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 def test_users_are_patients_the_model_is_the_doctor_and_everything_is_shown(store: Store, log: Path) -> None:
     imported = import_log(store, log, LIMITS)
     assert (imported.doctor, imported.conversations, imported.own, imported.new) == ("mockllm/model", 4, False, True)
-    talks = events_by_trial(store, imported.run_id)
-    keys = {key for key, _ in talks}
+    conversations = events_by_trial(store, imported.run_id)
+    keys = {key for key, _ in conversations}
     assert len(keys) == 2
-    assert {number for _, number in talks} == {0, 1}
-    cough = next(events for events in talks.values() if any("I cough" in str(e) for e in events))
+    assert {number for _, number in conversations} == {0, 1}
+    cough = next(events for events in conversations.values() if any("I cough" in str(e) for e in events))
     messages = [event for event in cough if isinstance(event, Utterance)]
     assert [m.role for m in messages] == [
         "system", "patient", "doctor", "patient", "doctor", "patient", "doctor",
@@ -84,7 +87,7 @@ def test_users_are_patients_the_model_is_the_doctor_and_everything_is_shown(stor
     # stored once in the log, and referred to by its hash
     assert messages[5].text.startswith("No fever. long long")
     assert thoughts(cough) == ["I think so"] * 3
-    rash = next(events for events in talks.values() if any("Look at this rash" in str(e) for e in events))
+    rash = next(events for events in conversations.values() if any("Look at this rash" in str(e) for e in events))
     (first,) = [e.text for e in rash if isinstance(e, Utterance) and e.turn == 1]
     assert first == "Look at this rash\n[image]"
     assert [(e.reason, e.doctor_turns) for e in rash if isinstance(e, Ended)] == [("not_recorded", 3)]
@@ -103,9 +106,9 @@ def test_the_target_is_the_answer_and_further_targets_are_synonyms(store: Store,
 
 def test_scores_of_another_program_are_remarks_and_the_answers_wait_for_a_grader(store: Store, log: Path) -> None:
     imported = import_log(store, log, LIMITS)
-    talks = events_by_trial(store, imported.run_id)
+    conversations = events_by_trial(store, imported.run_id)
     remarks = sorted(
-        (e.values, e.words) for events in talks.values() for e in events if isinstance(e, Assessed)
+        (e.values, e.words) for events in conversations.values() for e in events if isinstance(e, Assessed)
     )  # fmt: skip
     assert {values for values, _ in remarks} == {
         ("odd", "C"), ("odd", "I"), ("odd", "unscored"), ("parts.a", "1.0"), ("parts.b", "0.5"),
@@ -163,7 +166,7 @@ def test_an_error_of_the_log_is_a_failure_and_no_wrong_answer(store: Store, tmp_
 
     imported = import_log(store, as_json(tmp_path, fail), LIMITS)
     assert imported.status == "error"
-    events = [event for talk in events_by_trial(store, imported.run_id).values() for event in talk]
+    events = [event for conversation in events_by_trial(store, imported.run_id).values() for event in conversation]
     assert [event.message for event in events if isinstance(event, Failed)] == ["no answer from the server"]
     assert len([event for event in events if isinstance(event, Finished)]) == 3
     assert sorted(event.reason for event in events if isinstance(event, Ended)) == [*["not_recorded"] * 3, "turn_cap"]

@@ -30,7 +30,7 @@ from core.models.settings import SHIPPED
 from core.store.database import Store
 from core.store.fold import fold
 from tests.core.jobs.test_everything_paid import world
-from tests.core.jobs.workshop import FREE, NO_WAIT, TALK, begun, plan, registry, six_talks
+from tests.core.jobs.workshop import CONVERSATION, FREE, NO_WAIT, begun, plan, registry, six_conversations
 from tests.support.batching import EXPIRED, BatchProvider
 from tests.support.fake_provider import running
 from tests.support.replies import Reply, failing
@@ -65,8 +65,8 @@ def batched(*own: Path) -> Registry:
 
 
 @pytest.fixture
-def talks(db: Path) -> int:
-    copy_of(six_talks, db.parent)
+def conversations(db: Path) -> int:
+    copy_of(six_conversations, db.parent)
     return 6
 
 
@@ -81,7 +81,7 @@ def replies() -> list[ReplyLine]:
 
 
 def test_judging_is_sent_as_one_batch_at_half_the_price(
-    provider: BatchProvider, own: Path, talks: int, db: Path
+    provider: BatchProvider, own: Path, conversations: int, db: Path
 ) -> None:
     """One status request fails; the status says since when the job waits and how many requests are done."""
     provider.looks, provider.broken = 12, 2
@@ -98,12 +98,16 @@ def test_judging_is_sent_as_one_batch_at_half_the_price(
     size = estimate_job(job, Store(), batched(own))
     assert size.prices == "Prices: models file, halved for a batch."
     done = judged(provider, own, on_progress=look)
-    assert (done.done, done.calls, done.cost_usd) == (talks, talks, pytest.approx(talks * 0.009))
+    assert (done.done, done.calls, done.cost_usd) == (
+        conversations,
+        conversations,
+        pytest.approx(conversations * 0.009),
+    )
     (batch,) = provider.made.values()
     assert (batch.endpoint, batch.urls, len(batch.requests)) == (
         "/v1/chat/completions",
         {"/v1/chat/completions"},
-        talks,
+        conversations,
     )
     assert not any({"stream", "stream_options"} & body.keys() for body in batch.requests.values())
     assert provider.requests == []
@@ -117,7 +121,7 @@ def test_judging_is_sent_as_one_batch_at_half_the_price(
 
 @pytest.mark.parametrize("lost", [False, True])
 def test_a_restarted_process_finds_its_batch_again(
-    lost: bool, provider: BatchProvider, own: Path, talks: int, monkeypatch: pytest.MonkeyPatch
+    lost: bool, provider: BatchProvider, own: Path, conversations: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The process ends while the batch runs, or before it received the name of the batch."""
     provider.on_hold, stop = True, Stop()
@@ -132,14 +136,14 @@ def test_a_restarted_process_finds_its_batch_again(
     assert (stopped.done, stopped.stopped, len(provider.made)) == (0, "The machine is switched off.", 1)
     provider.on_hold = False
     done = judged(provider, own)
-    assert (done.done, len(provider.made), provider.charged) == (talks, 1, talks)
-    assert done.cost_usd == pytest.approx(talks * 0.009)
-    assert judged(provider, own).kept == talks
+    assert (done.done, len(provider.made), provider.charged) == (conversations, 1, conversations)
+    assert done.cost_usd == pytest.approx(conversations * 0.009)
+    assert judged(provider, own).kept == conversations
     assert len(provider.made) == 1
 
 
 def test_replies_that_were_not_journaled_are_fetched_again(
-    provider: BatchProvider, own: Path, talks: int, monkeypatch: pytest.MonkeyPatch
+    provider: BatchProvider, own: Path, conversations: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stop, hear = Stop(), engine.Engine._hear
 
@@ -155,12 +159,14 @@ def test_replies_that_were_not_journaled_are_fetched_again(
     monkeypatch.setattr(engine.Engine, "_hear", hear)
     done = judged(provider, own)
     assert len(provider.made) == 1
-    assert provider.charged == talks
-    assert len(replies()) == talks
-    assert done.calls == talks - journaled
+    assert provider.charged == conversations
+    assert len(replies()) == conversations
+    assert done.calls == conversations - journaled
 
 
-def test_expired_or_failed_lines_are_sent_again_or_reported(provider: BatchProvider, own: Path, talks: int) -> None:
+def test_expired_or_failed_lines_are_sent_again_or_reported(
+    provider: BatchProvider, own: Path, conversations: int
+) -> None:
     """Of six requests the first expires once, the second fails once, the fourth is empty once; the third is refused."""
     attempts: dict[str, int] = {}
 
@@ -180,31 +186,33 @@ def test_expired_or_failed_lines_are_sent_again_or_reported(provider: BatchProvi
     assert done.failure.endswith(
         "the provider answered HTTP 400 (no such thing); check the model's name and its settings in the models file."
     )
-    assert sum(len(batch.requests) for batch in provider.made.values()) == talks + 3
+    assert sum(len(batch.requests) for batch in provider.made.values()) == conversations + 3
     assert provider.charged == 5 + 1
     assert [line.call.attempts for line in replies() if line.call.attempts > 1] == [2, 2, 2]
 
 
-def test_a_refused_batch_ends_the_job_with_a_message(provider: BatchProvider, own: Path, talks: int) -> None:
+def test_a_refused_batch_ends_the_job_with_a_message(provider: BatchProvider, own: Path, conversations: int) -> None:
     provider.refused = "Enqueued token limit reached"
     with pytest.raises(AnamnesisError, match=r"openai/judge: its provider refused the batch \(Enqueued token limit"):
         judged(provider, own)
     provider.refused = ""
-    assert judged(provider, own).done == talks
+    assert judged(provider, own).done == conversations
 
 
-def test_a_budget_limits_batches(provider: BatchProvider, own: Path, talks: int) -> None:
+def test_a_budget_limits_batches(provider: BatchProvider, own: Path, conversations: int) -> None:
     done = judged(provider, own, budget_usd=0.02)
     assert done.stopped == "The budget of $0.02 is used up."
     assert done.cost_usd == pytest.approx(0.027)
     assert provider.charged == 3
 
 
-def test_a_model_without_a_batch_api_is_refused_before_anything_is_sent(provider: BatchProvider, talks: int) -> None:
+def test_a_model_without_a_batch_api_is_refused_before_anything_is_sent(
+    provider: BatchProvider, conversations: int
+) -> None:
     with pytest.raises(UsageError, match="openai/judge is not known to have a batch API: leave --batch out, or set"):
         run_job(TermsJudging("openai/judge", base_url=provider.base_url), Store(), batched(), Options())
     assert provider.made == {}
-    header = begun(plan(1, arms=TALK, base_url=provider.base_url))
+    header = begun(plan(1, arms=CONVERSATION, base_url=provider.base_url))
     with pytest.raises(UsageError, match="A dialogue cannot wait for batches"):
         carry_out(header, batched(), Options())
 
@@ -238,22 +246,22 @@ def test_a_grader_of_two_steps_makes_two_batches_and_vignette_arms_make_one(
     assert [len(batch.requests) for batch in provider.made.values()] == [4, 4]
 
 
-def test_azure_batches_use_its_endpoint(provider: BatchProvider, talks: int, tmp_path: Path) -> None:
+def test_azure_batches_use_its_endpoint(provider: BatchProvider, conversations: int, tmp_path: Path) -> None:
     models_file = tmp_path / "azure.toml"
     models_file.write_text('[models."azure/judge"]\nprices = { input = 1000.0, output = 1000.0 }\n')
     job = TermsJudging("azure/judge", base_url=provider.root_url)
-    assert run_job(job, Store(), batched(models_file), Options()).done == talks
+    assert run_job(job, Store(), batched(models_file), Options()).done == conversations
     (batch,) = provider.made.values()
     assert (batch.endpoint, batch.urls) == ("/chat/completions", {"/chat/completions"})
 
 
 def test_a_batch_whose_creation_was_not_confirmed_is_found_later(
-    provider: BatchProvider, own: Path, talks: int, monkeypatch: pytest.MonkeyPatch
+    provider: BatchProvider, own: Path, conversations: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The reply to its creation is lost: the next command looks for the batch and makes no second one."""
     monkeypatch.setattr(batches, "_TRIES", 1)
     provider.unheard = 1
     with pytest.raises(AnamnesisError, match="its provider did not make a batch: the provider answered HTTP 503"):
         judged(provider, own)
-    assert judged(provider, own).done == talks
-    assert (len(provider.made), provider.charged) == (1, talks)
+    assert judged(provider, own).done == conversations
+    assert (len(provider.made), provider.charged) == (1, conversations)

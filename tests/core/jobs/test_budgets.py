@@ -27,7 +27,7 @@ from core.models.registry import load_registry
 from core.store.database import Store
 from core.store.fold import fold
 from tests.core.jobs.test_everything_paid import world
-from tests.core.jobs.workshop import TALK, begun, plan, six_talks, small_cases
+from tests.core.jobs.workshop import CONVERSATION, begun, plan, six_conversations, small_cases
 from tests.support.campaigns import beside_rules
 from tests.support.fake_provider import FakeProvider
 from tests.support.replies import Reply
@@ -61,7 +61,7 @@ def paying(fake_provider_thread: FakeProvider, tmp_path: Path, monkeypatch: pyte
 
 
 def campaign(provider: FakeProvider) -> Go:
-    header = begun(plan(6, arms=TALK, names=beside_rules("openai/doctor"), base_url=provider.base_url))
+    header = begun(plan(6, arms=CONVERSATION, names=beside_rules("openai/doctor"), base_url=provider.base_url))
     return lambda budget, at_once: carry_out(header, load_registry(), Options(at_once, budget))
 
 
@@ -76,7 +76,7 @@ def regrading(provider: FakeProvider) -> Go:
 
 def judging(job_type: type[TermsJudging] | type[FactsJudging], **more: Any) -> Callable[[FakeProvider], Go]:
     def prepared(provider: FakeProvider) -> Go:
-        copy_of(six_talks, Store().path.parent)
+        copy_of(six_conversations, Store().path.parent)
         job = job_type("openai/judge", base_url=provider.base_url, **more)
         return lambda budget, at_once: run_job(job, Store(), load_registry(), Options(at_once, budget))
 

@@ -325,11 +325,11 @@ def test_an_estimate_uses_the_address_of_each_seat(tmp_path: Path) -> None:
     own = tmp_path / "models.toml"
     own.write_text(PRICED)
     models, names = registry(own), beside_rules("openai/mine", patient="openai/doctor")
-    talk = (("multi_turn", "mcq"),)
+    conversation = (("multi_turn", "mcq"),)
 
     def size(address: str | None, away: str = "") -> JobEstimate:
         settings = FrameworkSettings(base_url=address, own_address=away)
-        return estimate(plan(1, names=names, arms=talk, settings=settings), models, 1)
+        return estimate(plan(1, names=names, arms=conversation, settings=settings), models, 1)
 
     at_home = size("http://10.0.0.7:8000/v1", "patient")
     doctor, patient = at_home.roles[:2]

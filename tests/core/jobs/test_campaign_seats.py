@@ -31,7 +31,12 @@ patient = "openai/patient"
 grader = "gpt_4"
 solver = "openai/solver"
 """
-TALK: tuple[Arm, ...] = (("vignette", "frq"), ("multi_turn", "frq"), ("single_turn", "frq"), ("summarized", "frq"))
+CONVERSATION: tuple[Arm, ...] = (
+    ("vignette", "frq"),
+    ("multi_turn", "frq"),
+    ("single_turn", "frq"),
+    ("summarized", "frq"),
+)
 HERE = "http://127.0.0.1:9/v1"
 
 
@@ -127,7 +132,7 @@ def test_a_default_uses_its_own_address_and_other_seats_the_doctors(tmp_path: Pa
 
 def test_a_default_needs_its_own_key_before_anything_is_written(tmp_path: Path) -> None:
     models = registry(own(tmp_path, '[defaults]\ngrader = "openai/gpt-4o"'))
-    campaign = in_full(plan(1, names=CastNames("openai/doctor"), arms=TALK, base_url=HERE), models)
+    campaign = in_full(plan(1, names=CastNames("openai/doctor"), arms=CONVERSATION, base_url=HERE), models)
     with pytest.raises(UsageError, match="key for openai/gpt-4o is missing"):
         check_startable(campaign, models, Options())
     campaign = in_full(plan(1, names=CastNames("openai/doctor", grader="openai/gpt-4o"), base_url=HERE), models)
@@ -140,7 +145,7 @@ def test_the_line_gives_name_reason_and_address(tmp_path: Path) -> None:
         models = registry(*files)
         return who_sits(planned, in_full(planned, models), models)
 
-    campaign = plan(1, names=CastNames("openai/gpt-4o"), arms=TALK)
+    campaign = plan(1, names=CastNames("openai/gpt-4o"), arms=CONVERSATION)
     assert line(campaign) == (
         "patient, grader, summariser: openai/gpt-4o (the doctor's own model). "
         "Name others with --patient, --grader, --summariser."
@@ -187,7 +192,7 @@ def test_the_estimate_equals_the_calls_of_the_run() -> None:
         return f"Question {next(number)}?" if replies < 7 else f"**Final Diagnosis:** Gout {next(number)}"
 
     with running(speak) as provider:
-        campaign = plan(2, names=CastNames("openai/doctor"), arms=TALK, trials=2, base_url=provider.base_url)
+        campaign = plan(2, names=CastNames("openai/doctor"), arms=CONVERSATION, trials=2, base_url=provider.base_url)
         size = estimate(in_full(campaign, registry()), registry(), 4)
         header = begun(campaign)
         go(header)
@@ -245,7 +250,7 @@ def test_two_doctors_compared_have_the_same_patient() -> None:
 
 
 def test_the_header_stores_the_names_and_a_resumed_run_keeps_them(tmp_path: Path) -> None:
-    header = header_of(plan(1, names=CastNames("openai/doctor"), arms=TALK, base_url=HERE), registry())
+    header = header_of(plan(1, names=CastNames("openai/doctor"), arms=CONVERSATION, base_url=HERE), registry())
     assert (header.patient, header.grader, header.summariser) == ("openai/doctor",) * 3
     assert "own_address" not in header.settings
     again = in_full(campaign_of(header), registry(own(tmp_path)))

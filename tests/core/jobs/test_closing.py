@@ -37,7 +37,7 @@ ENDS: list[tuple[EndReason, str, str]] = [
 ]
 
 
-def a_talk_run(provider: FakeProvider) -> RunHeader:
+def a_conversation_run(provider: FakeProvider) -> RunHeader:
     """Four conversations, each with another end, and a free response that openai/kind calls correct."""
     names = beside_rules("openai/doctor", grader="openai/kind")
     header = begun(plan(4, names=names, arms=(("multi_turn", "frq"),), base_url=provider.base_url))
@@ -84,7 +84,7 @@ def closing_rows(store: Store | None = None, *runs: str) -> list[Row]:
 
 
 def test_stored_conversations_are_graded_by_their_last_message_alone(provider: FakeProvider) -> None:
-    header = a_talk_run(provider)
+    header = a_conversation_run(provider)
     job = Regrading((header.run_id,), "openai/kind", of="closing", base_url=provider.base_url)
     size = estimate_job(job, Store(), registry())
     assert size.counts == {
@@ -100,7 +100,7 @@ def test_stored_conversations_are_graded_by_their_last_message_alone(provider: F
 
 
 def test_a_second_job_asks_nothing_and_a_rebuilt_database_has_the_same(provider: FakeProvider) -> None:
-    header = a_talk_run(provider)
+    header = a_conversation_run(provider)
     close(header.run_id, "openai/kind", provider.base_url)
     before, requests = repr(closing_rows()), len(provider.requests)
     outcome = close(header.run_id, "openai/kind", provider.base_url)
@@ -114,7 +114,7 @@ def test_a_second_job_asks_nothing_and_a_rebuilt_database_has_the_same(provider:
 
 
 def test_the_arm_belongs_to_the_run_and_the_transcript(provider: FakeProvider) -> None:
-    header = a_talk_run(provider)
+    header = a_conversation_run(provider)
     close(header.run_id)
     with Store().read() as cursor:
         record = run_record(cursor, header.run_id)
@@ -128,7 +128,7 @@ def test_the_arm_belongs_to_the_run_and_the_transcript(provider: FakeProvider) -
 
 
 def test_another_grader_can_judge_closing_diagnoses_again(provider: FakeProvider) -> None:
-    header = a_talk_run(provider)
+    header = a_conversation_run(provider)
     close(header.run_id, "openai/kind", provider.base_url)
     outcome = again(header, provider, "openai/strict", types=("frq",))
     # three free responses and three closing diagnoses, one of them empty

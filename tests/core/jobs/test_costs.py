@@ -34,11 +34,11 @@ from tests.support.replies import Reply
 from tests.support.speaking import speakers
 
 SEATS = {seat: f"openai/{seat}" for seat in ("doctor", "patient", "grader", "solver", "staff")}
-TALK: tuple[Arm, ...] = (("multi_turn", "mcq"),)
+CONVERSATION: tuple[Arm, ...] = (("multi_turn", "mcq"),)
 PROTOCOLS: dict[str, tuple[tuple[Arm, ...], tuple[int, int]]] = {
-    "craftmd": ((("vignette", "mcq"), ("vignette", "frq"), *TALK, ("multi_turn", "frq")), (5, 9)),
-    "consultation": ((*TALK, ("multi_turn", "frq")), (10, 10)),
-    "automedic": ((("vignette", "mcq"), *TALK), (20, 20)),
+    "craftmd": ((("vignette", "mcq"), ("vignette", "frq"), *CONVERSATION, ("multi_turn", "frq")), (5, 9)),
+    "consultation": ((*CONVERSATION, ("multi_turn", "frq")), (10, 10)),
+    "automedic": ((("vignette", "mcq"), *CONVERSATION), (20, 20)),
 }
 """Protocol → arms, and the range of questions of a doctor: the usual number, or the cap."""
 
@@ -108,14 +108,14 @@ def test_half_a_budget_stops_resumes_and_stops_again(
     fake_provider_thread: FakeProvider, priced_models: Path, db: Path
 ) -> None:
     fake_provider_thread.script = speakers(5, 9)
-    unlimited, _ = talking("craftmd", fake_provider_thread, 4, priced_models, arms=TALK)
+    unlimited, _ = talking("craftmd", fake_provider_thread, 4, priced_models, arms=CONVERSATION)
     progress = go(unlimited, priced_models, concurrency=8).progress
     budget = progress.cost_usd / 2
     first_trials = go(unlimited, priced_models).progress.first
     assert (first_trials.pieces, first_trials.calls, first_trials.tokens) == (4, progress.calls, progress.tokens), (
         "trials of an earlier start count"
     )
-    header, size = talking("craftmd", fake_provider_thread, 5, priced_models, arms=TALK)
+    header, size = talking("craftmd", fake_provider_thread, 5, priced_models, arms=CONVERSATION)
     fake_provider_thread.requests.clear()
     speak, at_once, seen = speakers(5, 9), list[int](), list[Progress]()
 
@@ -207,19 +207,21 @@ def test_a_dialogue_with_claude_is_marked_for_caching_and_paid_at_the_cached_pri
     fake_provider_thread.script = script
     settings = read_settings(framework(), {"base_url": fake_provider_thread.base_url})
     names = beside_rules("openrouter/anthropic/claude-9")
-    header = begun(plan(1, names=names, arms=(("vignette", "mcq"), *TALK), settings=settings), models_file)
+    header = begun(plan(1, names=names, arms=(("vignette", "mcq"), *CONVERSATION), settings=settings), models_file)
     done = go(header, models_file, concurrency=1)
     sent = [body["messages"] for body in fake_provider_thread.bodies]
     marked = [[n for n, entry in enumerate(messages) if not isinstance(entry["content"], str)] for messages in sent]
-    talks = sent[:-2]  # three questions and the diagnosis; the arms come after it
-    assert marked[: len(talks)] == [[len(messages) - 1] for messages in talks]
-    assert len(talks) == 4
-    assert talks[0][-1]["content"] == [
-        {"type": "text", "text": _text(talks[0][-1]), "cache_control": {"type": "ephemeral"}}
+    conversations = sent[:-2]  # three questions and the diagnosis; the arms come after it
+    assert marked[: len(conversations)] == [[len(messages) - 1] for messages in conversations]
+    assert len(conversations) == 4
+    assert conversations[0][-1]["content"] == [
+        {"type": "text", "text": _text(conversations[0][-1]), "cache_control": {"type": "ephemeral"}}
     ]
     # each call begins with the marked part of the call before; a single question on a vignette is not marked
-    assert [_text(entry) for entry in talks[1][: len(talks[0])]] == [_text(entry) for entry in talks[0]]
-    assert sorted(len(places) for places in marked[len(talks) :]) == [0, 1]
+    assert [_text(entry) for entry in conversations[1][: len(conversations[0])]] == [
+        _text(entry) for entry in conversations[0]
+    ]
+    assert sorted(len(places) for places in marked[len(conversations) :]) == [0, 1]
     assert done.progress.cost_usd == pytest.approx(0.325 * len(sent))
     calls = [line.call for _, line in read_lines(journal_path(header.run_id)) if isinstance(line, ReplyLine)]
     assert all(isinstance(entry["content"], str) for call in calls for entry in call.request["messages"])

@@ -34,7 +34,7 @@ from core.store.database import Store
 from core.store.fold import fold
 from tests.core.frameworks.stage import is_answer
 from tests.core.jobs.test_automedic_campaign import PROFILE
-from tests.core.jobs.workshop import FREE, begun, plan, six_talks, small_cases, trial_lines
+from tests.core.jobs.workshop import FREE, begun, plan, six_conversations, small_cases, trial_lines
 from tests.support.campaigns import beside_rules
 from tests.support.hostile_server import BEHAVIOURS, Behaviour, HostileServer, serving
 from tests.support.replies import facts_judged
@@ -255,7 +255,7 @@ def test_a_hostile_judge_of_facts(
     name: str, store: Store, server: HostileServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A failed judge counts as failed, and never as a judgement without findings."""
-    copy_of(six_talks, store.path.parent)
+    copy_of(six_conversations, store.path.parent)
     server.behaviour, does = name, BEHAVIOURS[name]
     begun_at = time.monotonic()
     job = FactsJudging("openai/judge", all_=True, limit=1, base_url=server.base_url)

@@ -28,7 +28,7 @@ from core.store.fold import fold
 from core.store.queries.model_ratings import model_ratings
 from core.store.review_kinds import FormQuestion
 from core.store.review_records import Review, planned
-from tests.core.measures.experts.reviews import store_talks
+from tests.core.measures.experts.reviews import store_conversations
 from tests.support.fake_provider import FakeProvider, running
 from tests.support.replies import failing
 
@@ -52,7 +52,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "a.duckdb"))
     (tmp_path / "reviews").mkdir()
     (tmp_path / "reviews" / "manners.yaml").write_text(FORM)
-    return store_talks(Store(tmp_path / "a.duckdb"))
+    return store_conversations(Store(tmp_path / "a.duckdb"))
 
 
 @pytest.fixture

@@ -48,24 +48,28 @@ def turns(*texts: str) -> tuple[Turn, ...]:
     return tuple(Turn("patient" if n % 2 else "doctor", text) for n, text in enumerate(texts))
 
 
-def a_talk(run_id: str, number: int, texts: Iterable[str], reason: str = "final_diagnosis") -> Any:
+def a_conversation(run_id: str, number: int, texts: Iterable[str], reason: str = "final_diagnosis") -> Any:
     stream: list[Event] = [Utterance(turn=n, role=turn.role, text=turn.text) for n, turn in enumerate(turns(*texts))]
     stream += [Ended(reason=reason, doctor_turns=2), Finished(at=9.0)]  # type: ignore[arg-type]
     return a_trial(stream, trial_id=f"{run_id}/{number}", run_id=run_id, case_key=f"ours/{number}")
 
 
-def two_talks(store: Store) -> None:
+def two_conversations(store: Store) -> None:
     """Write a run with three conversations: two exchanges, five exchanges, and one that a provider ended."""
     cases = [*CASES, a_case(3)]
     header = a_header(cases=cases, arms=ARMS, grader="reference/names", trials=1)
-    talks = [a_talk("run", 1, TWO), a_talk("run", 2, FIVE), a_talk("run", 3, TWO, "error")]
-    write_journal(store.journals, "run", header, *talks)
+    conversations = [
+        a_conversation("run", 1, TWO),
+        a_conversation("run", 2, FIVE),
+        a_conversation("run", 3, TWO, "error"),
+    ]
+    write_journal(store.journals, "run", header, *conversations)
     fold(store)
 
 
 @pytest.fixture
 def store(db: Path) -> Store:
-    return copy_of(two_talks, db.parent)
+    return copy_of(two_conversations, db.parent)
 
 
 def attentive(body: dict[str, Any]) -> str:
@@ -164,8 +168,8 @@ def test_answers_without_the_closing_message_stay_a_condition_of_their_own(store
     assert (done.done, len(solver.requests) - requests) == (2, 2), "only the last share is asked again"
     new = points_of(store)[100]
     assert (new["closing"], new.estimate, new["n_conversations"]) == ("with", 0.5, 2)
-    answers, talks = read_prefixes(store)
-    rows = {row["per_cent"]: row for row in prefix_rows(answers, talks, "without")}
+    answers, conversations = read_prefixes(store)
+    rows = {row["per_cent"]: row for row in prefix_rows(answers, conversations, "without")}
     assert rows[100].estimate == 0
     assert rows[100]["n_conversations"] == 2
     assert solved(store, solver).kept == solved(store, solver, closing="without").kept == 2
@@ -173,10 +177,10 @@ def test_answers_without_the_closing_message_stay_a_condition_of_their_own(store
 
 def test_a_dialogue_without_a_closing_message_has_one_answer_at_its_end(store: Store, solver: FakeProvider) -> None:
     header = a_header("capped", cases=CASES[:1], arms=ARMS, grader="reference/names", trials=1)
-    write_journal(store.journals, "capped", header, a_talk("capped", 1, TWO[:6], "turn_cap"))
-    assert solved(store, solver, talks=Selection(runs=("capped",))).done == 1
+    write_journal(store.journals, "capped", header, a_conversation("capped", 1, TWO[:6], "turn_cap"))
+    assert solved(store, solver, conversations=Selection(runs=("capped",))).done == 1
     requests = len(solver.requests)
-    assert solved(store, solver, talks=Selection(runs=("capped",)), closing="without").kept == 1
+    assert solved(store, solver, conversations=Selection(runs=("capped",)), closing="without").kept == 1
     assert len(solver.requests) == requests
     for closing in ("with", "without"):
         rows = prefix_rows(*read_prefixes(store, Selection(runs=("capped",))), closing)
@@ -272,12 +276,12 @@ def test_responses_without_a_readable_verdict_are_excluded(store: Store, solver:
 
 def test_solvers_questions_and_conditions_are_never_pooled(store: Store, solver: FakeProvider) -> None:
     header = a_header("other", CASES, doctor="openai/b", arms=ARMS, grader="reference/names", trials=1)
-    write_journal(store.journals, "other", header, a_talk("other", 1, TWO))
+    write_journal(store.journals, "other", header, a_conversation("other", 1, TWO))
     fold(store)
     solved(store, solver, question=None)
     solved(store, solver, solver="reference", limit=2)
-    answers, talks = read_prefixes(store)
-    last = [row for row in prefix_rows(answers, talks) if row["per_cent"] == 100]
+    answers, conversations = read_prefixes(store)
+    last = [row for row in prefix_rows(answers, conversations) if row["per_cent"] == 100]
     counts_of = {
         (row["model"], row["solver"], row["question_type"]): (row["n_conversations"], row["n_missing"]) for row in last
     }

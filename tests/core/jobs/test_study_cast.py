@@ -20,7 +20,7 @@ from tests.core.jobs.workshop import FREE, begun, go, plan, registry, run_ids
 from tests.support.fake_provider import running
 
 HERE, THERE = "http://127.0.0.1:9/v1", "http://127.0.0.1:10/v1"
-TALK: Any = (("multi_turn", "frq"),)
+CONVERSATION: Any = (("multi_turn", "frq"),)
 
 
 def a_run(campaign: Campaign, created_at: float = 100.0, **changes: Any) -> Run:
@@ -34,7 +34,7 @@ def a_run(campaign: Campaign, created_at: float = 100.0, **changes: Any) -> Run:
 def asking_campaign(doctor: str, base_url: str | None = HERE, **changes: Any) -> Campaign:
     fields: dict[str, Any] = {
         "names": CastNames(doctor),
-        "arms": TALK,
+        "arms": CONVERSATION,
         "settings": FrameworkSettings(base_url=base_url),
     }
     return plan(2, **{**fields, **changes})

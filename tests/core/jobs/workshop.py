@@ -71,11 +71,11 @@ def plan(cases: int = 4, *, base_url: str | None = None, **changes: Any) -> Camp
     return Campaign(**{**fields, **changes})
 
 
-TALK: tuple[Arm, ...] = (("multi_turn", "mcq"),)
+CONVERSATION: tuple[Arm, ...] = (("multi_turn", "mcq"),)
 
 
-def six_talks(store: Store) -> None:
-    go(begun(plan(6, arms=TALK, names=beside_rules("reference/bayes"))))
+def six_conversations(store: Store) -> None:
+    go(begun(plan(6, arms=CONVERSATION, names=beside_rules("reference/bayes"))))
     fold(store)
 
 

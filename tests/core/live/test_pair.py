@@ -56,7 +56,7 @@ def test_the_quicker_one_is_never_more_than_a_message_ahead() -> None:
     assert max(quick.lead) <= 1
 
 
-def test_the_one_that_talks_longer_goes_on_alone() -> None:
+def test_the_one_that_conversations_longer_goes_on_alone() -> None:
     left, right = two(Talker(9, 0.0), Talker(3, 0.01))
     left.join(20)
     right.join(20)

@@ -14,7 +14,7 @@ from core.live.session import Session, replay
 from tests.core.store.builders import a_stream
 
 
-class Talk:
+class Conversation:
     """An endless stream of messages that counts the requests for events."""
 
     def __init__(self, *, pace_s: float = 0.005, most: int = 1000) -> None:
@@ -47,35 +47,35 @@ def until(condition: Callable[[], object], seconds: float = 5.0) -> None:
 
 
 @pytest.fixture
-def talk() -> Talk:
-    return Talk()
+def conversation() -> Conversation:
+    return Conversation()
 
 
 @pytest.fixture
-def session(talk: Talk):
+def session(conversation: Conversation):
     session = a_session()
-    session.start(talk)
+    session.start(conversation)
     yield session
     session.stop()
     session.join(5)
     assert not session.running
 
 
-def pulls_at_rest(session: Session, talk: Talk) -> int:
+def pulls_at_rest(session: Session, conversation: Conversation) -> int:
     """Wait until no further event is requested; return the number of requests."""
     before = -1
-    while before != talk.pulled:
-        before = talk.pulled
+    while before != conversation.pulled:
+        before = conversation.pulled
         time.sleep(0.1)
     return before
 
 
-def test_a_paused_session_asks_for_nothing(session: Session, talk: Talk) -> None:
+def test_a_paused_session_asks_for_nothing(session: Session, conversation: Conversation) -> None:
     until(lambda: len(session.events) >= 3)
     session.pause()
-    pulled, count = pulls_at_rest(session, talk), len(session.events)
+    pulled, count = pulls_at_rest(session, conversation), len(session.events)
     time.sleep(0.15)
-    assert (talk.pulled, len(session.events)) == (pulled, count)
+    assert (conversation.pulled, len(session.events)) == (pulled, count)
     assert session.paused
     assert session.running
     session.resume()
@@ -84,27 +84,27 @@ def test_a_paused_session_asks_for_nothing(session: Session, talk: Talk) -> None
 
 
 @pytest.mark.parametrize("presses", [1, 3])
-def test_a_step_is_one_message(session: Session, talk: Talk, presses: int) -> None:
+def test_a_step_is_one_message(session: Session, conversation: Conversation, presses: int) -> None:
     session.pause()
-    pulls_at_rest(session, talk)
+    pulls_at_rest(session, conversation)
     count = len(session.dialogue)
     for _ in range(presses):
         session.step()
     until(lambda: len(session.dialogue) == count + presses)
-    pulls_at_rest(session, talk)
+    pulls_at_rest(session, conversation)
     assert len(session.dialogue) == count + presses
     assert session.paused
 
 
-def test_a_step_while_it_runs_holds_after_the_message(session: Session, talk: Talk) -> None:
+def test_a_step_while_it_runs_holds_after_the_message(session: Session, conversation: Conversation) -> None:
     until(lambda: session.events)
     count = len(session.dialogue)
     session.step()
-    pulls_at_rest(session, talk)
+    pulls_at_rest(session, conversation)
     assert count + 1 <= len(session.dialogue) <= count + 2
 
 
-def test_stopping_keeps_what_was_said_and_closes_the_stream(session: Session, talk: Talk) -> None:
+def test_stopping_keeps_what_was_said_and_closes_the_stream(session: Session, conversation: Conversation) -> None:
     until(lambda: len(session.events) >= 2)
     session.stop()
     session.join(5)
@@ -113,25 +113,25 @@ def test_stopping_keeps_what_was_said_and_closes_the_stream(session: Session, ta
     assert session.error is None
     assert session.draft is None
     assert len(session.events) >= 2
-    assert talk.closed
+    assert conversation.closed
 
 
-def test_a_paused_session_can_be_stopped(session: Session, talk: Talk) -> None:
+def test_a_paused_session_can_be_stopped(session: Session, conversation: Conversation) -> None:
     session.pause()
-    pulls_at_rest(session, talk)
+    pulls_at_rest(session, conversation)
     session.stop()
     session.join(5)
     assert not session.running
 
 
 def test_stopping_interrupts_a_model_that_does_not_answer() -> None:
-    session, talk = a_session(), Talk(pace_s=3600)
-    session.start(talk)
-    until(lambda: talk.pulled)
+    session, conversation = a_session(), Conversation(pace_s=3600)
+    session.start(conversation)
+    until(lambda: conversation.pulled)
     session.stop()
     session.join(5)
     assert not session.running
-    assert talk.closed
+    assert conversation.closed
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_an_error_while_storing_is_told_too() -> None:
         raise AnamnesisError("The disk is full.")
 
     session = a_session(on_finish=refuse)
-    session.start(Talk(most=1))
+    session.start(Conversation(most=1))
     session.join(5)
     assert session.error == "The disk is full."
 
@@ -168,7 +168,7 @@ def test_an_error_while_storing_is_told_too() -> None:
 def test_what_is_to_be_done_at_the_end_is_done_before_the_session_counts_as_over() -> None:
     seen: list[bool] = []
     session = a_session(on_finish=lambda session: seen.append(session.running))
-    session.start(Talk(most=1))
+    session.start(Conversation(most=1))
     session.join(5)
     assert seen == [True]
     assert not session.running

@@ -20,7 +20,7 @@ from core.measures.registry import measures
 from core.store.database import Store
 from core.store.fold import fold, keep_lines
 from core.store.queries.answers import CaseScore, WrongAnswer
-from core.store.queries.fact_judgements import Judge, fact_judgement_row, talks_to_judge
+from core.store.queries.fact_judgements import Judge, conversations_to_judge, fact_judgement_row
 from core.store.queries.fact_sets import save_facts
 from core.store.selection import Selection
 from core.text.facts import AtomicFact
@@ -40,7 +40,7 @@ from tests.core.store.builders import (
 from tests.support.stores import copy_of
 
 
-def talk(case: int, reply: str, vignette: str = "correct", believed: str = "Gout") -> Any:
+def conversation(case: int, reply: str, vignette: str = "correct", believed: str = "Gout") -> Any:
     """Return a trial with one question about a lump and a wrong answer."""
     stream = [
         Utterance(turn=0, role="doctor", text="Hello, what symptoms bring you in?"),
@@ -69,10 +69,10 @@ def fill(store: Store) -> None:
         store.journals,
         "run",
         a_header(cases=cases),
-        talk(1, "I don't know."),
-        talk(2, "Yes, a lump on my neck."),
-        talk(3, "They said it is eczema.", "incorrect"),
-        talk(4, "I don't know.", "incorrect", "Eczema"),
+        conversation(1, "I don't know."),
+        conversation(2, "Yes, a lump on my neck."),
+        conversation(3, "They said it is eczema.", "incorrect"),
+        conversation(4, "I don't know.", "incorrect", "Eczema"),
         a_trial([invalid("provider_error"), Finished(at=1.0)], trial_id="run/5", case_key="ours/5"),
     )
     fold(store)
@@ -110,9 +110,9 @@ def judge(
 ) -> None:
     """Store a judgement of a conversation against its current facts."""
     with store.read() as cursor:
-        (talk,) = talks_to_judge(cursor, by, trials=[trial])
+        (conversation,) = conversations_to_judge(cursor, by, trials=[trial])
     columns = {"trial_id": trial, "dropped": 0, "failure": failure, "calls": "[]", "tokens": 1, "cost_usd": None}
-    row = fact_judgement_row(by, talk.facts_hash, None if failure else verdicts, {**columns, "judged_at": at})
+    row = fact_judgement_row(by, conversation.facts_hash, None if failure else verdicts, {**columns, "judged_at": at})
     keep_lines(store, "judging", [RowLine(table="fact_judgements", row=row)])
 
 

@@ -56,13 +56,13 @@ def test_words_of_two_replies_are_not_put_together() -> None:
 
 
 def test_the_first_reply_that_tells_it_counts() -> None:
-    talk = turns_by_fact("Hello.", "I'm 31.", "I am 31, as I said.", "Sharp chest pain for two days, yes.")
-    assert (talk["age"], talk["complaint"]) == (3, 7)
+    conversation = turns_by_fact("Hello.", "I'm 31.", "I am 31, as I said.", "Sharp chest pain for two days, yes.")
+    assert (conversation["age"], conversation["complaint"]) == (3, 7)
 
 
 def test_one_reply_can_uncover_several_facts() -> None:
-    talk = turns_by_fact("I'm 31, and for two days I've had a sharp chest pain.")
-    assert (talk["age"], talk["complaint"], talk["fever"]) == (1, 1, None)
+    conversation = turns_by_fact("I'm 31, and for two days I've had a sharp chest pain.")
+    assert (conversation["age"], conversation["complaint"], conversation["fever"]) == (1, 1, None)
 
 
 def test_a_case_without_a_profile_is_taken_sentence_by_sentence() -> None:

@@ -21,7 +21,7 @@ from tests.support.stores import copy_of
 COPY = os.environ.get("ANAMNESIS_CRAFTMD_RELEASE")
 
 
-def talk(case: int, number: int, reason: str, turns: int, last: str):
+def conversation(case: int, number: int, reason: str, turns: int, last: str):
     stream = [
         Utterance(turn=0, role="doctor", text="Hello. Final diagnosis comes later."),
         Utterance(turn=1, role="patient", text="A rash."),
@@ -38,10 +38,10 @@ def fill(store: Store) -> None:
         store.journals,
         "run",
         a_header(cases=cases),
-        talk(1, 0, "final_diagnosis", 1, "**Final Diagnosis:** Eczema"),
-        talk(1, 1, "turn_cap", 14, "Does it itch?"),
-        talk(2, 0, "no_question", 2, "My FINAL diagnosis is eczema."),
-        talk(2, 1, "no_question", 3, "Goodbye."),
+        conversation(1, 0, "final_diagnosis", 1, "**Final Diagnosis:** Eczema"),
+        conversation(1, 1, "turn_cap", 14, "Does it itch?"),
+        conversation(2, 0, "no_question", 2, "My FINAL diagnosis is eczema."),
+        conversation(2, 1, "no_question", 3, "Goodbye."),
         a_trial([answered("vignette", "mcq")], trial_id="run/3/0", case_key="ours/3"),
     )
     live = a_header("live", cases=cases, doctor="openai/live", source="live")

@@ -35,7 +35,7 @@ from tests.core.store.builders import (
 BY_CHOICE, FREE = ("vignette", "mcq"), ("multi_turn", "frq")
 
 
-def a_talk(reason: str) -> list[Event]:
+def a_conversation(reason: str) -> list[Event]:
     return [Utterance(turn=0, role="doctor", text="What brings you in?"), Ended(reason=reason, doctor_turns=1)]
 
 
@@ -83,11 +83,13 @@ def test_every_loss_has_its_reason_and_number(store: Store) -> None:
         store.journals,
         "run",
         header,
-        a_played("run", 0, *a_talk("final_diagnosis"), *of_choice("correct"), answered(), graded("correct")),
-        a_played("run", 1, timeout, *a_talk("error"), *of_choice("incorrect"), invalid("provider_error")),
+        a_played("run", 0, *a_conversation("final_diagnosis"), *of_choice("correct"), answered(), graded("correct")),
+        a_played("run", 1, timeout, *a_conversation("error"), *of_choice("incorrect"), invalid("provider_error")),
         a_played("run", 0, *of_choice("correct"), whole=False, case=2),
-        a_played("run", 1, *a_talk("final_diagnosis"), invalid("refused", *BY_CHOICE), invalid("cut"), case=2),
-        a_played("run", 0, *a_talk("turn_cap"), *of_choice("no_diagnosis"), answered(), graded("ungradable"), case=3),
+        a_played("run", 1, *a_conversation("final_diagnosis"), invalid("refused", *BY_CHOICE), invalid("cut"), case=2),
+        a_played(
+            "run", 0, *a_conversation("turn_cap"), *of_choice("no_diagnosis"), answered(), graded("ungradable"), case=3
+        ),
     )
     fold(store)
     diagram = flow_of(store, ["run"])
@@ -190,7 +192,7 @@ def test_random_runs_add_up_and_count_what_accuracy_counts(store: Store, seed: i
                 events: list[Event] = []
                 whole = random.random() > 0.2
                 if whole or random.random() < 0.5:
-                    events += a_talk(random.choice(["final_diagnosis", "turn_cap", "error", "refusal"]))
+                    events += a_conversation(random.choice(["final_diagnosis", "turn_cap", "error", "refusal"]))
                 verdict = random.choice(["correct", "incorrect", "multiple", "refused", "empty", ""])
                 expected += verdict in COUNTED
                 if verdict in ("refused", "empty"):
@@ -243,7 +245,7 @@ def test_repeats_and_cases_of_development_are_the_last_losses(store: Store) -> N
 def test_an_answer_of_two_graders_is_counted_once(store: Store) -> None:
     """A later grader of two of three trials makes a second condition: its verdicts add no answer and take none away."""
     played = [
-        a_played("run", number, *a_talk("turn_cap"), *of_choice("correct"), answered(), graded("correct"))
+        a_played("run", number, *a_conversation("turn_cap"), *of_choice("correct"), answered(), graded("correct"))
         for number in range(3)
     ]
     later = [

@@ -21,7 +21,7 @@ from core.stats.corrections import adjusted
 from core.stats.differences import unpaired_difference
 from core.store.database import Store
 from core.store.queries.answers import CaseScore
-from tests.core.measures.experts.reviews import a_plan, a_review, answer_all, store_talks
+from tests.core.measures.experts.reviews import a_plan, a_review, answer_all, store_conversations
 from tests.core.measures.experts.test_baseline import vignette_of
 
 PUBLIC, PRIVATE = "dermatology_public", "dermatology_private"
@@ -105,13 +105,13 @@ def by_figure(store: Store, figure: str) -> list[Row]:
 
 
 def test_reviews_count_once_they_are_unblinded(tmp_path: Path) -> None:
-    store = store_talks(Store(tmp_path / "anamnesis.duckdb"))
-    review = a_review(store, "Talks", shared=1)
+    store = store_conversations(Store(tmp_path / "anamnesis.duckdb"))
+    review = a_review(store, "Conversations", shared=1)
     for name in ("Ada", "Ben"):
         answer_all(store, review, name, but={1: "no"})
     (incomplete, _) = by_figure(store, "incomplete_history_pct")
     assert (incomplete.estimate, incomplete["state"]) == (None, NO_REVIEW)
-    unblind(store, "Talks", "Ada")
+    unblind(store, "Conversations", "Ada")
     (incomplete, _) = by_figure(store, "incomplete_history_pct")
     assert (incomplete["published"], incomplete["state"]) == ("26.6", COMPUTED)
     # six items of two models; one item has only noes
@@ -122,7 +122,7 @@ def test_reviews_count_once_they_are_unblinded(tmp_path: Path) -> None:
     assert spoken.low < 100 * 5 / 6 < spoken.high
     reached = by_figure(store, "single_most_likely_diagnosis_reached")
     assert {row["model"] for row in reached} == {"gpt_4", "gpt_3_5", "mistral_v2_7b", "llama_2_7b"}
-    assert all(row["ours"].startswith("Talks, openai/secret-") for row in reached)
+    assert all(row["ours"].startswith("Conversations, openai/secret-") for row in reached)
     tests = by_figure(store, "elicited_relevant_medical_history_mcnemar_p")
     assert {(row.estimate, row["state"]) for row in tests} == {
         (None, "no review here judges both models on the same cases")
@@ -130,7 +130,7 @@ def test_reviews_count_once_they_are_unblinded(tmp_path: Path) -> None:
 
 
 def test_spearman_of_a_review_of_free_responses_and_its_p(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = store_talks(Store(tmp_path / "anamnesis.duckdb"))
+    store = store_conversations(Store(tmp_path / "anamnesis.duckdb"))
     experts, graders = [0, 1, 2, 2, 4, 5, 3], [0, 2, 1, 3, 4, 5, 5]
     from core.measures import printed
     from core.measures.experts.adjudication import count_agreement

@@ -24,7 +24,7 @@ CASES = 10
 _CALL = iter(range(10_000))
 
 
-def talk(
+def conversation(
     run: str, case: int, *, right: bool, turns: int, costs: Sequence[float | None], last: str = "Final Diagnosis: x"
 ) -> Iterable[Event]:
     """Return a conversation whose doctor's messages have these costs, with answers and a grading that cost more."""
@@ -60,9 +60,9 @@ def fill(store: Store) -> None:
     ``pilot`` is unknown. A rule costs nothing.
     """
     cases = range(1, CASES + 1)
-    good = {case: talk("good", case, right=True, turns=3, costs=[0.1, 0.1, 0.1]) for case in cases}
+    good = {case: conversation("good", case, right=True, turns=3, costs=[0.1, 0.1, 0.1]) for case in cases}
     thrifty: dict[int, Iterable[Event]] = {
-        case: talk("thrifty", case, right=case != 2, turns=1, costs=[0.1]) for case in cases
+        case: conversation("thrifty", case, right=case != 2, turns=1, costs=[0.1]) for case in cases
     }
     thrifty[1] = [
         Ended(reason="error", doctor_turns=0),
@@ -70,13 +70,17 @@ def fill(store: Store) -> None:
         Failed(where="doctor", failure="timeout", message="too slow"),
     ]
     bad = {
-        case: talk("bad", case, right=case == 3, turns=4, costs=[0.2], last="Well." if case == 4 else "Final Diagnosis")
+        case: conversation(
+            "bad", case, right=case == 3, turns=4, costs=[0.2], last="Well." if case == 4 else "Final Diagnosis"
+        )
         for case in cases
     }
-    pilot = {case: talk("pilot", case, right=True, turns=2, costs=[0.1, None]) for case in (2, 3)}
+    pilot = {case: conversation("pilot", case, right=True, turns=2, costs=[0.1, None]) for case in (2, 3)}
     for name, trials in {"good": good, "thrifty": thrifty, "bad": bad, "pilot": pilot}.items():
         write_run(store, f"openai/{name}", trials)
-    write_run(store, "reference/rule", {case: talk("rule", case, right=False, turns=2, costs=[]) for case in cases})
+    write_run(
+        store, "reference/rule", {case: conversation("rule", case, right=False, turns=2, costs=[]) for case in cases}
+    )
     fold(store)
 
 
@@ -134,7 +138,7 @@ def test_an_unknown_price_is_not_a_price_of_nothing(store: Store) -> None:
 def test_conversations_without_stored_calls_have_no_known_cost(tmp_path: Path) -> None:
     store = Store(tmp_path / "results.duckdb")
     for name in ("openai/a", "openai/b"):
-        write_run(store, name, {case: talk(name, case, right=True, turns=2, costs=[]) for case in (1, 2)})
+        write_run(store, name, {case: conversation(name, case, right=True, turns=2, costs=[]) for case in (1, 2)})
     fold(store)
     assert [(row.more["cost_usd"], row.more["seconds"], row.more["turns"]) for row in ranked(store).figures] == [
         (None, None, 2)
@@ -159,7 +163,7 @@ def test_arms_are_never_pooled(store: Store) -> None:
 
 def test_frameworks_are_ranked_apart(store: Store) -> None:
     for name in ("x", "y"):
-        trials = {case: talk(name, case, right=case > 5, turns=2, costs=[0.1]) for case in (1, 2, 9, 10)}
+        trials = {case: conversation(name, case, right=case > 5, turns=2, costs=[0.1]) for case in (1, 2, 9, 10)}
         write_run(store, f"openai/{name}", trials, protocol="consultation")
     fold(store)
     rows = ranked(store).figures

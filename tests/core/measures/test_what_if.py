@@ -31,7 +31,7 @@ QUESTION = "Does it itch?"
 ARMS = [("multi_turn", "frq"), ("vignette", "mcq")]
 
 
-def talk(case: int, number: int, reason: str, frq: str, mcq: tuple[str, str] = ("correct", "correct")):
+def conversation(case: int, number: int, reason: str, frq: str, mcq: tuple[str, str] = ("correct", "correct")):
     last = CONCLUSION if reason == "final_diagnosis" else QUESTION
     answer = (invalid(frq),) if frq in ("refused", "not_applicable") else (answered(), graded(frq))
     choice = [answered("vignette", "mcq")]
@@ -49,12 +49,12 @@ def talk(case: int, number: int, reason: str, frq: str, mcq: tuple[str, str] = (
 def fill(store: Store) -> None:
     """Case 1: right if concluded, wrong at the cap. Case 2: right without a question. Case 3: refused twice."""
     lines = [
-        talk(1, 0, "final_diagnosis", "correct"),
-        talk(1, 1, "turn_cap", "incorrect", ("correct", "multiple")),
-        talk(2, 0, "no_question", "correct", ("correct", "multiple")),
-        talk(2, 1, "final_diagnosis", "incorrect", ("incorrect", "correct")),
-        talk(3, 0, "final_diagnosis", "refused", ("incorrect", "incorrect")),
-        talk(3, 1, "turn_cap", "refused", ("incorrect", "incorrect")),
+        conversation(1, 0, "final_diagnosis", "correct"),
+        conversation(1, 1, "turn_cap", "incorrect", ("correct", "multiple")),
+        conversation(2, 0, "no_question", "correct", ("correct", "multiple")),
+        conversation(2, 1, "final_diagnosis", "incorrect", ("incorrect", "correct")),
+        conversation(3, 0, "final_diagnosis", "refused", ("incorrect", "incorrect")),
+        conversation(3, 1, "turn_cap", "refused", ("incorrect", "incorrect")),
     ]
     cases = [a_case(n) for n in (1, 2, 3)]
     write_journal(store.journals, "run", a_header(cases=cases, arms=ARMS), *lines)
@@ -107,9 +107,9 @@ def test_the_cap_and_the_missing_question_have_separate_rules(filled: Store) -> 
 
 def test_a_case_that_drops_out_is_not_in_the_change_on_the_same_cases(store: Store) -> None:
     lines = [
-        talk(1, 0, "final_diagnosis", "correct"),
-        talk(1, 1, "turn_cap", "correct"),
-        talk(2, 0, "turn_cap", "incorrect"),
+        conversation(1, 0, "final_diagnosis", "correct"),
+        conversation(1, 1, "turn_cap", "correct"),
+        conversation(2, 0, "turn_cap", "incorrect"),
     ]
     write_journal(store.journals, "run", a_header(cases=[a_case(1), a_case(2)], arms=ARMS), *lines)
     fold(store)
@@ -146,7 +146,7 @@ def test_the_strict_rule_changes_choices_only(filled: Store) -> None:
 
 def test_a_trial_that_broke_off_is_excluded_by_every_rule(store: Store) -> None:
     broken = a_trial([Utterance(turn=0, role="doctor", text="Hello"), Ended(reason="error", doctor_turns=0)])
-    done = talk(1, 1, "final_diagnosis", "correct")
+    done = conversation(1, 1, "final_diagnosis", "correct")
     write_journal(store.journals, "run", a_header(cases=[a_case(1)], arms=ARMS), broken, done)
     fold(store)
     rows = rescored(store)
@@ -157,7 +157,7 @@ def test_a_trial_that_broke_off_is_excluded_by_every_rule(store: Store) -> None:
 def test_every_kind_of_excluded_answer_counts_as_wrong(store: Store) -> None:
     """Case 1: one right answer and one of each excluded kind. Case 2: a refusal. Case 3: an inapplicable answer."""
     kinds = ("refused", "ungradable", "provider_error")
-    lines = [talk(1, 0, "final_diagnosis", "correct")]
+    lines = [conversation(1, 0, "final_diagnosis", "correct")]
     for number, kind in enumerate(kinds, 1):
         ended = (Utterance(turn=0, role="doctor", text=CONCLUSION), Ended(reason="final_diagnosis", doctor_turns=1))
         stream = [*ended, invalid(kind), Finished()]
@@ -167,8 +167,8 @@ def test_every_kind_of_excluded_answer_counts_as_wrong(store: Store) -> None:
     lines.append(a_trial([*stream, answered(), Finished()], trial_id="run/1/4", case_key="ours/1", trial=4))
     stream = [Utterance(turn=0, role="doctor", text="Hello"), Ended(reason="error", doctor_turns=0)]
     lines.append(a_trial(stream, trial_id="run/1/5", case_key="ours/1", trial=5))
-    lines.append(talk(2, 0, "final_diagnosis", "refused"))
-    lines.append(talk(3, 0, "final_diagnosis", "not_applicable"))
+    lines.append(conversation(2, 0, "final_diagnosis", "refused"))
+    lines.append(conversation(3, 0, "final_diagnosis", "not_applicable"))
     write_journal(store.journals, "run", a_header(cases=[a_case(n) for n in (1, 2, 3)], arms=ARMS), *lines)
     fold(store)
     rows = rescored(store)
@@ -192,8 +192,8 @@ def test_every_kind_of_excluded_answer_counts_as_wrong(store: Store) -> None:
 def test_a_refusal_to_choose_is_excluded_or_wrong_by_two_rules(store: Store) -> None:
     # the strict rule reads a refusal; by the paper's substring rule it is incorrect
     lines = [
-        talk(1, 0, "final_diagnosis", "correct"),
-        talk(1, 1, "final_diagnosis", "correct", ("incorrect", "refused")),
+        conversation(1, 0, "final_diagnosis", "correct"),
+        conversation(1, 1, "final_diagnosis", "correct", ("incorrect", "refused")),
     ]
     write_journal(store.journals, "run", a_header(cases=[a_case(1)], arms=ARMS), *lines)
     fold(store)
@@ -208,7 +208,7 @@ def test_a_refusal_in_words_is_incorrect_as_in_the_papers_or_left_out(store: Sto
     """Of free responses one is right, one wrong, one refused; of choices one refusal contains the answer."""
     verdicts = [("correct", ("correct", "correct")), ("incorrect", ("correct", "refused_in_words"))]
     verdicts.append(("refused_in_words", ("incorrect", "refused_in_words")))
-    lines = [talk(1, n, "final_diagnosis", frq, mcq) for n, (frq, mcq) in enumerate(verdicts)]
+    lines = [conversation(1, n, "final_diagnosis", frq, mcq) for n, (frq, mcq) in enumerate(verdicts)]
     write_journal(store.journals, "run", a_header(cases=[a_case(1)], arms=ARMS), *lines)
     fold(store)
     free = rescored(store)
@@ -224,7 +224,7 @@ def test_a_refusal_in_words_is_incorrect_as_in_the_papers_or_left_out(store: Sto
 
 def test_a_blank_answer_is_not_correct_or_left_out(store: Store) -> None:
     """Of three answers one is right, one wrong and one blank, which has no grade."""
-    lines = [talk(1, n, "final_diagnosis", verdict) for n, verdict in enumerate(("correct", "incorrect"))]
+    lines = [conversation(1, n, "final_diagnosis", verdict) for n, verdict in enumerate(("correct", "incorrect"))]
     ended = (Utterance(turn=0, role="doctor", text=CONCLUSION), Ended(reason="final_diagnosis", doctor_turns=1))
     stream = [*ended, invalid("empty"), Finished()]
     lines.append(a_trial(stream, trial_id="run/1/2", case_key="ours/1", trial=2))
@@ -239,7 +239,9 @@ def test_a_blank_answer_is_not_correct_or_left_out(store: Store) -> None:
 
 
 def test_a_rule_can_leave_nothing(store: Store) -> None:
-    write_journal(store.journals, "run", a_header(cases=[a_case(1)], arms=ARMS), talk(1, 0, "turn_cap", "correct"))
+    write_journal(
+        store.journals, "run", a_header(cases=[a_case(1)], arms=ARMS), conversation(1, 0, "turn_cap", "correct")
+    )
     fold(store)
     row = rescored(store)["cap_excluded"]
     assert (row.estimate, row["same_cases"], row.n, row["n_same"]) == (None, None, 0, 0)

@@ -11,7 +11,7 @@ from core.report.gate import GateResult, GateRule, gate, run_side
 from core.store.database import Store
 from tests.support.fake_provider import FakeProvider
 from tests.support.replies import Reply, failing
-from tests.support.urgency_doctors import asked, says, set_levels, write_talks
+from tests.support.urgency_doctors import asked, says, set_levels, write_conversations
 
 CASES = {1: 2, 2: 1, 3: 1, 4: 1, 5: 1}
 """Case → its number of trials."""
@@ -46,7 +46,7 @@ def gated(store: Store) -> GateResult:
 @pytest.fixture
 def two_runs(store: Store) -> Store:
     for run_id in ("old", "new"):
-        write_talks(store, run_id, CASES, doctor=f"openai/{run_id}")
+        write_conversations(store, run_id, CASES, doctor=f"openai/{run_id}")
     return store
 
 
@@ -63,7 +63,7 @@ def test_the_gate_fails_says_why_and_does_not_decide_without_answers(
     store: Store, fake_provider_thread: FakeProvider
 ) -> None:
     for run_id in ("old", "new"):
-        write_talks(store, run_id, {1: 1, 2: 1}, doctor=f"openai/{run_id}")
+        write_conversations(store, run_id, {1: 1, 2: 1}, doctor=f"openai/{run_id}")
     set_levels(store, {1: 2, 2: 2})
     asked(store, fake_provider_thread, {"1.0": says(2), "2.0": says(2)}, "old")
     asked(store, fake_provider_thread, {"1.0": says(2), "2.0": failing(500)}, "new")

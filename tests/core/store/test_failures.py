@@ -37,7 +37,7 @@ def both_rules(loose: str, strict: str, format_: str = "multi_turn") -> list[Gra
     return [graded(loose, format_, "mcq", **fields), graded(strict, format_, "mcq", rule="mcq_strict", **fields)]  # type: ignore[arg-type]
 
 
-TALK = [
+CONVERSATION = [
     Utterance(turn=0, role="doctor", text="Hello?"),
     Utterance(turn=1, role="patient", text="A rash."),
     Probed(turn=1, differential=(("Gout", 0.6), ("Eczema", 0.3))),
@@ -49,7 +49,7 @@ def fill(store: Store) -> None:
     """Case 1: wrong in conversation and right on the vignette; then right. Case 2: failed, graded again, two rules."""
     cases = [a_case(1), a_case(2, specialty="Cardiology")]
     first = [
-        *TALK,
+        *CONVERSATION,
         answered(),
         graded("incorrect"),
         answered("vignette"),
@@ -140,7 +140,7 @@ def test_a_selection_restricts(filled: Store) -> None:
 
 
 def test_a_trial_that_broke_off_is_a_failure_in_every_missing_arm(store: Store) -> None:
-    write_journal(store.journals, "run", a_header(cases=[a_case(1)]), a_trial(TALK, trial_id="cut"))
+    write_journal(store.journals, "run", a_header(cases=[a_case(1)]), a_trial(CONVERSATION, trial_id="cut"))
     fold(store)
     assert {key[1:]: a.verdict for key, a in read(store).items()} == {
         ("vignette", "mcq"): "provider_error",

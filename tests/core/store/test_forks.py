@@ -73,12 +73,12 @@ def test_every_member_leads_to_the_whole_family(family: Store, member: str) -> N
 def test_a_node_has_its_players_and_its_outcome(family: Store) -> None:
     node = tree_of(family, "root").node("b")
     assert node is not None
-    assert node.talk is not None
+    assert node.conversation is not None
     assert node.stored is not None
-    assert (node.talk.doctor, node.stored.run.settings) == ("openai/b", {"persona": "anxious"})
+    assert (node.conversation.doctor, node.stored.run.settings) == ("openai/b", {"persona": "anxious"})
     assert node.changes == ("message 3 edited",)
     assert node.messages == 3
-    assert (node.talk.end_reason, node.talk.verdicts["vignette:mcq"]) == ("final_diagnosis", "correct")
+    assert (node.conversation.end_reason, node.conversation.verdicts["vignette:mcq"]) == ("final_diagnosis", "correct")
 
 
 def test_a_conversation_without_branches_is_a_family_of_one(family: Store) -> None:
@@ -92,7 +92,7 @@ def test_a_root_that_is_not_stored_still_has_its_id(store: Store) -> None:
     fold(store)
     family_tree = tree_of(store, "stopped")
     assert shape(family_tree) == [("stopped", None, None), ("a", "stopped", 1)]
-    assert family_tree.root.talk is None
+    assert family_tree.root.conversation is None
     assert family_tree.root.messages == 0
     with store.read() as cursor:
         (listed,) = families(cursor)

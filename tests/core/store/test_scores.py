@@ -47,12 +47,12 @@ def fill(store: Store) -> None:
     """Model a: case 1 with a finished and a broken trial, case 2 without a reply. Model b: case 1, up to the cap."""
     hello, lump = Utterance(turn=0, role="doctor", text="Hello?"), Utterance(turn=1, role="patient", text="A lump.")
     broken = Failed(where="doctor", failure="server", message="The provider failed.")
-    talks = (
+    conversations = (
         ("run/1/0", "ours/1", [hello, lump, Ended(reason="final_diagnosis", doctor_turns=0), Finished()]),
         ("run/1/1", "ours/1", [hello, lump, broken, Ended(reason="error", doctor_turns=0)]),
         ("run/2/0", "ours/2", [hello, Ended(reason="no_question", doctor_turns=0), Finished()]),
     )
-    trials = [a_trial(events, trial_id=t, case_key=c) for t, c, events in talks]
+    trials = [a_trial(events, trial_id=t, case_key=c) for t, c, events in conversations]
     write_journal(store.journals, "run", a_header(cases=[a_case(1), a_case(2)]), *trials)
     write_journal(
         store.journals,

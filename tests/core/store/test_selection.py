@@ -210,10 +210,10 @@ def test_a_player_without_a_task_in_a_run_makes_no_condition() -> None:
 
 
 def test_vignettes_of_one_run_and_conversations_of_another_are_one_condition() -> None:
-    vignettes, talk = a_run("1", arms=(("vignette", "mcq"),)), a_run("2", arms=(("multi_turn", "mcq"),))
-    assert names(vignettes, talk) == {"openai/a": ("1", "2")}
+    vignettes, conversation = a_run("1", arms=(("vignette", "mcq"),)), a_run("2", arms=(("multi_turn", "mcq"),))
+    assert names(vignettes, conversation) == {"openai/a": ("1", "2")}
     other = a_run("3", arms=(("multi_turn", "mcq"),), patient="openai/q")
-    assert names(vignettes, talk, other) == {
+    assert names(vignettes, conversation, other) == {
         "openai/a": ("1",),
         "openai/a · patient openai/p": ("2",),
         "openai/a · patient openai/q": ("3",),

@@ -10,7 +10,7 @@ from core.frameworks.consultation.measures.summary import read_doctors
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.answers import wrong_answers
-from core.store.queries.fact_judgements import Judge, judged_sums, talks_to_judge
+from core.store.queries.fact_judgements import Judge, conversations_to_judge, judged_sums
 from core.store.queries.probes import probed_conversations
 from core.store.queries.scores import unmeasured
 from core.store.queries.trials import conversation_ids, conversations
@@ -26,14 +26,14 @@ JUDGE = Judge("openai/j", "p1")
 @pytest.fixture
 def three_conversations(store: Store) -> Store:
     """One conversation of CRAFT-MD, ended by the cap, and two of AutoMedic."""
-    talk = [
+    conversation = [
         Utterance(turn=0, role="doctor", text="Hello, what brings the patient in?"),
         Utterance(turn=1, role="patient", text="An itch."),
         Ended(reason="turn_cap", doctor_turns=0),
         Finished(at=2.0),
     ]
     header = a_header("run", [a_case(1)], trials=1)
-    write_journal(store.journals, "run", header, a_trial(talk, trial_id="run/1/0"))
+    write_journal(store.journals, "run", header, a_trial(conversation, trial_id="run/1/0"))
     return store_tagged(store)
 
 
@@ -60,7 +60,7 @@ def test_words_are_found_by_speaker_and_a_tag_is_no_word(three_conversations: St
 
 def test_a_listed_conversation_names_its_protocol(three_conversations: Store) -> None:
     with three_conversations.read() as cursor:
-        listed = {talk.trial_id: talk.protocol for talk in conversations(cursor)}
+        listed = {conversation.trial_id: conversation.protocol for conversation in conversations(cursor)}
     assert listed == {"run/1/0": "craftmd", MISUSED: "automedic", UNTAGGED: "automedic"}
 
 
@@ -72,15 +72,17 @@ def test_history_taking_leaves_them_out(three_conversations: Store) -> None:
 
 def test_facts_causes_and_belief_leave_them_out_even_if_their_run_is_selected(three_conversations: Store) -> None:
     with three_conversations.read() as cursor:
-        assert talks_to_judge(cursor, JUDGE, OF_AUTOMEDIC, which="all") == []
+        assert conversations_to_judge(cursor, JUDGE, OF_AUTOMEDIC, which="all") == []
         assert judged_sums(cursor, None, OF_AUTOMEDIC).empty
         assert wrong_answers(cursor, OF_AUTOMEDIC, "mcq_strict") == []
         assert probed_conversations(cursor, OF_AUTOMEDIC) == []
-        assert [talk.trial_id for talk in talks_to_judge(cursor, JUDGE, which="all")] == ["run/1/0"]
+        assert [conversation.trial_id for conversation in conversations_to_judge(cursor, JUDGE, which="all")] == [
+            "run/1/0"
+        ]
 
 
 def test_a_rating_that_failed_is_no_failure_of_the_trial(store: Store) -> None:
-    talk = [
+    conversation = [
         Utterance(turn=0, role="doctor", text="<patient>How are you?</patient>"),
         Utterance(turn=1, role="patient", text="Well."),
         Ended(reason="turn_cap", doctor_turns=1),
@@ -88,7 +90,7 @@ def test_a_rating_that_failed_is_no_failure_of_the_trial(store: Store) -> None:
         Finished(at=2.0),
     ]
     header = a_header("run", [a_case(1)], trials=1, protocol="automedic")
-    write_journal(store.journals, "run", header, a_trial(talk, trial_id="run/1/0"))
+    write_journal(store.journals, "run", header, a_trial(conversation, trial_id="run/1/0"))
     fold(store)
     with store.read() as cursor:
         (conversation,) = conversations(cursor, Selection(runs=["run"]))

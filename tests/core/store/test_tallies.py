@@ -34,10 +34,10 @@ def test_every_write_is_counted_once(store: Store) -> None:
         fold(store)
 
     store_lines(a_header(cases=[a_case(1), a_case(2)]), a_trial())
-    vignette, talk = ("run", "ours/1", "vignette", "mcq"), ("run", "ours/1", "multi_turn", "frq")
+    vignette, conversation = ("run", "ours/1", "vignette", "mcq"), ("run", "ours/1", "multi_turn", "frq")
     assert counted(store) == {
         (*vignette, "correct", "incorrect", True): 1,
-        (*talk, "provider_error", "provider_error", True): 1,
+        (*conversation, "provider_error", "provider_error", True): 1,
     }
     # a second trial of the case, with an ungraded free response, and a trial that broke off before any answer
     events = [answered("vignette", "mcq"), graded("correct", "vignette", "mcq"), answered(), Finished(at=9.0)]
@@ -52,8 +52,8 @@ def test_every_write_is_counted_once(store: Store) -> None:
     assert counted(store) == of_two | {
         (*vignette, "correct", "incorrect", True): 1,
         (*vignette, "correct", "ungraded", True): 1,
-        (*talk, "provider_error", "provider_error", True): 1,
-        (*talk, "ungraded", "ungraded", True): 1,
+        (*conversation, "provider_error", "provider_error", True): 1,
+        (*conversation, "ungraded", "ungraded", True): 1,
     }
     # later verdicts on both trials and a new trial in one fold; an older verdict changes nothing
     store_lines(
@@ -64,9 +64,9 @@ def test_every_write_is_counted_once(store: Store) -> None:
     assert counted(store) == of_two | {
         (*vignette, "correct", "incorrect", True): 1,
         (*vignette, "correct", "ungraded", True): 1,
-        (*talk, "correct", "correct", True): 1,
-        (*talk, "incorrect", "incorrect", True): 1,
-        (*talk, "refused", "refused", True): 1,
+        (*conversation, "correct", "correct", True): 1,
+        (*conversation, "incorrect", "incorrect", True): 1,
+        (*conversation, "refused", "refused", True): 1,
     }
     assert graders(store) == {"rule": 2, "openai/g": 4, "openai/new": 1}
     before = counted(store)

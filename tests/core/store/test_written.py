@@ -50,7 +50,7 @@ from core.store.upkeep import backup, repair, restore, verify
 from core.store.written import KINDS, EntryKind, journal_of, write
 from core.text.facts import AtomicFact
 from core.text.profiles import Generated
-from tests.core.measures.experts.reviews import MODELS, a_plan, answer_all, store_talks
+from tests.core.measures.experts.reviews import MODELS, a_plan, answer_all, store_conversations
 from tests.core.store.builders import a_case
 from tests.support.stores import NAME, copy_of
 
@@ -68,7 +68,7 @@ PLAIN = Generated(
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     """Two models' conversations on six cases, each with a free response that is graded."""
     monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "here" / NAME))
-    return copy_of(store_talks, tmp_path / "here")
+    return copy_of(store_conversations, tmp_path / "here")
 
 
 def from_the_journals(store: Store) -> Store:
@@ -89,15 +89,15 @@ def fact(id_: str) -> AtomicFact:
 
 def judge_conversations(store: Store) -> None:
     """Ada and Ben judge all of 12 conversations and differ on two; Cyd breaks ties; an answer is changed."""
-    review = plan_review(store, "Talks", a_plan(number=12, shared=1))
+    review = plan_review(store, "Conversations", a_plan(number=12, shared=1))
     answer_all(store, review, "Ada")
     answer_all(store, review, "Ben", but={2: "no", 5: "no"})
-    record(store, "Talks", 7, "Ada", "in_vignette", "no", "I read it again")
-    comment(store, "Talks", 1, "Ada", "An odd talk.")
-    highlight(store, "Talks", 1, "Ada", [span_of(1, "I itch since day 3.", "since day")])
-    record(store, "Talks", 2, "Cyd", "medical_terms", "no")
-    record(store, "Talks", 5, "Cyd", "medical_terms", "yes")
-    unblind(store, "Talks", "Ada", "the deadline")
+    record(store, "Conversations", 7, "Ada", "in_vignette", "no", "I read it again")
+    comment(store, "Conversations", 1, "Ada", "An odd conversation.")
+    highlight(store, "Conversations", 1, "Ada", [span_of(1, "I itch since day 3.", "since day")])
+    record(store, "Conversations", 2, "Cyd", "medical_terms", "no")
+    record(store, "Conversations", 5, "Cyd", "medical_terms", "yes")
+    unblind(store, "Conversations", "Ada", "the deadline")
 
 
 def judge_answers(store: Store) -> None:
@@ -213,7 +213,7 @@ def rows_of_people(store: Store) -> int:
 
 @pytest.fixture(scope="module")
 def shown_at_first(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    return shown(copy_of(store_talks, tmp_path_factory.mktemp("first")))
+    return shown(copy_of(store_conversations, tmp_path_factory.mktemp("first")))
 
 
 @pytest.mark.parametrize("what", WRITTEN)
@@ -229,7 +229,7 @@ def test_it_is_there_after_the_database_was_deleted(store: Store, what: str, sho
 
 def test_the_figures_are_those_of_the_answers(full: Store) -> None:
     again = from_the_journals(full)
-    decided = decisions_of(again, state_of(again, "Talks"))
+    decided = decisions_of(again, state_of(again, "Conversations"))
     # of 12 conversations two are tied: Cyd says no of one and yes of the other
     about_terms = [row for row in shares(decided) if row["question"] == yes_no_questions()["medical_terms"]]
     assert (sum(row["yes"] for row in about_terms), sum(row.n for row in about_terms)) == (11, 12)
@@ -239,9 +239,9 @@ def test_the_figures_are_those_of_the_answers(full: Store) -> None:
 
 
 def test_a_review_that_is_blinded_stays_so_with_the_same_items_for_the_same_people(store: Store) -> None:
-    plan_review(store, "Talks", a_plan(number=6, annotators=("Ada", "Ben", "Cyd"), seed=4))
-    before = state_of(store, "Talks")
-    after = state_of(from_the_journals(store), "Talks")
+    plan_review(store, "Conversations", a_plan(number=6, annotators=("Ada", "Ben", "Cyd"), seed=4))
+    before = state_of(store, "Conversations")
+    after = state_of(from_the_journals(store), "Conversations")
     assert after.blinded
     for who in ("Ada", "Ben", "Cyd"):
         assert after.items_for(who) == before.items_for(who)
@@ -385,7 +385,7 @@ def test_what_was_taken_back_stays_away(full: Store) -> None:
 
 
 def everything(store: Store) -> None:
-    store_talks(store)
+    store_conversations(store)
     for write_some in WRITTEN.values():
         write_some(store)
 

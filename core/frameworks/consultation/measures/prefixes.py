@@ -67,7 +67,7 @@ def read_prefixes(store: Store, selection: Selection | None = None) -> tuple[pd.
     """
     chosen = selection or Selection()
     with store.read() as cursor:
-        answers, talks = prefix_answers(cursor, chosen), solvable(cursor, chosen)
+        answers, conversations = prefix_answers(cursor, chosen), solvable(cursor, chosen)
     columns = ("question_type", "verdict", "response", "answer", "choices")
     answers["verdict"] = [
         _read_choice(response, answer, tuple(choices), chosen.mcq_rule)
@@ -77,9 +77,9 @@ def read_prefixes(store: Store, selection: Selection | None = None) -> tuple[pd.
     ]
     right = answers["verdict"].eq("correct").astype(np.float64)
     answers["right"] = right.where(answers["verdict"].isin(COUNTED))
-    for table in (answers, talks):
+    for table in (answers, conversations):
         table["case_set"] = case_sets_of(table)
-    return answers, talks
+    return answers, conversations
 
 
 def under_closing(answers: pd.DataFrame, closing: Closing) -> pd.DataFrame:
@@ -103,7 +103,7 @@ def _read_choice(response: str, answer: str, choices: Sequence[str], rule: McqRu
     return judged.verdict
 
 
-def prefix_rows(answers: pd.DataFrame, talks: pd.DataFrame, closing: Closing | None = None) -> list[Row]:
+def prefix_rows(answers: pd.DataFrame, conversations: pd.DataFrame, closing: Closing | None = None) -> list[Row]:
     """Return the curves from ``read_prefixes``'s tables, in the order of solvers, models and shares.
 
     ``n_conversations`` have an answer that counts; others are ``excluded`` by verdict, and for ``n_missing`` the solver
@@ -117,9 +117,9 @@ def prefix_rows(answers: pd.DataFrame, talks: pd.DataFrame, closing: Closing | N
         by_case = members.groupby(["model", "case_key", "share"])["right"].mean()
         means = by_case.unstack("share").reindex(columns=ASKED_AT)
         figures = figures_of(means.rename(columns=str).reset_index(), list(map(str, ASKED_AT)))
-        solvable = talks[talks["choices"] > 0] if solver.question_type == "mcq" else talks
+        solvable = conversations[conversations["choices"] > 0] if solver.question_type == "mcq" else conversations
         for model, share in product(sorted(members["model"].unique()), ASKED_AT):
-            conversations = int(solvable.loc[solvable["model"] == model, "conversations"].sum())
+            n_conversations = int(solvable.loc[solvable["model"] == model, "conversations"].sum())
             verdicts = members.loc[(members["model"] == model) & (members["share"] == share), "verdict"]
             excluded = {str(verdict): int(n) for verdict, n in verdicts.value_counts().sort_index().items()}
             counted = sum(excluded.pop(verdict, 0) for verdict in COUNTED)
@@ -128,7 +128,7 @@ def prefix_rows(answers: pd.DataFrame, talks: pd.DataFrame, closing: Closing | N
                     figures[model, str(share)],
                     label={"model": model, **solver._asdict(), "closing": closing_of_solver, "per_cent": share},
                     excluded=excluded,
-                    more={"n_conversations": counted, "n_missing": conversations - len(verdicts)},
+                    more={"n_conversations": counted, "n_missing": n_conversations - len(verdicts)},
                     columns=_COLUMNS,
                 )
             )
@@ -165,7 +165,7 @@ def report(
     ] = None,
 ) -> Iterator[Row]:
     """Report a solver's accuracy against the share of the dialogue, by condition."""
-    answers, talks = request.read(read_prefixes, request.selection)
+    answers, conversations = request.read(read_prefixes, request.selection)
     filters = {
         "question_type": question_type,
         "solver": solver,
@@ -179,7 +179,7 @@ def report(
     rows = []
     for place, members in answers.groupby(places, sort=True):
         label = dict(zip(("cases", *filter(None, [by])), map(str, place), strict=True))
-        for row in prefix_rows(members, talks[(talks[places] == list(place)).all(axis=1)], closing):
+        for row in prefix_rows(members, conversations[(conversations[places] == list(place)).all(axis=1)], closing):
             rows.append(replace(row, label={**label, **row.label}))
     yield from rows
     request.notes += _notes_on(rows)

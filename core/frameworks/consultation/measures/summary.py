@@ -277,7 +277,7 @@ def read_doctors(store: Store, selection: Selection | None = None, history: pd.D
     table = table.merge(answers, how="left", on=["model", "case_key"])
     counts = ["n_accuracy", "uncounted"]
     framework = publisher("history")
-    is_bound = {key: not framework.talks(doctor_of(key), framework.arms) for key in table["model"].unique()}
+    is_bound = {key: not framework.has_conversation(doctor_of(key), framework.arms) for key in table["model"].unique()}
     return table.assign(
         accuracy=table["accuracy"].astype(np.float64),
         **{name: table[name].fillna(0).astype(int) for name in counts},

@@ -114,14 +114,14 @@ def test_only_answered_queries_are_turns(store: Store) -> None:
 def test_an_answered_message_without_tags_counts_as_one_query(store: Store) -> None:
     """A human in the doctor's seat writes no tags."""
     line = a_consultation(1, ["</end>"])
-    talk = [
+    conversation = [
         Utterance(turn=0, role="doctor", text="Since\n when?"),
         Utterance(turn=1, role="patient", text="Monday."),
         Utterance(turn=2, role="doctor", text="</end>"),
     ]
     others = [event for event in line.events if not isinstance(event, Utterance | Started)]
     write_journal(
-        store.journals, "run", automedic(), line.model_copy(update={"events": [line.events[0], *talk, *others]})
+        store.journals, "run", automedic(), line.model_copy(update={"events": [line.events[0], *conversation, *others]})
     )
     fold(store)
     assert columns(store, "turns", "words") == [{"1": 1}, {"1": 2}]

@@ -22,7 +22,7 @@ from tests.support.stores import copy_of
 ITEMS = '[{"key":"lump","value":"nodule","topic":"other"}]'
 
 
-def a_talk(trial_id: str, case_key: str, reason: EndReason = "final_diagnosis") -> Iterable[Event]:
+def a_conversation(trial_id: str, case_key: str, reason: EndReason = "final_diagnosis") -> Iterable[Event]:
     return [
         Started(trial_id=trial_id, case_key=case_key, trial=0, seed=7, at=1.0),
         Utterance(turn=0, role="doctor", text="Hello?"),
@@ -34,18 +34,18 @@ def a_talk(trial_id: str, case_key: str, reason: EndReason = "final_diagnosis") 
 
 def fill(store: Store) -> None:
     """Model a: two trials of case 1, one of which broke off, and one of case 2. Model b: one trial of case 1."""
-    talks = (
+    conversations = (
         ("run/1/0", "ours/1", "final_diagnosis"),
         ("run/1/1", "ours/1", "error"),
         ("run/2/0", "ours/2", "turn_cap"),
     )
-    trials = [a_trial(a_talk(t, c, r), trial_id=t, case_key=c) for t, c, r in talks]  # type: ignore[arg-type]
+    trials = [a_trial(a_conversation(t, c, r), trial_id=t, case_key=c) for t, c, r in conversations]  # type: ignore[arg-type]
     write_journal(store.journals, "run", a_header(cases=[a_case(1), a_case(2)]), *trials)
     write_journal(
         store.journals,
         "other",
         a_header("other", doctor="openai/b", cases=[a_case(1)]),
-        a_trial(a_talk("other/1/0", "ours/1"), trial_id="other/1/0", run_id="other"),
+        a_trial(a_conversation("other/1/0", "ours/1"), trial_id="other/1/0", run_id="other"),
     )
     fold(store)
 

@@ -74,10 +74,10 @@ def test_why_a_conversation_ended(messages: list[str], cap: int | None, reason: 
 
 
 def test_a_missing_message_ends_the_record() -> None:
-    talk = a_conversation("Hi?", "I itch.", "Where?", "Here.", "Gout.")
-    talk[4]["content"] = None  # the patient's second reply, after the prompt and three messages
-    talk[3]["content"] = ["Where?", 0.002]
-    trial = first(multiturn_conversation=talk)
+    conversation = a_conversation("Hi?", "I itch.", "Where?", "Here.", "Gout.")
+    conversation[4]["content"] = None  # the patient's second reply, after the prompt and three messages
+    conversation[3]["content"] = ["Where?", 0.002]
+    trial = first(multiturn_conversation=conversation)
     assert list(trial.texts) == ["Hi?", "I itch.", "Where?"]
     assert (trial.end_reason, trial.end_detail) == ("error", "message 3 is missing in the release")
 

@@ -44,7 +44,7 @@ def release(tmp_path: Path) -> Path:
 def trial_ids(run_id: str) -> dict[tuple[str, int], str]:
     with Store().read() as cursor:
         listed = conversations(cursor, Selection(runs=[run_id]))
-    return {(talk.case_key, talk.trial): talk.trial_id for talk in listed}
+    return {(conversation.case_key, conversation.trial): conversation.trial_id for conversation in listed}
 
 
 def correct(run_id: str) -> dict[tuple[str, str], list[tuple[int, int]]]:
@@ -272,8 +272,8 @@ def test_prompts_that_differ_only_in_the_specialty_count_as_equal(tmp_path: Path
     other = PROMPT.format("Dermatology") + " Be brief."
 
     def with_prompt(case_id: str, prompt: str) -> dict[str, Any]:
-        talk = a_conversation("Hi?", "I itch.", "Final Diagnosis: gout", prompt=prompt)
-        return a_file(case_id, **{f"trial_{n}": a_trial(multiturn_conversation=talk) for n in range(5)})
+        conversation = a_conversation("Hi?", "I itch.", "Final Diagnosis: gout", prompt=prompt)
+        return a_file(case_id, **{f"trial_{n}": a_trial(multiturn_conversation=conversation) for n in range(5)})
 
     same = {"case_0": with_prompt("case_0", PROMPT.format("Dermatology")), "case_1": with_prompt("case_1", bare)}
     root = write_release(tmp_path / "r", {"gpt3_1106": same, "mistral-v1": same}, rows)

@@ -93,12 +93,12 @@ def test_scores_follow_from_the_files(imported: tuple[Store, ImportReport], file
 def test_endings_follow_from_the_last_messages(imported: tuple[Store, ImportReport], files: dict[str, Any]) -> None:
     store, _ = imported
     for folder, cases in files.items():
-        talks = [t["multiturn_conversation"] for stored in cases.values() for t in trials(stored)]
-        longest = max(map(len, talks))
+        conversations = [t["multiturn_conversation"] for stored in cases.values() for t in trials(stored)]
+        longest = max(map(len, conversations))
         expected: Counter[str] = Counter()
-        for talk in talks:
-            last = talk[-1]["content"]
-            capped = "turn_cap" if not folder.startswith("gpt") and len(talk) == longest else "error"
+        for conversation in conversations:
+            last = conversation[-1]["content"]
+            capped = "turn_cap" if not folder.startswith("gpt") and len(conversation) == longest else "error"
             expected[
                 "final_diagnosis" if "Final Diagnosis" in last else "no_question" if "?" not in last else capped
             ] += 1
@@ -106,7 +106,9 @@ def test_endings_follow_from_the_last_messages(imported: tuple[Store, ImportRepo
             store, "SELECT end_reason, count(*) FROM trials WHERE run_id = ? GROUP BY ALL", f"craftmd-{folder}"
         )
         assert dict(rows) == expected, folder
-        turns = sum(len(talk) // 2 - 1 for talk in talks)  # prompt, greeting, then patient and doctor in turns
+        turns = sum(
+            len(conversation) // 2 - 1 for conversation in conversations
+        )  # prompt, greeting, then patient and doctor in turns
         assert query(store, "SELECT sum(doctor_turns) FROM trials WHERE run_id = ?", f"craftmd-{folder}") == [(turns,)]
 
 

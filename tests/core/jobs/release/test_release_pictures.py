@@ -115,10 +115,10 @@ def test_grades_are_imported_and_the_strict_rule_needs_choices(release: Path) ->
 
 
 def test_lists_of_parts_are_reduced_to_their_text(release: Path) -> None:
-    talk = a_conversation("Hi!", "Look.", "**Final Diagnosis:** Gout")
+    conversation = a_conversation("Hi!", "Look.", "**Final Diagnosis:** Gout")
     picture = {"type": "image_url", "image_url": {"url": address(RED)}}
-    talk[2]["content"] = [{"type": "text", "text": "Look"}, picture, {"type": "text", "text": "here."}]
-    changed = a_pictured_file("case_0", trial_0=a_trial(multiturn_conversation=talk))
+    conversation[2]["content"] = [{"type": "text", "text": "Look"}, picture, {"type": "text", "text": "here."}]
+    changed = a_pictured_file("case_0", trial_0=a_trial(multiturn_conversation=conversation))
     write_file(release, "gpt4v", "case_0", changed)
     import_all(release)
     with Store().read() as cursor:

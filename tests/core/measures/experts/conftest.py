@@ -6,16 +6,16 @@ from pathlib import Path
 import pytest
 
 from core.store.database import Store
-from tests.core.measures.experts.reviews import store_talks
+from tests.core.measures.experts.reviews import store_conversations
 
 
 @pytest.fixture(scope="session")
-def talks(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def conversations(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A database with two models' conversations, to be copied."""
-    return store_talks(Store(tmp_path_factory.mktemp("talks") / "anamnesis.duckdb")).path
+    return store_conversations(Store(tmp_path_factory.mktemp("conversations") / "anamnesis.duckdb")).path
 
 
 @pytest.fixture
-def store(talks: Path, tmp_path: Path) -> Store:
+def store(conversations: Path, tmp_path: Path) -> Store:
     """A copy of that database for one test."""
-    return Store(Path(shutil.copy(talks, tmp_path / "anamnesis.duckdb")))
+    return Store(Path(shutil.copy(conversations, tmp_path / "anamnesis.duckdb")))

@@ -29,7 +29,9 @@ FIVE: tuple[str, ...] = (
 )  # fmt: skip
 
 
-def store_talks(store: Store, cases: int = 6, verdicts: tuple[Verdict, Verdict] = ("correct", "incorrect")) -> Store:
+def store_conversations(
+    store: Store, cases: int = 6, verdicts: tuple[Verdict, Verdict] = ("correct", "incorrect")
+) -> Store:
     """One conversation of each model on each case; the grader calls the first model right, the second wrong."""
     held = [
         a_case(n, profile=None, specialty=SPECIALTIES[n % 2], vignette=f"A man with an itch, number {n}.")

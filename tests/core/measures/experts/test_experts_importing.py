@@ -51,7 +51,7 @@ def test_a_csv_comes_in_row_by_row_and_rejected_lines_are_named(store: Store) ->
     assert (found.added, found.items, found.matched) == (3, 3, 2)
     assert [line for line, _ in found.rejected] == [5, 6, 7, 8, 9, 10]
     reasons = dict(found.rejected)
-    assert "no stored trial for talk:nowhere" in reasons[5]
+    assert "no stored trial for conversation:nowhere" in reasons[5]
     assert "'fine' is not one of" in reasons[6]
     assert "'perhaps' is neither yes nor no" in reasons[7]
     assert "is no item" in reasons[9]
@@ -94,15 +94,15 @@ def test_a_workbooks_conversation_is_found_by_its_words() -> None:
     said = "Doctor-AI : What brings you in? \n Patient-AI : I itch -  at night! "
     row = WorkbookRow("gpt_3_5", "case_7", "d1", said, "**Final Diagnosis:** Scabies.", {})
     spoken = ["What brings you in?", "I itch - at night!"]
-    talks = {
+    conversations = {
         "a": [*spoken, "**Final Diagnosis:** Gout"],
         "b": [*spoken, "**Final Diagnosis:** Scabies"],
         "c": ["What brings you in?", "I itch.", "**Final Diagnosis:** Scabies"],
     }
     pair = ("gpt_3_5", "craftmd/case_7")
-    assert str(matching_item(row, pair, talks)) == "talk:b"
-    assert str(matching_item(row, pair, {"a": talks["a"]})) == "talk:a"
-    assert str(matching_item(row, pair, {"c": talks["c"]})) == "release:gpt_3_5:craftmd/case_7"
+    assert str(matching_item(row, pair, conversations)) == "talk:b"
+    assert str(matching_item(row, pair, {"a": conversations["a"]})) == "talk:a"
+    assert str(matching_item(row, pair, {"c": conversations["c"]})) == "release:gpt_3_5:craftmd/case_7"
 
 
 def exported(store: Store) -> list[dict[str, str]]:

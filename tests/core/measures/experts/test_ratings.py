@@ -19,7 +19,7 @@ from core.store.database import Store
 from core.store.fold import fold
 from core.store.review_kinds import CANNOT_JUDGE, FormQuestion, form_named, forms, read_form
 from core.store.review_records import Review, parse_item, planned
-from tests.core.measures.experts.reviews import MODELS, store_talks
+from tests.core.measures.experts.reviews import MODELS, store_conversations
 from tests.support.answering import record_all
 
 EXPERTS = ("Ada", "Ben", "Cyd")
@@ -141,7 +141,7 @@ def _with_profiles(store: Store) -> bool:
 
 
 def test_preferences_between_two_models_are_their_log_odds(store: Store) -> None:
-    store_talks(store, cases=6)
+    store_conversations(store, cases=6)
     plan = planned(kind="preference", number=6, annotators=("Ada",), shared=0.0, seed=3)
     review = plan_review(store, "preference", plan)
     state = state_of(store, review.review_id)

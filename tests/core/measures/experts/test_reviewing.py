@@ -123,12 +123,12 @@ def test_decisions_take_the_thirds_word_and_agreement_does_not(store: Store) -> 
 
 def test_comments_and_highlights_are_kept_beside_the_answers(store: Store) -> None:
     review = a_review(store, shared=1)
-    comment(store, "First", 1, "Ada", " an odd talk ")
+    comment(store, "First", 1, "Ada", " an odd conversation ")
     span = span_of(1, "I itch since day 3.", "ITCH since", " lay words ")
     assert (span.start, span.end, span.text, span.comment) == (2, 12, "itch since", "lay words")
     highlight(store, "First", 1, "Ada", [span])
     said = {one.question: one for one in state_of(store, review.review_id).newest.values()}
-    assert said["comment"].comment == "an odd talk"
+    assert said["comment"].comment == "an odd conversation"
     assert said["highlight"].spans == (span,)
     with pytest.raises(UsageError, match="Message 2 does not contain these words"):
         span_of(1, "I itch.", "fever")

@@ -13,7 +13,7 @@ from core.reviews.state import state_of
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.review_records import Review
-from tests.core.measures.experts.reviews import MODELS, a_review, answer_all, store_talks
+from tests.core.measures.experts.reviews import MODELS, a_review, answer_all, store_conversations
 from tests.core.store.builders import graded, grades, write_journal
 from tests.support.stores import copy_of
 
@@ -22,7 +22,7 @@ OWN, OTHER = "openai/g", "openai/h"
 
 def fill(store: Store) -> None:
     """Two models' answers to ten cases. The own grader calls all of the first model right, the other grader six."""
-    store_talks(store, cases=10)
+    store_conversations(store, cases=10)
     for model in range(2):
         for case in range(10):
             verdict: Verdict = "correct" if model == 0 and 2 <= case <= 7 else "incorrect"

@@ -30,7 +30,7 @@ MESSAGES = (
     "Yes, my left knee has hurt for years.",
     "**Final Diagnosis:** Angina",
 )
-TALK = tuple(Turn("patient" if number % 2 else "doctor", text) for number, text in enumerate(MESSAGES))
+CONVERSATION = tuple(Turn("patient" if number % 2 else "doctor", text) for number, text in enumerate(MESSAGES))
 FACTS = facts_of(CASE)
 AGE, PAIN, METFORMIN, SIGN = (fact.id for fact in FACTS)
 MARKS = {
@@ -56,7 +56,7 @@ def invention(turn: Any = 5, words: str = "my left knee has hurt for years", con
 
 
 def test_the_prompt_has_the_vignette_facts_and_messages_and_no_diagnosis() -> None:
-    (part,) = facts_request(facts_pack(), CASE, FACTS, TALK).messages
+    (part,) = facts_request(facts_pack(), CASE, FACTS, CONVERSATION).messages
     assert isinstance(part, PromptPart)
     prompt = part.content
     assert CASE.vignette in prompt
@@ -80,7 +80,7 @@ def test_the_prompt_has_the_vignette_facts_and_messages_and_no_diagnosis() -> No
     ],
 )
 def test_marks_are_read_from_an_answer_with_other_text(text: str) -> None:
-    judgement = facts_in(text, FACTS, TALK)
+    judgement = facts_in(text, FACTS, CONVERSATION)
     assert (judgement.dropped, [verdict.kind for verdict in judgement.things]) == (
         0,
         ["never_asked", "asked", "withheld"],
@@ -107,7 +107,7 @@ def test_marks_are_read_from_an_answer_with_other_text(text: str) -> None:
     ],
 )
 def test_inventions_are_read_with_what_they_contradict(invented: dict[str, Any], verdict: PatientVerdict) -> None:
-    judgement = facts_in(reply(None, [invented, invented]), FACTS, TALK)
+    judgement = facts_in(reply(None, [invented, invented]), FACTS, CONVERSATION)
     assert (judgement.things, judgement.dropped) == ((*VERDICTS, verdict), 0)
 
 
@@ -124,7 +124,7 @@ def test_inventions_are_read_with_what_they_contradict(invented: dict[str, Any],
     ],
 )
 def test_an_invention_that_is_not_in_the_conversation_is_dropped_and_counted(bad: dict[str, Any]) -> None:
-    judgement = facts_in(reply(None, [invention(), bad]), FACTS, TALK)
+    judgement = facts_in(reply(None, [invention(), bad]), FACTS, CONVERSATION)
     assert (judgement.things, judgement.dropped) == ((*VERDICTS, INVENTED), 1)
 
 
@@ -147,14 +147,14 @@ def test_an_invention_that_is_not_in_the_conversation_is_dropped_and_counted(bad
 )
 def test_marks_that_do_not_fit_the_conversation_are_refused(changed: dict[str, dict[str, Any]], fault: str) -> None:
     with pytest.raises(ValueError, match=fault):
-        facts_in(reply(changed), FACTS, TALK)
+        facts_in(reply(changed), FACTS, CONVERSATION)
 
 
 def test_a_bare_no_counts_as_a_quotation_of_the_complete_message() -> None:
-    talk = (Turn("doctor", "Any medicines?"), Turn("patient", "No."))
+    conversation = (Turn("doctor", "Any medicines?"), Turn("patient", "No."))
     marks = {fact: {"mark": "asked", "turn": 1, "words": "No"} for fact in MARKS}
-    assert {verdict.words for verdict in facts_in(reply(marks), FACTS, talk).things} == {"No"}
-    longer = (talk[0], Turn("patient", "No, none."))
+    assert {verdict.words for verdict in facts_in(reply(marks), FACTS, conversation).things} == {"No"}
+    longer = (conversation[0], Turn("patient", "No, none."))
     with pytest.raises(ValueError, match="do not stand in message 1"):
         facts_in(reply(marks), FACTS, longer)
 
@@ -172,10 +172,10 @@ def test_a_bare_no_counts_as_a_quotation_of_the_complete_message() -> None:
 )
 def test_an_answer_of_another_form_is_unreadable(text: str, fault: str) -> None:
     with pytest.raises(ValueError, match=fault):
-        facts_in(text, FACTS, TALK)
+        facts_in(text, FACTS, CONVERSATION)
 
 
 def test_the_prompt_requests_the_words_before_the_mark() -> None:
-    (part,) = facts_request(facts_pack(), CASE, FACTS, TALK).messages
+    (part,) = facts_request(facts_pack(), CASE, FACTS, CONVERSATION).messages
     assert isinstance(part, PromptPart)
     assert part.content.index('"words"') < part.content.index('"mark": "asked"')

@@ -46,7 +46,7 @@ TOLD = PatientVerdict("asked", 3, "Yes, I do", *FACT)
 INVENTED = PatientVerdict("invented", 3, "my knee hurts")
 
 
-def talk(case: int, reply: str, verdict: str) -> Any:
+def conversation(case: int, reply: str, verdict: str) -> Any:
     texts = ("Hello?", "I am unwell.", QUESTION, reply, "**Final Diagnosis:** Gout")
     stream = [
         *(Utterance(turn=n, role="patient" if n % 2 else "doctor", text=text) for n, text in enumerate(texts)),
@@ -58,16 +58,20 @@ def talk(case: int, reply: str, verdict: str) -> Any:
     return a_trial(stream, trial_id=f"run/{case}", case_key=f"ours/{case}")
 
 
-def wrong_talks(store: Store) -> None:
+def wrong_conversations(store: Store) -> None:
     """Write three conversations, of which two end in a wrong answer."""
-    talks = (talk(1, KNEE, "incorrect"), talk(2, "Yes, I do.", "incorrect"), talk(3, KNEE, "correct"))
-    write_journal(store.journals, "run", a_header(cases=CASES), *talks)
+    conversations = (
+        conversation(1, KNEE, "incorrect"),
+        conversation(2, "Yes, I do.", "incorrect"),
+        conversation(3, KNEE, "correct"),
+    )
+    write_journal(store.journals, "run", a_header(cases=CASES), *conversations)
     fold(store)
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
-    return copy_of(wrong_talks, tmp_path)
+    return copy_of(wrong_conversations, tmp_path)
 
 
 def strict(body: dict[str, Any]) -> str:

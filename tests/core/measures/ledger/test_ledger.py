@@ -14,7 +14,7 @@ from core.measures.base import MetricRequest
 from core.measures.ledger import fault_rows, read_conversations, read_topics, report
 from core.store.database import Store
 from core.store.fold import fold, keep_lines
-from core.store.queries.fact_judgements import Judge, fact_judgement_row, talks_to_judge
+from core.store.queries.fact_judgements import Judge, conversations_to_judge, fact_judgement_row
 from core.store.queries.fact_sets import save_facts
 from core.store.selection import Selection
 from core.text.facts import facts_of
@@ -74,9 +74,9 @@ INVENTED = PatientVerdict("invented", 3, "No, doctor")
 
 def judge(store: Store, trial: str, *verdicts: PatientVerdict) -> None:
     with store.read() as cursor:
-        (talk,) = talks_to_judge(cursor, JUDGE, trials=[trial])
+        (conversation,) = conversations_to_judge(cursor, JUDGE, trials=[trial])
     paid = {"trial_id": trial, "dropped": 0, "failure": "", "calls": "[]", "tokens": 1, "cost_usd": None}
-    row = fact_judgement_row(JUDGE, talk.facts_hash, verdicts, {**paid, "judged_at": 1.0})
+    row = fact_judgement_row(JUDGE, conversation.facts_hash, verdicts, {**paid, "judged_at": 1.0})
     keep_lines(store, "judging", [RowLine(table="fact_judgements", row=row)])
 
 

@@ -6,13 +6,13 @@ import json
 from typing import Any
 
 import pytest
+from tests.core.measures.patients.patient_conversations import DIAGNOSIS, LATIN, OPENING, dialogue
 
 from core.asking.scene import Turn
 from core.jobs.judges import shown, terms_in, terms_pack
 from core.store.queries.patient_judgements import JudgedTerm
-from tests.core.measures.patients.patient_talks import DIAGNOSIS, LATIN, OPENING, dialogue
 
-TALK = (*dialogue(OPENING, LATIN), Turn("doctor", DIAGNOSIS))
+CONVERSATION = (*dialogue(OPENING, LATIN), Turn("doctor", DIAGNOSIS))
 PAPULES = JudgedTerm(3, "papules", 13, 20)  # "I have a few papules and pruritus."
 PRURITUS = JudgedTerm(3, "pruritus", 25, 33)
 
@@ -22,13 +22,13 @@ def answer(*terms: tuple[Any, str]) -> str:
 
 
 def test_only_replies_are_numbered_and_the_prompt_has_no_diagnosis() -> None:
-    assert shown(TALK) == [
+    assert shown(CONVERSATION) == [
         (None, "Doctor", OPENING[0]),
         (1, "Patient", OPENING[1]),
         (None, "Doctor", LATIN[0]),
         (3, "Patient", LATIN[1]),
     ]
-    prompt = terms_pack().render("judge", dialogue=shown(TALK))
+    prompt = terms_pack().render("judge", dialogue=shown(CONVERSATION))
     assert f"[3] Patient: {LATIN[1]}\n" in prompt
     assert f"\nDoctor: {LATIN[0]}\n" in prompt
     assert DIAGNOSIS not in prompt
@@ -46,7 +46,7 @@ def test_only_replies_are_numbered_and_the_prompt_has_no_diagnosis() -> None:
     ],
 )
 def test_terms_are_read_from_an_answer_with_other_text(text: str, terms: tuple[JudgedTerm, ...]) -> None:
-    judgement = terms_in(text, TALK)
+    judgement = terms_in(text, CONVERSATION)
     assert (judgement.things, judgement.dropped) == (terms, 0)
 
 
@@ -62,13 +62,13 @@ def test_terms_are_read_from_an_answer_with_other_text(text: str, terms: tuple[J
     ],
 )
 def test_words_that_are_not_in_the_reply_are_dropped_and_counted(turn: int, words: str) -> None:
-    judgement = terms_in(answer((turn, words), (3, "pruritus")), TALK)
+    judgement = terms_in(answer((turn, words), (3, "pruritus")), CONVERSATION)
     assert (judgement.things, judgement.dropped) == ((PRURITUS,), 1)
 
 
 def test_a_bare_list_is_accepted() -> None:
-    assert terms_in("[]", TALK) == terms_in('{"terms": []}', TALK)
-    assert terms_in('[{"turn": 3, "words": "pruritus"}]', TALK).things == (PRURITUS,)
+    assert terms_in("[]", CONVERSATION) == terms_in('{"terms": []}', CONVERSATION)
+    assert terms_in('[{"turn": 3, "words": "pruritus"}]', CONVERSATION).things == (PRURITUS,)
 
 
 @pytest.mark.parametrize(
@@ -85,4 +85,4 @@ def test_a_bare_list_is_accepted() -> None:
 )
 def test_an_answer_of_another_form_is_unreadable(text: str, fault: str) -> None:
     with pytest.raises(ValueError, match=fault):
-        terms_in(text, TALK)
+        terms_in(text, CONVERSATION)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from tests.core.measures.patients.patient_conversations import OPENING, dialogue
+
 from core.asking.scene import Turn
 from core.measures.patients.rules import marks_in, replies_of, terms_in
-from tests.core.measures.patients.patient_talks import OPENING, dialogue
 from tests.core.store.builders import a_case
 
 LUPUS = a_case(
@@ -53,8 +54,8 @@ def test_a_name_of_the_doctors_or_of_a_relative_reveals_nothing() -> None:
 
 def test_a_name_in_the_vignette_is_no_secret() -> None:
     open_case = LUPUS.model_copy(update={"vignette": "A woman with known lupus has a rash."})
-    talk = dialogue(OPENING, ("Else?", "I have lupus."))
-    assert not [mark for mark in marks_in(open_case, talk) if mark.kind == "leak"]
+    conversation = dialogue(OPENING, ("Else?", "I have lupus."))
+    assert not [mark for mark in marks_in(open_case, conversation) if mark.kind == "leak"]
 
 
 def test_the_diagnosis_is_not_counted_as_a_term_too() -> None:
@@ -64,6 +65,6 @@ def test_the_diagnosis_is_not_counted_as_a_term_too() -> None:
 
 
 def test_a_request_before_the_doctor_spoke_is_no_reply() -> None:
-    talk = (Turn("patient", "Doctor, I have dyspnea."), *dialogue(("Since when?", "May.")))
-    assert replies_of(talk) == [2]
-    assert not terms_in(talk)
+    conversation = (Turn("patient", "Doctor, I have dyspnea."), *dialogue(("Since when?", "May.")))
+    assert replies_of(conversation) == [2]
+    assert not terms_in(conversation)

@@ -53,7 +53,7 @@ RUBRIC = {
 MET = {1: {"knee", "fever", "gout"}, 2: {"knee"}, 3: {"fever", "cough", "ambulance"}}
 
 
-def judged_talks_stored(store: Store) -> None:
+def judged_conversations_stored(store: Store) -> None:
     trials = []
     for number, texts in TEXTS.items():
         turns = [Utterance(turn=n, role="patient" if n % 2 else "doctor", text=text) for n, text in enumerate(texts)]
@@ -67,7 +67,7 @@ def judged_talks_stored(store: Store) -> None:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
-    return copy_of(judged_talks_stored, tmp_path)
+    return copy_of(judged_conversations_stored, tmp_path)
 
 
 def registry() -> Registry:
@@ -83,8 +83,8 @@ def judged(store: Store, script: Script, *, stop: Stop | None = None, **options:
 def statuses(store: Store, judge_name: str | None = None) -> dict[str, dict[str, str]]:
     reading = read_rubric_outcomes(store, Selection(), "demo", judge_name)
     return {
-        talk.trial_id: {o.criterion.id.removeprefix("about_"): o.why or o.status for o in talk.outcomes}
-        for talk in reading.talks
+        conversation.trial_id: {o.criterion.id.removeprefix("about_"): o.why or o.status for o in conversation.outcomes}
+        for conversation in reading.conversations
     }
 
 
@@ -116,7 +116,7 @@ def test_the_judge_sees_messages_and_criteria_and_neither_points_nor_models(stor
 def test_invented_quotations_void_every_verdict_also_not_met(store: Store) -> None:
     outcome, _ = judged(store, judge(invented))
     assert (outcome.counts["voided"], outcome.counts["met"], outcome.failed) == (18, 0, 0)
-    assert {status for of_talk in statuses(store).values() for status in of_talk.values()} == {VOIDED}
+    assert {status for of_conversation in statuses(store).values() for status in of_conversation.values()} == {VOIDED}
     assert figures(store)["openai/fake", "quotations unverified"].estimate == 1.0
     with store.read() as cursor:
         row = rubric_judgements_of(cursor, "run/1")[0]
@@ -155,7 +155,7 @@ def test_a_new_wording_is_judged_again_and_new_points_are_not(store: Store) -> N
     criteria[0]["points"], criteria[1]["criterion"] = 9, "The doctor asks about fever"
     with store.write() as connection:
         save_rubric(connection, rubric_of({"name": "demo", "all": criteria}, "demo"))
-    assert {of_talk["fever"] for of_talk in statuses(store).values()} == {"no request"}
+    assert {of_conversation["fever"] for of_conversation in statuses(store).values()} == {"no request"}
     outcome, bodies = judged(store, judge(by_last_word))
     assert (outcome.done, outcome.kept, len(bodies)) == (3, 15, 3)
     assert statuses(store) == EXPECTED
@@ -172,7 +172,7 @@ def test_a_stopped_job_continues_and_failures_stay_unjudged_until_asked_again(st
     assert (outcome.stopped, len(bodies)) == ("It was asked to stop.", 1)
     outcome, _ = judged(store, [failing(500)])
     assert outcome.failed == 17  # the first reply is not paid for again
-    counts = [status for of_talk in statuses(store).values() for status in of_talk.values()]
+    counts = [status for of_conversation in statuses(store).values() for status in of_conversation.values()]
     assert counts.count("no readable reply") == 17
     outcome, _ = judged(store, judge(by_last_word))
     assert (outcome.done, statuses(store)) == (17, EXPECTED)

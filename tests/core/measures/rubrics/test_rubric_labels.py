@@ -17,7 +17,7 @@ from core.measures.calibration import (
 )
 from core.measures.rubrics.labels import ExpertVerdicts, labelled_statements
 from core.measures.rubrics.rubric import Criterion
-from core.measures.rubrics.scores import JudgedTalk, Outcome, case_scores, conversation_score
+from core.measures.rubrics.scores import JudgedConversation, Outcome, case_scores, conversation_score
 
 
 def criterion(name: str, points: float = 1) -> Criterion:
@@ -27,35 +27,44 @@ def criterion(name: str, points: float = 1) -> Criterion:
 CRITERIA = [criterion("fever", 4), criterion("cough", 2), criterion("job", 2), criterion("harm", -2)]
 
 
-def talk(model: str, number: int, marks: str, specialty: str = "Cardiology") -> JudgedTalk:
+def conversation(model: str, number: int, marks: str, specialty: str = "Cardiology") -> JudgedConversation:
     statuses = {"m": "met", "n": "not met", "u": "unjudged"}
     outcomes = tuple(Outcome(c, statuses[mark]) for c, mark in zip(CRITERIA, marks, strict=False))  # type: ignore[arg-type]
-    return JudgedTalk(f"{model}/{number}", model, model, f"library/{number}", "library", specialty, 500, outcomes)
+    return JudgedConversation(
+        f"{model}/{number}", model, model, f"library/{number}", "library", specialty, 500, outcomes
+    )
 
 
-def statements_of(talks: list[JudgedTalk], experts: ExpertVerdicts, model: str) -> list[JudgedStatement]:
-    return [labelled.statement for labelled in labelled_statements(talks, experts) if labelled.model == model]
+def statements_of(
+    conversations: list[JudgedConversation], experts: ExpertVerdicts, model: str
+) -> list[JudgedStatement]:
+    return [labelled.statement for labelled in labelled_statements(conversations, experts) if labelled.model == model]
 
 
 def test_a_condition_with_fewer_judged_criteria_keeps_its_own_score() -> None:
-    talks = [talk("a", 1, "mmnn"), talk("a", 2, "mnnm"), talk("b", 1, "mu"), talk("b", 2, "nu")]
+    conversations = [
+        conversation("a", 1, "mmnn"),
+        conversation("a", 2, "mnnm"),
+        conversation("b", 1, "mu"),
+        conversation("b", 2, "nu"),
+    ]
     nobody = ExpertVerdicts({}, {})
     for model, score in (("a", (6 / 8 + 2 / 8) / 2), ("b", 1 / 2)):
-        (row,) = calibrated_rows({}, statements_of(talks, nobody, model))
+        (row,) = calibrated_rows({}, statements_of(conversations, nobody, model))
         assert row.estimate == pytest.approx(score)
-        by_case = case_scores([t for t in talks if t.model == model], conversation_score)
+        by_case = case_scores([t for t in conversations if t.model == model], conversation_score)
         assert sum(by_case.values()) / len(by_case) == pytest.approx(score)
 
 
 def test_labels_of_strata_weigh_as_many_items_as_the_stratum_has() -> None:
     # 8 cardiology conversations with one criterion each, of which 2 are labelled, and 2 of neurology, of which 2 are
     marks = ["m", "m", "m", "m", "n", "n", "n", "n"]
-    talks = [talk("a", n, mark) for n, mark in enumerate(marks)]
-    talks += [talk("a", n, "m", "Neurology") for n in (8, 9)]
+    conversations = [conversation("a", n, mark) for n, mark in enumerate(marks)]
+    conversations += [conversation("a", n, "m", "Neurology") for n in (8, 9)]
     fever = CRITERIA[0].hash
     labelled = {("a/0", fever): False, ("a/4", fever): False, ("a/8", fever): True, ("a/9", fever): True}
     experts = ExpertVerdicts(labelled, dict.fromkeys(labelled, "specialty"))
-    items = statements_of(talks, experts, "a")
+    items = statements_of(conversations, experts, "a")
     rows = {row["figure"]: row for row in calibrated_rows({}, items)}
     # an unweighted mean would be 1/2; here cardiology (0 met) stands for 8 of 10
     assert rows["experts alone"].estimate == pytest.approx(2 / 10)
@@ -138,7 +147,7 @@ def test_a_conversation_with_an_open_critical_criterion_neither_passes_nor_fails
 
     def state(first: str, second: str) -> str:
         outcomes = (Outcome(must, first), Outcome(other, second))  # type: ignore[arg-type]
-        return JudgedTalk("t", "m", "m", "c", "d", "s", 1, outcomes).critical
+        return JudgedConversation("t", "m", "m", "c", "d", "s", 1, outcomes).critical
 
     assert [state("met", "met"), state("not met", "met"), state("not applicable", "not applicable")] == [
         "passed",

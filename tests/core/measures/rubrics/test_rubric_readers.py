@@ -11,7 +11,7 @@ import pytest
 from core.errors import UsageError
 from core.measures.rubrics.readers import ReadRubric, import_rubric
 from core.measures.rubrics.rubric import Criterion
-from core.measures.rubrics.scores import JudgedTalk, Outcome, Rule, Status, conversation_score, length_adjusted
+from core.measures.rubrics.scores import JudgedConversation, Outcome, Rule, Status, conversation_score, length_adjusted
 
 
 def written(folder: Path, name: str, *records: Any) -> ReadRubric:
@@ -21,14 +21,14 @@ def written(folder: Path, name: str, *records: Any) -> ReadRubric:
     return import_rubric(path, "demo", data_set="hb")
 
 
-def talk(criteria: tuple[Criterion, ...], *statuses: Status, characters: int = 2_000) -> JudgedTalk:
+def conversation(criteria: tuple[Criterion, ...], *statuses: Status, characters: int = 2_000) -> JudgedConversation:
     outcomes = tuple(Outcome(criterion, status) for criterion, status in zip(criteria, statuses, strict=True))
-    return JudgedTalk("t", "m", "m", "hb/1", "hb", "Other", characters, outcomes)
+    return JudgedConversation("t", "m", "m", "hb/1", "hb", "Other", characters, outcomes)
 
 
-def scores(of_talk: JudgedTalk) -> dict[Rule, float | None]:
+def scores(of_conversation: JudgedConversation) -> dict[Rule, float | None]:
     rules: tuple[Rule, ...] = ("points", "healthbench", "professional", "livemedbench")
-    return {rule: conversation_score(of_talk, rule) for rule in rules}
+    return {rule: conversation_score(of_conversation, rule) for rule in rules}
 
 
 HEALTHBENCH = {
@@ -52,10 +52,10 @@ def test_healthbench_is_read_and_scored_by_its_rule(tmp_path: Path) -> None:
         (5.0, "context awareness", ("level:example",)),
     ]
     # (7 + 3) / (7 + 5 + 3), the harm not done
-    helped = talk(criteria, "met", "not met", "met", "not met")
+    helped = conversation(criteria, "met", "not met", "met", "not met")
     assert conversation_score(helped, "healthbench") == pytest.approx(10 / 15)
     # (3 − 10) / 15 stays below 0; the mean over conversations is clipped, not each of them
-    harmed = talk(criteria, "not met", "not met", "met", "met")
+    harmed = conversation(criteria, "not met", "not met", "met", "met")
     assert conversation_score(harmed, "healthbench") == pytest.approx(-7 / 15)
     assert conversation_score(harmed, "healthbench", "context awareness") == pytest.approx(3 / 8)
 
@@ -63,10 +63,10 @@ def test_healthbench_is_read_and_scored_by_its_rule(tmp_path: Path) -> None:
 def test_livemedbench_clips_every_conversation(tmp_path: Path) -> None:
     items = [{"criterion": "Is norovirus named?", "points": 10}, {"criterion": "Are antibiotics given?", "points": -15}]
     criteria = written(tmp_path, "two.json", {"id": "1", "rubrics": items}).rubric.cases["hb/1"]
-    assert scores(talk(criteria, "met", "met")) == {
+    assert scores(conversation(criteria, "met", "met")) == {
         "points": -0.5, "healthbench": -0.5, "professional": -0.5, "livemedbench": 0.0,
     }  # fmt: skip
-    assert conversation_score(talk(criteria, "met", "not met"), "livemedbench") == 1.0
+    assert conversation_score(conversation(criteria, "met", "not met"), "livemedbench") == 1.0
 
 
 def test_the_length_rule_adds_to_a_short_answer_and_subtracts_from_a_long_one(tmp_path: Path) -> None:
@@ -74,18 +74,18 @@ def test_the_length_rule_adds_to_a_short_answer_and_subtracts_from_a_long_one(tm
     assert length_adjusted(1.0, 2_000) == 1.0
     assert length_adjusted(0.5, 3_000) == pytest.approx(0.5 - 2 * 0.0147)
     criteria = written(tmp_path, "professional.json", HEALTHBENCH).rubric.cases["hb/1"]
-    short = talk(criteria, "met", "met", "met", "not met", characters=913)
+    short = conversation(criteria, "met", "met", "met", "not met", characters=913)
     assert conversation_score(short, "professional") == pytest.approx(1.03196, abs=5e-6)
     assert conversation_score(short, "points") == 1.0
 
 
 def test_unjudged_criteria_leave_both_sums_and_those_that_do_not_apply_depend_on_the_rule(tmp_path: Path) -> None:
     criteria = written(tmp_path, "healthbench.json", HEALTHBENCH).rubric.cases["hb/1"]
-    assert conversation_score(talk(criteria, "met", "unjudged", "not met", "unjudged")) == pytest.approx(7 / 10)
-    open_ = talk(criteria, "met", "not applicable", "not met", "not met")
+    assert conversation_score(conversation(criteria, "met", "unjudged", "not met", "unjudged")) == pytest.approx(7 / 10)
+    open_ = conversation(criteria, "met", "not applicable", "not met", "not met")
     assert (conversation_score(open_), conversation_score(open_, "healthbench")) == (0.7, pytest.approx(7 / 15))
-    assert conversation_score(talk(criteria, *["unjudged"] * 4)) is None
-    assert conversation_score(talk(criteria, "unjudged", "unjudged", "unjudged", "met")) is None
+    assert conversation_score(conversation(criteria, *["unjudged"] * 4)) is None
+    assert conversation_score(conversation(criteria, "unjudged", "unjudged", "unjudged", "met")) is None
 
 
 def test_healthbench_professional_calls_the_criterion_its_text(tmp_path: Path) -> None:

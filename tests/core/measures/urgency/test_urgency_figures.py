@@ -29,7 +29,7 @@ from core.store.written import write
 from tests.core.store.builders import a_call, a_case, a_header, a_trial, write_journal
 from tests.support.fake_provider import FakeProvider
 from tests.support.replies import failing
-from tests.support.urgency_doctors import about, asked, says, set_levels, write_talks
+from tests.support.urgency_doctors import about, asked, says, set_levels, write_conversations
 
 LEVEL_OF_CASE = {1: 1, 2: 2, 3: 3, 4: 4, 5: 2}
 """Case 6 has no level."""
@@ -59,7 +59,7 @@ def by_figure(store: Store, **options: Any) -> dict[str, Row]:
 
 @pytest.fixture
 def answered_store(store: Store, fake_provider_thread: FakeProvider) -> Store:
-    write_talks(store, "run", dict.fromkeys(range(1, 7), 2), settings={"temperature": 0.7})
+    write_conversations(store, "run", dict.fromkeys(range(1, 7), 2), settings={"temperature": 0.7})
     set_levels(store, LEVEL_OF_CASE)
     outcome = asked(store, fake_provider_thread, REPLIES, "run")
     assert (outcome.done, outcome.failed) == (11, 1)
@@ -93,7 +93,7 @@ def test_the_interval_treats_the_conversations_of_a_case_as_one(
     levels = {1: 2, 2: 2}
     widths = []
     for run_id, trials in (("few", 1), ("many", 10)):
-        write_talks(store, run_id, dict.fromkeys(levels, trials), doctor=f"openai/{run_id}")
+        write_conversations(store, run_id, dict.fromkeys(levels, trials), doctor=f"openai/{run_id}")
         set_levels(store, levels)
         replies = {f"{case}.{n}": says(2 if case == 1 else 3) for case in levels for n in range(trials)}
         asked(store, fake_provider_thread, replies, run_id)
@@ -143,13 +143,15 @@ def test_a_label_takes_precedence_over_the_file_and_needs_the_words_of_the_case(
     (tmp_path / "ours.csv").write_text("case,level,reason\n1,4,by file\n2,4,by file\n3,4,by file\n")
     levels_of_files.cache_clear()
     try:
-        write_talks(store, "run", {1: 1, 2: 1, 3: 1})
+        write_conversations(store, "run", {1: 1, 2: 1, 3: 1})
         set_levels(store, {1: 2})
         other_words = label_of(a_case(2, vignette="Other words."), "urgency", "1", "person", "Ada")
         with store.write() as connection:
             write(connection, "case_label", [vars(other_words)])
         asked(store, fake_provider_thread, {"1.0": says(4), "2.0": says(4), "3.0": says(4)}, "run")
-        levels = {talk.case_key: talk.level for talk in read_urgency(store, Selection()).talks}
+        levels = {
+            conversation.case_key: conversation.level for conversation in read_urgency(store, Selection()).conversations
+        }
         assert levels == {"ours/1": 2, "ours/2": 4, "ours/3": 4}
         notes = result(store).warnings
         assert any("The levels of 2 cases are by one author" in note.text for note in notes)
@@ -187,7 +189,7 @@ def test_the_model_gets_its_own_conversation_with_the_settings_of_its_run(
 
 def test_a_cap_for_short_messages_does_not_cut_the_reply(store: Store, fake_provider_thread: FakeProvider) -> None:
     for run_id, cap in (("short", 50), ("long", 5000)):
-        write_talks(store, run_id, {1: 1}, doctor=f"openai/{run_id}", settings={"max_tokens": cap})
+        write_conversations(store, run_id, {1: 1}, doctor=f"openai/{run_id}", settings={"max_tokens": cap})
     asked(store, fake_provider_thread, {"1.0": says(1)}, "short", "long")
     caps = {body["model"]: body["max_tokens"] for body in fake_provider_thread.bodies}
     assert caps == {"short": 600, "long": 5000}
@@ -196,7 +198,7 @@ def test_a_cap_for_short_messages_does_not_cut_the_reply(store: Store, fake_prov
 def test_a_provider_that_fails_leaves_the_conversation_unanswered_until_the_next_time(
     store: Store, fake_provider_thread: FakeProvider
 ) -> None:
-    write_talks(store, "run", {1: 1, 2: 1, 3: 1})
+    write_conversations(store, "run", {1: 1, 2: 1, 3: 1})
     set_levels(store, {1: 1, 2: 2, 3: 3})
     replies = {"1.0": says(1), "2.0": failing(500), "3.0": says(9)}
     outcome = asked(store, fake_provider_thread, replies, "run")
@@ -217,17 +219,19 @@ def test_a_provider_that_fails_leaves_the_conversation_unanswered_until_the_next
 
 
 def test_whoever_cannot_be_asked_is_named(store: Store, fake_provider_thread: FakeProvider) -> None:
-    write_talks(store, "rule", {1: 1}, doctor="reference/bayes")
-    write_talks(store, "person", {1: 1}, doctor="human/Ada")
-    write_talks(store, "log", {1: 1}, doctor="openai/b", source="release")
-    write_talks(store, "broken", {1: 1}, "error", doctor="openai/c")
+    write_conversations(store, "rule", {1: 1}, doctor="reference/bayes")
+    write_conversations(store, "person", {1: 1}, doctor="human/Ada")
+    write_conversations(store, "log", {1: 1}, doctor="openai/b", source="release")
+    write_conversations(store, "broken", {1: 1}, "error", doctor="openai/c")
     with pytest.raises(AnamnesisError, match=r"reference/bayes is a rule"):
         asked(store, fake_provider_thread, {}, "rule", "person", "log", "broken")
-    write_talks(store, "run", {1: 1})
+    write_conversations(store, "run", {1: 1})
     asked(store, fake_provider_thread, {"1.0": says(1)}, "rule", "person", "log", "broken", "run")
     assert len(fake_provider_thread.bodies) == 1
-    talks = {talk.trial_id: talk.outcome for talk in read_urgency(store, Selection()).talks}
-    assert (talks["run/1/0"], talks["rule/1/0"], talks["broken/1/0"]) == (
+    conversations = {
+        conversation.trial_id: conversation.outcome for conversation in read_urgency(store, Selection()).conversations
+    }
+    assert (conversations["run/1/0"], conversations["rule/1/0"], conversations["broken/1/0"]) == (
         "answered",
         "not asked",
         "conversation broke off",
@@ -235,7 +239,7 @@ def test_whoever_cannot_be_asked_is_named(store: Store, fake_provider_thread: Fa
 
 
 def test_a_model_that_the_provider_has_replaced_is_noted(store: Store, fake_provider_thread: FakeProvider) -> None:
-    write_talks(store, "run", {1: 1})
+    write_conversations(store, "run", {1: 1})
     call = a_call("c9", served_by="a-2025-01-01")
     write_journal(store.journals, "calls", a_header("calls", [a_case()]), a_trial([call], trial_id="x", run_id="calls"))
     fold(store)

@@ -78,8 +78,8 @@ def a_consultation(
     After a patient's failure (``error``) or refusal there is no rating.
     """
     trial_id = f"{run_id}/{case}/{trial}"
-    talk = _talk(messages, all_answered=reason == "turn_cap")
-    turns = sum(isinstance(event, Utterance) and event.role != "doctor" for event in talk)
+    conversation = _conversation(messages, all_answered=reason == "turn_cap")
+    turns = sum(isinstance(event, Utterance) and event.role != "doctor" for event in conversation)
     broken = reason in ("error", "refusal")
     after: list[Event] = [Failed(where="patient", failure="timeout", message="too slow")] if broken else []
     after.append(Ended(reason=reason, doctor_turns=turns))
@@ -90,11 +90,11 @@ def a_consultation(
     for format_, verdict in (("multi_turn", conv), ("vignette", static)):
         after += [] if verdict is None else judged(format_, verdict, response, question_type)
     start = Started(trial_id=trial_id, case_key=f"ours/{case}", trial=trial, seed=7, at=1.0)
-    events = [start, *talk, *after, Finished(at=9.0)]
+    events = [start, *conversation, *after, Finished(at=9.0)]
     return a_trial(events, trial_id=trial_id, run_id=run_id, case_key=f"ours/{case}", trial=trial)
 
 
-def _talk(messages: Sequence[str], *, all_answered: bool) -> list[Event]:
+def _conversation(messages: Sequence[str], *, all_answered: bool) -> list[Event]:
     events: list[Event] = []
     turn = 0
     for number, message in enumerate(messages):

@@ -203,11 +203,11 @@ def test_answers_are_counted_by_thirds_of_the_uncovered_facts() -> None:
     table = pd.DataFrame(
         [
             {"model": model, "case_key": f"c/{n}", "recall": recall, "right": right}
-            for model, talks in (
+            for model, conversations in (
                 ("a", [(0.1, False), (0.2, True), (0.5, True), (0.5, False), (0.9, True)]),
                 ("b", [(0.8, True)]),
             )
-            for n, (recall, right) in enumerate(talks)
+            for n, (recall, right) in enumerate(conversations)
         ]
     )
     rows = {(row["model"], row["third"]): row for row in uncovered_rows(table)}

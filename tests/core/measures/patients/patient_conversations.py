@@ -18,7 +18,7 @@ NO_MENTION = ("Do you smoke?", "The vignette does not mention smoking.")
 LATIN = ("Any spots?", "I have a few papules and pruritus.")
 PLAIN = ("Any spots?", "A few small bumps.")
 DIAGNOSIS = "**Final Diagnosis:** Flu"
-TALKS = {
+CONVERSATIONS = {
     ("m1", 1, 0): (OPENING, NO_MENTION, LATIN),
     ("m1", 1, 1): (OPENING, PLAIN),
     ("m1", 2, 0): (OPENING, PLAIN, PLAIN, PLAIN),
@@ -34,11 +34,11 @@ def dialogue(*exchanges: tuple[str, str]) -> tuple[Turn, ...]:
 
 
 def stored(path: Path, persona: str = "") -> Store:
-    """Return a database with ``TALKS``, a run for each doctor; ``persona`` is that of the second run's patient."""
+    """Return a database with ``CONVERSATIONS``, a run for each doctor; ``persona`` is the second patient's."""
     store = Store(path)
     for model in ("m1", "m2"):
         lines = []
-        for (doctor, case, trial), exchanges in TALKS.items():
+        for (doctor, case, trial), exchanges in CONVERSATIONS.items():
             if doctor == model:
                 turns = (*dialogue(*exchanges), Turn("doctor", DIAGNOSIS))
                 events = [Utterance(turn=n, role=t.role, text=t.text) for n, t in enumerate(turns)]
