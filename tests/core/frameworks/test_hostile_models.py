@@ -54,6 +54,7 @@ class Hostile:
 
     ``reads`` is the reply of the grader's first step. Without ``in_conversation`` the fault is in the answers only.
     ``slow`` sets short timeouts, which a good reply meets only on an idle machine.
+    """
 
     what: str
     makes: Makes
