@@ -45,6 +45,8 @@ def verify(
         f"{verified.journals:,} journals, {verified.trials:,} trials, {verified.calls:,} calls, "
         f"{verified.written:,} human entries"
     )
+    if verified.skipped:
+        print(verified.skipped)
     if not verified.findings:
         print(f"Everything is stored exactly once: {counts}.")
         return 0

@@ -13,6 +13,7 @@ import tarfile
 import tempfile
 import time
 import zlib
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -33,6 +34,7 @@ from core.journal import (
     DeletedLine,
     GradesLine,
     JournalWriter,
+    RemovedLine,
     ReplyLine,
     RunDeletedLine,
     RunHeader,
@@ -41,7 +43,7 @@ from core.journal import (
     read_lines,
 )
 from core.store.database import Store
-from core.store.fold import fold
+from core.store.fold import fold, skipped_lines
 from core.store.rows import CHILDREN, child_rows, later_answer_rows
 from core.store.tables import OF_A_TRIAL, TableRow
 from core.store.tallies import miscounted, recount, recount_served
@@ -89,22 +91,35 @@ class Problem:
 
 @dataclass(frozen=True)
 class Verified:
-    """What was checked, and the problems; ``written`` counts human entries that were not withdrawn."""
+    """What was checked, and the problems; ``written`` counts human entries that were not withdrawn.
+
+    ``removed`` counts the journal lines of kinds that only earlier versions had, by kind: they are no problem.
+    """
 
     journals: int
     trials: int
     calls: int
     written: int
     findings: tuple[Problem, ...]
+    removed: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def skipped(self) -> str:
+        """One sentence about the skipped lines; empty if there are none."""
+        return skipped_lines(self.removed)
 
 
 @dataclass
 class _JournalContents:
-    """The contents of a journal without deletions: trial → digest of its content, the ids of calls, later answers."""
+    """The contents of a journal without deletions: trial → digest of its content, the ids of calls, later answers.
+
+    ``removed`` counts the lines of kinds that only earlier versions had.
+    """
 
     trials: dict[str, bytes] = field(default_factory=dict)
     calls: set[str] = field(default_factory=set)
     later_answers: set[TableRow] = field(default_factory=set)
+    removed: Counter[str] = field(default_factory=Counter)
 
 
 def verify(store: Store, show_name: Callable[[str], object] = lambda words: None) -> Verified:
@@ -135,6 +150,7 @@ def verify(store: Store, show_name: Callable[[str], object] = lambda words: None
             findings.append(Problem("miscounted", "tallies", words, True))
         pictures = cursor.execute("SELECT DISTINCT images FROM cases WHERE images IS NOT NULL").fetchall()
     journal_names = set[str]()
+    removed: Counter[str] = Counter()
     for path in journals:
         show_name(path.parent.name)
         journaled, name = _JournalContents(), path.parent.name
@@ -144,6 +160,7 @@ def verify(store: Store, show_name: Callable[[str], object] = lambda words: None
         except (AnamnesisError, OSError) as error:
             findings.append(Problem("damaged", name, str(error)))
             continue
+        removed += journaled.removed
         if not _whole(path) and not in_use(path):
             findings.append(Problem("torn", name, "ends in an incomplete line, after a crash", True))
         missing, unpaid = journaled.trials.keys() - stored.get(name, set()), journaled.calls - paid
@@ -173,7 +190,7 @@ def verify(store: Store, show_name: Callable[[str], object] = lambda words: None
             findings.append(Problem("damaged", name, str(error)))
     written, problems = _verify_written(store)
     trials = sum(map(len, stored.values()))
-    return Verified(len(journals), trials, len(paid), written, (*findings, *problems))
+    return Verified(len(journals), trials, len(paid), written, (*findings, *problems), removed)
 
 
 def _verify_written(store: Store) -> tuple[int, list[Problem]]:
@@ -223,6 +240,8 @@ def _read_journal(path: Path, contents: _JournalContents) -> None:
                 contents.trials.pop(line.trial_id, None)
             case RunDeletedLine():
                 contents.trials.clear()
+            case RemovedLine():
+                contents.removed[line.kind] += 1
             case _:
                 pass
 
