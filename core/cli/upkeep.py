@@ -69,7 +69,7 @@ def verify(
 def backup(
     out: Annotated[Path | None, typer.Option(help="The .tar.gz to write; by default next to the database.")] = None,
 ) -> int:
-    """Write database, journals, data sets, pictures and your prompts into one file with checksums, also during runs."""
+    """Write database, journals, data sets, pictures and your prompts into a file with checksums, also during runs."""
     store = Store()
     path = out or store.path.with_name(f"backup-{time.strftime('%Y%m%d-%H%M%S')}.tar.gz")
     count = write_backup(store, path)
