@@ -16,40 +16,75 @@ from core.cli.removed import REMOVED
 from core.errors import AnamnesisError, UsageError
 
 COMMANDS = {
-    "run": "run:run_command",
-    "resume": "run:resume",
-    "gate": "gate:gate_command",
-    "runs": "run:runs",
-    "label": "run:label",
-    "delete": "run:delete",
-    "fork": "fork:fork",
-    "serve": "serve:serve",
-    "train": "training:train",
-    "job": "job:app",
-    "report": "report:app",
-    "check": "check:app",
-    "models": "models:app",
-    "import": "cases:app",
-    "data": "data:app",
-    "rubrics": "rubrics:app",
-    "sample": "data:sample",
-    "experts": "experts:app",
-    "export": "export:app",
-    "bundle": "bundle:app",
-    "verify": "upkeep:verify",
-    "backup": "upkeep:backup",
-    "restore": "upkeep:restore",
+    "run": ("run:run_command", "Run a campaign of CRAFT-MD: cases × trials × arms; an unfinished one is resumed."),
+    "resume": ("run:resume", "Run the missing trials of an interrupted run; finished trials stay as they are."),
+    "gate": (
+        "gate:gate_command",
+        "Decide whether a run is no worse than a reference by more than a margin: status 0 pass, 1 fail, 2 cannot say.",
+    ),
+    "runs": ("run:runs", "List all runs with their progress."),
+    "label": ("run:label", "Set the name, tags and note of a run; an option that is left out changes nothing."),
+    "delete": (
+        "run:delete",
+        "Delete a run with its conversations, answers, verdicts and scores; what it cost stays counted.",
+    ),
+    "fork": (
+        "fork:fork",
+        "Continue a stored conversation from one of its messages as a new branch, with the changes that you name.",
+    ),
+    "serve": (
+        "serve:serve",
+        "Open the dashboard at http://127.0.0.1:PORT (by default only this machine can reach it).",
+    ),
+    "train": (
+        "training:train",
+        "Fine-tune a small local model on the doctor's words with adapters (LoRA), which are merged at the end.",
+    ),
+    "job": ("job:app", "Ask a model about stored items."),
+    "report": ("report:app", "Figures of your runs."),
+    "check": ("check:app", "Check the set-up, or cases."),
+    "models": ("models:app", "Your models: add, test, list, find, remove."),
+    "import": ("cases:app", "Import cases from files."),
+    "data": ("data:app", "List, show and delete data sets."),
+    "rubrics": ("rubrics:app", "List, check, import and export rubrics."),
+    "sample": (
+        "data:sample",
+        "Add the sample study that comes with the program: reference doctors and a small real model, graded.",
+    ),
+    "experts": ("experts:app", "Reviews by experts."),
+    "export": ("export:app", "Export data."),
+    "bundle": ("bundle:app", "Bundle runs for an archive or reviewers."),
+    "verify": (
+        "upkeep:verify",
+        "Compare the database with journals, pictures and data sets: find missing, different, doubled, damaged rows.",
+    ),
+    "backup": (
+        "upkeep:backup",
+        "Write database, journals, data sets, pictures and your prompts into a file with checksums, also during runs.",
+    ),
+    "restore": (
+        "upkeep:restore",
+        "Restore a backup into the folder of the database, which must be empty; every file is checked.",
+    ),
 }
-"""Command → module of core.cli, and the name in that module of a function or of an app with subcommands."""
-_FACTORIES = {"run", "plan"}
+"""Command → where it is, and the first line of its help.
+
+Where it is: a module of core.cli, and the name in it of a function or of an app with subcommands.
+"""
+_FACTORIES = {"run"}
 """Commands built from the arguments of the call: they offer only the options of the chosen framework."""
 
 
 class _LazyGroup(TyperGroup):
-    """Imports a command's module only when the command is called or listed: most commands need few modules."""
+    """Imports a command's module only when the command is called: most commands need few modules."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         return list(COMMANDS)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        # the inherited method imports every command for its help
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, about) for name, (_, about) in COMMANDS.items()])
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         # ``get_command`` has no access to the arguments, which ``_FACTORIES`` need
@@ -59,7 +94,7 @@ class _LazyGroup(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in COMMANDS:
             return None
-        module, _, name = COMMANDS[cmd_name].partition(":")
+        module, _, name = COMMANDS[cmd_name][0].partition(":")
         command_function = getattr(importlib.import_module(f"core.cli.{module}"), name)
         if cmd_name in _FACTORIES:
             command_function = command_function(ctx.meta.get("arguments", ()))

@@ -42,6 +42,8 @@ def verify(
         f"{verified.journals:,} journals, {verified.trials:,} trials, {verified.calls:,} calls, "
         f"{verified.written:,} human entries"
     )
+    if verified.skipped:
+        print(verified.skipped)
     if not verified.findings:
         print(f"Everything is stored exactly once: {counts}.")
         return 0
@@ -62,7 +64,7 @@ def verify(
 def backup(
     out: Annotated[Path | None, typer.Option(help="The .tar.gz to write; by default next to the database.")] = None,
 ) -> int:
-    """Write database, journals, data sets, pictures and your prompts into one file with checksums, also during runs."""
+    """Write database, journals, data sets, pictures and your prompts into a file with checksums, also during runs."""
     store = Store()
     path = out or store.path.with_name(f"backup-{time.strftime('%Y%m%d-%H%M%S')}.tar.gz")
     count = write_backup(store, path)

@@ -81,10 +81,15 @@ class FoldReport:
     @property
     def skipped(self) -> str:
         """One sentence about the skipped lines; empty if there were none."""
-        if not self.removed:
-            return ""
-        kinds = ", ".join(f"{number:,} {kind}" for kind, number in sorted(self.removed.items()))
-        return f"Skipped {self.removed.total():,} journal lines of kinds that earlier versions had ({kinds})."
+        return skipped_lines(self.removed)
+
+
+def skipped_lines(removed: Counter[str]) -> str:
+    """Return one sentence about the skipped journal lines, counted by kind; empty if there were none."""
+    if not removed:
+        return ""
+    kinds = ", ".join(f"{number:,} {kind}" for kind, number in sorted(removed.items()))
+    return f"Skipped {removed.total():,} journal lines of kinds that earlier versions had ({kinds})."
 
 
 @dataclass

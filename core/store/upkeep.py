@@ -13,6 +13,7 @@ import tarfile
 import tempfile
 import time
 import zlib
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -33,6 +34,7 @@ from core.journal import (
     DeletedLine,
     GradesLine,
     JournalWriter,
+    RemovedLine,
     ReplyLine,
     RunDeletedLine,
     RunHeader,
@@ -41,7 +43,7 @@ from core.journal import (
     read_lines,
 )
 from core.store.database import Store
-from core.store.fold import fold
+from core.store.fold import fold, skipped_lines
 from core.store.rows import CHILDREN, child_rows, later_answer_rows
 from core.store.tables import OF_A_TRIAL, TableRow
 from core.store.tallies import miscounted, recount, recount_served
@@ -88,22 +90,35 @@ class Problem:
 
 @dataclass(frozen=True)
 class Verified:
-    """What was checked, and the problems; ``written`` counts human entries that were not withdrawn."""
+    """What was checked, and the problems; ``written`` counts human entries that were not withdrawn.
+
+    ``removed`` counts the journal lines of kinds that only earlier versions had, by kind: they are no problem.
+    """
 
     journals: int
     trials: int
     calls: int
     written: int
     findings: tuple[Problem, ...]
+    removed: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def skipped(self) -> str:
+        """One sentence about the skipped lines; empty if there are none."""
+        return skipped_lines(self.removed)
 
 
 @dataclass
 class _JournalContents:
-    """The contents of a journal without deletions: trial → digest of its content, the ids of calls, later answers."""
+    """The contents of a journal without deletions: trial → digest of its content, the ids of calls, later answers.
+
+    ``removed`` counts the lines of kinds that only earlier versions had.
+    """
 
     trials: dict[str, bytes] = field(default_factory=dict)
     calls: set[str] = field(default_factory=set)
     later_answers: set[TableRow] = field(default_factory=set)
+    removed: Counter[str] = field(default_factory=Counter)
 
 
 def verify(store: Store, show_name: Callable[[str], object] = lambda words: None) -> Verified:
@@ -121,10 +136,11 @@ def verify(store: Store, show_name: Callable[[str], object] = lambda words: None
         local = {run_id for (run_id,) in cursor.execute("SELECT run_id FROM runs WHERE source <> 'release'").fetchall()}
         findings = [*_in_database(cursor)]
     journals = {path.parent.name: path for path in sorted(store.journals.glob("*/journal.jsonl"))}
+    removed: Counter[str] = Counter()
     for name, path in journals.items():
         show_name(name)
         trials = stored.get(name, set())
-        findings += _in_journal(store, path, trials, paid, trials if name in local else set())
+        findings += _in_journal(store, path, trials, paid, trials if name in local else set(), removed)
     for run_id in sorted(local - journals.keys()):
         words = f"has no journal here: its {len(stored.get(run_id, ())):,} trials cannot be resumed or graded again"
         findings.append(Problem("orphaned", run_id, words))
@@ -134,7 +150,7 @@ def verify(store: Store, show_name: Callable[[str], object] = lambda words: None
         except AnamnesisError as error:
             findings.append(Problem("damaged", name, str(error)))
     written, problems = _verify_written(store)
-    return Verified(len(journals), sum(map(len, stored.values())), len(paid), written, (*findings, *problems))
+    return Verified(len(journals), sum(map(len, stored.values())), len(paid), written, (*findings, *problems), removed)
 
 
 def _in_database(cursor: duckdb.DuckDBPyConnection) -> Iterator[Problem]:
@@ -156,15 +172,19 @@ def _in_database(cursor: duckdb.DuckDBPyConnection) -> Iterator[Problem]:
 
 
 def _in_journal(
-    store: Store, path: Path, stored: set[str], paid: set[str], journaled_here: set[str]
+    store: Store, path: Path, stored: set[str], paid: set[str], journaled_here: set[str], removed: Counter[str]
 ) -> Iterator[Problem]:
-    """Yield the differences of a run's journal and its stored trials; ``journaled_here`` must be in the journal."""
+    """Yield the differences of a run's journal and its stored trials; ``journaled_here`` must be in the journal.
+
+    Adds the skipped lines of the journal to ``removed``.
+    """
     contents, name = _JournalContents(), path.parent.name
     try:
         _read_journal(path, contents)
     except (AnamnesisError, OSError) as error:
         yield Problem("damaged", name, str(error))
         return
+    removed += contents.removed
     if not _whole(path) and not in_use(path):
         yield Problem("torn", name, "ends in an incomplete line, after a crash", True)
     missing, unpaid = contents.trials.keys() - stored, contents.calls - paid
@@ -227,6 +247,8 @@ def _read_journal(path: Path, contents: _JournalContents) -> None:
                 contents.trials.pop(line.trial_id, None)
             case RunDeletedLine():
                 contents.trials.clear()
+            case RemovedLine():
+                contents.removed[line.kind] += 1
             case _:
                 pass
 

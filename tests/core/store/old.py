@@ -1,8 +1,13 @@
-"""A database and its journals as version 0.4 left them: one run with one of its two cases played, graded and named."""
+"""Databases and journals as earlier versions left them (databases/README.md).
+
+That of 0.4 is one run with one of its two cases played, graded and named; those of 0.5 are golden stores with every
+kind of journal line.
+"""
 
 from __future__ import annotations
 
 import shutil
+import tarfile
 from pathlib import Path
 
 import duckdb
@@ -20,3 +25,15 @@ def make_database_of_0_4(path: Path) -> None:
 
 def copy_journals_of_0_4(path: Path) -> None:
     shutil.copytree(DATABASES / "version_0_4.journals", journals_of(path))
+
+
+def unpack_golden(name: str, folder: Path) -> Path:
+    """Unpack a golden store into a folder, and return its database; its journals are folded up to their ends."""
+    with tarfile.open(DATABASES / f"{name}.tar.xz") as packed:
+        packed.extractall(folder, filter="data")
+    database = folder / "anamnesis.duckdb"
+    with duckdb.connect(str(database)) as connection:  # the packed paths are relative to the folder of the journals
+        connection.execute(
+            "UPDATE journal_positions SET path = replace(path, 'JOURNALS', ?)", [str(journals_of(database).resolve())]
+        )
+    return database

@@ -1,0 +1,263 @@
+"""Stores of version 0.5 are read completely: their databases are migrated, and their journals make the same rows.
+
+The expected numbers are those that version 0.5 itself printed (databases/README.md).
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core import journal
+from core.cli.app import main
+from core.journal import REMOVED
+from core.measures.base import MetricRequest
+from core.measures.notes import result_of
+from core.measures.registry import metrics
+from core.paths import journals_of
+from core.store.database import Store
+from core.store.fold import fold
+from core.store.selection import Selection
+from core.store.tables import SCHEMAS
+from core.store.upkeep import verify
+from tests.core.store.old import unpack_golden
+
+NAMES = ("version_0_5_0", "version_0_5_1")
+
+LINES: Mapping[str, Mapping[str, int]] = {
+    "version_0_5_0": {
+        **{"completions": 2, "fact_judgements": 6, "history_items": 1, "patient_judgements": 6, "prefix_answers": 42},
+        **{"profiles": 3, "run_labels": 2, "variants": 1},
+    },
+    "version_0_5_1": {
+        **{"case_labels": 1, "completions": 2, "continuations": 16, "fact_judgements": 6, "history_items": 3},
+        **{"model_ratings": 20, "patient_judgements": 6, "prefix_answers": 42, "profiles": 3, "replicates": 32},
+        **{"rubric_judgements": 46, "urgency_answers": 4, "variants": 1},
+        **{"annotation": 112, "case_label": 7, "facts": 1, "label": 2, "plan": 1, "profile": 1, "report_field": 2},
+        **{"review": 5, "rubric": 1, "unblinding": 3},
+    },
+}
+"""Store → table of rows, or kind of rows by people → the number of its lines in the journals."""
+TABLES_OF_PEOPLE = {"plan": "plans"}
+"""Kind of rows by people → its table, for the kinds that this version may lack."""
+
+OF_BOTH = {"completions": 2, "fact_judgements": 6, "forks": 1, "patient_judgements": 6, "prefix_answers": 42}
+JOURNALED: Mapping[str, Mapping[str, int]] = {
+    "version_0_5_0": {
+        **OF_BOTH,
+        **{"runs": 6, "trials": 25, "answers": 80, "grades": 153, "calls": 57, "utterances": 367, "probes": 425},
+        **{"ratings": 6, "profiles": 3, "history_items": 1, "run_labels": 2, "variants": 1},
+    },
+    "version_0_5_1": {
+        **OF_BOTH,
+        **{"runs": 8, "trials": 28, "answers": 96, "grades": 198, "calls": 236, "utterances": 418, "probes": 505},
+        **{"ratings": 8, "misuses": 8, "profiles": 4, "history_items": 3, "run_labels": 2, "variants": 1},
+        **{"rubric_judgements": 46, "urgency_answers": 4, "model_ratings": 20, "replicates": 32, "continuations": 16},
+        # of the 112 annotations and five reviews, six and one are withdrawn
+        **{"annotations": 106, "reviews": 4, "review_items": 17, "unblindings": 3},
+        **{"case_labels": 8, "fact_sets": 1, "plans": 1, "report_fields": 2, "rubrics": 1},
+    },
+}
+"""Store → table → the number of its rows, of which the journals make all."""
+RELEASED = {"runs": 2, "trials": 20, "answers": 160, "grades": 228, "utterances": 95}
+"""Table → the rows of the imported release, which no journal has."""
+STORED: Mapping[str, Mapping[str, int]] = {
+    "version_0_5_0": {
+        **{table: rows + RELEASED.get(table, 0) for table, rows in JOURNALED["version_0_5_0"].items()},
+        **{"annotations": 58, "reviews": 3, "review_items": 9, "unblindings": 1, "fact_sets": 1, "release_files": 4},
+        "history_items": 8,  # with those that a rule made for a report, which are in no journal
+    },
+    "version_0_5_1": {
+        **{table: rows + RELEASED.get(table, 0) for table, rows in JOURNALED["version_0_5_1"].items()},
+        "release_files": 4,
+    },
+}
+"""Store → table → the number of its rows in the database: also the release, and what people wrote before 0.5.1."""
+
+RULES = "reference/bayes · CRAFT-MD"
+ACCURACIES = {
+    ("human/Ada", "vignette", "frq"): 1 / 2,
+    ("openai/gpt-4o · CRAFT-MD", "vignette", "mcq"): 0.0,
+    ("openai/gpt-4o · CRAFT-MD", "multi_turn", "frq"): 1 / 2,
+    (RULES, "vignette", "mcq"): 1.0,
+    (RULES, "vignette", "frq"): 1 / 3,
+    (RULES, "multi_turn", "mcq"): 1.0,
+    (RULES, "multi_turn", "frq"): 1 / 3,
+    (RULES, "single_turn", "mcq"): 2 / 3,
+    (RULES, "single_turn", "frq"): 1 / 3,
+    (RULES, "summarized", "mcq"): 1.0,
+    (RULES, "summarized", "frq"): 1 / 3,
+    ("reference/bayes · AutoMedic", "vignette", "mcq"): 1.0,
+    ("reference/bayes · AutoMedic", "multi_turn", "mcq"): 1.0,
+    ("reference/oracle-direct", "multi_turn", "mcq"): 1.0,
+}
+"""Of both stores. The reference grader marked the free responses first; those of the model's grading count."""
+ONLY_IN: Mapping[str, Mapping[tuple[str, str, str], float]] = {
+    "version_0_5_0": {("human/Ada", "vignette", "mcq"): 1.0},
+    "version_0_5_1": {
+        ("human/Ada", "vignette", "mcq"): 1 / 2,
+        (RULES, "closing", "frq"): 1.0,
+        ("openai/gpt-4o · CRAFT-MD", "closing", "frq"): 1 / 2,
+        ("openai/gpt-4o · AutoMedic", "vignette", "mcq"): 0.0,
+        ("openai/gpt-4o · AutoMedic", "multi_turn", "mcq"): 0.0,
+    },
+}
+OF_THE_RELEASE = {
+    (model, format_, question): 0.9 if format_ == "multi_turn" else 1.0
+    for model in ("gpt_3_5", "mistral_v1_7b")
+    for format_ in ("vignette", "multi_turn", "single_turn", "summarized")
+    for question in ("mcq", "frq")
+}
+
+
+@pytest.fixture(scope="module")
+def stores(tmp_path_factory: pytest.TempPathFactory) -> Mapping[tuple[str, str], Store]:
+    """Return (name, "database") and (name, "journals") → a store opened by this version, which no test changes."""
+    opened = {}
+    for name in NAMES:
+        folder = tmp_path_factory.mktemp(name)
+        database = unpack_golden(name, folder / "whole")
+        rebuilt = folder / "rebuilt" / database.name
+        shutil.copytree(journals_of(database), journals_of(rebuilt))
+        opened |= {(name, "database"): Store(database), (name, "journals"): Store(rebuilt)}
+        fold(opened[name, "journals"])
+    return opened
+
+
+def counts(store: Store, tables: Mapping[str, int]) -> dict[str, int]:
+    """Return table → the number of its rows, without the tables that this version dropped."""
+    with store.read() as cursor:
+        return {
+            table: cursor.execute(f"SELECT count(*) FROM {table}").fetchall()[0][0]
+            for table in tables
+            if table in SCHEMAS
+        }
+
+
+def rows(store: Store, name: str, **options: Any) -> list[dict[str, Any]]:
+    return result_of(metrics()[name], MetricRequest(store, Selection()), options).cells(plain=True)
+
+
+def accuracies(store: Store) -> dict[tuple[str, str, str], float]:
+    listed = rows(store, "accuracy")
+    # the name of an expert's condition also says which question was asked first
+    names = {row["model"]: "human/Ada" if row["model"].startswith("human/Ada") else row["model"] for row in listed}
+    return {(names[row["model"]], row["format"], row["question_type"]): row["mean"] for row in listed}
+
+
+def test_only_removed_kinds_have_no_table() -> None:
+    dropped = {TABLES_OF_PEOPLE.get(kind, kind) for kind in REMOVED}
+    for name in NAMES:
+        assert STORED[name].keys() - SCHEMAS.keys() <= dropped
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_database_is_migrated_and_loses_nothing(stores: Mapping[tuple[str, str], Store], name: str) -> None:
+    store = stores[name, "database"]
+    expected = {table: count for table, count in STORED[name].items() if table in SCHEMAS}
+    assert counts(store, expected) == expected
+    report = fold(store)
+    assert (report.trials, report.grades, report.damaged) == (0, 0, ())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_journals_alone_make_the_same_rows(stores: Mapping[tuple[str, str], Store], name: str) -> None:
+    expected = {table: count for table, count in JOURNALED[name].items() if table in SCHEMAS}
+    assert counts(stores[name, "journals"], expected) == expected
+
+
+@pytest.mark.parametrize("of", ["database", "journals"])
+@pytest.mark.parametrize("name", NAMES)
+def test_verify_finds_nothing_damaged_and_counts_the_skipped_lines(
+    stores: Mapping[tuple[str, str], Store], name: str, of: str
+) -> None:
+    verified = verify(stores[name, of])
+    assert verified.findings == ()
+    assert verified.removed == {kind: count for kind, count in LINES[name].items() if kind in REMOVED}
+    expected = STORED if of == "database" else JOURNALED
+    assert (verified.trials, verified.calls) == (expected[name]["trials"], expected[name]["calls"])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_lines_of_removed_kinds_are_skipped_and_counted_in_one_sentence(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever kinds this version has removed: completions and labels of runs are removed here, too."""
+    monkeypatch.setattr(journal, "REMOVED", REMOVED | {"completions", "label"})
+    removed = {kind: count for kind, count in LINES[name].items() if kind in journal.REMOVED}
+    database = unpack_golden(name, tmp_path / "packed")
+    store = Store(tmp_path / "rebuilt" / database.name)
+    shutil.copytree(journals_of(database), store.journals)
+    report = fold(store)
+    assert report.damaged == ()
+    assert report.removed == removed
+    assert report.skipped.count(".") == 1
+    for kind, count in removed.items():
+        assert f"{count} {kind}" in report.skipped
+    monkeypatch.setenv("ANAMNESIS_DB", str(store.path))
+    assert main(["verify"]) == 0
+    assert capsys.readouterr().out.splitlines()[0] == report.skipped
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"type":"row","table":"colours","row":{}}',
+        '{"type":"written","line_id":"1","kind":"colour","at":1.0,"what":{}}',
+        '{"type":"coloured"}',
+    ],
+)
+def test_a_line_of_an_unknown_kind_is_damage(tmp_path: Path, line: str) -> None:
+    store = Store(unpack_golden("version_0_5_1", tmp_path))
+    path = store.journals / "people" / "journal.jsonl"
+    with path.open("a") as file:
+        file.write(f"{line}\n")
+    (damaged,) = fold(store).damaged
+    assert damaged.path == path.resolve()
+    assert [(problem.kind, problem.where) for problem in verify(store).findings][:1] == [("damaged", "people")]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_accuracies_are_those_of_the_old_program(stores: Mapping[tuple[str, str], Store], name: str) -> None:
+    expected = {**ACCURACIES, **ONLY_IN[name]}
+    if name == "version_0_5_0":  # one framework alone has doctors of this model, so that its condition needs no name
+        expected = {(key[0].replace("gpt-4o · CRAFT-MD", "gpt-4o"), *key[1:]): mean for key, mean in expected.items()}
+    assert accuracies(stores[name, "journals"]) == pytest.approx(expected)
+    assert accuracies(stores[name, "database"]) == pytest.approx({**expected, **OF_THE_RELEASE})
+
+
+@pytest.mark.parametrize("of", ["database", "journals"])
+def test_figures_of_judges_and_people_are_those_of_the_old_program(
+    stores: Mapping[tuple[str, str], Store], of: str
+) -> None:
+    store = stores["version_0_5_1", of]
+    scores = {
+        row["model"]: (row["score"], row["n_criteria"], row["n_unjudged"]) for row in rows(store, "rubric_scores")
+    }
+    assert scores == {
+        "openai/gpt-4o · CRAFT-MD": (0.0, 8, 8),  # all quotations of what was met are invented
+        RULES: (pytest.approx(7 / 15), 22, 2),
+    }
+    assert {row["figure"]: row["n_of_these"] for row in rows(store, "urgency")} == {
+        **{"exact": 2, "over-triage": 0, "under-triage": 2, "severe under-triage": 2, "unanswered": 0}
+    }
+    agreement = rows(store, "ratings", part="agreement", review="Hearts")
+    assert {row["measure"]: row["value"] for row in agreement if row["question"] == "Complete answers"} == {
+        "percent agreement": 0.75,  # Ada and Ben agree on three of four conversations
+        "Fleiss' kappa": pytest.approx(7 / 15),
+        "Gwet's AC1": pytest.approx(9 / 17),
+    }
+
+
+@pytest.mark.parametrize(("name", "of"), [("version_0_5_0", "database"), ("version_0_5_1", "journals")])
+def test_a_third_person_decides_where_two_differ(stores: Mapping[tuple[str, str], Store], name: str, of: str) -> None:
+    listed = rows(stores[name, of], "experts", review="Hearts")
+    assert {row["question"]: (row["yes"], row["n"], row["open"]) for row in listed} == {
+        **{"One most likely diagnosis": (3, 4, 0), "Complete medical history": (3, 4, 0)},
+        **{"Patient used medical terms": (3, 4, 0), "Answers based on the vignette": (3, 4, 0)},
+        **{"Complete answers": (3, 4, 0)},
+    }
