@@ -3,7 +3,7 @@ PYTHON ?= python3
 PORT ?= 8501
 VENV := .venv
 BIN := $(VENV)/bin
-WORKERS ?= 5
+WORKERS ?= $(shell nproc 2>/dev/null || echo 2)
 SEEDS ?= 1 2 3
 PACKAGE ?= core
 PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist each --max-worker-restart 0 -o console_output_style=classic
@@ -60,8 +60,9 @@ lock: $(VENV)/lock/bin/uv ## renew the locks after a change of requirements*.txt
 run: $(VENV)/.installed ## open the dashboard (PORT=8501)
 	@$(BIN)/python -m core serve --port $(PORT)
 
-test: browser ## check style, imports and types, and run every test except the soak tests
-	@$(MAKE) --no-print-directory --jobs=2 lint-and-types tests
+test: browser ## check style, imports and types, and run every test that a change needs
+	@$(MAKE) --no-print-directory --jobs=2 lint-and-types
+	@$(MAKE) --no-print-directory tests
 
 lint-and-types: lint types
 
@@ -69,18 +70,18 @@ browser: $(VENV)/.installed-dev
 	@$(BIN)/python -m tests.support.chromium
 
 tests: $(VENV)/.installed-dev
-	$(PYTEST) -m "not soak"
+	$(PYTEST) -m "not slow"
 
-test-all: test ## make test, then soak tests, a real language model, property tests with a thousand examples each
+test-all: test ## also the slow tests, a real language model, and a thousand examples for each property
 	$(PIP) -r requirements-ray.txt
-	ANAMNESIS_FETCH=1 $(PYTEST) -m "soak or hypothesis or real" --hypothesis-profile=thorough
+	ANAMNESIS_FETCH=1 $(PYTEST) -m "slow or hypothesis or real" --hypothesis-profile=thorough
 
 quick: $(VENV)/.installed-dev ## fast loop for one package: its style, all imports and types, its tests (PACKAGE=core/stats)
 	$(BIN)/ruff check $(PACKAGE) tests/$(PACKAGE)
 	$(BIN)/ruff format --check $(PACKAGE) tests/$(PACKAGE)
 	$(BIN)/lint-imports --no-logo --no-cache
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -q -m "not soak" tests/$(PACKAGE)
+	$(BIN)/python -m pytest -q -m "not slow" tests/$(PACKAGE)
 
 lint: $(VENV)/.installed-dev ## check the style, and that imports between packages point down only
 	$(BIN)/ruff check .

@@ -48,7 +48,7 @@ def test_there_are_benchmarks() -> None:
     assert "bench_fold.py" in SCRIPTS
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_a_benchmark_runs(script: str, release: Path, tmp_path: Path) -> None:
     environment = {

@@ -12,7 +12,7 @@ from core import paths
 _BUILDER = next(filter(shutil.which, ("podman", "docker")), None)
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_the_container_is_built_and_refuses_to_serve_others_without_a_login() -> None:
     if _BUILDER is None:

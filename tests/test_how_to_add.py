@@ -187,7 +187,7 @@ def importing(folder: Path) -> tuple[str, ...]:
     return "import", "cases", str(folder / "cards.jsonl"), "--name", "cards"
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_a_toy_framework_measure_and_format_are_used_end_to_end(extended: dict[str, str], tmp_path: Path) -> None:
     run = ("run", "--protocol", "triage", "--cases", "cards", "--trials", "1")
     models = ("--nurse", "openai/gpt-4o", "--patient", "openai/gpt-4o")
@@ -238,7 +238,7 @@ def answering(body: dict[str, Any]) -> Reply:
     return Reply("A" if "C. can wait" in prompt else "It hurts. Where?", delay_s=0.05)
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_a_toy_framework_played_by_a_model_resumes_after_a_kill(extended: dict[str, str], tmp_path: Path) -> None:
     core(extended, importing(tmp_path))
     with running(answering) as provider:
@@ -312,7 +312,7 @@ print(json.dumps({
 """
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_a_toy_framework_can_be_played_live_forked_and_debugged(extended: dict[str, str], tmp_path: Path) -> None:
     core(extended, importing(tmp_path))
     done = subprocess.run(

@@ -12,7 +12,7 @@ def cells(line: str) -> dict[str, str]:
     return dict(zip(HEADS, map(str.strip, line.strip("|").split("|")), strict=True))
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_no_fault_counts_as_an_answer_and_the_check_would_notice(monkeypatch: pytest.MonkeyPatch) -> None:
     with laboratory.bench(4, 0.2) as made:
         laboratory.finish(made.begun(1, 6))
@@ -24,7 +24,7 @@ def test_no_fault_counts_as_an_answer_and_the_check_would_notice(monkeypatch: py
         assert not made.counted(laboratory.Row("a fifth fails", 4), 6).sound
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 @pytest.mark.parametrize("only", ["runner", "dashboard", "server", "disk", "crowded"])
 def test_nothing_is_lost_by_kills_and_full_disks(only: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert laboratory.main(["--seeds", "4", "--trials", "200", "--kills", "5", "--only", only]) == 0

@@ -143,7 +143,7 @@ async def test_a_seed_gives_one_text_and_another_seed_another(model: str) -> Non
 
 
 @pytest.mark.browser
-@pytest.mark.soak
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_local_model_conversations_after_three_clicks_from_the_home_page(
     model: str, browser: Any, dashboard: Dashboard

@@ -102,7 +102,7 @@ def seconds(read: Callable[[str], object], text: str) -> float:
 SLOWEST = ("a diagnosis by rule", "a patient's slips")
 
 
-@pytest.mark.parametrize("reader", [pytest.param(n, marks=pytest.mark.soak if n in SLOWEST else ()) for n in READERS])
+@pytest.mark.parametrize("reader", [pytest.param(n, marks=pytest.mark.slow if n in SLOWEST else ()) for n in READERS])
 def test_repetitive_replies_are_read_quickly(reader: str) -> None:
     read = READERS[reader]
     seconds(read, "Gout")  # fills the caches

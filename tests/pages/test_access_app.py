@@ -101,7 +101,7 @@ def test_what_others_answered_in_a_blinded_review_is_not_shown_by_its_address(op
 _IDS = ("of-rita", "bench-rita", "live-rita", "variants", "t01", "1", "../../etc/passwd", "' OR 1=1 --", "*")
 
 
-@pytest.mark.parametrize("page", [pytest.param(name, marks=pytest.mark.soak) for name in NAMES])
+@pytest.mark.parametrize("page", [pytest.param(name, marks=pytest.mark.slow) for name in NAMES])
 def test_a_viewer_finds_nothing_of_others_by_guessing_ids(open_as: Open, page: str) -> None:
     """Every kind of id that an address may hold, and keys that widgets have: nothing private, nothing that starts."""
     kinds = ("run", "trial", "case", "review", "annotator", "variant", "fork", "session", "other", "a", "b", "doctor")

@@ -97,7 +97,7 @@ _UNCHANGED = """() => {
 }"""
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 @pytest.mark.timeout(0)  # each wait has its limit
 @pytest.mark.parametrize("name", SETTINGS)
 def test_no_page_has_a_barrier(browser: Browser, tmp_path: Path, name: str) -> None:

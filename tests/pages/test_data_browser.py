@@ -28,7 +28,7 @@ def page(browser: Browser, dashboard: Dashboard) -> Iterator[Page]:
         yield visitors.open("data")
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_an_upload_becomes_cases(page: Page, tmp_path: Path) -> None:
     records = [
         {

@@ -69,7 +69,7 @@ def no_trouble(page: Page) -> None:
     assert page.locator('[data-testid="stAlertContentError"]').count() == 0
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_from_a_pasted_vignette_to_two_branches(page: Page) -> None:
     case = next(case for case in library() if case.case_key == "library/cardiology-1")
     page.get_by_text("Paste a vignette", exact=True).click()

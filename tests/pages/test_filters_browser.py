@@ -131,9 +131,9 @@ def options(page: Page, label: str) -> list[str]:
 @pytest.mark.parametrize(
     ("path", "boxes"),
     [
-        pytest.param("accuracy", ("Model", "Format", "Question"), marks=pytest.mark.soak),
-        pytest.param("failures", ("Model", "Cause"), marks=pytest.mark.soak),
-        pytest.param("quality?history_tab=Cases", ("Doctor",), marks=pytest.mark.soak),
+        pytest.param("accuracy", ("Model", "Format", "Question"), marks=pytest.mark.slow),
+        pytest.param("failures", ("Model", "Cause"), marks=pytest.mark.slow),
+        pytest.param("quality?history_tab=Cases", ("Doctor",), marks=pytest.mark.slow),
     ],
 )
 def test_every_filter_under_every_open_drill_down(visitors: Visitors, path: str, boxes: tuple[str, ...]) -> None:
@@ -149,7 +149,7 @@ def test_every_filter_under_every_open_drill_down(visitors: Visitors, path: str,
             same(page, fresh, f"{label}: {option}")
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_a_link_to_a_comparison_keeps_both_sides_and_the_sign(visitors: Visitors) -> None:
     page, fresh = visitors.open("compare"), visitors.open("compare")
     first, second = "Baseline", "Compared with it"
@@ -160,7 +160,7 @@ def test_a_link_to_a_comparison_keeps_both_sides_and_the_sign(visitors: Visitors
     same(page, fresh, "they were swapped")
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_a_figure_is_saved_light_with_its_title_and_what_it_rests_on(visitors: Visitors) -> None:
     page = visitors.open("accuracy", theme="dark")
     page.get_by_role("button", name="Save for print").first.click()

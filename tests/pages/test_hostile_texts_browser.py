@@ -83,7 +83,7 @@ def test_no_text_is_more_than_text_where_most_is_shown(browser: Browser, tmp_pat
     visit_all(browser, shared.dashboard(tmp_path), QUICK)
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 @pytest.mark.parametrize("first", range(0, len(TEXTS), 80))
 def test_no_text_is_more_than_text_on_any_page_or_in_any_document(browser: Browser, tmp_path: Path, first: int) -> None:
     """Each time other texts are the names of models, data sets, specialties and runs."""

@@ -30,7 +30,7 @@ Address = dict[str, Any]
 """What stands in an address behind the page: name → word, or words."""
 TRIAL = "run-a/1/0"
 OFTEN = ("transcripts", "runs")
-"""Pages whose addresses people send each other most; the others take their time with the soaks."""
+"""Pages whose addresses people send each other most; the others are tested with the slow tests."""
 BEGUN: dict[str, tuple[Address, ...]] = {
     "transcripts": ({"trial": TRIAL},),
     "live": ({"trial": TRIAL},),
@@ -140,7 +140,7 @@ def change(control: Widget) -> bool:
 @pytest.mark.parametrize(
     "page",
     [
-        name if name in OFTEN else pytest.param(name, marks=pytest.mark.soak)
+        name if name in OFTEN else pytest.param(name, marks=pytest.mark.slow)
         for members in PAGES.values()
         for name in members
     ],
@@ -201,7 +201,7 @@ ADDRESSES = st.tuples(
 )
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=40)
 @given(drawn=ADDRESSES)
 def test_whatever_stands_in_an_address_the_page_opens(drawn: Any, database: Path, open_page: Open) -> None:

@@ -17,7 +17,7 @@ from tests.support.tabs import serving_people
 pytest.importorskip("authlib", reason="a login needs Authlib: pip install -r requirements-server.txt")
 from tests.support.oidc import CLIENT, SECRET, Provider, provider
 
-pytestmark = [pytest.mark.browser, pytest.mark.soak]
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 
 @pytest.fixture

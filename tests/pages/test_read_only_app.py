@@ -30,7 +30,7 @@ def _read_only(
 @pytest.mark.parametrize(
     "page",
     [
-        name if name in OFTEN else pytest.param(name, marks=pytest.mark.soak)
+        name if name in OFTEN else pytest.param(name, marks=pytest.mark.slow)
         for members in PAGES.values()
         for name in members
     ],

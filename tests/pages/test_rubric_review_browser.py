@@ -25,7 +25,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.support.browsing import press_key, visiting
 
-pytestmark = [pytest.mark.browser, pytest.mark.soak]
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 ITEMS = 30
 PAIN = {"id": "pain", "criterion": "The doctor asks about pain", "points": 2, "axis": "data gathering"}

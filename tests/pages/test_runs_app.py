@@ -242,7 +242,7 @@ def test_the_seats_show_the_cast_of_the_study_and_a_sample_is_offered_first(open
     assert "Note that rules play the patient" in words(app)
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_a_run_is_stopped_and_resumed(open_page: Open) -> None:
     app = small(open_page("runs"), 60, 50)
     button(app, START).click().run(timeout=120)

@@ -155,7 +155,7 @@ def _the_conversation_is_said_to_be_what_it_was(run_id: str, open_page: Open) ->
             assert "The solver answers; it saw only this dialogue and the task." in words(app)
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_an_interrupted_campaign_is_resumed(open_page: Open, database: Path) -> None:
     campaign = Campaign(
         CastNames("reference/lower-bound"),

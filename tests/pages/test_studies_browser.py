@@ -96,7 +96,7 @@ def figures(store: Store) -> dict[tuple[str, str], list[str]]:
     return listed
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_two_experts_finish_the_three_studies_and_the_figures_outlive_the_database(
     page: Page, dashboard: Dashboard
 ) -> None:

@@ -109,7 +109,7 @@ def pressed_in_turn(open_page: Callable[[], AppTest]) -> Iterator[tuple[AppTest,
 
 
 def places() -> list[Any]:
-    return [pytest.param(place, id=_id(place), marks=() if place in SOME else pytest.mark.soak) for place in PLACES]
+    return [pytest.param(place, id=_id(place), marks=() if place in SOME else pytest.mark.slow) for place in PLACES]
 
 
 @pytest.mark.parametrize("place", places())

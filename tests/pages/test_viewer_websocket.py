@@ -61,7 +61,7 @@ def test_states_of_buttons_that_are_not_drawn_or_disabled_start_nothing(address:
     assert_nothing_begins(address, database, list(SOME))
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_states_of_all_buttons_of_all_pages_start_nothing(address: str, database: Path) -> None:
     assert_nothing_begins(address, database, NAMES)
 

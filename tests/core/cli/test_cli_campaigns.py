@@ -354,7 +354,7 @@ def test_the_same_command_resumes_an_unfinished_campaign(
     assert run_ids(db) == [run_id]
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_readers_and_a_running_campaign_do_not_disturb_each_other(db: Path) -> None:
     """Reports and a thread that reads like a dashboard, while a campaign runs in another process."""
     campaign = spawn(

@@ -96,7 +96,7 @@ def test_without_any_campaign_there_is_nothing_to_grade(capsys: pytest.CaptureFi
     assert capsys.readouterr().err == "There is no campaign to grade: run one, or import a release.\n"
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_ctrl_c_keeps_verdicts_and_a_second_process_is_refused(
     db: Path, graded: RunHeader, provider: FakeProvider, judges: Judges
 ) -> None:

@@ -69,7 +69,7 @@ def test_items_of_the_database_are_asked_for(tmp_path: Path) -> None:
     assert [row["keys"] for row in rows if row["case_key"] == case.case_key] == [["shoe size"]]
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_a_model_is_trained_with_metrics(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tiny, data = make_tiny_model(tmp_path / "tiny"), make_training_set(tmp_path / "set")
     train = ["train", "--model", str(tiny), "--data", str(data), "--out", str(tmp_path / "model")]

@@ -179,7 +179,7 @@ def _as_the_command_does(environment: dict[str, str], barrier: threading.Barrier
     sys.exit(main(arguments))
 
 
-@pytest.mark.parametrize("round_", [0, *(pytest.param(n, marks=pytest.mark.soak) for n in range(1, 6))])
+@pytest.mark.parametrize("round_", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(1, 6))])
 def test_page_and_command_started_together_pay_once(
     round_: int, db: Path, doctor: FakeProvider, tmp_path: Path
 ) -> None:

@@ -108,12 +108,12 @@ def check_kills(db: Path, cases: int, trials: int, kills: int, monkeypatch: pyte
     assert {(line.case_key, line.trial): story(line) for line in lines} == undisturbed(cases, trials)
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_a_run_killed_twice_ends_as_if_nothing_had_happened(db: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     check_kills(db, cases=20, trials=3, kills=2, monkeypatch=monkeypatch)
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_a_run_killed_ten_times_ends_as_if_nothing_had_happened(db: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     check_kills(db, cases=60, trials=5, kills=10, monkeypatch=monkeypatch)
 
@@ -131,7 +131,7 @@ def begun_here(provider: FakeProvider, cases: int = 60) -> str:
     return header.run_id
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_run_says_how_to_resume_it(db: Path, slow_provider: FakeProvider, sign: signal.Signals) -> None:
     run_id = begun_here(slow_provider)
@@ -166,7 +166,7 @@ def test_an_interrupted_run_says_how_to_resume_it(db: Path, slow_provider: FakeP
     assert len(after) == 60
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_a_second_process_is_refused_while_the_run_is_running(db: Path, slow_provider: FakeProvider) -> None:
     run_id = begun_here(slow_provider, cases=300)  # too many for the first to finish before the second is refused
     first = spawn(db, "resume", run_id, "--concurrency", "1")

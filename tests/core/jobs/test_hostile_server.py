@@ -163,7 +163,7 @@ def check_the_time(server: HostileServer, begun_at: float) -> None:
 
 
 def marked(names: Any) -> list[Any]:
-    return [pytest.param(n, marks=() if n in FASTEST else pytest.mark.soak) for n in names]
+    return [pytest.param(n, marks=() if n in FASTEST else pytest.mark.slow) for n in names]
 
 
 READ = ("right", "full-width", "look-alike")

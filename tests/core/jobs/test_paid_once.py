@@ -133,7 +133,7 @@ def test_an_interrupted_run_repeats_only_the_request_in_flight(
         ]
 
 
-@pytest.mark.parametrize("kills", [2, pytest.param(5, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("kills", [2, pytest.param(5, marks=pytest.mark.slow)])
 def test_a_killed_run_pays_for_no_reply_twice(all_seats: FakeProvider, db: Path, kills: int) -> None:
     whole = a_campaign(all_seats, cases=4)
     go(whole)

@@ -37,7 +37,7 @@ def test_without_ray_the_error_says_how_to_install_it(db: Path, monkeypatch: pyt
 
 
 @needs_ray
-@pytest.mark.soak
+@pytest.mark.slow
 def test_two_hundred_trials_on_two_nodes_of_which_one_is_lost(
     all_seats: FakeProvider,  # noqa: F811
     priced: Path,
@@ -92,7 +92,7 @@ def test_two_hundred_trials_on_two_nodes_of_which_one_is_lost(
 
 
 @needs_ray
-@pytest.mark.soak
+@pytest.mark.slow
 def test_reasons_why_a_cluster_cannot_start_are_reported(
     all_seats: FakeProvider,  # noqa: F811
     caplog: pytest.LogCaptureFixture,
@@ -110,7 +110,7 @@ def test_reasons_why_a_cluster_cannot_start_are_reported(
 
 
 @needs_ray
-@pytest.mark.soak
+@pytest.mark.slow
 def test_a_budget_is_overrun_by_one_call_of_each_worker_at_most(all_seats: FakeProvider, priced: Path) -> None:  # noqa: F811
     """Each call of every seat costs $0.018."""
     price = '\n[models."openai/{}"]\nprices = {{ input = 1000.0, output = 1000.0 }}\n'
@@ -126,7 +126,7 @@ def test_a_budget_is_overrun_by_one_call_of_each_worker_at_most(all_seats: FakeP
 
 
 @needs_ray
-@pytest.mark.soak
+@pytest.mark.slow
 def test_a_key_that_is_refused_ends_the_run(all_seats: FakeProvider) -> None:  # noqa: F811
     all_seats.script = [failing(401, "bad key")]
     refused = carry_out(a_campaign(all_seats, cases=8), registry(), Options(4), on_ray(None))

@@ -152,7 +152,7 @@ def test_it_is_measured_in_processes_and_once(store: Store, monkeypatch: pytest.
     assert count_missing(store, toy) == 4
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_a_framework_can_have_measures(store: Store, tmp_path: Path) -> None:
     """One framework has a module, another a package of measures; other modules are not searched."""
     folder, framework = tmp_path / "extensions" / "frameworks", "from core.frameworks.craftmd import FRAMEWORK\n"

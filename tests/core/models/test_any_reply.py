@@ -86,7 +86,7 @@ def test_a_call_ends_for_any_reply(reply: tuple[bytes, list[bytes], bytes]) -> N
     check(reply)
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 @pytest.mark.timeout(3_600)
 @settings(max_examples=10_000)
 @given(reply=_REPLY)

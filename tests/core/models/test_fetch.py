@@ -156,7 +156,7 @@ def test_a_wrong_source_or_name_is_one_sentence(source: str, name: str, words: s
         get(source, name)
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_a_file_that_is_no_model_leaves_no_folder(tmp_path: Path) -> None:
     file = tmp_path / "broken.gguf"
     file.write_bytes(b"GGUF but not really")

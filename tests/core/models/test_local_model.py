@@ -144,7 +144,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.local_model
-@pytest.mark.soak
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 class TestRealServer:
     @pytest.fixture(autouse=True)
@@ -183,7 +183,7 @@ class TestRealServer:
         assert has_ended(supervisor, 0.2)
         assert not local_server._servers
 
-    @pytest.mark.soak
+    @pytest.mark.slow
     def test_the_server_dies_with_a_killed_owner(self, tiny: Path) -> None:
         owner_code = """
             import asyncio, sys
@@ -205,7 +205,7 @@ class TestRealServer:
             assert has_ended(server)
             assert has_ended(supervisor)
 
-    @pytest.mark.soak
+    @pytest.mark.slow
     async def test_a_broken_folder_is_explained_once_for_all_callers(self, tmp_path: Path) -> None:
         (tmp_path / "config.json").write_text("{}")
         model = LocalModel(spec_of(tmp_path))
@@ -221,7 +221,7 @@ class TestRealServer:
         assert time.monotonic() - began < 1, "a failed start is not repeated for every trial"
         await model.aclose()
 
-    @pytest.mark.soak
+    @pytest.mark.slow
     async def test_a_dead_server_is_reported_and_a_slow_one_is_ended(self, tiny: Path) -> None:
         model = LocalModel(spec_of(tiny))
         await model._ready()

@@ -51,7 +51,7 @@ def gguf_file(tmp_path: Path) -> Path:
     return file
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_a_gguf_file_becomes_a_model_and_reports_its_bytes(
     gguf_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -82,7 +82,7 @@ def test_more_judgements_narrow_the_interval_as_forecast() -> None:
     assert few[0].half_width(10) < few[0].half_width()
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 @pytest.mark.parametrize(("wrong", "share"), [(0.05, 0.6), (0.15, 0.6), (0.3, 0.5), (0.1, 0.85)])
 def test_intervals_cover_and_are_narrower_than_the_experts(wrong: float, share: float) -> None:
     rng = np.random.default_rng(11)

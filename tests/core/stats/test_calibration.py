@@ -16,7 +16,7 @@ from core.stats.intervals import Interval
 from core.stats.smoothed import mean_interval
 
 TRIALS = 5
-SIZES = [(20, 1_500), *(pytest.param(*size, marks=pytest.mark.soak) for size in ((100, 1_200), (2_000, 300)))]
+SIZES = [(20, 1_500), *(pytest.param(*size, marks=pytest.mark.slow) for size in ((100, 1_200), (2_000, 300)))]
 
 
 def arms(n: int, runs: int, a: float = 1, b: float = 1) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -48,7 +48,7 @@ def test_coverage_and_rejection_rate_are_at_their_nominal_levels(n: int, runs: i
     assert 0.02 <= rejected / runs <= 0.05 + error(0.05, runs)
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_without_expansion_coverage_is_too_low_for_twenty_cases() -> None:
     runs = 1_500
     covered, rejected = {True: 0, False: 0}, {True: 0, False: 0}

@@ -103,7 +103,7 @@ def test_what_is_always_chosen_or_never_compared_has_no_ability() -> None:
     assert all(math.isnan(coefficient.value) for coefficient in abilities(apart).values())
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_intervals_of_abilities_and_weights_cover() -> None:
     rng, true = np.random.default_rng(7), {"a": 0.5, "b": 0.0, "c": -0.5}
     covered = inside = 0

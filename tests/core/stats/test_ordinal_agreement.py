@@ -95,7 +95,7 @@ def rated(items: int, rng: np.random.Generator) -> NDArray[np.int64]:
     return np.clip(truth[:, None] + rng.choice([-1, 0, 0, 0, 1], size=(items, 4)), 1, 4)
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_intervals_of_ac2_cover() -> None:
     rng = np.random.default_rng(11)
     true = many_judges_by_case(counts(rated(100_000, rng)), np.eye(1).repeat(100_000, axis=1), ordered=True)

@@ -205,7 +205,7 @@ print(fold(Store(Path(sys.argv[1]))).trials)
 """
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_two_processes_that_fold_at_the_same_time_store_every_trial_once(store: Store) -> None:
     for name in ("a", "b"):
         lines = [a_trial(trial_id=f"{name}/{n}", run_id=name) for n in range(300)]
@@ -278,7 +278,7 @@ def follower() -> psutil.Process:
 
 
 @pytest.mark.parametrize(
-    ("folds", "most_bytes"), [(1, 10**9), pytest.param(99, 100, marks=pytest.mark.soak)], ids=["long", "much"]
+    ("folds", "most_bytes"), [(1, 10**9), pytest.param(99, 100, marks=pytest.mark.slow)], ids=["long", "much"]
 )
 async def test_the_database_of_a_long_job_follows_in_a_process_that_may_die(
     store: Store, monkeypatch: pytest.MonkeyPatch, folds: int, most_bytes: int

@@ -165,7 +165,7 @@ def in_other_process(path: Path) -> str:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=60).stdout.strip()
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_the_family_and_a_deletion_survive_a_restart_and_a_rebuild_from_the_journals(family: Store) -> None:
     family.path.unlink()
     assert in_other_process(family.path) == "root a b c"

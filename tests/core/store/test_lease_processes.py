@@ -22,7 +22,7 @@ def test_a_writer_waits_for_another_process_that_reads(store: Store) -> None:
     assert count(store) == 2
 
 
-@pytest.mark.parametrize("mode", ["read", pytest.param("write", marks=pytest.mark.soak)])
+@pytest.mark.parametrize("mode", ["read", pytest.param("write", marks=pytest.mark.slow)])
 def test_others_wait_for_a_process_that_writes_and_name_it_if_they_give_up(store: Store, mode: str) -> None:
     note(store, "x")
     with other_process(store, HOLD.format(mode="write", seconds=1)) as holder:
@@ -52,7 +52,7 @@ time.sleep(60)
 """
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_readers_of_other_processes_without_a_pause_make_room_for_a_writer(store: Store) -> None:
     note(store, "x")
     with other_process(store, READ_ON), other_process(store, READ_ON):
@@ -81,7 +81,7 @@ def test_a_writer_killed_in_the_middle_leaves_the_old_state(store: Store) -> Non
     assert count(store) == 2
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_many_processes_may_make_the_file_at_once(store: Store) -> None:
     body = f"""
 from pathlib import Path

@@ -126,7 +126,7 @@ fine_tune(tiny, Path(data), Path(out), FineTuneSettings.model_validate_json(sett
 """
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_a_killed_training_resumes_from_its_checkpoint_to_the_same_bytes(
     tuned: tuple[Path, Metrics], tiny: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -125,7 +125,7 @@ def test_import_reads_the_release_of_an_extension(environment: dict[str, str], t
     assert {row["model"]: (row["mean"], row["n_cases"]) for row in rows} == {"Alpha": (0.5, 2), "Beta": (1.0, 1)}
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_the_format_of_an_extension_is_recognised_by_its_file_name(environment: dict[str, str], tmp_path: Path) -> None:
     (done,) = in_turn(environment, ("import", "cases", str(tmp_path / "copy" / "cards" / "quiz_of_2020.jsonl")))
     output = done.stdout

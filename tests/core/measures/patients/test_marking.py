@@ -46,7 +46,7 @@ def test_every_conversation_is_marked_once_with_progress(store: Store) -> None:
     assert measure_missing(store, PATIENT_MARKS) == Measured(0, 0)
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_processes_mark_the_same(store: Store) -> None:
     measure_missing(store, PATIENT_MARKS, processes=1)
     with store.read() as cursor:

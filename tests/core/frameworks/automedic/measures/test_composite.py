@@ -78,7 +78,7 @@ def test_the_interval_of_the_composite_narrows_with_items_and_needs_every_part()
     assert np.isnan(composite_interval(unrated, equal)).all()
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 @pytest.mark.parametrize("shares", [(0.25, 0.25, 0.25, 0.25), (0.6, 0.02, 0.2, 0.18)])
 def test_intervals_of_the_composite_cover(shares: tuple[float, ...]) -> None:
     rng = np.random.default_rng(5)
