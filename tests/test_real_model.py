@@ -32,9 +32,9 @@ from core.models.register import Entry, add
 from core.models.registry import load_registry
 from core.store.database import Store
 from core.store.queries.trials import transcripts
+from tests.support.asking import ask
 from tests.support.browsing import visiting
 from tests.support.dashboard import Dashboard, settle
-from tests.support.talking import ask
 
 pytestmark = pytest.mark.real
 NAME = "smollm2-135m"

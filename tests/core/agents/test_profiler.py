@@ -18,9 +18,9 @@ from core.errors import ProfilingError
 from core.events import Called
 from core.prompts import load_pack
 from core.text.profiles import REASONS
+from tests.support.asking import make_model, make_spec
 from tests.support.fake_provider import running
 from tests.support.replies import Reply, failing
-from tests.support.talking import make_model, make_spec
 
 CASE = Case(
     case_key="t/1",

@@ -15,9 +15,9 @@ from core.asking.scene import CallFailed
 from core.errors import AnamnesisError, UsageError
 from core.events import Called
 from core.frameworks.base import default_pack
+from tests.support.asking import make_model, make_spec
 from tests.support.fake_provider import running
 from tests.support.replies import Reply, failing
-from tests.support.talking import make_model, make_spec
 
 FIRST = "A 40-year-old man comes because of an itch."
 SECOND = "He takes lithium."

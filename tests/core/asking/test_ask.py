@@ -17,9 +17,9 @@ from core.frameworks.base import default_pack
 from core.models.base import Sampling, message
 from core.models.openai_compatible import OpenAICompatibleModel
 from tests.core.agents.acting import Cut, Script
+from tests.support.asking import make_model, make_spec
 from tests.support.fake_provider import FakeProvider, running
 from tests.support.replies import Reply, failing
-from tests.support.talking import make_model, make_spec
 
 PACK = default_pack()
 MESSAGES = [message("user", "Name the organ.")]

@@ -14,7 +14,7 @@ from core.errors import ProviderError
 from core.models.base import Completion, NoReply
 from core.models.failures import RetryPolicy
 from core.models.spec import Timeouts
-from tests.support.talking import hear, make_model, make_spec
+from tests.support.asking import hear, make_model, make_spec
 
 TIMES = Timeouts(call_s=1.5, first_piece_s=1.2, stall_s=1)
 """Short, because a malformed chunk is only noticed at its timeout: the HTTP client does not report it."""

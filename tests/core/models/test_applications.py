@@ -15,7 +15,7 @@ from core.models.failures import RetryPolicy
 from core.models.prices import source
 from core.models.registry import Registry, load_registry
 from core.models.settings import SHIPPED
-from tests.support.talking import HELLO, ask, hear
+from tests.support.asking import HELLO, ask, hear
 
 QUICK = RetryPolicy(attempts=3, base_s=0.001, cap_s=0.002, max_wait_s=0.2)
 TOY = """

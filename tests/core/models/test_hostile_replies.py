@@ -17,8 +17,8 @@ from core.models.failures import RetryPolicy
 from core.models.openai_compatible import AzureModel, OpenAICompatibleModel
 from core.models.spec import Timeouts
 from core.paths import ROOT
+from tests.support.asking import ask, make_model, make_spec
 from tests.support.hostile_server import serving
-from tests.support.talking import ask, make_model, make_spec
 
 KEY = "sk-proj-Zq83hTwL0pVbN5xYd2RkMf7C"
 ONCE = RetryPolicy(attempts=1, max_wait_s=0.1)
@@ -56,7 +56,7 @@ import asyncio, re, sys
 from pathlib import Path
 from core.errors import ProviderError
 from core.models.failures import RetryPolicy
-from tests.support.talking import ask, make_model, make_spec
+from tests.support.asking import ask, make_model, make_spec
 
 def peak_mb():
     # not getrusage: a child inherits its parent's peak there

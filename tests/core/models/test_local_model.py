@@ -22,7 +22,7 @@ from core.models.local_server import advice, last_words, precision
 from core.models.registry import load_registry
 from core.models.settings import SHIPPED
 from core.models.spec import LocalServing, ModelSpec
-from tests.support.talking import ask, hear
+from tests.support.asking import ask, hear
 from tests.support.tiny_model import make_tiny_model
 
 ROOT = Path(__file__).resolve().parents[3]

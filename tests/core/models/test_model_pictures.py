@@ -17,11 +17,11 @@ from core.models.pictures import data_urls, pictures_of, read_back, recorded, re
 from core.models.registry import load_registry
 from core.models.settings import SHIPPED
 from core.models.wire import expected_tokens, fitting_messages, prompt_tokens, request_body
+from tests.support.asking import ask, hear, make_model, make_spec
 from tests.support.fake_provider import FakeProvider
 from tests.support.pictures import a_picture
 from tests.support.replies import Reply, failing
 from tests.support.sent_pictures import kept_picture, pictures_in, words_in
-from tests.support.talking import ask, hear, make_model, make_spec
 
 RED, BLUE = ("image/png", a_picture("red")), ("image/jpeg", a_picture("blue", "JPEG"))
 

@@ -16,8 +16,8 @@ from core.models.openai_compatible import OpenAICompatibleModel
 from core.models.prices import cost, source
 from core.models.registry import Registry
 from core.models.spec import is_loopback
+from tests.support.asking import ask
 from tests.support.fake_provider import FakeProvider
-from tests.support.talking import ask
 
 
 @pytest.mark.parametrize(

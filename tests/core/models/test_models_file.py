@@ -12,9 +12,9 @@ from core.models import keys
 from core.models.base import Sampling
 from core.models.openai_compatible import AzureModel
 from core.models.registry import Registry, load_registry
+from tests.support.asking import ask
 from tests.support.fake_provider import FakeProvider
 from tests.support.replies import Reply
-from tests.support.talking import ask
 
 OwnFile = Callable[[str], Registry]
 

@@ -13,9 +13,9 @@ from core.models.failures import RetryPolicy
 from core.models.openai_compatible import ClientPool
 from core.models.spec import Bounds, Prices, Timeouts
 from core.models.wire import ServerSentEvents
+from tests.support.asking import HELLO, ask, hear, heard_text, make_model, make_spec
 from tests.support.fake_provider import FakeProvider
 from tests.support.replies import Reply, failing
-from tests.support.talking import HELLO, ask, hear, heard_text, make_model, make_spec
 
 
 async def test_streams_pieces_then_one_completion(fake_provider: FakeProvider) -> None:

@@ -20,9 +20,9 @@ from core.models.base import Completion, Delayed, Restart
 from core.models.classify import classify, clean
 from core.models.failures import RetryPolicy, retry_after
 from core.models.limits import RateLimiter, RateLimits
+from tests.support.asking import Clock, Naps, ask, hear, heard_text, make_model, make_spec
 from tests.support.fake_provider import FakeProvider
 from tests.support.replies import Reply, content_filtered, failing, rate_limited
-from tests.support.talking import Clock, Naps, ask, hear, heard_text, make_model, make_spec
 
 GOOD = Reply("All better now.")
 

@@ -10,9 +10,9 @@ from pydantic import SecretStr
 
 from core.models.base import Sampling
 from core.models.limits import LEARNT, Concurrency, RateLimiter, RateLimits, shared_limiter
+from tests.support.asking import Clock, ask, make_model, make_spec
 from tests.support.fake_provider import FakeProvider
 from tests.support.replies import Reply, rate_limited
-from tests.support.talking import Clock, ask, make_model, make_spec
 
 
 def limiter(clock: Clock, requests: int | None = None, tokens: int | None = None) -> RateLimiter:

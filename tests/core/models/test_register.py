@@ -16,8 +16,8 @@ from core.models.base import Sampling
 from core.models.register import Entry, add, keep, listed, remove
 from core.models.registry import load_registry
 from core.models.settings import SHIPPED
+from tests.support.asking import ask
 from tests.support.fake_provider import FakeProvider
-from tests.support.talking import ask
 
 HERE = "http://127.0.0.1:8000/v1"
 HAND_WRITTEN = """\

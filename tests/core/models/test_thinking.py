@@ -7,9 +7,9 @@ import pytest
 from core.errors import ProviderError
 from core.models.base import Completion, OnlyThought, Restart, Sampling, TextPiece, Thought
 from core.models.thinking import Thinking, looks_like_thought
+from tests.support.asking import ask, hear, make_model, make_spec
 from tests.support.fake_provider import FakeProvider
 from tests.support.replies import Reply, failing
-from tests.support.talking import ask, hear, make_model, make_spec
 
 BY_TAGS = [
     ("<think>It is B.</think>Any fever?", "Any fever?", "It is B."),

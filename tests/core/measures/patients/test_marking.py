@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from tests.core.measures.patients.patient_conversations import stored
 
 from core import processes
 from core.errors import AnamnesisError, UsageError
@@ -19,6 +18,7 @@ from core.measures.patients.rules import PATIENT_MARKS, PatientMarks
 from core.store.database import Store
 from core.store.queries.scores_of_patients import KINDS, ReplyMarkKind, hits, offer
 from core.store.selection import Selection
+from tests.core.measures.patients.patient_conversations import stored
 from tests.core.store.builders import a_case
 from tests.support.intervals import beta_bounds
 from tests.support.stores import copy_of
