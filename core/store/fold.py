@@ -142,8 +142,15 @@ def fold(store: Store, *, timeout: float = TIMEOUT_S) -> FoldReport:
             log.warning(
                 "The database %s cannot be written (%s): its current contents are shown.", store.path, error.why
             )
-    counts = (added[name] for name in ("runs", "trials", "grades", "written"))
-    return FoldReport(len(grown), *counts, tuple(damaged), removed)
+    return FoldReport(
+        journals=len(grown),
+        runs=added["runs"],
+        trials=added["trials"],
+        grades=added["grades"],
+        written=added["written"],
+        damaged=tuple(damaged),
+        removed=removed,
+    )
 
 
 def _insert(connection: duckdb.DuckDBPyConnection, chunk: _Chunk) -> dict[str, int]:
