@@ -12,7 +12,7 @@ PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist each --max-worker-restart 
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all tests browser quick lint types lint-and-types lock bench laboratory screenshots clean
+.PHONY: help run test test-all tests browser quick lint types lint-and-types lock bench figures laboratory screenshots clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -93,6 +93,9 @@ types: $(VENV)/.installed-dev ## check the types of core, pages and benchmarks
 
 bench: $(VENV)/.installed-dev ## measure, each figure next to a comparison in the same run
 	@for script in benchmarks/bench_*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+figures: $(VENV)/.installed-dev ## compute every figure and prompt hash, and compare them with those of version 0.5.1
+	@$(BIN)/python benchmarks/figures.py
 
 laboratory: $(VENV)/.installed-dev ## faults, kills and full disks, counted in a table (SEEDS="1 2 3")
 	$(BIN)/python -m tests.laboratory --seeds $(SEEDS)

@@ -16,7 +16,7 @@ from core.cli.removed import REMOVED
 from core.errors import AnamnesisError, UsageError
 
 COMMANDS = {
-    "run": ("run:run_command", "Run a campaign of CRAFT-MD: cases × trials × arms; an unfinished one is resumed."),
+    "run": ("run:run_command", "Run a campaign: cases × trials × arms; an unfinished one is resumed."),
     "resume": ("run:resume", "Run the missing trials of an interrupted run; finished trials stay as they are."),
     "gate": (
         "gate:gate_command",

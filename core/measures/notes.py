@@ -168,7 +168,7 @@ def detectable_between(case_values: pd.DataFrame | None) -> Iterator[Note]:
             spread = float((second - first)[shared].std(ddof=1)) if n > 1 else 0.0
             if spread > _NOTHING_VARIES:
                 trials = None
-                if "trials" in by_case:
+                if "flips" in by_case:
                     flips = by_case["flips"][:, pair][shared]
                     repeated = flips[np.isfinite(flips)]
                     flip_rate = float(repeated.mean()) if repeated.size else math.nan

@@ -123,3 +123,17 @@ def test_a_run_with_one_trial_has_no_variance() -> None:
     go(begun(plan(4, names=beside_rules("reference/bayes"))))
     fold(Store())
     assert stored_variance(Store(), "craftmd", "small", "reference/bayes").by_arm == {}
+
+
+def test_values_over_trials_without_flips_have_a_note_without_trials() -> None:
+    """As the means of a measure's scores, which need not be right or wrong."""
+    table = pd.DataFrame(
+        [
+            (model, "recall", f"case/{n}", value, 2)
+            for model in "ab"
+            for n, value in enumerate((0.2, 0.4, 0.9 - (model == "a")))
+        ],
+        columns=["model", "figure", "case_key", "value", "trials"],
+    )
+    (note,) = detectable_between(table)
+    assert "(with 3 cases)" in note.text
