@@ -220,7 +220,7 @@ def draw_rules(_: PatientView) -> None:
     """Draw each rule with its precision in a sample; the filters do not matter here."""
     st.caption(
         f"Version {RULES} of the rules. Precision: up to 20 random hits of each kind from GPT-4’s patient in the "
-        "public release, read by two readers after one correction of the rules (docs/patient_reliability.md)."
+        "public release, read by two readers after one correction of the rules (docs/reliability.md)."
     )
     columns = st.columns(2)
     rows = []

@@ -1,6 +1,6 @@
 """Models with extreme faults, through every framework: each trial ends within its limits, with a plain sentence.
 
-The table of docs/reliability.md has the same rows: a row that is not true fails here.
+The table of benchmarks/README.md has the same rows: a row that is not true fails here.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tests.support.fake_provider import FakeProvider
 from tests.support.playing import play_case
 from tests.support.replies import Reply, failing
 
-PAGE = Path(__file__).parents[3] / "docs" / "reliability.md"
+PAGE = Path(__file__).parents[3] / "benchmarks" / "README.md"
 ARMS: tuple[Arm, ...] = (("multi_turn", "mcq"), ("multi_turn", "frq"))
 RETRY = RetryPolicy(attempts=2, base_s=0.001, cap_s=0.002, max_wait_s=0.2)
 ANSWER, SORRY = CASE.answer, "I can't help with that."
@@ -67,7 +67,7 @@ class Hostile:
 
     @property
     def row(self) -> str:
-        """The row of the table in docs/reliability.md."""
+        """The row of the table in benchmarks/README.md."""
         counted = ", ".join(dict.fromkeys(VERDICT[verdict].lower() for verdict in self.verdicts))  # type: ignore[index]
         return f"| {self.what} | {counted} | {self.says or '–'} |"
 

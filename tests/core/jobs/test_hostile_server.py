@@ -1,7 +1,7 @@
 """A hostile server through whole jobs: campaigns of all three frameworks, a grader, and a judge of facts.
 
 In every case the job ends by itself and in time, no fault is counted as a wrong answer, the key is not stored, and
-the recorded cost is the server's bill. These results are the table of docs/reliability.md.
+the recorded cost is the server's bill. These results are the table of benchmarks/README.md.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from tests.support.hostile_server import BEHAVIOURS, Behaviour, HostileServer, s
 from tests.support.replies import facts_judged
 from tests.support.stores import copy_of
 
-PAGE = Path(__file__).parents[3] / "docs" / "reliability.md"
+PAGE = Path(__file__).parents[3] / "benchmarks" / "README.md"
 KEY = "sk-proj-4Zx9QpLm7RtYw2Vb8NcK0aHd"
 FRAMEWORKS = ("craftmd", "consultation", "automedic")
 ARMS: tuple[Arm, ...] = (("vignette", "mcq"), ("multi_turn", "mcq"))
