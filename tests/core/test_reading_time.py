@@ -102,17 +102,18 @@ def seconds(read: Callable[[str], object], text: str) -> float:
 SLOWEST = ("a diagnosis by rule", "a patient's slips")
 
 
-@pytest.mark.parametrize("reader", [pytest.param(n, marks=pytest.mark.slow if n in SLOWEST else ()) for n in READERS])
-def test_repetitive_replies_are_read_quickly(reader: str) -> None:
-    read = READERS[reader]
-    seconds(read, "Gout")  # fills the caches
-    slow = {}
-    for repeated in REPEATED:
-        text = (repeated * (SIZE // len(repeated) + 1))[:SIZE]
-        duration = 0.0
-        for _ in range(3):
-            if (duration := seconds(read, text)) <= ENOUGH_S:
-                break
-        else:
-            slow[repeated] = duration
-    assert not slow
+def test_repetitive_replies_are_read_quickly(subtests: pytest.Subtests) -> None:
+    for reader in [pytest.param(n, marks=pytest.mark.slow if n in SLOWEST else ()) for n in READERS]:
+        with subtests.test(reader=reader):
+            read = READERS[reader]
+            seconds(read, "Gout")  # fills the caches
+            slow = {}
+            for repeated in REPEATED:
+                text = (repeated * (SIZE // len(repeated) + 1))[:SIZE]
+                duration = 0.0
+                for _ in range(3):
+                    if (duration := seconds(read, text)) <= ENOUGH_S:
+                        break
+                else:
+                    slow[repeated] = duration
+            assert not slow

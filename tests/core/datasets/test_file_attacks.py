@@ -113,16 +113,15 @@ def backup(path: Path, manifest: bytes, journal: bytes) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
-    "manifest",
-    [b"", b"[]", b"{}", b"null", b'{"sha256": 3}', b'{"sha256": []}', b'{"sha256": {"a": [1]}}', b'{"sha256": null}',
-     b"\xff", b"[" * 5_000],
-)  # fmt: skip
-def test_a_damaged_manifest_of_a_backup_is_refused(tmp_path: Path, manifest: bytes) -> None:
-    packed = backup(tmp_path / "backup.tar.gz", manifest, b"x")
-    with pytest.raises(AnamnesisError, match=r"nothing was restored\."):
-        restore(packed, Store(tmp_path / "new" / "anamnesis.duckdb"))
-    assert not list((tmp_path / "new").glob("*"))
+def test_a_damaged_manifest_of_a_backup_is_refused(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    table: list[bytes] = [b"", b"[]", b"{}", b"null", b'{"sha256": 3}', b'{"sha256": []}', b'{"sha256": {"a": [1]}}', b'{"sha256": null}',
+     b"\xff", b"[" * 5_000]  # fmt: skip
+    for manifest in table:
+        with subtests.test(manifest=manifest):
+            packed = backup(tmp_path / "backup.tar.gz", manifest, b"x")
+            with pytest.raises(AnamnesisError, match=r"nothing was restored\."):
+                restore(packed, Store(tmp_path / "new" / "anamnesis.duckdb"))
+            assert not list((tmp_path / "new").glob("*"))
 
 
 def test_a_decompression_bomb_in_a_backup_is_refused(tmp_path: Path) -> None:

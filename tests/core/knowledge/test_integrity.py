@@ -48,9 +48,13 @@ def test_every_disease_states_the_use_of_its_figures() -> None:
     assert {fields["use"] for _, fields in lines("diseases")} == {"reference baseline only, not for care"}
 
 
-@pytest.mark.parametrize("kind", ["diseases", "findings"])
-def test_no_id_is_defined_twice(kind: str) -> None:
-    assert duplicates([str(fields["id"]) for _, fields in lines(kind)]) == []
+def test_no_id_is_defined_twice() -> None:
+    wrong = [
+        (kind, got)
+        for kind in ["diseases", "findings"]
+        if (got := duplicates([str(fields["id"]) for _, fields in lines(kind)])) != []
+    ]
+    assert wrong == []
 
 
 def test_no_disease_uses_an_undefined_finding_or_an_impossible_likelihood() -> None:
@@ -89,22 +93,21 @@ def test_no_phrase_means_two_findings() -> None:
     assert {key[0]: ids for key, ids in owners.items() if len(ids) > 1 and key[0] not in DELIBERATE} == {}
 
 
-@pytest.mark.parametrize(
-    ("folder", "line", "reason"),
-    [
+def test_a_faulty_line_of_knowledge_is_reported(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    table: list[tuple[str, str, str]] = [
         ("findings", '{"id":"a","name":"a","kind":"lab","base":1.0,"phrases":["a"]}', "base"),
         ("findings", '{"id":"a","name":"a","kind":"lab","base":0.1,"phrases":[]}', "phrases"),
         ("diseases", "{oops", "line 2"),
-    ],
-)
-def test_a_faulty_line_of_knowledge_is_reported(tmp_path: Path, folder: str, line: str, reason: str) -> None:
-    for name in ("findings", "diseases"):
-        (tmp_path / name).mkdir()
-    (tmp_path / folder / "x.jsonl").write_text(f"\n{line}\n")
+    ]
+    for folder, line, reason in table:
+        with subtests.test(folder=folder, line=line):
+            for name in ("findings", "diseases"):
+                (tmp_path / name).mkdir()
+            (tmp_path / folder / "x.jsonl").write_text(f"\n{line}\n")
 
-    with pytest.raises(AnamnesisError, match=r"x\.jsonl, line 2") as caught:
-        read_knowledge(tmp_path)
-    assert reason in str(caught.value)
+            with pytest.raises(AnamnesisError, match=r"x\.jsonl, line 2") as caught:
+                read_knowledge(tmp_path)
+            assert reason in str(caught.value)
 
 
 # the library of cases

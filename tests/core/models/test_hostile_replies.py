@@ -39,16 +39,16 @@ def test_endless_comments_after_the_finish_reason_delay_a_reply_only_briefly(mon
     assert (done.text, done.usage.total_tokens) == ("Gout", 64)
 
 
-@pytest.mark.parametrize("azure", [False, True])
-def test_a_redirect_to_another_host_is_never_followed_with_the_key(azure: bool) -> None:
+def test_a_redirect_to_another_host_is_never_followed_with_the_key(subtests: pytest.Subtests) -> None:
     """Azure's key is in a separate header, which HTTP clients send to the new host too."""
-    with serving(good, "a redirect to another host") as server:
-        spec = make_spec(server.base_url, api_version="2024-10-21")
-        model = (AzureModel if azure else OpenAICompatibleModel)(spec, key=SecretStr(KEY), retry=ONCE)
-        with pytest.raises(ProviderError, match="leads on to another one"):
-            asyncio.run(ask(model))
-        assert server.requests == 1
-        assert server.elsewhere == []
+    for azure in [False, True]:
+        with subtests.test(azure=azure), serving(good, "a redirect to another host") as server:
+            spec = make_spec(server.base_url, api_version="2024-10-21")
+            model = (AzureModel if azure else OpenAICompatibleModel)(spec, key=SecretStr(KEY), retry=ONCE)
+            with pytest.raises(ProviderError, match="leads on to another one"):
+                asyncio.run(ask(model))
+            assert server.requests == 1
+            assert server.elsewhere == []
 
 
 CHILD = """

@@ -114,12 +114,17 @@ def test_of_several_denials_one_keeps_its_negation_in_the_wording_of_the_case() 
     assert join_values(["asthma", "no surgery"], None) == "asthma; no surgery"
 
 
-@pytest.mark.parametrize(
-    ("text", "noun"),
-    [("sudden chest pain on exertion", "chest pain"), ("Fever and cough", "fever"), ("trouble at school", "complaint")],
-)
-def test_the_noun_of_a_complaint(text: str, noun: str) -> None:
-    assert complaint_noun(text) == noun
+def test_the_noun_of_a_complaint() -> None:
+    wrong = [
+        (text, got)
+        for text, noun in [
+            ("sudden chest pain on exertion", "chest pain"),
+            ("Fever and cough", "fever"),
+            ("trouble at school", "complaint"),
+        ]
+        if (got := complaint_noun(text)) != noun
+    ]
+    assert wrong == []
 
 
 def opening(vignette: str = VIGNETTE, **changes: Any) -> str:
@@ -140,9 +145,8 @@ def test_a_parent_opens_for_a_small_child() -> None:
     assert text == f"Hello doctor. I've come with my child because of a rash on his face. {PLEA}"
 
 
-@pytest.mark.parametrize(
-    ("vignette", "complaint"),
-    [
+def test_the_rule_quotes_only_the_complaint(subtests: pytest.Subtests) -> None:
+    table: list[tuple[str, str]] = [
         ("A 50-year-old man presents with dry, itchy skin for 3 weeks.", "I've come because of dry, itchy skin"),
         ("A 50-year-old man presents with two days of chest pain.", "I've come because of chest pain"),
         ("A 40-year-old woman, gravida 2, para 1, at 30 weeks' gestation comes to the clinic because of headaches.",
@@ -153,11 +157,11 @@ def test_a_parent_opens_for_a_small_child() -> None:
         # an earlier illness is no complaint
         ("A 25-year-old man with gout is seen today. He has been vomiting.", "I've come because of vomiting"),
         ("A pathologist receives a sample of the skin for analysis.", UNWELL),
-    ],
-)  # fmt: skip
-def test_the_rule_quotes_only_the_complaint(vignette: str, complaint: str) -> None:
-    assert opening(vignette) == f"Hello doctor. {complaint}. {PLEA}"
-    assert is_vague(opening(vignette)) == (complaint == UNWELL)
+    ]  # fmt: skip
+    for vignette, complaint in table:
+        with subtests.test(vignette=vignette, complaint=complaint):
+            assert opening(vignette) == f"Hello doctor. {complaint}. {PLEA}"
+            assert is_vague(opening(vignette)) == (complaint == UNWELL)
 
 
 def test_an_opening_by_a_model_is_used_and_changes_no_hash() -> None:
