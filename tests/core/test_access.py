@@ -133,9 +133,8 @@ def test_roles_come_from_the_file_and_others_have_no_rights(server: Store) -> No
         access.require("look")
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
+def test_an_invalid_file_of_roles_is_refused(server: Store, subtests: pytest.Subtests) -> None:
+    table: list[tuple[str, str]] = [
         ('[people]\n"a@b" = "boss"', "people.a@b: input should be 'look' or 'run'"),
         ('[people]\n"a@b" = "local"', "people.a@b: input should be 'look' or 'run'"),
         ('[people]\n"a@b" = "admin"', 'people.a@b: the role admin of version 0.5 is "run" now'),
@@ -143,12 +142,12 @@ def test_roles_come_from_the_file_and_others_have_no_rights(server: Store) -> No
         ("live_sessions = 4", "live_sessions: version 0.6 has no limits per person: remove it"),
         ("colour = 1", "colour: there is no such setting"),
         ("[people", "is no readable TOML"),
-    ],
-)
-def test_an_invalid_file_of_roles_is_refused(server: Store, text: str, words: str) -> None:
-    access.rules_file().write_text(text)
-    with pytest.raises(UsageError, match=words.replace(".", r"\.")):
-        access.person(VIEWER)
+    ]
+    for text, words in table:
+        with subtests.test(text=text, words=words):
+            access.rules_file().write_text(text)
+            with pytest.raises(UsageError, match=words.replace(".", r"\.")):
+                access.person(VIEWER)
 
 
 def test_the_example_in_the_docs_is_valid(server: Store) -> None:

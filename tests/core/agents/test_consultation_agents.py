@@ -88,13 +88,15 @@ def test_a_patient_has_one_name_that_fits_its_sex() -> None:
     assert briefing().name == briefing().name
 
 
-@pytest.mark.parametrize("case", library(), ids=lambda c: c.case_key)
-def test_every_item_of_the_library_can_be_asked_for_and_has_lay_words(case: Case) -> None:
-    items = briefing(case).items
-    assert len({item.key for item in items}) == len(items)
-    for item in items:
-        assert item.lay
-        assert named_item(f"Can you tell me about {item.key}?", items) == item
+def test_every_item_of_the_library_can_be_asked_for_and_has_lay_words() -> None:
+    wrong = []
+    for case in library():
+        items = briefing(case).items
+        assert len({item.key for item in items}) == len(items) >= 5, case.case_key
+        for item in items:
+            if not item.lay or named_item(f"Can you tell me about {item.key}?", items) != item:
+                wrong.append((case.case_key, item))
+    assert wrong == []
 
 
 def test_the_oracle_asks_in_its_order_and_then_closes() -> None:

@@ -155,11 +155,11 @@ def test_a_filter_reply_without_a_reason_is_asked_for_again() -> None:
 
 def test_after_three_useless_replies_the_case_is_named_with_the_reason(subtests: pytest.Subtests) -> None:
     for replies, which in [(("no",), "filter"), ((PASSES, "no"), "profile")]:
-        with subtests.test(replies=replies, which=which):
-            with pytest.raises(
-                ProfilingError, match=rf"openai/test gave no {which} that can be used for t/1 in {MAX_ASKS}"
-            ):
-                generate(*replies)
+        with (
+            subtests.test(replies=replies, which=which),
+            pytest.raises(ProfilingError, match=rf"openai/test gave no {which} that can be used for t/1 in {MAX_ASKS}"),
+        ):
+            generate(*replies)
 
 
 def test_an_invented_result_is_dropped_counted_and_noted() -> None:

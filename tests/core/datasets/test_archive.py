@@ -93,7 +93,7 @@ def test_paths_outside_the_folder_are_refused(tmp_path: Path, subtests: pytest.S
         for name in ["../evil", "top/../../evil", "/tmp/evil", "C:/evil", "..\\evil"]:
             with subtests.test(kind=kind, name=name):
                 inner = tmp_path / "inner"
-                inner.mkdir()
+                inner.mkdir(exist_ok=True)
                 words = refusal(write(inner / f"release{kind}", {"top/a": b"", name: b"evil"}))
                 assert "holds a path outside itself" in words
                 assert "nothing was imported" in words

@@ -5,7 +5,7 @@ from __future__ import annotations
 import http.server
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -17,7 +17,7 @@ from core.models.connection import Connection, find_servers, offered, try_model
 from core.models.registry import load_registry
 from core.models.settings import SHIPPED
 from tests.support.fake_provider import FakeProvider, running
-from tests.support.replies import Reply, failing, rate_limited
+from tests.support.replies import Reply, Script, failing, rate_limited
 
 KEY = SecretStr("sk-hush-0123456789")
 HEALTHY = '{"pulse": 72, "fever": false}'
@@ -27,7 +27,7 @@ def connect(address: str, name: str = "server/test", key: SecretStr | None = KEY
     return try_model(load_registry([SHIPPED]), name, address=address, key=key, **more)
 
 
-def connect_to_script(script: Callable[[dict[str, Any]], Reply | str]) -> tuple[Connection, FakeProvider]:
+def connect_to_script(script: Script) -> tuple[Connection, FakeProvider]:
     with running(script) as provider:
         return connect(provider.base_url), provider
 
@@ -152,7 +152,7 @@ def test_the_reason_of_a_failure_is_one_sentence(subtests: pytest.Subtests) -> N
     ]
     for answer, kind, words in table:
         with subtests.test(answer=answer, kind=kind):
-            connection, provider = connect_to_script(lambda body: answer)
+            connection, provider = connect_to_script([answer])
             assert not connection.ok
             assert (connection.kind, words in connection.problem) == (kind, True), connection.problem
             assert connection.problem.endswith(".")

@@ -65,7 +65,7 @@ def test_processors_without_bfloat16_use_float32(tmp_path: Path, subtests: pytes
             cpu, devices, model = tmp_path / "cpuinfo", tmp_path / "dev", tmp_path / "model"
             cpu.write_text(f"model name : any\nflags : {flags}\n")
             for folder in (devices, model):
-                folder.mkdir()
+                folder.mkdir(exist_ok=True)
             (devices / (device or "null")).touch()
             (model / "model.safetensors").write_bytes(b"weights")
             assert tuple(precision(str(model), cpu=cpu, devices=devices)) == arguments

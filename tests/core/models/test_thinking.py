@@ -291,10 +291,12 @@ def test_the_markers_of_every_family_are_read_in_any_pieces(subtests: pytest.Sub
 
 
 def test_words_that_resemble_markers_are_speech(subtests: pytest.Subtests) -> None:
-    table1: list[str] = ["Analysis of the blood?", "analysis of blood, any?", "analysis", "a < b [see] <b>bold</b> <|x|>", "Is it <|chan",
-     "[TH", "final: no", "◁ ", "<thinness>"]  # fmt: skip
+    table = [
+        "Analysis of the blood?", "analysis of blood, any?", "analysis", "a < b [see] <b>bold</b> <|x|>",
+        "Is it <|chan", "[TH", "final: no", "◁ ", "<thinness>",
+    ]  # fmt: skip
     for size in [1, 4, 1000]:
-        for reply in table1:
+        for reply in table:
             with subtests.test(size=size, reply=reply):
                 thinking = Thinking()
                 items = [item for at in range(0, len(reply), size) for item in thinking.take(reply[at : at + size])]

@@ -62,15 +62,20 @@ def test_a_vignette_is_split_into_topics_with_its_own_words() -> None:
     assert "widened mediastinum" in values["imaging and other tests"]
 
 
-@pytest.mark.parametrize("case", library()[::3], ids=lambda c: c.case_key)
-def test_every_word_of_a_value_is_in_the_vignette(case: Case) -> None:
-    plain = case.model_copy(update={"profile": None})
-    items = items_by_rule(plain).items
-    vignette_words = set(words_of(plain.vignette))
-    assert all(set(words_of(item.value)) <= vignette_words for item in items)
-    assert len({item.key for item in items}) == len(items) >= 5
-    item_words = set(words_of(" ".join(item.value for item in items)))
-    assert len(item_words & vignette_words) >= 0.75 * len(vignette_words)
+def test_every_word_of_a_value_is_in_the_vignette() -> None:
+    wrong = []
+    for case in library():
+        plain = case.model_copy(update={"profile": None})
+        items = items_by_rule(plain).items
+        vignette_words = set(words_of(plain.vignette))
+        item_words = set(words_of(" ".join(item.value for item in items)))
+        if not (
+            all(set(words_of(item.value)) <= vignette_words for item in items)
+            and len({item.key for item in items}) == len(items) >= 5
+            and len(item_words & vignette_words) >= 0.75 * len(vignette_words)
+        ):
+            wrong.append(case.case_key)
+    assert wrong == []
 
 
 def test_a_profile_gives_one_item_a_topic_under_its_own_keys() -> None:
