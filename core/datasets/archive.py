@@ -291,4 +291,5 @@ def _is_tar(path: Path) -> bool:
 def _reason(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
-    return str(error).rstrip(".") or type(error).__name__
+    # tarfile lists on further lines why it is none of its kinds
+    return str(error).partition("\n")[0].rstrip(".:") or type(error).__name__

@@ -133,9 +133,8 @@ def test_roles_come_from_the_file_and_others_have_no_rights(server: Store) -> No
         access.require("look")
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
+def test_an_invalid_file_of_roles_is_refused(server: Store, subtests: pytest.Subtests) -> None:
+    table: list[tuple[str, str]] = [
         ('[people]\n"a@b" = "boss"', "people.a@b: input should be 'look' or 'run'"),
         ('[people]\n"a@b" = "local"', "people.a@b: input should be 'look' or 'run'"),
         ('[people]\n"a@b" = "admin"', 'people.a@b: the role admin of version 0.5 is "run" now'),
@@ -143,12 +142,12 @@ def test_roles_come_from_the_file_and_others_have_no_rights(server: Store) -> No
         ("live_sessions = 4", "live_sessions: version 0.6 has no limits per person: remove it"),
         ("colour = 1", "colour: there is no such setting"),
         ("[people", "is no readable TOML"),
-    ],
-)
-def test_an_invalid_file_of_roles_is_refused(server: Store, text: str, words: str) -> None:
-    access.rules_file().write_text(text)
-    with pytest.raises(UsageError, match=words.replace(".", r"\.")):
-        access.person(VIEWER)
+    ]
+    for text, words in table:
+        with subtests.test(text=text, words=words):
+            access.rules_file().write_text(text)
+            with pytest.raises(UsageError, match=words.replace(".", r"\.")):
+                access.person(VIEWER)
 
 
 def test_the_example_in_the_docs_is_valid(server: Store) -> None:
@@ -270,18 +269,17 @@ def test_pastes_consultations_and_variants_of_others_are_hidden(server: Store) -
     assert seen() == everything
 
 
-@pytest.mark.parametrize(
-    ("address", "public"),
-    [
+def test_an_address_that_maps_to_a_private_one_is_not_public(subtests: pytest.Subtests) -> None:
+    table: list[tuple[str, bool]] = [
         ("8.8.8.8", True), ("2001:4860:4860::8888", True), ("64:ff9b::808:808", True), ("2002:808:808::1", True),
         ("::ffff:8.8.8.8", True), ("127.0.0.1", False), ("::1", False), ("::", False), ("::127.0.0.1", False),
         ("::10.0.0.1", False), ("64:ff9b::7f00:1", False), ("64:ff9b::1", False), ("64:ff9b:1::a00:1", False),
         ("2002:7f00:1::1", False), ("2002:a00:1::1", False), ("2001:0:1:2:3:4:80ff:fffe", False), ("fd00::5", False),
-    ],
-)  # fmt: skip
-def test_an_address_that_maps_to_a_private_one_is_not_public(address: str, public: bool) -> None:
-    assert access._is_public(address, 80) is public
-    assert is_private(f"http://[{address}]/" if ":" in address else f"http://{address}/") is not public
+    ]  # fmt: skip
+    for address, public in table:
+        with subtests.test(address=address, public=public):
+            assert access._is_public(address, 80) is public
+            assert is_private(f"http://[{address}]/" if ":" in address else f"http://{address}/") is not public
 
 
 def test_the_servers_key_is_not_sent_to_a_visitors_address(server: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,9 +22,8 @@ def make(**changes: object) -> Case:
     return Case.model_validate({**fields, **changes})
 
 
-@pytest.mark.parametrize(
-    ("text", "vignette", "question"),
-    [
+def test_the_question_is_cut_from_the_vignette(subtests: pytest.Subtests) -> None:
+    table: list[tuple[str, str, str | None]] = [
         ("A man coughs. What is the diagnosis?", "A man coughs.", "What is the diagnosis?"),
         ("What is it? A man coughs.", "A man coughs.", "What is it?"),
         ("A man coughs. What is it? And why?", "A man coughs. And why?", "What is it?"),
@@ -34,14 +33,14 @@ def make(**changes: object) -> Case:
         ("Is it gout? He asks.\nHe has fever.", "Is it gout? He asks.\nHe has fever.", FINAL_QUESTION),
         ("  What is it?  ", "What is it?", FINAL_QUESTION),
         ("The drug (is it safe?) was given. It is 3.5 mg. Which is it?", "It is 3.5 mg. Which is it?", None),
-    ],
-)
-def test_the_question_is_cut_from_the_vignette(text: str, vignette: str, question: str | None) -> None:
-    parts = split_question(text)
+    ]
+    for text, vignette, question in table:
+        with subtests.test(text=text, vignette=vignette):
+            parts = split_question(text)
 
-    assert parts[0] == vignette
-    if question is not None:
-        assert parts[1] == question
+            assert parts[0] == vignette
+            if question is not None:
+                assert parts[1] == question
 
 
 def test_splitting_off_the_question_loses_no_word() -> None:
@@ -52,9 +51,8 @@ def test_splitting_off_the_question_loses_no_word() -> None:
     assert sorted(f"{vignette} {question}".split()) == sorted(text.split())
 
 
-@pytest.mark.parametrize(
-    ("text", "parts"),
-    [
+def test_sentences() -> None:
+    table: list[tuple[str, list[str]]] = [
         ("He is ill. She is well.", ["He is ill.", "She is well."]),
         ("The value is 3.5 mg/dL. It rose.", ["The value is 3.5 mg/dL.", "It rose."]),
         ("Dr. Smith came. He left.", ["Dr. Smith came.", "He left."]),
@@ -62,15 +60,13 @@ def test_splitting_off_the_question_loses_no_word() -> None:
         ('He said "no." Then he left!', ['He said "no.', "Then he left!"]),
         ("One\nTwo.", ["One", "Two."]),
         ("", []),
-    ],
-)
-def test_sentences(text: str, parts: list[str]) -> None:
-    assert sentences(text) == parts
+    ]
+    wrong = [(text, got) for text, parts in table if (got := sentences(text)) != parts]
+    assert wrong == []
 
 
-@pytest.mark.parametrize(
-    ("text", "age", "sex"),
-    [
+def test_age_and_sex_are_read_from_prose(subtests: pytest.Subtests) -> None:
+    table: list[tuple[str, float | None, str | None]] = [
         ("A 45-year-old woman has a cough.", 45, "female"),
         ("A man, aged 68 years, has a rash.", 68, "male"),
         ("A 6-month-old boy vomits.", 0.5, "male"),
@@ -87,13 +83,13 @@ def test_sentences(text: str, parts: list[str]) -> None:
         ("A boy's father brings the 3-week-old infant; his wife says that she vomits.", 21 / 365.25, "male"),
         ("A male newborn weighs 3200 g; his 27-year-old mother is well.", 27, "male"),
         ("A child limps. Her father says that he saw her fall.", None, "female"),
-    ],
-)
-def test_age_and_sex_are_read_from_prose(text: str, age: float | None, sex: str | None) -> None:
-    demographics = read_demographics(text)
+    ]
+    for text, age, sex in table:
+        with subtests.test(text=text, age=age):
+            demographics = read_demographics(text)
 
-    assert demographics[0] == (None if age is None else pytest.approx(age))
-    assert demographics[1] == sex
+            assert demographics[0] == (None if age is None else pytest.approx(age))
+            assert demographics[1] == sex
 
 
 def test_a_specialty_is_free_text_and_not_empty() -> None:
@@ -102,19 +98,18 @@ def test_a_specialty_is_free_text_and_not_empty() -> None:
         make(specialty="")
 
 
-@pytest.mark.parametrize(
-    ("changes", "same"),
-    [
+def test_the_hash_depends_on_fields_that_can_change_a_result(subtests: pytest.Subtests) -> None:
+    table: list[tuple[dict[str, object], bool]] = [
         ({"source": "elsewhere"}, True),
         ({"licence": "MIT"}, True),
         ({"vignette": "Another."}, False),
         ({"answer": "Eczema"}, False),
         ({"choices": ("a", "b")}, False),
         ({"synonyms": ("x",)}, False),
-    ],
-)
-def test_the_hash_depends_on_fields_that_can_change_a_result(changes: dict[str, object], same: bool) -> None:
-    assert (make().content_hash == make(**changes).content_hash) is same
+    ]
+    for changes, same in table:
+        with subtests.test(changes=changes, same=same):
+            assert (make().content_hash == make(**changes).content_hash) is same
 
 
 def test_the_hash_of_a_set_does_not_depend_on_its_order_but_on_its_members() -> None:
@@ -144,9 +139,8 @@ def test_the_examination_of_a_profile_consists_of_its_optional_facts() -> None:
     assert examination_of(make(profile=Profile(basic=(symptom,)))) is None
 
 
-@pytest.mark.parametrize(
-    ("history", "examination"),
-    [
+def test_the_examination_of_a_vignette_are_its_findings() -> None:
+    table: list[tuple[str, str]] = [
         ("He coughs. He smokes.", "On physical examination, the spleen is felt."),
         ("He coughs at night.", "Physical exam reveals a soft belly. There is no edema."),
         ("His knee has ached for a week.", "Examination revealed a warm knee. The other joints are normal."),
@@ -159,24 +153,30 @@ def test_the_examination_of_a_profile_consists_of_its_optional_facts() -> None:
         ("Her arm itches.", "There is a 2-cm erythematous plaque with a sharp border. It does not blanch."),
         ("He itches.", "You notice a pearly papule next to the nose."),
         ("She shakes.", "Her Glasgow coma scale is 9. She appears anxious."),
-    ],
-)
-def test_the_examination_of_a_vignette_are_its_findings(history: str, examination: str) -> None:
-    assert examination_of(make(vignette=f"A 40-year-old patient comes. {history} {examination}")) == examination
+    ]
+    wrong = [
+        (history, examination, got)
+        for history, examination in table
+        if (got := examination_of(make(vignette=f"A 40-year-old patient comes. {history} {examination}")))
+        != examination
+    ]
+    assert wrong == []
 
 
-@pytest.mark.parametrize(
-    "history",
-    [
+def test_a_history_that_mentions_an_examination_is_none() -> None:
+    table: list[str] = [
         "He coughs.",
         "The last physical examination, two years ago, was normal.",
         "His doctor told him of high blood pressure, and he takes a tablet for it.",
         "She says that her skin is red after every shower.",
         "There is no family history of skin cancer.",
-    ],
-)
-def test_a_history_that_mentions_an_examination_is_none(history: str) -> None:
-    assert examination_of(make(vignette=f"A 40-year-old patient comes. {history}")) is None
+    ]
+    wrong = [
+        (history, got)
+        for history in table
+        if (got := examination_of(make(vignette=f"A 40-year-old patient comes. {history}"))) is not None
+    ]
+    assert wrong == []
 
 
 def test_an_examination_keeps_its_table_without_the_history_after_it() -> None:
@@ -187,19 +187,18 @@ def test_an_examination_keeps_its_table_without_the_history_after_it() -> None:
     assert examination_of(case) == "Laboratory tests show:\nSodium 131 mEq/L\nUrinalysis\nBlood 3+"
 
 
-@pytest.mark.parametrize(
-    ("age", "sex", "words"),
-    [
+def test_age_and_sex_in_words(subtests: pytest.Subtests) -> None:
+    table: list[tuple[float | None, str | None, str]] = [
         (34, "female", "34 years old, female"),
         (0.5, "male", "6 months old, male"),
         (3 / 365.25, None, "3 days old"),
         (None, None, "40 years old, male"),
-    ],
-)
-def test_age_and_sex_in_words(age: float | None, sex: str | None, words: str) -> None:
-    case = make(age=age, sex=sex) if age is None or sex else make(age=age, vignette="A rash.")
+    ]
+    for age, sex, words in table:
+        with subtests.test(age=age, sex=sex):
+            case = make(age=age, sex=sex) if age is None or sex else make(age=age, vignette="A rash.")
 
-    assert age_and_sex(case) == words
+            assert age_and_sex(case) == words
 
 
 def test_letters_start_at_a() -> None:

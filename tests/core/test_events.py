@@ -31,19 +31,17 @@ def test_an_unreadable_rating_of_version_0_5_has_no_value() -> None:
     assert event == Assessed(name="empathy", most=5, by="reference/profile")
 
 
-@pytest.mark.parametrize(
-    "event",
-    [
+def test_a_damaged_event_is_refused(subtests: pytest.Subtests) -> None:
+    table: list[dict[str, object]] = [
         {**RATED, "rating": 6},
         {**RATED, "rating": 0},
         {name: value for name, value in RATED.items() if name != "rater"},
         {name: value for name, value in MISUSED.items() if name != "turn"},
         {"kind": "assessed", "name": "empathy", "value": 11, "most": 10},
-    ],
-)
-def test_a_damaged_event_is_refused(event: dict[str, object]) -> None:
-    with pytest.raises(ValidationError):
-        EVENTS.validate_python([event])
+    ]
+    for event in table:
+        with subtests.test(event=event), pytest.raises(ValidationError):
+            EVENTS.validate_python([event])
 
 
 def test_a_started_event_with_a_condition_is_still_read() -> None:

@@ -89,9 +89,8 @@ def test_storing_a_picture_again_repairs_a_damaged_copy() -> None:
     assert contents(image) == a_picture()
 
 
-@pytest.mark.parametrize(
-    ("data", "words"),
-    [
+def test_other_data_is_refused_with_a_sentence(own_folder: Path, subtests: pytest.Subtests) -> None:
+    table: list[tuple[bytes, str]] = [
         (b"", "'x.png' is empty"),
         (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "no picture that models take: bring a PNG, JPEG, WebP or GIF"),
         (b"%PDF-1.7 " * 50, "no picture that models take"),
@@ -103,14 +102,13 @@ def test_storing_a_picture_again_repairs_a_damaged_copy() -> None:
         (b"\x89PNG\r\n\x1a\n" + b"\0" * 40, "no picture that models take"),
         (a_png(8000, 7000), "unpacks to more than 50 million pixels"),
         (a_png(60_000, 4_000), "unpacks to more than 50 million pixels"),
-    ],
-    ids=["empty", "svg", "pdf", "tiff", "png cut", "jpeg cut", "webp cut", "gif cut", "png hollow", "large", "bomb"],
-)
-def test_other_data_is_refused_with_a_sentence(data: bytes, words: str, own_folder: Path) -> None:
-    with pytest.raises(UsageError) as caught:
-        keep(data, "x.png")
-    assert words in sentence(caught)
-    assert not own_folder.exists() or not list(own_folder.iterdir())
+    ]
+    for data, words in table:
+        with subtests.test(data=data, words=words):
+            with pytest.raises(UsageError) as caught:
+                keep(data, "x.png")
+            assert words in sentence(caught)
+            assert not own_folder.exists() or not list(own_folder.iterdir())
 
 
 def test_the_bomb_is_a_small_file() -> None:

@@ -35,18 +35,19 @@ def test_text_of_a_case_is_not_read_as_a_template_nor_escaped(tmp_path: Path) ->
     assert pack.render("greeting", name="{{ 7 * 7 }} <b>") == "Hello {{ 7 * 7 }} <b>"
 
 
-@pytest.mark.parametrize("values", [{}, {"name": "Ada", "age": 3}, {"nam": "Ada"}])
-def test_missing_or_surplus_values_are_an_error(tmp_path: Path, values: dict[str, object]) -> None:
-    pack = load_pack(write(tmp_path, greeting=GOOD))
+def test_missing_or_surplus_values_are_an_error(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for values in [{}, {"name": "Ada", "age": 3}, {"nam": "Ada"}]:
+        with subtests.test(values=values):
+            pack = load_pack(write(tmp_path, greeting=GOOD))
 
-    with pytest.raises(KeyError, match="greeting takes"):
-        pack.render("greeting", **values)
+            with pytest.raises(KeyError, match="greeting takes"):
+                pack.render("greeting", **values)
 
 
-@pytest.mark.parametrize("name", ["—" * 3_000, "a\0b", "~root/" + "x" * 300, "~unknown/pack"])
-def test_an_impossible_folder_name_is_refused(name: str) -> None:
-    with pytest.raises(UsageError, match="There is no prompt pack"):
-        load_pack(name)
+def test_an_impossible_folder_name_is_refused(subtests: pytest.Subtests) -> None:
+    for name in ["—" * 3_000, "a\0b", "~root/" + "x" * 300, "~unknown/pack"]:
+        with subtests.test(name=name), pytest.raises(UsageError, match="There is no prompt pack"):
+            load_pack(name)
 
 
 def test_a_missing_prompt_is_named(tmp_path: Path) -> None:
@@ -54,9 +55,8 @@ def test_a_missing_prompt_is_named(tmp_path: Path) -> None:
         load_pack(write(tmp_path, greeting=GOOD), ("greeting", "patient", "exam"))
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_a_broken_header_or_template_names_the_file(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    table: list[str] = [
         "Hello",
         "---\nrole: doctor\nHello",
         "---\ninputs: [a]\n---\nHello",
@@ -65,11 +65,10 @@ def test_a_missing_prompt_is_named(tmp_path: Path) -> None:
         "---\nrole: doctor\ninputs: []\n---\n{% if %}",
         "---\nrole: doctor\nmax_tokens: few\n---\nHello",
         "---\nrole: doctor\nmax_tokens: 0\n---\nHello",
-    ],
-)
-def test_a_broken_header_or_template_names_the_file(tmp_path: Path, text: str) -> None:
-    with pytest.raises(UsageError, match=r"greeting\.md"):
-        load_pack(write(tmp_path, greeting=text))
+    ]
+    for text in table:
+        with subtests.test(text=text), pytest.raises(UsageError, match=r"greeting\.md"):
+            load_pack(write(tmp_path, greeting=text))
 
 
 def test_a_prompt_has_its_own_limit_or_that_of_its_role(tmp_path: Path) -> None:
@@ -110,21 +109,18 @@ def test_the_default_pack_is_complete() -> None:
     assert {prompt.role for prompt in pack.prompts.values()} == {"doctor", "patient", "grader", "summariser"}
 
 
-@pytest.mark.parametrize(
-    ("prompt", "values", "expected"),
-    [
+def test_the_default_prompts_contain_the_required_instructions(subtests: pytest.Subtests) -> None:
+    table: list[tuple[str, dict[str, object], list[str]]] = [
         ("doctor", {"specialty": "Cardiology"}, ["Cardiology", "**Final Diagnosis:**", "exactly one question"]),
         ("grader_judge", {"answer": "wart", "extracted": "verruca"}, ["1: wart | 2: verruca", "Yes", "No"]),
         ("answer_mcq", {"question": "Which?", "choices": [("A", "gout"), ("B", "lupus")]}, ["A. gout", "B. lupus"]),
         ("patient", {"vignette": "V", "caregiver": True}, ["look after the patient", "never mention"]),
-    ],
-)
-def test_the_default_prompts_contain_the_required_instructions(
-    prompt: str, values: dict[str, object], expected: list[str]
-) -> None:
-    text = default_pack().render(prompt, **values)
+    ]
+    for prompt, values, expected in table:
+        with subtests.test(prompt=prompt, values=values):
+            text = default_pack().render(prompt, **values)
 
-    assert all(words in text for words in expected)
+            assert all(words in text for words in expected)
 
 
 def test_older_packs_do_not_get_inputs_that_they_do_not_declare(tmp_path: Path) -> None:
@@ -154,16 +150,19 @@ def payloads(tmp_path: Path) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("number", range(4))
-def test_a_template_that_would_run_code_is_refused(tmp_path: Path, payloads: list[str], number: int) -> None:
+def test_a_template_that_would_run_code_is_refused(
+    tmp_path: Path, payloads: list[str], subtests: pytest.Subtests
+) -> None:
     folder = tmp_path / "pack"
     folder.mkdir()
-    with pytest.raises(UsageError, match=r"greeting\.md (is no safe template|cannot be filled in)"):
-        load_pack(write(folder, greeting=GOOD + payloads[number])).render("greeting", name="Ada")
-    good = load_pack(write(folder, greeting=GOOD)).prompts["greeting"]
-    with pytest.raises(UsageError, match=r"greeting\.md (is no safe template|cannot be filled in)"):
-        good.with_source(payloads[number]).render(name="Ada")
-    assert not (tmp_path / "ran").exists()
+    for payload in payloads:
+        with subtests.test(payload=payload):
+            with pytest.raises(UsageError, match=r"greeting\.md (is no safe template|cannot be filled in)"):
+                load_pack(write(folder, greeting=GOOD + payload)).render("greeting", name="Ada")
+            good = load_pack(write(folder, greeting=GOOD)).prompts["greeting"]
+            with pytest.raises(UsageError, match=r"greeting\.md (is no safe template|cannot be filled in)"):
+                good.with_source(payload).render(name="Ada")
+            assert not (tmp_path / "ran").exists()
 
 
 ENDLESS = (
@@ -204,14 +203,18 @@ ENDLESS = (
 )
 
 
-@pytest.mark.parametrize("source", ENDLESS)
-def test_a_template_with_unbounded_time_or_memory_is_refused(tmp_path: Path, source: str) -> None:
-    began = time.process_time()
-    with pytest.raises(UsageError, match=r"greeting\.md (is no safe template|cannot be filled in): .*\.|undefined"):
-        load_pack(write(tmp_path, greeting=GOOD + source)).render("greeting", name="Ada")
-    assert time.process_time() - began < 2
+def test_a_template_with_unbounded_time_or_memory_is_refused(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for source in ENDLESS:
+        with subtests.test(source=source):
+            began = time.process_time()
+            with pytest.raises(
+                UsageError, match=r"greeting\.md (is no safe template|cannot be filled in): .*\.|undefined"
+            ):
+                load_pack(write(tmp_path, greeting=GOOD + source)).render("greeting", name="Ada")
+            assert time.process_time() - began < 2
 
 
+@pytest.mark.slow
 def test_a_refused_template_takes_little_memory() -> None:
     """Without the check of sizes, each of these takes one to three gigabytes."""
     for source in ENDLESS[-10:]:

@@ -2,8 +2,8 @@
 
 A library case has an answer to each topic of a history (data/cases/lay_answers.toml). For other cases the profile, or
 the sentences of the vignette's history, take their place. A part of a question without a topic ("any fever?") gets the
-fact with the same symptom, or that contains most of its words. A symptom that the case does not mention has not been
-noticed. Results of examination and tests are told only if the doctor asks for them.
+fact with the same symptom, or that contains most of its words. Without such a fact the patient leaves a symptom open,
+for it denies only what the case denies. Results of examination and tests are told only if the doctor asks for them.
 """
 
 from __future__ import annotations
@@ -24,11 +24,15 @@ from core.text.findings import recogniser
 from core.text.negation import is_content, stem_of, words_in
 from core.text.patient_terms import in_lay_words
 from core.text.persons import first_person
+from core.text.quantities import read_measures
 from core.text.sections import divided, sentences
 from core.text.vocabulary import Words, cues
 
 NOT_SURE = ("I'm not sure about that.", "I don't know about that.", "I'm really not sure.")
 """Beginnings of a reply that says neither yes nor no."""
+NOT_NOTICED = "I can't say that I've noticed that."
+"""The reply to a symptom that the case does not mention. It does not name the symptom, so that no reader takes it for a
+denied finding."""
 ALL_TOLD = "I think that's everything I can tell you."
 NOTHING_KNOWN = "I don't know."
 _ASKS_BACK = ("Could you ask me in another way?", "What exactly would you like to know?")
@@ -99,11 +103,15 @@ class _PatientFact:
 
 @dataclass(frozen=True)
 class _Answers:
-    """A patient's possible answers: by topic, and by fact; ``results`` are those of examination and tests."""
+    """A patient's possible answers: by topic, and by fact; ``results`` are those of examination and tests.
+
+    ``present`` are the findings that any part of the case affirms, also those that the patient may not tell.
+    """
 
     by_topic: Mapping[str, tuple[str, ...]]
     facts: tuple[_PatientFact, ...]
     results: tuple[_PatientFact, ...]
+    present: frozenset[str]
 
 
 class ReferencePatient:
@@ -121,8 +129,10 @@ class ReferencePatient:
         parts = [part for part in _PART.split(question) if part.strip()]
         replies = [reply for part in parts if (reply := _reply_to(part, question, answers, spoken))]
         if replies:
-            unknown = {text for texts in lay_answers()[UNKNOWN].values() for text in texts}
+            unknown = {NOT_SURE[0], NOT_NOTICED, *(text for texts in lay_answers()[UNKNOWN].values() for text in texts)}
             informative = [reply for reply in replies if reply not in unknown]
+            if NOT_SURE[0] in replies:
+                replies = [reply for reply in replies if reply != NOT_NOTICED]
             return " ".join(list(dict.fromkeys(informative or replies))[:_MOST_ANSWERS])
         if not spoken:
             return answers.by_topic["opening"][0]
@@ -143,8 +153,10 @@ def _reply_to(part: str, question: str, possible: _Answers, spoken: str) -> str:
     if fact := _nearest(part, possible.facts):
         return fact
     findings = diseases_and_findings().finding
-    symptoms = [findings[name].name for name in recogniser().read(part) if findings[name].kind == "symptom"]
-    return f"I haven't noticed any {in_lay_words(symptoms[0])}." if symptoms else ""
+    symptoms = [name for name in recogniser().read(part) if findings[name].kind == "symptom"]
+    if not symptoms:
+        return ""
+    return NOT_SURE[0] if possible.present.intersection(symptoms) else NOT_NOTICED
 
 
 def _next_untold(topic: str, by_topic: Mapping[str, tuple[str, ...]], spoken: str) -> str:
@@ -211,16 +223,29 @@ def _answers_of(knowledge: PatientKnowledge) -> _Answers:
     if answers is None or knowledge.vignette not in ("", vignette):
         answers = _answers_of_facts(facts)
     age_and_sex = " ".join(fact.lay for fact in facts if fact.key in ("age", "sex"))
+    present = _present_in(knowledge, facts)
     return _Answers(
         {**answers, **({"person": (age_and_sex,)} if age_and_sex else {})},
-        tuple(_patient_fact(fact) for fact in facts if fact.key not in ("age", "sex")),
-        tuple(map(_patient_fact, knowledge.findings)),
+        tuple(_patient_fact(fact, present) for fact in facts if fact.key not in ("age", "sex")),
+        tuple(_patient_fact(fact, present) for fact in knowledge.findings),
+        present,
     )
 
 
-def _patient_fact(fact: Fact) -> _PatientFact:
-    findings = {**recogniser().read(fact.value), **recogniser().read(fact.lay)}
-    return _PatientFact(_stems(f"{fact.key} {fact.value} {fact.lay}"), frozenset(findings), fact.lay)
+def _present_in(knowledge: PatientKnowledge, facts: Sequence[Fact]) -> frozenset[str]:
+    """Return the findings that the vignette, a fact or a result affirms."""
+    told = (text for fact in (*facts, *knowledge.findings) for text in (fact.value, fact.lay))
+    read = [mention for text in (knowledge.vignette, *told) for mention in recogniser().read(text).items()]
+    for fact in knowledge.findings:
+        read += read_measures(f"{fact.key}: {fact.value}")  # "temperature: 38.1 °C"
+    return frozenset(name for name, present in read if present)
+
+
+def _patient_fact(fact: Fact, present: frozenset[str]) -> _PatientFact:
+    """Return a fact without the findings that it denies although another part of the case affirms them."""
+    read = {**recogniser().read(fact.value), **recogniser().read(fact.lay)}
+    findings = frozenset(name for name, affirmed in read.items() if affirmed or name not in present)
+    return _PatientFact(_stems(f"{fact.key} {fact.value} {fact.lay}"), findings, fact.lay)
 
 
 def _answers_of_facts(facts: Sequence[Fact]) -> dict[str, tuple[str, ...]]:

@@ -113,9 +113,8 @@ def test_the_prompt_of_a_caregiver_speaks_of_a_patient_in_care() -> None:
     assert script.sent[-1][0]["content"].startswith("You are a patient")
 
 
-@pytest.mark.parametrize(
-    ("reply", "rating", "words"),
-    [
+def test_a_rating_is_read() -> None:
+    table: list[tuple[str, int, str]] = [
         ("Rating: 4\nReason: She listened.", 4, "She listened."),
         ("Reason: She listened.\nRating: 4", 4, "She listened."),
         ("**Reason:** She said “I see how hard that is”.\n**Rating:** 5/5", 5, "She said “I see how hard that is”."),
@@ -129,15 +128,13 @@ def test_the_prompt_of_a_caregiver_speaks_of_a_patient_in_care() -> None:
             4,
             "I would give a rating of 4 because she asked twice.",
         ),
-    ],
-)
-def test_a_rating_is_read(reply: str, rating: int, words: str) -> None:
-    assert read_rating(reply) == (rating, words)
+    ]
+    wrong = [(reply, got) for reply, rating, words in table if (got := read_rating(reply)) != (rating, words)]
+    assert wrong == []
 
 
-@pytest.mark.parametrize(
-    ("reply", "why"),
-    [
+def test_a_rating_that_cannot_be_read_is_refused(subtests: pytest.Subtests) -> None:
+    table: list[tuple[str, str]] = [
         ("", "empty"),
         ("She was kind.", "no line that begins"),
         ("Rating: 0", "no whole number"),
@@ -148,11 +145,10 @@ def test_a_rating_is_read(reply: str, rating: int, words: str) -> None:
         ("Rating: 45", "no whole number"),
         ("Rating: 3\nRating: 5", "several"),
         ("Rating: four", "no line"),
-    ],
-)
-def test_a_rating_that_cannot_be_read_is_refused(reply: str, why: str) -> None:
-    with pytest.raises(ValueError, match=why):
-        read_rating(reply)
+    ]
+    for reply, why in table:
+        with subtests.test(reply=reply, why=why), pytest.raises(ValueError, match=why):
+            read_rating(reply)
 
 
 def rate(script: Script) -> list[Any]:

@@ -33,23 +33,23 @@ def test_the_patient_knows_no_vignette_and_no_results() -> None:
     assert "nail pitting" not in repr(KNOWLEDGE)
 
 
-@pytest.mark.parametrize("query", ["What brings you here today?", "Hello, how can I help you?", "What is the matter?"])
-def test_an_open_first_query_brings_the_complaint(query: str) -> None:
-    assert "scaly patches" in reply(query)
+def test_an_open_first_query_brings_the_complaint(subtests: pytest.Subtests) -> None:
+    for query in ["What brings you here today?", "Hello, how can I help you?", "What is the matter?"]:
+        with subtests.test(query=query):
+            assert "scaly patches" in reply(query)
 
 
-@pytest.mark.parametrize(
-    ("query", "fact"),
-    [
+def test_a_first_query_for_one_fact_gets_that_fact(subtests: pytest.Subtests) -> None:
+    table: list[tuple[str, str]] = [
         ("Do you take any medicine?", "I take lithium for my mood."),
         ("How old are you, and are you a man or a woman?", "I'm 40. I'm a man."),
         ("Have you had a fever?", "I haven't had a fever"),
-    ],
-)
-def test_a_first_query_for_one_fact_gets_that_fact(query: str, fact: str) -> None:
-    text = reply(query)
-    assert fact in text
-    assert "scaly" not in text
+    ]
+    for query, fact in table:
+        with subtests.test(query=query, fact=fact):
+            text = reply(query)
+            assert fact in text
+            assert "scaly" not in text
 
 
 def test_the_patient_never_tells_a_result() -> None:
@@ -61,18 +61,16 @@ def test_a_patient_without_facts_does_not_know() -> None:
     assert reply("What brings you here?", knowledge=PatientKnowledge("", (), (), False)) == "I don't know."
 
 
-@pytest.mark.parametrize(
-    ("queries", "rating"),
-    [
+def test_the_rating_by_hand() -> None:
+    table: list[tuple[list[str], int]] = [
         (["Does it itch?"], 3),  # neither kind nor repeated
         (["Hello, what brings you here?"], 5),  # kind, open
         (["Does it itch?", "Does it itch?"], 2),  # repeated
         (["Does it itch?", "Thank you. Does it itch?"], 3),  # kind, but repeated
         (["Does it itch?", "Is it red?", "Is it dry?", "Is it new?", "Please, is it big?"], 3),  # 1 of 5 is kind
-    ],
-)
-def test_the_rating_by_hand(queries: list[str], rating: int) -> None:
-    assert rating_of(queries).rating == rating
+    ]
+    wrong = [(queries, rating, got) for queries, rating in table if (got := rating_of(queries).rating) != rating]
+    assert wrong == []
 
 
 def test_the_rating_is_of_the_doctors_messages_and_has_its_counts() -> None:

@@ -14,9 +14,8 @@ FIVE = (
 READ = (("Gout", 0.5), ("Cellulitis", 0.2), ("Bunion", 0.1), ("Fracture", 0.05), ("Sprain", 0.05))
 
 
-@pytest.mark.parametrize(
-    "reply",
-    [
+def test_the_same_belief_in_many_wrappings(subtests: pytest.Subtests) -> None:
+    table: list[str] = [
         FIVE,
         f"```json\n{FIVE}\n```",
         f"Of the [many] options {{here}}, I believe:\n\n{FIVE}\n\nI hope this helps.",
@@ -26,12 +25,12 @@ READ = (("Gout", 0.5), ("Cellulitis", 0.2), ("Bunion", 0.1), ("Fracture", 0.05),
         '{"Gout": "50 %", "Cellulitis": "20%", "Bunion": "10%", "Fracture": "5%", "Sprain": "5%"}',
         '{"Sprain": 0.05, "Bunion": "0.1", "Gout": 0.5, "Cellulitis": 0.2, "Fracture": 0.05}',
         '{"Gout": 0.9}\nOn second thoughts: ' + FIVE,
-    ],
-)
-def test_the_same_belief_in_many_wrappings(reply: str) -> None:
-    belief = read_belief(reply)
-    assert dict(belief) == pytest.approx(dict(READ))
-    assert [name for name, _ in belief][:3] == ["Gout", "Cellulitis", "Bunion"]
+    ]
+    for reply in table:
+        with subtests.test(reply=reply):
+            belief = read_belief(reply)
+            assert dict(belief) == pytest.approx(dict(READ))
+            assert [name for name, _ in belief][:3] == ["Gout", "Cellulitis", "Bunion"]
 
 
 def test_only_a_sum_above_one_is_scaled_to_one() -> None:
@@ -57,9 +56,8 @@ def test_a_name_counts_once_and_other_is_no_diagnosis() -> None:
     ) == (("Gout", 0.5),)
 
 
-@pytest.mark.parametrize(
-    ("reply", "why"),
-    [
+def test_a_reply_without_a_belief_is_refused_with_a_reason(subtests: pytest.Subtests) -> None:
+    table: list[tuple[str, str]] = [
         ("I cannot say.", "no JSON"),
         ("", "no JSON"),
         (
@@ -77,8 +75,7 @@ def test_a_name_counts_once_and_other_is_no_diagnosis() -> None:
         ('{"Gout": 0, "Bunion": 0}', "above 0"),
         ('{"Other": 1}', "above 0"),
         ("[" * 100_000, "deep"),
-    ],
-)
-def test_a_reply_without_a_belief_is_refused_with_a_reason(reply: str, why: str) -> None:
-    with pytest.raises(ValueError, match=why):
-        read_belief(reply)
+    ]
+    for reply, why in table:
+        with subtests.test(reply=reply, why=why), pytest.raises(ValueError, match=why):
+            read_belief(reply)

@@ -44,17 +44,15 @@ def reply(question: str, patient_briefing: Briefing | None = None) -> str:
     return asyncio.run(hear())
 
 
-@pytest.mark.parametrize(
-    ("question", "lay"),
-    [
+def test_a_question_for_an_item_gets_its_lay_words() -> None:
+    table: list[tuple[str, str]] = [
         ("What about age and sex?", "I'm 40. I'm a man."),
         ("What about medication?", "I take lithium for my mood."),
         ("Can you tell me about the duration?", "It began three months ago."),
         ("What about the main complaint?", "I have scaly patches on my elbows."),
-    ],
-)
-def test_a_question_for_an_item_gets_its_lay_words(question: str, lay: str) -> None:
-    assert reply(question) == lay
+    ]
+    wrong = [(question, got) for question, lay in table if (got := reply(question)) != lay]
+    assert wrong == []
 
 
 def test_a_question_that_names_more_than_a_key_is_answered_with_one_fact() -> None:
@@ -90,20 +88,24 @@ def test_a_patient_has_one_name_that_fits_its_sex() -> None:
     assert briefing().name == briefing().name
 
 
-@pytest.mark.parametrize("case", library(), ids=lambda c: c.case_key)
-def test_every_item_of_the_library_can_be_asked_for_and_has_lay_words(case: Case) -> None:
-    items = briefing(case).items
-    assert len({item.key for item in items}) == len(items)
-    for item in items:
-        assert item.lay
-        assert named_item(f"Can you tell me about {item.key}?", items) == item
+def test_every_item_of_the_library_can_be_asked_for_and_has_lay_words() -> None:
+    wrong = []
+    for case in library():
+        items = briefing(case).items
+        assert len({item.key for item in items}) == len(items) >= 5, case.case_key
+        for item in items:
+            if not item.lay or named_item(f"Can you tell me about {item.key}?", items) != item:
+                wrong.append((case.case_key, item))
+    assert wrong == []
 
 
-@pytest.mark.parametrize(
-    ("order", "keys"), [("direct", ["one", "two", "three"]), ("reversed", ["three", "two", "one"])]
-)
-def test_the_oracle_asks_in_its_order_and_then_closes(order: Order, keys: list[str]) -> None:
-    assert _questions(order, 0) == [*(f"Can you tell me about {key}?" for key in keys), CLOSING]
+def test_the_oracle_asks_in_its_order_and_then_closes() -> None:
+    wrong = [
+        (order, got)
+        for order, keys in [("direct", ["one", "two", "three"]), ("reversed", ["three", "two", "one"])]
+        if (got := _questions(order, 0)) != [*(f"Can you tell me about {key}?" for key in keys), CLOSING]
+    ]
+    assert wrong == []
 
 
 def test_the_order_of_the_random_oracle_depends_on_the_seed() -> None:
@@ -126,9 +128,8 @@ def _questions(order: Order, seed: int) -> list[str]:
     return [turn.text for turn in dialogue if turn.role == "doctor"]
 
 
-@pytest.mark.parametrize(
-    ("kind", "demand"),
-    [
+def test_the_solvers_prompt_demands_an_answer_of_the_questions_kind(subtests: pytest.Subtests) -> None:
+    table: list[tuple[AsksFor, str]] = [
         ("diagnosis", "Write the name of one single diagnosis, without any explanation."),
         ("test", "Write the one single test or step that fits best, without any explanation."),
         ("treatment", "Write the one single treatment or step that fits best, without any explanation."),
@@ -136,18 +137,18 @@ def _questions(order: Order, seed: int) -> list[str]:
         ("mechanism", "Write one single mechanism or cause in a few words, without any explanation."),
         ("finding", "Write one single answer in a few words, without any explanation."),
         ("other", "Write one single answer in a few words, without any explanation."),
-    ],
-)
-def test_the_solvers_prompt_demands_an_answer_of_the_questions_kind(kind: AsksFor, demand: str) -> None:
-    script = Script(("This.",))
-    question = Question("frq", "What next?", asks_for=kind)
-    material = Material("multi_turn", dialogue=(OPENING,))
+    ]
+    for kind, demand in table:
+        with subtests.test(kind=kind, demand=demand):
+            script = Script(("This.",))
+            question = Question("frq", "What next?", asks_for=kind)
+            material = Material("multi_turn", dialogue=(OPENING,))
 
-    hear(LLMSolver(script.voice(), load_pack("consultation")).solve(Scene("", 1), material, question))
+            hear(LLMSolver(script.voice(), load_pack("consultation")).solve(Scene("", 1), material, question))
 
-    (prompt,) = script.prompts
-    assert prompt.endswith(demand)
-    assert "What next?" in prompt
+            (prompt,) = script.prompts
+            assert prompt.endswith(demand)
+            assert "What next?" in prompt
 
 
 def test_the_reference_solver_reads_the_opening_message() -> None:

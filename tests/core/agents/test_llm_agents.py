@@ -65,29 +65,31 @@ def test_the_examination_follows_the_conversation_and_precedes_the_question() ->
     assert last.index("On my arm.") < last.index("Skin: red.") < last.index("What is it?")
 
 
-@pytest.mark.parametrize("question_type", ["frq", "frq_top3", "mcq", "mcq_many"])
-@pytest.mark.parametrize("format_", ["multi_turn", "single_turn"])
-def test_after_a_conversation_the_prompt_says_to_ask_nothing_more(format_: str, question_type: str) -> None:
-    question = Question(question_type, "What is it?", ("Gout", "Lupus"))  # type: ignore[arg-type]
-    materials = (Material(format_, dialogue=DIALOGUE), Material("summarized", text="A man itches."))  # type: ignore[arg-type]
-    script = Script(("Gout", "Gout"))
-    for material in materials:
-        hear(LLMDoctor(script.voice(), PACK).answer(SCENE, material, question))
+def test_after_a_conversation_the_prompt_says_to_ask_nothing_more(subtests: pytest.Subtests) -> None:
+    for question_type in ["frq", "frq_top3", "mcq", "mcq_many"]:
+        for format_ in ["multi_turn", "single_turn"]:
+            with subtests.test(question_type=question_type, format_=format_):
+                question = Question(question_type, "What is it?", ("Gout", "Lupus"))  # type: ignore[arg-type]
+                materials = (Material(format_, dialogue=DIALOGUE), Material("summarized", text="A man itches."))  # type: ignore[arg-type]
+                script = Script(("Gout", "Gout"))
+                for material in materials:
+                    hear(LLMDoctor(script.voice(), PACK).answer(SCENE, material, question))
 
-    after, written = (sent[-1]["content"] for sent in script.sent)
-    assert after.index("On my arm.") < after.index("Ask nothing more") < after.index("What is it?")
-    assert "Ask nothing more" not in written
+                after, written = (sent[-1]["content"] for sent in script.sent)
+                assert after.index("On my arm.") < after.index("Ask nothing more") < after.index("What is it?")
+                assert "Ask nothing more" not in written
 
 
-@pytest.mark.parametrize("kind", ["frq", "frq_top3"])
-def test_free_questions_name_no_choice(kind: str) -> None:
-    script = Script(("Eczema",))
-    question = Question(kind, "What is it?", ())  # type: ignore[arg-type]
+def test_free_questions_name_no_choice(subtests: pytest.Subtests) -> None:
+    for kind in ["frq", "frq_top3"]:
+        with subtests.test(kind=kind):
+            script = Script(("Eczema",))
+            question = Question(kind, "What is it?", ())  # type: ignore[arg-type]
 
-    hear(LLMDoctor(script.voice(), PACK).answer(SCENE, Material("vignette", text="A man itches."), question))
+            hear(LLMDoctor(script.voice(), PACK).answer(SCENE, Material("vignette", text="A man itches."), question))
 
-    assert "Scabies" not in "".join(script.prompts)
-    assert ("three likeliest" in script.prompts[-1]) is (kind == "frq_top3")
+            assert "Scabies" not in "".join(script.prompts)
+            assert ("three likeliest" in script.prompts[-1]) is (kind == "frq_top3")
 
 
 QUESTIONS: dict[AsksFor, tuple[str, str]] = {
@@ -101,23 +103,26 @@ QUESTIONS: dict[AsksFor, tuple[str, str]] = {
 """Kind of question → a question of that kind, and the words for the requested answer."""
 
 
-@pytest.mark.parametrize("question_type", ["frq", "frq_top3", "mcq", "mcq_many"])
-@pytest.mark.parametrize("kind", QUESTIONS)
-def test_a_question_for_something_else_than_a_diagnosis_demands_none(kind: AsksFor, question_type: str) -> None:
-    wording, requested = QUESTIONS[kind]
-    script = Script(("This.",))
-    question = Question(question_type, wording, ("one", "two"), kind)  # type: ignore[arg-type]
+def test_a_question_for_something_else_than_a_diagnosis_demands_none(subtests: pytest.Subtests) -> None:
+    for question_type in ["frq", "frq_top3", "mcq", "mcq_many"]:
+        for kind in QUESTIONS:
+            with subtests.test(question_type=question_type, kind=kind):
+                wording, requested = QUESTIONS[kind]
+                script = Script(("This.",))
+                question = Question(question_type, wording, ("one", "two"), kind)  # type: ignore[arg-type]
 
-    hear(LLMDoctor(script.voice(), PACK).answer(SCENE, Material("vignette", text="A man itches."), question))
+                hear(
+                    LLMDoctor(script.voice(), PACK).answer(SCENE, Material("vignette", text="A man itches."), question)
+                )
 
-    sent = "\n".join(script.prompts)
-    assert "diagnos" not in sent.lower()
-    assert wording in sent
-    assert "beginning with **Final Answer:**" in sent
-    if question_type == "frq":
-        assert requested in sent.partition(wording)[2]
-    if question_type == "frq_top3":
-        assert "numbered 1. to 3." in sent
+                sent = "\n".join(script.prompts)
+                assert "diagnos" not in sent.lower()
+                assert wording in sent
+                assert "beginning with **Final Answer:**" in sent
+                if question_type == "frq":
+                    assert requested in sent.partition(wording)[2]
+                if question_type == "frq_top3":
+                    assert "numbered 1. to 3." in sent
 
 
 def test_a_question_for_a_diagnosis_is_asked_in_the_words_of_the_framework() -> None:
@@ -205,20 +210,21 @@ def test_a_failed_call_is_recorded_with_its_request() -> None:
 # grader
 
 
-@pytest.mark.parametrize("kind", QUESTIONS)
-def test_an_answer_that_is_no_diagnosis_is_read_and_compared_as_an_answer(kind: AsksFor) -> None:
-    script = Script(("**Final Answer:** Permethrin cream", "Yes"))
-    case = case_with("Permethrin", asks_for=kind)
+def test_an_answer_that_is_no_diagnosis_is_read_and_compared_as_an_answer(subtests: pytest.Subtests) -> None:
+    for kind in QUESTIONS:
+        with subtests.test(kind=kind):
+            script = Script(("**Final Answer:** Permethrin cream", "Yes"))
+            case = case_with("Permethrin", asks_for=kind)
 
-    result = judge(grader(script), case, "I'd take permethrin cream.")
+            result = judge(grader(script), case, "I'd take permethrin cream.")
 
-    assert (result.extracted, result.verdict) == ("Permethrin cream", "correct")
-    extracting, comparing = script.prompts
-    assert "Find the answer in it" in extracting
-    assert "Find the diagnosis" not in extracting
-    assert "Do answer 1 and answer 2" in comparing
-    assert comparing.endswith("1: Permethrin | 2: Permethrin cream →")
-    assert not any(disease in comparing for disease in ("same disease", "eczema", "wart"))
+            assert (result.extracted, result.verdict) == ("Permethrin cream", "correct")
+            extracting, comparing = script.prompts
+            assert "Find the answer in it" in extracting
+            assert "Find the diagnosis" not in extracting
+            assert "Do answer 1 and answer 2" in comparing
+            assert comparing.endswith("1: Permethrin | 2: Permethrin cream →")
+            assert not any(disease in comparing for disease in ("same disease", "eczema", "wart"))
 
 
 def test_a_pair_of_names_is_judged_again_for_another_kind_of_question() -> None:
@@ -241,14 +247,13 @@ def test_extract_then_compare() -> None:
     assert "1: Wart | 2: Verruca vulgaris" in script.prompts[1]
 
 
-@pytest.mark.parametrize(
-    ("reply", "verdict"), [("None", "no_diagnosis"), ("Multiple.", "multiple"), ("", "no_diagnosis")]
-)
-def test_multiple_and_none_are_never_sent_to_the_second_step(reply: str, verdict: str) -> None:
-    script = Script((reply,))
+def test_multiple_and_none_are_never_sent_to_the_second_step(subtests: pytest.Subtests) -> None:
+    for reply, verdict in [("None", "no_diagnosis"), ("Multiple.", "multiple"), ("", "no_diagnosis")]:
+        with subtests.test(reply=reply, verdict=verdict):
+            script = Script((reply,))
 
-    assert judge(grader(script), case_with("Wart"), "Hm.").verdict == verdict
-    assert len(script.sent) == 1
+            assert judge(grader(script), case_with("Wart"), "Hm.").verdict == verdict
+            assert len(script.sent) == 1
 
 
 def test_multiple_myeloma_is_a_diagnosis() -> None:
@@ -274,9 +279,8 @@ def test_an_unreadable_verdict_is_repaired_twice_and_then_given_up() -> None:
     assert "one word, Yes or No" in script.sent[2][2]["content"]
 
 
-@pytest.mark.parametrize(
-    ("reply", "verdict"),
-    [
+def test_yes_and_no_are_read_in_the_ways_models_write_them() -> None:
+    table: list[tuple[str, str | None]] = [
         ("→ Yes", "correct"),
         ("The correct answer is Yes.", "correct"),
         ("The diagnosis is Multiple.", "multiple"),
@@ -292,10 +296,9 @@ def test_an_unreadable_verdict_is_repaired_twice_and_then_given_up() -> None:
         ("", None),
         ("Not sure", None),
         ("I know that", None),
-    ],
-)
-def test_yes_and_no_are_read_in_the_ways_models_write_them(reply: str, verdict: str | None) -> None:
-    assert read_yes_no(reply) == verdict
+    ]
+    wrong = [(reply, got) for reply, verdict in table if (got := read_yes_no(reply)) != verdict]
+    assert wrong == []
 
 
 VERDICTS: dict[str | None, tuple[str, ...]] = {
@@ -323,11 +326,13 @@ VERDICTS: dict[str | None, tuple[str, ...]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("verdict", "reply"), [(verdict, reply) for verdict in VERDICTS for reply in VERDICTS[verdict]]
-)
-def test_a_verdict_with_both_words_is_none(verdict: str | None, reply: str) -> None:
-    assert read_yes_no(reply) == verdict
+def test_a_verdict_with_both_words_is_none() -> None:
+    wrong = [
+        (reply, got)
+        for verdict, reply in [(verdict, reply) for verdict in VERDICTS for reply in VERDICTS[verdict]]
+        if (got := read_yes_no(reply)) != verdict
+    ]
+    assert wrong == []
 
 
 def test_a_verdict_with_yes_and_no_is_requested_again() -> None:
@@ -395,9 +400,8 @@ def test_a_list_without_a_diagnosis_is_checked_once_for_a_refusal() -> None:
 DECLINED = "I’m sorry, I can’t help with that."
 
 
-@pytest.mark.parametrize(
-    ("extraction", "name"),
-    [
+def test_a_refusal_is_quoted_from_the_reply_and_the_graders_own_is_no_name(subtests: pytest.Subtests) -> None:
+    table: list[tuple[str, str | None]] = [
         ("Refused: I can't help with that", "Refused: “I can’t help with that”"),
         ('**Refused:** "i can’t  help with that."', "Refused: “I can’t help with that”"),
         ("Refusal - can’t help", "Refused: “can’t help”"),
@@ -412,39 +416,40 @@ DECLINED = "I’m sorry, I can’t help with that."
         ("Sorry sight", None),
         ("As an AI language model I do not judge.", None),
         ("gout " * 61, None),
-    ],
-)
-def test_a_refusal_is_quoted_from_the_reply_and_the_graders_own_is_no_name(extraction: str, name: str | None) -> None:
-    response = f"{DECLINED} Please see a doctor."
-    if name is not None:
-        assert read_name(extraction, response) == name
-        return
-    with pytest.raises(ValueError, match=r"yourself|no name"):
-        read_name(extraction, response)
-    script = Script((extraction,))
-    result = judge(grader(script), case_with("Gout"), response)
-    assert (result.verdict, result.extracted, len(script.sent)) == ("ungradable", None, 3)
+    ]
+    for extraction, name in table:
+        with subtests.test(extraction=extraction, name=name):
+            response = f"{DECLINED} Please see a doctor."
+            if name is not None:
+                assert read_name(extraction, response) == name
+                return
+            with pytest.raises(ValueError, match=r"yourself|no name"):
+                read_name(extraction, response)
+            script = Script((extraction,))
+            result = judge(grader(script), case_with("Gout"), response)
+            assert (result.verdict, result.extracted, len(script.sent)) == ("ungradable", None, 3)
 
 
-@pytest.mark.parametrize("extraction", ["Refused: I must decline.", "Refused", "Refused: I", "The doctor declines."])
-@pytest.mark.parametrize(
-    "response", ["Gout. I cannot rule out lupus.", "I do not know.", "I can’t tell gout from lupus."]
-)
-def test_a_refusal_that_is_not_in_the_reply_is_none(extraction: str, response: str) -> None:
-    assert read_name(extraction, response) == "None"
+def test_a_refusal_that_is_not_in_the_reply_is_none() -> None:
+    wrong = [
+        (extraction, response, got)
+        for extraction in ["Refused: I must decline.", "Refused", "Refused: I", "The doctor declines."]
+        for response in ["Gout. I cannot rule out lupus.", "I do not know.", "I can’t tell gout from lupus."]
+        if (got := read_name(extraction, response)) != "None"
+    ]
+    assert wrong == []
 
 
-@pytest.mark.parametrize(
-    ("response", "repeated"),
-    [
+def test_a_grader_that_repeats_the_refusal_is_read_as_a_refusal(subtests: pytest.Subtests) -> None:
+    table: list[tuple[str, str]] = [
         ("I cannot provide a medical diagnosis.", "I cannot provide a medical diagnosis."),
         ("I am not able to give medical advice.", "I'm sorry, I can't assist with that."),
         ("Unfortunately I must decline to answer this.", "I’m sorry, but I will not make a diagnosis."),
-    ],
-)
-def test_a_grader_that_repeats_the_refusal_is_read_as_a_refusal(response: str, repeated: str) -> None:
-    result = judge(grader(Script((repeated,))), case_with("Gout"), response)
-    assert (result.verdict, result.extracted) == ("refused_in_words", f"Refused: “{response}”")
+    ]
+    for response, repeated in table:
+        with subtests.test(response=response, repeated=repeated):
+            result = judge(grader(Script((repeated,))), case_with("Gout"), response)
+            assert (result.verdict, result.extracted) == ("refused_in_words", f"Refused: “{response}”")
 
 
 def test_a_grader_that_declines_by_itself_makes_no_refusal_of_the_doctor() -> None:
@@ -452,9 +457,8 @@ def test_a_grader_that_declines_by_itself_makes_no_refusal_of_the_doctor() -> No
     assert (result.verdict, result.extracted) == ("ungradable", None)
 
 
-@pytest.mark.parametrize(
-    ("text", "name"),
-    [
+def test_the_extracted_name_is_read_from_the_reply() -> None:
+    table: list[tuple[str, str]] = [
         ("Gout", "Gout"),
         ("**Gout**.", "Gout"),
         ("Diagnosis: Gout", "Gout"),
@@ -462,7 +466,6 @@ def test_a_grader_that_declines_by_itself_makes_no_refusal_of_the_doctor() -> No
         ('"Gout"\nbecause', "Gout"),
         ("\n\n- \n- Gout", "Gout"),
         ("", "None"),
-    ],
-)
-def test_the_extracted_name_is_read_from_the_reply(text: str, name: str) -> None:
-    assert read_extracted(text) == name
+    ]
+    wrong = [(text, got) for text, name in table if (got := read_extracted(text)) != name]
+    assert wrong == []

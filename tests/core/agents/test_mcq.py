@@ -11,9 +11,8 @@ from core.agents.mcq import judge_loose, judge_strict, named_choices
 CHOICES = ("Migraine", "Migraine with aura", "Cluster headache", "Crohn's disease")
 
 
-@pytest.mark.parametrize(
-    ("response", "answer", "loose", "strict"),
-    [
+def test_loose_and_strict(subtests: pytest.Subtests) -> None:
+    table: list[tuple[str, str, str, str]] = [
         ("**Final Diagnosis:** Cluster headache", "Cluster headache", "correct", "correct"),
         ("cluster HEADACHE.", "Cluster headache", "correct", "correct"),
         ("**Final Diagnosis:** Migraine", "Cluster headache", "incorrect", "incorrect"),
@@ -40,13 +39,13 @@ CHOICES = ("Migraine", "Migraine with aura", "Cluster headache", "Crohn's diseas
         ("Crohn’s disease", "Crohn's disease", "incorrect", "correct"),
         ("I cannot say.", "Migraine", "incorrect", "no_diagnosis"),
         ("", "Migraine", "incorrect", "no_diagnosis"),
-    ],
-)
-def test_loose_and_strict(response: str, answer: str, loose: str, strict: str) -> None:
-    by_loose, by_strict = judge_loose(response, answer), judge_strict(response, answer, CHOICES)
+    ]
+    for response, answer, loose, strict in table:
+        with subtests.test(response=response, answer=answer):
+            by_loose, by_strict = judge_loose(response, answer), judge_strict(response, answer, CHOICES)
 
-    assert (by_loose.rule, by_loose.verdict) == ("mcq_loose", loose)
-    assert (by_strict.rule, by_strict.verdict) == ("mcq_strict", strict)
+            assert (by_loose.rule, by_loose.verdict) == ("mcq_loose", loose)
+            assert (by_strict.rule, by_strict.verdict) == ("mcq_strict", strict)
 
 
 def test_the_strict_rule_returns_the_choices_that_it_read() -> None:
@@ -70,10 +69,11 @@ _HOSTILE = [
 """Each is repeated 5,000 times."""
 
 
-@pytest.mark.parametrize("words", _HOSTILE, ids=repr)
-def test_a_response_that_never_ends_is_judged_at_once(words: str) -> None:
-    response = words * 5_000
-    began = time.process_time()
-    judge_strict(response, "Gout", ("Gout", "A", "Gout attack"))
-    judge_strict(response + "Gout", "Gout", ("Gout", "Lupus", "Gout attack"))
-    assert time.process_time() - began < 1
+def test_a_response_that_never_ends_is_judged_at_once(subtests: pytest.Subtests) -> None:
+    for words in _HOSTILE:
+        with subtests.test(words=words):
+            response = words * 5_000
+            began = time.process_time()
+            judge_strict(response, "Gout", ("Gout", "A", "Gout attack"))
+            judge_strict(response + "Gout", "Gout", ("Gout", "Lupus", "Gout attack"))
+            assert time.process_time() - began < 1

@@ -12,9 +12,8 @@ from tests.core.agents.acting import case_with, judge
 NOTHING = Knowledge([], [])
 
 
-@pytest.mark.parametrize(
-    ("answer", "links", "diagnosis", "same"),
-    [
+def test_two_names_of_one_disease() -> None:
+    table: list[tuple[str, dict[str, tuple[str, ...]], str, bool]] = [
         # the eight few-shot pairs of the framework
         ("Eczema", {}, "eczema", True),
         ("Eczema", {}, "onychomycosis", False),
@@ -40,15 +39,17 @@ NOTHING = Knowledge([], [])
         ("Gout", {}, "", False),
         # a name listed as a subtype does not count, although the knowledge lists it as a synonym
         ("Psoriasis", {"subtypes": ("plaque psoriasis",)}, "Plaque psoriasis", False),
-    ],
-)
-def test_two_names_of_one_disease(answer: str, links: dict[str, tuple[str, ...]], diagnosis: str, same: bool) -> None:
-    assert same_diagnosis(case_with(answer, **links), diagnosis, NOTHING) is same
+    ]
+    wrong = [
+        (answer, links, diagnosis, got)
+        for answer, links, diagnosis, same in table
+        if (got := same_diagnosis(case_with(answer, **links), diagnosis, NOTHING)) is not same
+    ]
+    assert wrong == []
 
 
-@pytest.mark.parametrize(
-    ("response", "extracted"),
-    [
+def test_the_diagnosis_of_a_response() -> None:
+    table: list[tuple[str, str]] = [
         ("**Final Diagnosis:** Psoriasis", "Psoriasis"),
         ("Final Diagnosis: Acute appendicitis.", "Acute appendicitis"),
         ("**Final Diagnosis**: **Lichen planus**", "Lichen planus"),
@@ -100,10 +101,11 @@ def test_two_names_of_one_disease(answer: str, links: dict[str, tuple[str, ...]]
         ("**Final Diagnosis:** Not enough information", "None"),
         ("**Final Diagnosis:**", "None"),
         ("", "None"),
-    ],
-)
-def test_the_diagnosis_of_a_response(response: str, extracted: str) -> None:
-    assert extract_by_rule(response, knowledge()) == extracted
+    ]
+    wrong = [
+        (response, got) for response, extracted in table if (got := extract_by_rule(response, knowledge())) != extracted
+    ]
+    assert wrong == []
 
 
 def test_a_known_name_is_found_in_long_prose() -> None:
@@ -115,9 +117,8 @@ def test_a_known_name_is_found_in_long_prose() -> None:
     assert extract_by_rule(prose.replace("scabies", "scabies, not measles,"), knowledge()) == "Multiple"
 
 
-@pytest.mark.parametrize(
-    ("response", "names"),
-    [
+def test_lists_are_read_in_their_order_without_reasons() -> None:
+    table: list[tuple[str, list[str]]] = [
         (
             "**Final Diagnosis:**\n1. Gout\n2. Pseudogout\n3. Septic arthritis",
             ["Gout", "Pseudogout", "Septic arthritis"],
@@ -131,40 +132,40 @@ def test_a_known_name_is_found_in_long_prose() -> None:
         ("Gout, pseudogout; sepsis", ["Gout", "pseudogout", "sepsis"]),
         ("**Final Diagnosis:**\n- Gout\n- **Pseudogout**", ["Gout", "Pseudogout"]),
         ("", []),
-    ],
-)
-def test_lists_are_read_in_their_order_without_reasons(response: str, names: list[str]) -> None:
-    assert listed_diagnoses(response) == names
+    ]
+    wrong = [(response, got) for response, names in table if (got := listed_diagnoses(response)) != names]
+    assert wrong == []
 
 
-@pytest.mark.parametrize(
-    ("response", "verdict", "extracted"),
-    [
+def test_free_responses_are_graded(subtests: pytest.Subtests) -> None:
+    table: list[tuple[str, str, str]] = [
         ("**Final Diagnosis:** Gout", "correct", "Gout"),
         ("**Final Diagnosis:** Gout with a tophus of the ear", "correct", "Gout with a tophus of the ear"),
         ("**Final Diagnosis:** Scabies with gout", "incorrect", "Scabies with gout"),
         ("**Final Diagnosis:** Scabies", "incorrect", "Scabies"),
         ("**Final Diagnosis:** Gout or scabies", "multiple", "Multiple"),
         ("I cannot tell.", "no_diagnosis", "None"),
-    ],
-)
-def test_free_responses_are_graded(response: str, verdict: str, extracted: str) -> None:
-    result = judge(ReferenceGrader(), case_with("Gout"), response)
+    ]
+    for response, verdict, extracted in table:
+        with subtests.test(response=response, verdict=verdict):
+            result = judge(ReferenceGrader(), case_with("Gout"), response)
 
-    assert (result.rule, result.verdict, result.extracted) == ("frq", verdict, extracted)
+            assert (result.rule, result.verdict, result.extracted) == ("frq", verdict, extracted)
 
 
-@pytest.mark.parametrize(
-    ("response", "verdict"),
-    [
+def test_one_of_three_is_enough_and_the_fourth_does_not_count() -> None:
+    table: list[tuple[str, str]] = [
         ("**Final Diagnosis:**\n1. Scabies\n2. Measles\n3. Gout", "correct"),
         ("1. Scabies\n2. Measles\n3. Rosacea\n4. Gout", "incorrect"),
         ("None", "no_diagnosis"),
         ("", "no_diagnosis"),
-    ],
-)
-def test_one_of_three_is_enough_and_the_fourth_does_not_count(response: str, verdict: str) -> None:
-    assert judge(ReferenceGrader(), case_with("Gout"), response, top3=True).verdict == verdict
+    ]
+    wrong = [
+        (response, verdict, got)
+        for response, verdict in table
+        if (got := judge(ReferenceGrader(), case_with("Gout"), response, top3=True).verdict) != verdict
+    ]
+    assert wrong == []
 
 
 def test_the_knowledge_adds_its_synonyms_and_broader_names() -> None:

@@ -25,17 +25,18 @@ def sent(persona: Persona = PLAIN, speaker: str = "patient") -> list[tuple[str, 
     return [(message["role"], message["content"]) for message in script.sent[0]]
 
 
-@pytest.mark.parametrize("speaker", ["patient", "caregiver"])
-def test_without_a_persona_the_request_has_only_the_packs_prompt_and_the_dialogue(speaker: str) -> None:
-    case = case_with()
-    system = PACK.render("patient", vignette=case.vignette, caregiver=speaker == "caregiver")
+def test_without_a_persona_the_request_has_only_the_packs_prompt_and_the_dialogue(subtests: pytest.Subtests) -> None:
+    for speaker in ["patient", "caregiver"]:
+        with subtests.test(speaker=speaker):
+            case = case_with()
+            system = PACK.render("patient", vignette=case.vignette, caregiver=speaker == "caregiver")
 
-    assert sent(speaker=speaker) == [
-        ("system", system),
-        ("user", GREETING.text),
-        ("assistant", "I itch."),
-        ("user", "Where?"),
-    ]
+            assert sent(speaker=speaker) == [
+                ("system", system),
+                ("user", GREETING.text),
+                ("assistant", "I itch."),
+                ("user", "Where?"),
+            ]
 
 
 def test_a_persona_is_appended_to_the_system_prompt_and_nothing_else_changes() -> None:

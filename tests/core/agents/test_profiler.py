@@ -104,29 +104,26 @@ def test_a_good_reply_becomes_a_profile_by_the_model() -> None:
     assert [(f.section, f.value) for f in generated.profile.optional] == [("examination", "pitted nails")]
 
 
-@pytest.mark.parametrize("reason", REASONS)
-def test_a_rejection_keeps_its_reason_and_costs_one_call(reason: str) -> None:
-    last, prompts = generate(json.dumps({"suitable": False, "reason": reason, "note": "No."}))
+def test_a_rejection_keeps_its_reason_and_costs_one_call(subtests: pytest.Subtests) -> None:
+    for reason in REASONS:
+        with subtests.test(reason=reason):
+            last, prompts = generate(json.dumps({"suitable": False, "reason": reason, "note": "No."}))
 
-    assert (last.generated.suitable, last.generated.reason, last.generated.profile) == (False, reason, None)
-    assert len(prompts) == 1
-
-
-@pytest.mark.parametrize(
-    "wrapped",
-    [f"Sure [as asked]! Here:\n```json\n{GOOD}\n```\nAnything else?", f"{{not json}} {GOOD} {{"],
-    ids=["fence and prose", "stray braces"],
-)
-def test_text_around_the_json_does_no_harm(wrapped: str) -> None:
-    last, prompts = generate(PASSES, wrapped)
-
-    assert len(prompts) == 2
-    assert last.generated.profile is not None
+            assert (last.generated.suitable, last.generated.reason, last.generated.profile) == (False, reason, None)
+            assert len(prompts) == 1
 
 
-@pytest.mark.parametrize(
-    ("bad", "complaint"),
-    [
+def test_text_around_the_json_does_no_harm(subtests: pytest.Subtests) -> None:
+    for wrapped in [f"Sure [as asked]! Here:\n```json\n{GOOD}\n```\nAnything else?", f"{{not json}} {GOOD} {{"]:
+        with subtests.test(wrapped=wrapped):
+            last, prompts = generate(PASSES, wrapped)
+
+            assert len(prompts) == 2
+            assert last.generated.profile is not None
+
+
+def test_a_reply_that_cannot_be_used_is_requested_again_with_the_reason(subtests: pytest.Subtests) -> None:
+    table: list[tuple[str, str]] = [
         ('{"basic": [{"key": "chief com', "basic: Field required|JSON"),
         ("I cannot do that.", "no JSON object"),
         (without("basic"), "basic: Field required"),
@@ -138,25 +135,15 @@ def test_text_around_the_json_does_no_harm(wrapped: str) -> None:
             "chief complaint",
         ),
         ("[1, 2]", "no JSON object"),
-    ],
-    ids=[
-        "cut off",
-        "no JSON",
-        "missing field",
-        "wrong type",
-        "unknown section",
-        "no complaint",
-        "imputed complaint",
-        "another shape",
-    ],
-)
-def test_a_reply_that_cannot_be_used_is_requested_again_with_the_reason(bad: str, complaint: str) -> None:
-    last, prompts = generate(PASSES, bad, bad, GOOD)
+    ]
+    for bad, complaint in table:
+        with subtests.test(bad=bad, complaint=complaint):
+            last, prompts = generate(PASSES, bad, bad, GOOD)
 
-    assert last.generated.profile is not None
-    assert len(prompts) == 4
-    assert "cannot be used" not in prompts[1]
-    assert re.search(rf"cannot be used: .*(?:{complaint})", prompts[2])
+            assert last.generated.profile is not None
+            assert len(prompts) == 4
+            assert "cannot be used" not in prompts[1]
+            assert re.search(rf"cannot be used: .*(?:{complaint})", prompts[2])
 
 
 def test_a_filter_reply_without_a_reason_is_asked_for_again() -> None:
@@ -166,12 +153,13 @@ def test_a_filter_reply_without_a_reason_is_asked_for_again() -> None:
     assert len(prompts) == 4
 
 
-@pytest.mark.parametrize(
-    ("replies", "which"), [(("no",), "filter"), ((PASSES, "no"), "profile")], ids=["filter", "profile"]
-)
-def test_after_three_useless_replies_the_case_is_named_with_the_reason(replies: tuple[str, ...], which: str) -> None:
-    with pytest.raises(ProfilingError, match=rf"openai/test gave no {which} that can be used for t/1 in {MAX_ASKS}"):
-        generate(*replies)
+def test_after_three_useless_replies_the_case_is_named_with_the_reason(subtests: pytest.Subtests) -> None:
+    for replies, which in [(("no",), "filter"), ((PASSES, "no"), "profile")]:
+        with (
+            subtests.test(replies=replies, which=which),
+            pytest.raises(ProfilingError, match=rf"openai/test gave no {which} that can be used for t/1 in {MAX_ASKS}"),
+        ):
+            generate(*replies)
 
 
 def test_an_invented_result_is_dropped_counted_and_noted() -> None:
@@ -191,14 +179,10 @@ def test_numbers_for_texts_are_read() -> None:
     assert last.generated.profile.demographics[0].value == "40"
 
 
-@pytest.mark.parametrize(
-    "replies",
-    [(failing(401),), (PASSES, failing(400)), (Reply(text=""),)],
-    ids=["filter fails", "profile fails", "empty"],
-)
-def test_a_providers_failure_is_no_rejection(replies: tuple[str | Reply, ...]) -> None:
-    with pytest.raises(CallFailed):
-        generate(*replies)
+def test_a_providers_failure_is_no_rejection(subtests: pytest.Subtests) -> None:
+    for replies in [(failing(401),), (PASSES, failing(400)), (Reply(text=""),)]:
+        with subtests.test(replies=replies), pytest.raises(CallFailed):
+            generate(*replies)
 
 
 def test_a_servers_error_that_passes_is_survived() -> None:

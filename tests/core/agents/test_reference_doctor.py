@@ -14,7 +14,6 @@ from core.agents.reference.doctor import (
 )
 from core.agents.reference.patient import ReferencePatient
 from core.asking.scene import Material, Question, Scene, Turn
-from core.case import Case
 from core.datasets.library import library
 from core.knowledge.base import knowledge
 from tests.core.agents.acting import GREETING, SCENE, case_with, consult, hear
@@ -28,24 +27,26 @@ def questions(dialogue: tuple[Turn, ...]) -> list[str]:
     return [turn.text for turn in dialogue[1:] if turn.role == "doctor" and "Final Diagnosis" not in turn.text]
 
 
-@pytest.mark.parametrize("case", SOME, ids=lambda case: case.case_key)
-@pytest.mark.parametrize("seed", [1, 2])
-def test_a_consultation_ends_with_one_known_disease(case: Case, seed: int) -> None:
-    dialogue = consult(DOCTOR, PATIENT, case, seed)
+def test_a_consultation_ends_with_one_known_disease(subtests: pytest.Subtests) -> None:
+    for case in SOME:
+        for seed in [1, 2]:
+            with subtests.test(case=case, seed=seed):
+                dialogue = consult(DOCTOR, PATIENT, case, seed)
 
-    assert dialogue[-1].text.startswith("**Final Diagnosis:** ")
-    assert knowledge().disease(dialogue[-1].text.removeprefix("**Final Diagnosis:** ")) is not None
-    assert len(COMPLAINT) <= len(questions(dialogue)) <= MOST_QUESTIONS
+                assert dialogue[-1].text.startswith("**Final Diagnosis:** ")
+                assert knowledge().disease(dialogue[-1].text.removeprefix("**Final Diagnosis:** ")) is not None
+                assert len(COMPLAINT) <= len(questions(dialogue)) <= MOST_QUESTIONS
 
 
-@pytest.mark.parametrize("case", SOME, ids=lambda case: case.case_key)
-def test_nothing_is_asked_twice(case: Case) -> None:
-    for seed in range(5):
-        topics = [
-            next(q for q in (*COMPLAINT, *BACKGROUND, DEMOGRAPHICS_QUESTION) if text.endswith(q))
-            for text in questions(consult(DOCTOR, PATIENT, case, seed))
-        ]
-        assert len(topics) == len(set(topics))
+def test_nothing_is_asked_twice(subtests: pytest.Subtests) -> None:
+    for case in SOME:
+        with subtests.test(case=case):
+            for seed in range(5):
+                topics = [
+                    next(q for q in (*COMPLAINT, *BACKGROUND, DEMOGRAPHICS_QUESTION) if text.endswith(q))
+                    for text in questions(consult(DOCTOR, PATIENT, case, seed))
+                ]
+                assert len(topics) == len(set(topics))
 
 
 def test_every_question_is_one_line_with_a_question_mark() -> None:
@@ -86,36 +87,34 @@ def test_it_stops_after_all_questions_even_without_answers() -> None:
     assert questions_so_far == MOST_QUESTIONS
 
 
-@pytest.mark.parametrize(
-    ("reply", "age", "sex"),
-    [
+def test_age_and_sex_are_read_from_the_reply_to_the_question_for_them(subtests: pytest.Subtests) -> None:
+    table: list[tuple[str, float | None, str | None]] = [
         ("I'm 45. I'm a woman.", 45, "female"),
         ("My son is 7 years old. He's a boy.", 7, "male"),
         ("She is two. She is a girl.", 2, "female"),
         ("He is five weeks old. He is a boy.", 5 * 7 / 365.25, "male"),
         ("I have coughed for 3 weeks.", None, None),
-    ],
-)
-def test_age_and_sex_are_read_from_the_reply_to_the_question_for_them(
-    reply: str, age: float | None, sex: str | None
-) -> None:
-    dialogue = (
-        GREETING, Turn("patient", "My wife says she noticed a mole."), Turn("doctor", DEMOGRAPHICS_QUESTION),
-        Turn("patient", reply),
-    )  # fmt: skip
-    evidence = evidence_of_dialogue(dialogue)
+    ]
+    for reply, age, sex in table:
+        with subtests.test(reply=reply, age=age):
+            dialogue = (
+                GREETING, Turn("patient", "My wife says she noticed a mole."), Turn("doctor", DEMOGRAPHICS_QUESTION),
+                Turn("patient", reply),
+            )  # fmt: skip
+            evidence = evidence_of_dialogue(dialogue)
 
-    assert evidence.age == (None if age is None else pytest.approx(age))
-    if sex is not None:
-        assert evidence.sex == sex
+            assert evidence.age == (None if age is None else pytest.approx(age))
+            if sex is not None:
+                assert evidence.sex == sex
 
 
-@pytest.mark.parametrize("case", SOME, ids=lambda case: case.case_key)
-def test_nothing_it_says_depends_on_the_answer(case: Case) -> None:
-    changed = case.model_copy(update={"answer": "Scabies", "synonyms": (), "supertypes": (), "subtypes": ()})
+def test_nothing_it_says_depends_on_the_answer(subtests: pytest.Subtests) -> None:
+    for case in SOME:
+        with subtests.test(case=case):
+            changed = case.model_copy(update={"answer": "Scabies", "synonyms": (), "supertypes": (), "subtypes": ()})
 
-    assert consult(DOCTOR, PATIENT, case) == consult(DOCTOR, PATIENT, changed)
-    assert patient_knowledge(case) == patient_knowledge(changed)
+            assert consult(DOCTOR, PATIENT, case) == consult(DOCTOR, PATIENT, changed)
+            assert patient_knowledge(case) == patient_knowledge(changed)
 
 
 def answer(

@@ -90,22 +90,20 @@ def test_parts_of_a_sentence_may_go_to_two_sections_and_no_part_is_lost() -> Non
     assert (result.invented, result.by_rule) == (0, 2)
 
 
-@pytest.mark.parametrize(
-    "unreadable",
-    [
+def test_an_unreadable_reply_is_asked_for_again(subtests: pytest.Subtests) -> None:
+    table: list[str] = [
         '{"sections": [{"section": "complaint"',
         "I cannot do that.",
         reply(("mood", FIRST)),
         '{"sections": []}',
         '["complaint"]',
-    ],
-    ids=["cut off", "no JSON", "unknown section", "nothing", "another shape"],
-)
-def test_an_unreadable_reply_is_asked_for_again(unreadable: str) -> None:
-    result, sent = split(unreadable, unreadable, ALL)
+    ]
+    for unreadable in table:
+        with subtests.test(unreadable=unreadable):
+            result, sent = split(unreadable, unreadable, ALL)
 
-    assert result.sections == SORTED
-    assert len(sent) == len(result.call_ids) == 3
+            assert result.sections == SORTED
+            assert len(sent) == len(result.call_ids) == 3
 
 
 def test_after_two_retries_it_is_given_up() -> None:

@@ -52,17 +52,18 @@ def test_a_readable_reply_needs_one_request() -> None:
     assert parsed.call_ids == (calls[0].call.call_id,)
 
 
-@pytest.mark.parametrize("rubbish", ["Hm.", "", "{", '{"organ": 3}', "[" * 5_000])
-def test_an_unreadable_reply_is_repaired_twice_with_different_requests(rubbish: str) -> None:
-    script = Script([rubbish])
-    (parsed,), calls = run_requests(Voice(script, Sampling(temperature=0.0)))
+def test_an_unreadable_reply_is_repaired_twice_with_different_requests(subtests: pytest.Subtests) -> None:
+    for rubbish in ["Hm.", "", "{", '{"organ": 3}', "[" * 5_000]:
+        with subtests.test(rubbish=rubbish):
+            script = Script([rubbish])
+            (parsed,), calls = run_requests(Voice(script, Sampling(temperature=0.0)))
 
-    assert parsed.value is None
-    assert parsed.fault
-    assert len(parsed.call_ids) == len(calls) == MAX_ASKS == 3
-    assert len({str(sent) for sent in script.sent}) == 3
-    assert [entry["role"] for entry in script.sent[-1]] == ["user", "assistant", "user", "assistant", "user"]
-    assert parsed.fault in script.sent[-1][-1]["content"]
+            assert parsed.value is None
+            assert parsed.fault
+            assert len(parsed.call_ids) == len(calls) == MAX_ASKS == 3
+            assert len({str(sent) for sent in script.sent}) == 3
+            assert [entry["role"] for entry in script.sent[-1]] == ["user", "assistant", "user", "assistant", "user"]
+            assert parsed.fault in script.sent[-1][-1]["content"]
 
 
 def test_reasoning_is_not_parsed() -> None:
@@ -176,9 +177,8 @@ def test_a_refused_limit_is_sent_under_its_other_name_or_left_out() -> None:
         assert not {"max_tokens", "max_completion_tokens"} & set(provider.bodies[1])
 
 
-@pytest.mark.parametrize(
-    ("words", "text", "quoted"),
-    [
+def test_a_quotation_is_found_with_any_quotes_spaces_and_case() -> None:
+    table: list[tuple[str, str, str | None]] = [
         ("“Itchy  skin”…", "I have an itchy\nskin, doctor.", "itchy\nskin"),
         ("It’s my arm.", "well, it's MY arm!", "it's MY arm"),
         ("ache", "a headache, an ache", "ache"),
@@ -186,23 +186,21 @@ def test_a_refused_limit_is_sent_under_its_other_name_or_left_out() -> None:
         ("a", "a", None),
         ("not there", "there, not", None),
         ("İlk ağrı", "x İlk ağrı y", "İlk ağrı"),
-    ],
-)
-def test_a_quotation_is_found_with_any_quotes_spaces_and_case(words: str, text: str, quoted: str | None) -> None:
-    assert quotation(words, text) == quoted
+    ]
+    wrong = [(words, text, got) for words, text, quoted in table if (got := quotation(words, text)) != quoted]
+    assert wrong == []
 
 
-@pytest.mark.parametrize(
-    ("words", "text"),
-    [
+def test_a_quotation_is_searched_quickly_in_any_text(subtests: pytest.Subtests) -> None:
+    """A naive search takes nine seconds of CPU time on a long reply of repeated words."""
+    table: list[tuple[str, str]] = [
         ("a a " * 20_000, "a a " * 20_000 + "b"),
         ("a" * 100_000, "a" * 200_000),
         ("ab " * 30_000, "ab " * 29_999 + "ac"),
         ("-" * 50_000, "-a" * 100_000),
-    ],
-)
-def test_a_quotation_is_searched_quickly_in_any_text(words: str, text: str) -> None:
-    """A naive search takes nine seconds of CPU time on a long reply of repeated words."""
-    begun = time.process_time()
-    quotation(words, text)
-    assert time.process_time() - begun < 2.5
+    ]
+    for words, text in table:
+        with subtests.test(words=words, text=text):
+            begun = time.process_time()
+            quotation(words, text)
+            assert time.process_time() - begun < 2.5

@@ -32,18 +32,16 @@ def test_every_persona_is_read_back_from_its_name_and_no_two_share_one() -> None
     assert len({str(persona) for persona in ALL}) == len({label(persona) for persona in ALL}) == len(ALL)
 
 
-@pytest.mark.parametrize(
-    ("text", "persona"),
-    [
+def test_words_are_read_in_any_order_and_case() -> None:
+    table: list[tuple[str, Persona]] = [
         ("", PLAIN),
         ("plain, good", PLAIN),
         ("anxious,A,poor,caregiver", Persona("anxious", "A", "poor", "caregiver")),
         ("  Caregiver b  ", Persona(language="B", speaker="caregiver")),
         ("vague,VAGUE", Persona(memory="vague")),
-    ],
-)
-def test_words_are_read_in_any_order_and_case(text: str, persona: Persona) -> None:
-    assert parse_persona(text) == persona
+    ]
+    wrong = [(text, got) for text, persona in table if (got := parse_persona(text)) != persona]
+    assert wrong == []
 
 
 def test_the_stored_form_names_only_what_differs_from_plain() -> None:
@@ -52,17 +50,15 @@ def test_the_stored_form_names_only_what_differs_from_plain() -> None:
     assert str(Persona(memory="vague")) == "vague"
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
+def test_unknown_and_contradicting_words_are_refused(subtests: pytest.Subtests) -> None:
+    table: list[tuple[str, str]] = [
         ("angry", "'angry' is no word of a persona: choose from temperament: plain, anxious"),
         ("anxious,terse", r"two of one kind \(anxious, terse\)"),
         ("A B", r"two of one kind \(A, B\)"),
-    ],
-)
-def test_unknown_and_contradicting_words_are_refused(text: str, message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        parse_persona(text)
+    ]
+    for text, message in table:
+        with subtests.test(text=text, message=message), pytest.raises(UsageError, match=message):
+            parse_persona(text)
 
 
 def test_labels_are_readable() -> None:

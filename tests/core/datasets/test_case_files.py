@@ -53,9 +53,8 @@ def test_without_a_question_the_final_diagnosis_is_asked_for(tmp_path: Path) -> 
     assert read(write(tmp_path, {**ROW, "vignette": "She is ill."}), "m").cases[0].question == FINAL_QUESTION
 
 
-@pytest.mark.parametrize(
-    ("line", "reason"),
-    [
+def test_a_wrong_line_is_rejected_by_its_number(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    table: list[tuple[dict[str, object] | str, str]] = [
         ("{oops", "not JSON"),
         ({**ROW, "specialty": ""}, "specialty: it is empty"),
         ({**ROW, "answer": ""}, "answer"),
@@ -64,14 +63,14 @@ def test_without_a_question_the_final_diagnosis_is_asked_for(tmp_path: Path) -> 
         ({"vignette": "x"}, "id"),
         ("[1]", "no record"),
         ({**ROW, "id": "a0"}, "already used in line 1"),
-    ],
-)
-def test_a_wrong_line_is_rejected_by_its_number(tmp_path: Path, line: dict[str, object] | str, reason: str) -> None:
-    reading = read(write(tmp_path, {**ROW, "id": "a0"}, line, {**ROW, "id": "a9"}), "m")
+    ]
+    for line, reason in table:
+        with subtests.test(line=line, reason=reason):
+            reading = read(write(tmp_path, {**ROW, "id": "a0"}, line, {**ROW, "id": "a9"}), "m")
 
-    assert [case.case_key for case in reading.cases] == ["m/a0", "m/a9"]
-    assert [number for number, _ in reading.rejected] == [2]
-    assert reason in reading.rejected[0][1]
+            assert [case.case_key for case in reading.cases] == ["m/a0", "m/a9"]
+            assert [number for number, _ in reading.rejected] == [2]
+            assert reason in reading.rejected[0][1]
 
 
 def test_a_saved_data_set_can_be_loaded_and_replaced() -> None:
@@ -86,10 +85,10 @@ def test_a_saved_data_set_can_be_loaded_and_replaced() -> None:
     assert [path.name for path in imported.folder().iterdir()] == ["mine.jsonl"]
 
 
-@pytest.mark.parametrize("name", ["library", "../evil", "a/b", "", "Upper", ".hidden", "x" * 60])
-def test_invalid_names_of_data_sets_are_refused(name: str) -> None:
-    with pytest.raises(UsageError, match="cannot be called"):
-        imported.save(name, [])
+def test_invalid_names_of_data_sets_are_refused(subtests: pytest.Subtests) -> None:
+    for name in ["library", "../evil", "a/b", "", "Upper", ".hidden", "x" * 60]:
+        with subtests.test(name=name), pytest.raises(UsageError, match="cannot be called"):
+            imported.save(name, [])
 
 
 def test_a_damaged_line_of_a_saved_data_set_is_named() -> None:
@@ -125,18 +124,16 @@ def test_cases_are_chosen_by_data_set_specialty_and_id() -> None:
     assert ids(select("library", limit=2)) == everything[:2]
 
 
-@pytest.mark.parametrize(
-    ("selection", "limit", "message"),
-    [
+def test_unknown_cases_are_refused_with_a_hint(subtests: pytest.Subtests) -> None:
+    table: list[tuple[str, int | None, str]] = [
         ("elsewhere", None, "There is no data set 'elsewhere'"),
         ("library:dermatolgy", None, "Dermatology"),
         ("library:dermatology-33", None, "dermatology-3"),
         ("library", 0, "at least 1"),
-    ],
-)
-def test_unknown_cases_are_refused_with_a_hint(selection: str, limit: int | None, message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        select(selection, limit)
+    ]
+    for selection, limit, message in table:
+        with subtests.test(selection=selection, limit=limit), pytest.raises(UsageError, match=message):
+            select(selection, limit)
 
 
 def test_imported_data_sets_are_listed_after_the_library() -> None:

@@ -86,9 +86,8 @@ def test_addresses_of_pictures_are_not_fetched(folder: Path, monkeypatch: pytest
     ]
 
 
-@pytest.mark.parametrize(
-    ("image", "data", "reason"),
-    [
+def test_a_row_whose_picture_cannot_be_used_is_rejected(folder: Path, subtests: pytest.Subtests) -> None:
+    table: list[tuple[str, bytes | None, str]] = [
         (
             "gone.png",
             None,
@@ -102,36 +101,34 @@ def test_addresses_of_pictures_are_not_fetched(folder: Path, monkeypatch: pytest
         ("/etc/hostname", None, r"^the picture '/etc/hostname' is outside the list's folder"),
         ("x" * 5000, None, r"^the picture 'x+…' is missing"),
         ("data:image/png;base64,AAAA", None, r"^the picture is part of the list"),
-    ],
-    ids=["missing", "no picture", "cut short", "empty", "too large", "outside", "absolute", "too long", "in the list"],
-)
-def test_a_row_whose_picture_cannot_be_used_is_rejected(
-    folder: Path, image: str, data: bytes | None, reason: str
-) -> None:
-    (folder.parent / "secret.png").write_bytes(a_picture())
-    pictures = {"ok.png": a_picture()} | ({image: data} if data is not None else {})
-    file = a_list(folder, [a_row(1, "ok.png"), a_row(2, image)], pictures)
-    reading = read_cases(file, "skin")
+    ]
+    for image, data, reason in table:
+        with subtests.test(image=image, data=data):
+            (folder.parent / "secret.png").write_bytes(a_picture())
+            pictures = {"ok.png": a_picture()} | ({image: data} if data is not None else {})
+            file = a_list(folder, [a_row(1, "ok.png"), a_row(2, image)], pictures)
+            reading = read_cases(file, "skin")
 
-    assert [case.case_key for case in reading.cases] == ["skin/c1"]
-    ((line, message),) = reading.rejected
-    assert line == 3
-    assert re.search(reason, message)
-    with pytest.raises(AnamnesisError, match=r"list\.csv, line 3: the picture .* Nothing was imported"):
-        import_file(file, "skin")
-    assert (stored_pictures(), imported.names()) == (set(), [])
+            assert [case.case_key for case in reading.cases] == ["skin/c1"]
+            ((line, message),) = reading.rejected
+            assert line == 3
+            assert re.search(reason, message)
+            with pytest.raises(AnamnesisError, match=r"list\.csv, line 3: the picture .* Nothing was imported"):
+                import_file(file, "skin")
+            assert (stored_pictures(), imported.names()) == (set(), [])
 
 
-@pytest.mark.parametrize("column", ["images", "image_path", "image_file", "image_url", "picture"])
-def test_the_usual_names_of_columns_are_known(folder: Path, column: str) -> None:
-    row = a_row(1, "a.png")
-    row[column] = row.pop("image")
-    (folder / "a.png").write_bytes(a_picture())
-    (folder / "list.jsonl").write_bytes(as_jsonl([row]))
+def test_the_usual_names_of_columns_are_known(folder: Path, subtests: pytest.Subtests) -> None:
+    for column in ["images", "image_path", "image_file", "image_url", "picture"]:
+        with subtests.test(column=column):
+            row = a_row(1, "a.png")
+            row[column] = row.pop("image")
+            (folder / "a.png").write_bytes(a_picture())
+            (folder / "list.jsonl").write_bytes(as_jsonl([row]))
 
-    reading = read_cases(folder / "list.jsonl", "skin")
-    assert reading.format == "image-challenge"
-    assert [image.name for image in reading.cases[0].images] == ["a.png"]
+            reading = read_cases(folder / "list.jsonl", "skin")
+            assert reading.format == "image-challenge"
+            assert [image.name for image in reading.cases[0].images] == ["a.png"]
 
 
 def test_options_in_separate_columns_and_several_pictures(folder: Path) -> None:

@@ -69,12 +69,15 @@ def read(path: Path) -> None:
         assert len(sentence) < 2_000
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_valid_file_is_read(kind: str, tmp_path: Path) -> None:
-    path = tmp_path / f"a.{kind}"
-    path.write_bytes(valid_file(kind))
-    with list_in(path) as path_of_list:
-        assert read_cases(path_of_list, "a", "auto", COLUMNS if kind in ("csv", "xlsx", "parquet") else None).cases
+def test_a_valid_file_is_read(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for kind in KINDS:
+        with subtests.test(kind=kind):
+            path = tmp_path / f"a.{kind}"
+            path.write_bytes(valid_file(kind))
+            with list_in(path) as path_of_list:
+                assert read_cases(
+                    path_of_list, "a", "auto", COLUMNS if kind in ("csv", "xlsx", "parquet") else None
+                ).cases
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -14,7 +14,6 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import openpyxl
 import pytest
@@ -86,20 +85,16 @@ def test_an_invalid_row_of_a_spreadsheet_is_reported_by_its_number(tmp_path: Pat
         import_file(path, columns=COLUMNS)
 
 
-@pytest.mark.parametrize(
-    ("sheets", "sentence"),
-    [
+def test_a_spreadsheet_without_exactly_one_table_is_refused(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    table: list[tuple[dict[str, list[list[object]]], str]] = [
         ({"A": [HEADER, *ROWS], "B": [HEADER, *ROWS]}, r"^a\.xlsx has 2 sheets with contents \(A, B\)"),
         ({"A": []}, r"^a\.xlsx has no sheet with contents\.$"),
         ({"A": [["x", "y", "x"], [1, 2, 3]]}, r"^a\.xlsx, row 1: the column x occurs twice\.$"),
         ({"A": [list(range(2_000)), [1] * 2_000]}, r"^a\.xlsx has more columns than are read: .* 1,000 columns, "),
-    ],
-)
-def test_a_spreadsheet_without_exactly_one_table_is_refused(
-    tmp_path: Path, sheets: dict[str, list[list[object]]], sentence: str
-) -> None:
-    with pytest.raises(AnamnesisError, match=sentence):
-        import_file(workbook(tmp_path / "a.xlsx", sheets))
+    ]
+    for sheets, sentence in table:
+        with subtests.test(sheets=sheets, sentence=sentence), pytest.raises(AnamnesisError, match=sentence):
+            import_file(workbook(tmp_path / "a.xlsx", sheets))
 
 
 def test_a_damaged_spreadsheet_is_reported(tmp_path: Path) -> None:
@@ -112,19 +107,20 @@ def test_a_damaged_spreadsheet_is_reported(tmp_path: Path) -> None:
         import_file(broken)
 
 
-@pytest.mark.parametrize("packer", [gzip, bz2, lzma])
-def test_a_compressed_file_is_read(tmp_path: Path, packer: Any) -> None:
-    ending = {gzip: "gz", bz2: "bz2", lzma: "xz"}[packer]
-    path = tmp_path / f"medqa.jsonl.{ending}"
-    path.write_bytes(packer.compress((FILES / "medqa.jsonl").read_bytes()))
-    done = import_file(path)
-    assert done.dataset == "medqa"
-    assert [case.vignette for case in done.reading.cases] == [
-        case.vignette for case in import_file(FILES / "medqa.jsonl", name="plainly").reading.cases
-    ]
-    path.write_bytes(path.read_bytes()[:-30])
-    with pytest.raises(AnamnesisError, match=rf"^medqa\.jsonl\.{ending} cannot be unpacked \("):
-        import_file(path)
+def test_a_compressed_file_is_read(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for packer in [gzip, bz2, lzma]:
+        with subtests.test(packer=packer):
+            ending = {gzip: "gz", bz2: "bz2", lzma: "xz"}[packer]
+            path = tmp_path / f"medqa.jsonl.{ending}"
+            path.write_bytes(packer.compress((FILES / "medqa.jsonl").read_bytes()))
+            done = import_file(path)
+            assert done.dataset == "medqa"
+            assert [case.vignette for case in done.reading.cases] == [
+                case.vignette for case in import_file(FILES / "medqa.jsonl", name="plainly").reading.cases
+            ]
+            path.write_bytes(path.read_bytes()[:-30])
+            with pytest.raises(AnamnesisError, match=rf"^medqa\.jsonl\.{ending} cannot be unpacked \("):
+                import_file(path)
 
 
 def test_a_tar_with_one_list_is_read(tmp_path: Path) -> None:
@@ -243,12 +239,17 @@ def test_an_imported_data_set_can_be_deleted_and_the_library_cannot() -> None:
         imported.delete("library")
 
 
-@pytest.mark.parametrize(
-    ("file", "name"),
-    [("Some File (1).csv", "some-file--1"), ("usmle_and_derm_dataset.csv", "craftmd"), ("äö.csv", "cases")],
-)
-def test_a_data_set_is_called_like_its_file(file: str, name: str) -> None:
-    assert name_of(Path(file)) == name
+def test_a_data_set_is_called_like_its_file() -> None:
+    wrong = [
+        (file, got)
+        for file, name in [
+            ("Some File (1).csv", "some-file--1"),
+            ("usmle_and_derm_dataset.csv", "craftmd"),
+            ("äö.csv", "cases"),
+        ]
+        if (got := name_of(Path(file))) != name
+    ]
+    assert wrong == []
 
 
 def test_near_duplicates_are_found_with_the_nearest_earlier_text() -> None:

@@ -35,9 +35,8 @@ def test_a_valid_case_has_no_fault() -> None:
     assert lint([valid_case()], knowledge()) == []
 
 
-@pytest.mark.parametrize(
-    ("changes", "fault", "severe"),
-    [
+def test_an_inserted_fault_is_found(subtests: pytest.Subtests) -> None:
+    table: list[tuple[dict[str, object], str, bool]] = [
         ({"choices": ("Gout", "Measles", "Rosacea", "Lupus")}, "answer_not_among_choices", True),
         ({"choices": ("Scabies", "Gout", "gout", "Measles")}, "repeated_choice", True),
         ({"choices": ("Scabies", "Norwegian scabies", "Gout", "Measles")}, "answer_in_other_choice", False),
@@ -53,12 +52,12 @@ def test_a_valid_case_has_no_fault() -> None:
         ({"vignette": "A man has the itch mite.", "synonyms": ("itch mite",)}, "answer_leaked", True),
         ({"profile": leaking(value="known scabies")}, "answer_leaked", True),
         ({"profile": leaking(lay="They told me it is scabies.")}, "answer_leaked", True),
-    ],
-)
-def test_an_inserted_fault_is_found(changes: dict[str, object], fault: str, severe: bool) -> None:
-    findings = lint([valid_case(**changes)])
+    ]
+    for changes, fault, severe in table:
+        with subtests.test(changes=changes, fault=fault):
+            findings = lint([valid_case(**changes)])
 
-    assert [(f.case_key, f.fault, f.severe) for f in findings] == [("t/1", fault, severe)]
+            assert [(f.case_key, f.fault, f.severe) for f in findings] == [("t/1", fault, severe)]
 
 
 def test_an_unknown_choice_is_reported_only_with_knowledge() -> None:

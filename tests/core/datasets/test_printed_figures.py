@@ -67,11 +67,13 @@ def test_the_leaderboard_and_the_inferred_labels_are_read() -> None:
     assert (len(labels), sum(labels.values())) == (117, 84)
 
 
-@pytest.mark.parametrize(
-    ("name", "rows"), [("craftmd_expert", 32), ("craftmd_intext", 81), ("consultation", 166), ("automedic", 74)]
-)
-def test_the_other_files_have_all_their_rows(name: str, rows: int) -> None:
-    assert len(published.rows(name)) == rows
+def test_the_other_files_have_all_their_rows() -> None:
+    wrong = [
+        (name, rows, got)
+        for name, rows in [("craftmd_expert", 32), ("craftmd_intext", 81), ("consultation", 166), ("automedic", 74)]
+        if (got := len(published.rows(name))) != rows
+    ]
+    assert wrong == []
 
 
 def test_another_paper_is_a_file_of_its_name_and_never_mixed_in(

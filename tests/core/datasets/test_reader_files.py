@@ -28,9 +28,8 @@ def read(tmp_path: Path, content: bytes | str, name: str = "some.jsonl", **more:
     return read_cases(path, "d", **more)
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "sentence"),
-    [
+def test_an_unreadable_file_is_one_sentence(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    table: list[tuple[str, bytes, str]] = [
         ("a.csv", b"", r"a\.csv, line 1: the file is empty\."),
         ("a.json", b" \n ", r"a\.json, line 1: the file is empty\."),
         ("a.json", b"[]", r"a\.json holds no record"),
@@ -49,41 +48,39 @@ def read(tmp_path: Path, content: bytes | str, name: str = "some.jsonl", **more:
         ("a.parquet", b"PAR1 and then nothing", r"a\.parquet cannot be read as Parquet"),
         ("a.csv", b"colour,shape\nred,round\n", r"not recognised \(it has colour, shape\).*--format.*--columns"),
         ("a.json", b'{"a": 1, "b": {"c": 2}}', r"not recognised \(it has a, b\)"),
-    ],
-)
-def test_an_unreadable_file_is_one_sentence(tmp_path: Path, name: str, content: bytes, sentence: str) -> None:
-    with pytest.raises(AnamnesisError, match=sentence) as caught:
-        read(tmp_path, content, name)
-    assert "\n" not in str(caught.value)
-    assert str(caught.value).endswith(".")
+    ]
+    for name, content, sentence in table:
+        with subtests.test(name=name, content=content):
+            with pytest.raises(AnamnesisError, match=sentence) as caught:
+                read(tmp_path, content, name)
+            assert "\n" not in str(caught.value)
+            assert str(caught.value).endswith(".")
 
 
-@pytest.mark.parametrize("ends", ["\n", "\r\n", "\r"])
-def test_line_ends_of_any_system_and_blank_lines_before_the_header(tmp_path: Path, ends: str) -> None:
-    table = ends.join(
-        ["", "question,opa,opb,opc,opd,answer_idx", '"Ill,', 'he says. What?",a,b,c,d,B', "Ill?,a,b,c,d,E"]
-    )
-    reading = read(tmp_path, table.encode(), "a.csv")
+def test_line_ends_of_any_system_and_blank_lines_before_the_header(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for ends in ["\n", "\r\n", "\r"]:
+        with subtests.test(ends=ends):
+            table = ends.join(
+                ["", "question,opa,opb,opc,opd,answer_idx", '"Ill,', 'he says. What?",a,b,c,d,B', "Ill?,a,b,c,d,E"]
+            )
+            reading = read(tmp_path, table.encode(), "a.csv")
 
-    assert [case.answer for case in reading.cases] == ["b"]
-    assert reading.rejected == [(5, "answer_idx 'E' is none of the options A to D")]
+            assert [case.answer for case in reading.cases] == ["b"]
+            assert reading.rejected == [(5, "answer_idx 'E' is none of the options A to D")]
 
 
-@pytest.mark.parametrize(
-    ("fields", "reason"),
-    [
+def test_impossible_values_are_rejected_with_a_short_reason(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    table: list[tuple[dict[str, Any], str]] = [
         ({"options": {str(n): f"o{n}" for n in range(27)}, "answer_idx": "3"}, "27 options, more than there are"),
         ({"id": "x" * 5000}, "has 5,000 characters, and 200 are the most"),
         ({"id": "a\nb"}, "line breaks"),
         ({"question": "A man\0 is ill. What?"}, "holds a NUL character"),
         ({"answer": "G\u043eut"}, "but answer_idx names 'Gout'"),
-    ],
-)
-def test_impossible_values_are_rejected_with_a_short_reason(
-    tmp_path: Path, fields: dict[str, Any], reason: str
-) -> None:
-    ((number, message),) = read(tmp_path, orjson.dumps({**RECORD, **fields})).rejected
-    assert (number, reason in message, len(message) <= 400) == (1, True, True)
+    ]
+    for fields, reason in table:
+        with subtests.test(fields=fields, reason=reason):
+            ((number, message),) = read(tmp_path, orjson.dumps({**RECORD, **fields})).rejected
+            assert (number, reason in message, len(message) <= 400) == (1, True, True)
 
 
 def test_unicode_forms_of_accents_are_equal(tmp_path: Path) -> None:
@@ -114,9 +111,8 @@ def test_only_the_damaged_line_is_rejected(tmp_path: Path) -> None:
     assert "not JSON" in reading.rejected[0][1]
 
 
-@pytest.mark.parametrize(
-    ("content", "name"),
-    [
+def test_layouts_of_json(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    table: list[tuple[bytes, str]] = [
         (b"\xef\xbb\xbf" + orjson.dumps(RECORD) + b"\n", "a.jsonl"),
         (b"\xef\xbb\xbf" + orjson.dumps([RECORD]), "a.json"),
         (orjson.dumps(RECORD, option=orjson.OPT_INDENT_2), "a.json"),
@@ -125,21 +121,22 @@ def test_only_the_damaged_line_is_rejected(tmp_path: Path) -> None:
         (orjson.dumps({name: {"0": value} for name, value in RECORD.items()}), "a.json"),
         (orjson.dumps(RECORD) + b"\n" + orjson.dumps(RECORD), "misnamed.json"),
         (orjson.dumps([RECORD]), "misnamed.jsonl"),
-    ],
-)
-def test_layouts_of_json(tmp_path: Path, content: bytes, name: str) -> None:
-    reading = read(tmp_path, content, name)
+    ]
+    for content, name in table:
+        with subtests.test(content=content, name=name):
+            reading = read(tmp_path, content, name)
 
-    assert (reading.format, reading.rejected) == ("medqa", [])
-    assert {case.answer for case in reading.cases} == {"Gout"}
+            assert (reading.format, reading.rejected) == ("medqa", [])
+            assert {case.answer for case in reading.cases} == {"Gout"}
 
 
-@pytest.mark.parametrize("separator", [",", ";", "\t"])
-def test_tables_with_other_separators(tmp_path: Path, separator: str) -> None:
-    table = ["question opa opb opc opd answer_idx", "Ill? a b c d B"]
-    reading = read(tmp_path, "\n".join(row.replace(" ", separator) for row in table), "a.csv")
+def test_tables_with_other_separators(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for separator in [",", ";", "\t"]:
+        with subtests.test(separator=separator):
+            table = ["question opa opb opc opd answer_idx", "Ill? a b c d B"]
+            reading = read(tmp_path, "\n".join(row.replace(" ", separator) for row in table), "a.csv")
 
-    assert (reading.format, reading.cases[0].answer) == ("medbullets", "b")
+            assert (reading.format, reading.cases[0].answer) == ("medbullets", "b")
 
 
 def test_a_table_without_a_required_column_is_refused(tmp_path: Path) -> None:
@@ -224,17 +221,15 @@ def test_columns_can_be_named() -> None:
     assert reading.remarks == []
 
 
-@pytest.mark.parametrize(
-    ("columns", "error", "sentence"),
-    [
+def test_impossible_columns_are_refused(subtests: pytest.Subtests) -> None:
+    table: list[tuple[dict[str, str], type[Exception], str]] = [
         ({**COLUMNS, "answer": "lable"}, AnamnesisError, r"has no column 'lable' \(given for answer\): it has a, b, c"),
         ({**COLUMNS, "colour": "a"}, UsageError, "--columns cannot say what 'colour' is"),
         ({"answer": "text"}, AnamnesisError, "needs columns for vignette or question, and for answer"),
-    ],
-)
-def test_impossible_columns_are_refused(columns: dict[str, str], error: type[Exception], sentence: str) -> None:
-    with pytest.raises(error, match=sentence):
-        read_cases(FILES / "plain.csv", "d", columns=columns)
+    ]
+    for columns, error, sentence in table:
+        with subtests.test(columns=columns, error=error), pytest.raises(error, match=sentence):
+            read_cases(FILES / "plain.csv", "d", columns=columns)
 
 
 def test_a_question_column_used_as_vignette_is_not_the_question_too(tmp_path: Path) -> None:
@@ -253,9 +248,8 @@ def test_only_the_plain_format_takes_columns() -> None:
     assert read_cases(FILES / "medqa.jsonl", "d", columns={"answer": "answer_idx"}).format == "plain"
 
 
-@pytest.mark.parametrize(
-    ("fields", "answer"),
-    [
+def test_plain_options_and_answers(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    table: list[tuple[dict[str, Any], str]] = [
         ({"options": ["Gout", "Croup"], "answer": "croup"}, "Croup"),
         ({"options": ["Gout", "Croup"], "answer": "(B)"}, "Croup"),
         ({"options": '["Gout", "Croup"]', "answer": "A"}, "Gout"),
@@ -272,13 +266,13 @@ def test_only_the_plain_format_takes_columns() -> None:
         ({"opa": "Gout", "opb": "Croup", "opc": "Mumps", "answer": "B"}, "Croup"),
         ({"answer": "Gout"}, "Gout"),
         ({"options": None, "answer": "Gout"}, "Gout"),
-    ],
-)
-def test_plain_options_and_answers(tmp_path: Path, fields: dict[str, Any], answer: str) -> None:
-    reading = read(tmp_path, orjson.dumps({"vignette": "A man is ill.", "question": "What is it?", **fields}))
+    ]
+    for fields, answer in table:
+        with subtests.test(fields=fields, answer=answer):
+            reading = read(tmp_path, orjson.dumps({"vignette": "A man is ill.", "question": "What is it?", **fields}))
 
-    assert (reading.format, [case.answer for case in reading.cases]) == ("plain", [answer])
-    assert reading.cases[0].case_key == "d/1"
+            assert (reading.format, [case.answer for case in reading.cases]) == ("plain", [answer])
+            assert reading.cases[0].case_key == "d/1"
 
 
 def test_the_first_index_is_derived_from_the_file_or_must_be_given(tmp_path: Path) -> None:
@@ -301,9 +295,8 @@ def test_the_first_index_is_derived_from_the_file_or_must_be_given(tmp_path: Pat
         read(tmp_path, lines(0, 3))
 
 
-@pytest.mark.parametrize(
-    ("fields", "reason"),
-    [
+def test_invalid_plain_records_are_rejected(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    table: list[tuple[dict[str, Any], str]] = [
         ({"options": ["Gout", "Croup"], "answer": "Mumps"}, "the answer 'Mumps' is none of the options"),
         ({"options": ["Gout", "Croup"], "answer": "C"}, "the answer 'C' is none of the options A to B"),
         ({"options": ["Gout", "Croup"], "answer": 3}, "the answer '3' is none of the options A to B"),
@@ -312,16 +305,16 @@ def test_the_first_index_is_derived_from_the_file_or_must_be_given(tmp_path: Pat
         ({"options": ["Gout", " "], "answer": "A"}, "option B is empty"),
         ({"options": ["Gout", "Croup"], "answer": ""}, "answer is empty"),
         ({"vignette": "", "question": None, "answer": "Gout"}, "vignette and question is empty"),
-    ],
-)
-def test_invalid_plain_records_are_rejected(tmp_path: Path, fields: dict[str, Any], reason: str) -> None:
-    valid = {"vignette": "A man is ill.", "question": "What is it?", "answer": "Gout"}
-    odd = {**valid, **fields}
-    reading = read(tmp_path, b"\n".join(orjson.dumps(record) for record in (valid, odd)), format="plain")
+    ]
+    for fields, reason in table:
+        with subtests.test(fields=fields, reason=reason):
+            valid = {"vignette": "A man is ill.", "question": "What is it?", "answer": "Gout"}
+            odd = {**valid, **fields}
+            reading = read(tmp_path, b"\n".join(orjson.dumps(record) for record in (valid, odd)), format="plain")
 
-    assert len(reading.cases) == 1
-    assert reading.rejected[0][0] == 2
-    assert reason in reading.rejected[0][1]
+            assert len(reading.cases) == 1
+            assert reading.rejected[0][0] == 2
+            assert reason in reading.rejected[0][1]
 
 
 def test_ten_thousand_rows_take_seconds_and_report_progress(tmp_path: Path) -> None:

@@ -42,9 +42,8 @@ def written(tmp_path: Path, records: list[dict[str, Any]], name: str = "some.jso
     return path
 
 
-@pytest.mark.parametrize(
-    ("file", "format", "ids"),
-    [
+def test_a_file_is_recognised_and_read_completely(subtests: pytest.Subtests) -> None:
+    table: list[tuple[str, str, list[str]]] = [
         ("medqa.jsonl", "medqa", ["1", "2"]),
         ("medbullets.csv", "medbullets", ["1", "2"]),
         ("medbullets.json", "medbullets", ["1", "2"]),
@@ -55,33 +54,34 @@ def written(tmp_path: Path, records: list[dict[str, Any]], name: str = "some.jso
         ("agentclinic.jsonl", "agentclinic", ["1", "2"]),
         ("agentclinic_nejm.jsonl", "agentclinic-nejm", ["1"]),
         ("mediq.jsonl", "mediq", ["0", "1", "2"]),
-    ],
-)
-def test_a_file_is_recognised_and_read_completely(file: str, format: str, ids: list[str]) -> None:
-    reading = read(file)
+    ]
+    for file, format, ids in table:
+        with subtests.test(file=file, format=format):
+            reading = read(file)
 
-    assert (reading.format, reading.rejected) == (format, [])
-    assert [case.case_key for case in reading.cases] == [f"d/{case_id}" for case_id in ids]
-    assert {(case.dataset, case.source, case.licence) for case in reading.cases} == {
-        ("d", FORMATS[format].source, FORMATS[format].licence)
-    }
-    first = reading.cases[0]
-    if first.choices:
-        assert all(case.answer in case.choices and len(case.choices) >= 2 for case in reading.cases)
+            assert (reading.format, reading.rejected) == (format, [])
+            assert [case.case_key for case in reading.cases] == [f"d/{case_id}" for case_id in ids]
+            assert {(case.dataset, case.source, case.licence) for case in reading.cases} == {
+                ("d", FORMATS[format].source, FORMATS[format].licence)
+            }
+            first = reading.cases[0]
+            if first.choices:
+                assert all(case.answer in case.choices and len(case.choices) >= 2 for case in reading.cases)
 
 
-@pytest.mark.parametrize("file", ["medqa.jsonl", "medxpertqa.jsonl", "medmcqa.json", "mmlu_pro.jsonl", "mediq.jsonl"])
-def test_other_kinds_of_file_give_the_same_cases(tmp_path: Path, file: str) -> None:
-    expected = read(file)
-    as_array = tmp_path / "array.json"
-    as_array.write_bytes(orjson.dumps(records(file)))
-    pq.write_table(pa.Table.from_pylist(records(file)), tmp_path / "table.parquet")
+def test_other_kinds_of_file_give_the_same_cases(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for file in ["medqa.jsonl", "medxpertqa.jsonl", "medmcqa.json", "mmlu_pro.jsonl", "mediq.jsonl"]:
+        with subtests.test(file=file):
+            expected = read(file)
+            as_array = tmp_path / "array.json"
+            as_array.write_bytes(orjson.dumps(records(file)))
+            pq.write_table(pa.Table.from_pylist(records(file)), tmp_path / "table.parquet")
 
-    for path in (as_array, tmp_path / "table.parquet"):
-        again = read_cases(path, "d")
-        assert (again.format, again.unit) == (expected.format, "record")
-        assert [case.answer for case in again.cases] == [case.answer for case in expected.cases]
-        assert again.cases[0].choices == expected.cases[0].choices
+            for path in (as_array, tmp_path / "table.parquet"):
+                again = read_cases(path, "d")
+                assert (again.format, again.unit) == (expected.format, "record")
+                assert [case.answer for case in again.cases] == [case.answer for case in expected.cases]
+                assert again.cases[0].choices == expected.cases[0].choices
 
 
 def test_medqa_splits_vignette_and_question() -> None:
@@ -149,19 +149,17 @@ def test_an_open_sentence_is_the_question_and_a_bare_question_is_both() -> None:
     assert [(f.fault, f.severe) for f in lint([bare])] == [("bare_question", False)]
 
 
-@pytest.mark.parametrize(
-    ("whole", "vignette", "question"),
-    [
+def test_the_question_is_found() -> None:
+    table: list[tuple[str, str, str]] = [
         ("He is ill. He has a rash.", "He is ill. He has a rash.", FINAL_QUESTION),
         ("He is ill. Choose the best test.", "He is ill.", "Choose the best test."),
         ("He is ill. All are seen except", "He is ill.", "All are seen except"),
         ("Which is it?", "Which is it?", "Which is it?"),
         ("The femur", "The femur", "The femur"),
         ("He is ill.\nNa 140\nWhat is it?", "He is ill.\nNa 140", "What is it?"),
-    ],
-)
-def test_the_question_is_found(whole: str, vignette: str, question: str) -> None:
-    assert split_item(whole) == (vignette, question)
+    ]
+    wrong = [(whole, got) for whole, vignette, question in table if (got := split_item(whole)) != (vignette, question)]
+    assert wrong == []
 
 
 def test_headqa_as_exams_and_as_a_table(tmp_path: Path) -> None:
@@ -262,9 +260,8 @@ def test_mediq_notes_which_of_two_answers_counts() -> None:
 Change = Callable[[dict[str, Any]], Any]
 
 
-@pytest.mark.parametrize(
-    ("file", "change", "reason"),
-    [
+def test_an_invalid_record_is_rejected_and_the_others_are_read(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    table: list[tuple[str, Change, str]] = [
         ("medqa.jsonl", lambda r: r.update(question=" "), "question is empty"),
         ("medqa.jsonl", lambda r: r.pop("question"), "question is missing"),
         ("medqa.jsonl", lambda r: r.update(question=["a"]), "question should be text but is a list"),
@@ -287,19 +284,17 @@ Change = Callable[[dict[str, Any]], Any]
         ("agentclinic.jsonl", lambda r: r["OSCE_Examination"].update(Patient_Actor="he"), "Patient_Actor is no object"),
         ("agentclinic_nejm.jsonl", lambda r: r["answers"][0].update(correct=True), "2 of the answers are marked"),
         ("agentclinic_nejm.jsonl", lambda r: r["answers"][1].update(correct=False), "none of the answers is marked"),
-    ],
-)
-def test_an_invalid_record_is_rejected_and_the_others_are_read(
-    tmp_path: Path, file: str, change: Change, reason: str
-) -> None:
-    valid = records(file)
-    invalid = deepcopy(valid[0]) | ({"id": "odd"} if "id" in valid[0] else {})
-    change(invalid)
-    reading = read_cases(written(tmp_path, [*valid, invalid]), "d")
+    ]
+    for file, change, reason in table:
+        with subtests.test(file=file, change=change):
+            valid = records(file)
+            invalid = deepcopy(valid[0]) | ({"id": "odd"} if "id" in valid[0] else {})
+            change(invalid)
+            reading = read_cases(written(tmp_path, [*valid, invalid]), "d")
 
-    assert len(reading.cases) == len(read(file).cases)
-    assert [number for number, _ in reading.rejected] == [len(valid) + 1]
-    assert reason in reading.rejected[0][1]
+            assert len(reading.cases) == len(read(file).cases)
+            assert [number for number, _ in reading.rejected] == [len(valid) + 1]
+            assert reason in reading.rejected[0][1]
 
 
 def test_duplicate_records_and_other_values_are_rejected(tmp_path: Path) -> None:
@@ -352,34 +347,34 @@ def test_every_format_has_a_description() -> None:
         assert bool(format_.source) == (name not in ("plain", "anamnesis", "image-challenge"))
 
 
-@pytest.mark.parametrize(
-    ("file", "count", "with_profile"), [("agentclinic_medqa", 107, 107), ("mediq_craft_md", 140, 0)]
-)
-def test_published_files_are_read_completely(file: str, count: int, with_profile: int) -> None:
-    folder = os.environ.get("ANAMNESIS_DATASETS")
-    if not folder or not (Path(folder) / f"{file}.jsonl").is_file():
-        pytest.skip(f"ANAMNESIS_DATASETS names no folder with {file}.jsonl")
-    reading = read_cases(Path(folder) / f"{file}.jsonl", "d")
+def test_published_files_are_read_completely(subtests: pytest.Subtests) -> None:
+    for file, count, with_profile in [("agentclinic_medqa", 107, 107), ("mediq_craft_md", 140, 0)]:
+        with subtests.test(file=file, count=count):
+            folder = os.environ.get("ANAMNESIS_DATASETS")
+            if not folder or not (Path(folder) / f"{file}.jsonl").is_file():
+                pytest.skip(f"ANAMNESIS_DATASETS names no folder with {file}.jsonl")
+            reading = read_cases(Path(folder) / f"{file}.jsonl", "d")
 
-    assert (len(reading.cases), reading.rejected) == (count, [])
-    assert sum(case.profile is not None for case in reading.cases) == with_profile
-    assert sum(case.age is None for case in reading.cases) <= 1
-    assert not [
-        f for f in lint(reading.cases) if f.fault in ("duplicate", "repeated_choice", "answer_not_among_choices")
-    ]
+            assert (len(reading.cases), reading.rejected) == (count, [])
+            assert sum(case.profile is not None for case in reading.cases) == with_profile
+            assert sum(case.age is None for case in reading.cases) <= 1
+            assert not [
+                f
+                for f in lint(reading.cases)
+                if f.fault in ("duplicate", "repeated_choice", "answer_not_among_choices")
+            ]
 
 
-@pytest.mark.parametrize(
-    ("answers", "reason"),
-    [
+def test_headqa_answers_that_do_not_pair_up(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    table: list[tuple[object, str]] = [
         ({"aid": 1, "atext": ["a", "b"]}, "answers should be a list of aid and atext"),
         ({"aid": [1, 2], "atext": ["a"]}, "answers has 2 aid but 1 atext"),
-    ],
-)
-def test_headqa_answers_that_do_not_pair_up(tmp_path: Path, answers: object, reason: str) -> None:
-    path = tmp_path / "odd.jsonl"
-    path.write_bytes(orjson.dumps({"qtext": "A man is ill. Why?", "answers": answers, "ra": 1}))
-    assert read_cases(path, "d").rejected == [(1, reason)]
+    ]
+    for answers, reason in table:
+        with subtests.test(answers=answers, reason=reason):
+            path = tmp_path / "odd.jsonl"
+            path.write_bytes(orjson.dumps({"qtext": "A man is ill. Why?", "answers": answers, "ra": 1}))
+            assert read_cases(path, "d").rejected == [(1, reason)]
 
 
 def test_a_table_states_single_diagnoses_accepted_answers_and_development_cases(tmp_path: Path) -> None:

@@ -80,14 +80,12 @@ def test_a_part_has_a_descriptive_name_and_its_full_data_set() -> None:
     assert choose("library", sample=60).cases == library()
 
 
-@pytest.mark.parametrize(
-    ("part", "message"),
-    [
+def test_an_impossible_part_is_refused(subtests: pytest.Subtests) -> None:
+    table: list[tuple[dict[str, int], str]] = [
         ({"sample": 0}, "--sample must be at least 1"),
         ({"limit": 0}, "--limit must be at least 1"),
         ({"sample": 3, "limit": 3}, "--sample or --limit, not both"),
-    ],
-)
-def test_an_impossible_part_is_refused(part: dict[str, int], message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        select("library", **part)
+    ]
+    for part, message in table:
+        with subtests.test(part=part, message=message), pytest.raises(UsageError, match=message):
+            select("library", **part)

@@ -126,23 +126,24 @@ async def test_a_slow_function_times_out(folder: Path, toy: str) -> None:
     assert time.monotonic() - began < 4.5
 
 
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
+def test_functions_that_cannot_be_loaded_are_refused_on_opening(
+    folder: Path, toy: str, subtests: pytest.Subtests
+) -> None:
+    table: list[tuple[str, str]] = [
         ("no_such_module_here:reply", "There is no module no_such_module_here in"),
         ("TOY:nothing", "has no function nothing"),
         ("TOY:constant", "has no function constant"),
         ("TOY", "write MODULE:FUNCTION"),
         ("needs_more:reply", "it needs a_missing_package"),
         ("misspelt:reply", "cannot be loaded (SyntaxError"),
-    ],
-)
-def test_functions_that_cannot_be_loaded_are_refused_on_opening(folder: Path, toy: str, name: str, words: str) -> None:
-    (folder / "needs_more.py").write_text("import a_missing_package\n")
-    (folder / "misspelt.py").write_text("def reply(\n")
-    with pytest.raises(UsageError) as caught:
-        opened().open(f"python:{name.replace('TOY', toy)}")
-    assert words in str(caught.value)
+    ]
+    for name, words in table:
+        with subtests.test(name=name, words=words):
+            (folder / "needs_more.py").write_text("import a_missing_package\n")
+            (folder / "misspelt.py").write_text("def reply(\n")
+            with pytest.raises(UsageError) as caught:
+                opened().open(f"python:{name.replace('TOY', toy)}")
+            assert words in str(caught.value)
 
 
 async def test_a_module_is_loaded_from_the_folder_of_its_entry(
@@ -155,23 +156,27 @@ async def test_a_module_is_loaded_from_the_folder_of_its_entry(
     assert (await ask(registry.open("t"))).text == "from there"
 
 
-@pytest.mark.parametrize("name", ["http/clinic", "http://127.0.0.1:9000/chat"])
-def test_an_application_behind_an_address_is_refused_and_its_runs_stay_an_applications(folder: Path, name: str) -> None:
-    registry = own(folder, '[models."http/clinic"]\nbase_url = "http://127.0.0.1:9000/chat"\n')
-    with pytest.raises(UsageError, match="was removed in version"):
-        registry.open(name)
-    assert (registry.group(name), registry.is_application(name)) == ("application", True)
-    assert "http/clinic" not in {spec.name for spec in registry.specs()}
+def test_an_application_behind_an_address_is_refused_and_its_runs_stay_an_applications(
+    folder: Path, subtests: pytest.Subtests
+) -> None:
+    for name in ["http/clinic", "http://127.0.0.1:9000/chat"]:
+        with subtests.test(name=name):
+            registry = own(folder, '[models."http/clinic"]\nbase_url = "http://127.0.0.1:9000/chat"\n')
+            with pytest.raises(UsageError, match="was removed in version"):
+                registry.open(name)
+            assert (registry.group(name), registry.is_application(name)) == ("application", True)
+            assert "http/clinic" not in {spec.name for spec in registry.specs()}
 
 
-@pytest.mark.parametrize("name", ["python:os:system", "python/os:system"])
-def test_programs_run_only_if_named_on_the_command_line(folder: Path, name: str) -> None:
-    registry = load_registry([SHIPPED])
-    for use in (registry.spec, registry.open, registry.missing_key):
-        with pytest.raises(UsageError, match="would run a program"):
-            use(name)
-    assert registry.group(name) == "application", "its stored runs are still shown"
-    assert os.getcwd() == str(folder)
+def test_programs_run_only_if_named_on_the_command_line(folder: Path, subtests: pytest.Subtests) -> None:
+    for name in ["python:os:system", "python/os:system"]:
+        with subtests.test(name=name):
+            registry = load_registry([SHIPPED])
+            for use in (registry.spec, registry.open, registry.missing_key):
+                with pytest.raises(UsageError, match="would run a program"):
+                    use(name)
+            assert registry.group(name) == "application", "its stored runs are still shown"
+            assert os.getcwd() == str(folder)
 
 
 def test_a_program_has_no_address(toy: str) -> None:

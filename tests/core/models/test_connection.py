@@ -5,7 +5,7 @@ from __future__ import annotations
 import http.server
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -17,7 +17,7 @@ from core.models.connection import Connection, find_servers, offered, try_model
 from core.models.registry import load_registry
 from core.models.settings import SHIPPED
 from tests.support.fake_provider import FakeProvider, running
-from tests.support.replies import Reply, failing, rate_limited
+from tests.support.replies import Reply, Script, failing, rate_limited
 
 KEY = SecretStr("sk-hush-0123456789")
 HEALTHY = '{"pulse": 72, "fever": false}'
@@ -27,7 +27,7 @@ def connect(address: str, name: str = "server/test", key: SecretStr | None = KEY
     return try_model(load_registry([SHIPPED]), name, address=address, key=key, **more)
 
 
-def connect_to_script(script: Callable[[dict[str, Any]], Reply | str]) -> tuple[Connection, FakeProvider]:
+def connect_to_script(script: Script) -> tuple[Connection, FakeProvider]:
     with running(script) as provider:
         return connect(provider.base_url), provider
 
@@ -139,9 +139,8 @@ def test_a_server_that_does_not_stream_is_understood() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("answer", "kind", "words"),
-    [
+def test_the_reason_of_a_failure_is_one_sentence(subtests: pytest.Subtests) -> None:
+    table: list[tuple[Reply, str, str]] = [
         (failing(401, "bad key sk-hush-0123456789"), "auth", "check the key"),
         (rate_limited("1"), "rate_limit", "429"),
         (failing(503), "server", "try again later"),
@@ -150,16 +149,16 @@ def test_a_server_that_does_not_stream_is_understood() -> None:
             "bad_request",
             "has no model test: choose one that it offers (fake-1)",
         ),
-    ],
-)
-def test_the_reason_of_a_failure_is_one_sentence(answer: Reply, kind: str, words: str) -> None:
-    connection, provider = connect_to_script(lambda body: answer)
-    assert not connection.ok
-    assert (connection.kind, words in connection.problem) == (kind, True), connection.problem
-    assert connection.problem.endswith(".")
-    assert "hush" not in repr(connection)
-    assert len(provider.requests) <= 2, "no repeated retries"
-    assert dict(connection.lines()) == {"Answers": "no", "Why": connection.problem}
+    ]
+    for answer, kind, words in table:
+        with subtests.test(answer=answer, kind=kind):
+            connection, provider = connect_to_script([answer])
+            assert not connection.ok
+            assert (connection.kind, words in connection.problem) == (kind, True), connection.problem
+            assert connection.problem.endswith(".")
+            assert "hush" not in repr(connection)
+            assert len(provider.requests) <= 2, "no repeated retries"
+            assert dict(connection.lines()) == {"Answers": "no", "Why": connection.problem}
 
 
 def test_an_unknown_model_lists_the_models_of_the_server() -> None:
@@ -167,17 +166,16 @@ def test_an_unknown_model_lists_the_models_of_the_server() -> None:
     assert "choose one that it offers (fake-1)" in connection.problem
 
 
-@pytest.mark.parametrize(
-    ("address", "words"),
-    [
+def test_an_address_without_a_server_is_reported(subtests: pytest.Subtests) -> None:
+    table: list[tuple[str, str]] = [
         ("http://127.0.0.1:9/v1", "nothing listens at 127.0.0.1:9"),
         ("http://no-such-host.invalid/v1", "no server is known as no-such-host.invalid"),
-    ],
-)
-def test_an_address_without_a_server_is_reported(address: str, words: str) -> None:
-    assert words in connect(address).problem
-    with pytest.raises(ProviderError, match=words.replace(".", r"\.")):
-        offered(address)
+    ]
+    for address, words in table:
+        with subtests.test(address=address, words=words):
+            assert words in connect(address).problem
+            with pytest.raises(ProviderError, match=words.replace(".", r"\.")):
+                offered(address)
 
 
 def test_a_web_page_or_a_port_without_tls_is_reported() -> None:

@@ -143,17 +143,15 @@ def test_a_folder_becomes_a_model_with_its_context(tmp_path: Path) -> None:
         get(str(folder))
 
 
-@pytest.mark.parametrize(
-    ("source", "name", "words"),
-    [
+def test_a_wrong_source_or_name_is_one_sentence(subtests: pytest.Subtests) -> None:
+    table: list[tuple[str, str, str]] = [
         ("nothing", "", "neither a model that is offered"),
         ("/nowhere/model.gguf", "", "There is no file /nowhere/model.gguf"),
         ("smollm2-135m", "../up", "is no name for a model"),
-    ],
-)
-def test_a_wrong_source_or_name_is_one_sentence(source: str, name: str, words: str) -> None:
-    with pytest.raises(UsageError, match=words):
-        get(source, name)
+    ]
+    for source, name, words in table:
+        with subtests.test(source=source, name=name), pytest.raises(UsageError, match=words):
+            get(source, name)
 
 
 @pytest.mark.slow

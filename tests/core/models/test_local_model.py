@@ -29,9 +29,8 @@ ROOT = Path(__file__).resolve().parents[3]
 SUPERVISOR = ROOT / "core" / "models" / "supervise.py"
 
 
-@pytest.mark.parametrize(
-    ("lines", "words", "hint"),
-    [
+def test_the_line_with_the_reason_is_found(subtests: pytest.Subtests) -> None:
+    table: list[tuple[list[str], str, str]] = [
         (
             [
                 "Traceback (most recent call last):",
@@ -46,38 +45,34 @@ SUPERVISOR = ROOT / "core" / "models" / "supervise.py"
         (["Segmentation fault", "", "INFO:     done"], "Segmentation fault", "by hand"),
         (["KeyError:"], "KeyError:", "by hand"),
         ([], "", "by hand"),
-    ],
-)
-def test_the_line_with_the_reason_is_found(lines: list[str], words: str, hint: str) -> None:
-    line = last_words(lines)
-    assert words in line
-    assert hint in advice(line)
+    ]
+    for lines, words, hint in table:
+        with subtests.test(lines=lines, words=words):
+            line = last_words(lines)
+            assert words in line
+            assert hint in advice(line)
 
 
-@pytest.mark.parametrize(
-    ("flags", "device", "arguments"),
-    [
+def test_processors_without_bfloat16_use_float32(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    table: list[tuple[str, str, tuple[str, ...]]] = [
         ("fpu sse2 avx2", "", ("--dtype", "float32")),
         ("fpu avx512f avx512_bf16", "", ()),
         ("fp asimd i8mm bf16", "", ()),
         ("fpu sse2 avx2", "nvidia0", ()),
-    ],
-    ids=["no bfloat16", "x86 with it", "arm with it", "a graphics card"],
-)
-def test_processors_without_bfloat16_use_float32(
-    tmp_path: Path, flags: str, device: str, arguments: tuple[str, ...]
-) -> None:
-    cpu, devices, model = tmp_path / "cpuinfo", tmp_path / "dev", tmp_path / "model"
-    cpu.write_text(f"model name : any\nflags : {flags}\n")
-    for folder in (devices, model):
-        folder.mkdir()
-    (devices / (device or "null")).touch()
-    (model / "model.safetensors").write_bytes(b"weights")
-    assert tuple(precision(str(model), cpu=cpu, devices=devices)) == arguments
-    assert precision("organisation/model", cpu=cpu, devices=devices) == (), "the size of the model is not known"
-    with (model / "model.safetensors").open("wb") as file:
-        file.truncate(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 4)
-    assert precision(str(model), cpu=cpu, devices=devices) == (), "in float32 it would fill half of the memory"
+    ]
+    for flags, device, arguments in table:
+        with subtests.test(flags=flags, device=device):
+            cpu, devices, model = tmp_path / "cpuinfo", tmp_path / "dev", tmp_path / "model"
+            cpu.write_text(f"model name : any\nflags : {flags}\n")
+            for folder in (devices, model):
+                folder.mkdir(exist_ok=True)
+            (devices / (device or "null")).touch()
+            (model / "model.safetensors").write_bytes(b"weights")
+            assert tuple(precision(str(model), cpu=cpu, devices=devices)) == arguments
+            assert precision("organisation/model", cpu=cpu, devices=devices) == (), "the size of the model is not known"
+            with (model / "model.safetensors").open("wb") as file:
+                file.truncate(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 4)
+            assert precision(str(model), cpu=cpu, devices=devices) == (), "in float32 it would fill half of the memory"
 
 
 def has_ended(pid: int, patience_s: float = 10) -> bool:

@@ -20,19 +20,18 @@ from tests.support.asking import ask
 from tests.support.fake_provider import FakeProvider
 
 
-@pytest.mark.parametrize(
-    ("alias", "name"),
-    [
+def test_the_papers_labels_are_aliases(registry: Registry, subtests: pytest.Subtests) -> None:
+    table: list[tuple[str, str]] = [
         ("gpt_4", "openai/gpt-4-1106-preview"),
         ("gpt_3_5", "openai/gpt-3.5-turbo-1106"),
         ("mistral_v1_7b", "hf/mistralai/Mistral-7B-Instruct-v0.1"),
         ("MISTRAL_V2_7B", "hf/mistralai/Mistral-7B-Instruct-v0.2"),
         ("llama_2_7b", "hf/meta-llama/Llama-2-7b-chat-hf"),
-    ],
-)
-def test_the_papers_labels_are_aliases(registry: Registry, alias: str, name: str) -> None:
-    assert registry.spec(alias).name == name
-    assert registry.aliases[alias.casefold()] == name
+    ]
+    for alias, name in table:
+        with subtests.test(alias=alias, name=name):
+            assert registry.spec(alias).name == name
+            assert registry.aliases[alias.casefold()] == name
 
 
 LEADERBOARD = (
@@ -41,9 +40,10 @@ LEADERBOARD = (
 )
 
 
-@pytest.mark.parametrize("model", LEADERBOARD.split())
-def test_every_model_of_the_leaderboard_has_a_name(registry: Registry, model: str) -> None:
-    assert registry.spec(model).display == model
+def test_every_model_of_the_leaderboard_has_a_name(registry: Registry, subtests: pytest.Subtests) -> None:
+    for model in LEADERBOARD.split():
+        with subtests.test(model=model):
+            assert registry.spec(model).display == model
 
 
 def test_every_alias_and_listed_model_resolves(registry: Registry) -> None:
@@ -63,29 +63,27 @@ def test_an_unlisted_model_of_a_known_provider_is_accepted(registry: Registry) -
     assert registry.spec("hf/mistralai/Mistral-7B-Instruct-v0.2").model_id == "mistralai/Mistral-7B-Instruct-v0.2"
 
 
-@pytest.mark.parametrize(
-    ("name", "field", "dropped"),
-    [
+def test_families_carry_their_quirks(registry: Registry, subtests: pytest.Subtests) -> None:
+    table: list[tuple[str, str, bool]] = [
         ("openai/o1-mini-2024-09-12", "max_completion_tokens", True),
         ("openai/o3", "max_completion_tokens", True),
         ("openai/gpt-5-mini", "max_completion_tokens", True),
         ("openai/gpt-5-chat-latest", "max_completion_tokens", False),
         ("openai/gpt-4o", "max_tokens", False),
-    ],
-)
-def test_families_carry_their_quirks(registry: Registry, name: str, field: str, dropped: bool) -> None:
-    spec = registry.spec(name)
-    assert spec.max_tokens_field == field
-    assert ("temperature" in spec.unsupported) is dropped
+    ]
+    for name, field, dropped in table:
+        with subtests.test(name=name, field=field):
+            spec = registry.spec(name)
+            assert spec.max_tokens_field == field
+            assert ("temperature" in spec.unsupported) is dropped
 
 
 def test_prices_are_per_million_tokens(registry: Registry) -> None:
     assert cost(registry.spec("openai/gpt-4o"), Usage(1_000_000, 100_000)) == pytest.approx(2.5 + 1.0)
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
+def test_unknown_names_get_a_useful_message(registry: Registry, subtests: pytest.Subtests) -> None:
+    table: list[tuple[str, str]] = [
         ("gpt_5_3", "gpt_3_5"),
         ("opnai/gpt-4o", "openai/gpt-4o"),
         ("mistral-v2-7b", "mistral_v2_7b"),
@@ -94,13 +92,13 @@ def test_prices_are_per_million_tokens(registry: Registry) -> None:
         ("zzz/qqq", "hf/…"),
         ("reference/bayes", "not a chat model"),
         ("human", "not a chat model"),
-    ],
-)
-def test_unknown_names_get_a_useful_message(registry: Registry, name: str, message: str) -> None:
-    with pytest.raises(UsageError) as caught:
-        registry.spec(name)
-    assert message in str(caught.value)
-    assert name in str(caught.value)
+    ]
+    for name, message in table:
+        with subtests.test(name=name, message=message):
+            with pytest.raises(UsageError) as caught:
+                registry.spec(name)
+            assert message in str(caught.value)
+            assert name in str(caught.value)
 
 
 def test_a_missing_key_names_its_variable(registry: Registry) -> None:
@@ -157,19 +155,17 @@ async def test_hugging_face_models_are_served_locally_unless_they_have_an_addres
     await registry.aclose()
 
 
-@pytest.mark.parametrize(
-    ("url", "here"),
-    [
+def test_loopback() -> None:
+    table: list[tuple[str | None, bool]] = [
         ("http://127.0.0.1:8000/v1", True),
         ("http://localhost/v1", True),
         ("http://[::1]:80/v1", True),
         ("http://127.0.0.1.evil.example/v1", False),
         ("https://api.openai.com/v1", False),
         (None, False),
-    ],
-)
-def test_loopback(url: str | None, here: bool) -> None:
-    assert is_loopback(url) is here
+    ]
+    wrong = [(url, got) for url, here in table if (got := is_loopback(url)) is not here]
+    assert wrong == []
 
 
 def test_the_client_library_is_loaded_with_the_first_model_only() -> None:

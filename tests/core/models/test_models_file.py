@@ -109,9 +109,8 @@ def test_the_environment_names_the_users_file(monkeypatch: pytest.MonkeyPatch, t
         load_registry()
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
+def test_errors_in_a_file_name_the_file_and_the_key(own_file: OwnFile, subtests: pytest.Subtests) -> None:
+    table: list[tuple[str, str]] = [
         ('[models."openai/x"]\nprices = { input = "dear", output = 1 }', 'models."openai/x".prices.input'),
         ('[models."openai/x"]\nprices = { input = -1, output = 1 }', 'models."openai/x".prices.input'),
         ('[models."openai/x"]\napi_key = "sk-do-not-show"', 'models."openai/x".api_key'),
@@ -121,23 +120,24 @@ def test_the_environment_names_the_users_file(monkeypatch: pytest.MonkeyPatch, t
         ('[models."openai/x"]\nextra_body = { messages = [] }', "must not hold messages"),
         ('[models."openai/x"]\nextra_body = { since = 2025-01-01 }', "extra_body"),
         ("[models", "no valid TOML"),
-    ],
-)
-def test_errors_in_a_file_name_the_file_and_the_key(own_file: OwnFile, text: str, message: str) -> None:
-    with pytest.raises(UsageError) as caught:
-        own_file(text)
-    sentence = str(caught.value)
-    assert message in sentence
-    assert "models.local.toml" in sentence
-    assert "do-not-show" not in sentence
-    assert "hush" not in sentence
+    ]
+    for text, message in table:
+        with subtests.test(text=text, message=message):
+            with pytest.raises(UsageError) as caught:
+                own_file(text)
+            sentence = str(caught.value)
+            assert message in sentence
+            assert "models.local.toml" in sentence
+            assert "do-not-show" not in sentence
+            assert "hush" not in sentence
 
 
-@pytest.mark.parametrize("url", ["localhost:8000/v1", "ftp://host/v1", "http://", "http://me:secret@host/v1"])
-def test_a_malformed_base_url_is_refused(registry: Registry, url: str) -> None:
-    with pytest.raises(UsageError, match="base URL") as caught:
-        registry.open("openai/x", base_url=url)
-    assert "secret" not in str(caught.value)
+def test_a_malformed_base_url_is_refused(registry: Registry, subtests: pytest.Subtests) -> None:
+    for url in ["localhost:8000/v1", "ftp://host/v1", "http://", "http://me:secret@host/v1"]:
+        with subtests.test(url=url):
+            with pytest.raises(UsageError, match="base URL") as caught:
+                registry.open("openai/x", base_url=url)
+            assert "secret" not in str(caught.value)
 
 
 async def test_azure_speaks_to_its_deployment(

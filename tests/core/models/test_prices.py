@@ -83,9 +83,10 @@ def test_a_hosted_model_through_a_proxy_on_this_machine_keeps_its_price(registry
     assert cost(here, USAGE, IN_2026) == pytest.approx(2.2)
 
 
-@pytest.mark.parametrize(
-    ("address", "price"),
-    [
+def test_private_addresses_cost_nothing_and_public_ones_are_unknown(
+    registry: Registry, subtests: pytest.Subtests
+) -> None:
+    table: list[tuple[str, tuple[float | None, str | None]]] = [
         ("http://127.0.0.1:8000/v1", (0.0, "local")),
         ("http://10.1.2.3:8000/v1", (0.0, "local")),
         ("http://192.168.0.7/v1", (0.0, "local")),
@@ -94,13 +95,11 @@ def test_a_hosted_model_through_a_proxy_on_this_machine_keeps_its_price(registry
         ("http://gpu.lab.local/v1", (0.0, "local")),
         ("http://8.8.8.8/v1", (None, None)),
         ("https://internal.example.org/v1", (None, None)),
-    ],
-)
-def test_private_addresses_cost_nothing_and_public_ones_are_unknown(
-    registry: Registry, address: str, price: tuple[float | None, str | None]
-) -> None:
-    spec = registry.spec("openai/my-llama", base_url=address)
-    assert (cost(spec, USAGE), source(spec)) == price
+    ]
+    for address, price in table:
+        with subtests.test(address=address, price=price):
+            spec = registry.spec("openai/my-llama", base_url=address)
+            assert (cost(spec, USAGE), source(spec)) == price
 
 
 def test_an_unlisted_model_has_no_price(registry: Registry) -> None:
@@ -108,9 +107,8 @@ def test_an_unlisted_model_has_no_price(registry: Registry) -> None:
     assert (cost(elsewhere, USAGE), source(elsewhere)) == (None, None)
 
 
-@pytest.mark.parametrize(
-    ("sent", "counted"),
-    [
+def test_cached_and_reasoning_tokens_are_read_from_the_usage(subtests: pytest.Subtests) -> None:
+    table: list[tuple[dict[str, object], tuple[int | None, ...]]] = [
         (
             {
                 "prompt_tokens": 100,
@@ -137,29 +135,33 @@ def test_an_unlisted_model_has_no_price(registry: Registry) -> None:
             {"prompt_tokens": 100, "completion_tokens": 50, "prompt_tokens_details": {"cached_tokens": 101}},
             (100, None, 50, None),
         ),
-    ],
-)
-def test_cached_and_reasoning_tokens_are_read_from_the_usage(
-    sent: dict[str, object], counted: tuple[int | None, ...]
-) -> None:
-    reply = StreamedReply()
-    assert list(reply.take({"choices": [], "usage": sent})) == []
-    usage = reply.usage
-    assert usage is not None
-    assert usage.cache_write_tokens is None
-    assert (usage.prompt_tokens, usage.cached_tokens, usage.completion_tokens, usage.reasoning_tokens) == counted
+    ]
+    for sent, counted in table:
+        with subtests.test(sent=sent, counted=counted):
+            reply = StreamedReply()
+            assert list(reply.take({"choices": [], "usage": sent})) == []
+            usage = reply.usage
+            assert usage is not None
+            assert usage.cache_write_tokens is None
+            assert (
+                usage.prompt_tokens,
+                usage.cached_tokens,
+                usage.completion_tokens,
+                usage.reasoning_tokens,
+            ) == counted
 
 
-@pytest.mark.parametrize(
-    ("sent", "written"),
-    [
+def test_cache_writes_are_read_from_the_usage(subtests: pytest.Subtests) -> None:
+    table: list[tuple[dict[str, object], int | None]] = [
         ({"prompt_tokens_details": {"cached_tokens": 60, "cache_write_tokens": 40}}, 40),
         ({"cache_creation_input_tokens": 30}, 30),
         ({"prompt_tokens_details": {"cached_tokens": 60, "cache_write_tokens": 41}}, None),
-    ],
-)
-def test_cache_writes_are_read_from_the_usage(sent: dict[str, object], written: int | None) -> None:
-    reply = StreamedReply()
-    assert list(reply.take({"choices": [], "usage": {"prompt_tokens": 100, "completion_tokens": 5, **sent}})) == []
-    assert reply.usage is not None
-    assert reply.usage.cache_write_tokens == written
+    ]
+    for sent, written in table:
+        with subtests.test(sent=sent, written=written):
+            reply = StreamedReply()
+            assert (
+                list(reply.take({"choices": [], "usage": {"prompt_tokens": 100, "completion_tokens": 5, **sent}})) == []
+            )
+            assert reply.usage is not None
+            assert reply.usage.cache_write_tokens == written

@@ -186,9 +186,8 @@ async def test_a_rate_limit_delays_every_call_of_the_provider(fake_provider: Fak
     assert clock.now == 1030, "the retry sleeps, and then waits in the limiter for the rest of the time"
 
 
-@pytest.mark.parametrize(
-    ("headers", "seconds"),
-    [
+def test_reading_retry_after() -> None:
+    table: list[tuple[dict[str, str], float | None]] = [
         ({"retry-after": "12"}, 12),
         ({"retry-after-ms": "1500", "retry-after": "9"}, 1.5),
         ({"retry-after": "-3"}, 0),
@@ -197,10 +196,11 @@ async def test_a_rate_limit_delays_every_call_of_the_provider(fake_provider: Fak
         ({"retry-after": "soon"}, None),
         ({"retry-after": "inf"}, None),
         ({}, None),
-    ],
-)
-def test_reading_retry_after(headers: dict[str, str], seconds: float | None) -> None:
-    assert retry_after(headers, now=lambda: 100.0) == seconds
+    ]
+    wrong = [
+        (headers, got) for headers, seconds in table if (got := retry_after(headers, now=lambda: 100.0)) != seconds
+    ]
+    assert wrong == []
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 429, 500])
@@ -228,21 +228,20 @@ async def test_the_key_is_not_in_the_record_of_a_good_call(fake_provider: FakePr
     await model.aclose()
 
 
-@pytest.mark.parametrize(
-    ("error", "kind"),
-    [
+def test_every_interruption_has_a_kind(subtests: pytest.Subtests) -> None:
+    table: list[tuple[Exception, str]] = [
         (openai.APITimeoutError(httpx2.Request("POST", "http://h/v1")), "timeout"),
         (TimeoutError(), "timeout"),
         (openai.APIConnectionError(request=httpx2.Request("POST", "http://h/v1")), "connection"),
         (aiohttp.ClientPayloadError(), "connection"),
         (ConnectionResetError(), "connection"),
         (UnicodeDecodeError("utf-8", b"x", 0, 1, "bad"), "malformed"),
-    ],
-)
-def test_every_interruption_has_a_kind(error: Exception, kind: str) -> None:
-    failure = classify(error)
-    assert failure is not None
-    assert (failure.kind, failure.retry) == (kind, True)
+    ]
+    for error, kind in table:
+        with subtests.test(error=error, kind=kind):
+            failure = classify(error)
+            assert failure is not None
+            assert (failure.kind, failure.retry) == (kind, True)
 
 
 def test_a_programming_error_is_no_provider_failure() -> None:
@@ -259,9 +258,8 @@ def test_details_are_one_short_clean_line() -> None:
 KEY = "sk-proj-Zq83hTwL0pVbN5xYd2RkMf7C"
 
 
-@pytest.mark.parametrize(
-    "echo",
-    [
+def test_an_echoed_key_is_removed_in_every_form(subtests: pytest.Subtests) -> None:
+    table: list[str] = [
         KEY, f"Bearer {KEY}", KEY.upper(), KEY[::-1], KEY[8:20], f"…{KEY[-10:]}",
         quote("".join(f"%{ord(c):02x}" for c in KEY)),
         "".join(f"%{ord(c):02X}" for c in KEY),
@@ -269,12 +267,12 @@ KEY = "sk-proj-Zq83hTwL0pVbN5xYd2RkMf7C"
         base64.b64encode(KEY.encode()).decode(), base64.b64encode(f"Bearer {KEY}".encode()).decode(),
         base64.b64encode(f":{KEY}".encode()).decode(), base64.urlsafe_b64encode(f"key={KEY}!".encode()).decode(),
         KEY.encode().hex(), KEY.encode().hex().upper(), " ".join(KEY), "-".join(KEY), "\u200b".join(KEY),
-    ],
-)  # fmt: skip
-def test_an_echoed_key_is_removed_in_every_form(echo: str) -> None:
-    cleaned = clean(f"Incorrect API key provided: {echo} (see the docs)", (KEY,))
-    assert "Incorrect" not in cleaned
-    assert not any(KEY[at : at + 6].lower() in cleaned.lower() for at in range(len(KEY) - 6))
+    ]  # fmt: skip
+    for echo in table:
+        with subtests.test(echo=echo):
+            cleaned = clean(f"Incorrect API key provided: {echo} (see the docs)", (KEY,))
+            assert "Incorrect" not in cleaned
+            assert not any(KEY[at : at + 6].lower() in cleaned.lower() for at in range(len(KEY) - 6))
 
 
 async def test_a_key_that_a_reply_repeats_is_not_stored(fake_provider: FakeProvider) -> None:

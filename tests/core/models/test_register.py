@@ -90,27 +90,29 @@ def test_a_hand_written_file_keeps_its_comments_and_its_other_tables(file: Path)
     assert [path.name for path in file.parent.iterdir()] == ["own.toml"], "no partial file is left"
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_entries_can_be_changed_in_every_toml_form(file: Path, subtests: pytest.Subtests) -> None:
+    table: list[str] = [
         'models = { "server/x" = { base_url = "http://10.0.0.1/v1" } }   # in a line\n',
         'models."server/x".base_url = "http://10.0.0.1/v1"   # in a line\n',
         '[models]\n"server/x" = { base_url = "http://10.0.0.1/v1" }   # in a line\n',
         '[models.\'server/x\']\nbase_url = "http://10.0.0.1/v1"\n\n# in a line\n[aliases]\nz = "server/x"\n',
-    ],
-)
-def test_entries_can_be_changed_in_every_toml_form(file: Path, text: str) -> None:
-    before = tomllib.loads(text)
-    entry = before["models"]["server/x"]
-    file.write_text(text)
-    keep("server/x", {"structured": "none"})
-    assert tomllib.loads(file.read_text()) == {**before, "models": {"server/x": {**entry, "structured": "none"}}}
-    add(Entry("y", address=HERE))
-    assert tomllib.loads(file.read_text())["models"]["server/y"] == {"base_url": HERE}
-    remove("y")
-    remove("x")
-    assert tomllib.loads(file.read_text()).get("models", {}) == {}
-    assert "# in a line" in file.read_text() or "aliases" not in before
+    ]
+    for text in table:
+        with subtests.test(text=text):
+            before = tomllib.loads(text)
+            entry = before["models"]["server/x"]
+            file.write_text(text)
+            keep("server/x", {"structured": "none"})
+            assert tomllib.loads(file.read_text()) == {
+                **before,
+                "models": {"server/x": {**entry, "structured": "none"}},
+            }
+            add(Entry("y", address=HERE))
+            assert tomllib.loads(file.read_text())["models"]["server/y"] == {"base_url": HERE}
+            remove("y")
+            remove("x")
+            assert tomllib.loads(file.read_text()).get("models", {}) == {}
+            assert "# in a line" in file.read_text() or "aliases" not in before
 
 
 def test_a_replaced_entry_keeps_its_place_and_comments(file: Path) -> None:
@@ -138,9 +140,8 @@ def test_findings_are_stored_in_the_entry_or_in_a_new_one_for_a_shipped_model(fi
     assert (shipped.structured, shipped.display) == ("json_object", "GPT-4o")
 
 
-@pytest.mark.parametrize(
-    ("entry", "message"),
-    [
+def test_wrong_input_is_one_sentence_and_writes_nothing(file: Path, subtests: pytest.Subtests) -> None:
+    table: list[tuple[Entry, str]] = [
         (Entry("x", provider="unknown", address=HERE), "no provider unknown: choose one of openai"),
         (Entry("x"), "needs the address of its server"),
         (Entry("x", address="localhost:8000"), "must look like http://"),
@@ -156,16 +157,16 @@ def test_findings_are_stored_in_the_entry_or_in_a_new_one_for_a_shipped_model(fi
         (Entry("x", address=HERE, input_price=-1.0, output_price=1.0), "prices.input"),
         (Entry("x", address=HERE, requests_per_minute=0), "limits.requests_per_minute"),
         (Entry("x", provider="python", model_id="mydoctor:reply"), "on the command line only"),
-    ],
-)
-def test_wrong_input_is_one_sentence_and_writes_nothing(file: Path, entry: Entry, message: str) -> None:
-    with pytest.raises(UsageError) as caught:
-        add(entry)
-    sentence = str(caught.value)
-    assert message in sentence
-    assert "hush" not in sentence
-    assert sentence.endswith(".")
-    assert not file.exists()
+    ]
+    for entry, message in table:
+        with subtests.test(entry=entry, message=message):
+            with pytest.raises(UsageError) as caught:
+                add(entry)
+            sentence = str(caught.value)
+            assert message in sentence
+            assert "hush" not in sentence
+            assert sentence.endswith(".")
+            assert not file.exists()
 
 
 def test_programs_are_added_only_if_allowed_with_their_folder(file: Path) -> None:

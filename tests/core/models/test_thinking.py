@@ -27,23 +27,26 @@ BY_TAGS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 5, 1000])
-@pytest.mark.parametrize(("reply", "speech", "thought"), BY_TAGS)
-def test_tags_are_found_in_any_pieces(reply: str, speech: str, thought: str, size: int) -> None:
-    thinking = Thinking()
-    items = [item for at in range(0, len(reply), size) for item in thinking.take(reply[at : at + size])]
-    items += thinking.end(cut_off=False)
-    assert (thinking.text, thinking.reasoning.split()) == (speech, thought.split())
-    heard = ""
-    for item in items:
-        if isinstance(item, TextPiece):
-            heard += item.text
-        elif item.void:
-            heard = ""
-    assert heard.strip() == speech.strip()
-    spoken = [item.text for item in items if isinstance(item, TextPiece)]
-    assert thinking.closed_alone == (reply[0] == "I" and bool(thought)), "only then is reasoning recognised too late"
-    assert thinking.closed_alone or "B" not in "".join(spoken)
+def test_tags_are_found_in_any_pieces(subtests: pytest.Subtests) -> None:
+    for size in [1, 2, 3, 5, 1000]:
+        for reply, speech, thought in BY_TAGS:
+            with subtests.test(size=size, reply=reply):
+                thinking = Thinking()
+                items = [item for at in range(0, len(reply), size) for item in thinking.take(reply[at : at + size])]
+                items += thinking.end(cut_off=False)
+                assert (thinking.text, thinking.reasoning.split()) == (speech, thought.split())
+                heard = ""
+                for item in items:
+                    if isinstance(item, TextPiece):
+                        heard += item.text
+                    elif item.void:
+                        heard = ""
+                assert heard.strip() == speech.strip()
+                spoken = [item.text for item in items if isinstance(item, TextPiece)]
+                assert thinking.closed_alone == (reply[0] == "I" and bool(thought)), (
+                    "only then is reasoning recognised too late"
+                )
+                assert thinking.closed_alone or "B" not in "".join(spoken)
 
 
 def test_reasoning_opened_by_the_template_is_recognised_from_its_first_word() -> None:
@@ -54,12 +57,13 @@ def test_reasoning_opened_by_the_template_is_recognised_from_its_first_word() ->
     assert (thinking.text, thinking.reasoning) == ("Any fever?", "It is B.")
 
 
-@pytest.mark.parametrize(("cut_off", "speech", "thought"), [(False, "Any fever?", ""), (True, "", "Any fever?")])
-def test_unclosed_reasoning_of_the_template_is_speech_unless_cut_off(cut_off: bool, speech: str, thought: str) -> None:
-    thinking = Thinking(opened=True)
-    list(thinking.take("Any fever?"))
-    list(thinking.end(cut_off=cut_off))
-    assert (thinking.text, thinking.reasoning) == (speech, thought)
+def test_unclosed_reasoning_of_the_template_is_speech_unless_cut_off(subtests: pytest.Subtests) -> None:
+    for cut_off, speech, thought in [(False, "Any fever?", ""), (True, "", "Any fever?")]:
+        with subtests.test(cut_off=cut_off, speech=speech):
+            thinking = Thinking(opened=True)
+            list(thinking.take("Any fever?"))
+            list(thinking.end(cut_off=cut_off))
+            assert (thinking.text, thinking.reasoning) == (speech, thought)
 
 
 def test_separate_fields_for_reasoning_take_precedence() -> None:
@@ -274,29 +278,31 @@ FAMILIES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])
-@pytest.mark.parametrize("family", FAMILIES)
-def test_the_markers_of_every_family_are_read_in_any_pieces(family: str, size: int) -> None:
-    reply, thinking = FAMILIES[family], Thinking()
-    items = [item for at in range(0, len(reply), size) for item in thinking.take(reply[at : at + size])]
-    items += thinking.end(cut_off=False)
-    assert (thinking.text, thinking.unclosed) == ("Any fever?", False)
-    assert "It is B." in thinking.reasoning
-    assert "".join(item.text for item in items if isinstance(item, TextPiece)).strip() == "Any fever?"
+def test_the_markers_of_every_family_are_read_in_any_pieces(subtests: pytest.Subtests) -> None:
+    for size in [1, 2, 3, 7, 1000]:
+        for family in FAMILIES:
+            with subtests.test(size=size, family=family):
+                reply, thinking = FAMILIES[family], Thinking()
+                items = [item for at in range(0, len(reply), size) for item in thinking.take(reply[at : at + size])]
+                items += thinking.end(cut_off=False)
+                assert (thinking.text, thinking.unclosed) == ("Any fever?", False)
+                assert "It is B." in thinking.reasoning
+                assert "".join(item.text for item in items if isinstance(item, TextPiece)).strip() == "Any fever?"
 
 
-@pytest.mark.parametrize("size", [1, 4, 1000])
-@pytest.mark.parametrize(
-    "reply",
-    ["Analysis of the blood?", "analysis of blood, any?", "analysis", "a < b [see] <b>bold</b> <|x|>", "Is it <|chan",
-     "[TH", "final: no", "◁ ", "<thinness>"],
-)  # fmt: skip
-def test_words_that_resemble_markers_are_speech(reply: str, size: int) -> None:
-    thinking = Thinking()
-    items = [item for at in range(0, len(reply), size) for item in thinking.take(reply[at : at + size])]
-    items += thinking.end(cut_off=False)
-    assert (thinking.text, thinking.reasoning, thinking.unclosed) == (reply, "", False)
-    assert "".join(item.text for item in items) == reply
+def test_words_that_resemble_markers_are_speech(subtests: pytest.Subtests) -> None:
+    table = [
+        "Analysis of the blood?", "analysis of blood, any?", "analysis", "a < b [see] <b>bold</b> <|x|>",
+        "Is it <|chan", "[TH", "final: no", "◁ ", "<thinness>",
+    ]  # fmt: skip
+    for size in [1, 4, 1000]:
+        for reply in table:
+            with subtests.test(size=size, reply=reply):
+                thinking = Thinking()
+                items = [item for at in range(0, len(reply), size) for item in thinking.take(reply[at : at + size])]
+                items += thinking.end(cut_off=False)
+                assert (thinking.text, thinking.reasoning, thinking.unclosed) == (reply, "", False)
+                assert "".join(item.text for item in items) == reply
 
 
 def test_a_models_own_markers_are_read() -> None:
@@ -319,13 +325,11 @@ async def test_unclosed_reasoning_is_a_failure(fake_provider: FakeProvider, repl
     await model.aclose()
 
 
-@pytest.mark.parametrize(
-    ("reply", "noticed"),
-    [
+def test_unmarked_reasoning_is_noticed() -> None:
+    table: list[tuple[str, bool]] = [
         ("Okay, the user is asking about a rash. Any fever?", True), ("We need to ask one question. Any fever?", True),
         ("Let me think. Any fever?", True), ("Okay, thank you. Any fever?", False), ("Any fever?", False),
         ("I need to see you today.", False), ("Let me ask you this: any fever?", False),
-    ],
-)  # fmt: skip
-def test_unmarked_reasoning_is_noticed(reply: str, noticed: bool) -> None:
-    assert looks_like_thought(reply) is noticed
+    ]  # fmt: skip
+    wrong = [(reply, got) for reply, noticed in table if (got := looks_like_thought(reply)) is not noticed]
+    assert wrong == []

@@ -62,15 +62,20 @@ def test_a_vignette_is_split_into_topics_with_its_own_words() -> None:
     assert "widened mediastinum" in values["imaging and other tests"]
 
 
-@pytest.mark.parametrize("case", library()[::3], ids=lambda c: c.case_key)
-def test_every_word_of_a_value_is_in_the_vignette(case: Case) -> None:
-    plain = case.model_copy(update={"profile": None})
-    items = items_by_rule(plain).items
-    vignette_words = set(words_of(plain.vignette))
-    assert all(set(words_of(item.value)) <= vignette_words for item in items)
-    assert len({item.key for item in items}) == len(items) >= 5
-    item_words = set(words_of(" ".join(item.value for item in items)))
-    assert len(item_words & vignette_words) >= 0.75 * len(vignette_words)
+def test_every_word_of_a_value_is_in_the_vignette() -> None:
+    wrong = []
+    for case in library():
+        plain = case.model_copy(update={"profile": None})
+        items = items_by_rule(plain).items
+        vignette_words = set(words_of(plain.vignette))
+        item_words = set(words_of(" ".join(item.value for item in items)))
+        if not (
+            all(set(words_of(item.value)) <= vignette_words for item in items)
+            and len({item.key for item in items}) == len(items) >= 5
+            and len(item_words & vignette_words) >= 0.75 * len(vignette_words)
+        ):
+            wrong.append(case.case_key)
+    assert wrong == []
 
 
 def test_a_profile_gives_one_item_a_topic_under_its_own_keys() -> None:
@@ -114,12 +119,17 @@ def test_of_several_denials_one_keeps_its_negation_in_the_wording_of_the_case() 
     assert join_values(["asthma", "no surgery"], None) == "asthma; no surgery"
 
 
-@pytest.mark.parametrize(
-    ("text", "noun"),
-    [("sudden chest pain on exertion", "chest pain"), ("Fever and cough", "fever"), ("trouble at school", "complaint")],
-)
-def test_the_noun_of_a_complaint(text: str, noun: str) -> None:
-    assert complaint_noun(text) == noun
+def test_the_noun_of_a_complaint() -> None:
+    wrong = [
+        (text, got)
+        for text, noun in [
+            ("sudden chest pain on exertion", "chest pain"),
+            ("Fever and cough", "fever"),
+            ("trouble at school", "complaint"),
+        ]
+        if (got := complaint_noun(text)) != noun
+    ]
+    assert wrong == []
 
 
 def opening(vignette: str = VIGNETTE, **changes: Any) -> str:
@@ -140,9 +150,8 @@ def test_a_parent_opens_for_a_small_child() -> None:
     assert text == f"Hello doctor. I've come with my child because of a rash on his face. {PLEA}"
 
 
-@pytest.mark.parametrize(
-    ("vignette", "complaint"),
-    [
+def test_the_rule_quotes_only_the_complaint(subtests: pytest.Subtests) -> None:
+    table: list[tuple[str, str]] = [
         ("A 50-year-old man presents with dry, itchy skin for 3 weeks.", "I've come because of dry, itchy skin"),
         ("A 50-year-old man presents with two days of chest pain.", "I've come because of chest pain"),
         ("A 40-year-old woman, gravida 2, para 1, at 30 weeks' gestation comes to the clinic because of headaches.",
@@ -153,11 +162,11 @@ def test_a_parent_opens_for_a_small_child() -> None:
         # an earlier illness is no complaint
         ("A 25-year-old man with gout is seen today. He has been vomiting.", "I've come because of vomiting"),
         ("A pathologist receives a sample of the skin for analysis.", UNWELL),
-    ],
-)  # fmt: skip
-def test_the_rule_quotes_only_the_complaint(vignette: str, complaint: str) -> None:
-    assert opening(vignette) == f"Hello doctor. {complaint}. {PLEA}"
-    assert is_vague(opening(vignette)) == (complaint == UNWELL)
+    ]  # fmt: skip
+    for vignette, complaint in table:
+        with subtests.test(vignette=vignette, complaint=complaint):
+            assert opening(vignette) == f"Hello doctor. {complaint}. {PLEA}"
+            assert is_vague(opening(vignette)) == (complaint == UNWELL)
 
 
 def test_an_opening_by_a_model_is_used_and_changes_no_hash() -> None:

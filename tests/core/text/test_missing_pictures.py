@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from core.case import FINAL_QUESTION, Case
 from core.datasets.library import library
 from core.text.missing_pictures import picture_missing, speaks_of_picture
@@ -15,9 +13,8 @@ def question(vignette: str) -> Case:
     )
 
 
-@pytest.mark.parametrize(
-    ("vignette", "missing"),
-    [
+def test_a_picture_is_missing_only_if_it_is_not_described() -> None:
+    table: list[tuple[str, bool]] = [
         ("A 30-year-old man comes because of palpitations for two days. An ECG is shown.", True),
         (
             "A 9-year-old boy has a rash since yesterday. His temperature is 38 °C. The rash is as shown in Figure A.",
@@ -29,26 +26,25 @@ def question(vignette: str) -> Case:
             False,
         ),
         ("A 71-year-old man is found unconscious. His skin is cold and his pulse is 40/min.", False),
-    ],
-)
-def test_a_picture_is_missing_only_if_it_is_not_described(vignette: str, missing: bool) -> None:
-    assert picture_missing(question(vignette)) is missing
+    ]
+    wrong = [
+        (vignette, got) for vignette, missing in table if (got := picture_missing(question(vignette))) is not missing
+    ]
+    assert wrong == []
 
 
 def test_no_case_of_the_library_lacks_a_picture() -> None:
     assert [case.case_key for case in library() if picture_missing(case)] == []
 
 
-@pytest.mark.parametrize(
-    ("sentence", "expected"),
-    [
+def test_a_table_of_values_is_no_picture() -> None:
+    table: list[tuple[str, bool]] = [
         ("A photograph of the rash is shown.", True),
         ("An x-ray is shown in Figure 1.", True),
         ("Her lab results are shown below:", False),
         ("His hands exhibit a brown color.", False),
         ("Laboratory studies show a hemoglobin of 9 g/dL.", False),
         ("EKG is shown below (Figure A).", True),
-    ],
-)
-def test_a_table_of_values_is_no_picture(sentence: str, expected: bool) -> None:
-    assert speaks_of_picture(sentence) is expected
+    ]
+    wrong = [(sentence, got) for sentence, expected in table if (got := speaks_of_picture(sentence)) is not expected]
+    assert wrong == []

@@ -7,9 +7,8 @@ import pytest
 from core.text.questions import asked_for
 
 
-@pytest.mark.parametrize(
-    ("question", "kind"),
-    [
+def test_the_kind_of_a_question_is_recognised(subtests: pytest.Subtests) -> None:
+    table: list[tuple[str, str]] = [
         ("What is the most likely diagnosis?", "diagnosis"),
         ("Which of the following is most likely the diagnosis in this man?", "diagnosis"),
         ("Which of the following is the most likely cause of this patient's symptoms?", "diagnosis"),
@@ -40,8 +39,8 @@ from core.text.questions import asked_for
         ("What is the specificity of this test?", "other"),
         ("Which of the following diseases has the same inheritance as the diagnosis?", "other"),
         ("Why?", "other"),
-    ],
-)
-def test_the_kind_of_a_question_is_recognised(question: str, kind: str) -> None:
-    assert asked_for(question) == kind
-    assert asked_for(f"  {question.replace(' ', '  ')} ") == kind
+    ]
+    for question, kind in table:
+        with subtests.test(question=question, kind=kind):
+            assert asked_for(question) == kind
+            assert asked_for(f"  {question.replace(' ', '  ')} ") == kind

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from core.case import Case
 from core.datasets.library import library
 from core.frameworks.consultation.measures.history_taking import closes, measure, yardstick
 from core.frameworks.consultation.roles import named_item
@@ -45,20 +44,21 @@ def test_items_of_a_model_are_said_in_the_first_person() -> None:
     assert golden_dialogue(about)[2].text == "I smoke a pack a day."
 
 
-@pytest.mark.parametrize("case", EVERY_FIFTH, ids=lambda c: c.case_key)
-def test_every_key_is_asked_for_once_and_the_reference_patient_understands(case: Case) -> None:
-    about = itemized(case)
-    spoken = about.spoken
-    dialogue = golden_dialogue(about, "random", 3)
-    pairs = list(zip(dialogue[1:-1:2], dialogue[2:-1:2], strict=True))
-    understood = [named_item(question.text, spoken) for question, _ in pairs]
-    assert sorted(item.key for item in understood if item) == sorted(item.key for item in about.items)
-    assert [item and item.lay for item in understood] == [reply.text for _, reply in pairs]
-    measured = measure(dialogue, yardstick(about.case.vignette, about.items))
-    assert measured.queries == len(about.items)
-    assert measured.doctor_recall == 1.0
-    assert closes(dialogue[-1].text)
-    assert case.answer in dialogue[-1].text
+def test_every_key_is_asked_for_once_and_the_reference_patient_understands(subtests: pytest.Subtests) -> None:
+    for case in EVERY_FIFTH:
+        with subtests.test(case=case):
+            about = itemized(case)
+            spoken = about.spoken
+            dialogue = golden_dialogue(about, "random", 3)
+            pairs = list(zip(dialogue[1:-1:2], dialogue[2:-1:2], strict=True))
+            understood = [named_item(question.text, spoken) for question, _ in pairs]
+            assert sorted(item.key for item in understood if item) == sorted(item.key for item in about.items)
+            assert [item and item.lay for item in understood] == [reply.text for _, reply in pairs]
+            measured = measure(dialogue, yardstick(about.case.vignette, about.items))
+            assert measured.queries == len(about.items)
+            assert measured.doctor_recall == 1.0
+            assert closes(dialogue[-1].text)
+            assert case.answer in dialogue[-1].text
 
 
 def test_the_order_of_items_is_direct_reversed_or_random() -> None:

@@ -49,6 +49,7 @@ def loaded(folder: Path) -> tuple[Any, Any]:
     return model, transformers.AutoTokenizer.from_pretrained(folder)
 
 
+@pytest.mark.slow
 def test_the_loss_falls_and_nothing_else_is_left(tuned: tuple[Path, Metrics]) -> None:
     out, metrics = tuned
     assert metrics.steps == len(metrics.losses) == 4, "2 epochs of 4 dialogues in batches of 2"
@@ -57,6 +58,7 @@ def test_the_loss_falls_and_nothing_else_is_left(tuned: tuple[Path, Metrics]) ->
     assert [path.name for path in out.parent.iterdir()] == ["model"]
 
 
+@pytest.mark.slow
 def test_the_first_loss_is_the_mean_cross_entropy_of_the_doctors_messages(
     tiny: Path, data: Path, tmp_path: Path
 ) -> None:
@@ -79,6 +81,7 @@ def test_the_first_loss_is_the_mean_cross_entropy_of_the_doctors_messages(
     assert metrics.losses == [pytest.approx(total / count, abs=1e-4)]
 
 
+@pytest.mark.slow
 def test_the_adapters_and_the_base_model_give_the_saved_model_again(
     tuned: tuple[Path, Metrics], tiny: Path, tmp_path: Path
 ) -> None:
@@ -91,6 +94,7 @@ def test_the_adapters_and_the_base_model_give_the_saved_model_again(
     assert loaded(out)[1].chat_template == loaded(tiny)[1].chat_template
 
 
+@pytest.mark.slow
 def test_models_without_a_template_or_without_a_system_role_are_trained(data: Path, tmp_path: Path) -> None:
     plain = fine_tune(str(make_tiny_model(tmp_path / "plain", None)), data, tmp_path / "a", QUICK)
     assert plain.takes_system
@@ -144,6 +148,7 @@ def test_a_killed_training_resumes_from_its_checkpoint_to_the_same_bytes(
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
 
+@pytest.mark.slow
 def test_what_cannot_be_trained_is_one_sentence(
     tiny: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
