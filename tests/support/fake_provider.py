@@ -46,8 +46,8 @@ class Recorded:
 class FakeProvider:
     """The server. ``requests`` has every request in order, ``bodies`` their bodies.
 
-    With ``most`` it answers 429 to requests beyond that number at once, and counts them in ``rejected``; ``peak`` is the
-    largest number at once. A request counts until its reply begins, so that no client has sent another one by then.
+    With ``most`` it answers 429 to requests beyond that number at once, and counts them in ``rejected``; ``peak`` is
+    the largest number at once. A request counts until its reply begins, when its client has not sent another yet.
     """
 
     def __init__(self, script: Script = replies.demo, *, port: int = 0, log: Path | None = None) -> None:
