@@ -230,5 +230,5 @@ async def test_it_ends_in_time_is_never_counted_wrong_and_is_reported_in_one_sen
                 assert 0 <= call.completion_tokens < 10_000
                 assert call.cost_usd is None or 0 <= call.cost_usd < 0.1
     # three conversations, each with a last call of two requests of one second
-    assert not hostile.slow or time.monotonic() - begun < 3 * 2 * 1.0 + 20
+    assert not hostile.slow or time.monotonic() - begun < 3 * 2 * 1.0 + 60
     assert PAGE.read_text().count(f"\n{hostile.row}\n") == 1, "the table in the docs differs"

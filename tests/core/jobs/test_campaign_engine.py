@@ -370,7 +370,7 @@ async def test_a_slow_fold_does_not_delay_a_stop(provider: FakeProvider, monkeyp
         stop.ask("Really.")
         begun_at = time.monotonic()
         progress = await task
-    assert time.monotonic() - begun_at < 30
+    assert time.monotonic() - begun_at < 50
     assert stop.reason == "Enough."
     assert progress.done < 100
 
