@@ -1,4 +1,4 @@
-"""A provider with OpenAI's and Azure's Batch API: files go in, a batch is made of one, its lines come out."""
+"""A fake provider with the Batch API of OpenAI and Azure: upload a file, create a batch from it, download its lines."""
 
 from __future__ import annotations
 
@@ -28,10 +28,11 @@ class Made:
 
 
 class BatchProvider(FakeProvider):
-    """The provider; a reply whose status is no success is a failed line, ``EXPIRED`` one that was not done in time.
+    """A reply with a status other than 200 is a failed line, and ``EXPIRED`` a line that was not done in time.
 
-    The first ``looks`` at a batch find it in progress; with ``on_hold`` every look does. The first ``broken`` looks get
-    503, the replies to the first ``unheard`` new batches are lost, and with a text in ``refused`` batches fail for it.
+    A batch is in progress for the first ``looks`` status requests, and with ``on_hold`` for all. The first ``broken``
+    status requests get 503, the replies to the first ``unheard`` creations are lost, and a text in ``refused`` is the
+    reason why every batch fails.
     """
 
     on_hold = False

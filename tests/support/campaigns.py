@@ -1,15 +1,17 @@
-"""Casts, and campaigns that a page started in processes of their own: found, and stopped at a test's end."""
+"""Casts, and the campaigns that a page started in other processes: wait for their end, or stop them after a test."""
 
 from __future__ import annotations
 
 import time
-
-from streamlit.testing.v1 import AppTest
+from typing import TYPE_CHECKING
 
 from core.frameworks.casting import REFERENCE, CastNames
 from core.jobs.begun import journals
 from core.jobs.progress import ask_to_stop, is_running
 from core.journal import done_trials, journal_path
+
+if TYPE_CHECKING:
+    from streamlit.testing.v1 import AppTest
 
 BESIDE_RULES = (
     "--patient",
@@ -32,7 +34,7 @@ def run_ids() -> list[str]:
 
 
 def await_end(trials: int, seconds: float = 90) -> None:
-    """Wait until the only run has ``trials`` trials and is over, with no page open: a page costs more than the run."""
+    """Wait until the only run has ``trials`` trials and has ended, without drawing a page."""
     (run_id,) = run_ids()
     deadline = time.monotonic() + seconds
     while is_running(run_id) or len(done_trials(journal_path(run_id))) < trials:

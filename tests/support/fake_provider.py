@@ -1,4 +1,4 @@
-"""A model provider of our own on 127.0.0.1 that answers by script and records what it was sent.
+"""A fake model provider on 127.0.0.1 that answers by script and records its requests.
 
 It speaks ``/v1/chat/completions`` (streamed and plain), the same under Azure's paths, and ``/v1/models``. Use it as
 ``async with FakeProvider(script) as provider``, in a thread with ``with running(script) as provider``, as the
@@ -27,6 +27,7 @@ from tests.support.replies import Reply, Script
 
 _SECRET_HEADERS = {"authorization", "api-key"}
 _STALL_S = 3600.0
+_UNTIL_S = 90.0
 P = TypeVar("P", bound="FakeProvider")
 
 
@@ -45,7 +46,8 @@ class Recorded:
 class FakeProvider:
     """The server. ``requests`` has every request in order, ``bodies`` their bodies.
 
-    With ``most`` it answers 429 to requests beyond that number at once; ``peak`` is the largest number at once.
+    With ``most`` it answers 429 to requests beyond that number at once, and counts them in ``rejected``; ``peak`` is
+    the largest number at once. A request counts until its reply begins, when its client has not sent another yet.
     """
 
     def __init__(self, script: Script = replies.demo, *, port: int = 0, log: Path | None = None) -> None:
@@ -56,7 +58,7 @@ class FakeProvider:
         self._runner: web.AppRunner | None = None
         self._answered = 0
         self.most: int | None = None
-        self.in_air = self.peak = 0
+        self.in_air = self.peak = self.rejected = 0
 
     @property
     def root_url(self) -> str:
@@ -99,19 +101,23 @@ class FakeProvider:
         body = await request.json()
         self._record(request, body)
         if self.most is not None and self.in_air >= self.most:
+            self.rejected += 1
             return _error(replies.rate_limited())
         reply = self._next_reply(body)
         self.in_air += 1
         self.peak = max(self.peak, self.in_air)
         try:
             await asyncio.sleep(reply.delay_s)
-            if reply.status != 200 or isinstance(reply.error, str):
-                return _error(reply)
-            if not body.get("stream"):
-                return web.json_response(whole(reply), headers=dict(reply.headers))
-            return await _stream(request, body, reply)
+            deadline = time.monotonic() + _UNTIL_S
+            while not reply.until() and time.monotonic() < deadline:  # noqa: ASYNC110, other threads decide it
+                await asyncio.sleep(0.005)
         finally:
             self.in_air -= 1
+        if reply.status != 200 or isinstance(reply.error, str):
+            return _error(reply)
+        if not body.get("stream"):
+            return web.json_response(whole(reply), headers=dict(reply.headers))
+        return await _stream(request, body, reply)
 
     def _record(self, request: web.Request, body: dict[str, Any]) -> None:
         key = request.headers.get("api-key") or request.headers.get("Authorization", "").removeprefix("Bearer ")
@@ -208,10 +214,19 @@ def running(script: Script = replies.demo, kind: type[P] = FakeProvider) -> Iter
     try:
         yield provider
     finally:
-        asyncio.run_coroutine_threadsafe(provider.__aexit__(), loop).result(10)
+        asyncio.run_coroutine_threadsafe(_stop(provider), loop).result(10)
         loop.call_soon_threadsafe(loop.stop)
         thread.join(10)
         loop.close()
+
+
+async def _stop(provider: FakeProvider) -> None:
+    """Stop the server and the handlers whose clients were killed."""
+    await provider.__aexit__()
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _serve(arguments: argparse.Namespace) -> None:

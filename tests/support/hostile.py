@@ -1,4 +1,4 @@
-"""Texts that try to be more than text, and a store in which everything that can be text is one of them."""
+"""Hostile texts (markup, formulas, control characters), and a store with one in each text field."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ TEXTS: tuple[str, ...] = tuple(
     )
 )
 HOST = "hostile.invalid"
-"""Where they lead; nothing may be asked for there."""
+"""The host of their links, to which no request may go."""
 HIT = "hostile"
-"""What their scripts set on the window."""
+"""The variable that their scripts set on the window."""
 RUNS, CASES = 3, 24
 FORMATS = ("vignette", "multi_turn")
 

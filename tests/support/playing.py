@@ -1,4 +1,4 @@
-"""Plays single trials of any framework with a casting of the test's own."""
+"""Plays single trials of any framework with a given casting."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a fake provider answers: the vocabulary of scripts.
+"""Replies of a fake provider, and some scripts that choose them.
 
 A script is a callable that gets the request body and returns a ``Reply`` (or just its text), or a list of replies:
 one a request, in order, the last one again for every further request.
@@ -19,7 +19,8 @@ class Reply:
 
     ``deltas`` are sent unchanged before the text; ``chunks`` replace the text, which is otherwise sent word by word.
     ``thought`` is the number of reasoning tokens in the usage, and ``details`` are its other fields.
-    ``delay_s`` passes before anything is sent, ``piece_delay_s`` before each piece. After this number of pieces,
+    ``delay_s`` passes before anything is sent, ``piece_delay_s`` before each piece. With ``until``, the reply is sent
+    once it is true, or after a minute and a half. After this number of pieces,
     ``cut_after`` breaks the connection off, ``end_after`` ends the stream in order but unfinished, ``stall_after``
     sends nothing more, ``garbage_after`` sends a line that is no JSON, and ``error_after`` sends ``error`` inside the
     stream. A number one above the number of pieces means after the finish and before the usage.
@@ -31,6 +32,7 @@ class Reply:
     headers: Mapping[str, str] = field(default_factory=dict)
     delay_s: float = 0.0
     piece_delay_s: float = 0.0
+    until: Callable[[], object] = lambda: True
     cut_after: int | None = None
     end_after: int | None = None
     stall_after: int | None = None
@@ -81,6 +83,12 @@ def demo(body: dict[str, Any]) -> str:
     if "diagnosis" in question:
         return "Final Diagnosis: contact dermatitis"
     return "Yes, it itches, and it began two days ago after I worked in the garden."
+
+
+def by_age(body: dict[str, Any]) -> Reply:
+    """Answer gout for a man of an even age and bunion for one of an odd age, after a tenth of a second."""
+    age = re.search(r"A (\d+)-year-old", str(body["messages"]))
+    return Reply(f"**Final Diagnosis:** {'Gout' if age and int(age[1]) % 2 == 0 else 'Bunion'}", delay_s=0.1)
 
 
 def facts_judged(

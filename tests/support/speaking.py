@@ -57,7 +57,7 @@ def counted(text: str, body: Mapping[str, Any]) -> Reply:
 
 
 def speakers(least: int, most: int) -> Callable[[dict[str, Any]], Reply]:
-    """Return who plays every seat of all three frameworks; a doctor asks from ``least`` to ``most`` questions."""
+    """Return a script for every seat of the three frameworks; a doctor asks ``least`` to ``most`` questions."""
 
     def speak(body: dict[str, Any]) -> Reply:
         messages = body["messages"]

@@ -23,7 +23,7 @@ from tests.core.debugger.bench_stage import REFERENCE, bench, run_again, steps
 from tests.core.frameworks.stage import Actors, is_answer, role_of
 from tests.support.fake_provider import FakeProvider, running
 from tests.support.replies import Reply
-from tests.support.thinking_aloud import SECRET, WAYS, aloud
+from tests.support.thinking_aloud import SECRET, aloud
 
 EDIT = "Think twice.\n\n* <b>Never</b> {{ ask }} “more” than once.  "
 
@@ -266,7 +266,7 @@ def test_the_edited_question_decides_whether_the_doctor_answers(trial: TrialReco
     assert variant.verdicts == (("mcq_loose", "incorrect"), ("mcq_strict", "no_diagnosis"))
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", ["a tag", "reasoning_content"])
 def test_a_variant_stores_reasoning_separately(trial: TrialRecord, provider: FakeProvider, way: str) -> None:
     silent = provider.script
     assert callable(silent)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 import time
 from collections.abc import Callable
@@ -119,20 +118,13 @@ def test_a_run_stopped_without_a_trial_leaves_nothing(fake_provider_thread: Fake
 
 
 def test_at_most_sixteen_arms_are_asked_at_once(fake_provider_thread: FakeProvider) -> None:
-    now, most, gate = [0], [0], threading.Lock()
-
-    def slowly(body: dict[str, Any]) -> Reply:
-        with gate:
-            now[0] += 1
-            most[0] = max(most[0], now[0])
-        # counted down before the reply is sent, so that also on a slow machine no answered call is counted
-        asyncio.get_running_loop().call_later(0.2, lambda: now.__setitem__(0, now[0] - 1))
-        return Reply("**Final Diagnosis:** Scabies", delay_s=0.4)
-
-    fake_provider_thread.script = slowly
+    sixteen = Reply(
+        "**Final Diagnosis:** Scabies", delay_s=0.05, until=lambda: len(fake_provider_thread.requests) >= 16
+    )
+    fake_provider_thread.script = [sixteen]
     run = bench(fake_provider_thread.base_url, arms=(("vignette", "mcq"), ("exam_only", "mcq")), trials=12)
     assert run.progress.done == 12
-    assert most[0] == 16  # of 24 calls that could all be made at once
+    assert fake_provider_thread.peak == 16  # of 24 calls that could all be made at once
 
 
 def test_a_wrong_key_ends_the_run_with_a_message(fake_provider_thread: FakeProvider) -> None:

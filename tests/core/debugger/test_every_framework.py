@@ -170,6 +170,12 @@ def played(stage: Played, db: Path, monkeypatch: pytest.MonkeyPatch) -> Played:
     return stage
 
 
+CRAFTMD_FIRST = pytest.mark.parametrize(
+    "stage", ["craftmd", *(pytest.param(name, marks=pytest.mark.slow) for name in PLAYS if name != "craftmd")],
+    indirect=True,
+)  # fmt: skip
+
+
 def called(trial: TrialRecord) -> list[Step]:
     return [step for step in steps_of_trial(trial) if step.call is not None]
 
@@ -399,6 +405,7 @@ def test_a_fork_repeats_no_request(played: Played) -> None:
     assert spent() == (calls + made, tokens + 18 * made)
 
 
+@CRAFTMD_FIRST
 def test_an_unchanged_fork_samples_the_conversation_again(played: Played) -> None:
     new_requests(played)
     ended(start(played.trial, first_reply(played.trial)))
@@ -409,6 +416,7 @@ def test_an_unchanged_fork_samples_the_conversation_again(played: Played) -> Non
     assert not [step.key for step in called(played.trial) if step.kind == "answer" and step.sent in bodies]
 
 
+@CRAFTMD_FIRST
 def test_a_stopped_fork_resumes(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
     trial, text = played.trial, f"{EDIT} Or at night."
     new_requests(played)
@@ -449,6 +457,7 @@ def stopped_at(session: Session, played: Played, number: int) -> None:
     session.join(30)
 
 
+@CRAFTMD_FIRST
 def test_an_interrupted_consultation_resumes_and_pays_for_no_reply_twice(
     played: Played, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -500,7 +509,7 @@ def test_an_interrupted_variant_is_not_paid_for_again(played: Played, monkeypatc
 
 
 def test_a_step_run_again_repeats_only_its_own_request(played: Played) -> None:
-    for step in called(played.trial):
+    for step in {step.kind: step for step in called(played.trial)}.values():
         new_requests(played)
         run_again(step, step.messages, played.trial)
         assert [body["messages"] for body in new_requests(played)] == [step.sent], step.key

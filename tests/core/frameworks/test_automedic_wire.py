@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -318,20 +319,26 @@ async def test_answers_that_are_no_single_option(fake_provider: FakeProvider, an
     assert verdicts(events)["vignette:mcq"] == ["correct", "correct"]
 
 
+FAULTS: dict[str, tuple[Line, str, str]] = {
+    "bad request": (failing(400, "it broke"), "error", "provider_error"),
+    "content filter": (content_filtered(), "refusal", "refused"),
+    "empty": ("", "error", "provider_error"),
+    "only thoughts": ("<think>and then the tokens ran out", "error", "provider_error"),
+}
+"""Fault → (reply, reason for the end, verdict of the answer)."""
+FIRST_LANE = [("doctor", "only thoughts"), ("patient", "empty"), ("staff", "content filter"), ("staff", "bad request")]
+
+
 @pytest.mark.parametrize(
-    ("fault", "reason", "verdict"),
+    ("role", "name"),
     [
-        (failing(400, "it broke"), "error", "provider_error"),
-        (content_filtered(), "refusal", "refused"),
-        ("", "error", "provider_error"),
-        ("<think>and then the tokens ran out", "error", "provider_error"),
+        pytest.param(*pair, marks=() if pair in FIRST_LANE else pytest.mark.slow)
+        for pair in itertools.product(("doctor", "patient", "staff"), FAULTS)
     ],
 )
-@pytest.mark.parametrize("role", ["doctor", "patient", "staff"])
-async def test_a_provider_that_fails_is_never_a_wrong_answer(
-    fake_provider: FakeProvider, role: str, fault: Line, reason: str, verdict: str
-) -> None:
+async def test_a_provider_that_fails_is_never_a_wrong_answer(fake_provider: FakeProvider, role: str, name: str) -> None:
     """The fault is in the second turn; the answer on the vignette is still requested, a rating is not."""
+    fault, reason, verdict = FAULTS[name]
     script = {
         "doctor": acting(COMPLAINT, fault),
         "patient": acting(PULSE, COMPLAINT, patient=fault),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import itertools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -65,22 +65,14 @@ FAULTS: dict[str, tuple[Reply, int, str]] = {
     "refusal": (Reply("", refusal="I will not."), 1, "refused"),
 }
 
-KINDS = ("429 with Retry-After", "400", "cut off", "empty", "filtered reply", "refusal")
-"""One fault of each kind: many retries, none, the usual number, one; and refusals by the provider."""
+KINDS = ("429 with Retry-After", "400", "cut off", "empty", "refusal")
+"""One fault of each kind: many retries, none, the usual number, one; and a refusal by the provider."""
 
 SLOW = {
     "no text for long": Reply(delay_s=30),
     "stands still": Reply("one two three", stall_after=1),
     "too slow as a whole": Reply("a " * 400, piece_delay_s=0.05),
 }
-
-
-@pytest.fixture
-def impatient(tmp_path: Path) -> Path:
-    """A models file with short timeouts."""
-    path = tmp_path / "models.local.toml"
-    path.write_text("[providers.openai]\ntimeouts = { call_s = 0.6, first_piece_s = 0.4, stall_s = 0.3 }\n")
-    return path
 
 
 def from_role(role: str, reply: Reply) -> Callable[[dict[str, Any]], Reply | None]:
@@ -167,19 +159,28 @@ async def test_a_summariser_that_always_fails(fake_provider: FakeProvider, fault
     assert [f.where for f in of(events, Failed)] == ["summariser"]
 
 
-@pytest.mark.parametrize("fault", SLOW)
-@pytest.mark.parametrize("role", ROLES)
-async def test_a_slow_reply_is_given_up(fake_provider: FakeProvider, role: str, fault: str, impatient: Path) -> None:
+FIRST_LANE = [("doctor", "stands still"), ("patient", "no text for long"), ("grader", "too slow as a whole")]
+
+
+@pytest.mark.parametrize(
+    ("role", "fault"),
+    [
+        pytest.param(*pair, marks=() if pair in FIRST_LANE else pytest.mark.slow)
+        for pair in itertools.product(ROLES, SLOW)
+    ],
+)
+async def test_a_slow_reply_is_given_up(fake_provider: FakeProvider, role: str, fault: str, tmp_path: Path) -> None:
+    impatient = tmp_path / "models.local.toml"
+    times = "{ call_s = 0.6, first_piece_s = 0.4, stall_s = 0.3 }"
+    impatient.write_text(f'[models."openai/{role}"]\ntimeouts = {times}\n')
     fake_provider.script = Actors(questions=[], fault=from_role(role, SLOW[fault]))
     rules = Rules(arms=(("summarized", "frq"),))
-    begun = time.monotonic()
     events = await play(fake_provider, rules, models=[impatient])
     check_end(events, rules)
     assert verdicts(events) == {"summarized:frq": ["provider_error"]}
     assert len(sent_to(fake_provider, role)) == ATTEMPTS
     assert [(c.role, c.attempts) for c in calls(events) if c.error] == [(role, ATTEMPTS)]
     assert "seconds" in of(events, Failed)[0].message
-    assert time.monotonic() - begun < 20
 
 
 @pytest.mark.parametrize("fault", ["500", "cut off", "filtered request", "empty"])
@@ -222,25 +223,22 @@ async def test_a_conversation_that_breaks_off_later_keeps_its_first_turn(
     assert len(sent_to(fake_provider, "summariser")) == 0
 
 
-@pytest.mark.parametrize("fault", ["429 with Retry-After", "500", "stands still", "cut off", "malformed"])
-async def test_a_fault_that_heals_leaves_no_trace_but_the_attempts(
-    fake_provider: FakeProvider, fault: str, impatient: Path
-) -> None:
+@pytest.mark.parametrize("fault", ["429 with Retry-After", "500", "cut off", "malformed"])
+async def test_a_fault_that_heals_leaves_no_trace_but_the_attempts(fake_provider: FakeProvider, fault: str) -> None:
     """Every call of every role fails twice and then succeeds: the events have only the good reply."""
     counts: dict[str, int] = {}
 
     def twice(body: dict[str, Any]) -> Reply | None:
         key = str(body["messages"])
         counts[key] = counts.get(key, 0) + 1
-        return (SLOW[fault] if fault in SLOW else FAULTS[fault][0]) if counts[key] <= 2 else None
+        return FAULTS[fault][0] if counts[key] <= 2 else None
 
     rules = Rules(arms=(("summarized", "frq"),))
     fake_provider.script = Actors(questions=[])
     without_fault = await play(fake_provider, rules)
     assert {c.role for c in calls(without_fault)} == set(ROLES)
     fake_provider.script = Actors(questions=[], fault=twice)
-    # only for slow faults: on a busy machine a good reply may exceed the short timeouts
-    events = await play(fake_provider, rules, models=[impatient] if fault in SLOW else [])
+    events = await play(fake_provider, rules)
     assert verdicts(events) == {"summarized:frq": ["correct"]}
     assert messages_of(events) == messages_of(without_fault)
     assert [c.response for c in calls(events)] == [c.response for c in calls(without_fault)]
@@ -249,8 +247,8 @@ async def test_a_fault_that_heals_leaves_no_trace_but_the_attempts(
     assert [e.kind for e in events if e.kind != "token"] == [e.kind for e in without_fault if e.kind != "token"]
 
 
-@pytest.mark.parametrize("role", ROLES)
-async def test_every_fault_at_once_ends_in_bounded_time_and_requests(fake_provider: FakeProvider, role: str) -> None:
+@pytest.mark.parametrize("role", ["doctor", *(pytest.param(role, marks=pytest.mark.slow) for role in ROLES[1:])])
+async def test_every_fault_at_once_ends_in_bounded_requests(fake_provider: FakeProvider, role: str) -> None:
     """The provider answers each request with another fault: a call makes at most ``ATTEMPTS`` requests."""
     mixed = [reply for reply, _, _ in FAULTS.values()]
     turn = iter(range(10_000))
@@ -260,7 +258,6 @@ async def test_every_fault_at_once_ends_in_bounded_time_and_requests(fake_provid
 
     fake_provider.script = Actors(fault=fault)
     rules = Rules(arms=PAPER_ARMS)
-    begun = time.monotonic()
     for _ in range(3):
         events = await play(fake_provider, rules)
         check_end(events, rules)
@@ -269,7 +266,6 @@ async def test_every_fault_at_once_ends_in_bounded_time_and_requests(fake_provid
         excluded = [v for arm in verdicts(events).values() for v in arm if v not in COUNTED]
         assert set(excluded) <= {"refused", "provider_error"}
         assert "incorrect" not in [v for arm in verdicts(events).values() for v in arm]
-    assert time.monotonic() - begun < 60
     assert len(sent_to(fake_provider, role)) <= 3 * ATTEMPTS * (1 + len(PAPER_ARMS) * 2)
 
 

@@ -209,7 +209,9 @@ def outcome(events: list[Event]) -> tuple[tuple[str, ...], str]:
     return tuple(verdict for arm in verdicts(events).values() for verdict in arm), sentence
 
 
-@pytest.mark.parametrize("hostile", HOSTILE, ids=lambda hostile: hostile.what)
+@pytest.mark.parametrize(
+    "hostile", [pytest.param(row, id=row.what, marks=pytest.mark.slow if row.slow else ()) for row in HOSTILE]
+)
 async def test_it_ends_in_time_is_never_counted_wrong_and_is_reported_in_one_sentence(
     fake_provider: FakeProvider, hostile: Hostile, tmp_path: Path
 ) -> None:
@@ -222,11 +224,11 @@ async def test_it_ends_in_time_is_never_counted_wrong_and_is_reported_in_one_sen
             fake_provider.script = script(hostile, protocol, in_conversation=in_conversation)
             events = await play(fake_provider, protocol, models)
             assert isinstance(events[-1], Finished)
-            assert outcome(events) == (hostile.verdicts, hostile.says)
+            assert outcome(events) == (hostile.verdicts, hostile.says), (protocol, in_conversation)
             for call in calls(events):
                 assert 0 <= call.prompt_tokens < 10_000
                 assert 0 <= call.completion_tokens < 10_000
                 assert call.cost_usd is None or 0 <= call.cost_usd < 0.1
     # three conversations, each with a last call of two requests of one second
-    assert not hostile.slow or time.monotonic() - begun < 3 * 2 * 1.0 + 20
+    assert not hostile.slow or time.monotonic() - begun < 3 * 2 * 1.0 + 60
     assert PAGE.read_text().count(f"\n{hostile.row}\n") == 1, "the table in the docs differs"

@@ -9,7 +9,7 @@ from core.jobs.background import Job, begin, job_at
 
 
 def over(job: Job) -> Job:
-    job.join(20)
+    job.join(60)
     assert not job.running
     return job
 
@@ -20,11 +20,11 @@ def test_progress_and_result_can_be_watched() -> None:
     def do(tell, stop) -> str:
         tell(1, 4)
         reported.set()
-        go_on.wait(20)
+        go_on.wait(60)
         return "done"
 
     job = begin("watched", do)
-    assert reported.wait(20)
+    assert reported.wait(60)
     assert (job.running, job.done, job.planned, job.result) == (True, 1, 4, None)
     assert job.seconds_left is not None
     assert begin("watched", lambda tell, stop: "another") is job, "it is running already"
@@ -43,11 +43,11 @@ def test_the_time_left_of_a_step_counts_from_its_own_beginning(monkeypatch) -> N
         tell(0, 50, "Unpacking")
         tell(10, 50, "Unpacking")
         reported.set()
-        finish.wait(20)
+        finish.wait(60)
 
     monkeypatch.setattr("core.jobs.background.time.time", lambda: next(clock))
     job = begin("steps", do)
-    assert reported.wait(20)
+    assert reported.wait(60)
     assert job.seconds_left == 16.0, "10 of 50 in 4 seconds"
     assert job.step == "Unpacking"
     finish.set()

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,15 +29,27 @@ from tests.support.commands import finish, forked
 from tests.support.fake_provider import FakeProvider
 from tests.support.replies import Reply
 
-CASES = 16
+CASES = 8
+GOUT = "**Final Diagnosis:** Gout"
 
 
 @pytest.fixture
 def doctor(fake_provider_thread: FakeProvider) -> Iterator[FakeProvider]:
-    """A doctor that takes a quarter of a second for a reply, also to child processes."""
-    fake_provider_thread.script = lambda body: Reply("**Final Diagnosis:** Gout", delay_s=0.25)
+    fake_provider_thread.script = [GOUT]
     yield fake_provider_thread
     stop_all()
+
+
+def hold(provider: FakeProvider, after: int = 0) -> threading.Event:
+    """Let the provider answer ``after`` requests, and the others only when the event is set."""
+    go_on = threading.Event()
+
+    def script(body: dict[str, Any]) -> Reply:
+        number = len(provider.requests)
+        return Reply(GOUT, until=lambda: number <= after or go_on.is_set())
+
+    provider.script = script
+    return go_on
 
 
 def arguments(provider: FakeProvider, *more: str) -> list[str]:
@@ -56,13 +69,12 @@ def assert_each_case_was_asked(provider: FakeProvider, times: int) -> None:
 
 
 def test_the_same_command_is_refused_with_the_name_of_the_running_run(db: Path, doctor: FakeProvider) -> None:
-    doctor.script = lambda body: Reply("**Final Diagnosis:** Gout", delay_s=8)
+    go_on = hold(doctor)
     first = spawn(db, *arguments(doctor))
     wait_until(lambda: len(doctor.requests) >= 2)
     (run_id,) = run_ids(db)
     second = core(db, *arguments(doctor))
-    assert first.poll() is None, "the first run was still going"
-    doctor.script = ["**Final Diagnosis:** Gout"]
+    go_on.set()
     assert second.returncode == 1
     assert run_id in second.stderr
     assert "Traceback" not in second.stderr
@@ -71,10 +83,14 @@ def test_the_same_command_is_refused_with_the_name_of_the_running_run(db: Path, 
     assert_each_case_was_asked(doctor, 1)
 
 
+@pytest.mark.slow
 def test_again_plays_a_second_copy(db: Path, doctor: FakeProvider) -> None:
+    go_on = hold(doctor)
     first = spawn(db, *arguments(doctor))
     wait_until(lambda: len(doctor.requests) >= 2)
+    doctor.script = [GOUT]
     second = core(db, *arguments(doctor, "--again"))
+    go_on.set()
     assert (second.returncode, finish(first).returncode) == (0, 0), second.stderr
     assert [len(raw_trials(run_id)) for run_id in run_ids(db)] == [CASES, CASES]
     assert_each_case_was_asked(doctor, 2)
@@ -89,12 +105,16 @@ def test_copies_begun_in_one_second_have_names_of_their_own(doctor: FakeProvider
     assert [read_header(journal_path(copy.run_id)).run_id for copy in copies] == [copy.run_id for copy in copies]
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize("how", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_the_same_command_resumes_a_killed_or_stopped_run(db: Path, doctor: FakeProvider, how: signal.Signals) -> None:
+    go_on = hold(doctor, after=3)
     first = spawn(db, *arguments(doctor))
-    wait_until(lambda: len(doctor.requests) >= 4)
+    wait_until(lambda: len(doctor.requests) >= 5 and len(raw_trials(run_ids(db)[0])) >= 1)
     first.send_signal(how)
+    if how == signal.SIGTERM:
+        go_on.set()
     finish(first)
+    go_on.set()
     (run_id,) = run_ids(db)
     assert 0 < len(raw_trials(run_id)) < CASES
     second = core(db, *arguments(doctor))
@@ -107,6 +127,7 @@ def test_the_same_command_resumes_a_killed_or_stopped_run(db: Path, doctor: Fake
     assert requests.total() <= CASES + in_flight
 
 
+@pytest.mark.slow
 def test_a_run_killed_before_its_first_trial_is_resumed(db: Path, doctor: FakeProvider) -> None:
     first = spawn(db, *arguments(doctor))
     wait_until(lambda: bool(run_ids(db)) and journal_path(run_ids(db)[0]).stat().st_size > 0)
@@ -122,7 +143,7 @@ def a_campaign(provider: FakeProvider) -> Campaign:
 
 def test_the_page_does_not_start_a_second_copy(doctor: FakeProvider) -> None:
     header = header_of(a_campaign(doctor), registry())
-    doctor.script = lambda body: Reply("**Final Diagnosis:** Gout", delay_s=2)
+    go_on = hold(doctor)
     start(header, 2, None)
     wait_until(lambda: is_running(header.run_id))
     wait_until(lambda: len(doctor.requests) >= 1)
@@ -130,7 +151,7 @@ def test_the_page_does_not_start_a_second_copy(doctor: FakeProvider) -> None:
     assert (twin.fingerprint, twin.run_id == header.run_id) == (header.fingerprint, False)
     with pytest.raises(AnamnesisError, match=header.run_id):
         start(twin, 2, None)
-    doctor.script = ["**Final Diagnosis:** Gout"]
+    go_on.set()
     wait_until(lambda: len(raw_trials(header.run_id)) == CASES)
     wait_until(lambda: not is_running(header.run_id))
     assert_each_case_was_asked(doctor, 1)
@@ -150,7 +171,7 @@ def _begin_together(barrier: threading.Barrier, headers: list[RunHeader], outcom
 
 @pytest.mark.parametrize("apart", [0, 1], ids=["one run id", "different run ids"])
 def test_of_many_simultaneous_starts_one_succeeds(apart: int, doctor: FakeProvider) -> None:
-    rounds, threads = 6, 6
+    rounds, threads = 3, 6
     headers = [header_of(plan(2, base_url=doctor.base_url, seed=seed), registry()) for seed in range(rounds)]
     outcomes: list[list[tuple[bool, str]]] = [[] for _ in range(threads)]
     barrier = threading.Barrier(threads)
@@ -185,11 +206,10 @@ def test_page_and_command_started_together_pay_once(
 ) -> None:
     elsewhere = tmp_path / "elsewhere" / db.name
     elsewhere.parent.mkdir()
-    doctor.script = ["**Final Diagnosis:** Gout"]
     assert core(elsewhere, *arguments(doctor)).returncode == 0
     (journal,) = elsewhere.parent.glob("*.journals/*/journal.jsonl")
     doctor.requests.clear()
-    doctor.script = lambda body: Reply("**Final Diagnosis:** Gout", delay_s=0.25)
+    go_on = hold(doctor)
     now = time.time()
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(now + round_ % 2 * 3600))
     written = read_header(journal)
@@ -201,6 +221,8 @@ def test_page_and_command_started_together_pay_once(
         *(forked(_as_the_page_does, here, barrier, header) for _ in range(2)),
         *(forked(_as_the_command_does, here, barrier, arguments(doctor)) for _ in range(2)),
     ]
+    wait_until(lambda: sum(child.is_alive() for child in children) <= 1)
+    go_on.set()
     for child in children:
         child.join(120)
     (run_id,) = run_ids(db)

@@ -140,7 +140,7 @@ def test_an_interrupted_run_says_how_to_resume_it(db: Path, slow_provider: FakeP
     child.send_signal(sign)
     stopped_at = time.monotonic()
     ended = finish(child, 60)
-    assert time.monotonic() - stopped_at < 30
+    assert time.monotonic() - stopped_at < 60
     stored_trials = raw_trials(run_id)
     replies = JournaledReplies.of(journal_path(run_id)).replies
     assert ended.returncode == 1
@@ -193,7 +193,7 @@ def test_a_run_in_a_child_process_outlives_its_starter_and_stops_on_request(
     go_on(run_id, concurrency=2)
     wait_until(lambda: len(slow_provider.requests) >= 4)
     (journal_path(run_id).parent / "stop").touch()
-    wait_until(lambda: "It was asked to stop." in last_words(run_id), 20)
+    wait_until(lambda: "It was asked to stop." in last_words(run_id))
     with contextlib.suppress(ChildProcessError):
         os.waitpid(-1, os.WNOHANG)
     done = len(raw_trials(run_id))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import pytest
 
+from core.models.failures import Retries
 from core.store.database import Store
 from tests.core.jobs.workshop import core, run_ids
 from tests.support.campaigns import BESIDE_RULES
@@ -48,32 +48,33 @@ def places_with(secret: str, folder: Path) -> list[str]:
     return places
 
 
-@pytest.mark.parametrize("echo", ECHOES)
-def test_an_echoed_key_is_not_stored_and_not_shown(echo: str, db: Path, fake_provider_thread: FakeProvider) -> None:
-    script: Callable[[dict[str, Any]], Reply] = lambda body: ECHOES[echo]()  # noqa: E731
-    fake_provider_thread.script = script
+def test_an_echoed_key_is_not_stored_and_not_shown(
+    db: Path, fake_provider_thread: FakeProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run for each way to echo it, each of a doctor of its own; then every command that shows or exports runs."""
+    next_wait = Retries.next_wait
+    monkeypatch.setattr(Retries, "next_wait", lambda *args: None if next_wait(*args) is None else 0.0)
+    fake_provider_thread.script = lambda body: list(ECHOES.values())[int(body["model"].removeprefix("doctor-"))]()
     models = db.parent / "models.toml"
-    models.write_text('[models."openai/doctor"]\napi_key_env = "LAB_KEY"\n')
+    doctors = [f"openai/doctor-{number}" for number in range(len(ECHOES))]
+    models.write_text("".join(f'[models."{doctor}"]\napi_key_env = "LAB_KEY"\n' for doctor in doctors))
+    part = ("--limit", "1", "--trials", "1", "--arms", "vignette:mcq", "--base-url", fake_provider_thread.base_url)
+    folder = db.parent / "exported"
+    folder.mkdir()
     variables = {"LAB_KEY": KEY, "ANAMNESIS_MODELS": str(models)}
-    campaign = [
-        "run", "--doctor", "openai/doctor", *BESIDE_RULES, "--limit", "1", "--trials", "1",
-        "--arms", "vignette:mcq", "--base-url", fake_provider_thread.base_url,
-    ]  # fmt: skip
-    results = [core(db, *campaign, **variables)]
+    results = [core(db, "run", "--doctor", doctor, *BESIDE_RULES, *part, **variables) for doctor in doctors]
     assert {request.key for request in fake_provider_thread.requests} == {KEY}, "it was sent"
-    (run_id,) = run_ids(db)
-    results += [
-        core(db, *command, **variables)
-        for command in (
-            ("runs", "--format", "json"),
-            ("verify",),
-            ("report", "accuracy", "--run", run_id),
-            ("export", "transcripts", "--run", run_id, "--out", str(db.parent / "exported.jsonl")),
-            ("export", "results", "--run", run_id, "--out", str(db.parent / "exported.csv")),
-            ("export", "duckdb", "--out", str(db.parent / "exported.duckdb")),
-        )
-    ]
-    for result in results:
-        assert "Traceback" not in result.stderr
-        assert KEY not in result.stdout + result.stderr
-    assert places_with(KEY, db.parent) == []
+    assert len(run_ids(db)) == len(ECHOES)
+    for command in (
+        ["runs", "--format", "json"],
+        ["verify"],
+        ["report", "accuracy"],
+        *(["export", "transcripts", run, "--calls", "--out", str(folder / f"{run}.jsonl")] for run in run_ids(db)),
+        ["export", "results", "--out", str(folder / "results.csv")],
+        ["export", "duckdb", "--out", str(folder / "all.duckdb")],
+    ):
+        results.append(core(db, *command, **variables))
+        assert results[-1].returncode == 0, results[-1].stderr
+    assert [result.args for result in results if "Traceback" in result.stderr] == []
+    assert [result.args for result in results if KEY in result.stdout + result.stderr] == []
+    assert (places_with(KEY, db.parent)) == []

@@ -18,7 +18,7 @@ from core.jobs.completing import Completing
 from core.jobs.engine import Options
 from core.jobs.judging import FactsJudging, TermsJudging
 from core.jobs.profiling import Profiling
-from core.jobs.progress import ask_to_stop, status
+from core.jobs.progress import Progress, ask_to_stop, status
 from core.jobs.regrade import Regrading
 from core.live.start import one_case, start_consultation
 from core.store.database import Store
@@ -145,8 +145,7 @@ def test_an_interrupted_judgement_reuses_its_first_reply(paying: FakeProvider, m
     assert second[1]["content"] == "None that I see.", "the repair quotes the first reply, which is not requested again"
 
 
-def _stop_at_the_second(progress: Any, provider: FakeProvider) -> None:
-
+def _stop_at_the_second(progress: Progress, provider: FakeProvider) -> None:
     if len(provider.requests) == 2 and progress.replies is not None:
         ask_to_stop(progress.replies.run_id)
 
@@ -181,12 +180,20 @@ def test_the_progress_line_names_the_calls_in_flight(
     paying: FakeProvider, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("core.cli.options._LINE_EVERY_S", 0.0)
-    paying.script = lambda body: Reply(world(body), delay_s=0.5)
+    monkeypatch.setattr("core.cli.options._LOOK_EVERY_S", 0.0)
+    shown = 0
+
+    def look(progress: Progress) -> None:
+        nonlocal shown
+        show(progress)
+        shown += progress.replies is not None and len(progress.replies.in_flight) == 2
+
+    paying.script = lambda body: Reply(world(body), until=lambda: shown)
     header = begun(plan(2, base_url=paying.base_url))
     with progress_bar("Run") as show:
-        go(header, on_progress=show, concurrency=2)
+        go(header, on_progress=look, concurrency=2)
     lines = capsys.readouterr().err.splitlines()
-    waiting = re.compile(r"waiting for 2 doctor, up to \d+ s; 2 running at call 1 to 1")  # a busy machine may be late
+    waiting = re.compile(r"waiting for 2 doctor, up to \d+ s; 2 running at call 1 to 1")
     assert any(map(waiting.search, lines))
     assert lines[-1] == "Run: 2 of 2 trials; 2 calls, 36 tokens"
 
@@ -222,15 +229,16 @@ def test_an_unreadable_grader_is_reported_after_ten_verdicts(
 def test_other_processes_can_read_the_progress_of_a_run(paying: FakeProvider) -> None:
     header = begun(plan(2, base_url=paying.base_url))
     assert status(header.run_id) is None
-    states: list[dict[str, Any]] = []
-    paying.script = lambda body: Reply(world(body), delay_s=0.6)
+    both_wait: list[dict[str, Any]] = []
+    paying.script = lambda body: Reply(world(body), until=lambda: both_wait)
 
     def look(_: object) -> None:
-        if (state := status(header.run_id)) is not None:
-            states.append(state)
+        state = status(header.run_id)
+        if state is not None and len(state["waiting"]) == 2:
+            both_wait.append(state)
 
     go(header, on_progress=look, concurrency=2)
-    first = states[0]
+    first = both_wait[0]
     assert (first["done"], first["planned"], first["calls"]) == (0, 2, 0)
     assert [waiting[:2] for waiting in first["waiting"]] == [["doctor", "answer"]] * 2
     assert sorted(first["under_way"].values()) == [1, 1]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import re
 import signal
 import socket
 import subprocess
@@ -35,16 +34,10 @@ from tests.core.jobs.workshop import core, environment, plan, raw_trials, regist
 from tests.support.campaigns import stop_all
 from tests.support.commands import forked
 from tests.support.fake_provider import FakeProvider
-from tests.support.replies import Reply
+from tests.support.replies import by_age
 
-CASES, IN_FLIGHT = 40, 4
+CASES, IN_FLIGHT = 24, 4
 PATIENT_RETRIES = RetryPolicy(attempts=100, base_s=0.05, cap_s=1.0, max_wait_s=120.0)
-
-
-def slow(body: dict[str, Any]) -> Reply:
-    """Answer cases of an even age correctly and the others wrongly, after a tenth of a second."""
-    age = re.search(r"A (\d+)-year-old", str(body["messages"]))
-    return Reply(f"**Final Diagnosis:** {'Gout' if age and int(age[1]) % 2 == 0 else 'Bunion'}", delay_s=0.1)
 
 
 class ModelServer:
@@ -60,7 +53,7 @@ class ModelServer:
 
     def start(self) -> None:
         command = [sys.executable, "-m", "tests.support.fake_provider", "--port", str(self.port), "--log",
-                   str(self.log), "--script", "tests.core.jobs.test_killed_midway:slow"]  # fmt: skip
+                   str(self.log), "--script", "by_age"]  # fmt: skip
         self.process = subprocess.Popen(command, cwd=paths.ROOT, stdout=subprocess.PIPE, text=True)
         assert self.process.stdout is not None
         assert self.process.stdout.readline(), "the model server did not start"
@@ -158,7 +151,7 @@ def test_resume_completes_a_run_after_dashboard_and_run_were_killed(
     round_: int, db: Path, fake_provider_thread: FakeProvider
 ) -> None:
     provider = fake_provider_thread
-    provider.script = slow
+    provider.script = by_age
     header = header_of(plan(CASES, base_url=provider.base_url), registry())
     ready = multiprocessing.get_context("forkserver").Event()
     dashboard = forked(_dashboard, environment(db), header, ready)

@@ -139,18 +139,21 @@ def test_a_killed_run_pays_for_no_reply_twice(all_seats: FakeProvider, db: Path,
     go(whole)
     unbroken, right = len(all_seats.requests), verdicts(whole)
     header = a_campaign(all_seats, cases=4, seed=21)
-    all_seats.script = lambda body: Reply(every_seat(body), delay_s=0.03)
     all_seats.requests.clear()
+    kill_at = 0
+
+    def until_the_kill(body: dict[str, Any]) -> Reply:
+        number = len(all_seats.requests)
+        return Reply(every_seat(body), until=lambda: number < kill_at)
+
+    all_seats.script = until_the_kill
     killed = 0
-    for requests in sorted(random.Random(kills).sample(range(3, unbroken - 6), kills)):
+    for kill_at in sorted(random.Random(kills).sample(range(3, unbroken - 6), kills)):
         child = spawn(db, "resume", header.run_id, "--concurrency", "2")
-        wait_until(
-            lambda requests=requests, child=child: len(all_seats.requests) >= requests or child.poll() is not None
-        )  # type: ignore[misc]
-        if child.poll() is None:
-            child.send_signal(signal.SIGKILL)
-            killed += 1
+        wait_until(lambda: len(all_seats.requests) >= kill_at)  # noqa: B023, waited for here
+        child.send_signal(signal.SIGKILL)
         child.communicate()
+        killed += child.returncode == -signal.SIGKILL
     all_seats.script = every_seat
     outcome = go(header, concurrency=2)
     assert killed == kills

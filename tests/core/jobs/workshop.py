@@ -138,7 +138,7 @@ def core(db: Path, *arguments: str, **env: str) -> subprocess.CompletedProcess[s
     return subprocess.CompletedProcess(arguments, status, out.getvalue(), err.getvalue())
 
 
-def wait_until(happened: Callable[[], bool], seconds: float = 60) -> None:
+def wait_until(happened: Callable[[], bool], seconds: float = 120) -> None:
     deadline = time.monotonic() + seconds
     while not happened():
         assert time.monotonic() < deadline, "it did not happen in time"

@@ -39,9 +39,9 @@ class Talker:
         yield Ended(reason="turn_cap", doctor_turns=self.most // 2)
 
 
-def two(quick: Talker, slow: Talker) -> tuple[Session, Session]:
+def two(quick: Talker, slow: Talker, *, paused: bool = False) -> tuple[Session, Session]:
     left, right = (Session(key=key, title="a case", paced=False) for key in ("left", "right"))
-    left.partner, right.partner = right, left
+    left.partner, right.partner, right.paused = right, left, paused
     left.start(quick)
     right.start(slow)
     return left, right
@@ -50,7 +50,7 @@ def two(quick: Talker, slow: Talker) -> tuple[Session, Session]:
 def test_the_quicker_one_is_never_more_than_a_message_ahead() -> None:
     quick, slow = Talker(12, 0.0), Talker(12, 0.03)
     for session in two(quick, slow):
-        session.join(20)
+        session.join(60)
         assert session.messages == 12
     assert quick.lead
     assert max(quick.lead) <= 1
@@ -58,23 +58,19 @@ def test_the_quicker_one_is_never_more_than_a_message_ahead() -> None:
 
 def test_the_one_that_conversations_longer_goes_on_alone() -> None:
     left, right = two(Talker(9, 0.0), Talker(3, 0.01))
-    left.join(20)
-    right.join(20)
+    left.join(60)
+    right.join(60)
     assert (left.messages, right.messages) == (9, 3)
 
 
 def test_a_paused_one_holds_the_other_and_a_stopped_one_frees_it() -> None:
-    left, right = two(Talker(500, 0.001), Talker(500, 0.001))
-    right.pause()
-    before = -1
-    while before != left.messages:
-        before = left.messages
-        left.join(0.2)
-    assert left.running
-    assert left.messages - right.messages <= 1
+    left, right = two(Talker(9, 0.0), Talker(9, 0.0), paused=True)
+    left.join(0.3)
+    assert (left.running, right.messages) == (True, 0)
+    assert left.messages <= 1
     right.stop()
-    left.join(20)
-    assert left.messages == 500
+    left.join(60)
+    assert left.messages == 9
 
 
 @pytest.mark.usefixtures("_own_database")

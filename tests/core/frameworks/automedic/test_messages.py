@@ -10,7 +10,6 @@ from core.frameworks.automedic.tags import (
     EMPATHY,
     GOES,
     MISUSE,
-    Goes,
     message_of,
     queries_passed_on,
     speaks_in_tags,
@@ -26,16 +25,17 @@ def message(text: str, turn: int = 0, role: str = "doctor") -> Utterance:
     return Utterance(turn=turn, role=role, text=text)
 
 
-@pytest.mark.parametrize(
-    ("content", "goes", "text"),
-    [
-        ("<patient>How long?</patient>", "patient", "How long?"),
-        ("<clinical>Vital signs?</clinical>\n", "staff", "Vital signs?"),
-        ("</end>", "end", ""),
-    ],
-)
-def test_a_message_with_one_tag_only_is_displayed_without_it(content: str, goes: Goes, text: str) -> None:
-    assert message_of(content) == ShownMessage(GOES[goes], text, goes)
+ONE_TAG = [
+    ("<patient>How long?</patient>", "patient", "How long?"),
+    ("<clinical>Vital signs?</clinical>\n", "staff", "Vital signs?"),
+    ("</end>", "end", ""),
+]
+
+
+def test_a_message_with_one_tag_only_is_displayed_without_it() -> None:
+    assert [
+        content for content, goes, text in ONE_TAG if message_of(content) != ShownMessage(GOES[goes], text, goes)
+    ] == []
 
 
 @pytest.mark.parametrize(
@@ -54,18 +54,17 @@ def test_a_message_with_more_than_its_query_can_be_displayed_in_full(content: st
     assert displayed.whole == (content if goes != "nowhere" else None)
 
 
-@pytest.mark.parametrize(
-    ("so_far", "words"),
-    [
-        ("<think>It may be", ""),
-        ("<think>x</think><pati", ""),
-        ("<patient>How lo", "How lo"),
-        ("<patient>How long?</pat", "How long?"),
-        ("Is it < 3 days?", "Is it"),
-    ],
-)
-def test_an_incomplete_message_is_displayed_without_partial_tags(so_far: str, words: str) -> None:
-    assert without_tags(so_far) == words
+INCOMPLETE = [
+    ("<think>It may be", ""),
+    ("<think>x</think><pati", ""),
+    ("<patient>How lo", "How lo"),
+    ("<patient>How long?</pat", "How long?"),
+    ("Is it < 3 days?", "Is it"),
+]
+
+
+def test_an_incomplete_message_is_displayed_without_partial_tags() -> None:
+    assert [so_far for so_far, words in INCOMPLETE if without_tags(so_far) != words] == []
 
 
 def test_a_conversation_in_tags_is_recognised_by_its_events() -> None:

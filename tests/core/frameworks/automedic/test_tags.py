@@ -13,73 +13,80 @@ from core.asking.scene import Turn
 from core.frameworks.automedic.tags import plain_words, queries_of, read_tags, without_thinking
 
 
-@pytest.mark.parametrize(
-    ("message", "to", "query"),
-    [
-        ("<patient>How long have you had it?</patient>", "patient", "How long have you had it?"),
-        ("<clinical>What is the blood pressure?</clinical>", "staff", "What is the blood pressure?"),
-        ("  \n<patient>\n Where  does\nit hurt? </patient>\n", "patient", "Where does it hurt?"),
-        ("**<patient>Any fever?</patient>**", "patient", "Any fever?"),
-        ("<think>Perhaps <clinical>CBC</clinical>?</think><patient>Any fever?</patient>", "patient", "Any fever?"),
-        ("so I ask for it</think>\n<clinical>Vital signs?</clinical>", "staff", "Vital signs?"),
-        ("<THINK>hm</THINK> <patient>Is the pH < 7 or > 8?</patient>", "patient", "Is the pH < 7 or > 8?"),
-    ],
-)
-def test_one_query_is_passed_on_without_a_misuse(message: str, to: str, query: str) -> None:
+def as_read(message: str) -> tuple[list[tuple[str, str]], bool, tuple[str, ...], str]:
     tags = read_tags(message)
-    assert ([(q.to, q.text) for q in tags.queries], tags.ends) == ([(to, query)], False)
-    assert (tags.misuses, tags.detail) == ((), "")
+    return [(query.to, query.text) for query in tags.queries], tags.ends, tags.misuses, tags.detail
 
 
-@pytest.mark.parametrize("message", ["</end>", " </end>\n", "<think>Enough.</think></end>", "</end>.", "</end></end>"])
-def test_the_end_tag_alone_is_a_clean_end(message: str) -> None:
+def misread(message: str) -> tuple[str, tuple[str, ...], str, bool]:
     tags = read_tags(message)
-    assert (tags.ends, tags.queries, tags.misuses) == (True, (), ())
+    return " ".join(query.text for query in tags.queries), tags.misuses, tags.detail, tags.ends
 
 
-@pytest.mark.parametrize(
-    ("message", "query", "misuses", "detail"),
-    [
-        ("How long?", "", ("no_tag",), "How long?"),
-        ("<think>nothing else", "", ("no_tag",), ""),
-        ("Hello! <patient>How long?</patient>", "How long?", ("text_outside",), "Hello!"),
-        ("<patient>A?</patient> and <clinical>B?</clinical>", "A? B?", ("text_outside",), "and"),
-        ("<patient>How long?", "", ("no_tag", "unclosed"), "<patient>How long?"),
-        ("How long?</patient>", "", ("no_tag", "unclosed"), "How long?</patient>"),
-        ("<patient>How long?</clinical>", "", ("no_tag", "unclosed"), "<patient>How long?</clinical>"),
-        ("<patient>A?</patient><clinical>B", "A?", ("unclosed",), "<clinical>B"),
-        (
-            "<patient>A <clinical>B</clinical></patient>",
-            "",
-            ("no_tag", "nested"),
-            "<patient>A <clinical>B</clinical></patient>",
-        ),
-        ("<patient>A?<patient>", "", ("no_tag", "unclosed", "nested"), "<patient>A?<patient>"),
-        ("<patient> </patient>", "", ("no_tag", "empty"), "<patient> </patient>"),
-        ("<patient>…</patient><clinical>Pulse?</clinical>", "Pulse?", ("empty",), "<patient>…</patient>"),
-        ("<nurse>Pulse?</nurse>", "", ("no_tag", "unknown_tag"), "<nurse>Pulse?</nurse>"),
-        ("<Patient>How long?</Patient>", "", ("no_tag", "unknown_tag"), "<Patient>How long?</Patient>"),
-        ("< patient >How long?</ patient >", "", ("no_tag", "unknown_tag"), "< patient >How long?</ patient >"),
-        ("<end>", "", ("no_tag", "unknown_tag"), "<end>"),
-        ("</END>", "", ("no_tag", "unknown_tag"), "</END>"),
-        (
-            "<say><patient>How long?</patient></say>",
-            "How long?",
-            ("unknown_tag",),
-            "<say><patient>How long?</patient></say>",
-        ),
-        (
-            "<nurse>Pulse?</nurse><patient>How long?</patient>",
-            "How long?",
-            ("unknown_tag",),
-            "<nurse>Pulse?</nurse><patient>How long?</patient>",
-        ),
-    ],
-)
-def test_misuse_is_named_and_quoted(message: str, query: str, misuses: tuple[str, ...], detail: str) -> None:
-    tags = read_tags(message)
-    assert (" ".join(q.text for q in tags.queries), tags.misuses, tags.detail) == (query, misuses, detail)
-    assert tags.ends is False
+QUERIES = [
+    ("<patient>How long have you had it?</patient>", "patient", "How long have you had it?"),
+    ("<clinical>What is the blood pressure?</clinical>", "staff", "What is the blood pressure?"),
+    ("  \n<patient>\n Where  does\nit hurt? </patient>\n", "patient", "Where does it hurt?"),
+    ("**<patient>Any fever?</patient>**", "patient", "Any fever?"),
+    ("<think>Perhaps <clinical>CBC</clinical>?</think><patient>Any fever?</patient>", "patient", "Any fever?"),
+    ("so I ask for it</think>\n<clinical>Vital signs?</clinical>", "staff", "Vital signs?"),
+    ("<THINK>hm</THINK> <patient>Is the pH < 7 or > 8?</patient>", "patient", "Is the pH < 7 or > 8?"),
+]
+
+
+def test_one_query_is_passed_on_without_a_misuse() -> None:
+    assert [message for message, to, query in QUERIES if as_read(message) != ([(to, query)], False, (), "")] == []
+
+
+CLEAN_ENDS = ["</end>", " </end>\n", "<think>Enough.</think></end>", "</end>.", "</end></end>"]
+
+
+def test_the_end_tag_alone_is_a_clean_end() -> None:
+    assert [message for message in CLEAN_ENDS if as_read(message) != ([], True, (), "")] == []
+
+
+MISUSES = [
+    ("How long?", "", ("no_tag",), "How long?"),
+    ("<think>nothing else", "", ("no_tag",), ""),
+    ("Hello! <patient>How long?</patient>", "How long?", ("text_outside",), "Hello!"),
+    ("<patient>A?</patient> and <clinical>B?</clinical>", "A? B?", ("text_outside",), "and"),
+    ("<patient>How long?", "", ("no_tag", "unclosed"), "<patient>How long?"),
+    ("How long?</patient>", "", ("no_tag", "unclosed"), "How long?</patient>"),
+    ("<patient>How long?</clinical>", "", ("no_tag", "unclosed"), "<patient>How long?</clinical>"),
+    ("<patient>A?</patient><clinical>B", "A?", ("unclosed",), "<clinical>B"),
+    (
+        "<patient>A <clinical>B</clinical></patient>",
+        "",
+        ("no_tag", "nested"),
+        "<patient>A <clinical>B</clinical></patient>",
+    ),
+    ("<patient>A?<patient>", "", ("no_tag", "unclosed", "nested"), "<patient>A?<patient>"),
+    ("<patient> </patient>", "", ("no_tag", "empty"), "<patient> </patient>"),
+    ("<patient>…</patient><clinical>Pulse?</clinical>", "Pulse?", ("empty",), "<patient>…</patient>"),
+    ("<nurse>Pulse?</nurse>", "", ("no_tag", "unknown_tag"), "<nurse>Pulse?</nurse>"),
+    ("<Patient>How long?</Patient>", "", ("no_tag", "unknown_tag"), "<Patient>How long?</Patient>"),
+    ("< patient >How long?</ patient >", "", ("no_tag", "unknown_tag"), "< patient >How long?</ patient >"),
+    ("<end>", "", ("no_tag", "unknown_tag"), "<end>"),
+    ("</END>", "", ("no_tag", "unknown_tag"), "</END>"),
+    (
+        "<say><patient>How long?</patient></say>",
+        "How long?",
+        ("unknown_tag",),
+        "<say><patient>How long?</patient></say>",
+    ),
+    (
+        "<nurse>Pulse?</nurse><patient>How long?</patient>",
+        "How long?",
+        ("unknown_tag",),
+        "<nurse>Pulse?</nurse><patient>How long?</patient>",
+    ),
+]
+
+
+def test_misuse_is_named_and_quoted() -> None:
+    assert [
+        message for message, query, misuses, detail in MISUSES if misread(message) != (query, misuses, detail, False)
+    ] == []
 
 
 @pytest.mark.parametrize(
@@ -153,16 +160,16 @@ NOT_FOR_OTHERS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("message", FOR_OTHERS)
-def test_the_doctor_plays_the_others(message: str) -> None:
-    tags = read_tags(message)
-    assert "speaks_for_others" in tags.misuses
-    assert tags.detail
+def test_the_doctor_plays_the_others() -> None:
+    assert [
+        message
+        for message in FOR_OTHERS
+        if not ("speaks_for_others" in read_tags(message).misuses and read_tags(message).detail)
+    ] == []
 
 
-@pytest.mark.parametrize("message", NOT_FOR_OTHERS)
-def test_the_doctor_does_not_play_the_others(message: str) -> None:
-    assert "speaks_for_others" not in read_tags(message).misuses
+def test_the_doctor_does_not_play_the_others() -> None:
+    assert [message for message in NOT_FOR_OTHERS if not ("speaks_for_others" not in read_tags(message).misuses)] == []
 
 
 def test_a_made_up_reply_in_a_tag_is_a_misuse_and_is_passed_on() -> None:
@@ -221,12 +228,16 @@ def test_words_outside_the_tags_count_and_reasoning_does_not() -> None:
     assert plain_words("</end>") == ()
 
 
-@pytest.mark.parametrize(
-    ("text", "rest"),
-    [("<think>a</think>b<think>c</think>d", "bd"), ("a</think> b", "b"), ("b <think>never closed", "b"), ("b", "b")],
-)
-def test_thinking_is_removed(text: str, rest: str) -> None:
-    assert without_thinking(text) == rest
+THOUGHTS = [
+    ("<think>a</think>b<think>c</think>d", "bd"),
+    ("a</think> b", "b"),
+    ("b <think>never closed", "b"),
+    ("b", "b"),
+]
+
+
+def test_thinking_is_removed() -> None:
+    assert [text for text, rest in THOUGHTS if without_thinking(text) != rest] == []
 
 
 _PIECES = (

@@ -54,23 +54,28 @@ def test_the_prompt_is_no_message_with_either_role(role: str) -> None:
     assert list(trial.texts) == ["Hi?", "I itch.", "Scabies."]
 
 
-@pytest.mark.parametrize(
-    ("messages", "cap", "reason"),
-    [
-        (["Hi?", "I itch.", "Final Diagnosis: is it gout?"], 30, "final_diagnosis"),
-        (["Hi?", "I itch.", "final diagnosis: gout"], 30, "no_question"),
-        (["Hi?", "I itch.", "Where?"], 4, "turn_cap"),
-        (["Hi?", "I itch.", "Where?"], 5, "error"),
-        (["Hi?", "I itch.", "Where?"], None, "error"),
-        (["Hi?", "I itch.", "Where?", "Here."], 4, "turn_cap"),
-        (["Hi! Speak."], 30, "error"),
-        ([], 30, "error"),
-    ],
-)
-def test_why_a_conversation_ended(messages: list[str], cap: int | None, reason: str) -> None:
+def end_of(messages: list[str], cap: int | None) -> tuple[str | None, bool]:
+    """Return why a conversation ended, and whether the reason has a detail."""
     trial = first(cap, multiturn_conversation=a_conversation(*messages))
-    assert trial.end_reason == reason
-    assert bool(trial.end_detail) == (reason == "error")
+    return trial.end_reason, bool(trial.end_detail)
+
+
+ENDS = [
+    (["Hi?", "I itch.", "Final Diagnosis: is it gout?"], 30, "final_diagnosis"),
+    (["Hi?", "I itch.", "final diagnosis: gout"], 30, "no_question"),
+    (["Hi?", "I itch.", "Where?"], 4, "turn_cap"),
+    (["Hi?", "I itch.", "Where?"], 5, "error"),
+    (["Hi?", "I itch.", "Where?"], None, "error"),
+    (["Hi?", "I itch.", "Where?", "Here."], 4, "turn_cap"),
+    (["Hi! Speak."], 30, "error"),
+    ([], 30, "error"),
+]
+
+
+def test_why_a_conversation_ended() -> None:
+    assert [
+        (messages, cap) for messages, cap, reason in ENDS if end_of(messages, cap) != (reason, reason == "error")
+    ] == []
 
 
 def test_a_missing_message_ends_the_record() -> None:
@@ -117,38 +122,44 @@ def test_a_missing_field() -> None:
     assert trial.faults[6] == ("ungradable", "summarized_mcq is missing in the release")
 
 
-@pytest.mark.parametrize(
-    ("evaluation", "extracted", "verdict"),
-    [
-        (1, "scabies", "correct"),
-        (1, "none", "correct"),  # the stored evaluation decides
-        (0, "gout", "incorrect"),
-        (0, "None", "no_diagnosis"),
-        (0, "multiple", "multiple"),
-        (-1, "scabies", "ungradable"),
-        (None, "scabies", "ungradable"),
-        (2, "scabies", "ungradable"),
-    ],
-)
-def test_evaluations_of_free_responses(evaluation: Any, extracted: str, verdict: str) -> None:
-    changes = {"evaluation_multiturn_frq": evaluation, "extracted_ans_multiturn_frq": extracted}
-    assert first(**changes).frq[1] == (verdict, extracted)
+EVALUATIONS = [
+    (1, "scabies", "correct"),
+    (1, "none", "correct"),  # the stored evaluation decides
+    (0, "gout", "incorrect"),
+    (0, "None", "no_diagnosis"),
+    (0, "multiple", "multiple"),
+    (-1, "scabies", "ungradable"),
+    (None, "scabies", "ungradable"),
+    (2, "scabies", "ungradable"),
+]
 
 
-@pytest.mark.parametrize(
-    ("response", "loose", "strict", "read_as"),
-    [
-        ("It is SCABIES.", "correct", "correct", "Scabies"),
-        ("Gout", "incorrect", "incorrect", "Gout"),
-        ("Scabies or gout", "correct", "multiple", "Scabies, Gout"),
-        ("No idea", "incorrect", "no_diagnosis", None),
-        ("A", "incorrect", "no_diagnosis", None),  # the release's prompts list the choices without letters
-        ("Lupus nephritis", "incorrect", "incorrect", "Lupus nephritis"),
-        ("", "incorrect", "no_diagnosis", None),  # an empty reply counts as no diagnosis
-    ],
-)
-def test_choices_are_judged_by_both_rules(response: str, loose: str, strict: str, read_as: str | None) -> None:
-    assert first(multiturn_mcq=response).mcq[1] == (loose, strict, read_as)
+def test_evaluations_of_free_responses() -> None:
+    assert [
+        (evaluation, extracted)
+        for evaluation, extracted, verdict in EVALUATIONS
+        if first(evaluation_multiturn_frq=evaluation, extracted_ans_multiturn_frq=extracted).frq[1]
+        != (verdict, extracted)
+    ] == []
+
+
+CHOICES = [
+    ("It is SCABIES.", "correct", "correct", "Scabies"),
+    ("Gout", "incorrect", "incorrect", "Gout"),
+    ("Scabies or gout", "correct", "multiple", "Scabies, Gout"),
+    ("No idea", "incorrect", "no_diagnosis", None),
+    ("A", "incorrect", "no_diagnosis", None),  # the release's prompts list the choices without letters
+    ("Lupus nephritis", "incorrect", "incorrect", "Lupus nephritis"),
+    ("", "incorrect", "no_diagnosis", None),  # an empty reply counts as no diagnosis
+]
+
+
+def test_choices_are_judged_by_both_rules() -> None:
+    assert [
+        response
+        for response, loose, strict, read_as in CHOICES
+        if first(multiturn_mcq=response).mcq[1] != (loose, strict, read_as)
+    ] == []
 
 
 def test_a_missing_trial_has_a_reason() -> None:
