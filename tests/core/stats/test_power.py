@@ -101,6 +101,7 @@ def test_components_of_a_pair_are_estimated_from_simulated_data() -> None:
     assert got.within == pytest.approx(2 * (0.25 - 0.16 / 12), rel=0.02)
 
 
+@pytest.mark.slow
 def test_the_power_of_simulated_campaigns_is_the_planned_one() -> None:
     components = PairedComponents(0.16 / 12, 2 * (0.25 - 0.16 / 12))
     cases = cases_needed(components, 0.1, trials=3)

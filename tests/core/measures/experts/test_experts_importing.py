@@ -51,7 +51,7 @@ def test_a_csv_comes_in_row_by_row_and_rejected_lines_are_named(store: Store) ->
     assert (found.added, found.items, found.matched) == (3, 3, 2)
     assert [line for line, _ in found.rejected] == [5, 6, 7, 8, 9, 10]
     reasons = dict(found.rejected)
-    assert "no stored trial for conversation:nowhere" in reasons[5]
+    assert "no stored trial for talk:nowhere" in reasons[5]
     assert "'fine' is not one of" in reasons[6]
     assert "'perhaps' is neither yes nor no" in reasons[7]
     assert "is no item" in reasons[9]

@@ -6,11 +6,11 @@ import json
 from typing import Any
 
 import pytest
-from tests.core.measures.patients.patient_conversations import DIAGNOSIS, LATIN, OPENING, dialogue
 
 from core.asking.scene import Turn
 from core.jobs.judges import shown, terms_in, terms_pack
 from core.store.queries.patient_judgements import JudgedTerm
+from tests.core.measures.patients.patient_conversations import DIAGNOSIS, LATIN, OPENING, dialogue
 
 CONVERSATION = (*dialogue(OPENING, LATIN), Turn("doctor", DIAGNOSIS))
 PAPULES = JudgedTerm(3, "papules", 13, 20)  # "I have a few papules and pruritus."
