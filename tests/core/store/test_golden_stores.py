@@ -206,7 +206,7 @@ def test_lines_of_removed_kinds_are_skipped_and_counted_in_one_sentence(
 def test_a_line_of_an_unknown_kind_is_damage(store: Store) -> None:
     lines = {
         "row": '{"type":"row","table":"colours","row":{}}',
-        "written": '{"type":"written","line_id":"1","kind":"colour","at":1.0,"what":{}}',
+        "people": '{"type":"written","line_id":"1","kind":"colour","at":1.0,"what":{}}',
         "other": '{"type":"coloured"}',
     }
     for name, line in lines.items():

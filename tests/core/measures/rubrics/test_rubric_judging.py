@@ -249,40 +249,43 @@ DIALOGUE = (
 )
 
 
-@pytest.mark.parametrize(
-    ("message", "words", "place", "state"),
-    [
-        (1, "My chest hurts", 1, "verified"),
-        (3, "No.", 3, "verified"),
-        (2, '"Do you smoke?"', 2, "verified"),
-        (1, "my chest hurts when I breathe in", 1, "repaired"),
-        (2, "it began on Monday", 1, "repaired"),
-        (9, "My chest hurts when I", 1, "repaired"),
-        (1, "My chest … began on Monday", 1, "repaired"),
-        (0, "what's wrong", 0, "repaired"),
-        (2, "[2] Doctor: Do you smoke?", 2, "verified"),
-        (2, "Do you drink?", 2, "unverified"),
-        (1, "began on Monday … My chest", 1, "unverified"),
-        (1, "chest hurts when you breathe", 1, "unverified"),
-        (2, "Doctor: Do you smoke?", 2, "verified"),
-        (2, "smoke", 2, "verified"),
-        (0, "smoke", 0, "unverified"),  # a single word is in too many conversations
-        (9, "Do you smoke?", 9, "unverified"),
-        (0, "No.", 0, "unverified"),
-        (2, "do you", 2, "unverified"),
-        (1, "I", 1, "unverified"),
-        (2, "", 2, "unverified"),
-        (2, "**", 2, "unverified"),
-        (2, "<quoted>", 2, "unverified"),
-        (2, "mok", 2, "unverified"),
-        (1, "…", 1, "unverified"),
-    ],
-)
-def test_quotations_are_verified_repaired_or_unverified(message: int, words: str, place: int, state: str) -> None:
-    checked = check_quotation(message, words, DIALOGUE)
-    assert (checked.message, checked.state) == (place, state)
-    if state != "unverified":
-        assert checked.words in DIALOGUE[place].text
+QUOTATIONS = [
+    (1, "My chest hurts", 1, "verified"),
+    (3, "No.", 3, "verified"),
+    (2, '"Do you smoke?"', 2, "verified"),
+    (1, "my chest hurts when I breathe in", 1, "repaired"),
+    (2, "it began on Monday", 1, "repaired"),
+    (9, "My chest hurts when I", 1, "repaired"),
+    (1, "My chest … began on Monday", 1, "repaired"),
+    (0, "what's wrong", 0, "repaired"),
+    (2, "[2] Doctor: Do you smoke?", 2, "verified"),
+    (2, "Do you drink?", 2, "unverified"),
+    (1, "began on Monday … My chest", 1, "unverified"),
+    (1, "chest hurts when you breathe", 1, "unverified"),
+    (2, "Doctor: Do you smoke?", 2, "verified"),
+    (2, "smoke", 2, "verified"),
+    (0, "smoke", 0, "unverified"),  # a single word is in too many conversations
+    (9, "Do you smoke?", 9, "unverified"),
+    (0, "No.", 0, "unverified"),
+    (2, "do you", 2, "unverified"),
+    (1, "I", 1, "unverified"),
+    (2, "", 2, "unverified"),
+    (2, "**", 2, "unverified"),
+    (2, "<quoted>", 2, "unverified"),
+    (2, "mok", 2, "unverified"),
+    (1, "…", 1, "unverified"),
+]
+"""Number of a message, words quoted from it, number of the message that has them, and the state of the quotation."""
+
+
+def test_quotations_are_verified_repaired_or_unverified() -> None:
+    wrong = []
+    for message, words, place, state in QUOTATIONS:
+        checked = check_quotation(message, words, DIALOGUE)
+        of_dialogue = state == "unverified" or checked.words in DIALOGUE[place].text
+        if (checked.message, checked.state, of_dialogue) != (place, state, True):
+            wrong.append((message, words, checked))
+    assert wrong == []
 
 
 @pytest.mark.parametrize(
