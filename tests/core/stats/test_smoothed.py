@@ -14,12 +14,12 @@ from core.stats.smoothed import mean_interval, pseudo_shape, ratio_interval, tai
 from tests.support.intervals import beta_bounds
 
 
-@pytest.mark.parametrize(
-    ("right", "cases"), [(0, 1), (1, 2), (0, 5), (1, 5), (20, 20), (3, 317), (0, 2_004), (7, 20_000)]
-)
-def test_one_trial_a_case_has_the_bounds_of_the_beta_distribution(right: int, cases: int) -> None:
-    interval = mean_interval([1.0] * right + [0.0] * (cases - right))
-    assert interval == pytest.approx(beta_bounds(right, cases), rel=1e-4)
+def test_one_trial_a_case_has_the_bounds_of_the_beta_distribution(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[int, int]] = [(0, 1), (1, 2), (0, 5), (1, 5), (20, 20), (3, 317), (0, 2_004), (7, 20_000)]
+    for right, cases in rows:
+        with subtests.test(right=right, cases=cases):
+            interval = mean_interval([1.0] * right + [0.0] * (cases - right))
+            assert interval == pytest.approx(beta_bounds(right, cases), rel=1e-4)
 
 
 def by_random_weights(above: np.ndarray, below: np.ndarray) -> np.ndarray:
@@ -32,21 +32,20 @@ def by_random_weights(above: np.ndarray, below: np.ndarray) -> np.ndarray:
     return np.quantile(figures, [tail, 1 - tail])
 
 
-@pytest.mark.parametrize(
-    "values",
-    [
+def test_bounds_are_those_of_random_weights(subtests: pytest.Subtests) -> None:
+    rows: list[list[float]] = [
         [0.8] + [1.0] * 19,
         [0.6] * 7,
         [0.2, 0.4, 1.0],
         list(np.random.default_rng(1).beta(2, 5, 150)),
         list(np.random.default_rng(2).integers(0, 6, 40) / 5),
         [0.8396632] * 400,
-    ],
-)
-def test_bounds_are_those_of_random_weights(values: list[float]) -> None:
-    interval, sample = mean_interval(values), np.array(values)
-    spread = interval.high - interval.low
-    assert interval == pytest.approx(by_random_weights(sample, np.ones(sample.size)), abs=0.015 * spread)
+    ]
+    for values in rows:
+        with subtests.test(values=values):
+            interval, sample = mean_interval(values), np.array(values)
+            spread = interval.high - interval.low
+            assert interval == pytest.approx(by_random_weights(sample, np.ones(sample.size)), abs=0.015 * spread)
 
 
 def test_a_share_of_items_weighs_cases_whole() -> None:

@@ -200,20 +200,20 @@ def test_reviews_narrow_what_they_draw_from(store: Store) -> None:
     assert [state.review.name for state in states(store)] == ["First"]
 
 
-@pytest.mark.parametrize(
-    "item",
-    [
+def test_items_are_read_as_they_are_written(subtests: pytest.Subtests) -> None:
+    rows: list[AnnotatedItem] = [
         AnnotatedItem("talk", trial_id="run/1/0"),
         AnnotatedItem("answer", trial_id="a:b", format="vignette"),
         AnnotatedItem("case", case_key="ours/1"),
         AnnotatedItem("release", model="openai/llama3:8b", case_key="craftmd/case_7"),
-    ],
-)
-def test_items_are_read_as_they_are_written(item: AnnotatedItem) -> None:
-    assert parse_item(str(item)) == item
+    ]
+    for item in rows:
+        with subtests.test(item=item):
+            assert parse_item(str(item)) == item
 
 
-@pytest.mark.parametrize("text", ["talk:", "answer:t:multi_turn:mcq", "release:gpt_4", "chat:1", ""])
-def test_what_names_no_item_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="is no item"):
-        parse_item(text)
+def test_what_names_no_item_is_refused(subtests: pytest.Subtests) -> None:
+    rows: list[str] = ["talk:", "answer:t:multi_turn:mcq", "release:gpt_4", "chat:1", ""]
+    for text in rows:
+        with subtests.test(text=text), pytest.raises(UsageError, match="is no item"):
+            parse_item(text)

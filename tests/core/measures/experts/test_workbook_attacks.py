@@ -33,7 +33,10 @@ OUTSIDE = b'<?xml version="1.0"?><!DOCTYPE w [<!ENTITY j SYSTEM "file:///etc/pas
 def repacked(content: bytes, change: Callable[[str, bytes], bytes], **more: bytes) -> bytes:
     """Return a workbook with each of its parts changed, and more parts."""
     out = io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(content)) as book, zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as changed:
+    with (
+        zipfile.ZipFile(io.BytesIO(content)) as book,
+        zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as changed,
+    ):
         for name in book.namelist():
             changed.writestr(name, change(name, book.read(name)))
         for name, part in more.items():

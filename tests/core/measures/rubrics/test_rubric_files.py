@@ -29,9 +29,8 @@ def test_a_criterion_with_negative_points_is_a_must_not() -> None:
     assert [criterion.priority for criterion in criteria] == ["must not", "should"]
 
 
-@pytest.mark.parametrize(
-    ("fields", "reason"),
-    [
+def test_a_faulty_criterion_is_refused_with_its_place(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[dict[str, object], str]] = [
         ({"points": 0}, "no points"),
         ({"points": 3, "priority": "must not"}, "only must not"),
         ({"points": -3, "priority": "must"}, "only must not"),
@@ -39,11 +38,11 @@ def test_a_criterion_with_negative_points_is_a_must_not() -> None:
         ({"id": "two words"}, "not an id"),
         ({"criterion": ""}, "criterion"),
         ({"weight": 3}, "weight"),
-    ],
-)
-def test_a_faulty_criterion_is_refused_with_its_place(fields: dict[str, object], reason: str) -> None:
-    with pytest.raises(UsageError, match=rf"^the test is not a rubric: cases\.{CASE}\.0.*{reason}"):
-        rubric({"criterion": "Greets.", **fields})
+    ]
+    for fields, reason in rows:
+        refusal = rf"^the test is not a rubric: cases\.{CASE}\.0.*{reason}"
+        with subtests.test(fields=fields), pytest.raises(UsageError, match=refusal):
+            rubric({"criterion": "Greets.", **fields})
 
 
 def test_ids_are_unique_for_every_case_and_not_between_cases() -> None:

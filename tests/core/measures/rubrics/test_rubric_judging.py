@@ -288,9 +288,8 @@ def test_quotations_are_verified_repaired_or_unverified() -> None:
     assert wrong == []
 
 
-@pytest.mark.parametrize(
-    ("criterion", "verdict", "quoted", "voided"),
-    [
+def test_met_needs_words_of_the_doctor(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[str, str, list[Any], bool]] = [
         ("The doctor asks about smoking.", "met", [(2, "Do you smoke?")], False),
         ("The doctor asks about smoking.", "met", [(3, "No.")], True),
         ("The doctor asks about smoking.", "met", [(3, "No."), (2, "Do you smoke?")], False),
@@ -298,14 +297,14 @@ def test_quotations_are_verified_repaired_or_unverified() -> None:
         ("Asks how the pain began.", "met", [(1, "it began on Monday.")], True),
         ("The patient says when the pain began.", "met", [(1, "it began on Monday.")], False),
         ("The patient's fears are explored by the doctor.", "met", [(1, "it began on Monday.")], True),
-    ],
-)
-def test_met_needs_words_of_the_doctor(criterion: str, verdict: str, quoted: list[Any], voided: bool) -> None:
-    about = Criterion.model_validate({"id": "c", "criterion": criterion, "points": 1})
-    quotations = [{"message": number, "words": words} for number, words in quoted]
-    text = json.dumps({"judgements": [{"criterion": 1, "quotations": quotations, "verdict": verdict}]})
-    (judgement,) = judgements_in(text, (about,), DIALOGUE)
-    assert (judgement.verdict, judgement.voided) == (verdict, voided)
+    ]
+    for criterion, answer, quoted, voided in rows:
+        with subtests.test(criterion=criterion, verdict=answer):
+            about = Criterion.model_validate({"id": "c", "criterion": criterion, "points": 1})
+            quotations = [{"message": number, "words": words} for number, words in quoted]
+            text = json.dumps({"judgements": [{"criterion": 1, "quotations": quotations, "verdict": answer}]})
+            (judgement,) = judgements_in(text, (about,), DIALOGUE)
+            assert (judgement.verdict, judgement.voided) == (answer, voided)
 
 
 def test_a_verdict_on_words_of_the_patient_is_unjudged_and_counted(store: Store) -> None:
@@ -323,9 +322,8 @@ CONDITIONAL = Criterion.model_validate({"id": "a", "criterion": "A.", "points": 
 PLAIN = Criterion.model_validate({"id": "b", "criterion": "B.", "points": 1})
 
 
-@pytest.mark.parametrize(
-    ("text", "fault"),
-    [
+def test_a_reply_that_does_not_judge_every_criterion_is_refused(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[str, str]] = [
         ('{"judgements": []}', "each of the 2"),
         ('{"judgements": [{"criterion": 1, "verdict": "not met"}, {"criterion": 1, "verdict": "not met"}]}', "each of"),
         ('{"judgements": [{"criterion": 1, "verdict": "met"}, {"criterion": 2, "verdict": "not met"}]}', "quotation"),
@@ -335,11 +333,10 @@ PLAIN = Criterion.model_validate({"id": "b", "criterion": "B.", "points": 1})
         ),
         ('{"judgements": [{"criterion": 1, "verdict": "half"}, {"criterion": 2, "verdict": "not met"}]}', "verdict"),
         ("I cannot say.", "JSON"),
-    ],
-)
-def test_a_reply_that_does_not_judge_every_criterion_is_refused(text: str, fault: str) -> None:
-    with pytest.raises(ValueError, match=fault):
-        judgements_in(text, (CONDITIONAL, PLAIN), DIALOGUE)
+    ]
+    for text, fault in rows:
+        with subtests.test(text=text, fault=fault), pytest.raises(ValueError, match=fault):
+            judgements_in(text, (CONDITIONAL, PLAIN), DIALOGUE)
 
 
 def test_a_single_criterion_may_be_answered_without_list_and_number() -> None:
