@@ -75,11 +75,11 @@ def test_every_other_case_is_excluded_with_its_reason(dated: Store) -> None:
 
 
 def test_a_model_without_a_cutoff_has_no_row_and_is_named(dated: Store) -> None:
-    shown = result(dated)
-    assert {row.label["model"] for row in shown.figures} == {"openai/a"}
-    named = [note for note in shown.warnings if "server/b" in note.text]
-    assert len(named) == 1
-    assert any("difficulty" in note.text for note in shown.warnings)
+    visible = result(dated)
+    assert {row.label["model"] for row in visible.figures} == {"openai/a"}
+    selected = [note for note in visible.warnings if "server/b" in note.text]
+    assert len(selected) == 1
+    assert any("difficulty" in note.text for note in visible.warnings)
 
 
 def test_another_cutoff_moves_the_cases(dated: Store) -> None:

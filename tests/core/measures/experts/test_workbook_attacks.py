@@ -141,7 +141,7 @@ def test_rows_for_a_running_review_never_reach_it(store: Store) -> None:
     """Neither under another reviewer's name nor for items of another review, twice or with ids that do not exist."""
     review = a_review(store, annotators=("Ada", "Ben"))
     before = state_of(store, review.review_id)
-    found = import_csv(
+    result = import_csv(
         store,
         a_csv(
             "talk:t00,,,Ada,medical_terms,yes,",
@@ -158,7 +158,7 @@ def test_rows_for_a_running_review_never_reach_it(store: Store) -> None:
         ),
     )
     assert state_of(store, review.review_id).newest == before.newest
-    assert [line for line, _ in found.rejected] == [5, 6, 7, 8, 10, 11, 12]
+    assert [line for line, _ in result.rejected] == [5, 6, 7, 8, 10, 11, 12]
     out = io.StringIO()
     export_annotations(store, out)
     assert not any(cell.startswith(("=", "+", "@")) for cell in out.getvalue().replace("\n", ",").split(","))

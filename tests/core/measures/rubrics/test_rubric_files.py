@@ -65,12 +65,12 @@ def test_a_case_gets_the_criteria_of_all_cases_of_its_specialty_and_its_own() ->
 
 
 def test_the_version_changes_with_the_points_and_the_hash_of_a_criterion_does_not() -> None:
-    one, two = (rubric({"criterion": "Greets.", "points": points}) for points in (1, 2))
-    assert one.hash != two.hash
-    assert one.cases[CASE][0].hash == two.cases[CASE][0].hash
+    entry, two = (rubric({"criterion": "Greets.", "points": points}) for points in (1, 2))
+    assert entry.hash != two.hash
+    assert entry.cases[CASE][0].hash == two.cases[CASE][0].hash
     reworded = rubric({"criterion": "Greets warmly."}).cases[CASE][0]
     conditional = rubric({"criterion": "Greets.", "when": "It is the first visit."}).cases[CASE][0]
-    assert len({one.cases[CASE][0].hash, reworded.hash, conditional.hash}) == 3
+    assert len({entry.cases[CASE][0].hash, reworded.hash, conditional.hash}) == 3
 
 
 def test_a_folder_of_files_is_one_rubric_and_survives_a_round_trip(tmp_path: Path) -> None:

@@ -57,8 +57,8 @@ def test_questions_and_the_diagnosis_are_judged_by_words(subtests: pytest.Subtes
 @pytest.mark.parametrize("text", ["Lichen planus or eczema", "Possibly lichen planus", "Eczema"])
 def test_a_diagnosis_among_others_is_none(text: str) -> None:
     dialogue = (*DIALOGUE[:-1], Turn("doctor", f"Final Diagnosis: {text}"))
-    named = criterion("The doctor names lichen planus as the most likely diagnosis.")
-    assert rule_judgement(named, dialogue).verdict == "not met"
+    selected = criterion("The doctor names lichen planus as the most likely diagnosis.")
+    assert rule_judgement(selected, dialogue).verdict == "not met"
 
 
 def test_what_words_do_not_decide_is_not_checkable(subtests: pytest.Subtests) -> None:

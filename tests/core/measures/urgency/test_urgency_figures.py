@@ -313,8 +313,8 @@ five weeks; a treatment that is in time for days."""
 )
 def test_the_levels_are_those_of_openem_except_for_three() -> None:
     with Path(os.environ["ANAMNESIS_URGENCY"]).open(encoding="utf-8", newline="") as file:
-        theirs = {row["condition"]: int(row["esi"]) for row in csv.DictReader(file)}
+        others = {row["condition"]: int(row["esi"]) for row in csv.DictReader(file)}
     own = {case: levels_of_files()[f"library/{case}"].level for case in YARDSTICK}
-    different = {case: theirs[name] for case, name in YARDSTICK.items() if theirs[name] != own[case]}
+    different = {case: others[name] for case, name in YARDSTICK.items() if others[name] != own[case]}
     assert different == DIFFERENT
     assert all(abs(own[case] - level) == 1 for case, level in different.items())
