@@ -127,7 +127,7 @@ def test_invented_quotations_void_every_verdict_also_not_met(store: Store) -> No
     )
 
 
-@pytest.mark.parametrize("size", [1, 5])
+@pytest.mark.parametrize("size", [pytest.param(1, marks=pytest.mark.slow), 5])
 def test_order_and_batches_change_nothing_for_a_deterministic_judge(store: Store, size: int) -> None:
     _, bodies = judged(store, judge(by_last_word), batch_size=size, repeat=2)
     assert len(bodies) == 2 * 3 * {1: 6, 5: 2}[size]
@@ -137,6 +137,7 @@ def test_order_and_batches_change_nothing_for_a_deterministic_judge(store: Store
     assert len(orders) > (6 if size == 1 else 5) - 1  # shuffled for every conversation and repeat
 
 
+@pytest.mark.slow
 def test_batches_of_a_noisy_judge_disagree_with_single_criteria_and_the_difference_is_shown(store: Store) -> None:
     judged(store, judge(noisy(0.3)), repeat=3)
     judged(store, judge(noisy(0.3, "other")), batch_size=5)
