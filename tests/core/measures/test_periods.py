@@ -17,6 +17,7 @@ from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.case_labels import add_labels, label_of
 from tests.core.store.builders import a_case, a_header, a_trial, answered, graded, invalid, write_journal
+from tests.support.stores import copy_of
 
 DATES = {1: "2024-01", 2: "2024-02-10", 3: "2023", 4: "2024-11-05", 5: "2025", 6: "2024-10-20", 8: "2025-01-01"}
 """Number of a case → its date; case 7 has none."""
@@ -25,11 +26,15 @@ RIGHT = {1: "11", 2: "10", 3: "11", 4: "00", 5: "10", 6: "11", 7: "11", 8: "xx"}
 
 
 @pytest.fixture
-def dated(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+def dated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     """Two doctors on eight cases with two trials; the first has a cutoff in October 2024."""
     models = tmp_path / "models.toml"
     models.write_text('[models."openai/a"]\ncutoff = "2024-10"\n', encoding="utf-8")
     monkeypatch.setenv(OWN_VARIABLE, str(models))
+    return copy_of(two_doctors, tmp_path)
+
+
+def two_doctors(store: Store) -> None:
     cases = [a_case(number) for number in RIGHT]
     for run, doctor in (("a", "openai/a"), ("b", "server/b")):
         header = a_header(run, cases, doctor=doctor, arms=[("multi_turn", "frq")])
@@ -45,7 +50,6 @@ def dated(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stor
     fold(store)
     labels = [label_of(cases[number - 1], "date", text, "file", "dates.csv") for number, text in DATES.items()]
     add_labels(store, labels)
-    return store
 
 
 def result(store: Store, **options: str) -> Result:
