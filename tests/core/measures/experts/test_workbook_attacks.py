@@ -76,7 +76,7 @@ def test_entities_are_not_resolved() -> None:
 @pytest.mark.parametrize("part", ["xl/worksheets/sheet2.xml", "xl/sharedStrings.xml"])
 def test_a_workbook_that_unpacks_without_end_is_refused_before_it_is_unpacked(part: str) -> None:
     content = repacked(workbook([ROW]), lambda _, xml: xml, **{part: b" " * 150_000_000})
-    assert len(content) < 500_000
+    assert len(content) < 1_000_000
     began = time.process_time()
     with pytest.raises(AnamnesisError, match="unpacks to more"):
         read_rows(content, "d1")
