@@ -126,6 +126,7 @@ def test_equal_scores_of_a_few_experts_leave_room_for_other_cases() -> None:
     assert -2 < points.interval.high < 0
 
 
+@pytest.mark.slow
 def test_intervals_cover_a_rare_error_of_a_judge() -> None:
     # 95 % are met, the judge errs in 5 %, 30 of 100 conversations are judged by people, too
     rng = np.random.default_rng(3)

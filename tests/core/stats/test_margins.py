@@ -42,22 +42,25 @@ def chance_of(decision: str, cases: int, changed: float, true: float, margin: fl
     )
 
 
-def test_wrong_passes_and_false_alarms_are_at_most_the_level_and_power_is_as_stated(subtests: pytest.Subtests) -> None:
-    rows: list[tuple[int, float, float]] = [
-        (FEWEST_CASES, 0.2, 0.15),
-        (30, 0.116, 0.1),
-        (60, 0.1, 0.1),
-        (100, 0.06, 0.05),
-        (200, 0.15, 0.05),
-    ]
-    for cases, changed, margin in rows:
+@pytest.mark.parametrize(
+    "studies",
+    [
+        [(FEWEST_CASES, 0.2, 0.15), (30, 0.116, 0.1)],
+        pytest.param([(60, 0.1, 0.1), (100, 0.06, 0.05), (200, 0.15, 0.05)], marks=pytest.mark.slow),
+    ],
+    ids=["few cases", "many cases"],
+)
+def test_wrong_passes_and_false_alarms_are_at_most_the_level_and_power_is_as_stated(
+    studies: list[tuple[int, float, float]], subtests: pytest.Subtests
+) -> None:
+    """A study: its cases, the share of them that change, and the margin."""
+    for cases, changed, margin in studies:
         with subtests.test(cases=cases, changed=changed):
             assert chance_of("pass", cases, changed, -margin, margin) <= 0.05 + 0.02
             assert chance_of("fail", cases, changed, -margin, margin) <= 0.05 + 0.02
             assert chance_of("fail", cases, changed, 0.0, margin) <= 0.01
-            stated = chance_to_pass(
-                DifferenceLaw(np.array([0.0, 1.0]), np.array([1 - changed, changed])), margin, cases
-            )
+            law = DifferenceLaw(np.array([0.0, 1.0]), np.array([1 - changed, changed]))
+            stated = chance_to_pass(law, margin, cases)
             assert stated == pytest.approx(chance_of("pass", cases, changed, 0.0, margin), abs=0.015)
 
 
@@ -74,6 +77,7 @@ def test_the_mean_of_the_stated_power_is_the_power_if_few_cases_differ(cases: in
     assert stated == pytest.approx(chance_of("pass", cases, share, 0.0, margin), abs=0.02)
 
 
+@pytest.mark.slow
 def test_the_power_of_several_trials_is_that_of_random_samples() -> None:
     """Cases differ by 0.2 to 1 in five trials."""
     sizes = np.array([0.0, 0.2, 0.4, 1.0])
