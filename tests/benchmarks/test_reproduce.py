@@ -106,12 +106,12 @@ def test_a_figure_that_differs_fails(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert line in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("value", "status"), [(0.8204, "match"), (0.8196, "match"), (0.8206, "differs"), (0.8194, "differs")]
-)
-def test_a_cell_matches_values_that_round_to_the_printed_digits(value: float, status: str) -> None:
-    cell = Cell(1, "mean", "gpt_4", published=0.82, printed="0.820").filled(value)
-    assert (cell.status, cell.recomputed) == (status, round(value, 3))
+def test_a_cell_matches_values_that_round_to_the_printed_digits(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[float, str]] = [(0.8204, "match"), (0.8196, "match"), (0.8206, "differs"), (0.8194, "differs")]
+    for value, status in rows:
+        with subtests.test(value=value, status=status):
+            cell = Cell(1, "mean", "gpt_4", published=0.82, printed="0.820").filled(value)
+            assert (cell.status, cell.recomputed) == (status, round(value, 3))
 
 
 def test_a_known_misprint_stays_a_misprint_if_the_numbers_agree() -> None:
@@ -126,13 +126,19 @@ def test_halves_are_rounded_as_the_tables_do() -> None:
     assert reproduce.as_printed(0.00055, "p_adjusted") == 0.0006
 
 
-@pytest.mark.parametrize(
-    ("table", "question_type", "size"),
-    [(2, "mcq", 24), (3, None, 16), (7, "mcq", 288), (20, "mcq", 12), (21, "frq", 4), (23, "mcq", 12)],
-)
-def test_families_are_tables_or_the_part_of_one_question_type(table: int, question_type: str, size: int) -> None:
-    test = next(t for t in published_tests() if (t.table, t.question_type) == (table, question_type))
-    assert len(family_of(test)) == size
+def test_families_are_tables_or_the_part_of_one_question_type(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[int, str, int]] = [
+        (2, "mcq", 24),
+        (3, None, 16),
+        (7, "mcq", 288),
+        (20, "mcq", 12),
+        (21, "frq", 4),
+        (23, "mcq", 12),
+    ]
+    for table, question_type, size in rows:
+        with subtests.test(table=table, question_type=question_type):
+            test = next(t for t in published_tests() if (t.table, t.question_type) == (table, question_type))
+            assert len(family_of(test)) == size
 
 
 def test_benjamini_hochberg_over_the_printed_p_values_gives_the_printed_adjusted_ones() -> None:

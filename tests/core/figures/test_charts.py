@@ -218,6 +218,7 @@ def test_a_browser_that_draws_nothing_is_reported(monkeypatch: pytest.MonkeyPatc
         picture_of(figure, ".svg")
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_the_camera_of_an_html_figure_saves_the_svg_for_print(browser: Browser, tmp_path: Path) -> None:
     figure = with_caption(bars([Mark("Ä or B", 0.5, 0.4, 0.7, "a")], NAMES, COLOURS), "Accuracy", "n = 12 cases.")

@@ -42,15 +42,17 @@ SCORES = [
 ]
 
 
-@pytest.mark.parametrize(("against", "count"), [("vignette", 6), ("all", 12), ("question", 4), ("both", 16)])
-def test_the_pairs_of_eight_arms(against: Against, count: int) -> None:
-    pairs = arm_pairs(SCORES, against)
-    assert len(pairs) == count
-    named = [(pair.names, pair.first[1]) for pair in pairs if pair.first[1] == pair.second[1]]
-    if against in ("all", "both"):
-        assert named == [(pair, question) for question in ("mcq", "frq") for pair in combinations(FORMATS, 2)]
-    if against in ("question", "both"):
-        assert [pair.first[0] for pair in pairs if pair.names == ("mcq", "frq")] == list(FORMATS)
+def test_the_pairs_of_eight_arms(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[Against, int]] = [("vignette", 6), ("all", 12), ("question", 4), ("both", 16)]
+    for against, count in rows:
+        with subtests.test(against=against, count=count):
+            pairs = arm_pairs(SCORES, against)
+            assert len(pairs) == count
+            named = [(pair.names, pair.first[1]) for pair in pairs if pair.first[1] == pair.second[1]]
+            if against in ("all", "both"):
+                assert named == [(pair, question) for question in ("mcq", "frq") for pair in combinations(FORMATS, 2)]
+            if against in ("question", "both"):
+                assert [pair.first[0] for pair in pairs if pair.names == ("mcq", "frq")] == list(FORMATS)
 
 
 def test_a_difference_by_hand_and_its_unpaired_test() -> None:

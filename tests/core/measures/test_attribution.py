@@ -82,17 +82,16 @@ def test_faults_of_the_choices_count_only_for_questions_with_choices() -> None:
     assert cause(wrong(), case=ODD)[0] == "doctor_never_asked"
 
 
-@pytest.mark.parametrize(
-    ("all_doctors", "expected"),
-    [
+def test_the_case_is_the_cause_if_many_doctors_all_fail_on_the_vignette(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[OnVignette, str]] = [
         (OnVignette(20, 0, 5), "case"),
         (OnVignette(20, 1, 5), "doctor_never_asked"),
         (OnVignette(19, 0, 5), "doctor_never_asked"),
         (OnVignette(100, 0, 4), "doctor_never_asked"),
-    ],
-)
-def test_the_case_is_the_cause_if_many_doctors_all_fail_on_the_vignette(all_doctors: OnVignette, expected: str) -> None:
-    assert cause(wrong(), all_doctors=all_doctors)[0] == expected
+    ]
+    for all_doctors, expected in rows:
+        with subtests.test(all_doctors=all_doctors, expected=expected):
+            assert cause(wrong(), all_doctors=all_doctors)[0] == expected
 
 
 def test_a_verdict_is_disputed_if_any_grader_called_the_answer_correct() -> None:
@@ -101,9 +100,8 @@ def test_a_verdict_is_disputed_if_any_grader_called_the_answer_correct() -> None
     assert "mcq_strict" in attribute(AnswerEvidence(other_rule, CASE)).rule
 
 
-@pytest.mark.parametrize(
-    ("changes", "expected"),
-    [
+def test_a_name_that_counts_by_the_reference_grader_is_a_dispute(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[dict[str, Any], str]] = [
         ({"extracted": "dermatitis"}, "grader"),  # a synonym
         (
             {"extracted": "none", "verdict": "no_diagnosis", "response": "The most likely diagnosis is eczema."},
@@ -115,10 +113,10 @@ def test_a_verdict_is_disputed_if_any_grader_called_the_answer_correct() -> None
             {"question_type": "mcq", "extracted": None, "response": "Eczema"},
             "doctor_never_asked",
         ),  # rules judge choices
-    ],
-)
-def test_a_name_that_counts_by_the_reference_grader_is_a_dispute(changes: dict[str, Any], expected: str) -> None:
-    assert cause(wrong(**changes))[0] == expected
+    ]
+    for changes, expected in rows:
+        with subtests.test(changes=changes, expected=expected):
+            assert cause(wrong(**changes))[0] == expected
 
 
 def test_a_refusal_in_words_is_the_doctors_whatever_the_patient_did() -> None:

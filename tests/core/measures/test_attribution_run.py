@@ -185,8 +185,18 @@ def test_an_extract_continues_after_a_stop(filled: Store, monkeypatch: pytest.Mo
     fold(filled)
     newer = Causes(filled.path, CHOSEN, None)
     assert newer.whole != repeated.whole, "another state of the database is another extract"
-    assert newer.make(lambda *at: None, lambda: False, few=False), "in another process"
+    assert newer.make(lambda *at: None, lambda: False, few=True)
     assert newer.read().equals(causes)
+
+
+@pytest.mark.slow
+def test_an_extract_of_another_process_is_the_same(filled: Store) -> None:
+    here, elsewhere = (Causes(filled.path, CHOSEN, None) for _ in range(2))
+    assert elsewhere.make(lambda *at: None, lambda: False, few=False)
+    causes = elsewhere.read()
+    elsewhere.whole.unlink()
+    assert here.make(lambda *at: None, lambda: False, few=True)
+    assert here.read().equals(causes)
 
 
 def with_cause(case: int, cause: Cause, **changes: Any) -> Attribution:

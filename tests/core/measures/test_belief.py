@@ -76,9 +76,8 @@ def test_without_a_probe_there_are_no_figures() -> None:
     assert not course.lost
 
 
-@pytest.mark.parametrize(
-    ("shares", "reason", "never", "premature"),
-    [
+def test_premature_closure(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[dict[str, float], str, int | None, bool | None]] = [
         ({"gout": 0.8, "right": 0.2}, "final_diagnosis", 2, True),  # another diagnosis led
         ({"right": 0.49, "gout": 0.3}, "final_diagnosis", 2, True),  # right, and less likely than not
         ({"right": 0.5, "gout": 0.3}, "final_diagnosis", 2, False),
@@ -88,10 +87,10 @@ def test_without_a_probe_there_are_no_figures() -> None:
         ({"gout": 0.8, "right": 0.2}, "final_diagnosis", 0, False),  # all facts were asked for
         ({"gout": 0.8, "right": 0.2}, "final_diagnosis", None, None),
         ({"gout": 0.8, "right": 0.2}, None, 2, None),
-    ],
-)
-def test_premature_closure(shares: dict[str, float], reason: str, never: int | None, premature: bool | None) -> None:
-    assert trajectory(CASE, (*COURSE, probe(11, **shares)), reason, never).premature is premature  # type: ignore[arg-type]
+    ]
+    for shares, reason, never, premature in rows:
+        with subtests.test(shares=shares, reason=reason):
+            assert trajectory(CASE, (*COURSE, probe(11, **shares)), reason, never).premature is premature  # type: ignore[arg-type]
 
 
 def test_over_asking_counts_the_questions_after_the_right_one_has_settled() -> None:

@@ -138,46 +138,48 @@ def test_cases_outside_the_selection_are_told_apart_if_the_data_set_is_installed
     assert "image dependent" in reason
 
 
-@pytest.mark.parametrize(
-    ("case_set", "expected"),
-    [
-        ("ours:Cardiology", [7]),
-        ("ours:1,2,3", [7]),
-        ("ours (sample of 4, seed 20)", [1, 6]),
-        ("ours (first 3)", [7]),
-        ("ours:Cardiology (first 4)", [1, 6]),
-        ("ours:test@folder", [7]),
-        ("ours", [7]),
-    ],
-)
-def test_cases_outside_the_selection_add_up_without_their_data_set(
-    store: Store, case_set: str, expected: list[int]
-) -> None:
+def test_cases_outside_the_selection_add_up_without_their_data_set(store: Store, subtests: pytest.Subtests) -> None:
     """Three of ten cases are in the run; the data set is no longer installed."""
-    header = a_header(cases=[a_case(n) for n in (1, 2, 3)], case_set=case_set, data_set_cases=10, data_set_hash="old")
-    write_journal(store.journals, "run", header)
+    expected = {
+        "ours:Cardiology": [7],
+        "ours:1,2,3": [7],
+        "ours (sample of 4, seed 20)": [1, 6],
+        "ours (first 3)": [7],
+        "ours:Cardiology (first 4)": [1, 6],
+        "ours:test@folder": [7],
+        "ours": [7],
+    }
+    cases = [a_case(n) for n in (1, 2, 3)]
+    for number, case_set in enumerate(expected):
+        header = a_header(f"run-{number}", cases, case_set=case_set, data_set_cases=10, data_set_hash="old")
+        write_journal(store.journals, f"run-{number}", header)
     fold(store)
-    diagram = flow_of(store, ["run"])
-    adds_up(diagram)
-    assert sorted(losses(diagram.stage("data_set")).values()) == expected
-    assert diagram.stage("trials").n == 0
+    for number, (case_set, left_out) in enumerate(expected.items()):
+        with subtests.test(case_set=case_set):
+            diagram = flow_of(store, [f"run-{number}"])
+            adds_up(diagram)
+            assert sorted(losses(diagram.stage("data_set")).values()) == left_out
+            assert diagram.stage("trials").n == 0
 
 
-@pytest.mark.parametrize("selection", ["library:Cardiology", "library:cardiology-1,cardiology-2", "library"])
-@pytest.mark.parametrize("limit", [None, 2])
-def test_cases_outside_an_installed_selection_add_up(store: Store, selection: str, limit: int | None) -> None:
-    whole, chosen = full_data_set("library"), choose(selection, limit)
-    fields = {"case_set": chosen.name, "data_set_cases": whole.cases, "data_set_hash": whole.hash}
-    write_journal(store.journals, "run", a_header(cases=chosen.cases, **fields))
+def test_cases_outside_an_installed_selection_add_up(store: Store, subtests: pytest.Subtests) -> None:
+    whole = full_data_set("library")
+    selections = ("library:Cardiology", "library:cardiology-1,cardiology-2", "library")
+    chosen = {f"run-{n}": choose(*of) for n, of in enumerate(itertools.product(selections, (None, 2)))}
+    for run, data_set in chosen.items():
+        fields = {"case_set": data_set.name, "data_set_cases": whole.cases, "data_set_hash": whole.hash}
+        write_journal(store.journals, run, a_header(run, data_set.cases, **fields))
     fold(store)
-    diagram = flow_of(store, ["run"])
-    adds_up(diagram)
-    left_out = sum(losses(diagram.stage("data_set")).values())
-    assert left_out == whole.cases - len(chosen.cases)
-    assert not any("played" in name for name in losses(diagram.stage("data_set")))
+    for run, data_set in chosen.items():
+        with subtests.test(case_set=data_set.name):
+            diagram = flow_of(store, [run])
+            adds_up(diagram)
+            left_out = sum(losses(diagram.stage("data_set")).values())
+            assert left_out == whole.cases - len(data_set.cases)
+            assert not any("played" in name for name in losses(diagram.stage("data_set")))
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 8))])
 def test_random_runs_add_up_and_count_what_accuracy_counts(store: Store, seed: int) -> None:
     """Runs of every mishap: what counts is what the accuracy of the same runs rests on."""
     random, expected = Random(seed), 0

@@ -56,20 +56,19 @@ def test_another_patient_is_a_severe_note_that_names_both() -> None:
     assert note.models == ("a", "c", "b")
 
 
-@pytest.mark.parametrize(
-    ("role", "matters", "does_not"),
-    [
+def test_a_seat_is_compared_only_in_arms_that_it_takes_part_in(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[str, Arm, Arm]] = [
         ("patient", FREE, CHOICES),
         ("summariser", ("summarized", "mcq"), FREE),
         ("grader", ("vignette", "frq"), ("multi_turn", "mcq")),
         ("grader", ("vignette", "mcq_many"), ("vignette", "mcq")),
-    ],
-)
-def test_a_seat_is_compared_only_in_arms_that_it_takes_part_in(role: str, matters: Arm, does_not: Arm) -> None:
-    conditions = [seated("a", **{role: "openai/x"}), seated("b", **{role: "openai/y"})]
-    assert "seats" in kinds(conditions)
-    assert "seats" in kinds(conditions, [matters, does_not])
-    assert "seats" not in kinds(conditions, [does_not])
+    ]
+    for role, matters, does_not in rows:
+        with subtests.test(role=role, matters=matters):
+            conditions = [seated("a", **{role: "openai/x"}), seated("b", **{role: "openai/y"})]
+            assert "seats" in kinds(conditions)
+            assert "seats" in kinds(conditions, [matters, does_not])
+            assert "seats" not in kinds(conditions, [does_not])
 
 
 def test_seats_are_not_compared_between_frameworks_and_data_sets_or_if_one_is_missing() -> None:

@@ -17,6 +17,7 @@ from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.case_labels import add_labels, label_of
 from tests.core.store.builders import a_case, a_header, a_trial, answered, graded, invalid, write_journal
+from tests.support.stores import copy_of
 
 DATES = {1: "2024-01", 2: "2024-02-10", 3: "2023", 4: "2024-11-05", 5: "2025", 6: "2024-10-20", 8: "2025-01-01"}
 """Number of a case → its date; case 7 has none."""
@@ -25,11 +26,15 @@ RIGHT = {1: "11", 2: "10", 3: "11", 4: "00", 5: "10", 6: "11", 7: "11", 8: "xx"}
 
 
 @pytest.fixture
-def dated(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+def dated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     """Two doctors on eight cases with two trials; the first has a cutoff in October 2024."""
     models = tmp_path / "models.toml"
     models.write_text('[models."openai/a"]\ncutoff = "2024-10"\n', encoding="utf-8")
     monkeypatch.setenv(OWN_VARIABLE, str(models))
+    return copy_of(two_doctors, tmp_path)
+
+
+def two_doctors(store: Store) -> None:
     cases = [a_case(number) for number in RIGHT]
     for run, doctor in (("a", "openai/a"), ("b", "server/b")):
         header = a_header(run, cases, doctor=doctor, arms=[("multi_turn", "frq")])
@@ -45,7 +50,6 @@ def dated(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stor
     fold(store)
     labels = [label_of(cases[number - 1], "date", text, "file", "dates.csv") for number, text in DATES.items()]
     add_labels(store, labels)
-    return store
 
 
 def result(store: Store, **options: str) -> Result:
@@ -75,11 +79,11 @@ def test_every_other_case_is_excluded_with_its_reason(dated: Store) -> None:
 
 
 def test_a_model_without_a_cutoff_has_no_row_and_is_named(dated: Store) -> None:
-    shown = result(dated)
-    assert {row.label["model"] for row in shown.figures} == {"openai/a"}
-    named = [note for note in shown.warnings if "server/b" in note.text]
-    assert len(named) == 1
-    assert any("difficulty" in note.text for note in shown.warnings)
+    visible = result(dated)
+    assert {row.label["model"] for row in visible.figures} == {"openai/a"}
+    selected = [note for note in visible.warnings if "server/b" in note.text]
+    assert len(selected) == 1
+    assert any("difficulty" in note.text for note in visible.warnings)
 
 
 def test_another_cutoff_moves_the_cases(dated: Store) -> None:

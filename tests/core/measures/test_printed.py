@@ -39,17 +39,16 @@ def arm(model: str, format_: str, question_type: str, correct: list[int], datase
     ]
 
 
-@pytest.mark.parametrize(
-    ("table", "names", "arms"),
-    [
+def test_the_preprints_arms(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[int, tuple[str, str], tuple[object, object]]] = [
         (1, ("physical_exam", "multi_turn"), (("exam_only", "mcq"), ("multi_turn_exam", "mcq"))),
         (13, ("single_turn", "vignette"), (("single_turn", "frq"), ("vignette", "frq"))),
         (7, ("frq", "many_choice_mcq"), (("multi_turn_exam", "frq"), ("multi_turn_exam", "mcq_many"))),
         (19, ("frq", "frq_without_pe"), (("multi_turn_exam", "frq"), ("multi_turn", "frq"))),
-    ],
-)
-def test_the_preprints_arms(table: int, names: tuple[str, str], arms: tuple[object, object]) -> None:
-    assert printed_arms(line(table, *names)) == arms
+    ]
+    for table, names, arms in rows:
+        with subtests.test(table=table, names=names):
+            assert printed_arms(line(table, *names)) == arms
 
 
 def test_every_printed_test_has_a_row_and_none_a_value_without_answers() -> None:

@@ -1,4 +1,4 @@
-"""Settings, served models, dates, prompts and case sources of runs, as their reports print them."""
+"""Settings, served models, dates, hypotheses, prompts and case sources of runs, as their reports print them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,21 @@ import pytest
 
 from core.cli.app import main
 from core.events import Finished
+from core.journal import Hypothesis
 from core.prompts import load_pack
 from core.store.database import Store
 from core.store.fold import fold
-from tests.core.store.builders import a_call, a_case, a_header, a_trial, answered, as_released, write_journal
+from tests.core.store.builders import (
+    a_call,
+    a_case,
+    a_header,
+    a_trial,
+    answered,
+    as_released,
+    graded,
+    invalid,
+    write_journal,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -89,3 +100,21 @@ def test_played_cases_have_source_and_licence(capsys: pytest.CaptureFixture[str]
     (row,) = rows(capsys, "played_cases")
     assert (row["data_set"], row["cases"]) == ("ours", 2)
     assert {"source", "licence", "specialties"} <= row.keys()
+
+
+def test_hypotheses_say_what_was_done_differently(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    stated = Hypothesis(text="New is as good.", primary="vignette:mcq", margin=0.1)
+    arms = (("vignette", "mcq"), ("multi_turn", "frq"))
+    header = a_header("stated", [a_case(1)], doctor="openai/c", trials=2, arms=arms, hypothesis=stated)
+    events = [answered("vignette", "mcq"), graded("correct", "vignette", "mcq"), invalid("refused"), Finished(at=9.0)]
+    write_journal(store.journals, "stated", header, a_trial(events, trial_id="stated/1/0", run_id="stated"))
+    fold(store)
+    (row,) = rows(capsys, "hypotheses")
+    assert (row["run"], row["hypothesis"], row["primary"], row["margin"]) == (
+        "stated",
+        "New is as good.",
+        "vignette:mcq",
+        0.1,
+    )
+    # one of two trials is played, and its free response is refused
+    assert row["done_differently"] == ("1 of 2 trials; 1 of 2 answers excluded; further outcomes: multi_turn:frq")

@@ -72,18 +72,20 @@ def test_fleiss_kappa_of_fourteen_psychiatrists() -> None:
     assert estimates["fleiss_kappa"].value == pytest.approx(0.210, abs=5e-4)
 
 
-@pytest.mark.parametrize("counts", [(12, 3, 2, 3), (9, 5, 2, 4), (1, 0, 0, 1), (0, 4, 6, 0)])
-def test_coefficients_equal_those_of_libraries(counts: tuple[int, int, int, int]) -> None:
-    items, (both, first, second, neither) = pairs(*counts), counts
-    estimates = by_case(items)
-    codes = [[YES_NO.index(answer) for answer in item] for item in items]
-    kappa = cohens_kappa([[both, first], [second, neither]], return_results=False)
-    assert estimates["cohen_kappa"].value == pytest.approx(kappa, abs=1e-12)
-    assert PairedCounts(*counts).kappa == pytest.approx(kappa, abs=1e-12)
-    counted = [[item.count(0), item.count(1)] for item in codes]
-    assert estimates["fleiss_kappa"].value == pytest.approx(fleiss_kappa(counted), abs=1e-12)
-    alpha = krippendorff.alpha(reliability_data=np.transpose(codes), level_of_measurement="nominal")
-    assert estimates["krippendorff_alpha"].value == pytest.approx(alpha, abs=1e-12)
+def test_coefficients_equal_those_of_libraries(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[int, int, int, int]] = [(12, 3, 2, 3), (9, 5, 2, 4), (1, 0, 0, 1), (0, 4, 6, 0)]
+    for counts in rows:
+        with subtests.test(counts=counts):
+            items, (both, first, second, neither) = pairs(*counts), counts
+            estimates = by_case(items)
+            codes = [[YES_NO.index(answer) for answer in item] for item in items]
+            kappa = cohens_kappa([[both, first], [second, neither]], return_results=False)
+            assert estimates["cohen_kappa"].value == pytest.approx(kappa, abs=1e-12)
+            assert PairedCounts(*counts).kappa == pytest.approx(kappa, abs=1e-12)
+            counted = [[item.count(0), item.count(1)] for item in codes]
+            assert estimates["fleiss_kappa"].value == pytest.approx(fleiss_kappa(counted), abs=1e-12)
+            alpha = krippendorff.alpha(reliability_data=np.transpose(codes), level_of_measurement="nominal")
+            assert estimates["krippendorff_alpha"].value == pytest.approx(alpha, abs=1e-12)
 
 
 def test_undefined_coefficients_are_nan() -> None:

@@ -37,9 +37,10 @@ def test_plain_percentiles_and_other_measures_are_not_expanded(interval) -> None
     assert all(map(math.isnan, interval([4.0] * 20, shares=False))), "the variation of other cases is unknown"
 
 
-@pytest.mark.parametrize("interval", [exact_interval, resampled_interval, bootstrap_interval, t_interval])
-def test_no_case_gives_no_interval(interval) -> None:
-    assert all(math.isnan(bound) for bound in interval([]))
+def test_no_case_gives_no_interval(subtests: pytest.Subtests) -> None:
+    for interval in (exact_interval, resampled_interval, bootstrap_interval, t_interval):
+        with subtests.test(interval=interval):
+            assert all(math.isnan(bound) for bound in interval([]))
 
 
 def test_two_cases_by_hand() -> None:
@@ -54,27 +55,31 @@ def test_two_cases_by_hand() -> None:
     assert exact_interval([0.0, 1.0], level=0.4) == (0, 1)
 
 
-@pytest.mark.parametrize("sample", [[0, 0.2, 1], [0.4, 0.4, 0.6, 1], [1 / 3, 0.5, 0.8, 0, 1], [-2, 3, 3.5]])
-def test_the_exact_distribution_is_that_of_all_resamples(sample: list[float]) -> None:
-    means = sorted(sum(draw) / len(sample) for draw in itertools.product(sample, repeat=len(sample)))
-    distribution = mean_distribution(np.array(sample, dtype=float))
-    assert distribution is not None
-    cumulated = np.cumsum(distribution.probabilities)
-    for at in np.unique(np.round(means, 9)):
-        share = sum(mean <= at + 1e-8 for mean in means) / len(means)
-        assert cumulated[np.searchsorted(distribution.means, at + 1e-8) - 1] == pytest.approx(share, abs=1e-12)
-    low, high = exact_interval(sample, level=0.8, expanded=False)
-    assert low == pytest.approx(next(m for i, m in enumerate(means, 1) if i / len(means) >= 0.1 - 1e-12))
-    assert high == pytest.approx(next(m for i, m in enumerate(means, 1) if i / len(means) >= 0.9 - 1e-12))
+def test_the_exact_distribution_is_that_of_all_resamples(subtests: pytest.Subtests) -> None:
+    rows: list[list[float]] = [[0, 0.2, 1], [0.4, 0.4, 0.6, 1], [1 / 3, 0.5, 0.8, 0, 1], [-2, 3, 3.5]]
+    for sample in rows:
+        with subtests.test(sample=sample):
+            means = sorted(sum(draw) / len(sample) for draw in itertools.product(sample, repeat=len(sample)))
+            distribution = mean_distribution(np.array(sample, dtype=float))
+            assert distribution is not None
+            cumulated = np.cumsum(distribution.probabilities)
+            for at in np.unique(np.round(means, 9)):
+                share = sum(mean <= at + 1e-8 for mean in means) / len(means)
+                assert cumulated[np.searchsorted(distribution.means, at + 1e-8) - 1] == pytest.approx(share, abs=1e-12)
+            low, high = exact_interval(sample, level=0.8, expanded=False)
+            assert low == pytest.approx(next(m for i, m in enumerate(means, 1) if i / len(means) >= 0.1 - 1e-12))
+            assert high == pytest.approx(next(m for i, m in enumerate(means, 1) if i / len(means) >= 0.9 - 1e-12))
 
 
-@pytest.mark.parametrize(("n", "trials"), [(30, 5), (400, 5), (2_004, 5), (300, 3)])
-def test_exact_and_resampled_agree_within_resampling_error(n: int, trials: int) -> None:
-    sample = np.random.default_rng(1).integers(0, trials + 1, n) / trials
-    exact, resampled = exact_interval(sample), resampled_interval(sample)
-    noise = sample.std() / n**0.5
-    assert exact is not None
-    assert np.abs(np.subtract(exact, resampled)).max() < 0.1 * noise + 1 / (trials * n)
+def test_exact_and_resampled_agree_within_resampling_error(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[int, int]] = [(30, 5), (400, 5), (2_004, 5), (300, 3)]
+    for n, trials in rows:
+        with subtests.test(n=n, trials=trials):
+            sample = np.random.default_rng(1).integers(0, trials + 1, n) / trials
+            exact, resampled = exact_interval(sample), resampled_interval(sample)
+            noise = sample.std() / n**0.5
+            assert exact is not None
+            assert np.abs(np.subtract(exact, resampled)).max() < 0.1 * noise + 1 / (trials * n)
 
 
 @pytest.mark.parametrize("n", [1_000, 2_500])

@@ -83,15 +83,17 @@ def test_more_judgements_narrow_the_interval_as_forecast() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("wrong", "share"), [(0.05, 0.6), (0.15, 0.6), (0.3, 0.5), (0.1, 0.85)])
-def test_intervals_cover_and_are_narrower_than_the_experts(wrong: float, share: float) -> None:
-    rng = np.random.default_rng(11)
-    results = [calibrated_mean(judged(rng, wrong=wrong, share=share)) for _ in range(500)]
-    covered = np.mean([result.interval.low <= share <= result.interval.high for result in results])
-    assert 0.93 <= covered <= 0.98
-    width = np.mean([result.interval.high - result.interval.low for result in results])
-    alone = np.mean([result.experts_interval.high - result.experts_interval.low for result in results])
-    assert width < alone
+def test_intervals_cover_and_are_narrower_than_the_experts(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[float, float]] = [(0.05, 0.6), (0.15, 0.6), (0.3, 0.5), (0.1, 0.85)]
+    for wrong, share in rows:
+        with subtests.test(wrong=wrong, share=share):
+            rng = np.random.default_rng(11)
+            results = [calibrated_mean(judged(rng, wrong=wrong, share=share)) for _ in range(500)]
+            covered = np.mean([result.interval.low <= share <= result.interval.high for result in results])
+            assert 0.93 <= covered <= 0.98
+            width = np.mean([result.interval.high - result.interval.low for result in results])
+            alone = np.mean([result.experts_interval.high - result.experts_interval.low for result in results])
+            assert width < alone
 
 
 def test_a_random_sample_passes_and_a_shifted_one_fails() -> None:
@@ -124,6 +126,7 @@ def test_equal_scores_of_a_few_experts_leave_room_for_other_cases() -> None:
     assert -2 < points.interval.high < 0
 
 
+@pytest.mark.slow
 def test_intervals_cover_a_rare_error_of_a_judge() -> None:
     # 95 % are met, the judge errs in 5 %, 30 of 100 conversations are judged by people, too
     rng = np.random.default_rng(3)

@@ -16,7 +16,8 @@ from core.stats.intervals import Interval
 from core.stats.smoothed import mean_interval
 
 TRIALS = 5
-SIZES = [(20, 1_500), *(pytest.param(*size, marks=pytest.mark.slow) for size in ((100, 1_200), (2_000, 300)))]
+LARGE = [(20, 1_500), (100, 1_200), (2_000, 300)]
+SIZES = [(20, 200), *(pytest.param(*size, marks=pytest.mark.slow) for size in LARGE)]
 
 
 def arms(n: int, runs: int, a: float = 1, b: float = 1) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -45,7 +46,7 @@ def test_coverage_and_rejection_rate_are_at_their_nominal_levels(n: int, runs: i
         rejected += paired_difference(first, second).p <= 0.05
     for covered in (smoothed / runs, percentiles / runs):
         assert 0.94 - error(0.94, runs) <= covered <= 0.965 + error(0.965, runs)
-    assert 0.02 <= rejected / runs <= 0.05 + error(0.05, runs)
+    assert 0.02 - error(0.02, runs) <= rejected / runs <= 0.05 + error(0.05, runs)
 
 
 @pytest.mark.slow

@@ -43,17 +43,25 @@ def chance_of(decision: str, cases: int, changed: float, true: float, margin: fl
 
 
 @pytest.mark.parametrize(
-    ("cases", "changed", "margin"),
-    [(FEWEST_CASES, 0.2, 0.15), (30, 0.116, 0.1), (60, 0.1, 0.1), (100, 0.06, 0.05), (200, 0.15, 0.05)],
+    "studies",
+    [
+        [(FEWEST_CASES, 0.2, 0.15), (30, 0.116, 0.1)],
+        pytest.param([(60, 0.1, 0.1), (100, 0.06, 0.05), (200, 0.15, 0.05)], marks=pytest.mark.slow),
+    ],
+    ids=["few cases", "many cases"],
 )
 def test_wrong_passes_and_false_alarms_are_at_most_the_level_and_power_is_as_stated(
-    cases: int, changed: float, margin: float
+    studies: list[tuple[int, float, float]], subtests: pytest.Subtests
 ) -> None:
-    assert chance_of("pass", cases, changed, -margin, margin) <= 0.05 + 0.02
-    assert chance_of("fail", cases, changed, -margin, margin) <= 0.05 + 0.02
-    assert chance_of("fail", cases, changed, 0.0, margin) <= 0.01
-    stated = chance_to_pass(DifferenceLaw(np.array([0.0, 1.0]), np.array([1 - changed, changed])), margin, cases)
-    assert stated == pytest.approx(chance_of("pass", cases, changed, 0.0, margin), abs=0.015)
+    """A study: its cases, the share of them that change, and the margin."""
+    for cases, changed, margin in studies:
+        with subtests.test(cases=cases, changed=changed):
+            assert chance_of("pass", cases, changed, -margin, margin) <= 0.05 + 0.02
+            assert chance_of("fail", cases, changed, -margin, margin) <= 0.05 + 0.02
+            assert chance_of("fail", cases, changed, 0.0, margin) <= 0.01
+            law = DifferenceLaw(np.array([0.0, 1.0]), np.array([1 - changed, changed]))
+            stated = chance_to_pass(law, margin, cases)
+            assert stated == pytest.approx(chance_of("pass", cases, changed, 0.0, margin), abs=0.015)
 
 
 @pytest.mark.parametrize(("cases", "share", "margin"), [(FEWEST_CASES, 0.2, 0.15), (30, 0.116, 0.1), (40, 0.05, 0.1)])
@@ -69,6 +77,7 @@ def test_the_mean_of_the_stated_power_is_the_power_if_few_cases_differ(cases: in
     assert stated == pytest.approx(chance_of("pass", cases, share, 0.0, margin), abs=0.02)
 
 
+@pytest.mark.slow
 def test_the_power_of_several_trials_is_that_of_random_samples() -> None:
     """Cases differ by 0.2 to 1 in five trials."""
     sizes = np.array([0.0, 0.2, 0.4, 1.0])
@@ -98,17 +107,16 @@ def test_each_bound_is_one_sided() -> None:
     assert margin_interval(differences, 0.05) == mean_interval(differences, 0.9, low=-1.0, high=1.0)
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "decision"),
-    [
+def test_a_decision_needs_the_whole_interval_on_one_side(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[float, float, str]] = [
         (-0.04, 0.02, "pass"),
         (-0.04, -0.01, "pass"),  # worse, but by less than the margin
         (-0.09, -0.02, "unclear"),
         (-0.09, -0.06, "fail"),
-    ],
-)
-def test_a_decision_needs_the_whole_interval_on_one_side(low: float, high: float, decision: str) -> None:
-    assert decide(Interval(low, high), 0.05) == decision
+    ]
+    for low, high, decision in rows:
+        with subtests.test(low=low, high=high):
+            assert decide(Interval(low, high), 0.05) == decision
 
 
 def test_cases_that_do_not_differ_promise_no_power_of_one() -> None:

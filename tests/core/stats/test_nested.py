@@ -69,14 +69,21 @@ def sampled(rng: np.random.Generator, n_cases: int, trials: int, gradings: int, 
     return cases
 
 
-@pytest.mark.parametrize(("n_cases", "trials", "gradings", "flipped"), [(50, 2, 2, 0.1), (60, 4, 3, 0.1)])
-def test_known_components_lie_in_their_intervals(n_cases: int, trials: int, gradings: int, flipped: float) -> None:
-    """Of 500 intervals 93 to 97 % contain the component; a uniform chance p has variance 1/12, mean p (1 − p) 1/6."""
+@pytest.mark.parametrize(
+    ("n_cases", "trials", "gradings", "simulations"),
+    [(50, 2, 2, 60), *(pytest.param(*study, marks=pytest.mark.slow) for study in ((50, 2, 2, 500), (60, 4, 3, 500)))],
+)
+def test_known_components_lie_in_their_intervals(n_cases: int, trials: int, gradings: int, simulations: int) -> None:
+    """Of 500 intervals 93 to 97 % contain the component; a uniform chance p has variance 1/12, mean p (1 − p) 1/6.
+
+    Of fewer intervals, their share may differ from 95 % by as much more as its standard error is larger.
+    """
+    flipped, wider = 0.1, (500 / simulations) ** 0.5
     attenuation = (1 - 2 * flipped) ** 2
     truths: dict[Source, float] = {
         "cases": attenuation / 12, "trials": attenuation / 6, "gradings": flipped * (1 - flipped)
     }  # fmt: skip
-    rng, simulations = np.random.default_rng(20), 500
+    rng = np.random.default_rng(20)
     covered, sums = Counter[str](), dict.fromkeys(truths, 0.0)
     for _ in range(simulations):
         for component in components(sampled(rng, n_cases, trials, gradings, flipped)):
@@ -84,5 +91,5 @@ def test_known_components_lie_in_their_intervals(n_cases: int, trials: int, grad
             covered[source] += component.interval.low <= truths[source] <= component.interval.high
             sums[source] += component.estimate
     for source, value in truths.items():
-        assert 0.93 <= covered[source] / simulations <= 0.97, source
-        assert sums[source] / simulations == pytest.approx(value, abs=0.004), source
+        assert abs(covered[source] / simulations - 0.95) <= 0.02 * wider, source
+        assert sums[source] / simulations == pytest.approx(value, abs=0.004 * wider), source

@@ -64,21 +64,26 @@ def ac2_by_pairs(ratings: list[list[int]], points: int) -> float:
     return (observed - by_chance) / (1 - by_chance)
 
 
-@pytest.mark.parametrize(("points", "judges", "seed"), [(3, 4, 1), (4, 4, 2), (5, 2, 3), (4, 6, 4)])
-def test_ac2_is_that_of_its_definition_also_with_missing_ratings(points: int, judges: int, seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    truth = rng.integers(1, points + 1, 25)
-    ratings = [
-        [int(np.clip(t + rng.integers(-1, 2), 1, points)) for _ in range(rng.integers(2, judges + 1))] for t in truth
-    ]
-    table = np.array([[item.count(point) for point in range(1, points + 1)] for item in ratings])
-    ours = many_judges_by_case(table, np.eye(len(ratings)), ordered=True)["gwet_ac"]
-    assert ours.value == pytest.approx(ac2_by_pairs(ratings, points), abs=1e-12)
-    without = [ac2_by_pairs(ratings[:n] + ratings[n + 1 :], points) for n in range(len(ratings))]
-    error = math.sqrt((len(without) - 1) / len(without) * sum((x - statistics.fmean(without)) ** 2 for x in without))
-    # symmetric on the scale −log(1 − coefficient), with t of one degree of freedom fewer than items
-    half = float(scipy.stats.t.ppf(0.975, len(without) - 1)) * error / (1 - ours.value)
-    assert ours.interval.high == pytest.approx(1 - (1 - ours.value) * math.exp(-half), abs=1e-9)
+def test_ac2_is_that_of_its_definition_also_with_missing_ratings(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[int, int, int]] = [(3, 4, 1), (4, 4, 2), (5, 2, 3), (4, 6, 4)]
+    for points, judges, seed in rows:
+        with subtests.test(points=points, judges=judges):
+            rng = np.random.default_rng(seed)
+            truth = rng.integers(1, points + 1, 25)
+            ratings = [
+                [int(np.clip(t + rng.integers(-1, 2), 1, points)) for _ in range(rng.integers(2, judges + 1))]
+                for t in truth
+            ]
+            table = np.array([[item.count(point) for point in range(1, points + 1)] for item in ratings])
+            ours = many_judges_by_case(table, np.eye(len(ratings)), ordered=True)["gwet_ac"]
+            assert ours.value == pytest.approx(ac2_by_pairs(ratings, points), abs=1e-12)
+            without = [ac2_by_pairs(ratings[:n] + ratings[n + 1 :], points) for n in range(len(ratings))]
+            error = math.sqrt(
+                (len(without) - 1) / len(without) * sum((x - statistics.fmean(without)) ** 2 for x in without)
+            )
+            # symmetric on the scale −log(1 − coefficient), with t of one degree of freedom fewer than items
+            half = float(scipy.stats.t.ppf(0.975, len(without) - 1)) * error / (1 - ours.value)
+            assert ours.interval.high == pytest.approx(1 - (1 - ours.value) * math.exp(-half), abs=1e-9)
 
 
 def test_intervals_of_few_cases_stay_within_the_range_of_the_coefficients() -> None:

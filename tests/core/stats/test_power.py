@@ -22,13 +22,13 @@ from core.stats.trials import VarianceComponents
 TYPICAL = PairedComponents(between=0.15, within=0.18)
 
 
-@pytest.mark.parametrize(
-    ("difference", "cases", "trials"), [(0.05, 400, 5), (0.02, 2_000, 5), (-0.2, 20, 1), (0.3, 30, 5), (0.001, 2, 1)]
-)
-def test_power_is_that_of_the_paired_t_test(difference: float, cases: int, trials: int) -> None:
-    effect = difference / (0.15 + 0.18 / trials) ** 0.5
-    expected = TTestPower().power(abs(effect), cases, 0.05)
-    assert power(TYPICAL, difference, cases, trials) == pytest.approx(expected, abs=1e-9)
+def test_power_is_that_of_the_paired_t_test(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[float, int, int]] = [(0.05, 400, 5), (0.02, 2_000, 5), (-0.2, 20, 1), (0.3, 30, 5), (0.001, 2, 1)]
+    for difference, cases, trials in rows:
+        with subtests.test(difference=difference, cases=cases):
+            effect = difference / (0.15 + 0.18 / trials) ** 0.5
+            expected = TTestPower().power(abs(effect), cases, 0.05)
+            assert power(TYPICAL, difference, cases, trials) == pytest.approx(expected, abs=1e-9)
 
 
 def test_power_at_extreme_values() -> None:
@@ -101,6 +101,7 @@ def test_components_of_a_pair_are_estimated_from_simulated_data() -> None:
     assert got.within == pytest.approx(2 * (0.25 - 0.16 / 12), rel=0.02)
 
 
+@pytest.mark.slow
 def test_the_power_of_simulated_campaigns_is_the_planned_one() -> None:
     components = PairedComponents(0.16 / 12, 2 * (0.25 - 0.16 / 12))
     cases = cases_needed(components, 0.1, trials=3)

@@ -46,6 +46,7 @@ def test_a_gap_in_the_scores_is_refused() -> None:
         pair_p_values([[1.0, float("nan")]])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("levels", [(0.0,) * 4, (0.0, 0.0, 1.2, 1.2)])
 def test_the_ranges_contain_all_true_ranks(levels: tuple[float, ...]) -> None:
     """Cases and models have random difficulties; the true rank is that of the mean over the population of cases."""

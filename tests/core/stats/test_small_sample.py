@@ -21,8 +21,10 @@ def test_p_and_tail_are_inverse(n: int, level: float) -> None:
     assert expansion.p(2 * expansion.tail(level)) == pytest.approx(1 - level)
 
 
-@pytest.mark.parametrize("p", [1.0, 0.5, 0.05, 1e-4, 1e-10])
-def test_p_is_that_of_t_and_never_smaller(p: float) -> None:
-    z = stats.norm.isf(p / 2)
-    assert expansion_of_mean(20).p(p) == pytest.approx(2 * stats.t.sf(z * (19 / 20) ** 0.5, 19))
-    assert expansion_of_mean(20).p(p) >= p
+def test_p_is_that_of_t_and_never_smaller(subtests: pytest.Subtests) -> None:
+    rows: list[float] = [1.0, 0.5, 0.05, 1e-4, 1e-10]
+    for p in rows:
+        with subtests.test(p=p):
+            z = stats.norm.isf(p / 2)
+            assert expansion_of_mean(20).p(p) == pytest.approx(2 * stats.t.sf(z * (19 / 20) ** 0.5, 19))
+            assert expansion_of_mean(20).p(p) >= p

@@ -14,12 +14,12 @@ from core.stats.smoothed import mean_interval, pseudo_shape, ratio_interval, tai
 from tests.support.intervals import beta_bounds
 
 
-@pytest.mark.parametrize(
-    ("right", "cases"), [(0, 1), (1, 2), (0, 5), (1, 5), (20, 20), (3, 317), (0, 2_004), (7, 20_000)]
-)
-def test_one_trial_a_case_has_the_bounds_of_the_beta_distribution(right: int, cases: int) -> None:
-    interval = mean_interval([1.0] * right + [0.0] * (cases - right))
-    assert interval == pytest.approx(beta_bounds(right, cases), rel=1e-4)
+def test_one_trial_a_case_has_the_bounds_of_the_beta_distribution(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[int, int]] = [(0, 1), (1, 2), (0, 5), (1, 5), (20, 20), (3, 317), (0, 2_004), (7, 20_000)]
+    for right, cases in rows:
+        with subtests.test(right=right, cases=cases):
+            interval = mean_interval([1.0] * right + [0.0] * (cases - right))
+            assert interval == pytest.approx(beta_bounds(right, cases), rel=1e-4)
 
 
 def by_random_weights(above: np.ndarray, below: np.ndarray) -> np.ndarray:
@@ -32,21 +32,20 @@ def by_random_weights(above: np.ndarray, below: np.ndarray) -> np.ndarray:
     return np.quantile(figures, [tail, 1 - tail])
 
 
-@pytest.mark.parametrize(
-    "values",
-    [
+def test_bounds_are_those_of_random_weights(subtests: pytest.Subtests) -> None:
+    rows: list[list[float]] = [
         [0.8] + [1.0] * 19,
         [0.6] * 7,
         [0.2, 0.4, 1.0],
         list(np.random.default_rng(1).beta(2, 5, 150)),
         list(np.random.default_rng(2).integers(0, 6, 40) / 5),
         [0.8396632] * 400,
-    ],
-)
-def test_bounds_are_those_of_random_weights(values: list[float]) -> None:
-    interval, sample = mean_interval(values), np.array(values)
-    spread = interval.high - interval.low
-    assert interval == pytest.approx(by_random_weights(sample, np.ones(sample.size)), abs=0.015 * spread)
+    ]
+    for values in rows:
+        with subtests.test(values=values):
+            interval, sample = mean_interval(values), np.array(values)
+            spread = interval.high - interval.low
+            assert interval == pytest.approx(by_random_weights(sample, np.ones(sample.size)), abs=0.015 * spread)
 
 
 def test_a_share_of_items_weighs_cases_whole() -> None:
@@ -106,6 +105,7 @@ def coverage(cases: int, mean: float, icc: float, trials: int, runs: int) -> flo
     return covered / runs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("cases", "mean", "icc"), [(20, 0.1, 0.5), (60, 0.05, 0.8), (60, 0.3, 0.2)])
 def test_coverage_in_small(cases: int, mean: float, icc: float) -> None:
     """A few cells of the table of benchmarks/bench_coverage.py, with fewer runs."""
@@ -113,10 +113,12 @@ def test_coverage_in_small(cases: int, mean: float, icc: float) -> None:
     assert 0.93 - 3.3 * (0.07 * 0.93 / runs) ** 0.5 <= coverage(cases, mean, icc, 5, runs)
 
 
-@pytest.mark.parametrize("cases", [5, 10, 20, 60, 317])
-@pytest.mark.parametrize("mean", [0.02, 0.05, 0.1, 0.3, 0.5])
-def test_coverage_of_one_trial_a_case_is_never_below_93(cases: int, mean: float) -> None:
+@pytest.mark.parametrize("cases", [5, 20, 60, pytest.param(317, marks=pytest.mark.slow)])
+def test_coverage_of_one_trial_a_case_is_never_below_93(cases: int) -> None:
     """Exact coverage: the binomial probability of the counts with an interval that covers the mean."""
     counts = np.arange(cases + 1)
-    covered = [low <= mean <= high for low, high in (mean_interval([1.0] * k + [0.0] * (cases - k)) for k in counts)]
-    assert stats.binom.pmf(counts, cases, mean)[covered].sum() >= 0.93
+    intervals = [mean_interval([1.0] * right + [0.0] * (cases - right)) for right in counts]
+    means = (0.02, 0.05, 0.1, 0.3, 0.5)
+    covered = {mean: [low <= mean <= high for low, high in intervals] for mean in means}
+    coverage = {mean: stats.binom.pmf(counts, cases, mean)[covered[mean]].sum() for mean in means}
+    assert {mean: share for mean, share in coverage.items() if share < 0.93} == {}

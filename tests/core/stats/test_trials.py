@@ -16,15 +16,17 @@ CORRECT = [5, 3, 0, 1, 2]
 COUNTED = [5, 5, 5, 1, 4]
 
 
-@pytest.mark.parametrize("k", [1, 2, 3, 4, 5])
-def test_pass_hat_k_is_the_share_of_draws_that_are_all_right(k: int) -> None:
-    shares = []
-    for right, trials in zip(CORRECT, COUNTED, strict=True):
-        draws = list(itertools.combinations([1] * right + [0] * (trials - right), k))
-        shares += [sum(map(all, draws)) / len(draws)] if draws else []
-    got = pass_hat_k(CORRECT, COUNTED, k)
-    assert got.value == pytest.approx(np.mean(shares))
-    assert (got.n_cases, got.n_left_out) == (len(shares), 5 - len(shares))
+def test_pass_hat_k_is_the_share_of_draws_that_are_all_right(subtests: pytest.Subtests) -> None:
+    rows: list[int] = [1, 2, 3, 4, 5]
+    for k in rows:
+        with subtests.test(k=k):
+            shares = []
+            for right, trials in zip(CORRECT, COUNTED, strict=True):
+                draws = list(itertools.combinations([1] * right + [0] * (trials - right), k))
+                shares += [sum(map(all, draws)) / len(draws)] if draws else []
+            got = pass_hat_k(CORRECT, COUNTED, k)
+            assert got.value == pytest.approx(np.mean(shares))
+            assert (got.n_cases, got.n_left_out) == (len(shares), 5 - len(shares))
 
 
 def test_pass_hat_k_by_hand() -> None:

@@ -80,6 +80,7 @@ def test_the_seed_fixes_resamples_that_have_no_lattice() -> None:
         unpaired_difference(first, second, engine="exact")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "means"), [(40, (0.75, 0.6)), (100, (0.5, 0.5)), (25, (0.3, 0.4))])
 def test_intervals_cover_the_true_difference_in_93_to_97_percent_of_simulated_studies(
     n: int, means: tuple[float, float]
@@ -92,16 +93,21 @@ def test_intervals_cover_the_true_difference_in_93_to_97_percent_of_simulated_st
     assert 0.93 <= covered / studies <= 0.97
 
 
-def test_equal_arms_reject_in_about_5_percent_and_the_paired_test_of_correlated_arms_is_stronger() -> None:
+def test_the_paired_test_of_correlated_arms_is_stronger() -> None:
+    generator = np.random.default_rng(8)
+    chances = generator.beta(1.2, 0.8, 100)
+    first, second = (generator.binomial(5, np.clip(chances + shift, 0, 1)) / 5 for shift in (0.0, -0.08))
+    assert bootstrap_difference(first, second).p < unpaired_difference(first, second).p
+
+
+@pytest.mark.slow
+def test_equal_arms_reject_in_about_5_percent() -> None:
     generator, studies = np.random.default_rng(8), 1_000
     rejected = sum(
         unpaired_difference(random_arm(generator, 40, 5, 0.6), random_arm(generator, 40, 5, 0.6)).p <= 0.05
         for _ in range(studies)
     )
     assert 0.03 <= rejected / studies <= 0.07
-    chances = generator.beta(1.2, 0.8, 100)
-    first, second = (generator.binomial(5, np.clip(chances + shift, 0, 1)) / 5 for shift in (0.0, -0.08))
-    assert bootstrap_difference(first, second).p < unpaired_difference(first, second).p
 
 
 def test_arms_without_any_spread_have_no_interval() -> None:

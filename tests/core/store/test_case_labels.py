@@ -123,8 +123,8 @@ def test_development_cases_are_left_out_of_figures_and_counted_in_a_note(played:
     assert (row.estimate, row.n) == (0, 2)
     (with_it,) = accuracy(played, selection=Selection(development=True))
     assert (with_it.estimate, with_it.n) == (pytest.approx(1 / 3), 3)
-    (named,) = accuracy(played, selection=Selection(cases=[ONE.case_key]))
-    assert (named.estimate, named.n) == (1, 1)
+    (selected,) = accuracy(played, selection=Selection(cases=[ONE.case_key]))
+    assert (selected.estimate, selected.n) == (1, 1)
     assert note(played, Selection()) == ("low", "ours: 1 case was used to write prompts and left out (1).")
     severity, words = note(played, Selection(development=True))
     assert (severity, "count here" in words) == ("high", True)
@@ -138,8 +138,8 @@ def test_development_cases_are_left_out_of_figures_and_counted_in_a_note(played:
 
 def note(store: Store, selection: Selection) -> tuple[str, str]:
     result = result_of(metrics()["accuracy"], MetricRequest(store, selection))
-    (found,) = [note for note in result.notes if note.kind == "development"]
-    return found.severity, found.text
+    (listed,) = [note for note in result.notes if note.kind == "development"]
+    return listed.severity, listed.text
 
 
 def test_a_file_brings_labels_and_a_label_decides_on_single_diagnosis(played: Store) -> None:

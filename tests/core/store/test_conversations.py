@@ -85,26 +85,24 @@ def test_cases_come_in_the_order_of_their_numbers(filled: Store) -> None:
     assert ids(filled) == ["run/1/0", "run/1/1", "run/2/0", "run/10/0"]
 
 
-@pytest.mark.parametrize(
-    ("case", "trial_ids"),
-    [
+def test_a_case_is_found_by_its_id_or_by_parts_of_the_id_and_the_answer(
+    filled: Store, subtests: pytest.Subtests
+) -> None:
+    rows: list[tuple[str, list[str]]] = [
         ("case_1", ["run/1/0", "run/1/1"]),  # not case_10 as well
         ("ours/CASE_10", ["run/10/0"]),
         ("case_", ["run/1/0", "run/1/1", "run/2/0", "run/10/0"]),
         ("Psoriasis", ["run/1/0", "run/1/1", "run/10/0"]),
         ("%", []),
         ("gout", []),
-    ],
-)
-def test_a_case_is_found_by_its_id_or_by_parts_of_the_id_and_the_answer(
-    filled: Store, case: str, trial_ids: list[str]
-) -> None:
-    assert ids(filled, case=case) == trial_ids
+    ]
+    for case, trial_ids in rows:
+        with subtests.test(case=case, trial_ids=trial_ids):
+            assert ids(filled, case=case) == trial_ids
 
 
-@pytest.mark.parametrize(
-    ("text", "speaker", "trial_ids"),
-    [
+def test_text_matches_literally_and_ignores_upper_and_lower_case(filled: Store, subtests: pytest.Subtests) -> None:
+    rows: list[tuple[str, str | None, list[str]]] = [
         ("itch", None, ["run/1/0", "run/1/1", "run/2/0", "run/10/0"]),
         ("itch", "patient", ["run/2/0", "run/10/0"]),
         ("it itches (a lot).", "patient", ["run/2/0"]),
@@ -112,12 +110,10 @@ def test_a_case_is_found_by_its_id_or_by_parts_of_the_id_and_the_answer(
         ("straße", None, ["run/1/0"]),
         (".*", None, []),
         ("\\E.*", None, []),
-    ],
-)
-def test_text_matches_literally_and_ignores_upper_and_lower_case(
-    filled: Store, text: str, speaker: str | None, trial_ids: list[str]
-) -> None:
-    assert ids(filled, text=text, speaker=speaker) == trial_ids
+    ]
+    for text, speaker, trial_ids in rows:
+        with subtests.test(text=text, speaker=speaker):
+            assert ids(filled, text=text, speaker=speaker) == trial_ids
 
 
 def test_verdicts_are_those_of_the_chosen_rule(filled: Store) -> None:

@@ -131,21 +131,20 @@ def test_a_foreign_duckdb_file_is_refused(store: Store) -> None:
 
 
 @pytest.mark.usefixtures("sealed")
-@pytest.mark.parametrize(
-    "statement",
-    [
+def test_sql_reaches_nothing_but_the_database(store: Store, subtests: pytest.Subtests) -> None:
+    rows: list[str] = [
         "SELECT * FROM read_text('/etc/hostname')",
         "COPY annotations TO '/tmp/out.csv'",
         "ATTACH '/tmp/other.duckdb'",
         "INSTALL httpfs",
         "SET enable_external_access = true",
         "SELECT * FROM secret",
-    ],
-)
-def test_sql_reaches_nothing_but_the_database(store: Store, statement: str) -> None:
-    secret = {"a": [1]}  # noqa: F841  a Python variable that SQL could see
-    with store.read() as cursor, pytest.raises(duckdb.Error):
-        cursor.execute(statement).fetchall()
+    ]
+    for statement in rows:
+        with subtests.test(statement=statement):
+            secret = {"a": [1]}  # noqa: F841  a Python variable that SQL could see
+            with store.read() as cursor, pytest.raises(duckdb.Error):
+                cursor.execute(statement).fetchall()
 
 
 def test_the_version_changes_with_the_data_only(store: Store) -> None:

@@ -123,9 +123,8 @@ def test_conversations_are_listed_with_their_verdicts(filled: Store) -> None:
     assert second.verdicts["vignette:frq"] == "refused"
 
 
-@pytest.mark.parametrize(
-    ("selection", "trial_ids"),
-    [
+def test_conversations_are_found(filled: Store, subtests: pytest.Subtests) -> None:
+    rows: list[tuple[Selection, list[str]]] = [
         (Selection(runs=["run"]), ["run/1/0", "run/2/0"]),
         (Selection(models=["openai/b"]), ["later/1/0"]),
         (Selection(specialties=["Cardiology"]), ["run/2/0"]),
@@ -137,12 +136,11 @@ def test_conversations_are_listed_with_their_verdicts(filled: Store) -> None:
         (Selection(text="Lump on my neck", runs=["run"]), ["run/1/0", "run/2/0"]),
         (Selection(text="lump", speaker="doctor"), []),
         (Selection(text="100%_'; DROP TABLE trials"), []),
-    ],
-)
-def test_conversations_are_found(filled: Store, selection: Selection, trial_ids: list[str]) -> None:
-    with filled.read() as cursor:
-        assert [c.trial_id for c in conversations(cursor, selection)] == trial_ids
-        assert count_conversations(cursor, selection) == len(trial_ids)
+    ]
+    for selection, trial_ids in rows:
+        with subtests.test(selection=selection, trial_ids=trial_ids), filled.read() as cursor:
+            assert [c.trial_id for c in conversations(cursor, selection)] == trial_ids
+            assert count_conversations(cursor, selection) == len(trial_ids)
 
 
 def test_conversations_come_by_the_page(filled: Store) -> None:

@@ -111,19 +111,6 @@ def test_conversations_of_an_earlier_reference_cast_are_unchanged(
     assert len(lines) == {"craftmd": 156, "consultation": 28}[framework]
 
 
-def test_its_commands_still_run(sampled: Store) -> None:
-    command = [
-        "run",
-        "--doctor",
-        "reference/bayes",
-        "--cases",
-        f"library:{','.join(CASES)}",
-        "--arms",
-        "multi_turn:frq",
-    ]
-    assert main([*command, "--trials", "1"]) == 0
-
-
 def contents(store: Store, framework: str) -> list[tuple[object, ...]]:
     """Return all messages, answers and verdicts of the first trials of the reference doctor on ``CASES``."""
     study = "json_extract_string(settings, '$.study')"
@@ -156,6 +143,7 @@ MEASURES = {
 }
 
 
+@pytest.mark.slow
 def test_the_figures_of_the_training_in_the_docs_are_those_of_the_sample(sampled: Store, tmp_path: Path) -> None:
     models, out = ["hf/smollm2-135m", "hf/smollm2-135m-history"], tmp_path / "change.json"
     with sampled.read() as cursor:

@@ -56,9 +56,8 @@ def test_a_study_of_the_program_is_separate_and_leaves_the_names_of_own_runs() -
     } == {"study"}
 
 
-@pytest.mark.parametrize(
-    ("changes", "first", "second"),
-    [
+def test_every_part_makes_another_condition_which_is_named_by_it(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[dict[str, Any], str, str]] = [
         ({"protocol": "consultation"}, "CRAFT-MD", "Consultation"),
         ({"code_version": "2"}, "version 1", "version 2"),
         ({"case_set": "craftmd"}, "library", "craftmd"),
@@ -77,14 +76,12 @@ def test_a_study_of_the_program_is_separate_and_leaves_the_names_of_own_runs() -
         ({"settings": {"solver": "openai/t"}}, "", "solver openai/t"),
         ({"settings": {"staff": "openai/t"}}, "", "staff openai/t"),
         ({"settings": {"doctor_prompt": "short"}}, "", "short prompt"),
-    ],
-)
-def test_every_part_makes_another_condition_which_is_named_by_it(
-    changes: dict[str, Any], first: str, second: str
-) -> None:
-    runs_by_name = names(a_run("1"), a_run("2", **changes))
-    expected = [" · ".join(filter(None, ("openai/a", words))) for words in (first, second)]
-    assert runs_by_name == {expected[0]: ("1",), expected[1]: ("2",)}
+    ]
+    for changes, first, second in rows:
+        with subtests.test(changes=changes, first=first):
+            runs_by_name = names(a_run("1"), a_run("2", **changes))
+            expected = [" · ".join(filter(None, ("openai/a", words))) for words in (first, second)]
+            assert runs_by_name == {expected[0]: ("1",), expected[1]: ("2",)}
 
 
 def test_names_have_the_framework_and_the_differences_within_it() -> None:

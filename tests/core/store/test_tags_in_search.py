@@ -43,18 +43,16 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     return store
 
 
-@pytest.mark.parametrize(
-    ("text", "trials"),
-    [
+def test_words_are_found_and_tags_are_not(store: Store, subtests: pytest.Subtests) -> None:
+    rows: list[tuple[str, set[str]]] = [
         ("nurse's desk", {"r/b"}),  # r/a has it in a tag only
         ("how long", {"r/a"}),
         ("?", {"r/a", "r/b", "r/c"}),
         ("(?)", set()),
         ("patient", set()),  # AutoMedic's tag, in any case of letters
         ("pain", {"r/c"}),
-    ],
-)
-def test_words_are_found_and_tags_are_not(store: Store, text: str, trials: set[str]) -> None:
-    with store.read() as cursor:
-        select(cursor, Selection(text=text))
-        assert {trial for (trial,) in cursor.execute("SELECT trial_id FROM chosen").fetchall()} == trials
+    ]
+    for text, trials in rows:
+        with subtests.test(text=text, trials=trials), store.read() as cursor:
+            select(cursor, Selection(text=text))
+            assert {trial for (trial,) in cursor.execute("SELECT trial_id FROM chosen").fetchall()} == trials

@@ -139,19 +139,6 @@ def test_a_deleted_run_is_not_missing(store: Store, capsys: pytest.CaptureFixtur
     )
 
 
-def test_the_command_repairs_and_reports(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
-    for table in rows(store):
-        change(store, f"DELETE FROM {table} WHERE trial_id LIKE 'run-a%'")
-    assert main(["verify"]) == 1
-    output = capsys.readouterr()
-    assert "missing: run-a holds 12 trials and 0 calls that the database lacks" in output.out
-    assert "python -m core verify --repair" in output.err
-    assert main(["verify", "--repair"]) == 0
-    assert (
-        capsys.readouterr().out.splitlines()[-1].startswith("Everything is stored exactly once: 2 journals, 24 trials")
-    )
-
-
 def test_a_backup_is_restored_unchanged(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (store.path.parent / "images").mkdir()
     (store.path.parent / "images" / "a.png").write_bytes(b"picture")

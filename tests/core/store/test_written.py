@@ -176,30 +176,30 @@ def shown(store: Store) -> dict[str, Any]:
     """What pages and commands show of it all: figures, forms, lists and exports."""
     out = io.StringIO()
     export_annotations(store, out)
-    found: dict[str, Any] = {"export": out.getvalue(), "items": stored_items(store, CASE)}
+    result: dict[str, Any] = {"export": out.getvalue(), "items": stored_items(store, CASE)}
     for state in states(store):
         name = state.review.name
-        found[f"{name}, state"] = (state.review, state.items, dict(state.newest), state.progress, state.missing)
-        found[f"{name}, order"] = {who: state.items_for(who) for who in state.review.plan.annotators}
+        result[f"{name}, state"] = (state.review, state.items, dict(state.newest), state.progress, state.missing)
+        result[f"{name}, order"] = {who: state.items_for(who) for who in state.review.plan.annotators}
         if state.review.unblinded:
             decided = decisions_of(store, state)
-            found[f"{name}, decided"] = decided
+            result[f"{name}, decided"] = decided
             questions = state.review.plan.questions
-            found[f"{name}, figures"] = (
+            result[f"{name}, figures"] = (
                 shares(decided),
                 pairs(decided, questions),
                 repr(agreement(decided, questions)) if state.review.plan.shared else None,
             )
             judged, excluded = against_grader(store, decided)
-            found[f"{name}, grader"] = (judged, excluded)
+            result[f"{name}, grader"] = (judged, excluded)
             if state.review.plan.kind == "answers":
-                found[f"{name}, corrected"] = repr(corrected_accuracies(store, state, judged))
+                result[f"{name}, corrected"] = repr(corrected_accuracies(store, state, judged))
     with store.read() as cursor:
-        found["facts"] = (facts_saved(cursor, CASE), all_facts_saved(cursor))
-        found["profiles"] = (profile_versions(cursor, CASE), newest_profiles(cursor))
-        found["names"] = labels(cursor)
-        found["scores"] = sorted(map(repr, case_scores(cursor, mcq_rule="mcq_strict")))
-    return found
+        result["facts"] = (facts_saved(cursor, CASE), all_facts_saved(cursor))
+        result["profiles"] = (profile_versions(cursor, CASE), newest_profiles(cursor))
+        result["names"] = labels(cursor)
+        result["scores"] = sorted(map(repr, case_scores(cursor, mcq_rule="mcq_strict")))
+    return result
 
 
 def rows_of_people(store: Store) -> int:
@@ -235,7 +235,7 @@ def test_the_figures_are_those_of_the_answers(full: Store) -> None:
     assert (sum(row["yes"] for row in about_terms), sum(row.n for row in about_terms)) == (11, 12)
     percent = next(row for row in agreement(decided, ["medical_terms"]) if row["measure"] == "percent agreement")
     assert (percent.estimate, percent.n) == (pytest.approx(10 / 12), 12)
-    assert {one.model for one in decided} == set(MODELS)
+    assert {entry.model for entry in decided} == set(MODELS)
 
 
 def test_a_review_that_is_blinded_stays_so_with_the_same_items_for_the_same_people(store: Store) -> None:
@@ -245,7 +245,7 @@ def test_a_review_that_is_blinded_stays_so_with_the_same_items_for_the_same_peop
     assert after.blinded
     for who in ("Ada", "Ben", "Cyd"):
         assert after.items_for(who) == before.items_for(who)
-    assert sum(len(one.annotators) for one in after.items) == 6 + 2  # a third of six is seen by two
+    assert sum(len(entry.annotators) for entry in after.items) == 6 + 2  # a third of six is seen by two
 
 
 _WRITER = """
@@ -269,10 +269,10 @@ def test_two_processes_write_two_hundred_answers_each_at_once(store: Store) -> N
         add_review(connection, Review("Many", a_plan(number=40, shared=1), "many"), items)
     command = [sys.executable, "-c", _WRITER, str(store.path)]
     writers = [subprocess.Popen([*command, who], cwd=ROOT) for who in ("Ada", "Ben")]
-    assert [one.wait(timeout=300) for one in writers] == [0, 0]
+    assert [entry.wait(timeout=300) for entry in writers] == [0, 0]
     for made in (store, from_the_journals(store)):
         state = state_of(made, "Many")
-        assert {key: one.value for key, one in state.newest.items()} == {
+        assert {key: entry.value for key, entry in state.newest.items()} == {
             (item.item, who, question): "yes" if item.number % 2 else "no"
             for item in items
             for who in ("Ada", "Ben")
@@ -325,7 +325,7 @@ def test_a_torn_last_line_is_dropped_and_nothing_else(store: Store) -> None:
     before, path = shown(store), journal_of(store.path)
     whole = path.read_bytes()
     path.write_bytes(whole + whole.splitlines()[-1][:60])
-    assert [(one.kind, one.where) for one in verify(store).findings] == [("torn", "people")]
+    assert [(entry.kind, entry.where) for entry in verify(store).findings] == [("torn", "people")]
     assert shown(from_the_journals(store)) == before
     name_runs(store)
     assert path.read_bytes().startswith(whole + b'{"type":"written"')
@@ -416,7 +416,7 @@ def test_verify_counts_and_finds_what_was_changed_and_what_is_missing(
         "DELETE FROM fact_sets WHERE made_at = (SELECT max(made_at) FROM fact_sets)",
     )
     assert shown(full) != before
-    findings = {(one.kind, one.where): len(one.lines) for one in verify(full).findings}
+    findings = {(entry.kind, entry.where): len(entry.lines) for entry in verify(full).findings}
     assert findings == {("missing", "people"): 1, ("different", "people"): 1}
     capsys.readouterr()
     assert main(["verify"]) == 1
@@ -431,18 +431,18 @@ def test_verify_counts_and_finds_what_was_changed_and_what_is_missing(
 def test_a_part_of_a_review_that_was_changed_is_found(full: Store) -> None:
     before = shown(full)
     change(full, "UPDATE review_items SET annotators = ['Eve'] WHERE number = 3")
-    found = verify(full)
-    assert [(one.kind, len(one.lines)) for one in found.findings] == [("different", 3)]
-    repair(full, found)
+    result = verify(full)
+    assert [(entry.kind, len(entry.lines)) for entry in result.findings] == [("different", 3)]
+    repair(full, result)
     assert shown(full) == before
 
 
 def test_what_stands_in_the_database_alone_is_named_and_journaled(full: Store) -> None:
     before, path = shown(full), journal_of(full.path)
     path.unlink()
-    found = verify(full)
-    assert {one.kind for one in found.findings} == {"orphaned"}
-    repair(full, found)
+    result = verify(full)
+    assert {entry.kind for entry in result.findings} == {"orphaned"}
+    repair(full, result)
     assert verify(full).findings == ()
     assert shown(from_the_journals(full)) == before
 
@@ -481,8 +481,8 @@ def as_0_4_left_it(store: Store) -> None:
                 )
     old.replace(store.path)
     store.path.with_name(f"{store.path.name}.wal").unlink(missing_ok=True)
-    named = [RowLine(table="run_labels", row=line.what) for line in lines if line.kind == "label"]
-    append_shared(journal_path("labels", store.journals), named)
+    selected = [RowLine(table="run_labels", row=line.what) for line in lines if line.kind == "label"]
+    append_shared(journal_path("labels", store.journals), selected)
 
 
 def test_a_database_of_before_is_journaled_once_at_its_first_opening(full: Store) -> None:

@@ -17,5 +17,4 @@ def conversations(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def store(conversations: Path, tmp_path: Path) -> Store:
-    """A copy of that database for one test."""
     return Store(Path(shutil.copy(conversations, tmp_path / "anamnesis.duckdb")))

@@ -33,14 +33,14 @@ def store_conversations(
     store: Store, cases: int = 6, verdicts: tuple[Verdict, Verdict] = ("correct", "incorrect")
 ) -> Store:
     """One conversation of each model on each case; the grader calls the first model right, the second wrong."""
-    held = [
+    played = [
         a_case(n, profile=None, specialty=SPECIALTIES[n % 2], vignette=f"A man with an itch, number {n}.")
         for n in range(cases)
     ]
     for number, model in enumerate(MODELS):
         run = f"run{number}"
         lines = []
-        for case in held:
+        for case in played:
             trial = f"t{number}{case.case_key.rpartition('/')[2]}"
             events = [
                 Started(trial_id=trial, case_key=case.case_key, trial=0, seed=1, at=1.0),
@@ -53,7 +53,7 @@ def store_conversations(
                 Finished(at=9.0),
             ]
             lines.append(a_trial(events, trial_id=trial, run_id=run, case_key=case.case_key))
-        header = a_header(run, held, doctor=model, trials=1, arms=[("multi_turn", "frq")])
+        header = a_header(run, played, doctor=model, trials=1, arms=[("multi_turn", "frq")])
         write_journal(store.journals, run, header, *lines)
     fold(store)
     return store
@@ -72,11 +72,11 @@ def answer_all(
 ) -> None:
     """Answer everything an annotator is asked alike, but for the items in ``but`` by number; all at once."""
     state = state_of(store, review.review_id)
-    said = [
+    answers = [
         Annotation(item.item, annotator, question, (but or {}).get(item.number, value), review_id=review.review_id)
         for item in state.items_for(annotator)
         for question in state.questions
         if question in FIVE or question == "equivalent"
     ]
     with store.write() as connection:
-        add_annotations(connection, said)
+        add_annotations(connection, answers)

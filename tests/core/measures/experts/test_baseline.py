@@ -55,14 +55,19 @@ def test_an_expert_becomes_a_doctor_beside_the_models(store: Store, review: Revi
         answer_vignette(store, "Vignettes", item.number, "Ada", "frq", f"{case.answer}.")
         answer_vignette(store, "Vignettes", item.number, "Ada", "mcq", case.answer if place else wrong)
     with store.read() as cursor:
-        held = run(cursor, baseline_run(review, "Ada"))
+        stored = run(cursor, baseline_run(review, "Ada"))
         scores = case_scores(cursor, mcq_rule="mcq_strict")
-    assert held is not None
-    assert (held.doctor, held.source, held.protocol, held.state) == ("human/Ada", "local", "craftmd", "complete")
-    right = {(one.format, one.question_type): 0 for one in scores}
-    for one in scores:
-        assert one.model == "human/Ada · own words first"
-        right[one.format, one.question_type] += one.correct
+    assert stored is not None
+    assert (stored.doctor, stored.source, stored.protocol, stored.state) == (
+        "human/Ada",
+        "local",
+        "craftmd",
+        "complete",
+    )
+    right = {(entry.format, entry.question_type): 0 for entry in scores}
+    for entry in scores:
+        assert entry.model == "human/Ada · own words first"
+        right[entry.format, entry.question_type] += entry.correct
     assert right == {("vignette", "mcq"): 2, ("vignette", "frq"): 3}
 
 
@@ -82,9 +87,9 @@ def test_answers_are_saved_one_by_one_and_are_final(store: Store, review: Review
     with pytest.raises(UsageError, match="is not assigned to Cyd"):
         answer_vignette(store, "Vignettes", item.number, "Cyd", "mcq", "Stroke")
     with store.read() as cursor:
-        held = run(cursor, baseline_run(review, "Ada"))
-    assert held is not None
-    assert (held.done, held.state) == (0, "partial")
+        stored = run(cursor, baseline_run(review, "Ada"))
+    assert stored is not None
+    assert (stored.done, stored.state) == (0, "partial")
 
 
 def test_what_was_answered_before_a_crash_is_graded_with_the_next_answer(store: Store, review: Review) -> None:
@@ -96,15 +101,15 @@ def test_what_was_answered_before_a_crash_is_graded_with_the_next_answer(store: 
         add_annotations(connection, answers)
     answer_vignette(store, "Vignettes", second.number, "Ada", "frq", "Migraine")
     with store.read() as cursor:
-        held = run(cursor, baseline_run(review, "Ada"))
-    assert held is not None
-    assert held.done == 1
+        stored = run(cursor, baseline_run(review, "Ada"))
+    assert stored is not None
+    assert stored.done == 1
     assert write_trials(store, review, "Ada", state_of(store, "Vignettes").newest) == 0
 
 
 def test_the_run_holds_the_cases_as_they_were(store: Store, review: Review) -> None:
     cases = baseline_cases(store, review, "Ben")
-    assert list(cases) == [one.item for one in state_of(store, "Vignettes").items_for("Ben")]
+    assert list(cases) == [entry.item for entry in state_of(store, "Vignettes").items_for("Ben")]
     assert {case.specialty for case in cases.values()} == {"Neurology"}
     with pytest.raises(UsageError, match="Cyd is not an annotator"):
         baseline_run(review, "Cyd")

@@ -49,9 +49,9 @@ def test_histories_are_matched_with_the_verdict_of_the_same_conversation(store: 
     with pytest.raises(UsageError, match="No conversation's history is judged"):
         rows(store)  # the review is still blinded
     unblind(store, review.review_id, "Ada")
-    found = rows(store)
+    result = rows(store)
     # the grader calls every diagnosis of the first model right and every one of the second wrong
-    assert {key: (row["correct"], row["not_correct"]) for key, row in found.items()} == {
+    assert {key: (row["correct"], row["not_correct"]) for key, row in result.items()} == {
         (MODELS[0], "complete"): (4, 0),
         (MODELS[0], "incomplete"): (2, 0),
         (MODELS[1], "complete"): (0, 4),
@@ -68,12 +68,12 @@ def test_annotators_agree_on_one_model_and_differ_on_the_other(store: Store) -> 
     of_second = {item.number: "no" for item in state.items if parse_item(item.item).trial_id.startswith("t1")}
     answer_all(store, review, "Ben", but=of_second)
     unblind(store, review.review_id, "Ada", "ties stay open")
-    found = {
+    result = {
         row["model"]: (row.estimate, row.n)
         for row in by_model.report.rows(MetricRequest(store), review=review.review_id)
         if row["question"] == "Complete medical history" and row["measure"] == "percent agreement"
     }
-    assert found == {MODELS[0]: (1.0, 6), MODELS[1]: (0.0, 6)}
+    assert result == {MODELS[0]: (1.0, 6), MODELS[1]: (0.0, 6)}
 
 
 def test_invented_words_and_missing_facts_are_answers_and_older_reviews_stay_readable(store: Store) -> None:

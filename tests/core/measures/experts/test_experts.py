@@ -39,15 +39,15 @@ def judged(model: str, case: str, **said: YesNo) -> list[ExpertAnswer]:
 
 def test_a_workbook_gives_one_judgement_for_each_cell_that_is_filled() -> None:
     content = workbook([["case_7.json", "…", "Yes", "no", None], ["case_8.json", "…", " NO ", "Yes", "Yes"]])
-    found = list(expert_answers(read_rows(content, "d1")))
-    assert [(j.case, j.question, j.answer) for j in found] == [
+    result = list(expert_answers(read_rows(content, "d1")))
+    assert [(j.case, j.question, j.answer) for j in result] == [
         ("case_7", "single_diagnosis", "yes"),
         ("case_7", "complete_history", "no"),
         ("case_8", "single_diagnosis", "no"),
         ("case_8", "complete_history", "yes"),
         ("case_8", "medical_terms", "yes"),
     ]
-    assert {j.model for j in found} == {"gpt_4"}
+    assert {j.model for j in result} == {"gpt_4"}
 
 
 @pytest.mark.parametrize(
@@ -103,11 +103,11 @@ def test_an_open_tie_is_in_no_share_and_in_no_paired_test() -> None:
 def test_agreement_is_that_of_the_two_who_did_not_know_of_the_tie() -> None:
     judgements = [j for case in range(8) for j in judged("a", str(case), d1="yes", d2="yes")]
     judgements += [*judged("a", "8", d1="yes", d2="no", d3="yes"), *judged("a", "9", d1="no", d2="no")]
-    found = {row["measure"]: row for row in agreement(decide(judgements), ["single_diagnosis"])}
-    assert found["percent agreement"].estimate == pytest.approx(0.9, abs=1e-12)
-    assert found["percent agreement"].n == 10
+    result = {row["measure"]: row for row in agreement(decide(judgements), ["single_diagnosis"])}
+    assert result["percent agreement"].estimate == pytest.approx(0.9, abs=1e-12)
+    assert result["percent agreement"].n == 10
     # by chance 0.9·0.8 + 0.1·0.2 = 0.74
-    assert found["Cohen's kappa"].estimate == pytest.approx((0.9 - 0.74) / (1 - 0.74), abs=1e-12)
+    assert result["Cohen's kappa"].estimate == pytest.approx((0.9 - 0.74) / (1 - 0.74), abs=1e-12)
 
 
 def test_intervals_of_shares_and_agreement_resample_cases() -> None:
@@ -117,10 +117,10 @@ def test_intervals_of_shares_and_agreement_resample_cases() -> None:
 
     # 20 cases of five conversations: yes in every second case; the two annotators differ on all of every fourth
     judgements = [
-        one
+        entry
         for case in range(20)
         for trial in range(5)
-        for one in said(case, trial, d1="no" if case % 2 else "yes", d2="no" if case % 2 or not case % 4 else "yes")
+        for entry in said(case, trial, d1="no" if case % 2 else "yes", d2="no" if case % 2 or not case % 4 else "yes")
     ]
     decisions = decide(judgements)
     (measure,) = (row for row in agreement(decisions, ["medical_terms"]) if row["measure"] == "percent agreement")
@@ -129,11 +129,11 @@ def test_intervals_of_shares_and_agreement_resample_cases() -> None:
     half = 2.093 * (0.75 * 0.25 / 19) ** 0.5 / 0.25
     bounds = (1 - 0.25 * math.exp(half), 1 - 0.25 * math.exp(-half))
     assert (measure.low, measure.high) == pytest.approx(bounds, abs=1e-4)
-    (share,) = shares([one for one in decisions if one.answer is not None])
+    (share,) = shares([entry for entry in decisions if entry.answer is not None])
     assert (share["yes"], share.n) == (25, 75)
     half = 1.96 * (1 / 3 * 2 / 3 / 15) ** 0.5  # 15 cases have an answer
     assert (share.high - share.low) / 2 == pytest.approx(half, rel=0.15)
-    each = [one for case in range(20) for one in judged("a", str(case), d1="yes" if case < 5 else "no")]
+    each = [entry for case in range(20) for entry in judged("a", str(case), d1="yes" if case < 5 else "no")]
     (one_each,) = shares(decide(each))
     assert (one_each.low, one_each.high) == pytest.approx(beta_bounds(5, 20))
 

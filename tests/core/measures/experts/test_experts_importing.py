@@ -47,18 +47,18 @@ def test_a_csv_comes_in_row_by_row_and_rejected_lines_are_named(store: Store) ->
         "chat:t00,,,Ada,medical_terms,no,",
         ",,,Ada,medical_terms,no,",
     )
-    found = import_csv(store, content)
-    assert (found.added, found.items, found.matched) == (3, 3, 2)
-    assert [line for line, _ in found.rejected] == [5, 6, 7, 8, 9, 10]
-    reasons = dict(found.rejected)
-    assert "no stored trial for conversation:nowhere" in reasons[5]
+    result = import_csv(store, content)
+    assert (result.added, result.items, result.matched) == (3, 3, 2)
+    assert [line for line, _ in result.rejected] == [5, 6, 7, 8, 9, 10]
+    reasons = dict(result.rejected)
+    assert "no stored trial for talk:nowhere" in reasons[5]
     assert "'fine' is not one of" in reasons[6]
     assert "'perhaps' is neither yes nor no" in reasons[7]
     assert "is no item" in reasons[9]
     with store.read() as cursor:
-        held = {one.item: one for one in annotations_of(cursor, review_id="imported")}
-    assert set(held) == {"talk:t00", "talk:t12", "release:gpt_9:ours/2"}
-    assert (held["talk:t00"].value, held["talk:t00"].comment) == ("yes", "plain words")
+        stored = {entry.item: entry for entry in annotations_of(cursor, review_id="imported")}
+    assert set(stored) == {"talk:t00", "talk:t12", "release:gpt_9:ours/2"}
+    assert (stored["talk:t00"].value, stored["talk:t00"].comment) == ("yes", "plain words")
 
 
 def test_the_same_file_adds_nothing_twice_and_a_changed_row_does(store: Store) -> None:
@@ -91,8 +91,8 @@ def test_only_a_csv_that_can_be_read_is_imported(store: Store, tmp_path: Path) -
 
 
 def test_a_workbooks_conversation_is_found_by_its_words() -> None:
-    said = "Doctor-AI : What brings you in? \n Patient-AI : I itch -  at night! "
-    row = WorkbookRow("gpt_3_5", "case_7", "d1", said, "**Final Diagnosis:** Scabies.", {})
+    messages = "Doctor-AI : What brings you in? \n Patient-AI : I itch -  at night! "
+    row = WorkbookRow("gpt_3_5", "case_7", "d1", messages, "**Final Diagnosis:** Scabies.", {})
     spoken = ["What brings you in?", "I itch - at night!"]
     conversations = {
         "a": [*spoken, "**Final Diagnosis:** Gout"],
@@ -132,9 +132,9 @@ def test_the_releases_workbooks_hang_on_the_conversations_with_the_same_words(st
         for path in FILES.values():
             content = (Path(RELEASE) / path).read_bytes()
             connection.execute("INSERT INTO release_documents VALUES (?, 'x', ?, 1.0)", [path, content])
-    found = import_release_annotations(store)
-    assert (found.items, found.matched) == (180, 0)  # none of its conversations is stored here
+    result = import_release_annotations(store)
+    assert (result.items, result.matched) == (180, 0)  # none of its conversations is stored here
     assert import_release_annotations(store).added == 0
     decisions = decide(imported_judgements(store), tie_breaker="")
-    yes = sum(one.answer == "yes" for one in decisions if one.question == "medical_terms")
-    assert (yes, sum(one.question == "medical_terms" for one in decisions)) == (13, 180)
+    yes = sum(entry.answer == "yes" for entry in decisions if entry.question == "medical_terms")
+    assert (yes, sum(entry.question == "medical_terms" for entry in decisions)) == (13, 180)

@@ -91,10 +91,10 @@ def of_cases(*scores: float) -> dict[str, float]:
 
 def test_a_corrected_accuracy_has_an_interval_and_says_when_it_is_clipped() -> None:
     items = judged(45, 10, 5, 40)  # sensitivity .9, specificity .8
-    found = corrected("m", of_cases(*[0.48] * 50), items)
-    assert found.estimate == pytest.approx(0.4)
-    assert found.low < 0.4 < found.high
-    assert (found.more["apparent"], found.more["n_cases"], found.n) == (pytest.approx(0.48), 50, 100)
+    result = corrected("m", of_cases(*[0.48] * 50), items)
+    assert result.estimate == pytest.approx(0.4)
+    assert result.low < 0.4 < result.high
+    assert (result.more["apparent"], result.more["n_cases"], result.n) == (pytest.approx(0.48), 50, 100)
     low = corrected("m", of_cases(*[0.1] * 50), items)  # (.1 + .8 − 1) / .7 is below 0
     assert (low.estimate, low.more["clipped"]) == (0.0, True)
     useless = corrected("m", of_cases(*[0.5] * 50), judged(5, 5, 5, 5))
@@ -111,18 +111,18 @@ def test_the_error_of_a_correction_comes_from_cases_not_from_items() -> None:
         ]
 
     scores = of_cases(*[0.5] * 40)
-    one, five = (corrected("m", scores, items(each)) for each in (1, 5))
-    assert (one.estimate, five.estimate) == (pytest.approx(0.5), pytest.approx(0.5))
+    single, five = (corrected("m", scores, items(each)) for each in (1, 5))
+    assert (single.estimate, five.estimate) == (pytest.approx(0.5), pytest.approx(0.5))
     # four more copies of each item tell nothing new
-    assert (five.low, five.high) == pytest.approx((one.low, one.high), abs=1e-9)
+    assert (five.low, five.high) == pytest.approx((single.low, single.high), abs=1e-9)
 
 
 def test_a_perfect_grader_changes_nothing() -> None:
-    found = corrected("m", of_cases(*[0.0, 1.0] * 20), judged(50, 0, 0, 50))
-    assert found.estimate == 0.5
+    result = corrected("m", of_cases(*[0.0, 1.0] * 20), judged(50, 0, 0, 50))
+    assert result.estimate == 0.5
     # the interval is that of 40 cases alone, expanded for the 20 that were judged: 0.5 ± t(0.975, 19) · 0.5 / √40
     half = 2.093 * 0.5 / math.sqrt(40)
-    assert (found.high - found.low) / 2 == pytest.approx(half, rel=0.1)
+    assert (result.high - result.low) / 2 == pytest.approx(half, rel=0.1)
     # 20 of 20 right, by a grader without error on the same 20 cases: Wilson's bound
     right = corrected("m", of_cases(*[1.0] * 20), judged(50, 0, 0, 50))
     assert right.estimate == 1
@@ -132,13 +132,13 @@ def test_a_perfect_grader_changes_nothing() -> None:
 def test_a_grader_contradicts_itself_on_the_same_words(store: Store) -> None:
     write_journal(store.journals, "run0", grades("t01", graded("incorrect", at=20.0), run_id="run0"))
     fold(store)
-    found = {
+    result = {
         (row["model"], row["judged_again"].removeprefix("the same ")): (row.n, row["both_ways"], row["verdicts"])
         for row in flip_rates(store)
     }
     # the answer is the same in all cases: "Eczema 0" of the first doctor was judged 7 times, both ways; "Eczema 1" of
     # the second 6 times, one way; what was read out of each of them is one diagnosis
-    assert found == {
+    assert result == {
         ("openai/secret-one", "response"): (1, 1, 7),
         ("openai/secret-two", "response"): (1, 0, 6),
         ("openai/secret-one", "diagnosis"): (1, 1, 7),
@@ -176,7 +176,7 @@ def test_the_columns_behind_the_200th_are_medqa_dermatology_in_order() -> None:
     arm = ("vignette", "frq")
     counts = {(arm, case.case_key): (n, 5) for n, case in enumerate(cases)}
     run = ReleasedRun("r", "gpt_4", cases, counts)  # type: ignore[arg-type]
-    found = counts_by_case(
+    result = counts_by_case(
         [GradedCase(0, 5, 1), GradedCase(200, 5, 4), GradedCase(201, 5, 2), GradedCase(202, 5, 3)], run
     )
-    assert found == {"craftmd/case_0": (1, 0, 5), "craftmd/case_800": (4, 3, 5), "craftmd/case_900": (2, 2, 5)}
+    assert result == {"craftmd/case_0": (1, 0, 5), "craftmd/case_800": (4, 3, 5), "craftmd/case_900": (2, 2, 5)}

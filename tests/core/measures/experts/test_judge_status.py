@@ -43,7 +43,7 @@ def reviewed(store: Store) -> Review:
     review = a_review(store, number=12, annotators=("Ada",), shared=0)
     state = state_of(store, review.review_id)
     with_terms = {item.number for item in state.items if item.item in ("talk:t00", "talk:t01", "talk:t02")}
-    said = [
+    answers = [
         Annotation(
             item.item, "Ada", question, "yes" if question != "medical_terms" or item.number in with_terms else "no",
             review_id=review.review_id,
@@ -52,7 +52,7 @@ def reviewed(store: Store) -> Review:
         for question in FIVE
     ]  # fmt: skip
     with store.write() as connection:
-        add_annotations(connection, said)
+        add_annotations(connection, answers)
     return review
 
 
@@ -88,13 +88,13 @@ def test_items_drawn_by_specialty_count_by_the_size_of_their_stratum(store: Stor
     # of each model two of three conversations in cardiology (odd numbers), and one of three in dermatology
     review = a_review(store, number=6, annotators=("Ada",), shared=0, sampling="specialty")
     items = state_of(store, review.review_id).items
-    said = [
+    answers = [
         Annotation(item.item, "Ada", question, "yes" if int(item.item[-1]) % 2 else "no", review_id=review.review_id)
         for item in items
         for question in FIVE
     ]
     with store.write() as connection:
-        add_annotations(connection, said)
+        add_annotations(connection, answers)
     unblind(store, review.review_id, "Ada")
     shares = {(r["model"], r["figure"]): r for r in rows(store, part="figures")}
     alone = shares[MODELS[0], "experts alone"]

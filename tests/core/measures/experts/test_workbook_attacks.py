@@ -6,6 +6,7 @@ import io
 import time
 import zipfile
 from collections.abc import Callable
+from itertools import product
 
 import openpyxl
 import pytest
@@ -32,7 +33,10 @@ OUTSIDE = b'<?xml version="1.0"?><!DOCTYPE w [<!ENTITY j SYSTEM "file:///etc/pas
 def repacked(content: bytes, change: Callable[[str, bytes], bytes], **more: bytes) -> bytes:
     """Return a workbook with each of its parts changed, and more parts."""
     out = io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(content)) as book, zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as changed:
+    with (
+        zipfile.ZipFile(io.BytesIO(content)) as book,
+        zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as changed,
+    ):
         for name in book.namelist():
             changed.writestr(name, change(name, book.read(name)))
         for name, part in more.items():
@@ -50,64 +54,70 @@ def with_entities(declared: bytes, part: str) -> bytes:
     return repacked(workbook([ROW]), change)
 
 
-@pytest.mark.parametrize("part", [SHEET, "xl/workbook.xml", "[Content_Types].xml"])
-@pytest.mark.parametrize("declared", [LAUGHS, OUTSIDE], ids=["billion laughs", "a file of this machine"])
-def test_entities_are_not_resolved(declared: bytes, part: str) -> None:
+def refusal(content: bytes) -> str | None:
+    """Return the sentence with which a workbook is refused, or None for one that is read."""
+    try:
+        read_rows(content, "d1")
+    except AnamnesisError as error:
+        return str(error)
+    return None
+
+
+def test_entities_are_not_resolved() -> None:
     began = time.process_time()
-    with pytest.raises(AnamnesisError) as refusal:
-        read_rows(with_entities(declared, part), "d1")
+    refusals = {
+        (declared, part): refusal(with_entities(declared, part))
+        for declared, part in product((LAUGHS, OUTSIDE), (SHEET, "xl/workbook.xml", "[Content_Types].xml"))
+    }
+    assert [key for key, words in refusals.items() if not words or "root:" in words or len(words) >= 400] == []
     assert time.process_time() - began < 5
-    assert "root:" not in str(refusal.value)
-    assert len(str(refusal.value)) < 400
 
 
 @pytest.mark.parametrize("part", ["xl/worksheets/sheet2.xml", "xl/sharedStrings.xml"])
 def test_a_workbook_that_unpacks_without_end_is_refused_before_it_is_unpacked(part: str) -> None:
     content = repacked(workbook([ROW]), lambda _, xml: xml, **{part: b" " * 150_000_000})
-    assert len(content) < 500_000
+    assert len(content) < 1_000_000
     began = time.process_time()
     with pytest.raises(AnamnesisError, match="unpacks to more"):
         read_rows(content, "d1")
     assert time.process_time() - began < 1
 
 
-def damaged(seed: int) -> bytes:
-    content = bytearray(workbook([ROW] * 5))
-    for place in range(seed, len(content), 97):
-        content[place] ^= 0x5A
-    return bytes(content)
+def test_wrong_bytes_are_a_sentence() -> None:
+    whole = workbook([ROW] * 5)
+    read: list[int] = []
+    for seed in range(0, 60, 3):
+        content = bytearray(whole)
+        for position in range(seed, len(content), 97):
+            content[position] ^= 0x5A
+        if refusal(bytes(content)) is None:
+            read.append(seed)
+    assert read == []
 
 
-@pytest.mark.parametrize("seed", range(60))
-def test_wrong_bytes_are_a_sentence(seed: int) -> None:
-    with pytest.raises(AnamnesisError):
-        read_rows(damaged(seed), "d1")
+def test_a_part_that_holds_something_else_is_read_or_is_a_sentence() -> None:
+    whole = workbook([ROW])
+    parts = (SHEET, "xl/sharedStrings.xml", "xl/workbook.xml", "xl/styles.xml")
+    contents = (b"", b"<", b"<worksheet/>", b"\0" * 10, "<a>ü</a>".encode("utf-16"), b"<sst><si/></sst>")
+    for part, xml in product(parts, contents):
+        content = repacked(whole, lambda name, original, part=part, xml=xml: xml if name == part else original)
+        try:
+            rows = read_rows(content, "d1")
+        except AnamnesisError:
+            continue
+        assert all(set(row.answers.values()) <= {"yes", "no"} for row in rows), (part, xml)
 
 
-@pytest.mark.parametrize("part", [SHEET, "xl/sharedStrings.xml", "xl/workbook.xml", "xl/styles.xml"])
-@pytest.mark.parametrize(
-    "xml", [b"", b"<", b"<worksheet/>", b"\0" * 10, "<a>ü</a>".encode("utf-16"), b"<sst><si/></sst>"]
-)
-def test_a_part_that_holds_something_else_is_read_or_is_a_sentence(part: str, xml: bytes) -> None:
-    content = repacked(workbook([ROW]), lambda name, original: xml if name == part else original)
-    try:
-        rows = read_rows(content, "d1")
-    except AnamnesisError:
-        return
-    assert all(set(row.answers.values()) <= {"yes", "no"} for row in rows)
+def test_an_answer_that_is_neither_yes_nor_no_is_refused_by_its_row() -> None:
+    cells = (1, True, 1.5, "maybe", "yes, no", "y" * 32_000, "'=1+1")
+    refusals = {str(cell)[:9]: refusal(workbook([[*ROW[:2], cell, "no", "no"]])) for cell in cells}
+    assert [cell for cell, words in refusals.items() if not words or "row 4" not in words or len(words) >= 200] == []
 
 
-@pytest.mark.parametrize("cell", [1, True, 1.5, "maybe", "yes, no", "y" * 32_000, "'=1+1"])
-def test_an_answer_that_is_neither_yes_nor_no_is_refused_by_its_row(cell: object) -> None:
-    with pytest.raises(AnamnesisError, match="row 4") as refusal:
-        read_rows(workbook([[*ROW[:2], cell, "no", "no"]]), "d1")
-    assert len(str(refusal.value)) < 200
-
-
-@pytest.mark.parametrize("cell", ['=HYPERLINK("https://evil.example","yes")', "='[https://evil.example/a.xlsx]S'!A1"])
-def test_a_formula_that_was_never_computed_is_an_empty_cell(cell: str) -> None:
-    rows = read_rows(workbook([[*ROW[:2], cell, "no", "no"]]), "d1")
-    assert [row.answers for row in rows] == [{"complete_history": "no", "medical_terms": "no"}]
+def test_a_formula_that_was_never_computed_is_an_empty_cell() -> None:
+    for cell in ('=HYPERLINK("https://evil.example","yes")', "='[https://evil.example/a.xlsx]S'!A1"):
+        rows = read_rows(workbook([[*ROW[:2], cell, "no", "no"]]), "d1")
+        assert [row.answers for row in rows] == [{"complete_history": "no", "medical_terms": "no"}], cell
 
 
 def test_macros_are_neither_run_nor_kept() -> None:
@@ -131,7 +141,7 @@ def test_rows_for_a_running_review_never_reach_it(store: Store) -> None:
     """Neither under another reviewer's name nor for items of another review, twice or with ids that do not exist."""
     review = a_review(store, annotators=("Ada", "Ben"))
     before = state_of(store, review.review_id)
-    found = import_csv(
+    result = import_csv(
         store,
         a_csv(
             "talk:t00,,,Ada,medical_terms,yes,",
@@ -148,7 +158,7 @@ def test_rows_for_a_running_review_never_reach_it(store: Store) -> None:
         ),
     )
     assert state_of(store, review.review_id).newest == before.newest
-    assert [line for line, _ in found.rejected] == [5, 6, 7, 8, 10, 11, 12]
+    assert [line for line, _ in result.rejected] == [5, 6, 7, 8, 10, 11, 12]
     out = io.StringIO()
     export_annotations(store, out)
     assert not any(cell.startswith(("=", "+", "@")) for cell in out.getvalue().replace("\n", ",").split(","))

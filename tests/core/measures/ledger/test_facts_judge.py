@@ -68,32 +68,30 @@ def test_the_prompt_has_the_vignette_facts_and_messages_and_no_diagnosis() -> No
     assert not any(f"\n{fact.id}: " in prompt for fact in FACTS if not fact.told), "a patient cannot withhold results"
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_marks_are_read_from_an_answer_with_other_text(subtests: pytest.Subtests) -> None:
+    rows: list[str] = [
         reply(),
         f"Fact by fact {{so}}:\n```json\n{reply()}\n```",
         f"First {reply({PAIN: {'mark': 'volunteered'}})}, but rather {reply()}",
         reply({METFORMIN: {"turn": "3"}}),
         reply({METFORMIN: {"words": " do you take ANY medicines?… "}}),
         reply({PAIN: {"words": "“My chest hurts.”"}}),
-    ],
-)
-def test_marks_are_read_from_an_answer_with_other_text(text: str) -> None:
-    judgement = facts_in(text, FACTS, CONVERSATION)
-    assert (judgement.dropped, [verdict.kind for verdict in judgement.things]) == (
-        0,
-        ["never_asked", "asked", "withheld"],
-    )
-    assert [verdict.words.strip(".") for verdict in judgement.things] == [verdict.words for verdict in VERDICTS]
-    assert [(v.turn, v.fact, v.fact_text, v.topic) for v in judgement.things] == [
-        (v.turn, v.fact, v.fact_text, v.topic) for v in VERDICTS
     ]
+    for text in rows:
+        with subtests.test(text=text):
+            judgement = facts_in(text, FACTS, CONVERSATION)
+            assert (judgement.dropped, [verdict.kind for verdict in judgement.things]) == (
+                0,
+                ["never_asked", "asked", "withheld"],
+            )
+            assert [verdict.words.strip(".") for verdict in judgement.things] == [verdict.words for verdict in VERDICTS]
+            assert [(v.turn, v.fact, v.fact_text, v.topic) for v in judgement.things] == [
+                (v.turn, v.fact, v.fact_text, v.topic) for v in VERDICTS
+            ]
 
 
-@pytest.mark.parametrize(
-    ("invented", "verdict"),
-    [
+def test_inventions_are_read_with_what_they_contradict(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[dict[str, Any], PatientVerdict]] = [
         (invention(), INVENTED),
         (
             invention(words="“Yes, my left knee has hurt for years.”"),
@@ -104,16 +102,15 @@ def test_marks_are_read_from_an_answer_with_other_text(text: str) -> None:
             PatientVerdict("invented", 3, "No, I don’t take   anything", METFORMIN, "takes metformin"),
         ),
         (invention(contradicts="no such fact"), INVENTED),
-    ],
-)
-def test_inventions_are_read_with_what_they_contradict(invented: dict[str, Any], verdict: PatientVerdict) -> None:
-    judgement = facts_in(reply(None, [invented, invented]), FACTS, CONVERSATION)
-    assert (judgement.things, judgement.dropped) == ((*VERDICTS, verdict), 0)
+    ]
+    for invented, verdict in rows:
+        with subtests.test(invented=invented, verdict=verdict):
+            judgement = facts_in(reply(None, [invented, invented]), FACTS, CONVERSATION)
+            assert (judgement.things, judgement.dropped) == ((*VERDICTS, verdict), 0)
 
 
-@pytest.mark.parametrize(
-    "bad",
-    [
+def test_an_invention_that_is_not_in_the_conversation_is_dropped_and_counted(subtests: pytest.Subtests) -> None:
+    rows: list[dict[str, Any]] = [
         invention(words="my right knee has hurt"),
         invention(words="left knee has hur"),  # half a word
         invention(turn=3),  # in another reply
@@ -121,16 +118,15 @@ def test_inventions_are_read_with_what_they_contradict(invented: dict[str, Any],
         invention(turn=-2),
         invention(turn=99),
         invention(words="“s”"),  # quotes nothing
-    ],
-)
-def test_an_invention_that_is_not_in_the_conversation_is_dropped_and_counted(bad: dict[str, Any]) -> None:
-    judgement = facts_in(reply(None, [invention(), bad]), FACTS, CONVERSATION)
-    assert (judgement.things, judgement.dropped) == ((*VERDICTS, INVENTED), 1)
+    ]
+    for bad in rows:
+        with subtests.test(bad=bad):
+            judgement = facts_in(reply(None, [invention(), bad]), FACTS, CONVERSATION)
+            assert (judgement.things, judgement.dropped) == ((*VERDICTS, INVENTED), 1)
 
 
-@pytest.mark.parametrize(
-    ("changed", "fault"),
-    [
+def test_marks_that_do_not_fit_the_conversation_are_refused(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[dict[str, dict[str, Any]], str]] = [
         ({METFORMIN: {"words": "Do you take any tablets?"}}, "do not stand in message 2"),  # no message has these words
         ({METFORMIN: {"words": "What brings you in?"}}, "do not stand in message 2"),  # an earlier question
         ({METFORMIN: {"turn": 2}}, "names no message of the patient"),  # the doctor's message
@@ -143,11 +139,10 @@ def test_an_invention_that_is_not_in_the_conversation_is_dropped_and_counted(bad
         ({PAIN: {"id": AGE}}, "does not mark every fact once"),
         ({PAIN: {"id": "smokes"}}, "does not mark every fact once"),
         ({PAIN: {"id": SIGN}}, "does not mark every fact once"),  # a result, which the patient does not know
-    ],
-)
-def test_marks_that_do_not_fit_the_conversation_are_refused(changed: dict[str, dict[str, Any]], fault: str) -> None:
-    with pytest.raises(ValueError, match=fault):
-        facts_in(reply(changed), FACTS, CONVERSATION)
+    ]
+    for changed, fault in rows:
+        with subtests.test(changed=changed, fault=fault), pytest.raises(ValueError, match=fault):
+            facts_in(reply(changed), FACTS, CONVERSATION)
 
 
 def test_a_bare_no_counts_as_a_quotation_of_the_complete_message() -> None:
@@ -159,20 +154,18 @@ def test_a_bare_no_counts_as_a_quotation_of_the_complete_message() -> None:
         facts_in(reply(marks), FACTS, longer)
 
 
-@pytest.mark.parametrize(
-    ("text", "fault"),
-    [
+def test_an_answer_of_another_form_is_unreadable(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[str, str]] = [
         ("Nothing was withheld.", "no JSON object"),
         ('{"facts": []}', "invented"),
         ('{"facts": [], "invented": null}', "invented"),
         ('{"facts": [{"id": "x", "turn": "third", "mark": "asked"}], "invented": []}', "turn"),
         ('{"facts": [], "invented": [', "no JSON object"),
         ('{"facts": [], "invented": []}', "does not mark every fact once"),
-    ],
-)
-def test_an_answer_of_another_form_is_unreadable(text: str, fault: str) -> None:
-    with pytest.raises(ValueError, match=fault):
-        facts_in(text, FACTS, CONVERSATION)
+    ]
+    for text, fault in rows:
+        with subtests.test(text=text, fault=fault), pytest.raises(ValueError, match=fault):
+            facts_in(text, FACTS, CONVERSATION)
 
 
 def test_the_prompt_requests_the_words_before_the_mark() -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.core.measures.patients.patient_conversations import stored
 
 from core.journal import RowLine
 from core.measures.missing import measure_missing
@@ -17,6 +16,7 @@ from core.store.database import Store
 from core.store.fold import keep_lines
 from core.store.queries.patient_judgements import JudgedTerm, patient_judgement_row
 from core.store.selection import Selection
+from tests.core.measures.patients.patient_conversations import stored
 from tests.support.intervals import beta_bounds
 from tests.support.stores import copy_of
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.core.measures.patients.patient_conversations import stored
 
 from core.errors import AnamnesisError, UsageError
 from core.jobs.ask_job import AskOutcome, estimate_job, run_job
@@ -23,6 +22,7 @@ from core.models.settings import default_paths
 from core.store.database import Store
 from core.store.queries.patient_judgements import JudgedTerm, PatientJudgement, current_judgements
 from core.store.selection import Selection
+from tests.core.measures.patients.patient_conversations import stored
 from tests.support.fake_provider import running
 from tests.support.replies import Reply, Script, failing
 from tests.support.stores import copy_of

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from tests.core.measures.patients.patient_conversations import OPENING, dialogue
-
 from core.asking.scene import Turn
 from core.measures.patients.rules import marks_in, replies_of, terms_in
+from tests.core.measures.patients.patient_conversations import OPENING, dialogue
 from tests.core.store.builders import a_case
 
 LUPUS = a_case(

@@ -25,7 +25,18 @@ from tests.support.stores import copy_of
 
 @pytest.fixture
 def judged(tmp_path: Path) -> Store:
-    return copy_of(store_judged, tmp_path)
+    return copy_of(store_judged, tmp_path / "judged")
+
+
+@pytest.fixture
+def reviewed(tmp_path: Path) -> Store:
+    """The same with the verdicts of experts on all 20 criteria."""
+    return copy_of(store_reviewed, tmp_path / "reviewed")
+
+
+def store_reviewed(store: Store) -> None:
+    store_judged(store)
+    answer(store, review(store))
 
 
 def review(store: Store, number: int = 20, **changes: object) -> Review:
@@ -71,24 +82,23 @@ def rows(store: Store, **options: object) -> list[Row]:
     return list(report_calibration.rows(MetricRequest(store), rubric="demo", **options))
 
 
-def test_the_judge_agrees_in_19_of_20_and_the_figures_of_both_are_those_of_the_experts(judged: Store) -> None:
-    answer(judged, review(judged))
-    by_axis = {row["axis"]: row for row in rows(judged, part="judges")}
+def test_the_judge_agrees_in_19_of_20_and_the_figures_of_both_are_those_of_the_experts(reviewed: Store) -> None:
+    by_axis = {row["axis"]: row for row in rows(reviewed, part="judges")}
     assert by_axis["all axes"].estimate == pytest.approx(19 / 20)
     assert by_axis["safety"].estimate == pytest.approx(9 / 10)
     assert by_axis["safety"]["sensitivity"] == pytest.approx(3 / 4)
     assert by_axis["safety"]["specificity"] == 1
     assert by_axis["all axes"]["status"] == "not calibrated"
-    assert rows(judged, part="judges", least_items=20)[0]["status"] == "calibrated"
-    assert rows(judged, part="judges", least_items=20, least_agreement=0.96)[0]["status"] == "not calibrated"
-    scores = {row["figure"]: row for row in rows(judged)}
+    assert rows(reviewed, part="judges", least_items=20)[0]["status"] == "calibrated"
+    assert rows(reviewed, part="judges", least_items=20, least_agreement=0.96)[0]["status"] == "not calibrated"
+    scores = {row["figure"]: row for row in rows(reviewed)}
     # points: fever 7 × 3, cough 4 × 1 (the judge: 3 × 1) of 10 × 4
     assert scores["experts alone"].estimate == pytest.approx(25 / 40)
     assert scores["judge alone"].estimate == pytest.approx(24 / 40)
     assert scores["judge and experts (PPI++)"].estimate == pytest.approx(25 / 40)
     # sensitivity 10/11 and specificity 1 on all 20: each yes counts 11/10
     assert scores["corrected (Rogan and Gladen)"].estimate == pytest.approx(24 / 40 * 1.1)
-    by_criterion = {row["criterion"]: row.estimate for row in rows(judged, part="criteria")}
+    by_criterion = {row["criterion"]: row.estimate for row in rows(reviewed, part="criteria")}
     assert by_criterion == {"fever": 1.0, "cough": pytest.approx(0.9)}
 
 
@@ -106,21 +116,19 @@ def test_a_part_of_the_items_is_enough_and_more_would_narrow_the_interval(judged
     assert {row["feature"] for row in rows(judged, part="audit")} >= {"judge's verdict", "points"}
 
 
-def test_scores_say_how_far_their_judge_is_calibrated(judged: Store) -> None:
-    before, after = MetricRequest(judged), MetricRequest(judged)
+def test_scores_say_how_far_their_judge_is_calibrated(judged: Store, reviewed: Store) -> None:
+    before, after = MetricRequest(judged), MetricRequest(reviewed)
     list(report_scores.rows(before, rubric="demo"))
     assert next(note.severity for note in before.notes if note.kind == "judge") == "high"
-    answer(judged, review(judged))
     list(report_scores.rows(after, rubric="demo"))
     assert any("n = 20, 95% equal" in note.text for note in after.notes)
 
 
-def test_verdicts_of_experts_survive_the_loss_of_the_database(judged: Store) -> None:
-    answer(judged, review(judged))
-    before = [(row.label, row.estimate, row.low, row.high) for row in rows(judged)]
-    for file in judged.path.parent.glob("anamnesis.duckdb*"):
+def test_verdicts_of_experts_survive_the_loss_of_the_database(reviewed: Store) -> None:
+    before = [(row.label, row.estimate, row.low, row.high) for row in rows(reviewed)]
+    for file in reviewed.path.parent.glob("anamnesis.duckdb*"):
         file.unlink()
-    again = Store(judged.path)
+    again = Store(reviewed.path)
     fold(again)
     assert [(row.label, row.estimate, row.low, row.high) for row in rows(again)] == before
 
@@ -133,13 +141,12 @@ def test_only_judged_criteria_of_a_rubric_are_drawn(judged: Store) -> None:
 
 
 def test_scores_can_leave_out_what_the_judge_is_not_calibrated_on(
-    judged: Store, monkeypatch: pytest.MonkeyPatch
+    reviewed: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # fever (data gathering): 10 of 10 verdicts are equal; cough (safety): 9 of 10
-    answer(judged, review(judged))
     monkeypatch.setattr("core.measures.rubrics.report.Trust", lambda: Trust(least_items=10, least_agreement=0.95))
     for by in ("axis", "criterion"):
-        request = MetricRequest(judged)
+        request = MetricRequest(reviewed)
         (row,) = report_scores.rows(request, rubric="demo", calibrated=by)
         assert isinstance(row, Row)
         # 7 of 10 conversations meet the only criterion that is left
@@ -147,9 +154,8 @@ def test_scores_can_leave_out_what_the_judge_is_not_calibrated_on(
         assert any("judge not calibrated 10" in note.text for note in request.notes)
 
 
-def test_without_enough_labels_nothing_is_left(judged: Store) -> None:
-    answer(judged, review(judged))
-    (row,) = report_scores.rows(MetricRequest(judged), rubric="demo", calibrated="axis")
+def test_without_enough_labels_nothing_is_left(reviewed: Store) -> None:
+    (row,) = report_scores.rows(MetricRequest(reviewed), rubric="demo", calibrated="axis")
     assert isinstance(row, Row)
     assert row.estimate is None
     assert row["n_unjudged"] == 20

@@ -29,9 +29,8 @@ def test_a_criterion_with_negative_points_is_a_must_not() -> None:
     assert [criterion.priority for criterion in criteria] == ["must not", "should"]
 
 
-@pytest.mark.parametrize(
-    ("fields", "reason"),
-    [
+def test_a_faulty_criterion_is_refused_with_its_place(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[dict[str, object], str]] = [
         ({"points": 0}, "no points"),
         ({"points": 3, "priority": "must not"}, "only must not"),
         ({"points": -3, "priority": "must"}, "only must not"),
@@ -39,11 +38,11 @@ def test_a_criterion_with_negative_points_is_a_must_not() -> None:
         ({"id": "two words"}, "not an id"),
         ({"criterion": ""}, "criterion"),
         ({"weight": 3}, "weight"),
-    ],
-)
-def test_a_faulty_criterion_is_refused_with_its_place(fields: dict[str, object], reason: str) -> None:
-    with pytest.raises(UsageError, match=rf"^the test is not a rubric: cases\.{CASE}\.0.*{reason}"):
-        rubric({"criterion": "Greets.", **fields})
+    ]
+    for fields, reason in rows:
+        refusal = rf"^the test is not a rubric: cases\.{CASE}\.0.*{reason}"
+        with subtests.test(fields=fields), pytest.raises(UsageError, match=refusal):
+            rubric({"criterion": "Greets.", **fields})
 
 
 def test_ids_are_unique_for_every_case_and_not_between_cases() -> None:
@@ -66,12 +65,12 @@ def test_a_case_gets_the_criteria_of_all_cases_of_its_specialty_and_its_own() ->
 
 
 def test_the_version_changes_with_the_points_and_the_hash_of_a_criterion_does_not() -> None:
-    one, two = (rubric({"criterion": "Greets.", "points": points}) for points in (1, 2))
-    assert one.hash != two.hash
-    assert one.cases[CASE][0].hash == two.cases[CASE][0].hash
+    entry, two = (rubric({"criterion": "Greets.", "points": points}) for points in (1, 2))
+    assert entry.hash != two.hash
+    assert entry.cases[CASE][0].hash == two.cases[CASE][0].hash
     reworded = rubric({"criterion": "Greets warmly."}).cases[CASE][0]
     conditional = rubric({"criterion": "Greets.", "when": "It is the first visit."}).cases[CASE][0]
-    assert len({one.cases[CASE][0].hash, reworded.hash, conditional.hash}) == 3
+    assert len({entry.cases[CASE][0].hash, reworded.hash, conditional.hash}) == 3
 
 
 def test_a_folder_of_files_is_one_rubric_and_survives_a_round_trip(tmp_path: Path) -> None:

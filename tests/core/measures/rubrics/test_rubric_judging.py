@@ -127,7 +127,7 @@ def test_invented_quotations_void_every_verdict_also_not_met(store: Store) -> No
     )
 
 
-@pytest.mark.parametrize("size", [1, 5])
+@pytest.mark.parametrize("size", [pytest.param(1, marks=pytest.mark.slow), 5])
 def test_order_and_batches_change_nothing_for_a_deterministic_judge(store: Store, size: int) -> None:
     _, bodies = judged(store, judge(by_last_word), batch_size=size, repeat=2)
     assert len(bodies) == 2 * 3 * {1: 6, 5: 2}[size]
@@ -137,6 +137,7 @@ def test_order_and_batches_change_nothing_for_a_deterministic_judge(store: Store
     assert len(orders) > (6 if size == 1 else 5) - 1  # shuffled for every conversation and repeat
 
 
+@pytest.mark.slow
 def test_batches_of_a_noisy_judge_disagree_with_single_criteria_and_the_difference_is_shown(store: Store) -> None:
     judged(store, judge(noisy(0.3)), repeat=3)
     judged(store, judge(noisy(0.3, "other")), batch_size=5)
@@ -249,45 +250,47 @@ DIALOGUE = (
 )
 
 
-@pytest.mark.parametrize(
-    ("message", "words", "place", "state"),
-    [
-        (1, "My chest hurts", 1, "verified"),
-        (3, "No.", 3, "verified"),
-        (2, '"Do you smoke?"', 2, "verified"),
-        (1, "my chest hurts when I breathe in", 1, "repaired"),
-        (2, "it began on Monday", 1, "repaired"),
-        (9, "My chest hurts when I", 1, "repaired"),
-        (1, "My chest … began on Monday", 1, "repaired"),
-        (0, "what's wrong", 0, "repaired"),
-        (2, "[2] Doctor: Do you smoke?", 2, "verified"),
-        (2, "Do you drink?", 2, "unverified"),
-        (1, "began on Monday … My chest", 1, "unverified"),
-        (1, "chest hurts when you breathe", 1, "unverified"),
-        (2, "Doctor: Do you smoke?", 2, "verified"),
-        (2, "smoke", 2, "verified"),
-        (0, "smoke", 0, "unverified"),  # a single word is in too many conversations
-        (9, "Do you smoke?", 9, "unverified"),
-        (0, "No.", 0, "unverified"),
-        (2, "do you", 2, "unverified"),
-        (1, "I", 1, "unverified"),
-        (2, "", 2, "unverified"),
-        (2, "**", 2, "unverified"),
-        (2, "<quoted>", 2, "unverified"),
-        (2, "mok", 2, "unverified"),
-        (1, "…", 1, "unverified"),
-    ],
-)
-def test_quotations_are_verified_repaired_or_unverified(message: int, words: str, place: int, state: str) -> None:
-    checked = check_quotation(message, words, DIALOGUE)
-    assert (checked.message, checked.state) == (place, state)
-    if state != "unverified":
-        assert checked.words in DIALOGUE[place].text
+QUOTATIONS = [
+    (1, "My chest hurts", 1, "verified"),
+    (3, "No.", 3, "verified"),
+    (2, '"Do you smoke?"', 2, "verified"),
+    (1, "my chest hurts when I breathe in", 1, "repaired"),
+    (2, "it began on Monday", 1, "repaired"),
+    (9, "My chest hurts when I", 1, "repaired"),
+    (1, "My chest … began on Monday", 1, "repaired"),
+    (0, "what's wrong", 0, "repaired"),
+    (2, "[2] Doctor: Do you smoke?", 2, "verified"),
+    (2, "Do you drink?", 2, "unverified"),
+    (1, "began on Monday … My chest", 1, "unverified"),
+    (1, "chest hurts when you breathe", 1, "unverified"),
+    (2, "Doctor: Do you smoke?", 2, "verified"),
+    (2, "smoke", 2, "verified"),
+    (0, "smoke", 0, "unverified"),  # a single word is in too many conversations
+    (9, "Do you smoke?", 9, "unverified"),
+    (0, "No.", 0, "unverified"),
+    (2, "do you", 2, "unverified"),
+    (1, "I", 1, "unverified"),
+    (2, "", 2, "unverified"),
+    (2, "**", 2, "unverified"),
+    (2, "<quoted>", 2, "unverified"),
+    (2, "mok", 2, "unverified"),
+    (1, "…", 1, "unverified"),
+]
+"""Number of a message, words quoted from it, number of the message that has them, and the state of the quotation."""
 
 
-@pytest.mark.parametrize(
-    ("criterion", "verdict", "quoted", "voided"),
-    [
+def test_quotations_are_verified_repaired_or_unverified() -> None:
+    wrong = []
+    for message, words, place, state in QUOTATIONS:
+        checked = check_quotation(message, words, DIALOGUE)
+        of_dialogue = state == "unverified" or checked.words in DIALOGUE[place].text
+        if (checked.message, checked.state, of_dialogue) != (place, state, True):
+            wrong.append((message, words, checked))
+    assert wrong == []
+
+
+def test_met_needs_words_of_the_doctor(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[str, str, list[Any], bool]] = [
         ("The doctor asks about smoking.", "met", [(2, "Do you smoke?")], False),
         ("The doctor asks about smoking.", "met", [(3, "No.")], True),
         ("The doctor asks about smoking.", "met", [(3, "No."), (2, "Do you smoke?")], False),
@@ -295,14 +298,14 @@ def test_quotations_are_verified_repaired_or_unverified(message: int, words: str
         ("Asks how the pain began.", "met", [(1, "it began on Monday.")], True),
         ("The patient says when the pain began.", "met", [(1, "it began on Monday.")], False),
         ("The patient's fears are explored by the doctor.", "met", [(1, "it began on Monday.")], True),
-    ],
-)
-def test_met_needs_words_of_the_doctor(criterion: str, verdict: str, quoted: list[Any], voided: bool) -> None:
-    about = Criterion.model_validate({"id": "c", "criterion": criterion, "points": 1})
-    quotations = [{"message": number, "words": words} for number, words in quoted]
-    text = json.dumps({"judgements": [{"criterion": 1, "quotations": quotations, "verdict": verdict}]})
-    (judgement,) = judgements_in(text, (about,), DIALOGUE)
-    assert (judgement.verdict, judgement.voided) == (verdict, voided)
+    ]
+    for criterion, answer, quoted, voided in rows:
+        with subtests.test(criterion=criterion, verdict=answer):
+            about = Criterion.model_validate({"id": "c", "criterion": criterion, "points": 1})
+            quotations = [{"message": number, "words": words} for number, words in quoted]
+            text = json.dumps({"judgements": [{"criterion": 1, "quotations": quotations, "verdict": answer}]})
+            (judgement,) = judgements_in(text, (about,), DIALOGUE)
+            assert (judgement.verdict, judgement.voided) == (answer, voided)
 
 
 def test_a_verdict_on_words_of_the_patient_is_unjudged_and_counted(store: Store) -> None:
@@ -320,9 +323,8 @@ CONDITIONAL = Criterion.model_validate({"id": "a", "criterion": "A.", "points": 
 PLAIN = Criterion.model_validate({"id": "b", "criterion": "B.", "points": 1})
 
 
-@pytest.mark.parametrize(
-    ("text", "fault"),
-    [
+def test_a_reply_that_does_not_judge_every_criterion_is_refused(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[str, str]] = [
         ('{"judgements": []}', "each of the 2"),
         ('{"judgements": [{"criterion": 1, "verdict": "not met"}, {"criterion": 1, "verdict": "not met"}]}', "each of"),
         ('{"judgements": [{"criterion": 1, "verdict": "met"}, {"criterion": 2, "verdict": "not met"}]}', "quotation"),
@@ -332,11 +334,10 @@ PLAIN = Criterion.model_validate({"id": "b", "criterion": "B.", "points": 1})
         ),
         ('{"judgements": [{"criterion": 1, "verdict": "half"}, {"criterion": 2, "verdict": "not met"}]}', "verdict"),
         ("I cannot say.", "JSON"),
-    ],
-)
-def test_a_reply_that_does_not_judge_every_criterion_is_refused(text: str, fault: str) -> None:
-    with pytest.raises(ValueError, match=fault):
-        judgements_in(text, (CONDITIONAL, PLAIN), DIALOGUE)
+    ]
+    for text, fault in rows:
+        with subtests.test(text=text, fault=fault), pytest.raises(ValueError, match=fault):
+            judgements_in(text, (CONDITIONAL, PLAIN), DIALOGUE)
 
 
 def test_a_single_criterion_may_be_answered_without_list_and_number() -> None:

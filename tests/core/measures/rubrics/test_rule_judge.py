@@ -32,9 +32,8 @@ def criterion(text: str, when: str = "") -> Criterion:
     return Criterion(id="c", criterion=text, points=1, when=when)  # type: ignore[call-arg]
 
 
-@pytest.mark.parametrize(
-    ("text", "verdict", "words"),
-    [
+def test_questions_and_the_diagnosis_are_judged_by_words(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[str, str, str]] = [
         ("The doctor asks about fever or chills.", "met", "Have you lost weight, or do you run a high temperature"),
         ("The doctor asks about weight loss.", "met", "Have you lost weight"),
         # only the patient speaks of it, or the doctor without asking
@@ -44,37 +43,36 @@ def criterion(text: str, when: str = "") -> Criterion:
         ("The doctor asks about cough or gardening.", "cannot be judged", ""),
         ("The doctor names lichen planus as the most likely diagnosis.", "met", "Lichen planus"),
         ("The doctor names croup as the most likely diagnosis.", "not met", ""),
-    ],
-)
-def test_questions_and_the_diagnosis_are_judged_by_words(text: str, verdict: str, words: str) -> None:
-    judgement = rule_judgement(criterion(text), DIALOGUE)
-    assert judgement.verdict == verdict
-    assert [quotation.state for quotation in judgement.quotations] == (["verified"] if words else [])
-    for quotation in judgement.quotations:
-        assert words in quotation.words
-        assert quotation.words in DIALOGUE[quotation.message].text
+    ]
+    for text, verdict, words in rows:
+        with subtests.test(text=text, verdict=verdict):
+            judgement = rule_judgement(criterion(text), DIALOGUE)
+            assert judgement.verdict == verdict
+            assert [quotation.state for quotation in judgement.quotations] == (["verified"] if words else [])
+            for quotation in judgement.quotations:
+                assert words in quotation.words
+                assert quotation.words in DIALOGUE[quotation.message].text
 
 
 @pytest.mark.parametrize("text", ["Lichen planus or eczema", "Possibly lichen planus", "Eczema"])
 def test_a_diagnosis_among_others_is_none(text: str) -> None:
     dialogue = (*DIALOGUE[:-1], Turn("doctor", f"Final Diagnosis: {text}"))
-    named = criterion("The doctor names lichen planus as the most likely diagnosis.")
-    assert rule_judgement(named, dialogue).verdict == "not met"
+    selected = criterion("The doctor names lichen planus as the most likely diagnosis.")
+    assert rule_judgement(selected, dialogue).verdict == "not met"
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_what_words_do_not_decide_is_not_checkable(subtests: pytest.Subtests) -> None:
+    rows: list[str] = [
         "The doctor asks about a recent fever.",
         "The doctor asks about diabetes in the family.",
         "The doctor asks whether the pain spreads.",
         "The doctor asks in a tactful way about sexual contacts.",
         "The doctor advises rest.",
         "The doctor asks about the weather.",
-    ],
-)
-def test_what_words_do_not_decide_is_not_checkable(text: str) -> None:
-    assert not is_checkable(criterion(text))
+    ]
+    for text in rows:
+        with subtests.test(text=text):
+            assert not is_checkable(criterion(text))
 
 
 def test_a_condition_is_not_checkable() -> None:

@@ -27,8 +27,9 @@ from core.store.queries.case_labels import label_of
 from core.store.selection import Selection
 from core.store.written import write
 from tests.core.store.builders import a_call, a_case, a_header, a_trial, write_journal
-from tests.support.fake_provider import FakeProvider
+from tests.support.fake_provider import FakeProvider, running
 from tests.support.replies import failing
+from tests.support.stores import copy_of
 from tests.support.urgency_doctors import about, asked, says, set_levels, write_conversations
 
 LEVEL_OF_CASE = {1: 1, 2: 2, 3: 3, 4: 4, 5: 2}
@@ -57,13 +58,17 @@ def by_figure(store: Store, **options: Any) -> dict[str, Row]:
     return {row["figure"]: row for row in result(store, **options).figures}
 
 
-@pytest.fixture
-def answered_store(store: Store, fake_provider_thread: FakeProvider) -> Store:
+def store_with_answers(store: Store) -> None:
     write_conversations(store, "run", dict.fromkeys(range(1, 7), 2), settings={"temperature": 0.7})
     set_levels(store, LEVEL_OF_CASE)
-    outcome = asked(store, fake_provider_thread, REPLIES, "run")
+    with running() as provider:
+        outcome = asked(store, provider, REPLIES, "run")
     assert (outcome.done, outcome.failed) == (11, 1)
-    return store
+
+
+@pytest.fixture
+def answered_store(tmp_path: Path) -> Store:
+    return copy_of(store_with_answers, tmp_path)
 
 
 def test_the_shares_are_means_over_cases(answered_store: Store) -> None:
@@ -178,8 +183,10 @@ def test_severe_is_two_levels_too_late() -> None:
 
 
 def test_the_model_gets_its_own_conversation_with_the_settings_of_its_run(
-    answered_store: Store, fake_provider_thread: FakeProvider
+    store: Store, fake_provider_thread: FakeProvider
 ) -> None:
+    write_conversations(store, "run", {2: 2}, settings={"temperature": 0.7})
+    asked(store, fake_provider_thread, REPLIES, "run")
     body = next(body for body in fake_provider_thread.bodies if about(body) == "2.1")
     assert [message["role"] for message in body["messages"]] == ["system", "assistant", "user", "assistant", "user"]
     assert body["messages"][2]["content"] == "I am patient 2.1, and my chest hurts."
@@ -275,6 +282,7 @@ def test_the_commands_read_levels_from_a_table_and_print_the_figures(
     assert main(["job", "urgency", "--run", "run", "--dry-run"]) == 0
 
 
+@pytest.mark.slow
 def test_the_evaluation_report_shows_it_under_harm(answered_store: Store) -> None:
     facts = read_facts(answered_store, ["run"])
     assert {row["figure"] for row in facts.results["urgency"].figures} >= {"severe under-triage", "unanswered"}
@@ -313,8 +321,8 @@ five weeks; a treatment that is in time for days."""
 )
 def test_the_levels_are_those_of_openem_except_for_three() -> None:
     with Path(os.environ["ANAMNESIS_URGENCY"]).open(encoding="utf-8", newline="") as file:
-        theirs = {row["condition"]: int(row["esi"]) for row in csv.DictReader(file)}
+        others = {row["condition"]: int(row["esi"]) for row in csv.DictReader(file)}
     own = {case: levels_of_files()[f"library/{case}"].level for case in YARDSTICK}
-    different = {case: theirs[name] for case, name in YARDSTICK.items() if theirs[name] != own[case]}
+    different = {case: others[name] for case, name in YARDSTICK.items() if others[name] != own[case]}
     assert different == DIFFERENT
     assert all(abs(own[case] - level) == 1 for case, level in different.items())
