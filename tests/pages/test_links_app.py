@@ -29,8 +29,6 @@ Open = Callable[..., AppTest]
 Address = dict[str, Any]
 """What stands in an address behind the page: name → word, or words."""
 TRIAL = "run-a/1/0"
-OFTEN = ("transcripts", "runs")
-"""Pages whose addresses people send each other most; the others are tested with the slow tests."""
 BEGUN: dict[str, tuple[Address, ...]] = {
     "transcripts": ({"trial": TRIAL},),
     "live": ({"trial": TRIAL},),
@@ -137,14 +135,8 @@ def change(control: Widget) -> bool:
     return True
 
 
-@pytest.mark.parametrize(
-    "page",
-    [
-        name if name in OFTEN else pytest.param(name, marks=pytest.mark.slow)
-        for members in PAGES.values()
-        for name in members
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("page", [name for members in PAGES.values() for name in members])
 def test_who_opens_the_address_of_a_page_sees_its_controls_as_they_were_set(
     page: str, database: Path, open_page: Open
 ) -> None:

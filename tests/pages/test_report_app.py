@@ -33,12 +33,6 @@ def made(app: AppTest) -> AppTest:
     return run_until(app, lambda page: has_button(page, "Read again"))
 
 
-def test_without_a_run_the_page_says_how_to_begin(open_page: Callable[..., AppTest]) -> None:
-    app = open_page("report")
-    assert not trouble(app)
-    assert not has_button(app, "Make the report")
-
-
 def test_figures_are_read_only_after_a_click(study: Store, open_page: Callable[..., AppTest]) -> None:
     app = open_page("report", runs=",".join(RUNS))
     assert not trouble(app)
