@@ -96,6 +96,7 @@ def chart(app: AppTest, axis: str) -> dict:
     return {trace.get("name"): trace for trace in chosen["data"]}
 
 
+@pytest.mark.slow
 def test_another_page_opens_while_a_process_measures_and_what_it_found_is_written(
     stored: Store, open_page: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
