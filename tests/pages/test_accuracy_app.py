@@ -1,4 +1,4 @@
-"""The Accuracy page without a browser: published figures first, then our own with stars, cases and transcripts."""
+"""The Accuracy page without a browser: filters, own and published figures, cases and transcripts behind a bar."""
 
 from __future__ import annotations
 

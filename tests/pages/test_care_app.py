@@ -1,4 +1,4 @@
-"""The CARE page without a browser: parts counted by hand, failures down to the message, ratings, habits, filters."""
+"""The CARE page without a browser: filters, failures down to the message, ratings, cases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Endings page without a browser: reasons, turns, and accuracy under other rules."""
+"""The Endings part of Accuracy without a browser: filters and rules."""
 
 from __future__ import annotations
 

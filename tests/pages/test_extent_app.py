@@ -1,4 +1,4 @@
-"""Unfinished runs and different cases on Accuracy, Compare and Versions: said, narrowed, or not compared."""
+"""Different cases on Accuracy and Compare: said, narrowed, or not compared."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Failures page without a browser: judging, causes and their answers, what is never asked, belief."""
+"""The Failures page without a browser: judging, wrong answers and their causes, filters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Graders page without a browser: agreement, accuracy by grader, differences, contradictions."""
+"""The Graders page without a browser: agreement, differences, grading again."""
 
 from __future__ import annotations
 

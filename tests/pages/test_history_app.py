@@ -1,4 +1,4 @@
-"""The History taking page without a browser: measuring, figures counted by hand, curves, comparison, one case."""
+"""The History taking page without a browser: measuring, filters, one case."""
 
 from __future__ import annotations
 

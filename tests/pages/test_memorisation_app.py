@@ -1,4 +1,4 @@
-"""The Memorisation page without a browser: empty, asking a model, flagged cases next to the original."""
+"""The Memorisation page without a browser: asking a model, flagged cases next to the original."""
 
 from __future__ import annotations
 

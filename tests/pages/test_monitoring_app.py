@@ -1,4 +1,4 @@
-"""The Monitoring page without a browser: published figures first, then our own runs."""
+"""The Versions part of Compare without a browser: published and own versions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Patients page without a browser: marking, rates, hits with their conversation, experts, rules."""
+"""The Patients page without a browser: marking, hits with their conversation, filters."""
 
 from __future__ import annotations
 

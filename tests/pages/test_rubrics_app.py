@@ -1,4 +1,4 @@
-"""Rubrics on pages: figures and criteria, judging in the background, the import and the judges."""
+"""A rubric is imported on the Data page."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -48,40 +49,46 @@ def of_page(section: Section, selection: Selection) -> Result | str:
         return str(error)
 
 
-def faults_of(section: Section, shown: Result, expected: Result, selection: Selection) -> list[str]:
-    faults = []
-    if shown.rows != expected.rows:
-        faults.append("the rows are others")
-    if [(note.kind, note.severity) for note in shown.notes] != [(note.kind, note.severity) for note in expected.notes]:
-        faults.append("the notes are others")
+def differences(shown: Result, expected: Result) -> list[str]:
+    notes, expected_notes = ([(note.kind, note.severity) for note in result.notes] for result in (shown, expected))
+    faults = {"the rows are others": shown.rows != expected.rows, "the notes are others": notes != expected_notes}
+    return [fault for fault, found in faults.items() if found]
+
+
+def table_faults(section: Section, shown: Result, selection: Selection) -> list[str]:
+    """Return what the table of a section leaves out: lines, and numbers of the columns that it declares."""
     table = table_of(shown, words_of(shown, selection), section)
-    if len(table) != len(expected.rows):
-        faults.append(f"{len(table)} lines for {len(expected.rows)} rows")
+    if len(table) != len(shown.rows):
+        return [f"{len(table)} lines for {len(shown.rows)} rows"]
     numbers = {
         value
-        for row in expected.rows
+        for row in shown.rows
         for name, value in (row.cells(plain=True) if isinstance(row, Row) else row).items()
         if isinstance(value, float) and name in (section.columns or (name,)) and not name.startswith("p")
     }
     in_table = {value for column in table for value in table[column] if isinstance(value, float)}
-    if missing := {value for value in numbers - in_table if value == value}:
-        faults.append(f"not in the table: {sorted(missing)[:3]}")
-    return faults
+    missing = sorted(value for value in numbers - in_table if not math.isnan(value))
+    return [f"not in the table: {missing[:3]}"] if missing else []
 
 
 def test_a_section_shows_the_rows_and_notes_of_its_metric(database: Path) -> None:
+    """Each metric is computed once more, as its command does; each section's table is compared with its rows."""
     store = copy_of(filled_study, database.parent)
     with store.read() as cursor:
-        by_rules = [run.run_id for run in runs(cursor) if run.doctor.startswith("reference/") and run.source == "local"]
+        by_rules = [run.run_id for run in runs(cursor) if run.doctor == "reference/bayes" and run.source == "local"]
     selection = Selection(runs=[*by_rules, "run0", "run1", "run", "urgent"])
-    faults, with_rows = [], 0
+    faults, with_rows, compared = [], 0, set[str]()
     for section in declared():
-        shown, expected = of_page(section, selection), of_metric(section, selection)
-        name = f"{section.page}, {section.title}"
-        if isinstance(shown, str) or isinstance(expected, str):
-            faults += [f"{name}: {shown} / {expected}"] * (shown != expected)
-            continue
-        with_rows += bool(expected.rows)
-        faults += [f"{name}: {fault}" for fault in faults_of(section, shown, expected, selection)]
+        name, shown = f"{section.page}, {section.title}", of_page(section, selection)
+        if section.metric.name not in compared or isinstance(shown, str):
+            expected = of_metric(section, selection)
+            if isinstance(shown, str) or isinstance(expected, str):
+                faults += [f"{name}: {shown} / {expected}"] * (shown != expected)
+                continue
+            compared.add(section.metric.name)
+            faults += [f"{name}: {fault}" for fault in differences(shown, expected)]
+        assert isinstance(shown, Result), name
+        with_rows += bool(shown.rows)
+        faults += [f"{name}: {fault}" for fault in table_faults(section, shown, selection)]
     assert faults == []
     assert with_rows >= LEAST_WITH_ROWS

@@ -1,4 +1,4 @@
-"""Accuracy over the dialogue on the History taking page: the job's form, the figure, the answers behind a point."""
+"""Accuracy over the dialogue on the History taking page: the job's form, and the choice of a solver."""
 
 from __future__ import annotations
 
