@@ -67,6 +67,7 @@ def test_a_saved_field_is_stored_for_these_runs_and_fills_its_item(
     assert after["Not applicable"] == before["Not applicable"] + 1
 
 
+@pytest.mark.slow
 def test_the_report_is_drawn_with_its_figures(study: Store, open_page: Callable[..., AppTest]) -> None:
     app = made(open_page("report", runs=",".join(RUNS), report_tab="Figures"))
     assert not trouble(app)
