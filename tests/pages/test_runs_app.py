@@ -204,6 +204,7 @@ def test_a_campaign_runs_to_its_end_in_a_process_of_its_own(open_page: Open) -> 
     assert trouble(other) == []
 
 
+@pytest.mark.slow
 def test_a_campaign_of_two_doctors_is_a_run_of_each_on_the_same_cases(open_page: Open) -> None:
     with running(lambda body: "**Final Diagnosis:** Gout") as provider:
         app = small(open_page("runs"), 1, 1)

@@ -70,6 +70,7 @@ def accuracy(app: AppTest) -> dict[str, Any]:
     return {trace.get("name"): trace for trace in chosen["data"]}
 
 
+@pytest.mark.slow
 def test_a_solver_is_asked_by_a_button(stored: Store, open_page: Open) -> None:
     app = open_page("history", **COURSE)
     assert trouble(app) == []
