@@ -123,6 +123,7 @@ def test_by_data_set_and_normalised(open_care: Open) -> None:
     assert "Normalising needs two models" in words(app)
 
 
+@pytest.mark.slow
 def test_filters_stand_in_the_address(open_care: Open) -> None:
     app = open_care(specialties="Cardiology", care_published="false")
     assert list(table(app, "Robustness").index) == ["openai/b"]

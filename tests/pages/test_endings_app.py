@@ -89,6 +89,7 @@ def test_filters_and_rules_stand_in_the_address(filled: Store, open_page: Open) 
     }
 
 
+@pytest.mark.slow
 def test_filters_that_leave_nothing_say_so(filled: Store, open_page: Open) -> None:
     app = open_page("endings", cases="theirs", models="openai/b")
     assert trouble(app) == []  # the model has nothing on these cases: the filter is forgotten

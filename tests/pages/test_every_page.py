@@ -14,7 +14,7 @@ from tests.support.stores import copy_of
 
 Open = Callable[..., AppTest]
 TITLES = {name: title for members in PAGES.values() for name, title in members.items()} | {"home": "Anamnesis"}
-WITH_PUBLISHED_FIGURES = {"home", "accuracy", "compare"}
+WITH_PUBLISHED_FIGURES = {"home", "accuracy"}
 """Pages that show figures of publications before anything is stored."""
 
 

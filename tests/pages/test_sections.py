@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from core.errors import AnamnesisError
 from core.measures.base import MetricRequest, Result, Row, Section
 from core.measures.notes import result_of
@@ -71,6 +73,7 @@ def table_faults(section: Section, shown: Result, selection: Selection) -> list[
     return [f"not in the table: {missing[:3]}"] if missing else []
 
 
+@pytest.mark.slow
 def test_a_section_shows_the_rows_and_notes_of_its_metric(database: Path) -> None:
     """Each metric is computed once more, as its command does; each section's table is compared with its rows."""
     store = copy_of(filled_study, database.parent)
