@@ -49,7 +49,7 @@ def links(app: AppTest) -> set[str]:
 # Reading
 
 
-@pytest.mark.parametrize("page", ["transcripts", "live"])
+@pytest.mark.parametrize("page", ["transcripts", pytest.param("live", marks=pytest.mark.slow)])
 def test_a_conversation_is_read_with_addressees_staff_misuses_and_rating(
     page: str, stored: Store, open_page: Open
 ) -> None:
@@ -93,18 +93,12 @@ def test_words_of_the_staff_are_found_and_shown_without_tags(stored: Store, open
     assert trouble(app) == []
     (table,) = [frame.value for frame in app.dataframe]
     assert list(table["Said"]) == ["Heart auscultation: a scratchy sound along the left sternal border."]
-    app = open_page("transcripts", transcripts_words="better or worse")
-    (table,) = [frame.value for frame in app.dataframe]
-    assert list(table["Said"]) == ["I am sorry you are in pain. What makes it better or worse?"]
     opened = open_page("transcripts", transcripts_words="better or worse", trial=MISUSED)
     assert "What makes it :orange-background[better or worse]?" in words(opened)
 
 
-@pytest.mark.parametrize("address", [{"trial": MISUSED}, {"run": RUN, "cell": "1:multi_turn:mcq"}])
-def test_the_debugger_shows_its_steps_and_says_what_cannot_be_run_again(
-    address: dict[str, str], stored: Store, open_page: Open
-) -> None:
-    app = open_page("debugger", **address, step="reply:3", view="back")
+def test_the_debugger_shows_its_steps_and_says_what_cannot_be_run_again(stored: Store, open_page: Open) -> None:
+    app = open_page("debugger", run=RUN, cell="1:multi_turn:mcq", step="reply:3", view="back")
     assert trouble(app) == []
     assert [element.value for element in app.code] == [STAFF_SAYS]
     assert app.selectbox(key="debug_step").value == "reply:3"
@@ -124,6 +118,7 @@ def test_it_can_be_forked_at_any_message(stored: Store, open_page: Open) -> None
 # Watching
 
 
+@pytest.mark.slow
 def test_a_consultation_is_watched_with_the_facts_of_patient_and_staff(open_page: Open) -> None:
     app = open_page("live", live_protocol="AutoMedic")
     assert trouble(app) == []
@@ -144,6 +139,7 @@ def test_a_consultation_is_watched_with_the_facts_of_patient_and_staff(open_page
     assert {arm.value for arm in app.header} >= {"Facts gathered", "Differential", "Diagnosis"}
 
 
+@pytest.mark.slow
 def test_two_doctors_end_side_by_side_under_the_strict_rule(open_page: Open) -> None:
     app = open_page("live", live_protocol="AutoMedic", live_mode="Two doctors")
     button(app, "Start both consultations").click().run()
@@ -188,6 +184,7 @@ def test_the_form_counts_the_cases_that_can_be_played(open_page: Open) -> None:
     assert not has_button(app, "Start the campaign")
 
 
+@pytest.mark.slow
 def test_the_staffs_model_counts_and_needs_its_key(open_page: Open) -> None:
     app = open_page("runs", runs_protocol="AutoMedic")
     app.selectbox(key="runs_staff").set_value("openai/gpt-4o").run()
@@ -200,6 +197,7 @@ def test_the_staffs_model_counts_and_needs_its_key(open_page: Open) -> None:
     assert trouble(app) == []
 
 
+@pytest.mark.slow
 def test_a_campaign_of_the_form_is_the_command_lines(open_page: Open, capsys: pytest.CaptureFixture[str]) -> None:
     app = open_page("runs", runs_protocol="AutoMedic")
     app.number_input(key="runs_limit_library").set_value(2)

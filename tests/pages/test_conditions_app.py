@@ -38,7 +38,17 @@ def offered(app: AppTest) -> list[str]:
 
 
 @pytest.mark.usefixtures("two_conditions")
-@pytest.mark.parametrize("page", ["accuracy", "compare", "endings", "failures", "graders", "history", "monitoring"])
+@pytest.mark.parametrize(
+    "page",
+    [
+        "accuracy",
+        "compare",
+        *(
+            pytest.param(page, marks=pytest.mark.slow)
+            for page in ("endings", "failures", "graders", "history", "monitoring")
+        ),
+    ],
+)
 def test_two_conditions_have_two_names_the_newest_first(open_page: Open, page: str) -> None:
     app = open_page(page, **({"monitoring_versions": [CAPPED, FIRST]} if page == "monitoring" else {}))
     assert trouble(app) == []

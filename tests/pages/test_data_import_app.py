@@ -123,6 +123,7 @@ def test_an_uploaded_file_is_imported_like_one_on_this_computer(
     assert record.file_name == "my set.jsonl"
 
 
+@pytest.mark.slow
 def test_a_release_comes_in_by_path_or_upload_and_says_where_to_look_at_it(
     database: Path, tmp_path: Path, open_page: Open
 ) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pandas as pd
+import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.agents.ledger_models import JudgedPatient, PatientVerdict
@@ -181,6 +182,7 @@ def bench_id(arms: tuple[Any, ...] = (("multi_turn", "frq"),)) -> str:
     return run.run_id
 
 
+@pytest.mark.slow
 def test_facts_are_judged_by_a_model_and_a_saved_list_counts(open_page: Open) -> None:
     def verdicts(body: dict[str, Any]) -> str:
         prompt = str(body["messages"][0]["content"])
@@ -224,6 +226,7 @@ def test_facts_are_judged_by_a_model_and_a_saved_list_counts(open_page: Open) ->
     assert trouble(app) == []
 
 
+@pytest.mark.slow
 def test_sections_are_sorted_by_a_model_and_inventions_are_counted(open_page: Open) -> None:
     vignette = "A 31-year-old man has had chest pain for two days. He takes ibuprofen."
     sections = [

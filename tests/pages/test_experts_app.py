@@ -41,14 +41,6 @@ def test_an_empty_page_says_what_to_do(open_page: Open) -> None:
     app = open_page("experts")
     assert trouble(app) == []
     assert "Plan a review" in words(app)
-    for tab, says in (
-        ("Results", "plan a review"),
-        ("The CRAFT-MD release", "import craftmd"),
-        ("Plan a review", "run a campaign"),
-    ):
-        app = open_page("experts", experts_tab=tab)
-        assert trouble(app) == []
-        assert says in words(app)
     assert "not stored here" in words(open_page("experts", review="gone", annotator="Ada"))
 
 

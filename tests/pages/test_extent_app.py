@@ -1,4 +1,4 @@
-"""Unfinished runs and different cases on Accuracy, Compare and Versions: said, narrowed, or not compared."""
+"""Different cases on Accuracy and Compare: said, narrowed, or not compared."""
 
 from __future__ import annotations
 
@@ -71,19 +71,6 @@ def test_bars_on_other_cases_say_so_although_they_are_as_many_and_can_be_narrowe
     assert list(table["Cases"]) == [3, 3]
     # of cases 8, 9 and 10 a has 8 and 9 right, b 8 and 10
     assert list(table["Accuracy"]) == [0.667, 0.667]
-    alone = open_page("accuracy", cases="ours", models=["openai/a"])
-    assert "shared by all" not in words(alone)
-    assert "10 of 60" in words(alone).replace("\\", "")
-
-
-def test_a_comparison_is_on_shared_cases_and_says_what_is_left_out(open_page: Open) -> None:
-    app = open_page("compare", cmp_first="openai/a", cmp_second="openai/b")
-    assert trouble(app) == []
-    table = frame(app, "Adjusted p")
-    assert (list(table["Cases"]), list(table["Left out"])) == ([3], [14])
-    text = words(app).replace("\\", "")
-    assert "3 cases are shared by all" in text
-    assert "openai/b 10 of 30 planned trials" in text
 
 
 def test_without_a_shared_case_there_is_a_sentence_and_no_figure(open_page: Open) -> None:
@@ -93,12 +80,3 @@ def test_without_a_shared_case_there_is_a_sentence_and_no_figure(open_page: Open
     assert not app.get("plotly_chart")
     assert not app.dataframe
     assert not app.metric
-
-
-def test_versions_without_a_shared_case_are_not_compared(open_page: Open) -> None:
-    app = open_page("compare", cmp_part="Versions", cases="ours", monitoring_versions=["openai/a", "openai/c"])
-    assert trouble(app) == []
-    text = words(app)
-    assert "Not compared" in text
-    assert "Rose:" not in text
-    assert not [d for d in app.dataframe if "Difference" in d.value.columns]

@@ -1,9 +1,8 @@
-"""The Failures page without a browser: judging, causes and their answers, what is never asked, belief."""
+"""The Failures page without a browser: judging, wrong answers and their causes, filters."""
 
 from __future__ import annotations
 
 import itertools
-import json
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -140,33 +139,11 @@ def settled(app: AppTest) -> AppTest:
     return run_until(app, lambda page: not page.get("progress"))
 
 
-def charts(app: AppTest) -> list[dict]:
-    return [json.loads(chart.proto.spec) for chart in app.get("plotly_chart")]
-
-
 def table(app: AppTest, column: str):
     return next(frame.value for frame in app.dataframe if column in frame.value.columns)
 
 
-def test_an_empty_database_says_what_to_do(open_page: Open) -> None:
-    app = open_page("failures")
-    assert trouble(app) == []
-    assert "import craftmd" in words(app)
-    assert not app.get("plotly_chart")
-
-
-def test_without_a_judge_only_what_needs_none_has_a_cause(filled: Store, open_page: Open) -> None:
-    app = settled(open_page("failures"))
-    assert trouble(app) == []
-    shares = {(r["Model"], r["Cause"]): r["Answers"] for r in table(app, "All wrong").to_dict("records")}
-    assert shares["openai/a", "Not judged"] == 2
-    assert shares["openai/b", "Doctor: concluded wrongly"] == 1, "it fails on the vignette too"
-    text = words(app).replace("\\", "")
-    assert "these 3 conversations" in text
-    assert "2 wrong answers are *not judged*." in text
-    assert "2 wrong answers stay in because no model has judged their conversation." in text
-
-
+@pytest.mark.slow
 def test_of_many_conversations_the_causes_of_a_sample_are_shown_until_all_are_found(
     judged: Store, open_page: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -210,25 +187,6 @@ def test_wrong_answers_are_listed_before_their_causes_are_known(
     assert "Cause" in table(settled(app), "Verdict")
 
 
-def test_each_wrong_answer_has_its_cause(judged: Store, open_page: Open) -> None:
-    app = settled(open_page("failures"))
-    shares = {
-        (r["Model"], r["Cause"]): (r["Answers"], r["All wrong"], r["Excluded"])
-        for r in table(app, "All wrong").to_dict("records")
-    }
-    assert shares["openai/a", "Doctor: never asked"] == (1, 2, 0)
-    assert shares["openai/a", "Patient"] == (1, 2, 0)
-    assert shares["openai/b", "Doctor: concluded wrongly"] == (1, 1, 0)
-    assert shares["openai/b", "Provider"] == (0, 1, 1)
-    bars = {bar["name"]: bar["x"] for bar in charts(app)[0]["data"]}
-    assert bars == {"Doctor: never asked": [0.5, 0.0], "Doctor: concluded wrongly": [0.0, 1.0], "Patient": [0.5, 0.0]}
-    text = words(app).replace("\\", "")
-    assert "openai/b 1" in text, "what the provider spoiled is said to be excluded"
-    row = table(app, "Without").to_dict("records")
-    assert [(r["Model"], r["Accuracy"], r["Without"], r["Answers left out"]) for r in row] == [("openai/a", 0, 0, 1)]
-    assert "openai/j (prompts p1):** 3 of these 3 conversations" in text
-
-
 def test_an_answer_is_shown_with_the_message_to_look_at(judged: Store, open_page: Open) -> None:
     app = settled(open_page("failures", failures_cause="Patient, suspected", failures_answer="a/2|multi_turn:frq"))
     assert trouble(app) == []
@@ -244,6 +202,7 @@ def test_an_answer_is_shown_with_the_message_to_look_at(judged: Store, open_page
     assert "trial=a%2F2" in links["Open in the case debugger"]
 
 
+@pytest.mark.slow
 def test_a_model_judges_by_a_button_with_an_estimate(filled: Store, open_page: Open) -> None:
     def script(body: dict[str, Any]) -> str:
         prompt = body["messages"][0]["content"]
@@ -283,17 +242,12 @@ def open_answers(open_page: Open) -> AppTest:
     return app
 
 
-def test_answers_to_the_vignette_are_asked_for(filled: Store, open_page: Open) -> None:
-    app = settled(open_page("failures", failures_group="To the whole vignette"))
-    assert trouble(app) == []
-    assert [r["Answers"] for r in table(app, "All wrong").to_dict("records") if r["Answers"]] == [1]
-
-
 def test_filters_stand_in_the_address(judged: Store, open_page: Open) -> None:
     app = settled(open_page("failures", specialties="Cardiology", models="openai/a"))
     assert {r["Cause"] for r in table(app, "All wrong").to_dict("records") if r["Answers"]} == {"Patient"}
 
 
+@pytest.mark.slow
 def test_after_a_change_of_filters_the_answers_are_those_that_are_named(judged: Store, open_page: Open) -> None:
     chosen = {"failures_model": "openai/b", "failures_answer": "b/1|multi_turn:frq"}
     app = settled(open_page("failures", failures_cause="Doctor: concluded wrongly", **chosen))
@@ -307,28 +261,7 @@ def test_after_a_change_of_filters_the_answers_are_those_that_are_named(judged: 
     assert not app.chat_message
 
 
-def test_topics_that_never_came_up(judged: Store, open_page: Open) -> None:
-    app = open_page("failures", failures_tab="Never asked", specialties="Dermatology")
-    assert trouble(app) == []
-    rows = {(r["Topic"], r["Model"]): r for r in table(app, "Topic").to_dict("records")}
-    assert rows["social history", "openai/a"]["Share"] == 1.0
-    assert rows["chief complaint", "openai/a"]["Share"] == 0.0
-    assert rows["chief complaint", "openai/a"]["Cases"] == 1
-    heat = charts(app)[0]
-    assert [note["text"] for note in heat["layout"]["annotations"]] == ["0%", "0%", "100%", "100%"]
-    text = words(app).replace("\\", "")
-    assert "openai/a 1, openai/b 1" in text
-    assert "Judged by openai/j (prompts p1)" in text
-    former = open_page("failures", failures_tab="Never asked", failures_facts="Withheld")  # there is none any more
-    assert trouble(former) == []
-    assert not table(former, "Topic").empty
-    filtered = open_page("failures", failures_tab="Never asked", failures_facts="Asked")
-    assert {(r["Topic"], r["Share"]) for r in table(filtered, "Topic").to_dict("records")} == {
-        ("chief complaint", 1.0),
-        ("social history", 0.0),
-    }
-
-
+@pytest.mark.slow
 def test_without_a_judge_the_topics_are_not_judged_and_can_be(filled: Store, open_page: Open) -> None:
     app = settled(open_page("failures", failures_tab="Never asked"))
     assert trouble(app) == []
@@ -345,18 +278,6 @@ def test_without_a_judge_the_topics_are_not_judged_and_can_be(filled: Store, ope
         run_until(app, lambda page: "4 conversations by openai/judge" in words(page).replace("\\", ""))
         app = open_page("failures", failures_tab="Never asked")
     assert {r["Share"] for r in table(app, "Topic").to_dict("records")} == {1.0}, "no doctor asked for anything"
-
-
-def test_belief_of_probed_conversations(filled: Store, open_page: Open) -> None:
-    app = open_page("failures", failures_tab="Belief")
-    assert trouble(app) == []
-    scores = {r["When"]: r["Brier"] for r in table(app, "ECE").to_dict("records")}
-    assert scores["At the end"] == pytest.approx(0.8**2)
-    curve = next(t for t in charts(app)[0]["data"] if t["mode"] == "lines+markers")
-    assert curve["y"] == pytest.approx([0.6] * 5 + [0.2] * 5)
-    app.multiselect(key="models").set_value(["openai/a"]).run()
-    assert trouble(app) == []
-    assert "--probe" in words(app), "without probes the page names the option that makes them"
 
 
 @pytest.mark.parametrize("dark", [False, True])

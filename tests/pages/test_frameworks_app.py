@@ -76,6 +76,7 @@ def test_options_of_a_model_are_asked_beside_a_model_only(open_page: Open) -> No
     assert trouble(app) == []
 
 
+@pytest.mark.slow
 def test_a_seat_and_arms_that_another_framework_lacks_do_not_follow_into_it(open_page: Open) -> None:
     app = open_page("runs", runs_protocol="Consultation")
     app.selectbox(key="runs_doctor").set_value("reference/oracle-random").run()
@@ -95,6 +96,7 @@ def test_a_cap_that_cannot_be_is_said_in_the_words_of_the_form(open_page: Open) 
     assert button(app, "Start the campaign").disabled
 
 
+@pytest.mark.slow
 def test_a_history_is_taken_live_and_forked(open_page: Open) -> None:
     app = open_page("live", live_protocol="Consultation")
     assert trouble(app) == []
@@ -123,6 +125,7 @@ def test_a_history_is_taken_live_and_forked(open_page: Open) -> None:
     assert "message 3 edited" in words(fork)
 
 
+@pytest.mark.slow
 def test_a_person_is_the_doctor_who_asks_patient_and_staff(open_page: Open) -> None:
     """A query to either, then the end, then the answer: all without writing a tag."""
     app = open_page("live", live_protocol="AutoMedic")
@@ -145,6 +148,7 @@ def test_a_person_is_the_doctor_who_asks_patient_and_staff(open_page: Open) -> N
     assert "2 queries were passed on" in words(app)
 
 
+@pytest.mark.slow
 def test_a_person_is_the_clinical_staff_with_the_results_before_its_eyes(open_page: Open) -> None:
     app = open_page("live", live_protocol="AutoMedic")
     app.selectbox(key="live_staff").set_value("human").run()
@@ -162,6 +166,7 @@ def test_a_person_is_the_clinical_staff_with_the_results_before_its_eyes(open_pa
     assert trouble(app) == []
 
 
+@pytest.mark.slow
 def test_two_patients_are_offered_where_a_patient_has_a_persona(open_page: Open) -> None:
     modes = {
         title: next(
@@ -174,7 +179,9 @@ def test_two_patients_are_offered_where_a_patient_has_a_persona(open_page: Open)
     assert [len(offered) for offered in modes.values()] == [3, 2]
 
 
-@pytest.mark.parametrize("page", ["live", "transcripts", "branches", "runs"])
+@pytest.mark.parametrize(
+    "page", ["transcripts", "runs", *(pytest.param(page, marks=pytest.mark.slow) for page in ("live", "branches"))]
+)
 def test_a_trial_of_a_framework_that_is_not_here_is_drawn_all_the_same(
     page: str, database: Path, open_page: Open
 ) -> None:

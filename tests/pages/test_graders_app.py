@@ -1,4 +1,4 @@
-"""The Graders page without a browser: agreement, accuracy by grader, differences, contradictions."""
+"""The Graders page without a browser: agreement, differences, grading again."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from core.measures.graders.agreement import agreement_rows, read_judged
 from core.store.database import Store
 from core.store.queries.grades import latest_grades
 from pages.judges.graders.agreement import agreement_chart, cross_chart
-from tests.core.measures.graders.graded import OTHER, OWN, THIRD, judge_again, store_graded, three_graders
+from tests.core.measures.graders.graded import OTHER, OWN, THIRD, store_graded, three_graders
 from tests.support.pages import button, run_until, trouble, words
 
 Open = Callable[..., AppTest]
@@ -35,21 +35,12 @@ def charts(app: AppTest) -> list[dict[str, object]]:
     return [json.loads(chart.proto.spec) for chart in app.get("plotly_chart")]
 
 
-def test_an_empty_page_says_what_to_do(open_page: Open) -> None:
-    app = open_page("graders")
-    assert trouble(app) == []
-    assert "No free response has been judged yet" in words(app)
-
-
 def test_one_grader_alone_says_how_to_get_another(database: Path, open_page: Open) -> None:
     store_graded(Store(database))
     app = open_page("graders")
     assert trouble(app) == []
     assert "regrade --run RUN --grader reference/names" in words(app)
     assert list(table(app, "Answers judged")["Answers judged"]) == [11]
-    app = open_page("graders", graders_tab="Differences")
-    assert trouble(app) == []
-    assert "No answer here has two different verdicts" in words(app)
 
 
 def test_agreement_of_every_two_leads_to_their_differences(store: Store, open_page: Open) -> None:
@@ -62,31 +53,6 @@ def test_agreement_of_every_two_leads_to_their_differences(store: Store, open_pa
     button(app, "Read the differences").click().run()
     assert trouble(app) == []
     assert app.selectbox(key="graders_second").value == THIRD
-    app = open_page("graders", graders_shown=OTHER, graders_tab="Accuracy by grader")
-    assert trouble(app) == []
-    assert set(table(app, "Judged by")["Judged by"]) == {OTHER}
-
-
-def test_accuracy_by_grader_and_by_panel(store: Store, open_page: Open) -> None:
-    app = open_page("graders", graders_tab="Accuracy by grader")
-    app.multiselect(key="graders_panel").set_value([OWN, OTHER]).run()
-    assert trouble(app) == []
-    rows = table(app, "Judged by").set_index(["Model", "Judged by"])
-    assert rows.loc[("openai/a", "Panel (majority)"), "Ties"] == 2
-    assert rows.loc[("openai/a", "Reference grader"), "Accuracy"] == 0.75
-    assert "The panel tied on 2 answers" in words(app)
-    assert "judgements of free responses" in words(app)
-    app.toggle(key="graders_common").set_value(True).run()
-    assert set(table(app, "Judged by").query("Model == 'openai/a'")["Answers"]) == {3, 4}
-
-
-def test_the_filters_are_those_of_every_tab(store: Store, open_page: Open) -> None:
-    app = open_page("graders", graders_tab="Accuracy by grader", models="openai/b")
-    assert trouble(app) == []
-    assert set(table(app, "Judged by")["Model"]) == {"openai/b"}
-    app = open_page("graders", graders_tab="Differences", models="openai/b")
-    assert trouble(app) == []
-    assert "agree on every answer" in words(app)
 
 
 def test_differences_with_the_transcript_beside(store: Store, open_page: Open) -> None:
@@ -97,15 +63,6 @@ def test_differences_with_the_transcript_beside(store: Store, open_page: Open) -
     assert list(rows[OTHER]) == ["Correct", "Incorrect"]
     assert "read as] Gout" in words(app)
     assert len(app.chat_message) == 1  # the conversation's only message
-    assert trouble(open_page("graders", graders_tab="Differences", graders_answer="nonsense|x", graders_page="x")) == []
-
-
-def test_contradictions(store: Store, open_page: Open) -> None:
-    judge_again(store, OTHER, {"t000": "incorrect"}, 60.0, "abc")
-    app = open_page("graders", graders_tab="Contradictions")
-    assert trouble(app) == []
-    rows = table(app, "Judged more than once").set_index(["Grader", "Judged more than once"])
-    assert rows.loc[(OTHER, "One answer, judged again"), "Judged both ways"] == 1
 
 
 def test_the_matrix_has_a_number_for_every_pair_and_a_dash_for_none(store: Store) -> None:

@@ -1,4 +1,4 @@
-"""The History taking page without a browser: measuring, figures counted by hand, curves, comparison, one case."""
+"""The History taking page without a browser: measuring, filters, one case."""
 
 from __future__ import annotations
 
@@ -96,6 +96,7 @@ def chart(app: AppTest, axis: str) -> dict:
     return {trace.get("name"): trace for trace in chosen["data"]}
 
 
+@pytest.mark.slow
 def test_another_page_opens_while_a_process_measures_and_what_it_found_is_written(
     stored: Store, open_page: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -113,19 +114,6 @@ def test_another_page_opens_while_a_process_measures_and_what_it_found_is_writte
 
     assert measure_missing(stored, HISTORY, progress=look, processes=1).remaining == 0
     assert remaining == [2], "the page saw what had been kept by then"
-
-
-def test_an_empty_database_shows_the_published_figures_and_says_what_to_do(open_page: Open) -> None:
-    app = open_page("history")
-    assert trouble(app) == []
-    assert "--protocol consultation" in words(app)
-    assert "import craftmd" in words(app)
-    table = rows_of(app, "Accuracy")
-    # table 2 of the paper, MedQA
-    assert table.loc["Vicuna, fine-tuned", "Accuracy"] == pytest.approx(0.4020)
-    assert table.loc["ChatGPT, long prompt", "Doctor turns"] == 9.17
-    assert table.loc["Vicuna", "Repetition R-1"] == pytest.approx(0.6251)
-    assert not app.get("plotly_chart")
 
 
 def measured(app: AppTest) -> AppTest:
@@ -161,31 +149,6 @@ def test_of_many_conversations_a_sample_is_shown_until_all_are_measured(
     assert "of 4 trials" not in words(app)
 
 
-def test_the_table_has_the_figures_of_the_conversations(filled: Store, open_page: Open) -> None:
-    app = open_page("history")
-    table = rows_of(app, "Accuracy")
-    a, b = table.loc["openai/a"], table.loc["openai/b"]
-    # "cough": the patient says 4 of the 8 words of the values, in 5 words; the question 1 of the 4 of the keys, in 5
-    assert (a["Patient recall"], a["Patient precision"]) == pytest.approx((4 / 8, 4 / 5))
-    assert (a["Doctor recall"], a["Doctor precision"], a["Doctor words"]) == pytest.approx((1 / 4, 1 / 5, 5))
-    # "hasty": the patient says none of them, and nothing is asked: no precision, no length, one closing message
-    assert (b["Patient recall"], b["Doctor recall"], b["Doctor turns"]) == (0, 0, 1)
-    assert pd.isna(b["Doctor precision"])
-    assert pd.isna(b["Doctor words"])
-    assert (a["Accuracy"], b["Accuracy"]) == (1, 0)
-    assert (a["From"], a["Cases"], a["Conversations"], a["Broke off"]) == ("CRAFT-MD, run here", 2, 2, 0)
-    assert table.loc["Vicuna", "From"] == "published, MedQA"
-    uncovered = rows_of(app, "Share right")
-    assert list(uncovered.loc["openai/a", ["Patient recall from", "Right", "Wrong"]]) == [0.5, 2, 0]
-    assert list(uncovered.loc["openai/b", ["Patient recall from", "Right", "Wrong"]]) == [0, 0, 2]
-    bars = chart(app, "Share of the conversations of this third")
-    assert (bars["Answer right"]["text"], bars["Answer wrong"]["text"]) == (["2", ""], ["", "2"])
-    app.toggle(key="history_bounds").set_value(True).run()
-    table = rows_of(app, "Accuracy")
-    assert table.loc["openai/a", "Patient recall"] == "0.500 (0.138–0.862)"  # two cases alike, by four million draws
-    assert table.loc["Vicuna", "Accuracy"] == "0.386"
-
-
 def test_the_strict_rule_and_filters_stand_in_the_address(filled: Store, open_page: Open) -> None:
     app = open_page(
         "history",
@@ -202,44 +165,7 @@ def test_the_strict_rule_and_filters_stand_in_the_address(filled: Store, open_pa
     assert table.loc["Vicuna, fine-tuned", "Accuracy"] == pytest.approx(0.4682)
 
 
-def test_two_protocols_of_one_doctor_are_two_rows_and_the_upper_bound_has_no_conversation(
-    filled: Store, open_page: Open
-) -> None:
-    settings = {"solver": "reference/solver"}
-    for run, doctor, turns in (("c", "openai/a", COUGH), ("u", "reference/upper-bound", ())):
-        header = a_header(run, CASES, doctor=doctor, arms=ARMS, trials=1, protocol="consultation", settings=settings)
-        trials = [a_conversation(run, case, turns, right=True) for case in CASES]
-        write_journal(filled.journals, run, header, *trials)
-    fold(filled)
-    measure_missing(filled, HISTORY)
-    app = open_page("history")
-    table = rows_of(app, "Accuracy")
-    assert list(table.index[:4]) == ["openai/a · CRAFT-MD", "openai/a · Consultation", "openai/b", "Upper bound"]
-    assert list(table["Conversations"][:4]) == [2, 2, 2, 0]
-    assert (table["Accuracy"].iloc[3], table["Broke off"].iloc[3]) == (1, 0)
-
-
-def test_curves_order_and_groups(filled: Store, open_page: Open) -> None:
-    app = open_page("history", history_tab="Course of the dialogue")
-    assert trouble(app) == []
-    curve = chart(app, "Patient recall")["openai/a"]
-    # opening "I cough.": 1 of 8 words; only when the one exchange is over: 4 of 8
-    assert curve["y"] == pytest.approx([1 / 8] * 10 + [4 / 8])
-    assert curve["x"] == list(range(0, 101, 10)), "per cent of the dialogue"
-    assert "openai/a, interval" in chart(app, "Patient recall")
-    # opening: 1 of its 2 words is among the 8; at the end 4 of 5 are
-    assert chart(app, "Patient F1")["openai/a"]["y"] == pytest.approx([0.2] * 10 + [8 / 13])
-    order = rows_of(app, "First told at")
-    onset = order[(order.index == "openai/a") & (order["Topic"] == "Onset")].iloc[0]
-    assert (onset["First told at"], onset["Told in"], onset["Cases with the topic"]) == (1, 1, 2)
-    groups = rows_of(app, "Cases with")
-    # two cases in three groups: the first stays empty
-    assert set(zip(groups["Cases with"], groups["Items from"], groups["Items to"], strict=True)) == {
-        (2, 2, 2),
-        (3, 2, 2),
-    }
-
-
+@pytest.mark.slow
 def test_a_severe_note_stands_once_on_a_tab_whatever_its_figures(filled: Store, open_page: Open) -> None:
     header = a_header("c", CASES, doctor="openai/c", patient="openai/q", arms=ARMS, trials=1)
     write_journal(filled.journals, "c", header, *(a_conversation("c", case, COUGH, right=True) for case in CASES))
@@ -251,33 +177,6 @@ def test_a_severe_note_stands_once_on_a_tab_whatever_its_figures(filled: Store, 
         assert words(app).replace("\\", "").count("Different patients:") == 1, tab
     app = open_page("history", history_tab="Comparison", history_first="openai/a", history_second="openai/b")
     assert "Different patients" not in words(app), "these two had the same one"
-
-
-def test_a_comparison_is_paired_by_case(filled: Store, open_page: Open) -> None:
-    app = open_page("history", history_tab="Comparison")
-    assert trouble(app) == []
-    table = rows_of(app, "Difference")
-    recall, accuracy = table.loc["Patient recall"], table.loc["Accuracy"]
-    assert (recall["openai/a"], recall["openai/b"], recall["Difference"], recall["Cases"]) == (0.5, 0, 0.5, 2)
-    assert (accuracy["Difference"], table.loc["Doctor turns", "Difference"]) == (1, 1)
-    assert table.loc["Doctor words", "Cases"] == 0, "doctor b asks nothing"
-    # both cases change alike: the exact test has p = 2 / 2², which Holm multiplies
-    assert (recall["p"], recall["p (Holm–Bonferroni)"]) == ("0.5000", "1.0000")
-    app.selectbox(key="history_second").set_value("openai/a").run()
-    assert "Choose two different doctors." in words(app)
-
-
-def test_the_patients_virtues_come_with_their_rules(filled: Store, open_page: Open) -> None:
-    app = open_page("history", history_tab="The patient")
-    assert trouble(app) == []
-    table = rows_of(app, "Share")
-    honest = table[table["Measure"] == "Honesty"]
-    # "cough": both statements are in the vignette; "hasty": a rash is not
-    assert honest.loc["openai/a", "Share"] == 1
-    assert honest.loc["openai/b", "Share"] == 0
-    assert set(table["Patient"]) == {"openai/p"}
-    assert "**Honesty.** A statement is" in words(app)
-    assert set(chart(app, "Share")) == {"openai/a", "openai/b"}
 
 
 def test_a_case_opens_its_conversation_items_and_ledger(filled: Store, open_page: Open) -> None:
@@ -311,5 +210,3 @@ def test_filters_that_leave_nothing_say_so(filled: Store, open_page: Open) -> No
     assert trouble(app) == []
     assert list(rows_of(app, "Accuracy").index[:2]) == ["openai/t", "Upper bound"], "other cases are not mixed in"
     assert rows_of(measured(app), "Doctor turns").loc["openai/t", "Not measured"] == 0
-    app = open_page("history", history_tab="Comparison", cases="theirs")
-    assert "A comparison needs two doctors" in words(app)

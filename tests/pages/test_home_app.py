@@ -46,6 +46,7 @@ def test_with_nothing_stored_a_consultation_is_one_click_away_above_the_publishe
     assert not has_button(app, "Measure them all")
 
 
+@pytest.mark.slow
 def test_a_consultation_plays_on_this_page_and_another_one_follows(open_page: Open) -> None:
     app = app_with_session(open_page("home"))
     (first,) = live_sessions._sessions().values()

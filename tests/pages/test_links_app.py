@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,22 +15,20 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from streamlit.testing.v1 import AppTest
-from streamlit.testing.v1.element_tree import Block, Node, Widget
+from streamlit.testing.v1.element_tree import Widget
 
 from core import paths
 from core.measures.missing import measure_missing
 from core.measures.registry import measures
 from core.store.database import Store
 from pages.kit.navigation import PAGES
-from tests.support.pages import trouble
+from tests.support.pages import nodes, tabs_of, trouble
 from tests.support.stores import campaign, copy_of
 
 Open = Callable[..., AppTest]
 Address = dict[str, Any]
 """What stands in an address behind the page: name → word, or words."""
 TRIAL = "run-a/1/0"
-OFTEN = ("transcripts", "runs")
-"""Pages whose addresses people send each other most; the others are tested with the slow tests."""
 BEGUN: dict[str, tuple[Address, ...]] = {
     "transcripts": ({"trial": TRIAL},),
     "live": ({"trial": TRIAL},),
@@ -58,25 +56,9 @@ def measured(store: Store) -> None:
         measure_missing(store, measure_)
 
 
-def nodes(block: Block) -> Iterator[Node]:
-    for child in block.children.values():
-        yield child
-        if isinstance(child, Block):
-            yield from nodes(child)
-
-
 def controls(app: AppTest) -> dict[str, Widget]:
     enabled = [node for node in nodes(app._tree) if node.type in KINDS]
     return {str(node.key): node for node in enabled if not node.proto.disabled}
-
-
-def sections(app: AppTest) -> dict[str, list[str]]:
-    """Return the titles of the page's tabs by the name under which the open one stands in the address."""
-    return {
-        block.proto.tab_container.query_param_key: [tab.label for tab in block.children.values()]
-        for block in nodes(app._tree)
-        if block.type == "tab_container" and block.proto.tab_container.query_param_key
-    }
 
 
 def value_of(control: Widget) -> list[str]:
@@ -137,14 +119,8 @@ def change(control: Widget) -> bool:
     return True
 
 
-@pytest.mark.parametrize(
-    "page",
-    [
-        name if name in OFTEN else pytest.param(name, marks=pytest.mark.slow)
-        for members in PAGES.values()
-        for name in members
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("page", [name for members in PAGES.values() for name in members])
 def test_who_opens_the_address_of_a_page_sees_its_controls_as_they_were_set(
     page: str, database: Path, open_page: Open
 ) -> None:
@@ -156,7 +132,7 @@ def test_who_opens_the_address_of_a_page_sees_its_controls_as_they_were_set(
         start = waiting.pop()
         first = open_page(page, **start)
         assert trouble(first) == []
-        for name, titles in sections(first).items():
+        for name, titles in tabs_of(first).items():
             if name not in seen:
                 seen.add(name)
                 waiting += [{**start, name: title} for title in titles]
@@ -211,6 +187,6 @@ def test_whatever_stands_in_an_address_the_page_opens(drawn: Any, database: Path
     page = pages[drawn[0] % len(pages)]
     first = open_page(page)
     names = NAMES + [name for control in controls(first).values() if (name := control.proto.query_param_key)]
-    names += list(sections(first))
+    names += list(tabs_of(first))
     app = open_page(page, **{names[place % len(names)]: text for place, text in drawn[1]})
     assert [error.value for error in app.exception] == []

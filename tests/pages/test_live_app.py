@@ -73,6 +73,7 @@ def test_the_address_without_a_path_is_home_and_that_of_a_trial_leads_to_live(da
     assert "This consultation is not stored here" in words(app)
 
 
+@pytest.mark.slow
 def test_a_case_to_begin_with_is_played_by_one_click(open_page: Open) -> None:
     app = open_page("live")
     app.button(key="live_library/pediatrics-3").click().run()
@@ -144,6 +145,7 @@ def test_a_human_patient_sees_the_case_and_answers_and_sits_there_the_next_time(
     assert app.selectbox(key="live_patient").value == "human"
 
 
+@pytest.mark.slow
 def test_the_box_of_a_human_stays_while_the_doctor_speaks(open_page: Open) -> None:
     app = open_page("live")
     app.selectbox(key="live_patient").set_value("human").run()
@@ -193,6 +195,7 @@ def test_a_human_doctor_does_not_see_the_case(open_page: Open) -> None:
     assert "Facts uncovered" in words(app)
 
 
+@pytest.mark.slow
 def test_a_person_without_a_question_mark_decides_whether_to_end(open_page: Open) -> None:
     app = open_page("live")
     app.selectbox(key="live_doctor").set_value("human").run()
@@ -268,6 +271,7 @@ def test_a_key_that_is_missing_and_a_model_that_is_not_known_disable_the_start(
     assert not button(app, START).disabled
 
 
+@pytest.mark.slow
 def test_a_model_in_the_doctors_seat_meets_itself_as_the_patient(open_page: Open) -> None:
     prompts: list[str] = []
 

@@ -76,6 +76,7 @@ def test_a_stored_pair_is_named_by_what_sets_its_sides_apart(database: Path, ope
     ]
 
 
+@pytest.mark.slow
 def test_playing_a_pair_again_keeps_its_address_and_what_can_be_taken_away(
     database: Path, open_page: Open, offered: dict[str, Callable[[], bytes]]
 ) -> None:
@@ -110,6 +111,7 @@ def test_two_doctors_meet_one_patient(open_page: Open) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_stopped_pair_can_be_taken_away_although_it_is_not_stored(
     open_page: Open, offered: dict[str, Callable[[], bytes]]
 ) -> None:
@@ -141,8 +143,6 @@ def test_two_cases_beside_each_other_are_said_not_to_compare(database: Path, ope
     app = open_page("live", trial="a", beside="b")
     assert "different cases" in words(app)
     assert [e.label for e in app.expander].count("The case as the patient knows it") == 2
-    store_one("c", doctor="openai/b")
-    assert "different cases" not in words(open_page("live", trial="a", beside="c"))
 
 
 def test_where_the_second_cannot_start_the_first_does_not_go_on_unseen(
@@ -167,6 +167,7 @@ def test_where_the_second_cannot_start_the_first_does_not_go_on_unseen(
     assert "trial" not in app.query_params
 
 
+@pytest.mark.slow
 def test_a_consultation_under_way_leads_to_its_fork_and_a_stopped_one_is_taken_away_and_left(
     open_page: Open, offered: dict[str, Callable[[], bytes]]
 ) -> None:

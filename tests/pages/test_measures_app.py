@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,9 +11,7 @@ from streamlit.testing.v1 import AppTest
 
 import core.frameworks
 import core.measures
-from core.paths import ROOT
-from core.words import FORMAT
-from tests.support.pages import trouble, words
+from tests.support.pages import trouble
 from tests.support.stores import campaign, copy_of
 
 Open = Callable[..., AppTest]
@@ -82,24 +77,6 @@ def test_a_metric_of_an_extension_has_a_figure_a_table_options_and_filters(exten
     assert {model for model, _ in shares(narrowed)} == {"openai/a"}
 
 
-def test_the_command_its_file_and_its_picture_have_what_the_page_has(
-    extended: Path, open_page: Open, tmp_path: Path
-) -> None:
-    """Nothing but the metric and its section is written for any of them."""
-    on_page = shares(open_page("measures", measure="Right at all"))
-    file, picture = tmp_path / "rows.csv", tmp_path / "bars.html"
-    for options in (("--format", "csv", "--out", str(file)), ("--figure", str(picture))):
-        command = [sys.executable, "-m", "core", "report", "share_right", *options]
-        subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
-    with file.open(encoding="utf-8", newline="") as lines:
-        rows = list(csv.DictReader(lines))
-    in_file = {(row["model"], FORMAT[row["format"]]): float(row["mean"]) for row in rows}  # type: ignore[index]
-    assert in_file == pytest.approx(on_page, abs=1e-5)
-    drawn = picture.read_text(encoding="utf-8")
-    assert "openai" in drawn
-    assert "Multi-turn" in drawn
-
-
 def test_a_framework_of_an_extension_brings_its_section(
     extended: Path, open_page: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -112,14 +89,3 @@ def test_a_framework_of_an_extension_brings_its_section(
     app = open_page("measures", measure="Triaged right")
     assert not trouble(app)
     assert shares(app)["openai/b", "Multi-turn"] == pytest.approx(2 / 3)
-
-
-def test_every_metric_without_a_page_is_drawn_without_a_fault(extended: Path, open_page: Open) -> None:
-    app = open_page("measures")
-    (measure,) = (control for control in app.selectbox if control.label == "Measure")
-    titles = list(measure.options)
-    assert {"Right at all", "Repeatability", "Power", "Spend"} <= set(titles)
-    for title in titles:
-        page = open_page("measures", measure=title)
-        assert not trouble(page), title
-        assert page.dataframe or page.info or words(page), title

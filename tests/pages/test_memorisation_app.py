@@ -1,4 +1,4 @@
-"""The Memorisation page without a browser: empty, asking a model, flagged cases next to the original."""
+"""The Memorisation page without a browser: asking a model, flagged cases next to the original."""
 
 from __future__ import annotations
 
@@ -30,12 +30,7 @@ def knows_one(body: dict[str, Any]) -> str:
     return KNOWN.second if KNOWN.first in str(body["messages"][-1]["content"]) else "<b>no idea</b>"
 
 
-def test_an_empty_database_says_how_to_begin(open_page: Open) -> None:
-    app = open_page("memorisation")
-    assert trouble(app) == []
-    assert "python -m core job completions --model MODEL" in words(app)
-
-
+@pytest.mark.slow
 def test_a_model_is_asked_from_the_page(open_page: Open, database: Path) -> None:
     with running(knows_one) as provider:
         app = open_page("memorisation")

@@ -77,17 +77,7 @@ def test_an_address_that_is_none_is_refused(open_page: Open, own_models: Path) -
     assert own_models.read_text() == ""
 
 
-def test_a_missing_key_is_typed_where_the_model_is_chosen(open_page: Open, own_models: Path) -> None:
-    app = open_page("live")
-    app.selectbox(key="live_doctor").set_value("openai/gpt-4o").run()
-    assert button(app, "Start the consultation").disabled
-    app.text_input(key="live_doctor_key").set_value(KEY).run()
-    assert trouble(app) == []
-    assert not button(app, "Start the consultation").disabled
-    assert KEY not in words(app)
-    assert not [box for box in app.text_input if box.value == KEY]
-
-
+@pytest.mark.slow
 def test_a_model_that_everybody_can_have_is_fetched_by_a_button(
     open_page: Open, own_models: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,17 +1,14 @@
-"""The Patients page without a browser: marking, rates, hits with their conversation, experts, rules."""
+"""The Patients page without a browser: marking, hits with their conversation, filters."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
-from tests.core.measures.patients.patient_conversations import stored
 
-from core.measures.experts.workbooks import FILES
 from core.measures.missing import count_missing, measure_missing
 from core.measures.patients.rates import patient_rates
 from core.measures.patients.rules import ABOUT, PATIENT_MARKS
@@ -19,7 +16,7 @@ from core.store.database import Store
 from pages.kit.cases import Passage, marked_at
 from pages.patients import rates
 from pages.patients.rates import rates_chart
-from tests.core.measures.patients.test_patients_against_experts import ROWS, put, workbook
+from tests.core.measures.patients.patient_conversations import stored
 from tests.support.pages import run_until, trouble, words
 from tests.support.stores import copy_of
 
@@ -39,35 +36,11 @@ def table(app: AppTest, column: str) -> pd.DataFrame:
     return next(frame.value for frame in app.dataframe if column in frame.value.columns)
 
 
-def charts(app: AppTest) -> list[dict[str, object]]:
-    return [json.loads(chart.proto.spec) for chart in app.get("plotly_chart")]
-
-
-def test_an_empty_page_says_what_to_do(open_page: Open) -> None:
-    app = open_page("patients")
-    assert trouble(app) == []
-    assert "No conversation with a patient is stored yet" in words(app)
-
-
 def test_a_few_conversations_are_marked_without_a_click(database: Path, open_page: Open) -> None:
     stored(database)
     app = run_until(open_page("patients"), lambda page: bool(page.dataframe))
     assert trouble(app) == []
     assert count_missing(Store(), PATIENT_MARKS) == 0
-
-
-def test_rates_with_what_they_are_made_of(store: Store, open_page: Open) -> None:
-    # a kind that is gone, as an old address has it, is left out
-    app = open_page("patients", patients_by="Doctor", patients_kinds="Invented statements")
-    assert trouble(app) == []
-    assert len(set(table(app, "Hits per 100 replies")["Kind"])) == 5
-    rows = table(app, "Hits per 100 replies").set_index(["Doctor", "Kind"])
-    terms = rows.loc[("m1", "Medical terms")]
-    assert (terms["Hit"], terms["Conversations"], terms["Hits"], terms["Replies"]) == (1, 3, 2, 9)
-    assert terms["With a hit"] == pytest.approx(1 / 3)
-    assert terms["Hits per 100 replies"] == pytest.approx(100 * 2 / 9)
-    assert "No hits:" in words(app)
-    assert charts(app)
 
 
 def test_the_first_page_states_no_rate_of_a_doubtful_rule_and_keeps_personas_apart(
@@ -87,21 +60,6 @@ def test_the_first_page_states_no_rate_of_a_doubtful_rule_and_keeps_personas_apa
     assert set(table(app, "Hits per 100 replies")["Conversations"]) == {1}
 
 
-def test_every_grouping_has_a_figure_and_a_table(store: Store, open_page: Open) -> None:
-    app = open_page("patients", patients_by="Run", patients_kinds="Speaks of its text")
-    for by, names in (
-        ("run", {"m1 · m1 · plain", "m2 · m2 · terse"}),
-        ("dataset", {"ours · plain", "ours · terse"}),
-        ("specialty", {"Cardiology · plain"}),
-    ):
-        app.segmented_control(key="patients_by").set_value(by).run()
-        assert trouble(app) == []
-        rows = table(app, "Hits per 100 replies")
-        assert set(rows["Kind"]) == {"Speaks of its text"}
-        assert names <= {" · ".join(parts) for parts in zip(rows.iloc[:, 0], rows["Persona"], strict=True)}
-        assert charts(app)
-
-
 def test_an_address_opens_a_hit_with_its_words_marked(store: Store, open_page: Open) -> None:
     app = open_page("patients", patients_tab="Hits", patients_hit="m1/1/0|6", patients_kinds="Medical terms")
     assert trouble(app) == []
@@ -113,34 +71,9 @@ def test_an_address_opens_a_hit_with_its_words_marked(store: Store, open_page: O
 
 
 def test_hits_are_found_by_words_and_nonsense_in_the_address_does_no_harm(store: Store, open_page: Open) -> None:
-    app = open_page("patients", patients_tab="Hits", patients_words="PRUR", patients_page="7")
+    app = open_page("patients", patients_tab="Hits", patients_words="PRUR", patients_hit="gone|x", patients_page="²")
     assert trouble(app) == []
     assert list(table(app, "Words")["Words"]) == ["pruritus"]
-    app = open_page("patients", patients_tab="Hits", patients_words="gone", patients_hit="gone|x", patients_page="²")
-    assert trouble(app) == []
-    assert "No hit matches" in words(app)
-
-
-def test_beside_the_experts(store: Store, open_page: Open) -> None:
-    app = open_page("patients", patients_tab="Against experts")
-    assert trouble(app) == []
-    assert "import craftmd" in words(app)
-    put(store, {FILES["d1"]: workbook(ROWS), FILES["d2"]: workbook([]), FILES["d3"]: workbook([])})
-    app = open_page("patients", patients_tab="Against experts")
-    assert trouble(app) == []
-    assert "13 of 180 conversations (7.22%" in words(app).replace("\\", "")
-    scores = table(app, "Recall").set_index("Doctor")
-    assert list(scores.index) == ["all", "GPT-4"]
-    assert scores.loc["all", ["Precision", "Recall"]].tolist() == pytest.approx([2 / 3, 2 / 3])
-    assert scores.loc["all", "Cohen’s kappa"] == pytest.approx(1 / 3)
-
-
-def test_every_rule_is_stated(store: Store, open_page: Open) -> None:
-    app = open_page("patients", patients_tab="Rules")
-    assert trouble(app) == []
-    text = words(app)
-    assert all(f"**{about.name}**" in text and about.rule in text for about in ABOUT.values())
-    assert "**Medical terms**: 35 of 40 read were right" in text
 
 
 def test_marks_that_overlap_run_together_and_markup_stays_text() -> None:

@@ -13,7 +13,7 @@ from tests.support.pages import button, trouble, words
 from tests.support.places import mounted_read_only
 from tests.support.stores import NAME, campaign, copy_of
 
-OFTEN = ("home", "runs", "accuracy")
+OFTEN = ("accuracy",)
 
 
 @pytest.fixture(autouse=True)

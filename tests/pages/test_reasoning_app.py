@@ -122,6 +122,7 @@ def test_live_shows_it_folded_while_it_is_thought_and_afterwards(open_page: Open
     assert FOLD in folds(app)
 
 
+@pytest.mark.slow
 def test_live_with_a_model_that_thinks_aloud(open_page: Open, provider: FakeProvider) -> None:
     app = open_page("live")
     app.selectbox(key="live_doctor").set_value("another model…").run()

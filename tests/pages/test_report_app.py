@@ -33,28 +33,15 @@ def made(app: AppTest) -> AppTest:
     return run_until(app, lambda page: has_button(page, "Read again"))
 
 
-def test_without_a_run_the_page_says_how_to_begin(open_page: Callable[..., AppTest]) -> None:
-    app = open_page("report")
-    assert not trouble(app)
-    assert not has_button(app, "Make the report")
-
-
-def test_figures_are_read_only_after_a_click(study: Store, open_page: Callable[..., AppTest]) -> None:
-    app = open_page("report", runs=",".join(RUNS))
-    assert not trouble(app)
-    assert not app.metric
-    app = made(app)
-    assert not trouble(app)
-    counts = {metric.label: int(metric.value) for metric in app.metric}
-    assert counts["Filled"] > 5
-    assert sum(counts.values()) == len(guideline("chart", PARTS).items)
-
-
-def test_a_saved_field_is_stored_for_these_runs_and_fills_its_item(
+def test_figures_are_read_after_a_click_and_a_saved_field_fills_its_item(
     study: Store, open_page: Callable[..., AppTest]
 ) -> None:
-    app = made(open_page("report", runs=",".join(RUNS), report_for="chart"))
+    app = open_page("report", runs=",".join(RUNS), report_for="chart")
+    assert not app.metric
+    app = made(app)
     before = {metric.label: int(metric.value) for metric in app.metric}
+    assert before["Filled"] > 5
+    assert sum(before.values()) == len(guideline("chart", PARTS).items)
     (field,) = [area for area in app.text_area if area.label == "Funding"]
     (other,) = [area for area in app.text_area if area.label == "Ethics"]
     field.input("Nobody.")
@@ -73,6 +60,7 @@ def test_a_saved_field_is_stored_for_these_runs_and_fills_its_item(
     assert after["Not applicable"] == before["Not applicable"] + 1
 
 
+@pytest.mark.slow
 def test_the_report_is_drawn_with_its_figures(study: Store, open_page: Callable[..., AppTest]) -> None:
     app = made(open_page("report", runs=",".join(RUNS), report_tab="Figures"))
     assert not trouble(app)

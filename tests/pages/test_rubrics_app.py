@@ -1,4 +1,4 @@
-"""Rubrics on pages: figures and criteria, judging in the background, the import and the judges."""
+"""A rubric is imported on the Data page."""
 
 from __future__ import annotations
 
@@ -20,33 +20,6 @@ Open = Callable[..., AppTest]
 @pytest.fixture
 def judged(database: Path) -> Store:
     return copy_of(judged_campaign, database.parent)
-
-
-def test_the_figures_come_with_their_notes_and_failures(judged: Store, open_page: Open) -> None:
-    page = open_page("quality", quality_part="Rubrics", rubric="demo")
-    assert not trouble(page)
-    shown = words(page)
-    assert "not calibrated" in shown
-    tables = [table.value for table in page.dataframe]
-    scores = next(table for table in tables if "Unclipped" in table)
-    assert scores["Unclipped"].round(4).tolist() == [0.375, 0.8]
-    safety = next(table for table in tables if "Figure" in table)
-    assert "pass^2" in safety["Figure"].tolist()
-
-
-def test_criteria_and_judging_have_tabs(judged: Store, open_page: Open) -> None:
-    page = open_page("quality", quality_part="Rubrics", rubric="demo", rubric_tab="Criteria")
-    assert not trouble(page)
-    assert "Asks about gait." in page.dataframe[0].value["Text"].tolist()
-    page = open_page("quality", quality_part="Rubrics", rubric="demo", rubric_tab="Judging")
-    assert not trouble(page)
-
-
-def test_the_judges_of_a_rubric_are_described(judged: Store, open_page: Open) -> None:
-    page = open_page("judges", judges_part="Rubrics", rubric="demo")
-    assert not trouble(page)
-    figures = page.dataframe[0].value.set_index("Figure")["Share"]
-    assert figures["quotations unverified"] == pytest.approx(1 / 9)
 
 
 def test_a_rubric_can_be_imported(judged: Store, open_page: Open) -> None:

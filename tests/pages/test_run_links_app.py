@@ -84,6 +84,7 @@ def test_without_a_counterpart_it_says_so_and_compare_opens_on_the_run(
     assert opened.selectbox(key="cmp_second").value is None
 
 
+@pytest.mark.slow
 def test_one_of_several_runs_of_a_condition_is_compared_alone(
     run_page: AppTest, open_page: Open, follow: Callable[..., AppTest]
 ) -> None:

@@ -27,7 +27,6 @@ from tests.core.store.builders import a_case, a_header, a_stream, a_trial, as_re
 from tests.support.campaigns import await_end, full, metrics, run_ids, stop_all
 from tests.support.fake_provider import running
 from tests.support.pages import button, has_button, run_until, trouble, words
-from tests.support.stores import campaign, copy_of
 
 START = "Start the campaign"
 Open = Callable[..., AppTest]
@@ -86,6 +85,7 @@ def test_a_missing_key_disables_the_start_but_not_the_estimate(open_page: Open) 
     assert 0 < float(pilot.removeprefix("$")) < float(figures["Cost"].removeprefix("$"))
 
 
+@pytest.mark.slow
 def test_the_seats_show_who_sits_there_and_the_estimate_counts_them_and_beliefs(open_page: Open) -> None:
     app = small(open_page("runs"), 2, 1)
     seats = ("runs_patient", "runs_grader", "runs_summariser")
@@ -118,6 +118,7 @@ def test_the_seats_show_who_sits_there_and_the_estimate_counts_them_and_beliefs(
     assert trouble(app) == []
 
 
+@pytest.mark.slow
 def test_a_default_of_the_models_file_is_shown_and_needs_its_own_key(
     open_page: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -138,6 +139,7 @@ def test_a_default_of_the_models_file_is_shown_and_needs_its_own_key(
     assert trouble(app) == []
 
 
+@pytest.mark.slow
 def test_a_model_plays_all_seats_of_the_campaign_that_the_form_starts(open_page: Open) -> None:
     with running(lambda body: "**Final Diagnosis:** Gout") as provider:
         app = small(open_page("runs"), 1, 1)
@@ -202,6 +204,7 @@ def test_a_campaign_runs_to_its_end_in_a_process_of_its_own(open_page: Open) -> 
     assert trouble(other) == []
 
 
+@pytest.mark.slow
 def test_a_campaign_of_two_doctors_is_a_run_of_each_on_the_same_cases(open_page: Open) -> None:
     with running(lambda body: "**Final Diagnosis:** Gout") as provider:
         app = small(open_page("runs"), 1, 1)
@@ -219,6 +222,7 @@ def test_a_campaign_of_two_doctors_is_a_run_of_each_on_the_same_cases(open_page:
     }
 
 
+@pytest.mark.slow
 def test_the_seats_show_the_cast_of_the_study_and_a_sample_is_offered_first(open_page: Open) -> None:
     store = Store()
     first = a_header(
@@ -272,6 +276,7 @@ def _finished(run_id: str) -> list[str]:
     return [line.trial_id for _, line in read_lines(journal_path(run_id)) if isinstance(line, TrialLine)]
 
 
+@pytest.mark.slow
 def test_a_pack_that_cannot_ask_for_beliefs_is_refused_in_a_sentence(open_page: Open, database: Path) -> None:
     own = database.parent / "prompts" / "mine"
     shutil.copytree(paths.PROMPTS / "craftmd", own)
@@ -351,14 +356,3 @@ def test_a_run_is_named_tagged_noted_and_deleted(open_page: Open, database: Path
     assert "No run yet." in words(app)
     with store.read() as cursor:
         assert cursor.execute("SELECT count(*) FROM trials").fetchall() == [(0,)]
-
-
-def test_a_run_has_its_flow_as_a_table(database: Path, open_page: Open) -> None:
-    copy_of(campaign, database.parent)
-    app = open_page("runs", run="run-a")
-    app.session_state["flow_run-a"] = True  # the expander is open
-    app.run()
-    assert trouble(app) == []
-    (flow,) = [table.value for table in app.dataframe if "Level" in table.value]
-    totals = flow[flow["Line"] == "total"].set_index("Level")["N"]
-    assert (totals["Trials played"], totals["Answers that count"]) == (12, 24)

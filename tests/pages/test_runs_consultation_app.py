@@ -54,6 +54,7 @@ def answer_freely(app: AppTest) -> AppTest:
     return tasks.set_value(["mcq", "frq"]).run()
 
 
+@pytest.mark.slow
 def test_the_form_asks_for_what_the_protocol_needs_and_no_more(form: AppTest) -> None:
     assert trouble(form) == []
     doctor = form.selectbox(key=DOCTOR)
@@ -90,6 +91,7 @@ def test_the_estimate_counts_questions_replies_and_answers(form: AppTest) -> Non
     assert [g for g in form.get("button_group") if g.key == "runs_doctor_prompt"], "long or short is asked of a model"
 
 
+@pytest.mark.slow
 def test_a_solver_without_a_name_is_asked_for(form: AppTest) -> None:
     form.selectbox(key="runs_solver").set_value("another model…").run()
     assert "Name the solver's model first." in words(form).replace("\\", "")
@@ -97,6 +99,7 @@ def test_a_solver_without_a_name_is_asked_for(form: AppTest) -> None:
     assert trouble(form) == []
 
 
+@pytest.mark.slow
 def test_a_campaign_is_the_command_lines_and_shown_as_what_it_is(
     form: AppTest, open_page: Open, capsys: pytest.CaptureFixture[str]
 ) -> None:

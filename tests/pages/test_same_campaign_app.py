@@ -121,6 +121,7 @@ def test_a_command_is_refused_while_the_page_has_the_same_campaign_running(
     assert run_ids() == [run_id]
 
 
+@pytest.mark.slow
 def test_the_page_is_refused_while_a_command_has_the_same_campaign_running(
     open_page: Open, doctor: FakeProvider, database: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,4 +1,4 @@
-"""Accuracy over the dialogue on the History taking page: the job's form, the figure, the answers behind a point."""
+"""Accuracy over the dialogue on the History taking page: the job's form, and the choice of a solver."""
 
 from __future__ import annotations
 
@@ -70,6 +70,7 @@ def accuracy(app: AppTest) -> dict[str, Any]:
     return {trace.get("name"): trace for trace in chosen["data"]}
 
 
+@pytest.mark.slow
 def test_a_solver_is_asked_by_a_button(stored: Store, open_page: Open) -> None:
     app = open_page("history", **COURSE)
     assert trouble(app) == []
@@ -83,22 +84,7 @@ def test_a_solver_is_asked_by_a_button(stored: Store, open_page: Open) -> None:
     assert button(app, "Ask the solver").disabled, "nothing is left to ask"
 
 
-def test_the_figure_is_that_of_the_answers_and_leads_to_them(stored: Store, open_page: Open) -> None:
-    keep(stored, "openai/s", {"run/1": 40, "run/2": 100})
-    point = {"history_solved_of": "openai/a", "history_solved_at": "0"}
-    app = open_page("history", **COURSE, **point)
-    assert trouble(app) == []
-    traces = accuracy(app)
-    # at 0 % case 2 was refused, and is excluded; case 1 is right from 40 % on, case 2 at 100 %
-    assert traces["openai/a"]["y"] == [0, 0, 0.5, 0.5, 0.5, 1]
-    assert "openai/a, interval" in traces
-    assert "1 cases, excluded: refused=1" in traces["openai/a"]["customdata"][0][0]
-    assert "Excluded answers: refused=1" in words(app).replace("\\", "")
-    listed = next(frame.value for frame in app.dataframe if "Messages shown" in frame.value.columns)
-    assert list(listed["Case"]) == ["ours/1", "ours/2"]
-    assert list(listed["Answer"]) == ["Psoriasis", "It would not."]
-
-
+@pytest.mark.slow
 def test_solvers_are_shown_one_at_a_time(stored: Store, open_page: Open) -> None:
     keep(stored, "openai/s", {"run/1": 0, "run/2": 20})
     keep(stored, "openai/t", {"run/1": 100})

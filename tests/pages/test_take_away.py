@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
-from tests.core.export.conversations import fill, read_back
 
 from core.store.database import Store
+from tests.core.export.conversations import fill, read_back
 from tests.support.pages import trouble, words
 
 LABELS = ["Web page (HTML)", "Text (Markdown)", "Data (JSON)", "Picture (PNG)"]

@@ -45,8 +45,8 @@ PLACES: tuple[tuple[str, dict[str, str]], ...] = (
     ("judges", {"judges_part": "Experts", "review": "?", "annotator": "Ben"}),
     ("judges", {"graders_tab": "Grade again"}),
 )
-SOME = (("runs", {"run": "run0"}), ("live", {}), ("models", {"model": "openai/gpt-4o"}))
-"""What every run of the tests tries; the others take a minute."""
+FIRST = ("runs", {"run": "run0"})
+"""The place of the first lane: it starts, renames and deletes."""
 ROLE = f'"{RUNNER}" = "run"'
 HARMLESS = {"Sign out"}
 
@@ -108,11 +108,8 @@ def pressed_in_turn(open_page: Callable[[], AppTest]) -> Iterator[tuple[AppTest,
             yield app, button
 
 
-def places() -> list[Any]:
-    return [pytest.param(place, id=_id(place), marks=() if place in SOME else pytest.mark.slow) for place in PLACES]
-
-
-@pytest.mark.parametrize("place", places())
+@pytest.mark.slow  # test_viewer_websocket sends the same to a real server
+@pytest.mark.parametrize("place", PLACES, ids=_id)
 def test_a_viewer_who_forges_every_button_of_a_page_sets_nothing_going(
     place: tuple[str, dict[str, str]], open_as: Open, review: str, database: Path
 ) -> None:
@@ -124,8 +121,10 @@ def test_a_viewer_who_forges_every_button_of_a_page_sets_nothing_going(
         assert stored(database) == before, button.label
 
 
-@pytest.mark.parametrize("role", ["look", None])
-@pytest.mark.parametrize("place", places())
+@pytest.mark.parametrize("role", [pytest.param("look", marks=pytest.mark.slow), None])
+@pytest.mark.parametrize(
+    "place", [pytest.param(place, id=_id(place), marks=() if place == FIRST else pytest.mark.slow) for place in PLACES]
+)
 def test_buttons_that_were_drawn_before_a_role_was_taken_away_do_nothing(
     place: tuple[str, dict[str, str]],
     role: str | None,

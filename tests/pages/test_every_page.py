@@ -1,0 +1,50 @@
+"""Every page of the menu opens, on an empty database and on a filled one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from pages.kit.navigation import PAGES, PARTS
+from tests.support.pages import filled_study, tabs_of, trouble
+from tests.support.stores import copy_of
+
+Open = Callable[..., AppTest]
+TITLES = {name: title for members in PAGES.values() for name, title in members.items()} | {"home": "Anamnesis"}
+WITH_PUBLISHED_FIGURES = {"home", "accuracy"}
+"""Pages that show figures of publications before anything is stored."""
+
+
+def faults_of(app: AppTest, page: str) -> list[str]:
+    """Return what is wrong with a page that has just been opened."""
+    wrong_title = [f"its titles are {titles}"] if (titles := [t.value for t in app.title]) != [TITLES[page]] else []
+    return [f"{page}: {fault}" for fault in (*trouble(app), *wrong_title)]
+
+
+def test_every_page_opens_on_a_filled_study(database: Path, open_page: Open) -> None:
+    copy_of(filled_study, database.parent)
+    assert [fault for page in TITLES for fault in faults_of(open_page(page), page)] == []
+
+
+def test_every_page_opens_on_an_empty_database(open_page: Open) -> None:
+    opened = {page: open_page(page) for page in TITLES}
+    assert [fault for page, app in opened.items() for fault in faults_of(app, page)] == []
+    assert {page for page, app in opened.items() if app.get("plotly_chart")} >= WITH_PUBLISHED_FIGURES
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("filled", [False, True])
+def test_every_part_and_tab_of_every_page_opens(filled: bool, database: Path, open_page: Open) -> None:
+    if filled:
+        copy_of(filled_study, database.parent)
+    faults = []
+    for page in (*TITLES, *PARTS):
+        app = open_page(page)
+        faults += [f"{page}: {fault}" for fault in trouble(app)]
+        for key, titles in tabs_of(app).items():
+            for title in titles[1:]:
+                faults += [f"{page}, {title}: {fault}" for fault in trouble(open_page(page, **{key: title}))]
+    assert faults == []

@@ -1,0 +1,101 @@
+"""What a section of a page shows is what its metric says: the rows, the notes, and a table line for each row."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.errors import AnamnesisError
+from core.measures.base import MetricRequest, Result, Row, Section
+from core.measures.notes import result_of
+from core.measures.registry import modules, sections
+from core.store.database import Store
+from core.store.queries.runs import runs
+from core.store.selection import Selection
+from pages.kit.section import section_result, table_of, words_of
+from tests.support.pages import filled_study
+from tests.support.stores import copy_of
+
+RUBRIC = {"rubric": "demo"}
+LEAST_WITH_ROWS = 50
+"""So many sections, of about a hundred, have rows in the filled study; the others need files or a judge."""
+
+
+def declared() -> Iterator[Section]:
+    pages = {section.page for module in modules() for section in getattr(module, "SECTIONS", ())}
+    for page in sorted(pages | {"measures"}):
+        yield from sections(page)
+
+
+def options_of(section: Section) -> dict[str, Any]:
+    needs_rubric = any(option.name == "rubric" for option in section.metric.options())
+    return {**(RUBRIC if needs_rubric else {}), **section.options}
+
+
+def of_metric(section: Section, selection: Selection) -> Result | str:
+    """Return the result of a section's metric as its command computes it, or the sentence that refuses it."""
+    try:
+        return result_of(section.metric, MetricRequest(Store(), selection), options_of(section))
+    except AnamnesisError as error:
+        return str(error)
+
+
+def of_page(section: Section, selection: Selection) -> Result | str:
+    try:
+        return section_result(section, selection, options_of(section))
+    except AnamnesisError as error:
+        return str(error)
+
+
+def differences(shown: Result, expected: Result) -> list[str]:
+    # by their text, since a figure that does not exist may be NaN, which equals nothing
+    notes, expected_notes = ([(note.kind, note.severity) for note in result.notes] for result in (shown, expected))
+    faults = {
+        "the rows are others": repr(shown.rows) != repr(expected.rows),
+        "the notes are others": notes != expected_notes,
+    }
+    return [fault for fault, found in faults.items() if found]
+
+
+def table_faults(section: Section, shown: Result, selection: Selection) -> list[str]:
+    """Return what the table of a section leaves out: lines, and numbers of the columns that it declares."""
+    table = table_of(shown, words_of(shown, selection), section)
+    if len(table) != len(shown.rows):
+        return [f"{len(table)} lines for {len(shown.rows)} rows"]
+    numbers = {
+        value
+        for row in shown.rows
+        for name, value in (row.cells(plain=True) if isinstance(row, Row) else row).items()
+        if isinstance(value, float) and name in (section.columns or (name,)) and not name.startswith("p")
+    }
+    in_table = {value for column in table for value in table[column] if isinstance(value, float)}
+    missing = sorted(value for value in numbers - in_table if not math.isnan(value))
+    return [f"not in the table: {missing[:3]}"] if missing else []
+
+
+@pytest.mark.slow
+def test_a_section_shows_the_rows_and_notes_of_its_metric(database: Path) -> None:
+    """Each metric is computed once more, as its command does; each section's table is compared with its rows."""
+    store = copy_of(filled_study, database.parent)
+    with store.read() as cursor:
+        by_rules = [run.run_id for run in runs(cursor) if run.doctor == "reference/bayes" and run.protocol != "craftmd"]
+    selection = Selection(runs=[*by_rules, "run0", "run1", "run", "urgent"])
+    faults, with_rows, compared = [], 0, set[str]()
+    for section in declared():
+        name, shown = f"{section.page}, {section.title}", of_page(section, selection)
+        if section.metric.name not in compared or isinstance(shown, str):
+            expected = of_metric(section, selection)
+            if isinstance(shown, str) or isinstance(expected, str):
+                faults += [f"{name}: {shown} / {expected}"] * (shown != expected)
+                continue
+            compared.add(section.metric.name)
+            faults += [f"{name}: {fault}" for fault in differences(shown, expected)]
+        assert isinstance(shown, Result), name
+        with_rows += bool(shown.rows)
+        faults += [f"{name}: {fault}" for fault in table_faults(section, shown, selection)]
+    assert faults == []
+    assert with_rows >= LEAST_WITH_ROWS
