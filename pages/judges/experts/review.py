@@ -320,7 +320,7 @@ def _draw_item(state: ReviewState, item: ReviewItem, annotator: str) -> None:
     subject = state.form.subject
     if subject == "vignette":
         case = baseline_cases(Store(), state.review, annotator).get(item.item)
-        blinded = case and BlindedItem(case)
+        blinded = BlindedItem(case) if case else None
     else:
         blinded = blinded_item(item.item, state.review.plan.case_set)
     if blinded is None:

@@ -16,6 +16,7 @@ from core.datasets.licences import open_licence
         ("Apache 2.0", "Apache-2.0"),
         ("CC BY", "CC-BY"),
         ("CC BY-NC-SA 4.0", "CC-BY-NC-SA-4.0"),
+        ("CC-BY-SA-4.0", "CC-BY-SA-4.0"),
         ("public domain", "Public domain"),
     ],
 )
