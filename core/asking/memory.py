@@ -400,11 +400,6 @@ class PendingCall:
             replies.free(self)
 
 
-def current_unit() -> Unit | None:
-    """Return the unit of work that makes calls in this context; ``None`` outside of a job."""
-    return _UNIT.get()
-
-
 def calls_run_concurrently() -> bool:
     """Say whether a unit of the current job makes several calls at once."""
     unit = _UNIT.get()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import plotly.graph_objects as go
 
-from core.figures.style import LEGEND, MARGIN, Axis, faded
+from core.figures.style import LAYOUT, Axis, faded
 
 
 @dataclass(frozen=True)
@@ -77,16 +77,9 @@ def curves(
             customdata=[[_hover_text(point, name, along, axis), *(point.data or (series, point.at))] for point in line],
             hovertemplate="%{customdata[0]}<extra></extra>",
         )
-    figure.update_layout(
-        height=height,
-        margin=MARGIN,
-        legend=LEGEND,
-        hovermode="closest",
-        font={"size": 13},
-        xaxis=along.layout(dark=dark),
-        yaxis=axis.layout(dark=dark),
+    return figure.update_layout(
+        LAYOUT, height=height, hovermode="closest", xaxis=along.layout(dark=dark), yaxis=axis.layout(dark=dark)
     )
-    return figure
 
 
 def _hover_text(point: Point, name: str, along: Axis, axis: Axis) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import plotly.graph_objects as go
 
-from core.figures.style import GREY, LEGEND, MARGIN, Axis
+from core.figures.style import GREY, LAYOUT, Axis
 
 
 def histogram(
@@ -40,11 +40,9 @@ def histogram(
             x=mark[0], y=1, yref="paper", text=f"{mark[1]} ", showarrow=False, xanchor="right", yanchor="top"
         )
     return figure.update_layout(
+        LAYOUT,
         barmode="group",
         height=340,
-        margin=MARGIN,
-        legend=LEGEND,
-        font={"size": 13},
         showlegend=len(counts) > 1,
         xaxis=Axis(title, (0, 1), ".1f").layout(dark=dark),
         yaxis=Axis(f"Share of {unit}", None, ".0%").layout(dark=dark),

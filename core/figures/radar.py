@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 
 from core.errors import UsageError
 from core.figures.marks import Mark, hover_data, legend_name
-from core.figures.style import FAINT, LEGEND, Axis, Trace, faded
+from core.figures.style import FAINT, LAYOUT, Axis, Trace, faded
 
 _SHARE = Axis("", (0, 1))
 _BANDS = 3
@@ -53,11 +53,10 @@ def radar(
             figure.add_traces(_band(dimensions, points, name, colours[series]))
         figure.add_trace(_line(dimensions, points, name, names[series], colours[series]))
     return figure.update_layout(
+        LAYOUT,
         height=height,
         margin={"l": 84, "r": 92, "t": 44, "b": 80},
-        legend=LEGEND,
         showlegend=len(lines) > 1,
-        font={"size": 13},
         polar={
             "bgcolor": "rgba(0,0,0,0)",
             "angularaxis": {

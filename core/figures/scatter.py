@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from core.figures.marks import legend_name
-from core.figures.style import GREY, INK, LEGEND, MARGIN, Axis, Trace, whiskers
+from core.figures.style import GREY, INK, LAYOUT, Axis, Trace, whiskers
 
 _SYMBOLS = ("circle", "diamond", "square", "triangle-up", "cross", "star", "hexagon", "triangle-down")
 _ACROSS = 3
@@ -116,13 +116,7 @@ def scatter(
         marker = {"color": GREY, "size": 10, "symbol": symbols[kind]}
         figure.add_scatter(x=[None], y=[None], mode="markers", name=(kinds or {})[kind], marker=marker)
     return figure.update_layout(
-        height=height,
-        margin=MARGIN,
-        legend=LEGEND,
-        hovermode="closest",
-        font={"size": 13},
-        xaxis=across.layout(dark=dark),
-        yaxis=up.layout(dark=dark),
+        LAYOUT, height=height, hovermode="closest", xaxis=across.layout(dark=dark), yaxis=up.layout(dark=dark)
     )
 
 
@@ -161,13 +155,7 @@ def scatter_panels(
         figure.update_xaxes(**across.layout(dark=dark), row=row, col=column)
         axis = up.layout(dark=dark)
         figure.update_yaxes(**(axis if column == 1 else {**axis, "title": ""}), row=row, col=column)
-    return figure.update_layout(
-        height=rows * _PANEL + _BETWEEN,
-        margin={**MARGIN, "t": 36},
-        legend=LEGEND,
-        hovermode="closest",
-        font={"size": 13},
-    )
+    return figure.update_layout(LAYOUT, height=rows * _PANEL + _BETWEEN, margin={"t": 36}, hovermode="closest")
 
 
 def _points(spots: Sequence[Spot], symbols: Mapping[str, str], colour: str, written: bool) -> Trace:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import plotly.graph_objects as go
 
-from core.figures.style import FAINT, LEGEND, MARGIN
+from core.figures.style import FAINT, LAYOUT
 
 _WRITTEN = 0.035
 """Share of the axis below which a segment is too narrow for a number."""
@@ -76,13 +76,12 @@ def stacked(
             unselected={"marker": {"opacity": 0.55}},
         )
     figure.update_layout(
+        LAYOUT,
         barmode="stack",
         height=116 + row * len(labels) + 12 * max(0, len(figure.data) - 3),
-        margin={**MARGIN, "r": 28},
+        margin={"r": 28},
         bargap=0.33,
-        legend=LEGEND,
         showlegend=True,  # a single segment needs its name, too
-        font={"size": 13},
         xaxis={
             "title": title,
             "range": [0, end or 1.0],

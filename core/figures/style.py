@@ -20,6 +20,7 @@ PALETTE = (
 MARGIN = {"l": 8, "r": 12, "t": 8, "b": 8}
 LEGEND = {"orientation": "h", "yref": "container", "yanchor": "bottom", "y": 0, "x": 0, "traceorder": "normal"}
 """Below the axis labels, however long they are."""
+LAYOUT = {"margin": MARGIN, "legend": LEGEND, "font": {"size": 13}}
 Trace = dict[str, Any]
 
 

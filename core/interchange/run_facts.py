@@ -6,14 +6,14 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from core.errors import AnamnesisError, UsageError
+from core.errors import UsageError
 from core.frameworks.base import frameworks, tested_seat
 from core.interchange.public import PublicNames
 from core.jobs.repeat import run_command_of
 from core.models.prices import is_listed
 from core.models.registry import load_registry
 from core.models.spec import is_private
-from core.prompts import grader_hash, load_pack, pack_places
+from core.prompts import grader_hash, load_pack, pack_places, unchanged_pack
 from core.store.queries.runs import Run
 
 _NOT_IN_NAMES = re.compile(r'[<>:"\\|?*\s\x00-\x1f]+')
@@ -69,11 +69,8 @@ def command_of(run: Run) -> str | None:
 def doctor_prompts(run: Run) -> str | None:
     """Return the doctor's prompts of the pack that a run used; ``None`` if the pack has changed since, or is gone."""
     framework_ = frameworks().get(run.protocol)
-    try:
-        pack = load_pack(run.prompt_pack)
-    except AnamnesisError:
-        return None
-    if framework_ is None or pack.hash != run.prompt_hash:
+    pack = unchanged_pack(run.prompt_pack, run.prompt_hash)
+    if framework_ is None or pack is None:
         return None
     role = tested_seat(framework_).role
     parts = [f"# {name}\n{prompt.source}" for name, prompt in pack.prompts.items() if prompt.role == role]

@@ -275,6 +275,20 @@ class Engine(Generic[U]):
             self.stop.ask(f"The budget of ${self.options.budget_usd:.2f} is used up.", at_once=False)
 
 
+def trial_line(run_id: str, trial: Trial, events: Sequence[Event], paid: Iterable[str]) -> TrialLine:
+    """Return the line of a trial that has just finished; ``paid`` are the ids of its calls with a reply line."""
+    return TrialLine(
+        run_id=run_id,
+        trial_id=trial.trial_id,
+        case_key=trial.case.case_key,
+        trial=trial.number,
+        seed=trial.seed,
+        events=list(events),
+        finished_at=time.time(),
+        paid=frozenset(paid),
+    )
+
+
 async def run_trials(
     header: RunHeader,
     play: Callable[[Trial], AsyncIterator[Event]],
@@ -296,18 +310,7 @@ async def run_trials(
     async def do(trial: Trial, unit: Unit) -> list[JournalLine]:
         events = [event async for event in play(trial) if not isinstance(event, PASSING)]
         progress.note(events)
-        return [
-            TrialLine(
-                run_id=header.run_id,
-                trial_id=trial.trial_id,
-                case_key=trial.case.case_key,
-                trial=trial.number,
-                seed=trial.seed,
-                events=events,
-                finished_at=time.time(),
-                paid=frozenset(unit.paid),
-            )
-        ]
+        return [trial_line(header.run_id, trial, events, unit.paid)]
 
     progress.done = progress.planned - len(missing)
     engine = Engine[Trial](

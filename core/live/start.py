@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
@@ -13,9 +12,10 @@ from core.case import Case
 from core.events import Event, Finished
 from core.frameworks.base import Arm, Campaign, Framework, framework, paper_arms
 from core.frameworks.casting import REFERENCE, CastNames, is_model
+from core.jobs.engine import trial_line
 from core.jobs.plan import branch_of, campaign_of, check_pictures, header_of, in_full, trials_of
 from core.jobs.run import check_prompts, player_of
-from core.journal import Journal, JournalWriter, RunHeader, TrialLine, journal_path, read_header, spoken_in
+from core.journal import Journal, JournalWriter, RunHeader, journal_path, read_header, spoken_in
 from core.journal import trial_id as trial_id_of
 from core.live.session import Session, replay
 from core.models.registry import Registry, load_registry
@@ -87,16 +87,7 @@ def watch(campaign: Campaign, header: RunHeader, registry: Registry, *, partner:
                 with JournalWriter(path) as journal:
                     journal.append(header)
             return
-        line = TrialLine(
-            run_id=header.run_id,
-            trial_id=trial.trial_id,
-            case_key=trial.case.case_key,
-            trial=trial.number,
-            seed=trial.seed,
-            events=events,
-            finished_at=time.time(),
-            paid=frozenset(session.unit.paid if session.unit else ()),
-        )
+        line = trial_line(header.run_id, trial, events, session.unit.paid if session.unit else ())
         begun = path.exists()
         with JournalWriter(path) as journal:
             journal.append_all([line] if begun else [header, line])
@@ -108,9 +99,6 @@ def watch(campaign: Campaign, header: RunHeader, registry: Registry, *, partner:
         session.partner, partner.partner = partner, session
     session.start(source)
     return session
-
-
-"""The live consultations of this process."""
 
 
 def _replies_before(header: RunHeader) -> dict[str, list[StoredReply]]:

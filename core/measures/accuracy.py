@@ -30,7 +30,7 @@ from core.datasets.published import (
 from core.errors import AnamnesisError, UsageError
 from core.events import FORMATS, QUESTION_TYPES
 from core.frameworks.base import released
-from core.measures.base import Columns, MetricRequest, NameOf, Note, Row, metric
+from core.measures.base import CASES_OF_RUNS, Columns, MetricRequest, NameOf, Note, Row, metric
 from core.measures.choice_rules import gaps_in_words, rule_gaps
 from core.measures.comparison import DifferenceInterval, corrected
 from core.measures.extent import on_shared_cases
@@ -254,14 +254,9 @@ _COLUMNS = Columns(excluded="excluded_by_reason")
 
 @metric(
     "accuracy",
-    "run",
-    "models",
-    "source",
-    "cases",
+    *CASES_OF_RUNS,
     "formats",
     "questions",
-    "datasets",
-    "specialties",
     "pool",
     "asks_for",
     "mcq_rule",

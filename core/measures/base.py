@@ -49,6 +49,7 @@ Filter = Literal[
     "sample",
 ]
 """The parts of a ``Selection`` that a metric accepts as options."""
+CASES_OF_RUNS: tuple[Filter, ...] = ("run", "models", "source", "cases", "datasets", "specialties")
 
 
 class Positional(str):

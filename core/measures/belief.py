@@ -38,7 +38,7 @@ from numpy.typing import NDArray
 from core.case import Case
 from core.events import EndReason, Probed
 from core.knowledge.base import knowledge, normalise_name
-from core.measures.base import Columns, MetricRequest, Row, Section, bounded, metric
+from core.measures.base import CASES_OF_RUNS, Columns, MetricRequest, Row, Section, bounded, metric
 from core.measures.extracts import Extract, ExtractRows
 from core.stats.bootstrap import column_intervals
 from core.stats.intervals import unless_alike
@@ -304,12 +304,7 @@ BeliefPart = Literal["curves", "calibration"]
 
 @metric(
     "belief",
-    "run",
-    "models",
-    "source",
-    "cases",
-    "datasets",
-    "specialties",
+    *CASES_OF_RUNS,
     empty="No belief is stored: run a campaign with --probe, or with the reference doctor. Name runs whose patient had "
     "a persona by --run.",
     page="failures",

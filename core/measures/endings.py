@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from core.errors import UsageError
 from core.events import FORMATS, QUESTION_TYPES, EndReason, Format, QuestionType
-from core.measures.base import Columns, MetricRequest, Row, Section, bounded, metric
+from core.measures.base import CASES_OF_RUNS, Columns, MetricRequest, Row, Section, bounded, metric
 from core.stats.differences import paired_difference
 from core.stats.intervals import NOTHING, Interval
 from core.stats.smoothed import mean_interval
@@ -366,14 +366,9 @@ def read_endings(store: Store, selection: Selection) -> pd.DataFrame:
 
 @metric(
     "endings",
-    "run",
-    "models",
-    "source",
-    "cases",
+    *CASES_OF_RUNS,
     "formats",
     "questions",
-    "datasets",
-    "specialties",
     empty="There is no conversation to report: run a campaign.",
     page="accuracy",
 )

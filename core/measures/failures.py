@@ -27,7 +27,18 @@ from core.measures.attribution import (
     OnVignette,
     attribute,
 )
-from core.measures.base import Columns, Listed, MetricRequest, NameOf, Note, Row, Section, bounded, metric
+from core.measures.base import (
+    CASES_OF_RUNS,
+    Columns,
+    Listed,
+    MetricRequest,
+    NameOf,
+    Note,
+    Row,
+    Section,
+    bounded,
+    metric,
+)
 from core.measures.belief import trajectory
 from core.measures.extracts import Extract, ExtractRows
 from core.measures.ledger import read_judge
@@ -261,13 +272,8 @@ FailurePart = Literal["causes", "arms", "patient", "answers", "judges"]
 
 @metric(
     "failures",
-    "run",
-    "models",
-    "source",
-    "cases",
+    *CASES_OF_RUNS,
     "questions",
-    "datasets",
-    "specialties",
     "mcq_rule",
     "sample",
     empty="There is no wrong answer to attribute: run a campaign, or choose other --formats (vignette, multi_turn, "

@@ -67,9 +67,6 @@ class Flow:
     stages: tuple[Stage, ...]
     notes: tuple[str, ...] = ()
 
-    def stage(self, name: str) -> Stage:
-        return next(stage for stage in self.stages if stage.name == name)
-
 
 def flow_of(store: Store, runs: Sequence[str]) -> Flow:
     """Return the flow of these runs. Raises ``AnamnesisError`` if none of them is stored.

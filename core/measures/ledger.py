@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from core.errors import AnamnesisError, UsageError
-from core.measures.base import MetricRequest, NameOf, Row, Section, metric
+from core.measures.base import CASES_OF_RUNS, MetricRequest, NameOf, Row, Section, metric
 from core.stats.bootstrap import column_intervals
 from core.store.database import Store
 from core.store.queries.fact_judgements import Judge, JudgeProgress, judged_sums, judges, topic_sums
@@ -129,12 +129,7 @@ def _means(wide: pd.DataFrame) -> dict[tuple[str, ...], _Mean]:
 
 @metric(
     "ledger",
-    "run",
-    "models",
-    "source",
-    "cases",
-    "datasets",
-    "specialties",
+    *CASES_OF_RUNS,
     empty="There is no conversation whose facts can be judged: run a campaign with a multi-turn arm.",
     page="failures",
 )

@@ -20,7 +20,7 @@ from core.errors import AnamnesisError
 from core.events import Format, QuestionType
 from core.frameworks.base import publisher
 from core.measures.accuracy import accuracy_of, published_label
-from core.measures.base import Columns, Comparison, DifferenceTest, MetricRequest, Row, Section, metric
+from core.measures.base import CASES_OF_RUNS, Columns, Comparison, DifferenceTest, MetricRequest, Row, Section, metric
 from core.measures.comparison import TESTS, corrected
 from core.measures.experts.adjudication import (
     Decision,
@@ -310,18 +310,7 @@ def _own_test(line: Printed, question: str, own: OwnExperts) -> tuple[OwnFigure 
     return None, "no review here judges both models on the same cases"
 
 
-@metric(
-    "printed",
-    "run",
-    "models",
-    "source",
-    "cases",
-    "datasets",
-    "specialties",
-    empty="No printed figure of this kind is stored.",
-    compared=False,
-    page="accuracy",
-)
+@metric("printed", *CASES_OF_RUNS, empty="No printed figure of this kind is stored.", compared=False, page="accuracy")
 def report(
     request: MetricRequest,
     of: Annotated[

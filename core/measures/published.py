@@ -15,7 +15,7 @@ from core.datasets.published import RELEASE_DATASETS, accuracy_figures, leaderbo
 from core.events import Format, QuestionType
 from core.frameworks.base import publisher
 from core.measures.accuracy import IntervalKind, accuracy_of, published_label
-from core.measures.base import MEAN, MetricRequest, Row, Section, metric
+from core.measures.base import CASES_OF_RUNS, MEAN, MetricRequest, Row, Section, metric
 from core.measures.paired import Arm, by_arm, compare, read_scores
 from core.store.queries.answers import CaseScore
 
@@ -158,12 +158,7 @@ def _cell(label: Mapping[str, Any]) -> tuple[str, str, str]:
 
 @metric(
     "published",
-    "run",
-    "models",
-    "source",
-    "cases",
-    "datasets",
-    "specialties",
+    *CASES_OF_RUNS,
     "mcq_rule",
     decimals=".6f",
     empty="No published figure fits this selection.",

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from core.errors import AnamnesisError
 from core.measures.base import Filter, Listed, MetricRequest, metric
 from core.measures.provenance import settings_side_by_side, side_of
-from core.prompts import Prompt, load_pack
+from core.prompts import Prompt, load_pack, unchanged_pack
 from core.store.database import Store
 from core.store.queries.releases import templates_of_runs
 from core.store.queries.runs import Run, run_records
@@ -146,10 +146,10 @@ def used_prompts(store: Store, selection: Selection) -> list[UsedPrompt]:
     prompts_: list[UsedPrompt] = []
     changed: list[Run] = []
     for run in (run for run in runs if run.source != "release"):
-        if pack := _pack_of(run):
+        if pack := unchanged_pack(run.prompt_pack, run.prompt_hash):
             prompts_ += [
                 UsedPrompt(run.run_id, run.prompt_pack, run.prompt_hash, name, prompt.role, prompt.hash, prompt.source)
-                for name, prompt in sorted(pack.items())
+                for name, prompt in sorted(pack.prompts.items())
             ]
         else:
             changed.append(run)
@@ -172,14 +172,6 @@ def used_prompts(store: Store, selection: Selection) -> list[UsedPrompt]:
         prompts_.append(UsedPrompt(run_id, run.prompt_pack, run.prompt_hash, "doctor", "doctor", prompt_hash, template))
     order = {run.run_id: place for place, run in enumerate(runs)}
     return sorted(prompts_, key=lambda prompt: order[prompt.run_id])
-
-
-def _pack_of(run: Run) -> Mapping[str, Prompt] | None:
-    try:
-        pack = load_pack(run.prompt_pack)
-    except (AnamnesisError, OSError):
-        return None
-    return pack.prompts if pack.hash == run.prompt_hash else None
 
 
 def _prompts(pack: str) -> Mapping[str, Prompt]:

@@ -20,7 +20,7 @@ import yaml
 from jinja2.exceptions import SecurityError
 
 from core import access, paths
-from core.errors import UsageError
+from core.errors import AnamnesisError, UsageError
 from core.paths import expanded
 from core.prompts.sandbox import BREAKS, compiled, rendered
 
@@ -172,6 +172,15 @@ def load_pack(name_or_folder: str, needed: tuple[str, ...] = ()) -> PromptPack:
     if missing:
         raise UsageError(f"The prompt pack {folder} lacks {', '.join(f'{m}.md' for m in missing)}.")
     return PromptPack(folder.name, _hash_of(files), prompts, folder)
+
+
+def unchanged_pack(name_or_folder: str, hash_: str) -> PromptPack | None:
+    """Return a pack if it still has this hash; ``None`` if it has changed, or is gone."""
+    try:
+        pack = load_pack(name_or_folder)
+    except (AnamnesisError, OSError):
+        return None
+    return pack if pack.hash == hash_ else None
 
 
 def _hash_of(files: Iterable[Path]) -> str:

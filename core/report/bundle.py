@@ -32,7 +32,7 @@ from core.callbacks import StepProgress
 from core.case import Case
 from core.datasets.licences import open_licence
 from core.errors import AnamnesisError, UsageError
-from core.frameworks.base import default_pack
+from core.frameworks.base import framework
 from core.images import contents, local_images
 from core.interchange.public import WITHHELD, PublicNames, people_playing, people_writing
 from core.jobs.progress import is_running
@@ -42,7 +42,7 @@ from core.measures.notes import result_of
 from core.measures.registry import metrics
 from core.models.keys import known_keys
 from core.paths import ROOT, journals_of
-from core.prompts import PromptPack, load_pack
+from core.prompts import PromptPack, unchanged_pack
 from core.report.bundle_journals import (
     Belonging,
     case_without_text,
@@ -170,11 +170,6 @@ class _Draft:
 def file_digest(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def may_leave(licence: str) -> bool:
-    """Return whether a licence allows to pass a case on to anybody; an unknown licence does not."""
-    return open_licence(licence) is not None
 
 
 def make_bundle(
@@ -335,7 +330,7 @@ def _header(store: Store, run_id: str) -> RunHeader:
 
 
 def _may_leave(header: RunHeader) -> bool:
-    return bool(header.cases) and all(may_leave(case.licence.strip()) for case in header.cases)
+    return bool(header.cases) and all(open_licence(case.licence.strip()) for case in header.cases)
 
 
 def _belonging(store: Store, headers: Sequence[RunHeader], inside: Sequence[bool]) -> Belonging:
@@ -426,11 +421,11 @@ def _public_header(header: RunHeader, inside: bool) -> RunHeader:
 def _add_prompts(draft: _Draft, header: RunHeader) -> None:
     """Add the prompt packs of a run that are still as they were."""
     grading = header.settings.get("grading_prompts")
-    if grading and (pack := _pack("", str(grading))) is not None:
+    if grading and (pack := unchanged_pack(framework().name, str(grading))) is not None:
         _add_pack(draft, pack)
     if header.source == "release":
         return
-    own = _pack(header.prompt_pack, header.prompt_hash)
+    own = unchanged_pack(header.prompt_pack, header.prompt_hash)
     if own is not None:
         _add_pack(draft, own)
         return
@@ -443,14 +438,6 @@ def _add_prompts(draft: _Draft, header: RunHeader) -> None:
         f"Run {header.run_id}: its prompts {Path(header.prompt_pack).name} {header.prompt_hash}, which have "
         f"changed since or are not here. {requests}"
     )
-
-
-def _pack(place: str, hash_: str) -> PromptPack | None:
-    try:
-        pack = load_pack(place) if place else default_pack()
-    except UsageError:
-        return None
-    return pack if pack.hash == hash_ else None
 
 
 def _add_pack(draft: _Draft, pack: PromptPack) -> None:

@@ -1,6 +1,7 @@
 """Answers, comments and marked words of annotators; each is a separate row, saved at once.
 
-A changed choice needs a reason. After a review is unblinded, no answer can be changed.
+A changed choice needs a reason. The answers of a form about vignettes are final, and when all questions of a vignette
+are answered, its trial is written. After a review is unblinded, no answer can be changed.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import duckdb
 
 from core import access
 from core.errors import UsageError
+from core.reviews.baseline import write_trials
 from core.reviews.state import COMMENT, HIGHLIGHT, ReviewState, read_state
 from core.store.database import Store
 from core.store.queries.annotations import Annotation, Span, add_annotations
@@ -35,12 +37,13 @@ def record(
     check_annotator(annotator, review)
     with _open_for_answer(store, review, number, annotator, question) as (connection, state, item):
         asked = state.form.question(question)
-        if asked is None:
-            raise UsageError("Vignettes are answered one by one, in the order of their review.")
+        assert asked is not None, "the annotators of a review are asked the questions of its form"
         answer = asked.check(value)
         before = state.value(item, annotator, question)
         if before == answer:
             return
+        if before is not None and state.form.final:
+            raise UsageError("This question is already answered, and its answer is final.")
         if before is not None and asked.values and not reason.strip():
             raise UsageError("This question was answered before: give a reason for the change.")
         new = Annotation(
@@ -53,6 +56,8 @@ def record(
             seconds=seconds if before is None else None,
         )
         add_annotations(connection, [new])
+    if state.form.final:
+        write_trials(store, state.review, annotator, {**state.newest, (item, annotator, question): new})
 
 
 def comment(store: Store, review: str, number: int, annotator: str, text: str) -> None:
@@ -111,7 +116,7 @@ def _open_for_answer(
             raise UsageError(f"The review {state.review.name} has no item {number}.")
         if state.review.unblinded:
             raise UsageError("This review is unblinded: its answers can no longer be changed.")
-        questions = state.questions_for(item, annotator)
+        questions = state.due(item, annotator)
         if not questions or (question is not None and question not in questions):
-            raise UsageError(f"{annotator} has no such question about item {number}.")
+            raise UsageError(f"{annotator} has no such question about item {number}, or must answer another one first.")
         yield connection, state, item.item

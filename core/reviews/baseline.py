@@ -1,9 +1,9 @@
 """Experts who answer vignettes, as runs that are compared with those of models.
 
-In a review of kind ``baseline`` each expert has a run whose doctor is ``human/NAME`` and whose arms are the vignette's;
-it is stored in a journal and graded like a model's run. A trial is written when all its questions are answered; until
-then the answers are stored as annotations. Choices give the answer away: they are shown after the answer in the
-expert's own words is saved, or to other experts (``ReviewPlan.order``); the run stores which.
+In a review with a form about vignettes each expert has a run whose doctor is ``human/NAME`` and whose arms are the
+vignette's; it is stored in a journal and graded like a model's run. A trial is written when all its questions are
+answered; until then the answers are stored as annotations. The run stores the order of the questions
+(``ReviewPlan.order``).
 """
 
 from __future__ import annotations
@@ -23,12 +23,10 @@ from core.frameworks.answering import grade_answer
 from core.frameworks.base import framework
 from core.frameworks.casting import REFERENCE
 from core.journal import JournalWriter, RunHeader, TrialLine, journal_path, seed_of, trial_id
-from core.reviews.answering import check_annotator
 from core.reviews.drawing import by_item, order_for
-from core.reviews.state import ReviewState, read_state
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.queries.annotations import Annotation, add_annotations
+from core.store.queries.annotations import Annotation
 from core.store.queries.run_cases import run_cases
 from core.store.queries.trials import done_trial_ids
 from core.store.review_records import Review, ReviewItem
@@ -122,38 +120,3 @@ async def _graded(case: Case, question_type: QuestionType, response: str) -> lis
     answered = Answered(format="vignette", question_type=question_type, response=response)
     grades = grade_answer(case, ReferenceGrader(), ("vignette", question_type), response, ())
     return [answered, *[event async for event in grades]]
-
-
-def next_question(state: ReviewState, item: str, annotator: str) -> str | None:
-    """Return the question type of a vignette that the expert answers next, ``None`` if all are answered."""
-    question_types = state.review.plan.asked_of(annotator)
-    return next((q for q in question_types if state.value(item, annotator, q) is None), None)
-
-
-def vignette_of(store: Store, state: ReviewState, item: str, annotator: str) -> Case:
-    """Return the case of an item, with the content that is stored in the expert's run."""
-    cases = baseline_cases(store, state.review, annotator)
-    if item not in cases:
-        raise UsageError(f"This vignette is not among those of {annotator}.")
-    return cases[item]
-
-
-def answer_vignette(store: Store, review: str, number: int, annotator: str, question_type: str, response: str) -> None:
-    """Save an expert's answer; when all questions of the vignette are answered, the trial is graded and stored.
-
-    An answer is final: raises ``UsageError`` for a second answer, an empty one, and one that is not due.
-    """
-    check_annotator(annotator, review)
-    # one lease for reading and writing: a second window cannot store own words after the choices were shown
-    with store.write() as connection:
-        state = read_state(connection, review)
-        item = state.by_number.get(number)
-        if item is None or annotator not in item.annotators:
-            raise UsageError(f"Vignette {number} of the review {state.review.name} is not assigned to {annotator}.")
-        if not response.strip():
-            raise UsageError("The answer is empty: write a diagnosis, or choose one.")
-        if next_question(state, item.item, annotator) != question_type:
-            raise UsageError("This question is already answered, which is final, or it is not the next question.")
-        new = Annotation(item.item, annotator, question_type, response.strip(), review_id=state.review.review_id)
-        add_annotations(connection, [new])
-    write_trials(store, state.review, annotator, {**state.newest, (item.item, annotator, question_type): new})

@@ -121,7 +121,7 @@ def case_pool(plan: ReviewPlan, profiles: Mapping[CaseId, StoredProfile] | None 
             (not plan.specialties or case.specialty in plan.specialties)
             and (not plan.datasets or case.dataset in plan.datasets)
             and fits(case, plan.where)
-            and (case.choices or plan.asks.subject != "vignette" or "mcq" not in plan.question_types)
+            and (case.choices or not plan.asks.final or "mcq" not in plan.question_types)
             and (profiles is None or (profile is not None and profile.generated.suitable))
         ):
             about = AnnotatedItem("profile", case_key=case.case_key, version=profile.version) if profile else item

@@ -24,7 +24,7 @@ def plan_review(store: Store, name: str, plan: ReviewPlan) -> Review:
     title = " ".join(name.split())
     if not title:
         raise UsageError("The review has no name: enter a name.")
-    if plan.kind == "baseline" and plan.order == "choices first":
+    if plan.asks.final and plan.order == "choices first":
         raise UsageError("Choices that are shown first give the answer away: choose own words first.")
     with store.read() as cursor:
         if any(review.name.lower() == title.lower() for review in rows.reviews(cursor)):
@@ -36,7 +36,7 @@ def plan_review(store: Store, name: str, plan: ReviewPlan) -> Review:
     review = Review(title, plan.model_copy(update={"statements": statements}))
     with store.write() as connection:
         rows.add_review(connection, review, items)
-    if plan.kind == "baseline":
+    if plan.asks.final:
         begin_baseline(store, review, items)
     return review
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import takewhile
 
 import duckdb
 
@@ -44,8 +45,7 @@ class ReviewState:
 
     @property
     def questions(self) -> tuple[str, ...]:
-        """The questions about each item, or the question types of a baseline."""
-        return self.review.plan.questions or self.review.plan.question_types
+        return self.review.plan.questions
 
     @property
     def form(self) -> ReviewForm:
@@ -54,7 +54,7 @@ class ReviewState:
     @property
     def blinded(self) -> bool:
         """Whether annotators still answer without knowing the model, or the others' answers."""
-        return self.form.subject != "vignette" and self.review.unblinded is None
+        return not self.form.final and self.review.unblinded is None
 
     def value(self, item: str, annotator: str, question: str) -> str | None:
         """Return the newest answer of an annotator, ``None`` if there is none."""
@@ -71,6 +71,14 @@ class ReviewState:
             return self.review.plan.asked_of(annotator)
         return tuple(q for q in self.questions if self._tied(item, q) and self._third(item, q) in (None, annotator))
 
+    def due(self, item: ReviewItem, annotator: str) -> tuple[str, ...]:
+        """Return the questions that an annotator may see now: of a form with final answers, none after an open one."""
+        questions = self.questions_for(item, annotator)
+        if not self.form.final:
+            return questions
+        done = tuple(takewhile(lambda question: self.value(item.item, annotator, question) is not None, questions))
+        return questions[: len(done) + 1]
+
     def ties_for(self, annotator: str) -> list[ReviewItem]:
         """Return the items on which two others differ and that wait for, or have, this annotator's answer."""
         others = [item for item in self.items if annotator not in item.annotators]
@@ -84,8 +92,7 @@ class ReviewState:
         return all(self.value(item.item, annotator, q) is not None for q in self._required_for(item, annotator))
 
     def _required_for(self, item: ReviewItem, annotator: str) -> tuple[str, ...]:
-        optional = {question.id for question in self.form.questions if question.optional}
-        return tuple(question for question in self.questions_for(item, annotator) if question not in optional)
+        return tuple(q for q in self.questions_for(item, annotator) if q in self.form.required)
 
     @property
     def progress(self) -> list[AnnotatorProgress]:

@@ -15,12 +15,11 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from types import MappingProxyType
 
-from core.errors import AnamnesisError
 from core.events import GRADED_TYPES, Rule
 from core.frameworks.base import framework, frameworks, tested_seat
 from core.frameworks.casting import is_model
 from core.frameworks.seats import remarks
-from core.prompts import grader_hash, load_pack
+from core.prompts import grader_hash, unchanged_pack
 from core.store.condition_parts import DOCTOR, PARTS, READERS, ConditionPart, addresses_of, other_seats
 from core.store.queries.runs import Run
 
@@ -182,10 +181,10 @@ def _own_prompts(run: Run) -> str:
 
 @lru_cache(maxsize=256)
 def _grader_hash(place: str, hash_: str) -> str | None:
+    pack = unchanged_pack(place, hash_)
     try:
-        pack = load_pack(place)
-        return grader_hash(pack) if pack.hash == hash_ else None
-    except (AnamnesisError, OSError, KeyError):
+        return grader_hash(pack) if pack else None
+    except KeyError:  # a pack without prompts of a grader
         return None
 
 

@@ -18,8 +18,9 @@ from core.errors import UsageError
 from core.paths import REVIEWS, extensions, local_folder
 
 Subject = Literal["conversation", "answer", "vignette", "case", "profile", "pair", "criterion"]
-"""Of a ``vignette`` the experts write the answer; of a ``pair`` of conversations on one case they choose the better; of
-a ``criterion`` of a rubric they say whether it is met in a conversation."""
+"""Of a ``vignette`` the experts answer the case's own question: a question of the form is a question type (``mcq`` or
+``frq``). Of a ``pair`` of conversations on one case they choose the better; of a ``criterion`` of a rubric they say
+whether it is met in a conversation."""
 QuestionForm = Literal["choice", "scale", "text", "span"]
 """``scale``: options in order, lowest first; ``span``: words to be marked in a message."""
 CANNOT_JUDGE = "cannot judge"
@@ -133,14 +134,24 @@ class ReviewForm(BaseModel):
         ids = [question.id for question in self.questions]
         if len(set(ids)) < len(ids):
             raise ValueError("two questions have one id")
-        if not ids and self.subject != "vignette":
+        if not ids:
             raise ValueError("a form needs a question")
+        if self.final and not set(ids) <= {"mcq", "frq"}:
+            raise ValueError("a form about vignettes asks mcq, frq or both")
         if self.decision == "third" and self.reviewers != 2:
             raise ValueError("a third annotator decides between two: write decision: majority for more reviewers")
         return self
 
     def question(self, question_id: str) -> FormQuestion | None:
         return next((question for question in self.questions if question.id == question_id), None)
+
+    @property
+    def final(self) -> bool:
+        """Whether no answer can be changed, and each question is shown after the one before it is answered.
+
+        The choices of a vignette give its answer away.
+        """
+        return self.subject == "vignette"
 
     @property
     def required(self) -> tuple[str, ...]:

@@ -186,14 +186,14 @@ class ReviewPlan(BaseModel):
 
     @model_validator(mode="after")
     def _possible(self) -> ReviewPlan:
-        if self.kind == "baseline" and self.order == "different people":
+        if self.asks.final and self.order == "different people":
             if len(self.question_types) < 2:
                 raise ValueError("different people answer in own words and by choices: ask for both")
             if len(self.annotators) < 2:
                 raise ValueError("different people answer in own words and by choices: name a second annotator")
-        if self.shared and len(self.annotators) < 2 and self.kind != "baseline":
+        if self.shared and len(self.annotators) < 2 and not self.asks.final:
             raise ValueError("items are shared by two annotators: name a second one, or share none")
-        if self.kind == "baseline" and not (self.question_types and set(self.question_types) <= {"mcq", "frq"}):
+        if self.asks.final and not (self.question_types and set(self.question_types) <= {"mcq", "frq"}):
             raise ValueError("a baseline asks mcq, frq or both")
         if (self.sampling == "conversation" or self.statements) and self.asks.subject != "criterion":
             raise ValueError("only criteria of a rubric are drawn by conversation")
@@ -217,10 +217,10 @@ class ReviewPlan(BaseModel):
         return min(self.asks.reviewers, len(self.annotators))
 
     def asked_of(self, annotator: str) -> tuple[str, ...]:
-        """Return the questions (or question types of a baseline) of an annotator, in their order."""
-        if self.kind != "baseline":
+        """Return the questions of an annotator, in their order."""
+        if not self.asks.final:
             return self.questions
-        types = [kind for kind in _SEQUENCE[self.order] if kind in self.question_types]
+        types = [kind for kind in _SEQUENCE[self.order] if kind in self.question_types and kind in self.questions]
         if self.order == "different people" and annotator in self.annotators:
             return (types[self.annotators.index(annotator) % len(types)],)
         return tuple(types)
@@ -236,7 +236,7 @@ class ReviewPlan(BaseModel):
     @property
     def order_in_words(self) -> str:
         """The order of a baseline's questions in words; empty for other reviews."""
-        return order_in_words(self.order, self.question_types) if self.kind == "baseline" else ""
+        return order_in_words(self.order, self.question_types) if self.asks.final else ""
 
 
 _SEQUENCE: dict[ReviewOrder, tuple[QuestionType, ...]] = {
@@ -263,6 +263,9 @@ def order_of_0_4(question_types: Sequence[str]) -> ReviewOrder:
 
 def stored_plan(fields: Mapping[str, Any]) -> ReviewPlan:
     """Return a stored plan; raises pydantic's ``ValidationError`` if it is invalid."""
+    form = fields.get("form")
+    if form and not form["questions"]:  # a baseline of version 0.5: its questions are those of the program's form
+        fields = {**fields, "form": None}
     if "order" not in fields:
         types = list(fields.get("question_types") or ("mcq", "frq"))
         fields = {**fields, "order": order_of_0_4(types)}

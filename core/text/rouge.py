@@ -60,12 +60,6 @@ def _tokenizer() -> Any:
     return DefaultTokenizer(use_stemmer=True)
 
 
-def rouge_1(target: Sequence[str], text: Sequence[str]) -> RougeScore:
-    """Return ROUGE-1 of a text's tokens against the tokens of ``target``; an empty side scores 0."""
-    target_counts, text_counts = Counter(target), Counter(text)
-    return score((target_counts & text_counts).total(), target_counts.total(), text_counts.total())
-
-
 def score(matched: int, target: int, text: int) -> RougeScore:
     """Return the score from the numbers of matched tokens, tokens of the target, and tokens of the text."""
     return RougeScore(matched / max(target, 1), matched / max(text, 1), 2 * matched / max(target + text, 1))

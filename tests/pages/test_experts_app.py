@@ -11,7 +11,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.reviews.answering import record
-from core.reviews.baseline import vignette_of
+from core.reviews.baseline import baseline_cases
 from core.reviews.reviewing import unblind
 from core.reviews.state import state_of
 from core.store.database import Store
@@ -166,7 +166,7 @@ def test_an_expert_answers_a_vignette(database: Path, open_page: Open) -> None:
     assert trouble(app) == []
     state = state_of(store, review.review_id)
     number = int(app.query_params["item"][0])
-    case = vignette_of(store, state, state.by_number[number].item, "Ada")
+    case = baseline_cases(store, review, "Ada")[state.by_number[number].item]
 
     def choices(page: AppTest) -> list[str]:
         return [button_.label for button_ in page.button if button_.label in case.choices]

@@ -16,7 +16,8 @@ import pytest
 import streamlit as st
 
 from core.cli.app import main
-from core.reviews.baseline import answer_vignette, vignette_of
+from core.reviews.answering import record
+from core.reviews.baseline import baseline_cases
 from core.reviews.reviewing import plan_review, unblind
 from core.reviews.state import ReviewState, state_of
 from core.store.database import Store
@@ -171,9 +172,9 @@ def _add_vignettes(store: Store) -> None:
     review = _plan(store, "Vignettes", "baseline", number=2, case_set="library")
     state = state_of(store, review.review_id)
     for item in state.items_for("Ada"):
-        case = vignette_of(store, state, item.item, "Ada")
+        case = baseline_cases(store, state.review, "Ada")[item.item]
         for question in ("frq", "mcq"):
-            answer_vignette(store, "Vignettes", item.number, "Ada", question, case.answer if item.number > 1 else "?")
+            record(store, "Vignettes", item.number, "Ada", question, case.answer if item.number > 1 else "?")
 
 
 def any_model(body: dict[str, Any]) -> str:

@@ -27,7 +27,6 @@ ABRUPT_TURNS = 3
 """A conversation that a message of the doctor ends after at most this number of turns has ended abruptly."""
 MISUSES: tuple[TagMisuse, ...] = get_args(TagMisuse)
 CareFailureKind = Literal["role_breaking", "abrupt_termination", "invalid_answer"]
-FAILURES: tuple[CareFailureKind, ...] = get_args(CareFailureKind)
 FAILURE_NAMES: dict[CareFailureKind, str] = {
     "role_breaking": "Role-breaking",
     "abrupt_termination": "Abrupt end",

@@ -86,7 +86,7 @@ def cases_and_models(cursor: duckdb.DuckDBPyConnection, items: Sequence[str]) ->
 def read_review(store: Store, review: str | None) -> ReviewState:
     """Return an unblinded review, by name or the newest; raises ``UsageError`` if it is blinded or not there."""
     if review is None:
-        unblinded = [state for state in states(store) if not state.blinded and state.form.questions]
+        unblinded = [state for state in states(store) if not state.blinded and not state.form.final]
         if not unblinded:
             raise UsageError("No review is unblinded yet: finish one and unblind it on Judges, under Experts.")
         return unblinded[0]

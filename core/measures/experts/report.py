@@ -120,7 +120,7 @@ def _baseline(request: MetricRequest, state: ReviewState | None, *, published: b
     }
     selection = request.selection
     if state is not None:
-        if state.review.plan.kind != "baseline":
+        if not state.form.final:
             raise UsageError(f"In the review {state.review.name} experts do not answer vignettes.")
         runs = [baseline_run(state.review, name) for name in state.review.plan.annotators]
         selection = replace(selection, runs=runs)

@@ -267,7 +267,7 @@ def export_annotations(store: Store, out: TextIO) -> int:
         item, review, name = items[row.item], review_of.get(row.review_id), row.item
         subject = by_trial.get(item.trial_id)
         model, case = (subject.model, subject.case_key) if subject else (item.model, item.case_key)
-        if review and not review.unblinded and review.plan.kind != "baseline":
+        if review and not review.unblinded and not review.plan.asks.final:
             # the id of a trial would reveal its model
             model, name = HIDDEN, f"item {numbers.get((row.review_id, row.item), '?')}"
         at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(row.annotated_at))

@@ -23,7 +23,7 @@ import pandas as pd
 
 from core.asking.scene import Dialogue, Turn
 from core.errors import AnamnesisError, UsageError
-from core.measures.base import Columns, Listed, MetricRequest, Note, Row, Section, bounded, metric
+from core.measures.base import CASES_OF_RUNS, Columns, Listed, MetricRequest, Note, Row, Section, bounded, metric
 from core.measures.experts.adjudication import decide
 from core.measures.experts.workbooks import release_rows
 from core.measures.missing import measure_missing
@@ -286,12 +286,7 @@ PatientPart = Literal["rates", "hits", "sample", "experts", "judge"]
 
 @metric(
     "patients",
-    "run",
-    "models",
-    "source",
-    "cases",
-    "datasets",
-    "specialties",
+    *CASES_OF_RUNS,
     "pool",
     "sample",
     empty="There is nothing to report: no stored conversation fits, or there is no hit of this kind. Start with "

@@ -20,16 +20,6 @@ Fault = Literal[
     "sign", "two in one", "duplicate", "not observable", "gives the answer away", "axis", "points", "no such case"
 ]
 
-MEASURED: Mapping[Fault, tuple[int, int]] = {
-    "sign": (9, 10),
-    "two in one": (11, 13),
-    "not observable": (11, 11),
-    "gives the answer away": (11, 11),
-    "duplicate": (11, 12),
-}
-"""Rule → (right, all) warnings on criteria that were read by hand and on which the rule was not mended
-(``tests/core/measures/rubrics/criteria_read_by_hand.yaml``)."""
-
 _SUBJECT = r"^(?:the )?(?:doctor|clinician|physician|assistant|model|response|answer)?\s*"
 _NEGATED = re.compile(
     r"\b(?:not|doesn.t|didn.t|never|no|nothing|fails? to|without|avoids?|omits?|refrains?|instead of|rather than|"

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from core.frameworks.casting import is_model
-from core.measures.base import Columns, Listed, MetricRequest, Row, Section, metric
+from core.measures.base import CASES_OF_RUNS, Columns, Listed, MetricRequest, Row, Section, metric
 from core.measures.urgency.levels import LEVELS, is_severe, levels_of_files, triage_of
 from core.stats.smoothed import mean_interval
 from core.store.database import Store
@@ -142,12 +142,7 @@ def _conversation(conversation: UrgencyConversation, answer: UrgencyAnswer | Non
 
 @metric(
     "urgency",
-    "run",
-    "models",
-    "source",
-    "cases",
-    "datasets",
-    "specialties",
+    *CASES_OF_RUNS,
     "sample",
     empty="No doctor was asked how urgent a conversation is: `python -m core job urgency`, or choose another --run.",
     page="failures",

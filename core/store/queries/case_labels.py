@@ -122,13 +122,6 @@ def labels_in_force(
     return dict(labels)
 
 
-def label_history(cursor: duckdb.DuckDBPyConnection, case: Case) -> list[CaseLabel]:
-    """Return every label of a case with its present words, the newest first."""
-    sql = f"""
-        SELECT {_COLUMNS} FROM case_labels WHERE case_key = ? AND text_hash = ? ORDER BY made_at DESC, rowid DESC"""
-    return [CaseLabel(**row) for row in records(cursor.execute(sql, [case.case_key, case.text_hash]))]
-
-
 def cases_labelled_by(cursor: duckdb.DuckDBPyConnection, field: LabelField, made_by: str) -> set[CaseText]:
     sql = "SELECT DISTINCT case_key, text_hash FROM case_labels WHERE field = ? AND made_by = ?"
     return {(key, text_hash) for key, text_hash in cursor.execute(sql, [field, made_by]).fetchall()}

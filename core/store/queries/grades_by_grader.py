@@ -257,12 +257,6 @@ class VerdictDifference:
     second_extracted: str | None
     second_verdict: Verdict
 
-    @property
-    def direction(self) -> Direction:
-        if self.first_verdict == "correct":
-            return "first"
-        return "second" if self.second_verdict == "correct" else "kind"
-
 
 def count_differences(cursor: duckdb.DuckDBPyConnection, filter_: DifferenceFilter) -> dict[Direction, int]:
     sql = f"{_PAIRED[filter_.graders is None]} SELECT direction, count(*) FROM differing GROUP BY ALL"

@@ -8,22 +8,19 @@ counts as not judged; points, axis and priority are read from the rubric when sc
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple
 
 import duckdb
 import orjson
 import pandas as pd
 
 from core.store.selection import Selection, select
-from core.store.tables import records
 
 RubricVerdict = Literal["met", "not met", "not applicable", "cannot be judged"]
-VERDICTS: tuple[RubricVerdict, ...] = get_args(RubricVerdict)
 CANNOT_BE_JUDGED: RubricVerdict = "cannot be judged"
 QuotationState = Literal["verified", "repaired", "unverified"]
 """``verified``: letter for letter in the named message; ``repaired``: in another message, or with other spaces, case,
 quotation marks or omissions; ``unverified``: in no message."""
-QUOTATION_STATES: tuple[QuotationState, ...] = get_args(QuotationState)
 
 
 class RubricJudge(NamedTuple):
@@ -100,13 +97,6 @@ def rubric_verdicts(cursor: duckdb.DuckDBPyConnection, selection: Selection | No
     """
     select(cursor, selection)
     return cursor.execute(f"WITH {_CONVERSATIONS}, {_COUNTING} {_VERDICTS}").df()
-
-
-def rubric_judgements_of(cursor: duckdb.DuckDBPyConnection, trial_id: str) -> list[dict[str, Any]]:
-    """Return the judgements that count on one conversation, as rows of the table, with ``quotations`` read."""
-    sql = f"WITH conversations AS (SELECT ? AS trial_id), {_COUNTING} SELECT * FROM counting ORDER BY judged_at DESC"
-    rows = records(cursor.execute(sql, [trial_id]))
-    return [{**row, "quotations": quotations_from_json(row["quotations"])} for row in rows]
 
 
 def rubric_judgement_row(

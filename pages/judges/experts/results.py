@@ -157,7 +157,7 @@ def draw_results() -> None:
         f"{plain(kind_of(state))}{plain(restricted)} · {drawn} · {shared} shared · "
         f"annotators: {plain(', '.join(plan.annotators))}"
     )
-    if plan.kind == "baseline":
+    if state.form.final:
         _draw_baseline(state)
     elif unblinding is None:
         _draw_counts(state)

@@ -2,18 +2,19 @@
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from itertools import zip_longest
+from typing import Any, cast
 
 import streamlit as st
 
 from core import access
 from core.case import Case, Profile
 from core.errors import AnamnesisError
-from core.events import Event, Utterance
+from core.events import Event, QuestionType, Utterance
 from core.frameworks.answering import question_of
 from core.frameworks.base import Framework, framework_of
 from core.reviews.answering import comment, highlight, record, span_of
-from core.reviews.baseline import answer_vignette, next_question, vignette_of
+from core.reviews.baseline import baseline_cases
 from core.reviews.items import BlindedItem
 from core.reviews.state import COMMENT, HIGHLIGHT, ReviewState
 from core.store.database import Store
@@ -24,7 +25,7 @@ from pages.judges.experts.data import ITEM, blinded_item, review_at
 from pages.judges.experts.reviews import leave
 from pages.kit.case.pictures import draw_pictures
 from pages.kit.chat import draw_case, draw_chat
-from pages.kit.look import QUESTION_TYPE, plain, show_errors
+from pages.kit.look import plain, show_errors
 from pages.kit.tables import step_buttons
 
 _OPTION_KEYS = "abdefghilmnopqstvwz"
@@ -47,9 +48,9 @@ def _draw_error() -> None:
         st.warning(plain(error), icon=":material/error:")
 
 
-def draw_questions(state: ReviewState, item: ReviewItem, annotator: str, dialogue: Sequence[Event]) -> None:
+def draw_questions(state: ReviewState, item: ReviewItem, annotator: str, blinded: BlindedItem) -> None:
     """Draw every question with its answer; the question in focus has the controls to answer it."""
-    asked = (state.form.question(question) for question in state.questions_for(item, annotator))
+    asked = (state.form.question(question) for question in state.due(item, annotator))
     questions = [question for question in asked if question is not None]
     key = f"experts_focus_{state.review.review_id}_{annotator}_{item.number}"
     st.session_state.setdefault(f"{key}_opened", time.time())
@@ -72,14 +73,16 @@ def draw_questions(state: ReviewState, item: ReviewItem, annotator: str, dialogu
                     on_click=_focus,
                     args=(key, question.id),
                     help=plain(question.wording),
+                    disabled=state.form.final,
                 )
                 st.markdown(_badge(question, answer), width="content")
-            if question.id == focus:
-                _draw_answer(state, item, annotator, question, key, dialogue)
+            if state.form.final and answer is not None:
+                st.markdown(plain(answer))
+            elif question.id == focus:
+                _draw_answer(state, item, annotator, question, key, blinded)
         if first_open is None:
-            st.caption(
-                ":material/check: All answered and saved. Press j for the next item, or a number to change an answer."
-            )
+            change = "" if state.form.final else ", or a number to change an answer"
+            st.caption(f":material/check: All answered and saved. Press j for the next item{change}.")
     _draw_error()
 
 
@@ -94,13 +97,17 @@ def _badge(question: FormQuestion, answer: str | None) -> str:
 
 
 def _draw_answer(
-    state: ReviewState, item: ReviewItem, annotator: str, question: FormQuestion, key: str, dialogue: Sequence[Event]
+    state: ReviewState, item: ReviewItem, annotator: str, question: FormQuestion, key: str, blinded: BlindedItem
 ) -> None:
+    place = (state.review.review_id, item.number, annotator)
+    if state.form.subject == "vignette" and blinded.case is not None:
+        _draw_own_question(place, blinded.case, question, key)
+        return
+    dialogue = blinded.dialogue
     st.markdown(f"**{plain(question.wording)}**")
     if question.guidance:
         st.caption(plain(question.guidance))
     answer = state.value(item.item, annotator, question.id)
-    place = (state.review.review_id, item.number, annotator)
     if question.form == "span":
         annotation = state.newest.get((item.item, annotator, question.id))
         messages = {event.turn: event for event in dialogue if isinstance(event, Utterance)}
@@ -120,6 +127,27 @@ def _draw_answer(
         )
     else:
         _draw_options(place, question, answer, key)
+
+
+def _draw_own_question(place: tuple[str, int, str], case: Case, question: FormQuestion, key: str) -> None:
+    """Draw the case's own question, without its choices if the answer is in the expert's own words."""
+    asked = question_of(case, cast(QuestionType, question.id), ())
+    st.markdown(f"**{plain(asked.text)}**")
+    for letter, choice in zip_longest(_OPTION_KEYS[: len(asked.choices)], asked.choices):
+        st.button(
+            plain(choice),
+            key=f"{key}_{choice}",
+            shortcut=letter,
+            width="stretch",
+            on_click=_record_answer,
+            args=(*place, question.id, choice, key, f"{key}_why"),
+        )
+    if not asked.choices:
+        with st.form(f"{key}_form", border=False):
+            words = st.text_input("Your answer", key=f"{key}_words")
+            if st.form_submit_button("Answer", type="primary"):
+                _record_answer(*place, question.id, words, key, f"{key}_why")
+                st.rerun()
 
 
 def _draw_options(place: tuple[str, int, str], question: FormQuestion, answer: str | None, key: str) -> None:
@@ -233,49 +261,6 @@ def _label(message: Utterance, framework: Framework | None) -> str:
     return f"{message.turn + 1} · {message.role.capitalize()}: {short}"
 
 
-def draw_vignette(state: ReviewState, item: ReviewItem, annotator: str) -> None:
-    """Draw the vignette, the answers so far, and the next question. The right answer is never shown."""
-    case = vignette_of(Store(), state, item.item, annotator)
-    case_column, answers_column = st.columns([6, 5], gap="medium")
-    with case_column.container(border=True):
-        st.markdown(plain(case.vignette))
-        draw_pictures(case, "experts")
-    with answers_column:
-        next_type = next_question(state, item.item, annotator)
-        for question in state.review.plan.asked_of(annotator):
-            answer = state.value(item.item, annotator, question)
-            if answer is not None:
-                st.markdown(f":material/check: **{QUESTION_TYPE[question]}**  \n{plain(answer)}")  # type: ignore[index]
-        if next_type is None:
-            st.caption("Answered and saved. Press j for the next vignette.")
-        else:
-            _ask_answer(case, next_type, (state.review.review_id, item.number, annotator, next_type))
-        _draw_error()
-
-
-def _ask_answer(case: Case, question_type: str, item_key: tuple[str, int, str, str]) -> None:
-    question = question_of(case, question_type, ())  # type: ignore[arg-type]
-    key = "experts_vignette_" + "_".join(str(part) for part in item_key)
-    with st.container(border=True, gap="small"):
-        st.markdown(f"**{plain(question.text)}**")
-        for number, choice in enumerate(question.choices, start=1):
-            st.button(
-                plain(choice),
-                key=f"{key}_{number}",
-                shortcut=str(number) if number < 10 else None,
-                width="stretch",
-                on_click=_store,
-                args=(answer_vignette, *item_key, choice),
-            )
-        if not question.choices:
-            with st.form(f"{key}_form", border=False):
-                words = st.text_input("Your answer", key=f"{key}_words")
-                if st.form_submit_button("Answer", type="primary"):
-                    _store(answer_vignette, *item_key, words)
-                    st.rerun()
-    st.caption("Saved at once; an answer is final.")
-
-
 def draw_review(review_id: str, annotator: str) -> None:
     """Draw the item in the URL, or the annotator’s first open item."""
     state = review_at(review_id)
@@ -310,10 +295,7 @@ def _draw_state(state: ReviewState, annotator: str) -> None:
             icon=":material/done_all:",
         )
         return
-    if state.form.subject == "vignette":
-        draw_vignette(state, item, annotator)
-    else:
-        _draw_item(state, item, annotator)
+    _draw_item(state, item, annotator)
 
 
 def _draw_steps(state: ReviewState, order: list[ReviewItem], item: ReviewItem | None, annotator: str) -> None:
@@ -335,11 +317,15 @@ def _draw_steps(state: ReviewState, order: list[ReviewItem], item: ReviewItem | 
 
 
 def _draw_item(state: ReviewState, item: ReviewItem, annotator: str) -> None:
-    blinded = blinded_item(item.item, state.review.plan.case_set)
+    subject = state.form.subject
+    if subject == "vignette":
+        case = baseline_cases(Store(), state.review, annotator).get(item.item)
+        blinded = BlindedItem(case) if case else None
+    else:
+        blinded = blinded_item(item.item, state.review.plan.case_set)
     if blinded is None:
         st.warning("The conversation or case of this item is no longer stored. Skip it.", icon=":material/search_off:")
         return
-    subject = state.form.subject
     dialogue_column, questions_column = st.columns([6, 5], gap="medium")
     with dialogue_column:
         if subject == "answer":
@@ -361,15 +347,19 @@ def _draw_item(state: ReviewState, item: ReviewItem, annotator: str) -> None:
                         draw_chat(dialogue, None, "", fw=framework_of(dialogue))
         elif blinded.profile is not None:
             _draw_profile(blinded.profile)
+        elif subject == "vignette" and blinded.case is not None:
+            with st.container(border=True):
+                st.markdown(plain(blinded.case.vignette))
+                draw_pictures(blinded.case, "experts")
         elif subject not in ("case", "profile"):
             _draw_dialogue(state, item, annotator, blinded)
         if subject in ("case", "profile") and blinded.case is not None:
             draw_case(blinded.case, open_=True)
     with questions_column:
-        draw_questions(state, item, annotator, blinded.dialogue)
+        draw_questions(state, item, annotator, blinded)
         draw_notes(state, item, annotator, blinded.dialogue)
-        # the judge of a criterion sees the messages alone
-        if blinded.case is not None and subject not in ("case", "profile", "criterion"):
+        # the judge of a criterion sees the messages alone, and who answers a vignette must not see the right answer
+        if blinded.case is not None and subject not in ("case", "profile", "criterion", "vignette"):
             draw_case(blinded.case, open_=True)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from core.cli.app import main
-from core.reviews.baseline import answer_vignette
+from core.reviews.answering import record
 from core.reviews.reviewing import unblind
 from core.reviews.state import state_of
 from core.store.database import Store
@@ -124,7 +124,7 @@ def test_an_experts_answers_to_vignettes_are_reported(store: Store, capsys: pyte
     a_review(store, "Vignettes", kind="baseline", number=1, shared=0, annotators=("Ada",))
     (item,) = state_of(store, "Vignettes").items
     for question_type, answer in (("frq", "Migraine"), ("mcq", "Eczema")):
-        answer_vignette(store, "Vignettes", item.number, "Ada", question_type, answer)
+        record(store, "Vignettes", item.number, "Ada", question_type, answer)
     assert main(["report", "experts", "--part", "baseline", "--format", "csv"]) == 0
     assert [(row["expert"], row["asked"], row["n"]) for row in rows(capsys.readouterr().out)] == [
         ("Ada", "own words first", "1")

@@ -13,6 +13,7 @@ def test_open_licence_is_recognised_however_it_is_spelled() -> None:
         ("Apache 2.0", "Apache-2.0"),
         ("CC BY", "CC-BY"),
         ("CC BY-NC-SA 4.0", "CC-BY-NC-SA-4.0"),
+        ("CC-BY-SA-4.0", "CC-BY-SA-4.0"),
         ("public domain", "Public domain"),
     ]
     wrong = [(text, got) for text, name in table if (got := open_licence(text)) != name]

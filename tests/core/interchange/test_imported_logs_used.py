@@ -27,7 +27,6 @@ from core.report.evaluation import evaluated, read_facts
 from core.report.guidelines import guideline
 from core.report.parts import PARTS
 from core.store.database import Store
-from core.store.queries.rubric_judgements import rubric_judgements_of
 from core.store.queries.trials import conversation_ids
 from core.store.selection import Selection
 from tests.core.interchange.logged_study import RUN, logged_study
@@ -101,9 +100,10 @@ def test_a_judge_reads_the_messages_of_both_logs_and_no_other_words(imported: St
     with imported.read() as cursor:
         for run in (own, other):
             trials = conversation_ids(cursor, Selection(runs=[run]))
-            rows[run] = {trial: rubric_judgements_of(cursor, trial) for trial in trials}
+            sql = "SELECT criterion, verdict FROM rubric_judgements WHERE trial_id = ?"
+            rows[run] = {trial: cursor.execute(sql, [trial]).fetchall() for trial in trials}
     met = {
-        trial: {row["criterion"] for row in judged if row["verdict"] == "met"} for trial, judged in rows[own].items()
+        trial: {criterion for criterion, verdict in judged if verdict == "met"} for trial, judged in rows[own].items()
     }
     # the diagnosis of every conversation but the one that broke off, which has no messages
     assert met == {trial: {"about_eczema"} for trial in ("t10", "t11", "t20", "t21", "t30")} | {"t31": set()}

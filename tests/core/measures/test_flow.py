@@ -55,6 +55,10 @@ def a_played(run_id: str, number: int, *events: Event, whole: bool = True, case:
     return a_trial(stream, trial_id=trial_id, run_id=run_id, **fields)
 
 
+def stage_of(diagram: Flow, name: str) -> Stage:
+    return next(stage for stage in diagram.stages if stage.name == name)
+
+
 def losses(stage: Stage) -> dict[str, int]:
     return {loss.name: loss.n for loss in stage.losses}
 
@@ -70,8 +74,8 @@ def adds_up(diagram: Flow) -> None:
     chains = (("data_set", "cases"), ("planned", "trials", "conversations"))
     for chain in (*chains, ("requested", "answers", "valid", "graded", "counted")):
         for before, after in itertools.pairwise(chain):
-            left = diagram.stage(before).remaining or 0
-            assert left + sum(count.n for count in diagram.stage(after).added) == diagram.stage(after).n
+            left = stage_of(diagram, before).remaining or 0
+            assert left + sum(count.n for count in stage_of(diagram, after).added) == stage_of(diagram, after).n
 
 
 def test_every_loss_has_its_reason_and_number(store: Store) -> None:
@@ -115,7 +119,7 @@ def test_every_loss_has_its_reason_and_number(store: Store) -> None:
         "answers": [1, 1, 1],
         "valid": [1],
     }
-    assert any("timeout" in name for name in losses(diagram.stage("trials")))
+    assert any("timeout" in name for name in losses(stage_of(diagram, "trials")))
 
 
 def test_cases_outside_the_selection_are_told_apart_if_the_data_set_is_installed(store: Store) -> None:
@@ -131,10 +135,10 @@ def test_cases_outside_the_selection_are_told_apart_if_the_data_set_is_installed
         add_profiles(connection, [(in_part[1], rejection)])
     diagram = flow_of(store, ["run"])
     adds_up(diagram)
-    assert sorted(losses(diagram.stage("data_set")).values()) == sorted(
+    assert sorted(losses(stage_of(diagram, "data_set")).values()) == sorted(
         [whole.cases - len(in_part), len(in_part) - 2, 1]
     )
-    (reason,) = (name for name, n in losses(diagram.stage("data_set")).items() if "patient" in name)
+    (reason,) = (name for name, n in losses(stage_of(diagram, "data_set")).items() if "patient" in name)
     assert "image dependent" in reason
 
 
@@ -158,8 +162,8 @@ def test_cases_outside_the_selection_add_up_without_their_data_set(store: Store,
         with subtests.test(case_set=case_set):
             diagram = flow_of(store, [f"run-{number}"])
             adds_up(diagram)
-            assert sorted(losses(diagram.stage("data_set")).values()) == left_out
-            assert diagram.stage("trials").n == 0
+            assert sorted(losses(stage_of(diagram, "data_set")).values()) == left_out
+            assert stage_of(diagram, "trials").n == 0
 
 
 def test_cases_outside_an_installed_selection_add_up(store: Store, subtests: pytest.Subtests) -> None:
@@ -174,9 +178,9 @@ def test_cases_outside_an_installed_selection_add_up(store: Store, subtests: pyt
         with subtests.test(case_set=data_set.name):
             diagram = flow_of(store, [run])
             adds_up(diagram)
-            left_out = sum(losses(diagram.stage("data_set")).values())
+            left_out = sum(losses(stage_of(diagram, "data_set")).values())
             assert left_out == whole.cases - len(data_set.cases)
-            assert not any("played" in name for name in losses(diagram.stage("data_set")))
+            assert not any("played" in name for name in losses(stage_of(diagram, "data_set")))
 
 
 @pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 8))])
@@ -212,7 +216,7 @@ def test_random_runs_add_up_and_count_what_accuracy_counts(store: Store, seed: i
     adds_up(diagram)
     with store.read() as cursor:
         counted = sum(score.counted for score in case_scores(cursor, Selection(runs=["a", "b"])))
-    assert diagram.stage("counted").n == counted == expected
+    assert stage_of(diagram, "counted").n == counted == expected
 
 
 def test_repeats_and_cases_of_development_are_the_last_losses(store: Store) -> None:
@@ -237,9 +241,9 @@ def test_repeats_and_cases_of_development_are_the_last_losses(store: Store) -> N
     add_labels(store, [label_of(cases[2], "development", "yes", "person", "me")])
     diagram = flow_of(store, ["a", "b"])
     adds_up(diagram)
-    assert diagram.stage("graded").n == 10
-    assert sorted(losses(diagram.stage("graded")).values()) == [2, 4]
-    assert diagram.stage("counted").n == 4
+    assert stage_of(diagram, "graded").n == 10
+    assert sorted(losses(stage_of(diagram, "graded")).values()) == [2, 4]
+    assert stage_of(diagram, "counted").n == 4
     with store.read() as cursor:
         assert sum(score.counted for score in case_scores(cursor, Selection(runs=["a", "b"]))) == 4
 
@@ -259,7 +263,7 @@ def test_an_answer_of_two_graders_is_counted_once(store: Store) -> None:
     assert len(conditions(store, Selection(runs=["run"]))) == 2
     diagram = flow_of(store, ["run"])
     adds_up(diagram)
-    assert diagram.stage("counted").n == 6
+    assert stage_of(diagram, "counted").n == 6
 
 
 def test_a_release_has_no_plan_instead_of_an_empty_one(store: Store) -> None:
@@ -267,8 +271,8 @@ def test_a_release_has_no_plan_instead_of_an_empty_one(store: Store) -> None:
     as_released(store, "run")
     diagram = flow_of(store, ["run"])
     adds_up(diagram)
-    assert diagram.stage("planned").n is None
-    assert [count.n for count in diagram.stage("trials").added] == [1]
+    assert stage_of(diagram, "planned").n is None
+    assert [count.n for count in stage_of(diagram, "trials").added] == [1]
     assert any("plan" in note for note in diagram.notes)
     rows: list[Any] = list(flow.rows(MetricRequest(store)))
-    assert {row["n"] for row in rows if row["level"] == diagram.stage("planned").title} == {None}
+    assert {row["n"] for row in rows if row["level"] == stage_of(diagram, "planned").title} == {None}

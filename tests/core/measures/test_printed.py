@@ -14,7 +14,8 @@ from core.datasets import published
 from core.measures.base import MetricRequest, Row
 from core.measures.experts.report import report as experts_report
 from core.measures.printed import COMPUTED, COMPUTED_ON_OTHERS, NO_REVIEW, printed_arms, printed_tests, report
-from core.reviews.baseline import answer_vignette
+from core.reviews.answering import record
+from core.reviews.baseline import baseline_cases
 from core.reviews.reviewing import plan_review, unblind
 from core.reviews.state import state_of
 from core.stats.corrections import adjusted
@@ -22,7 +23,6 @@ from core.stats.differences import unpaired_difference
 from core.store.database import Store
 from core.store.queries.answers import CaseScore
 from tests.core.measures.experts.reviews import a_plan, a_review, answer_all, store_conversations
-from tests.core.measures.experts.test_baseline import vignette_of
 
 PUBLIC, PRIVATE = "dermatology_public", "dermatology_private"
 
@@ -154,10 +154,10 @@ def test_the_printed_human_baseline_is_next_to_ones_own(
     plan_review(store, "Vignettes", a_plan(kind="baseline", number=3, shared=1, specialties=("Neurology",)))
     state = state_of(store, "Vignettes")
     for place, item in enumerate(state.items_for("Ada")):
-        case = vignette_of(store, state, item.item, "Ada")
+        case = baseline_cases(store, state.review, "Ada")[item.item]
         wrong = next(choice for choice in case.choices if choice != case.answer)
-        answer_vignette(store, "Vignettes", item.number, "Ada", "frq", f"{case.answer}.")
-        answer_vignette(store, "Vignettes", item.number, "Ada", "mcq", case.answer if place else wrong)
+        record(store, "Vignettes", item.number, "Ada", "frq", f"{case.answer}.")
+        record(store, "Vignettes", item.number, "Ada", "mcq", case.answer if place else wrong)
     (choices,) = by_figure(store, "dermatologist_accuracy_mcq")
     (own_words,) = by_figure(store, "dermatologist_accuracy_frq")
     assert (choices["published"], choices.estimate) == ("86", pytest.approx(200 / 3))

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 from core.journal import ROWS_OF_TRIALS, DeletedLine, JournalLine, ReplyLine, RowLine, journal_path
-from core.report.bundle import Cells, differing_cells, make_bundle, may_leave
+from core.report.bundle import Cells, differing_cells, make_bundle
 from core.report.bundle_check import verify_bundle
 from core.report.bundle_journals import Belonging, job_lines
 from core.store.database import Store
@@ -228,18 +228,6 @@ def test_no_word_of_a_case_leaves_without_a_licence(closed_bundle: Path, closed_
 def test_with_cases_includes_them_whatever_the_licence(closed_db: Path, tmp_path: Path) -> None:
     inside = texts_in(bundled(closed_db, tmp_path / "all.zip", "--with-cases"))
     assert all(word in inside for word in SECRET_WORDS)
-
-
-@pytest.mark.parametrize("licence", ["MIT", "Apache-2.0", "CC BY 4.0", "CC-BY-SA-4.0", "cc0", "CC BY-NC 4.0"])
-def test_an_open_licence_lets_a_case_leave(licence: str) -> None:
-    assert may_leave(licence)
-
-
-@pytest.mark.parametrize(
-    "licence", ["", "see the authors' repository", "MIT; the questions: see the data set's own page", "CC BY-ND 4.0"]
-)
-def test_an_unclear_licence_does_not(licence: str) -> None:
-    assert not may_leave(licence)
 
 
 def test_keys_and_credentials_of_addresses_stay_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -97,7 +97,10 @@ def test_where_two_graders_differ(store: Store) -> None:
     with store.read() as cursor:
         assert count_differences(cursor, pair) == {"first": 1, "second": 1}
         rows = differences(cursor, pair)
-        assert [(row.trial_id, row.direction) for row in rows] == [("t001", "second"), ("t011", "first")]
+        assert [(row.trial_id, row.first_verdict == "correct", row.second_verdict == "correct") for row in rows] == [
+            ("t001", False, True),
+            ("t011", True, False),
+        ]
         row = rows[0]
         assert (row.case_key, row.trial, row.answer, row.response) == ("ours/0", 1, "Eczema", "Gout")
         assert (row.first_grader, row.first_verdict, row.first_extracted) == (OWN, "incorrect", "Gout")

@@ -32,7 +32,7 @@ from core.measures.experts.adjudication import (
 from core.measures.experts.workbooks import export_annotations, import_csv
 from core.paths import ROOT
 from core.reviews.answering import comment, highlight, record, span_of
-from core.reviews.baseline import answer_vignette, vignette_of
+from core.reviews.baseline import baseline_cases
 from core.reviews.reviewing import plan_review, unblind
 from core.reviews.state import state_of, states
 from core.store import migrations, written
@@ -115,11 +115,11 @@ def answer_vignettes(store: Store) -> None:
     plan = a_plan(kind="baseline", number=3, annotators=("Ada",), shared=0, specialties=("Neurology",))
     state = state_of(store, plan_review(store, "Vignettes", plan).review_id)
     for place, item in enumerate(state.items_for("Ada")):
-        case = vignette_of(store, state, item.item, "Ada")
+        case = baseline_cases(store, state.review, "Ada")[item.item]
         wrong = next(choice for choice in case.choices if choice != case.answer)
-        answer_vignette(store, "Vignettes", item.number, "Ada", "frq", case.answer)
+        record(store, "Vignettes", item.number, "Ada", "frq", case.answer)
         if place < 2:
-            answer_vignette(store, "Vignettes", item.number, "Ada", "mcq", case.answer if place else wrong)
+            record(store, "Vignettes", item.number, "Ada", "mcq", case.answer if place else wrong)
 
 
 def import_answers(store: Store) -> None:

@@ -28,7 +28,7 @@ from core.events import COUNTED, QuestionType, Verdict
 from core.frameworks.consultation.measures.history_taking import closes
 from core.frameworks.consultation.measures.summary import case_sets_of, figures_of
 from core.frameworks.consultation.queries import SolverAndGrader, prefix_answers, solvable
-from core.measures.base import Columns, MetricRequest, Note, Row, counts_in_words, metric
+from core.measures.base import CASES_OF_RUNS, Columns, MetricRequest, Note, Row, counts_in_words, metric
 from core.measures.paired import CaseBy
 from core.store.database import Store
 from core.store.selection import McqRule, Selection
@@ -140,12 +140,7 @@ _COLUMNS = Columns(excluded="excluded")
 
 @metric(
     "prefixes",
-    "run",
-    "models",
-    "source",
-    "cases",
-    "datasets",
-    "specialties",
+    *CASES_OF_RUNS,
     "mcq_rule",
     empty="No solver was asked about these conversations: `python -m core job prefixes --solver reference/solver`.",
     page="quality",

@@ -24,7 +24,7 @@ from core.frameworks.base import publisher
 from core.frameworks.consultation.measures.history_taking import CURVES, HISTORY, LENGTHS, MEASURES, SCALARS, SHARES
 from core.frameworks.consultation.measures.published import HistorySet, published_rows
 from core.frameworks.consultation.queries import history_means, recalls_and_answers, vague_openings
-from core.measures.base import Columns, MetricRequest, Row, metric
+from core.measures.base import CASES_OF_RUNS, Columns, MetricRequest, Row, metric
 from core.measures.comparison import compare_cases, corrected
 from core.measures.missing import measure_missing
 from core.measures.paired import CaseBy
@@ -312,12 +312,7 @@ VIRTUES = ("honesty", "strictness", "colloquialism")
 
 @metric(
     "history",
-    "run",
-    "models",
-    "source",
-    "cases",
-    "datasets",
-    "specialties",
+    *CASES_OF_RUNS,
     "mcq_rule",
     "sample",
     empty="There is no conversation to report: run a campaign, such as `python -m core run --doctor reference/bayes`, "

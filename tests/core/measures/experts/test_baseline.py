@@ -14,15 +14,7 @@ from core.journal import read_header
 from core.measures.base import MetricRequest
 from core.measures.experts.report import report
 from core.reviews.answering import record
-from core.reviews.baseline import (
-    answer_vignette,
-    baseline_cases,
-    baseline_run,
-    begin_baseline,
-    next_question,
-    vignette_of,
-    write_trials,
-)
+from core.reviews.baseline import baseline_cases, baseline_run, begin_baseline, write_trials
 from core.reviews.drawing import case_pool, draw
 from core.reviews.reviewing import plan_review
 from core.reviews.state import state_of
@@ -50,10 +42,10 @@ def review(store: Store) -> Review:
 def test_an_expert_becomes_a_doctor_beside_the_models(store: Store, review: Review) -> None:
     state = state_of(store, "Vignettes")
     for place, item in enumerate(state.items_for("Ada")):
-        case = vignette_of(store, state, item.item, "Ada")
+        case = baseline_cases(store, state.review, "Ada")[item.item]
         wrong = next(choice for choice in case.choices if choice != case.answer)
-        answer_vignette(store, "Vignettes", item.number, "Ada", "frq", f"{case.answer}.")
-        answer_vignette(store, "Vignettes", item.number, "Ada", "mcq", case.answer if place else wrong)
+        record(store, "Vignettes", item.number, "Ada", "frq", f"{case.answer}.")
+        record(store, "Vignettes", item.number, "Ada", "mcq", case.answer if place else wrong)
     with store.read() as cursor:
         stored = run(cursor, baseline_run(review, "Ada"))
         scores = case_scores(cursor, mcq_rule="mcq_strict")
@@ -73,19 +65,17 @@ def test_an_expert_becomes_a_doctor_beside_the_models(store: Store, review: Revi
 
 def test_answers_are_saved_one_by_one_and_are_final(store: Store, review: Review) -> None:
     item = state_of(store, "Vignettes").items_for("Ada")[0]
-    with pytest.raises(UsageError, match="not the next question"):
-        answer_vignette(store, "Vignettes", item.number, "Ada", "mcq", "Migraine")
-    with pytest.raises(UsageError, match="in the order of their review"):
-        record(store, "Vignettes", item.number, "Ada", "mcq", "yes")  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="The answer is empty"):
-        answer_vignette(store, "Vignettes", item.number, "Ada", "frq", "  ")
-    answer_vignette(store, "Vignettes", item.number, "Ada", "frq", "Migraine")
+    with pytest.raises(UsageError, match="must answer another one first"):
+        record(store, "Vignettes", item.number, "Ada", "mcq", "Migraine")
+    with pytest.raises(UsageError, match="is not an answer"):
+        record(store, "Vignettes", item.number, "Ada", "frq", "  ")
+    record(store, "Vignettes", item.number, "Ada", "frq", "Migraine")
     state = state_of(store, "Vignettes")
-    assert next_question(state, item.item, "Ada") == "mcq"
-    with pytest.raises(UsageError, match="already answered, which is final"):
-        answer_vignette(store, "Vignettes", item.number, "Ada", "frq", "Stroke")
-    with pytest.raises(UsageError, match="is not assigned to Cyd"):
-        answer_vignette(store, "Vignettes", item.number, "Cyd", "mcq", "Stroke")
+    assert state.due(item, "Ada")[-1] == "mcq"
+    with pytest.raises(UsageError, match="its answer is final"):
+        record(store, "Vignettes", item.number, "Ada", "frq", "Stroke")
+    with pytest.raises(UsageError, match="Cyd has no such question"):
+        record(store, "Vignettes", item.number, "Cyd", "mcq", "Stroke")
     with store.read() as cursor:
         stored = run(cursor, baseline_run(review, "Ada"))
     assert stored is not None
@@ -99,7 +89,7 @@ def test_what_was_answered_before_a_crash_is_graded_with_the_next_answer(store: 
     ]
     with store.write() as connection:
         add_annotations(connection, answers)
-    answer_vignette(store, "Vignettes", second.number, "Ada", "frq", "Migraine")
+    record(store, "Vignettes", second.number, "Ada", "frq", "Migraine")
     with store.read() as cursor:
         stored = run(cursor, baseline_run(review, "Ada"))
     assert stored is not None
@@ -117,7 +107,7 @@ def test_the_run_holds_the_cases_as_they_were(store: Store, review: Review) -> N
 
 def test_nobody_but_the_expert_goes_on_with_a_baseline(store: Store, review: Review) -> None:
     item = state_of(store, "Vignettes").items_for("Ada")[0]
-    answer_vignette(store, "Vignettes", item.number, "Ada", "frq", "Migraine")
+    record(store, "Vignettes", item.number, "Ada", "frq", "Migraine")
     header = read_header(store.journals / baseline_run(review, "Ada") / "journal.jsonl")
     with pytest.raises(UsageError, match="is a human baseline: go on with it on the page Judges, under Experts"):
         campaign_of(header)
@@ -142,9 +132,9 @@ def as_0_4_planned(store: Store, name: str, monkeypatch: pytest.MonkeyPatch, **c
 def answer_right(store: Store, review: str, annotator: str, question_types: tuple[str, ...]) -> None:
     state = state_of(store, review)
     for item in state.items_for(annotator):
-        case = vignette_of(store, state, item.item, annotator)
+        case = baseline_cases(store, state.review, annotator)[item.item]
         for question_type in question_types:
-            answer_vignette(store, review, item.number, annotator, question_type, case.answer)
+            record(store, review, item.number, annotator, question_type, case.answer)
 
 
 def test_a_review_of_0_4_is_finished_as_it_was_begun_and_stays_apart(
@@ -153,7 +143,7 @@ def test_a_review_of_0_4_is_finished_as_it_was_begun_and_stays_apart(
     as_0_4_planned(store, "Old", monkeypatch)
     state = state_of(store, "Old")
     assert state.review.plan.order == "choices first"
-    assert next_question(state, state.items_for("Ada")[0].item, "Ada") == "mcq"
+    assert state.due(state.items_for("Ada")[0], "Ada")[-1] == "mcq"
     answer_right(store, "Old", "Ada", ("mcq", "frq"))
     plan = a_plan(kind="baseline", number=3, shared=0, annotators=("Ada",), specialties=("Neurology",))
     plan_review(store, "New", plan)
@@ -203,8 +193,8 @@ def test_different_people_write_own_words_and_choose(store: Store) -> None:
         assert len(item.annotators) == 2
     assert state.missing == 8
     first = state.items_for("Ben")[0]
-    with pytest.raises(UsageError, match="not the next question"):
-        answer_vignette(store, "Apart", first.number, "Ben", "frq", "Migraine")
+    with pytest.raises(UsageError, match="Ben has no such question"):
+        record(store, "Apart", first.number, "Ben", "frq", "Migraine")
     answer_right(store, "Apart", "Ben", ("mcq",))
     assert state_of(store, "Apart").missing == 4
     with store.read() as cursor:

@@ -28,7 +28,7 @@ from core.models.registry import Registry, load_registry
 from core.models.settings import default_paths
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.queries.rubric_judgements import rubric_judgements_of
+from core.store.queries.rubric_judgements import quotations_from_json, rubric_verdicts
 from core.store.selection import Selection
 from tests.core.store.builders import Ended, Finished, Utterance, a_case, a_header, a_trial, write_journal
 from tests.support.fake_provider import running
@@ -119,12 +119,9 @@ def test_invented_quotations_void_every_verdict_also_not_met(store: Store) -> No
     assert {status for of_conversation in statuses(store).values() for status in of_conversation.values()} == {VOIDED}
     assert figures(store)["openai/fake", "quotations unverified"].estimate == 1.0
     with store.read() as cursor:
-        row = rubric_judgements_of(cursor, "run/1")[0]
-    assert (row["verdict"] in ("met", "not met"), row["voided"], row["quotations"][0].state) == (
-        True,
-        True,
-        "unverified",
-    )
+        row = rubric_verdicts(cursor).iloc[0]
+    assert (row["verdict"] in ("met", "not met"), row["voided"]) == (True, True)
+    assert quotations_from_json(row["quotations"])[0].state == "unverified"
 
 
 @pytest.mark.parametrize("size", [pytest.param(1, marks=pytest.mark.slow), 5])
