@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 WORKERS ?= $(shell nproc 2>/dev/null || echo 2)
 SEEDS ?= 1 2 3
 PACKAGE ?= core
-PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist each --max-worker-restart 0 -o console_output_style=classic
+PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --max-worker-restart 0 -o console_output_style=classic
 
 # Without byte code every process that a test starts would compile the project again.
 unexport PYTHONDONTWRITEBYTECODE

@@ -100,14 +100,14 @@ def draw_demonstration() -> None:
             if entry.session.error:
                 st.error(plain(entry.session.error))
             with st.container(horizontal=True, vertical_alignment="center"):
-                if not entry.session.running:
-                    st.button(
-                        "Watch another",
-                        key="home_watch",
-                        icon=":material/play_arrow:",
-                        on_click=in_callback(start_next_demonstration),
-                        **only("run"),
-                    )
+                if not entry.session.running and st.button(
+                    "Watch another",
+                    key="home_watch",
+                    icon=":material/play_arrow:",
+                    on_click=in_callback(start_next_demonstration),
+                    **only("run"),
+                ):
+                    st.rerun()  # the click reran only this fragment, which draws the previous consultation
                 link("live", "Open with facts, differential and answers", "open_in_full", trial=entry.trial_id)
 
         redrawn([entry.session], draw)

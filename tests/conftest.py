@@ -1,21 +1,20 @@
-"""What all tests share: their order and workers, stores to begin with, and hypothesis's profiles.
+"""What all tests share: their order, fixtures for stores, browser and provider, and the profiles of hypothesis.
 
-``store`` is an empty store of the test's own, ``filled_store`` one with a small campaign (tests/support/stores.py),
-``dashboard`` a served dashboard on an empty database of the test's own, ``browser`` Chromium, and ``fake_provider``
-(with an event loop) or ``fake_provider_thread`` (without) a provider that is none.
+``store`` is an empty store, ``filled_store`` one with a small campaign (tests/support/stores.py), ``dashboard`` a
+served dashboard on an empty database, ``browser`` Chromium, and ``fake_provider`` (with an event loop) or
+``fake_provider_thread`` (without) a scripted model provider.
 """
 
 from __future__ import annotations
 
 import functools
 import gc
-import itertools
 import os
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 # Tests run side by side, where threads that spin while they wait cost more than they bring. Set before torch loads.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -49,9 +48,9 @@ settings.load_profile("dev")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put tests that drive a browser first, or skip them without a browser; the rest stays in its order.
+    """Put tests that drive a browser first, or skip them without a browser; the others keep their order.
 
-    The slowest tests come first then, and each worker needs its server and its Chromium only once.
+    The slowest tests begin first, and one worker has them all, so that one server and one Chromium are started.
     """
     items.sort(key=lambda item: item.get_closest_marker("browser") is None)
     if find_browser() is None:
@@ -60,32 +59,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.skip(NO_BROWSER))
 
 
-def pytest_configure_node(node: Any) -> None:
-    """Tell a worker whether it is to read its share of the files alone, as `--dist each` lets it."""
-    node.workerinput["shares"] = node.config.getoption("dist") == "each"
-
-
-def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave a file to the worker whose share it is: to read all of them takes each worker longer than a tenth of all.
-
-    What drives a browser is the first one's, for one server and one Chromium do; it has less of the rest.
-    """
-    worker: dict[str, Any] = getattr(config, "workerinput", {})
-    if not worker.get("shares") or collection_path.suffix != ".py":
-        return None
-    return _shares(int(worker["workercount"])).get(collection_path, 0) != int(worker["workerid"][2:]) or None
-
-
-@functools.cache
-def _shares(workers: int) -> dict[Path, int]:
-    """Return file of tests → the worker whose it is; neighbours take about as long, and go to different ones."""
-    files = sorted(Path(__file__).parent.rglob("test_*.py"))
-    rest = itertools.cycle(turn % workers for turn in range(1, 6 * workers))
-    return {file: 0 if file.stem.endswith("browser") else next(rest) for file in files}
-
-
 def pytest_collection_finish() -> None:
-    """Take what is imported by now, which stays, out of the garbage collector's rounds."""
+    """Exempt all objects that exist now from garbage collection: imported modules stay until the end."""
     gc.collect()
     gc.freeze()
 
@@ -101,14 +76,14 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 
 def pytest_sessionfinish() -> None:
-    """Close them also where the tests were interrupted, and let the garbage collector see everything again."""
+    """Close them also after an interrupt, and end the exemption from garbage collection."""
     shared.close()
     gc.unfreeze()
 
 
 @pytest.fixture
 def browser() -> Iterator[Browser]:
-    """Chromium, one for all tests; the contexts that a test opened are closed at its end."""
+    """Chromium, shared by all tests; the contexts that a test opened are closed at its end."""
     yield shared.browser
     for context in shared.browser.contexts:
         context.close()
@@ -122,14 +97,14 @@ def dashboard(tmp_path: Path) -> Dashboard:
 
 @pytest_asyncio.fixture
 async def fake_provider() -> AsyncIterator[FakeProvider]:
-    """Give a running provider with the demo script; assign ``fake_provider.script`` to change it."""
+    """A running provider with the demo script; assign ``fake_provider.script`` to change it."""
     async with FakeProvider() as provider:
         yield provider
 
 
 @pytest.fixture
 def fake_provider_thread() -> Iterator[FakeProvider]:
-    """Give the same, running in a thread, for tests without an event loop."""
+    """The same in a thread, for tests without an event loop."""
     with running() as provider:
         yield provider
 
@@ -147,7 +122,7 @@ def filled_store(tmp_path: Path) -> Store:
 
 @pytest.fixture(scope="session", autouse=True)
 def _the_checkouts_database_is_left_alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Give what asks for the database, in a test that names none, one of this worker's."""
+    """Give a test that names no database one in a temporary folder."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ANAMNESIS_DB", str(tmp_path_factory.mktemp("unnamed") / "anamnesis.duckdb"))
         yield
@@ -155,9 +130,9 @@ def _the_checkouts_database_is_left_alone(tmp_path_factory: pytest.TempPathFacto
 
 @pytest.fixture(scope="session", autouse=True)
 def _engines_go_on(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineOf]:
-    """Let an engine of DuckDB that has let go of its file take the next one: it starts slower than most tests run.
+    """Reuse an idle DuckDB engine for the next file: an engine takes longer to start than most tests run.
 
-    Such an engine reaches all that tests write, where the product's reaches its file alone (``sealed``).
+    Such an engine can read all files that tests write; the product's engine can read only its own file (``sealed``).
     """
     engines: list[duckdb.DuckDBPyConnection] = []
     idle: list[duckdb.DuckDBPyConnection] = []
@@ -187,15 +162,15 @@ def _engines_go_on(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineO
 
 @pytest.fixture
 def sealed(monkeypatch: pytest.MonkeyPatch, _engines_go_on: EngineOf) -> None:
-    """Open databases as the product does, with an engine that reaches one file."""
+    """Open databases as the product does, with an engine that can read one file."""
     monkeypatch.setattr(lease, "_engine", _engines_go_on)
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _empty_databases_are_copies(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Run the scripts that make a database once a worker: they take a tenth of a second, and most tests need one.
+    """Run the migration scripts once per worker: they take a tenth of a second, and most tests need a database.
 
-    Child processes of tests make theirs with the scripts.
+    Child processes of tests run the scripts.
     """
     made: dict[tuple[str, ...], Path] = {}
     make = database._make_empty
@@ -215,7 +190,7 @@ def _empty_databases_are_copies(tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 @pytest.fixture(scope="session", autouse=True)
 def _commands_are_assembled_once() -> Iterator[None]:
-    """Assemble `report` and its 60 commands once a worker, not for every call of ``main``: it takes 60 milliseconds."""
+    """Build the command tree once per worker and not in every call of ``main``: it takes 60 milliseconds."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(typer.main, "get_command", functools.lru_cache(maxsize=64)(typer.main.get_command))
         yield

@@ -9,6 +9,7 @@ import pytest
 from tests.support.careless import assert_sees, row, says, silent, status
 from tests.test_careless_user import CAST, CHOICES, FREE, IMPORT, SPOKEN, Situation, situation
 
+pytestmark = pytest.mark.slow
 ONCE = f"{CHOICES} --trials 1"
 RUNS = (
     IMPORT,

@@ -12,6 +12,7 @@ import pytest
 from tests.support.careless import Seen, assert_sees, row, says, silent, status
 from tests.test_careless_user import IMPORT, Situation, situation
 
+pytestmark = pytest.mark.slow
 RUN = (
     "run --cases toes --concurrency 8 --arms multi_turn:frq --trials 1 --limit 5 --patient reference "
     "--grader reference --doctor openai/"

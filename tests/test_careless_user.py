@@ -38,6 +38,7 @@ from tests.support.stores import campaign
 
 HANDLED, NOT_YET = "handled", "not yet"
 
+pytestmark = pytest.mark.slow
 IMPORT = "import cases {files}/toes.jsonl"
 CHOICES = "run --cases toes --concurrency 8 --arms vignette:mcq"
 FREE = "run --cases toes --concurrency 8 --arms vignette:frq --trials 1 --limit 10"

@@ -15,6 +15,7 @@ from packaging.utils import canonicalize_name
 from core.paths import ROOT
 from tests.support import chromium
 
+pytestmark = pytest.mark.slow
 LOCKS = {"": ["requirements.lock"]}
 LOCKS["-dev"] = [*LOCKS[""], "requirements-dev.lock"]
 LOCKS["-server"] = [*LOCKS[""], "requirements-server.lock"]

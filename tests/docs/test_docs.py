@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import subprocess
@@ -12,7 +13,6 @@ from typing import Any
 
 import pytest
 import typer
-from streamlit.testing.v1 import AppTest
 
 from core.cli.app import app
 from core.datasets.readers.engine import FORMATS
@@ -21,7 +21,6 @@ from core.models.settings import SHIPPED, read_settings
 from core.store.database import Store
 from core.text.patient_terms import lexicon
 from tests.docs.pages_of_docs import PAGES, ROOT, blocks, run_page
-from tests.support.pages import visit
 
 NAMES = {page.relative_to(ROOT).as_posix(): page for page in PAGES}
 GUIDE = "docs/how-to-add.md"
@@ -29,13 +28,6 @@ TRIED = [
     name
     for name, page in NAMES.items()
     if name != GUIDE and any(block.commands and not block.not_run for block in blocks(page))
-]
-READ = [
-    pytest.param(words, id=f"{name}: {' '.join(words)[:60]}")
-    for name, page in NAMES.items()
-    for block in blocks(page)
-    for words in block.commands
-    if block.not_run
 ]
 _LINK = re.compile(r"(!?)\[[^\]]*\]\(([^)\s]+)\)")
 _PATH = re.compile(r"`((?:core|pages|data|prompts|tests|docs|benchmarks)/[\w./-]+)`")
@@ -53,8 +45,9 @@ def commands(group: Any, context: Any, path: str = "python -m core") -> Iterator
             yield f"{path} {name}", command, context
 
 
-ROOT_COMMAND: Any = typer.main.get_command(app)
-COMMANDS = list(commands(ROOT_COMMAND, typer.Context(ROOT_COMMAND, info_name="python -m core")))
+@functools.cache
+def root_command() -> Any:
+    return typer.main.get_command(app)
 
 
 @pytest.fixture
@@ -74,6 +67,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)  # some 60 seconds of one core on the longest page
 @pytest.mark.parametrize("name", TRIED)
 def test_the_commands_of_a_page_run_in_order(name: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -81,6 +75,7 @@ def test_the_commands_of_a_page_run_in_order(name: str, folder: Path, capsys: py
     assert status == 0, "".join(capsys.readouterr())[-3000:]
 
 
+@pytest.mark.slow
 def test_the_examples_of_how_to_add_are_used_as_an_extension(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a child process, since extensions are loaded at the start of the program."""
     done = subprocess.run(
@@ -94,15 +89,31 @@ def test_the_examples_of_how_to_add_are_used_as_an_extension(folder: Path, monke
     assert done.returncode == 0, f"{done.stdout[-3000:]}{done.stderr[-3000:]}"
     assert re.search(r"reference/list +count +3\.000", done.stdout), "the measure counts three questions"
     monkeypatch.setenv("ANAMNESIS_EXTENSIONS", str(folder / "extensions"))
+
+    from streamlit.testing.v1 import AppTest
+
+    from tests.support.pages import visit
+
     page = visit(AppTest.from_file(str(ROOT / "app.py"), default_timeout=60), "conversations").run()
     assert not page.exception
     assert page.dataframe[0].value["conversations"].sum() == 4, "three of the framework's, one under other prompts"
 
 
-@pytest.mark.parametrize("words", READ)
-def test_commands_that_are_not_run_are_valid(words: list[str]) -> None:
-    """Names, options and choices are parsed by the command line; nothing is started."""
-    command: Any = ROOT_COMMAND
+def test_commands_that_are_not_run_are_valid() -> None:
+    """The command line parses their names, options and choices; nothing is started."""
+    faults = []
+    for name, page in NAMES.items():
+        for words in (words for block in blocks(page) if block.not_run for words in block.commands):
+            try:
+                parse(words)
+            except Exception as error:
+                faults.append(f"{name}: {' '.join(words)}: {error}")
+    assert faults == []
+
+
+def parse(words: list[str]) -> None:
+    """Parse the words of a command; raise the error of the command line if they are not valid."""
+    command: Any = root_command()
     context: Any = typer.Context(command, info_name="python -m core")
     while hasattr(command, "list_commands"):
         context.meta["arguments"] = words[1:]
@@ -116,31 +127,30 @@ def test_commands_that_are_not_run_are_valid(words: list[str]) -> None:
 
 def test_a_misspelt_option_is_noticed() -> None:
     with pytest.raises(Exception, match="No such option"):
-        test_commands_that_are_not_run_are_valid(["run", "--doctor", "openai/gpt-4o", "--trails", "5"])
+        parse(["run", "--doctor", "openai/gpt-4o", "--trails", "5"])
 
 
 def test_every_command_is_on_the_page_of_the_command_line() -> None:
     documented = {" ".join(words) for block in blocks(NAMES["docs/command-line.md"]) for words in block.commands}
     lacking = [
         path
-        for path, command, _ in COMMANDS
+        for path, command, _ in commands(root_command(), typer.Context(root_command(), info_name="python -m core"))
         if not command.hidden
         and not any(f"{line} ".startswith(path.removeprefix("python -m core ") + " ") for line in documented)
     ]
     assert not lacking
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_links_and_pictures_exist(name: str) -> None:
-    page = NAMES[name]
+def test_links_and_pictures_exist() -> None:
     broken = []
-    for _, target in _LINK.findall(page.read_text(encoding="utf-8")):
-        if target.startswith(("http://", "https://", "mailto:")):
-            continue
-        file, _, anchor = target.partition("#")
-        place = page.parent / file if file else page
-        if not place.exists() or (anchor and anchor not in anchors(place)):
-            broken.append(target)
+    for name, page in NAMES.items():
+        for _, target in _LINK.findall(page.read_text(encoding="utf-8")):
+            if target.startswith(("http://", "https://", "mailto:")):
+                continue
+            file, _, anchor = target.partition("#")
+            place = page.parent / file if file else page
+            if not place.exists() or (anchor and anchor not in anchors(place)):
+                broken.append((name, target))
     assert not broken
 
 
@@ -155,11 +165,14 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-") for title in titles}
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_paths_that_are_named_exist(name: str) -> None:
-    text = NAMES[name].read_text(encoding="utf-8")
-    paths = {path.rstrip("/.") for path in _PATH.findall(text) if not re.search(r"[A-Z]{3}", path)}
-    assert not {path for path in paths if not (ROOT / path).exists() and not path.startswith(_MADE)}
+def test_paths_that_are_named_exist() -> None:
+    named = {
+        (name, path.rstrip("/."))
+        for name, page in NAMES.items()
+        for path in _PATH.findall(page.read_text(encoding="utf-8"))
+        if not re.search(r"[A-Z]{3}", path)  # a placeholder, as in `data/NAME.jsonl`
+    }
+    assert not {(name, path) for name, path in named if not (ROOT / path).exists() and not path.startswith(_MADE)}
 
 
 def test_readme_links_to_every_page_of_docs() -> None:

@@ -18,6 +18,7 @@ from tests.support.fake_provider import running
 OPTION = "python -m core "
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("wrong", "status"), [("openai/nobody", 0), ("openai/doctor-2", 1)])
 def test_the_job_passes_with_equal_models_and_fails_with_a_worse_one(
     wrong: str, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -18,7 +18,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.support.browsing import visiting
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 NAMES = ["" if name == "home" else name for group in PAGES.values() for name in group]
 ZOOMED = (720, 450)
 """A window of 1440 × 900 at 200 %."""
@@ -97,7 +97,6 @@ _UNCHANGED = """() => {
 }"""
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(0)  # each wait has its limit
 @pytest.mark.parametrize("name", SETTINGS)
 def test_no_page_has_a_barrier(browser: Browser, tmp_path: Path, name: str) -> None:

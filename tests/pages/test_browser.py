@@ -26,7 +26,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 
 from tests.support.browsing import press_key, visiting
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 LONG = 150_000
 
 
@@ -105,7 +105,6 @@ def no_trouble(page: Page) -> None:
     assert page.locator('[data-testid="stAlertContentError"]').count() == 0
 
 
-@pytest.mark.slow
 def test_a_first_visitor_presses_start_and_watches_to_the_verdict(browser: Browser, tmp_path: Path) -> None:
     with serving(tmp_path) as served, visiting(browser, served) as visitors:
         page = visitors.open("")
@@ -125,7 +124,6 @@ def test_a_first_visitor_presses_start_and_watches_to_the_verdict(browser: Brows
         assert "trial=" not in page.url
 
 
-@pytest.mark.slow
 def test_a_reload_and_a_second_visitor_meet_the_same_consultation(visit: Callable[..., Page]) -> None:
     page = visit("live")
     begin(page)
@@ -159,7 +157,6 @@ def test_a_reload_and_a_second_visitor_meet_the_same_consultation(visit: Callabl
     no_trouble(other)
 
 
-@pytest.mark.slow
 def test_pause_holds_and_step_goes_on_by_one_message(visit: Callable[..., Page]) -> None:
     page = visit("live")
     begin(page)
@@ -179,7 +176,6 @@ def test_pause_holds_and_step_goes_on_by_one_message(visit: Callable[..., Page])
     no_trouble(page)
 
 
-@pytest.mark.slow
 def test_a_human_patient_types_in_peace_and_is_shown_as_written(visit: Callable[..., Page]) -> None:
     page = visit("live")
     choose(page, "Patient", "A human (you)")
@@ -204,7 +200,6 @@ def test_a_human_patient_types_in_peace_and_is_shown_as_written(visit: Callable[
     no_trouble(page)
 
 
-@pytest.mark.slow
 def test_a_human_doctor_asks_diagnoses_and_is_graded(visit: Callable[..., Page]) -> None:
     page = visit("live")
     choose(page, "Doctor", "A human (you)")
@@ -229,7 +224,6 @@ def test_a_human_doctor_asks_diagnoses_and_is_graded(visit: Callable[..., Page])
     no_trouble(page)
 
 
-@pytest.mark.slow
 def test_a_finished_consultation_plays_again_the_same(visit: Callable[..., Page], finished: str) -> None:
     page = visit(finished)
     over(page)
@@ -243,7 +237,6 @@ def test_a_finished_consultation_plays_again_the_same(visit: Callable[..., Page]
     no_trouble(page)
 
 
-@pytest.mark.slow
 def test_a_campaign_is_started_followed_stopped_and_resumed(visit: Callable[..., Page], finished: str) -> None:
     page = visit("runs")
     trials = page.get_by_label("Trials of each case")
@@ -279,7 +272,6 @@ def _number(progress: Locator) -> int:
     return int(re.findall(r"\d+", progress.inner_text())[0])
 
 
-@pytest.mark.slow
 def test_a_campaign_of_another_process_appears_and_moves_on_the_open_page(
     visit: Callable[..., Page], dashboard: Dashboard, finished: str
 ) -> None:
@@ -306,7 +298,6 @@ def test_a_campaign_of_another_process_appears_and_moves_on_the_open_page(
     assert page.get_by_role("heading", level=2).first.inner_text() == before
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("size", "theme"), [(WIDE, "light"), (NARROW, "dark")], ids=["wide", "narrow"])
 def test_pages_fit_their_window(visit: Callable[..., Page], finished: str, size: tuple[int, int], theme: str) -> None:
     for name in ("live", "runs", finished):

@@ -17,7 +17,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.support.browsing import visiting
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 
 @pytest.fixture
@@ -29,7 +29,6 @@ def page(browser: Browser, dashboard: Dashboard) -> Iterator[Page]:
         yield visitors.open("quality?quality_part=CARE&care_tab=Failures")
 
 
-@pytest.mark.slow
 def test_a_bar_leads_to_the_message_and_a_link_reopens_it(page: Page, dashboard: Dashboard) -> None:
     expect(page.get_by_text("6 rows.")).to_be_visible()
     # the first trace is role-breaking

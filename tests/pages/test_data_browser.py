@@ -17,7 +17,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.support.browsing import press_key, visiting
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 FIRST_ROW = {"x": 120, "y": 52}  # a cell of it, not the box before it
 """Where the box lies that chooses the first row of a table, below its header."""
 
@@ -28,7 +28,6 @@ def page(browser: Browser, dashboard: Dashboard) -> Iterator[Page]:
         yield visitors.open("data")
 
 
-@pytest.mark.slow
 def test_an_upload_becomes_cases(page: Page, tmp_path: Path) -> None:
     records = [
         {

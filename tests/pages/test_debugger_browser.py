@@ -16,7 +16,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 
 from tests.support.browsing import visiting
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 LONG = 150_000
 NEW_WORDS = "I fell off a ladder yesterday and broke my wrist."
 
@@ -69,7 +69,6 @@ def no_trouble(page: Page) -> None:
     assert page.locator('[data-testid="stAlertContentError"]').count() == 0
 
 
-@pytest.mark.slow
 def test_from_a_pasted_vignette_to_two_branches(page: Page) -> None:
     case = next(case for case in library() if case.case_key == "library/cardiology-1")
     page.get_by_text("Paste a vignette", exact=True).click()

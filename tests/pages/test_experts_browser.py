@@ -17,7 +17,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.support.browsing import press_key, visiting
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 
 def blinded(page: Page) -> None:
@@ -49,7 +49,6 @@ def page(browser: Browser, dashboard: Dashboard) -> Iterator[Page]:
         yield visitors.open("judges?judges_part=Experts")
 
 
-@pytest.mark.slow
 def test_two_annotators_a_reload_and_a_third_who_breaks_the_ties(page: Page, dashboard: Dashboard) -> None:
     store = store_conversations(Store(dashboard.database))
     planned = a_review(store, "Round one", kind="answers", shared=1)  # six free responses that Ada and Ben both judge

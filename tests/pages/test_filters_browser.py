@@ -18,7 +18,7 @@ from tests.support.dashboard import SOON, Dashboard, settle
 pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 from playwright.sync_api import Browser, Locator, Page, expect
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(0)]  # each wait has its limit
+pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.timeout(0)]  # each wait has its limit
 MODELS = ("openai/a", "openai/b", "openai/c")
 CONVERSATION = (
     Utterance(turn=0, role="doctor", text="Hello, what brings you in?"),
@@ -131,9 +131,9 @@ def options(page: Page, label: str) -> list[str]:
 @pytest.mark.parametrize(
     ("path", "boxes"),
     [
-        pytest.param("accuracy", ("Model", "Format", "Question"), marks=pytest.mark.slow),
-        pytest.param("failures", ("Model", "Cause"), marks=pytest.mark.slow),
-        pytest.param("quality?history_tab=Cases", ("Doctor",), marks=pytest.mark.slow),
+        ("accuracy", ("Model", "Format", "Question")),
+        ("failures", ("Model", "Cause")),
+        ("quality?history_tab=Cases", ("Doctor",)),
     ],
 )
 def test_every_filter_under_every_open_drill_down(visitors: Visitors, path: str, boxes: tuple[str, ...]) -> None:
@@ -149,7 +149,6 @@ def test_every_filter_under_every_open_drill_down(visitors: Visitors, path: str,
             same(page, fresh, f"{label}: {option}")
 
 
-@pytest.mark.slow
 def test_a_link_to_a_comparison_keeps_both_sides_and_the_sign(visitors: Visitors) -> None:
     page, fresh = visitors.open("compare"), visitors.open("compare")
     first, second = "Baseline", "Compared with it"
@@ -160,7 +159,6 @@ def test_a_link_to_a_comparison_keeps_both_sides_and_the_sign(visitors: Visitors
     same(page, fresh, "they were swapped")
 
 
-@pytest.mark.slow
 def test_a_figure_is_saved_light_with_its_title_and_what_it_rests_on(visitors: Visitors) -> None:
     page = visitors.open("accuracy", theme="dark")
     page.get_by_role("button", name="Save for print").first.click()

@@ -16,7 +16,7 @@ from playwright.sync_api import Browser
 from core.browser import find_browser
 from tests.support.dashboard import FLAGS, Dashboard, shared
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 CONNECTS = """address => new Promise(done => {
     const socket = new WebSocket(address);

@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.support.browsing import visiting
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 
 @pytest.fixture
@@ -25,7 +25,6 @@ def page(browser: Browser, dashboard: Dashboard) -> Iterator[Page]:
         yield visitors.open("judges")
 
 
-@pytest.mark.slow
 def test_from_the_matrix_to_an_answer_and_a_link_reopens_it(page: Page, dashboard: Dashboard) -> None:
     expect(page.get_by_text("differ on 2 of 5 answers to 3 cases.")).to_be_visible()
     page.get_by_role("button", name="Read the differences").click()

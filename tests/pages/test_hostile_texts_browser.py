@@ -25,7 +25,7 @@ from playwright.sync_api import Browser
 
 from tests.support.browsing import visiting
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 PARTS: tuple[tuple[str, dict[str, str]], ...] = (
     *((name if name != "home" else "", {}) for group in PAGES.values() for name in group),
     ("transcripts", {"trial": "run-0-0"}),
@@ -83,7 +83,6 @@ def test_no_text_is_more_than_text_where_most_is_shown(browser: Browser, tmp_pat
     visit_all(browser, shared.dashboard(tmp_path), QUICK)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("first", range(0, len(TEXTS), 80))
 def test_no_text_is_more_than_text_on_any_page_or_in_any_document(browser: Browser, tmp_path: Path, first: int) -> None:
     """Each time other texts are the names of models, data sets, specialties and runs."""

@@ -26,7 +26,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.support.browsing import press_key, visiting
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 ITEMS = 2
 KEYS = {
@@ -96,7 +96,6 @@ def figures(store: Store) -> dict[tuple[str, str], list[str]]:
     return listed
 
 
-@pytest.mark.slow
 def test_two_experts_finish_the_three_studies_and_the_figures_outlive_the_database(
     page: Page, dashboard: Dashboard
 ) -> None:

@@ -15,7 +15,7 @@ from tests.support.fake_provider import running
 pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 from playwright.sync_api import Browser, Page, expect
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 STAGE = (1920, 1080)
 SMALL_TYPE = """() => {
     const small = [], walker = document.createTreeWalker(document.querySelector(".st-key-stage"), NodeFilter.SHOW_TEXT);
@@ -88,7 +88,6 @@ def test_from_the_first_page_to_an_own_models_verdict_in_six_clicks(visitors: Vi
         assert page.get_by_test_id(trouble).count() == 0
 
 
-@pytest.mark.slow
 def test_two_seats_on_two_servers_are_each_called_by_their_own_seat_with_their_own_key(visitors: Visitors) -> None:
     with running(a_question_then_a_diagnosis) as doctors, running(lambda body: "My toe hurts.") as patients:
         page = visitors.open("models")
@@ -105,7 +104,6 @@ def test_two_seats_on_two_servers_are_each_called_by_their_own_seat_with_their_o
         assert {body["model"] for body in patients.bodies[tested[1] :]} == {"two-patient"}
 
 
-@pytest.mark.slow
 def test_a_running_consultation_is_found_again_and_put_on_a_stage(visitors: Visitors) -> None:
     page = visitors.open("live")
     press(page, "Start the consultation")
