@@ -64,6 +64,7 @@ def normalised(capsys: pytest.CaptureFixture[str], part: str) -> dict[str, dict[
     return {row["model"]: row for row in csv.DictReader(io.StringIO(capsys.readouterr().out)) if row["measure"] == part}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_skin")
 def test_a_doctors_parts_are_scaled_within_each_data_set_and_averaged_over_both(
     capsys: pytest.CaptureFixture[str],

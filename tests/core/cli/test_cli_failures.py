@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import itertools
 import json
 import shutil
 from pathlib import Path
@@ -88,21 +87,6 @@ def test_a_probed_run_and_its_reports(run_option: list[str], capsys: pytest.Capt
         ("multi_turn", "doctor_concluded_wrongly"),
     }
     assert all(row["rule"].endswith(".") for row in answers)
-
-
-def test_every_part_and_format_of_the_reports_can_be_printed(
-    run_option: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    parts = {"belief": ("curves", "calibration"), "failures": ("causes", "arms", "patient")}
-    ways = itertools.cycle(("table", "csv", "json"))
-    for report, names in parts.items():
-        for part in names:
-            way = next(ways)
-            assert main(["report", report, *run_option, "--part", part, "--format", way]) == 0
-            printed = capsys.readouterr()
-            assert "openai/doctor" in printed.out
-            assert "Traceback" not in printed.err
-            assert "nan" not in printed.out.lower()
 
 
 def test_without_rows_the_reports_say_what_to_do(db: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,11 +8,11 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.core.measures.patients.patient_conversations import stored
 
 from core.cli.app import main
 from core.store.database import Store
 from tests.core.measures.ledger.test_facts_judging import strict, wrong_conversations
+from tests.core.measures.patients.patient_conversations import stored
 from tests.core.measures.patients.test_judging import latin
 from tests.support.fake_provider import running
 

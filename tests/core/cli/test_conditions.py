@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,11 @@ from typing import Any
 import pytest
 
 from core.cli.app import main
+from core.cli.options import selected
 from core.events import Answered, Ended, Event, Finished, Graded, Probed, Started, Utterance
 from core.store.database import Store
 from core.store.fold import fold
+from core.store.selection import conditions
 from tests.core.store.builders import a_case, a_header, a_trial, grades, write_journal
 
 DOCTOR = "openai/a"
@@ -106,107 +109,81 @@ def rows_of(db: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., list[
     return read
 
 
-def test_runs_that_differ_in_one_part_are_separate_rows_in_every_report(
-    rows_of: Callable[..., list[dict[str, str]]],
-) -> None:
+def test_runs_that_differ_in_one_part_are_separate_conditions(db: Path) -> None:
     """One run, and for each part another run that differs only in this part."""
     store = Store()
     store_run(store, "first")
     for number, changes in enumerate(PARTS.values()):
         store_run(store, f"run{number}", created_at=200.0 + number, **changes)
-    for name, report in REPORTS.items():
-        rows = rows_of(*report)
-        models = dict.fromkeys(row["model"] for row in rows)
-        assert len(models) == 1 + len(PARTS), f"{name} pools some of these: {list(models)}"
-        assert all(model.partition(" · ")[0] == DOCTOR for model in models), name
-        # every row is based on the three cases of one run, one trial each
-        for row in rows:
-            assert row.get("n_trials", "3") == "3", f"{name}: {row}"
+    fold(store)
+    stored = conditions(store)
+    assert [len(condition.runs) for condition in stored] == [1] * (1 + len(PARTS))
+    names = {condition.name for condition in stored}
+    assert len(names) == len(stored)
+    assert all(name.partition(" · ")[0] == DOCTOR for name in names)
 
 
-def test_the_counting_grader_is_part_of_the_condition(rows_of: Callable[..., list[dict[str, str]]]) -> None:
+def test_runs_and_their_later_verdicts_are_separate_rows_in_every_report(
+    rows_of: Callable[..., list[dict[str, str]]],
+) -> None:
+    """Two runs alike, one of which another grader and another choice reader read later, and one of another patient."""
     store = Store()
     store_run(store, "first")
     store_run(store, "second", created_at=200.0)
     assert {row["model"] for row in rows_of("accuracy")} == {DOCTOR}, "equal in all parts: one condition"
-    again = [
-        Graded(
-            format=format_,
-            question_type="frq",
-            grader="openai/h",
-            rule="frq",
-            extracted="Eczema",  # type: ignore[arg-type]
-            verdict="correct",
-            at=20.0,
-            prompt_hash="abc",
-        )
+    again: dict[str, Any] = {"extracted": "Eczema", "verdict": "correct", "at": 20.0}
+    regraded = [
+        Graded(format=format_, question_type="frq", grader="openai/h", rule="frq", prompt_hash="abc", **again)
         for format_ in ("vignette", "multi_turn")
     ]
-    lines = [grades(f"second/{case.case_key}", *again, run_id="second") for case in CASES]
-    write_journal(store.journals, "second", *lines)
-    fold(store)
-    for name in ("accuracy", "pairs", "failures", "belief", "history"):
-        models = {row["model"] for row in rows_of(*REPORTS[name])}
-        assert models == {f"{DOCTOR} · grader openai/g", f"{DOCTOR} · grader openai/h"}, name
-    by_grader = rows_of(*REPORTS["graders"])
-    assert {row["model"] for row in by_grader} == {DOCTOR}, "this report compares graders"
-
-
-def test_the_version_of_the_choice_reader_is_part_of_the_condition(
-    rows_of: Callable[..., list[dict[str, str]]],
-) -> None:
-    store = Store()
-    store_run(store, "first")
-    store_run(store, "second", created_at=200.0)
-    again = [
-        Graded(
-            format=format_,
-            question_type="mcq",
-            grader="rule",
-            rule="mcq_strict",
-            extracted="Eczema",  # type: ignore[arg-type]
-            verdict="correct",
-            at=20.0,
-            rule_version=2,
-        )
+    reread = [
+        Graded(format=format_, question_type="mcq", grader="rule", rule="mcq_strict", rule_version=2, **again)
         for format_ in ("vignette", "multi_turn", "summarized")
     ]
-    write_journal(
-        store.journals, "second", *(grades(f"second/{case.case_key}", *again, run_id="second") for case in CASES)
-    )
-    fold(store)
-    for name in ("accuracy", "accuracy, strict rule", "history", "failures"):
-        assert {row["model"] for row in rows_of(*REPORTS[name])} == {
-            f"{DOCTOR} · choice reader 1",
-            f"{DOCTOR} · choice reader 2",
-        }, name
+    verdicts = [grades(f"second/{case.case_key}", *regraded, *reread, run_id="second") for case in CASES]
+    write_journal(store.journals, "second", *verdicts)
+    store_run(store, "third", created_at=300.0, patient="openai/q")
+    separate = {
+        f"{DOCTOR} · patient openai/p · grader openai/g · choice reader 1",
+        f"{DOCTOR} · patient openai/p · grader openai/h · choice reader 2",
+        f"{DOCTOR} · patient openai/q · grader openai/g · choice reader 1",
+    }
+    for name, report in REPORTS.items():
+        rows = rows_of(*report)
+        models = {row["model"] for row in rows}
+        if name == "graders":  # it compares graders, which are no part of its conditions
+            assert models == {re.sub(" · grader openai/[gh]", "", model) for model in separate}
+            continue
+        assert models == separate, name
+        assert {row.get("n_trials", "3") for row in rows} == {"3"}, "a row is of the three cases of one run"
 
 
 def test_a_version_with_several_conditions_is_compared_by_its_newest(
-    rows_of: Callable[..., list[dict[str, str]]], capsys: pytest.CaptureFixture[str]
+    db: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     store = Store()
     store_run(store, "first")
     store_run(store, "second", created_at=200.0, patient="openai/q")
     newest, older = f"{DOCTOR} · patient openai/q", f"{DOCTOR} · patient openai/p"
-    assert {(row["first"], row["second"]) for row in rows_of("monitor", "--versions", f"{older},{newest}")} == {
-        (older, newest)
-    }
-    assert main(["report", "monitor", "--versions", f"{DOCTOR},{older}"]) == 0
-    assert f"The newest condition is compared: {newest}" in capsys.readouterr().out
+    fold(store)
+    assert main(["report", "monitor", "--versions", f"{DOCTOR},{older}", "--format", "csv"]) == 0
+    printed = capsys.readouterr()
+    rows = csv.DictReader(io.StringIO(printed.out))
+    assert {(row["first"], row["second"]) for row in rows} == {(newest, older)}
+    assert f"The newest condition is compared: {newest}" in printed.err
 
 
-def test_every_condition_can_be_selected_by_its_name(rows_of: Callable[..., list[dict[str, str]]]) -> None:
+def test_every_condition_can_be_selected_by_its_name(db: Path) -> None:
     """Also if its name contains commas, which separate names in options."""
     store = Store()
     store_run(store, "first")
     store_run(store, "second", case_set="ours:1,2,3", case_set_hash="d", created_at=200.0)
     store_run(store, "third", settings={"max_messages": 30, "temperature": 0.7, "max_tokens": 200}, created_at=300.0)
-    models = {row["model"] for row in rows_of("accuracy")}
+    fold(store)
+    models = sorted(condition.name for condition in conditions(store))
     assert sum("," in model for model in models) == 2, models
-    for model in models:
-        assert {row["model"] for row in rows_of("accuracy", "--models", model)} == {model}
-    assert {row["model"] for row in rows_of("accuracy", "--models", ",".join(sorted(models)))} == models
+    for named in (*([model] for model in models), models):
+        assert sorted(selected(store, None, ",".join(named)).models or ()) == named
 
 
 def test_pooled_rows_are_marked(rows_of: Callable[..., list[dict[str, str]]]) -> None:

@@ -49,34 +49,10 @@ def test_accuracy_and_care_use_one_rule_and_report_the_difference_to_the_other(c
 
 
 @pytest.mark.usefixtures("six")
-def test_the_four_parts_with_both_accuracies(capsys: Captured) -> None:
-    measures = {row["measure"]: row for row in rows(capsys)}
-    values = {name: float(row["value"]) for name, row in measures.items()}
-    assert values == pytest.approx(
-        {
-            "accuracy": 0.375,
-            "efficiency": (20 + 125 / 9 + 10) / 6,
-            "empathy": 0.6,
-            "robustness": 1 / 3,
-            "acc_conv": 0.5,
-            "acc_static": 2 / 3,
-        },
-        abs=1e-5,
-    )
-    assert {(row["model"], row["dataset"], row["excluded"]) for row in measures.values()} == {
-        ("openai/a", "ours", "provider_error=1")
-    }
-    assert (measures["empathy"]["n_items"], measures["empathy"]["n_without"]) == ("5", "2")
-    assert {row["dataset"] for row in rows(capsys, "--by", "all", "--models", "openai/a", "--run", "run")} == {"all"}
-
-
-@pytest.mark.usefixtures("six")
-def test_failures_habits_ratings_and_figures_across_data_sets(capsys: Captured) -> None:
+def test_every_part_has_rows(capsys: Captured) -> None:
     kinds = {(row["kind"], row["cause"]): row for row in rows(capsys, "--part", "kinds")}
-    assert (kinds["abrupt_termination", "no_tag"]["trials"], kinds["abrupt_termination", "no_tag"]["counted"]) == (
-        "1",
-        "6",
-    )
+    broken_off = kinds["abrupt_termination", "no_tag"]
+    assert (broken_off["trials"], broken_off["counted"]) == ("1", "6")
     listed = rows(capsys, "--part", "failures")
     assert [row["trial_id"] for row in listed if row["kind"] == "invalid_answer"] == ["run/6/0"]
     (habits,) = rows(capsys, "--part", "habits")
@@ -87,10 +63,15 @@ def test_failures_habits_ratings_and_figures_across_data_sets(capsys: Captured) 
         ("all", "1", ""),
         ("openai", "1", ""),
     ]
-    assert main(["report", "care", "--format", "json"]) == 0
-    assert len(json.loads(capsys.readouterr().out)) == 6
-    assert main(["report", "care"]) == 0
-    assert "nan" not in capsys.readouterr().out.lower()
+    endings = {row["ending"]: row["count"] for row in rows(capsys, "--part", "endings")}
+    assert endings == {"end_tag": "4", "turn_cap": "1", "no_tag": "1"}
+    assert len(rows(capsys, "--part", "items")) == 7
+    accuracies = {row["measure"]: row["n_items"] for row in rows(capsys, "--part", "accuracies")}
+    assert accuracies == {"acc_conv": "6", "acc_static": "6", "acc_conv_all": "6", "acc_static_all": "7"}
+    profile = rows(capsys, "--part", "profile", "--published", "--by", "all", "--models", "openai/a", "--run", "run")
+    assert [row["measure"] for row in profile[:4]] == ["accuracy", "efficiency", "empathy", "robustness"]
+    assert {row["model"] for row in profile[:4]} == {"openai/a"}
+    assert {row["value"] for row in profile[4:] if row["model"] == "Claude Sonnet 4"} >= {"0.4699", "0.9333"}
 
 
 ASK = "<patient>Since when?</patient>"
@@ -108,50 +89,22 @@ EARLY = (
 def test_a_proper_early_end_is_told_apart_under_the_rule_that_is_named(capsys: Captured) -> None:
     write_journal(Store().journals, "run", automedic(cases=range(1, 7)), *EARLY)
 
-    def robustness(*options: str) -> tuple[str, dict[str, str], str]:
-        (summary,) = report("--part", "summary", *options)
-        assert main(["report", "care", "--part", "summary", *options]) == 0
-        notes = capsys.readouterr().out
-        causes = {row["cause"]: row["trials"] for row in report("--part", "kinds", *options)}
-        abrupt = {cause: causes[cause] for cause in ("no_tag", "misplaced_end", "early_end")}
-        return summary["robustness"][:6], abrupt, notes
-
-    def report(*options: str) -> list[dict[str, str]]:
-        assert main(["report", "care", "--format", "csv", *options]) == 0
-        return list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
-
-    strict, counts, notes = robustness()
-    assert (strict, counts) == ("0.1666", {"no_tag": "1", "misplaced_end": "1", "early_end": "3"})
-    assert "2 of 6 conversations" in notes
-    assert "--early-end allowed" in notes
-    lenient, counts, notes = robustness("--early-end", "allowed")
-    assert (lenient, counts) == ("0.5", {"no_tag": "1", "misplaced_end": "1", "early_end": "1"})
-    assert "Clean early ends do not count as abrupt" in notes
-
-
-@pytest.mark.usefixtures("six")
-def test_the_figures_of_the_page_are_parts_of_the_report(capsys: Captured) -> None:
-    """The figures of the six items, and with ``--published`` the published ones."""
-    profile = rows(capsys, "--part", "profile", "--published", "--by", "all")
-    own, printed = profile[:4], profile[4:]
-    assert [row["measure"] for row in own] == ["accuracy", "efficiency", "empathy", "robustness"]
-    assert {row["model"] for row in own} == {"openai/a"}
-    assert {row["value"] for row in printed if row["model"] == "Claude Sonnet 4"} >= {"0.4699", "0.9333"}
-    (summary,) = rows(capsys, "--part", "summary", "--by", "all")
-    assert (summary["penalty"], summary["failed"], summary["counted"]) == ("0.75", "4", "6")
-    assert (summary["role_breaking"], summary["abrupt_termination"], summary["invalid_answer"]) == ("2", "3", "1")
-    accuracies = {row["measure"]: row["n_items"] for row in rows(capsys, "--part", "accuracies")}
-    assert accuracies == {"acc_conv": "6", "acc_static": "6", "acc_conv_all": "6", "acc_static_all": "7"}
-    endings = {row["ending"]: row["count"] for row in rows(capsys, "--part", "endings")}
-    assert endings == {"end_tag": "4", "turn_cap": "1", "no_tag": "1"}
-    assert len(rows(capsys, "--part", "items")) == 7
-    assert main(["report", "care", "--part", "profile"]) == 0
-    assert "Excluded, and not counted as wrong: openai/a: 1 provider error." in capsys.readouterr().out
+    for options, robustness, early_ends, note in (
+        ((), "0.1666", 2, "--early-end allowed"),
+        (("--early-end", "allowed"), "0.5", 0, "Clean early ends do not count as abrupt"),
+    ):
+        assert main(["report", "care", "--part", "summary", "--format", "csv", *options]) == 0
+        printed = capsys.readouterr()
+        (summary,) = csv.DictReader(io.StringIO(printed.out))
+        assert summary["robustness"][:6] == robustness
+        assert note in printed.err
+        # two messages without the tag or next to other words; one end before any query
+        assert summary["abrupt_termination"] == str(3 + early_ends)
 
 
 @pytest.mark.usefixtures("six")
 def test_a_live_run_is_reported_only_if_named(capsys: Captured) -> None:
-    assert len(rows(capsys)) == 6
+    assert main(["runs"]) == 0  # folds
     with Store().write() as connection:
         connection.execute("UPDATE runs SET source = 'live'")
     assert main(["report", "care"]) == 1

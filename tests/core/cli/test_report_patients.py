@@ -8,9 +8,9 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.core.measures.patients.patient_conversations import stored
 
 from core.cli.app import main
+from tests.core.measures.patients.patient_conversations import stored
 
 
 def test_rates_hits_and_a_sample(db: Path, capsys: pytest.CaptureFixture[str]) -> None:

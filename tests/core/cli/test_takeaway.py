@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.core.export.conversations import fill, read_back
 
 from core.cli.app import main
 from core.store.database import Store
+from tests.core.export.conversations import fill, read_back
 from tests.core.store.builders import a_stream
 from tests.support.release import write_release
 

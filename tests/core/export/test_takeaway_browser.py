@@ -93,6 +93,7 @@ def test_the_policy_of_the_page_blocks_unescaped_markup(browser, tmp_path: Path)
         assert requests[:1] == ["/hello"]
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_the_picture_shows_the_whole_page(browser, store: Store, tmp_path: Path, monkeypatch) -> None:
     document = document_of(["run/1/0", "run/1/1"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -45,17 +46,21 @@ RUBRIC = {
 }
 
 
-@pytest.fixture
-def imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
-    """A fresh database with the run of ``logged_study`` from its log, and with a log of another program."""
-    log = tmp_path / "log.json"
-    write_log(copy_of(logged_study, tmp_path / "from"), RUN, log)
-    store = Store(tmp_path / "to" / "anamnesis.duckdb")
-    monkeypatch.setenv("ANAMNESIS_DB", str(store.path))
+def both_logs(store: Store) -> None:
+    """Import the run of ``logged_study`` from its log ``log.json``, and a log of another program; save a rubric."""
+    log = store.path.parent / "log.json"
+    with tempfile.TemporaryDirectory() as folder:
+        write_log(copy_of(logged_study, Path(folder)), RUN, log)
     import_log(store, log, ArchiveLimits())
     import_log(store, ARCHIVE, ArchiveLimits())
     with store.write() as connection:
         save_rubric(connection, rubric_of(RUBRIC, "demo"))
+
+
+@pytest.fixture
+def imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+    store = copy_of(both_logs, tmp_path)
+    monkeypatch.setenv("ANAMNESIS_DB", str(store.path))
     return store
 
 
@@ -110,6 +115,7 @@ def test_a_judge_reads_the_messages_of_both_logs_and_no_other_words(imported: St
     assert [len(judged) for judged in rows[other].values()] == [3] * 4
 
 
+@pytest.mark.slow
 def test_the_rule_judge_says_that_a_rubric_has_no_criteria_for_the_cases(
     imported: Store, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -133,6 +139,7 @@ def test_a_conversation_of_another_program_is_neither_continued_nor_taken_apart(
     assert load_record(a_trial_of(imported, own)) is not None
 
 
+@pytest.mark.slow
 def test_a_gate_takes_the_name_of_the_log_for_no_difference(
     imported: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -156,7 +163,7 @@ def test_a_report_claims_nothing_about_requests_of_another_program(imported: Sto
     chart = guideline("chart", PARTS)
 
     def states(*run_ids: str) -> dict[str, str]:
-        evaluation = evaluated(chart, read_facts(imported, run_ids))
+        evaluation = evaluated(chart, read_facts(imported, run_ids, stop=lambda: True))  # without any figure
         return {item.item.item: item.state for item in evaluation.items}
 
     assert [states(other)[number] for number in ("6a", "6c", "6d", "12e")] == ["to be written"] * 4
@@ -165,7 +172,7 @@ def test_a_report_claims_nothing_about_requests_of_another_program(imported: Sto
     assert states(own, other)["6c"] == "to be written"
 
 
-def test_exports_and_bundle_have_the_answers_of_both_logs(
+def test_exports_have_the_answers_of_both_logs(
     imported: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     own, other = runs_of(imported)
@@ -174,14 +181,19 @@ def test_exports_and_bundle_have_the_answers_of_both_logs(
         assert main(["export", "results", "--run", run_id, "--out", str(table)]) == 0
         stored = pq.read_table(table, columns=["trial_id", "format", "question_type"]).to_pylist()
         assert len({tuple(row.values()) for row in stored}) == answers
-        made = make_bundle(imported, [run_id], tmp_path / f"{run_id}.zip")
-        verified = verify_bundle(tmp_path / f"{run_id}.zip")
-        assert verified.sound
-        assert "accuracy" in verified.figures
-        assert not any("every request as it was sent" in sentence for sentence in made.manifest.left_out)
     words = ["--out", str(tmp_path / "eee"), "--organization", "Us", "--relationship", "third_party"]
     assert main(["export", "eee", other, *words]) == 1
     assert "No answer of these runs counts" in capsys.readouterr().err
     assert main(["job", "regrade", "--grader", "reference/names", "--run", other]) == 0
     assert main(["export", "eee", other, *words]) == 0
     assert "4 answers; 0 are excluded" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_a_bundle_has_the_figures_of_either_log(imported: Store, tmp_path: Path) -> None:
+    for run_id in runs_of(imported):
+        made = make_bundle(imported, [run_id], tmp_path / f"{run_id}.zip")
+        verified = verify_bundle(tmp_path / f"{run_id}.zip")
+        assert verified.sound
+        assert "accuracy" in verified.figures
+        assert not any("every request as it was sent" in sentence for sentence in made.manifest.left_out)

@@ -225,6 +225,7 @@ def test_no_word_of_a_case_leaves_without_a_licence(closed_bundle: Path, closed_
     assert not any(cell["figure"] == "endings" for cell in figures_in(closed_bundle))
 
 
+@pytest.mark.slow
 def test_with_cases_includes_them_whatever_the_licence(closed_db: Path, tmp_path: Path) -> None:
     inside = texts_in(bundled(closed_db, tmp_path / "all.zip", "--with-cases"))
     assert all(word in inside for word in SECRET_WORDS)
@@ -243,7 +244,6 @@ def test_keys_and_credentials_of_addresses_stay_here(tmp_path: Path, monkeypatch
     for private in (KEY, "pass-word", "in-the-address", "in-the-error", "dr.who", str(tmp_path)):
         assert private not in inside
     assert "https://models.example/v1" in inside
-    assert verify_bundle(tmp_path / "study.zip").sound
 
 
 def test_a_deleted_conversation_does_not_leave(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -313,7 +313,6 @@ def test_blinded_reviews_and_those_of_other_runs_stay_here(tmp_path: Path, monke
     assert "a remark in of-b" not in inside
     assert "of version 0.5" not in inside
     assert "openai/b" not in inside
-    assert verify_bundle(tmp_path / "study.zip").sound
 
 
 def test_an_imported_run_travels_without_a_journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -335,24 +334,25 @@ def row_of(table: str, trial: str, call_id: str) -> dict[str, Any]:
     return row | {"trial_id": trial} | ({"calls": json.dumps([call_id])} if "calls" in row else {})
 
 
-@pytest.mark.parametrize("table", ROWS_OF_TRIALS)
-def test_results_of_jobs_belong_to_their_runs(table: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_results_of_jobs_belong_to_their_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "anamnesis.duckdb"))
     store = copy_of(openly_licensed, tmp_path)
-    lines: list[JournalLine] = []
-    for run in ("run-a", "run-b"):
-        call = a_call(f"call-{run}", role="grader", model="openai/judge", response=f"judged {run}").call
-        unit = f"{run}/1/0"
-        lines.append(ReplyLine(run_id="job", trial_id="job", unit=unit, key="k", number=0, place=0, call=call))
-        lines.append(RowLine(table=table, row=row_of(table, f"{run}/1/0", call.call_id), unit=unit))
-    write_journal(store.journals, "job", *lines)
     with store.read() as cursor:
         trials = frozenset(done_trial_ids(cursor, "run-a"))
     belonging = Belonging(frozenset({"run-a"}), trials, frozenset(), {})
-    journal = b"".join(job_lines(journal_path("job", store.journals), belonging, frozenset())).decode()
-    assert "judged run-a" in journal
-    assert "run-a/1/0" in journal
-    assert "run-b" not in journal
+    for table in ROWS_OF_TRIALS:
+        lines: list[JournalLine] = []
+        for run in ("run-a", "run-b"):
+            call = a_call(f"call-{run}", role="grader", model="openai/judge", response=f"judged {run}").call
+            unit = f"{run}/1/0"
+            lines.append(ReplyLine(run_id="job", trial_id="job", unit=unit, key="k", number=0, place=0, call=call))
+            lines.append(RowLine(table=table, row=row_of(table, f"{run}/1/0", call.call_id), unit=unit))
+        write_journal(store.journals, f"job-{table}", *lines)
+        written = journal_path(f"job-{table}", store.journals)
+        journal = b"".join(job_lines(written, belonging, frozenset())).decode()
+        assert "judged run-a" in journal, table
+        assert "run-a/1/0" in journal, table
+        assert "run-b" not in journal, table
 
 
 def test_cases_of_prompts_are_left_out_also_without_their_texts(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import zipfile
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -14,23 +16,20 @@ import pytest
 from core.cli.app import main
 from core.events import Event, Finished, Started
 from core.journal import RowLine
-from core.report.bundle import MadeBundle, make_bundle
 from core.report.bundle_check import verify_bundle
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.written import write
 from tests.core.store.builders import a_case, a_header, a_trial, answered, graded, write_journal
+from tests.support.stores import copy_of
 
 PEOPLE = ("Annika", "Borislav", "Cidonia", "Dagmara", "Eusebio")
 ANSWERS = (("yes", "no", "yes"), ("yes", "yes", None), ("no", "no", None))
 """Answers of the first three people about the three conversations; the third decides where two differ."""
 
 
-@pytest.fixture
-def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+def study(store: Store) -> None:
     """A run of a model and one of Annika on three cases: 2 of 3 right; reviewed, and with labels."""
-    monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "anamnesis.duckdb"))
-    store = Store()
     cases = [a_case(number, licence="MIT") for number in (1, 2, 3)]
     for run, doctor in (("model", "openai/a"), ("person", "human/Annika")):
         header = a_header(run, cases, trials=1, doctor=doctor, arms=[("vignette", "mcq")], visitor="Eusebio")
@@ -52,7 +51,6 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     write_journal(store.journals, "labels", RowLine(table="case_labels", row=old, unit="label 1"))
     fold(store)
     written_by_people(store, label)
-    return store
 
 
 def written_by_people(store: Store, label: dict[str, Any]) -> None:
@@ -86,14 +84,22 @@ def written_in(files: dict[str, str]) -> list[dict[str, Any]]:
     return [orjson.loads(line) for line in files["journals/people/journal.jsonl"].splitlines()]
 
 
-def made(store: Store, path: Path, **options: bool) -> tuple[MadeBundle, dict[str, str]]:
-    bundle = make_bundle(store, ["model", "person"], path, **options)
-    return bundle, files_in(path)
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the bundles of ``study``, numbered.zip and named.zip, and with what the commands printed."""
+    folder = tmp_path_factory.mktemp("bundles")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ANAMNESIS_DB", str(copy_of(study, folder / "study").path))
+        for name, options in (("numbered", []), ("named", ["--with-names"])):
+            with redirect_stdout(io.StringIO()) as printed:
+                assert main(["bundle", "make", "model", "person", "--out", str(folder / f"{name}.zip"), *options]) == 0
+            (folder / f"{name}.txt").write_text(printed.getvalue())
+    return folder
 
 
-def test_people_are_numbers_in_the_order_of_their_names(study: Store, tmp_path: Path) -> None:
-    bundle, files = made(study, tmp_path / "study.zip")
-    assert bundle.people == 5
+def test_people_are_numbers_in_the_order_of_their_names(folder: Path) -> None:
+    files = files_in(folder / "numbered.zip")
+    assert "People whose names are numbers in it: 5" in (folder / "numbered.txt").read_text()
     assert '"doctor":"human/1"' in files["journals/person/journal.jsonl"]
     lines = {(line["kind"], line["at"]): line for line in written_in(files)}
     review, unblinding = lines["review", 5.0], lines["unblinding", 9.0]
@@ -108,8 +114,8 @@ def test_people_are_numbers_in_the_order_of_their_names(study: Store, tmp_path: 
     assert '"made_by":"5"' in files["journals/labels/journal.jsonl"]
 
 
-def test_only_words_that_people_wrote_still_have_names(study: Store, tmp_path: Path) -> None:
-    _, files = made(study, tmp_path / "study.zip")
+def test_only_words_that_people_wrote_still_have_names(folder: Path) -> None:
+    files = files_in(folder / "numbered.zip")
     text = "\n".join(files.values())
     counts = {name: text.count(name) for name in PEOPLE}
     # the comments on seven answers, and the note of Dagmara
@@ -117,26 +123,16 @@ def test_only_words_that_people_wrote_still_have_names(study: Store, tmp_path: P
     assert "People are numbers" in files["README.md"]
 
 
-def test_figures_are_equal_with_names_and_with_numbers(study: Store, tmp_path: Path) -> None:
-    numbered, files = made(study, tmp_path / "numbered.zip")
-    named, others = made(study, tmp_path / "named.zip", with_names=True)
-    assert named.people == 0
+def test_figures_are_equal_with_names_and_with_numbers(folder: Path) -> None:
+    files, others = files_in(folder / "numbered.zip"), files_in(folder / "named.zip")
     assert '"doctor":"human/Annika"' in others["journals/person/journal.jsonl"]
     assert "may contain the names of annotators" in others["README.md"]
-    assert numbered.manifest.figures_left_out == named.manifest.figures_left_out == []
+    assert "pass it on only if they agree" in (folder / "named.txt").read_text()
     first, second = (list(csv.reader(inside["figures.csv"].splitlines())) for inside in (files, others))
     assert second == [[cell.replace("human/1", "human/Annika") for cell in row] for row in first]
-    for path in ("numbered.zip", "named.zip"):
-        assert verify_bundle(tmp_path / path).sound
+    verified = verify_bundle(folder / "numbered.zip")
+    assert verified.sound
+    assert verified.manifest.figures_left_out == []
     means = {row: float(value) for figure, row, column, value in first if (figure, column) == ("accuracy", "mean")}
     assert list(means.values()) == pytest.approx([2 / 3, 2 / 3])
     assert any("human/1" in row for row in means)
-
-
-def test_the_command_says_which(study: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    command = ["bundle", "make", "person", "--out"]
-    assert main([*command, str(tmp_path / "a.zip")]) == 0
-    # Borislav wrote only about the other run
-    assert "People whose names are numbers in it: 4" in capsys.readouterr().out
-    assert main([*command, str(tmp_path / "b.zip"), "--with-names"]) == 0
-    assert "pass it on only if they agree" in capsys.readouterr().out

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Iterator
 from dataclasses import replace
 from html import unescape
 from html.parser import HTMLParser
@@ -16,7 +15,8 @@ import pytest
 from core.cli.app import main
 from core.errors import UsageError
 from core.jobs.repeat import run_command_of
-from core.measures.base import cell_in_words
+from core.measures.base import MetricRequest, cell_in_words
+from core.measures.notes import result_of
 from core.report.evaluation import (
     MOST_ROWS,
     Evaluation,
@@ -30,12 +30,13 @@ from core.report.evaluation import (
 )
 from core.report.forms import to_html, to_markdown
 from core.report.guidelines import guideline, guidelines
-from core.report.parts import PARTS
+from core.report.parts import FIGURES, PARTS
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.report_fields import written_fields
 from core.store.queries.runs import run_records
 from core.store.sample import add_sample, sample_runs
+from core.store.selection import Selection
 from tests.core.store.builders import a_call, a_case, a_header, a_trial, answered, as_released, graded, write_journal
 from tests.support.stores import copy_of
 
@@ -162,7 +163,10 @@ def test_a_provider_that_does_not_name_its_model_leaves_the_item_open(
 
 
 def test_prompts_of_an_unchanged_pack_are_in_the_report_with_their_hashes(sample: Store) -> None:
-    facts = read_facts(sample, ["20261123-113429-884b5e46"])
+    run_id = "20261123-113429-884b5e46"
+    request = MetricRequest(sample, Selection(runs=[run_id]))
+    facts = read_facts(sample, [run_id], stop=lambda: True)  # of the figures, it needs only one
+    facts = replace(facts, results={"prompts": result_of(FIGURES["prompts"].metric, request)})
     evaluation = chart(facts)
     assert state_of(evaluation, "5b") == "filled"
     page = re.sub(r"\s+", " ", unescape(to_html(evaluation).decode()))
@@ -218,13 +222,9 @@ def test_a_text_fills_in_what_the_journals_lack(served_store: Store, facts: Eval
 
 
 @pytest.fixture(scope="module")
-def sample(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+def sample(tmp_path_factory: pytest.TempPathFactory) -> Store:
     """The sample study."""
-    with pytest.MonkeyPatch.context() as patch:
-        store = Store(tmp_path_factory.mktemp("sample") / "anamnesis.duckdb")
-        patch.setenv("ANAMNESIS_DB", str(store.path))
-        add_sample(store)
-        yield store
+    return copy_of(add_sample, tmp_path_factory.mktemp("sample"))
 
 
 def compared_with_commands(evaluation: Evaluation, capsys: pytest.CaptureFixture[str]) -> int:
@@ -244,6 +244,7 @@ def compared_with_commands(evaluation: Evaluation, capsys: pytest.CaptureFixture
     return compared
 
 
+@pytest.mark.slow
 def test_every_number_of_the_sample_study_is_that_of_its_command(sample: Store, capsys, monkeypatch) -> None:
     monkeypatch.setenv("ANAMNESIS_DB", str(sample.path))
     with sample.read() as cursor:
