@@ -39,6 +39,8 @@ PAIR = "monitor --versions openai/gout-a,openai/gout-b"
 ACCURACY, COMPARE, ENDINGS = Page("accuracy"), Page("compare"), Page("endings")
 HISTORY, FAILURES = Page("history"), Page("failures")
 CARE = Page("care")
+FIRST_LANE = "different graders"
+"""The situation that runs with every change; the others differ only in the note, which its own tests cover."""
 
 NOTED = (
     Noted(
@@ -157,7 +159,9 @@ NOTED = (
 )
 
 
-@pytest.mark.parametrize("situation", [pytest.param(row, id=row.name) for row in NOTED])
+@pytest.mark.parametrize(
+    "situation", [pytest.param(row, id=row.name, marks=[pytest.mark.slow] * (row.name != FIRST_LANE)) for row in NOTED]
+)
 def test_the_note_is_shown_wherever_the_figure_is_shown(situation: Noted, tmp_path: Path) -> None:
     with outside(tmp_path):
         store = done(situation.does, tmp_path)

@@ -97,7 +97,9 @@ def read_the_result(page: Page, store: Store) -> None:
     page.get_by_test_id("stMain").get_by_role("link", name=re.compile(r"\bAccuracy$")).click()
     page.wait_for_url(re.compile("/accuracy"))
     settle(page)
-    page.get_by_test_id("stExpander").filter(has=page.get_by_test_id("stDataFrame")).locator("summary").first.click()
+    page.get_by_test_id("stExpander").filter(has=page.locator("[class*='st-key-accuracy_rows']")).locator(
+        "summary"
+    ).click()
     click_row(page, "accuracy", 0)
     page.wait_for_url(re.compile("behind="))
     settle(page)
@@ -117,10 +119,8 @@ def read_the_result(page: Page, store: Store) -> None:
 
 def click_row(page: Page, name: str, row: int) -> None:
     """Click the first cell of a row (from 0) of the table with this key."""
-    table = page.locator(f"[class*='st-key-{name}_rows']")
-    expect(table).to_be_visible()
-    table.scroll_into_view_if_needed()
-    table.locator("canvas").first.click(position={"x": CELL[0], "y": CELL[1] + ROW * row})
+    table = page.locator(f"[class*='st-key-{name}_rows']").get_by_test_id("stDataFrame")
+    table.click(position={"x": CELL[0], "y": CELL[1] + ROW * row})
 
 
 def keyed(page: Page, key: str) -> Locator:
