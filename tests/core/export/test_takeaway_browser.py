@@ -13,7 +13,6 @@ from pathlib import Path
 
 import psutil
 import pytest
-from tests.core.export.conversations import evil_conversation
 
 from core.browser import find_browser
 from core.errors import AnamnesisError
@@ -22,6 +21,7 @@ from core.export.document import Document, document_of
 from core.export.page import to_html
 from core.export.png import WIDTHS, run_browser, to_png
 from core.store.database import Store
+from tests.core.export.conversations import evil_conversation
 from tests.support.dashboard import NARROW, WIDE
 
 
