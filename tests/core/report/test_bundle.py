@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 
 from core.journal import ROWS_OF_TRIALS, DeletedLine, JournalLine, ReplyLine, RowLine, journal_path
+from core.report import bundle
 from core.report.bundle import Cells, differing_cells, make_bundle, may_leave
 from core.report.bundle_check import verify_bundle
 from core.report.bundle_journals import Belonging, job_lines
@@ -93,6 +94,12 @@ def closed_db(tmp_path_factory: pytest.TempPathFactory, provider: FakeProvider) 
 @pytest.fixture(scope="module")
 def closed_bundle(closed_db: Path) -> Path:
     return bundled(closed_db, closed_db.parent / "study.zip")
+
+
+@pytest.fixture
+def one_figure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only accuracy, for bundles whose further figures no test reads."""
+    monkeypatch.setattr(bundle, "FIGURES", bundle.FIGURES[:1])
 
 
 def bundled(db: Path, out: Path, *options: str) -> Path:
@@ -243,6 +250,7 @@ def test_an_unclear_licence_does_not(licence: str) -> None:
     assert not may_leave(licence)
 
 
+@pytest.mark.usefixtures("one_figure")
 def test_keys_and_credentials_of_addresses_stay_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "anamnesis.duckdb"))
@@ -258,6 +266,7 @@ def test_keys_and_credentials_of_addresses_stay_here(tmp_path: Path, monkeypatch
     assert "https://models.example/v1" in inside
 
 
+@pytest.mark.usefixtures("one_figure")
 def test_a_deleted_conversation_does_not_leave(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "anamnesis.duckdb"))
     store, case = Store(), a_case(1, licence="MIT")
@@ -308,6 +317,7 @@ def openly_licensed(store: Store) -> None:
     fold(store)
 
 
+@pytest.mark.usefixtures("one_figure")
 def test_blinded_reviews_and_those_of_other_runs_stay_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "anamnesis.duckdb"))
     store = copy_of(openly_licensed, tmp_path)
@@ -327,6 +337,7 @@ def test_blinded_reviews_and_those_of_other_runs_stay_here(tmp_path: Path, monke
     assert "openai/b" not in inside
 
 
+@pytest.mark.usefixtures("one_figure")
 def test_an_imported_run_travels_without_a_journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "anamnesis.duckdb"))
     store = copy_of(openly_licensed, tmp_path)
@@ -367,6 +378,7 @@ def test_results_of_jobs_belong_to_their_runs(tmp_path: Path, monkeypatch: pytes
         assert "run-b" not in journal, table
 
 
+@pytest.mark.usefixtures("one_figure")
 def test_cases_of_prompts_are_left_out_also_without_their_texts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
