@@ -410,7 +410,11 @@ def test_hostile_files_get_one_sentence(open_bundle: Path, tmp_path: Path) -> No
     truncated = tmp_path / "short.zip"
     truncated.write_bytes(open_bundle.read_bytes()[:-200])
     flipped = bytearray(open_bundle.read_bytes())
-    flipped[len(flipped) // 2] ^= 0xFF
+    with zipfile.ZipFile(open_bundle) as archive:
+        member = archive.getinfo("figures.csv")
+    lengths = (flipped[member.header_offset + at : member.header_offset + at + 2] for at in (26, 28))
+    begin = member.header_offset + 30 + sum(int.from_bytes(length, "little") for length in lengths)
+    flipped[begin + member.compress_size // 2] ^= 0xFF
     (tmp_path / "flipped.zip").write_bytes(flipped)
     bomb = hostile_zip(tmp_path / "bomb.zip", bomb=b"\0" * 150_000_000)
     files = [

@@ -159,7 +159,6 @@ def test_an_item_without_its_fact_is_to_be_written(served_store: Store) -> None:
     assert "served" not in [table.name for table in tables_of(without)]
 
 
-@pytest.mark.usefixtures("few_figures")
 def test_a_provider_that_does_not_name_its_model_leaves_the_item_open(
     facts: EvaluationFacts, served_store: Store
 ) -> None:
@@ -362,7 +361,6 @@ def test_a_report_contains_no_text_of_a_case(filled_store: Store) -> None:
     assert not [text for row in (*cases, *said) for text in row if text and text in page]
 
 
-@pytest.mark.usefixtures("few_figures")
 def test_a_release_leaves_open_what_it_does_not_say(filled_store: Store) -> None:
     as_released(filled_store, "run-a")
     evaluation = chart(read_facts(filled_store, ["run-a"]))
