@@ -237,11 +237,12 @@ def load_bundle(database: Store, imported: Iterable[Path]) -> None:
 def figure_cells(store: Store, run_ids: Sequence[str], progress: StepProgress = lambda *_: None) -> Cells:
     """Return the numbers of ``FIGURES`` for some runs; a metric that has nothing to report on them has none."""
     cells: Cells = {}
+    known = metrics()
     for done, (name, options) in enumerate(FIGURES):
         progress(done, len(FIGURES), "Figures")
         figure = " ".join([name, *(f"{option}={value}" for option, value in options.items())])
         try:
-            result = result_of(metrics()[name], MetricRequest(store, Selection(runs=list(run_ids))), options)
+            result = result_of(known[name], MetricRequest(store, Selection(runs=list(run_ids))), options)
         except AnamnesisError:  # the metric says that there is nothing to report
             continue
         earlier = Counter[str]()

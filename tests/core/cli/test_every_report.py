@@ -41,7 +41,7 @@ OPTIONS: Mapping[str, dict[str, str]] = {
 }
 """Report → the options that it needs here."""
 WITHOUT_ROWS = set(
-    "graded_choices hypotheses judge_status ledger memorisation prefixes prompts ratings served urgency".split()
+    "graded_choices graders hypotheses ledger memorisation prefixes prompts rubric_safety served urgency".split()
 )
 """Reports of jobs, or of runs, that the study does not have."""
 

@@ -58,31 +58,6 @@ def test_measures_by_doctor(run_both: None, capsys: pytest.CaptureFixture[str]) 
     assert (float(rows[upper, "accuracy"]["mean"]), rows[upper, "accuracy"]["n_conversations"]) == (1, "3")
 
 
-def test_parts_groups_and_ways_to_print(run_both: None, capsys: pytest.CaptureFixture[str]) -> None:
-    given = ["report", "history", "--models", "reference/oracle-direct", "--format", "json"]
-    assert main([*given, "--part", "curves"]) == 0
-    curve = [row for row in json.loads(capsys.readouterr().out) if row["measure"] == "doctor_recall"]
-    means = [row["mean"] for row in curve]
-    assert [row["per_cent"] for row in curve] == list(range(0, 101, 10))
-    assert means == sorted(means), "recall never falls with a further question"
-    assert means[0] == 0, "no recall before the first question"
-
-    assert main([*given, "--part", "order"]) == 0
-    (first,) = [row for row in json.loads(capsys.readouterr().out) if row["topic"] == "chief complaint"]
-    assert 0 <= first["mean"] <= 1
-    assert first["told_n_cases"] == 3
-
-    assert main([*given, "--part", "groups"]) == 0
-    assert {row["group"] for row in json.loads(capsys.readouterr().out)} == {1, 2, 3}
-
-    assert main([*given, "--by", "specialty"]) == 0
-    rows = json.loads(capsys.readouterr().out)
-    assert sum(row["n_cases"] for row in rows if row["measure"] == "doctor_turns") == 3
-
-    assert main(["report", "history"]) == 0
-    assert "nan" not in capsys.readouterr().out.lower()
-
-
 def test_published_figures_are_rows_next_to_the_measured_ones(
     run_both: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -96,20 +71,6 @@ def test_published_figures_are_rows_next_to_the_measured_ones(
     assert {row["model"] for row in rows if row["cases"] == "library"} >= {"reference/oracle-direct"}
 
 
-def test_right_answers_by_coverage_and_virtues_by_patient(run_both: None, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["report", "history", "--part", "uncovered", "--format", "json"]) == 0
-    rows = json.loads(capsys.readouterr().out)
-    # three conversations of three conditions, every answer counted once; none of the upper bound
-    assert sum(row["n_conversations"] for row in rows) == 9
-    for row in rows:
-        assert row["n_right"] + row["n_wrong"] == row["n_conversations"]
-        assert row["share_right"] == pytest.approx(row["n_right"] / row["n_conversations"])
-    assert main(["report", "history", "--part", "virtues", "--format", "json"]) == 0
-    rows = json.loads(capsys.readouterr().out)
-    assert {row["measure"] for row in rows} == {"honesty", "strictness", "colloquialism"}
-    assert {row["patient"] for row in rows if row["model"] == "reference/oracle-direct"} == {"reference/profile"}
-
-
 def test_stored_reads_no_new_conversation(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "--doctor", "reference/bayes", "--limit", "2", "--trials", "1"]) == 0
     capsys.readouterr()
@@ -120,20 +81,6 @@ def test_stored_reads_no_new_conversation(db: Path, capsys: pytest.CaptureFixtur
     assert main(["report", "history", "--format", "json"]) == 0
     rows = {row["measure"]: row for row in json.loads(capsys.readouterr().out)}
     assert rows["doctor_turns"]["n_cases"] == 2
-
-
-def test_a_change_uses_the_selected_correction(run_both: None, capsys: pytest.CaptureFixture[str]) -> None:
-    models = "reference/bayes · Consultation,reference/oracle-direct"
-    given = ["report", "history", "--part", "change", "--models", models, "--format", "json"]
-    assert main(given) == 0
-    holm = {row["measure"]: row for row in json.loads(capsys.readouterr().out)}
-    assert main([*given, "--correction", "none"]) == 0
-    bare = {row["measure"]: row for row in json.loads(capsys.readouterr().out)}
-    turns = holm["doctor_turns"]
-    assert turns["change"] == pytest.approx(turns["after"] - turns["before"])
-    assert {row["model"] for row in holm.values()} == {"reference/oracle-direct"}
-    assert all(bare[m]["p_none"] == bare[m]["p"] == holm[m]["p"] for m in holm)
-    assert all(holm[m]["p_holm"] >= holm[m]["p"] for m in holm if holm[m]["p"] is not None)
 
 
 def test_one_run_alone(run_both: None, capsys: pytest.CaptureFixture[str]) -> None:

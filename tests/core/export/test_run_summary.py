@@ -40,7 +40,8 @@ def test_the_command_writes_the_summary_and_refuses_unknown_runs(
     out = tmp_path / "summary.md"
     assert main(["export", "summary", "run-a", "--out", str(out)]) == 0
     assert out.read_text(encoding="utf-8") == summary_of(filled_store, "run-a")
-    assert main(["export", "report", "run-a", "--out", str(tmp_path / "summary.txt")]) == 2
-    assert capsys.readouterr().err.strip().endswith("the name must end in .md.")
+    assert main(["export", "summary", "run-a", "--out", str(tmp_path / "summary.txt")]) == 2
+    assert ".md" in capsys.readouterr().err
+    assert not (tmp_path / "summary.txt").exists()
     with pytest.raises(UsageError, match="There is no run unknown"):
         summary_of(filled_store, "unknown")

@@ -22,11 +22,12 @@ from core.measures.accuracy import accuracy
 from core.measures.rubrics.rubric import rubric_of
 from core.measures.rubrics.stored import save_rubric
 from core.models.registry import load_registry
+from core.report import evaluation
 from core.report.bundle import make_bundle
 from core.report.bundle_check import verify_bundle
 from core.report.evaluation import evaluated, read_facts
 from core.report.guidelines import guideline
-from core.report.parts import PARTS
+from core.report.parts import FIGURES, PARTS
 from core.store.database import Store
 from core.store.queries.trials import conversation_ids
 from core.store.selection import Selection
@@ -158,13 +159,17 @@ def test_a_gate_takes_the_name_of_the_log_for_no_difference(
     assert "they share none" in capsys.readouterr().err
 
 
-def test_a_report_claims_nothing_about_requests_of_another_program(imported: Store) -> None:
+def test_a_report_claims_nothing_about_requests_of_another_program(
+    imported: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    behind = {name: FIGURES[name] for name in ("settings", "dates")}  # the figures of these items
+    monkeypatch.setattr(evaluation, "FIGURES", behind)
     own, other = runs_of(imported)
     chart = guideline("chart", PARTS)
 
     def states(*run_ids: str) -> dict[str, str]:
-        evaluation = evaluated(chart, read_facts(imported, run_ids, stop=lambda: True))  # without any figure
-        return {item.item.item: item.state for item in evaluation.items}
+        written = evaluated(chart, read_facts(imported, run_ids))
+        return {item.item.item: item.state for item in written.items}
 
     assert [states(other)[number] for number in ("6a", "6c", "6d", "12e")] == ["to be written"] * 4
     # this program played the other run: each trial was a session of its own

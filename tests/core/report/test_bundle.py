@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 
 from core.journal import ROWS_OF_TRIALS, DeletedLine, JournalLine, ReplyLine, RowLine, journal_path
+from core.report import bundle
 from core.report.bundle import Cells, differing_cells, make_bundle
 from core.report.bundle_check import verify_bundle
 from core.report.bundle_journals import Belonging, job_lines
@@ -93,6 +94,12 @@ def closed_db(tmp_path_factory: pytest.TempPathFactory, provider: FakeProvider) 
 @pytest.fixture(scope="module")
 def closed_bundle(closed_db: Path) -> Path:
     return bundled(closed_db, closed_db.parent / "study.zip")
+
+
+@pytest.fixture
+def one_figure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only accuracy, for bundles whose further figures no test reads."""
+    monkeypatch.setattr(bundle, "FIGURES", bundle.FIGURES[:1])
 
 
 def bundled(db: Path, out: Path, *options: str) -> Path:
@@ -231,6 +238,7 @@ def test_with_cases_includes_them_whatever_the_licence(closed_db: Path, tmp_path
     assert all(word in inside for word in SECRET_WORDS)
 
 
+@pytest.mark.usefixtures("one_figure")
 def test_keys_and_credentials_of_addresses_stay_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "anamnesis.duckdb"))
@@ -246,6 +254,7 @@ def test_keys_and_credentials_of_addresses_stay_here(tmp_path: Path, monkeypatch
     assert "https://models.example/v1" in inside
 
 
+@pytest.mark.usefixtures("one_figure")
 def test_a_deleted_conversation_does_not_leave(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "anamnesis.duckdb"))
     store, case = Store(), a_case(1, licence="MIT")
@@ -296,6 +305,7 @@ def openly_licensed(store: Store) -> None:
     fold(store)
 
 
+@pytest.mark.usefixtures("one_figure")
 def test_blinded_reviews_and_those_of_other_runs_stay_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "anamnesis.duckdb"))
     store = copy_of(openly_licensed, tmp_path)
@@ -315,6 +325,7 @@ def test_blinded_reviews_and_those_of_other_runs_stay_here(tmp_path: Path, monke
     assert "openai/b" not in inside
 
 
+@pytest.mark.usefixtures("one_figure")
 def test_an_imported_run_travels_without_a_journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "anamnesis.duckdb"))
     store = copy_of(openly_licensed, tmp_path)
@@ -355,6 +366,7 @@ def test_results_of_jobs_belong_to_their_runs(tmp_path: Path, monkeypatch: pytes
         assert "run-b" not in journal, table
 
 
+@pytest.mark.usefixtures("one_figure")
 def test_cases_of_prompts_are_left_out_also_without_their_texts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -386,7 +398,11 @@ def test_hostile_files_get_one_sentence(open_bundle: Path, tmp_path: Path) -> No
     truncated = tmp_path / "short.zip"
     truncated.write_bytes(open_bundle.read_bytes()[:-200])
     flipped = bytearray(open_bundle.read_bytes())
-    flipped[len(flipped) // 2] ^= 0xFF
+    with zipfile.ZipFile(open_bundle) as archive:
+        member = archive.getinfo("figures.csv")
+    lengths = (flipped[member.header_offset + at : member.header_offset + at + 2] for at in (26, 28))
+    begin = member.header_offset + 30 + sum(int.from_bytes(length, "little") for length in lengths)
+    flipped[begin + member.compress_size // 2] ^= 0xFF
     (tmp_path / "flipped.zip").write_bytes(flipped)
     bomb = hostile_zip(tmp_path / "bomb.zip", bomb=b"\0" * 150_000_000)
     files = [

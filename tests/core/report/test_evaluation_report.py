@@ -17,6 +17,7 @@ from core.errors import UsageError
 from core.jobs.repeat import run_command_of
 from core.measures.base import MetricRequest, cell_in_words
 from core.measures.notes import result_of
+from core.report import evaluation as evaluation_module
 from core.report.evaluation import (
     MOST_ROWS,
     Evaluation,
@@ -80,6 +81,13 @@ def facts(tmp_path_factory: pytest.TempPathFactory) -> EvaluationFacts:
     return read_facts(copy_of(served, tmp_path_factory.mktemp("served")), RUNS)
 
 
+@pytest.fixture
+def few_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read only the figures that say how the runs were made: the others take seconds."""
+    names = ("accuracy", "dates", "flow", "hypotheses", "prompts", "served", "settings")
+    monkeypatch.setattr(evaluation_module, "FIGURES", {name: FIGURES[name] for name in names})
+
+
 def state_of(evaluation: Evaluation, number: str) -> str:
     (found,) = [answered_item.state for answered_item in evaluation.items if answered_item.item.item == number]
     return found
@@ -139,6 +147,7 @@ def test_a_guideline_of_an_extension_is_read_and_a_wrong_one_refused(tmp_path: P
         guideline("consort", PARTS)
 
 
+@pytest.mark.usefixtures("few_figures")
 def test_an_item_without_its_fact_is_to_be_written(served_store: Store) -> None:
     facts = read_facts(served_store, ["run-a"])
     assert state_of(chart(facts), "3a") == "filled"
@@ -151,7 +160,7 @@ def test_an_item_without_its_fact_is_to_be_written(served_store: Store) -> None:
 
 
 def test_a_provider_that_does_not_name_its_model_leaves_the_item_open(
-    served_store: Store, facts: EvaluationFacts
+    facts: EvaluationFacts, served_store: Store
 ) -> None:
     alone, both = chart(read_facts(served_store, ["run-b"])), chart(facts)
     assert state_of(alone, "3a") == state_of(both, "3a") == "to be written"
@@ -400,6 +409,7 @@ def test_the_command_of_a_run_plays_the_same_campaign(tmp_path: Path, monkeypatc
     assert len({run.fingerprint for run in runs}) == 1
 
 
+@pytest.mark.usefixtures("few_figures")
 def test_the_hypothesis_of_a_run_is_in_its_report_with_what_was_done_differently(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "anamnesis.duckdb"))
     options = ["--doctor", "reference/bayes", "--limit", "3", "--trials", "2", "--patient", "reference/profile"]
