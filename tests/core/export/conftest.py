@@ -3,9 +3,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.core.export.conversations import fill
 
 from core.store.database import Store
+from tests.core.export.conversations import fill
 
 
 @pytest.fixture

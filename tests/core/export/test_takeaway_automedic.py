@@ -6,13 +6,13 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from tests.core.export.conversations import read_back
 
 from core.export import reading
 from core.export.document import Document, document_of
 from core.export.forms import to_json
 from core.export.page import to_html, to_markdown
 from core.store.database import Store
+from tests.core.export.conversations import read_back
 from tests.support.tagged import MISUSED, OWN_REPLY, QUERY, STAFF_SAYS, UNTAGGED, misused_events, store_tagged
 
 

@@ -7,7 +7,6 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.core.export.conversations import fill, read_back
 
 from core.errors import UsageError
 from core.events import COUNTED, Event, Token
@@ -19,6 +18,7 @@ from core.export.plot import plot_of
 from core.frameworks.settings import without_credentials
 from core.store.database import Store
 from core.store.fold import fold
+from tests.core.export.conversations import fill, read_back
 from tests.core.store.builders import (
     Answered,
     Finished,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.core.export.conversations import read_back
 
 from core.case import Case
 from core.export.document import Document, document_of_events
@@ -13,6 +12,7 @@ from core.export.forms import to_json
 from core.export.page import to_html, to_markdown
 from core.export.reading import pictures, was_shown
 from core.images import Image
+from tests.core.export.conversations import read_back
 from tests.core.store.builders import a_call, a_case, a_header, a_stream
 
 LOCAL = Image(sha256="a" * 64, media_type="image/png", size=9, name="rash.png")

@@ -8,13 +8,13 @@ from html.parser import HTMLParser
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
-from tests.core.export.conversations import EVIL, evil_conversation, read_back
 
 from core.export.document import Document, document_of, document_of_events
 from core.export.forms import to_json
 from core.export.page import POLICY, to_html, to_markdown
 from core.export.visible import visible
 from core.store.database import Store
+from tests.core.export.conversations import EVIL, evil_conversation, read_back
 from tests.core.store.builders import Probed, Started, Utterance, a_case, a_header, a_stream
 
 
