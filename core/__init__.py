@@ -8,4 +8,4 @@ import os
 # openpyxl parses with lxml if it is installed, and lxml resolves the entities of a workbook; without, defusedxml parses
 os.environ.setdefault("OPENPYXL_LXML", "False")
 
-__version__ = "0.5.0"
+__version__ = "0.6.0"
