@@ -11,6 +11,8 @@ from paper_bootstrap import RESAMPLES, paper_p_values, resamples_of, tie_band
 from core.errors import UsageError
 from tests.benchmarks.small_release import literal
 
+pytestmark = pytest.mark.slow
+
 
 def paper_p(first: np.ndarray, second: np.ndarray) -> float:
     return paper_p_values([(first, second)])[0]
