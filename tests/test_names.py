@@ -12,6 +12,8 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from core import paths
 from core.frameworks.base import frameworks
 
@@ -23,6 +25,7 @@ DOTTED = re.compile(r"(?<![\w./-])(?:core|pages|benchmarks)(?:\.[a-z_]\w*)+(?:\.
 """The dotted name of a module, or of something in it."""
 
 
+@pytest.mark.slow
 def test_every_dotted_name_in_comments_docstrings_and_docs_exists() -> None:
     code = [path for room in ("core", "pages", "benchmarks") for path in (paths.ROOT / room).rglob("*.py")]
     docs = [*paths.ROOT.glob("*.md"), *(paths.ROOT / "docs").rglob("*.md"), *(paths.ROOT / "benchmarks").glob("*.md")]

@@ -40,6 +40,7 @@ def values(cells: Cells, table: int, quantity: str, **labels: str) -> list[float
     return [cell["recomputed"] for cell in cells if wanted.items() <= cell.items()]
 
 
+@pytest.mark.slow
 def test_scores_are_means_of_the_trials_that_are_not_missing_and_a_test_is_the_authors_loop(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

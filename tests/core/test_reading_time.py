@@ -106,6 +106,7 @@ def seconds(read: Callable[[str], object], text: str) -> float:
 SLOWEST = {"a diagnosis by rule", "a patient's slips"}
 
 
+@pytest.mark.slow
 def test_repetitive_replies_are_read_quickly() -> None:
     assert too_slow(set(READERS) - SLOWEST, SHORT) == {}
 

@@ -77,6 +77,7 @@ def answered_cases(database: Path) -> Path:
     return database
 
 
+@pytest.mark.slow
 def test_figures_can_be_restricted_to_what_is_asked_for(answered_cases: Path, open_page: Open) -> None:
     """The published figures cover all questions, so they are not shown next to a part of them."""
     treated = a_case(9, case_key="craftmd/case_9", question="What is the best treatment?")
@@ -119,6 +120,7 @@ def test_the_old_address_of_reproduce_leads_to_published_figures(open_page: Open
     assert len(frame(app, "Δ to published")) == 64
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("answered_cases")
 def test_a_bar_leads_to_its_cases_and_a_case_to_its_trials(open_page: Open) -> None:
     address = {"acc_bar_model": "openai/a", "acc_bar_format": "Multi-turn", "acc_case": "craftmd/case_1"}
@@ -139,6 +141,7 @@ def test_a_bar_leads_to_its_cases_and_a_case_to_its_trials(open_page: Open) -> N
     assert not has_button(opened, "Close")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("answered_cases")
 def test_the_address_keeps_split_interval_and_correction(open_page: Open) -> None:
     app = open_page("accuracy", acc_split="Specialty", correction="Benjamini–Hochberg", interval="Normal theory (t)")

@@ -223,6 +223,7 @@ def test_a_campaign_of_the_form_is_the_command_lines(open_page: Open, capsys: py
     assert len(run_ids()) == 2
 
 
+@pytest.mark.slow
 def test_the_conversations_of_a_run_name_their_failures(stored: Store, open_page: Open) -> None:
     app = open_page("runs", run=RUN)
     assert trouble(app) == []

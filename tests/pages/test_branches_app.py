@@ -78,6 +78,7 @@ def test_an_address_that_is_not_stored_says_so(open_page: Open) -> None:
     assert "trial" not in app.query_params
 
 
+@pytest.mark.slow
 def test_a_branch_stands_beside_its_parent_with_the_words_that_differ(family: Store, open_page: Open) -> None:
     app = open_page("branches", trial="a")
     assert trouble(app) == []
@@ -90,6 +91,7 @@ def test_a_branch_stands_beside_its_parent_with_the_words_that_differ(family: St
     assert [(s.label, s.value) for s in app.selectbox][:2] == [("Conversation", "a"), ("Compared with", "root")]
 
 
+@pytest.mark.slow
 def test_the_address_names_both_sides_and_the_earlier_one_stands_left(family: Store, open_page: Open) -> None:
     app = open_page("branches", trial="b", other="c")
     assert "Branch 1.1 and Branch 2" in words(app)
@@ -109,6 +111,7 @@ def test_what_a_model_said_stays_text(family: Store, open_page: Open) -> None:
     assert r"\<script\>" in text
 
 
+@pytest.mark.slow
 def test_deleting_says_how_many_go_and_leads_to_the_parent_and_the_server_forgets_too(
     family: Store, open_page: Open
 ) -> None:
@@ -140,6 +143,7 @@ def consulted(open_page: Open) -> str:
     return query(app, "trial")
 
 
+@pytest.mark.slow
 def test_a_conversation_is_forked_watched_and_then_stands_in_its_tree(consulted: str, open_page: Open) -> None:
     app = open_page("branches", trial=consulted, fork="yes")
     assert "No branch yet" in words(app)
@@ -281,6 +285,7 @@ def test_every_setting_that_differs_is_named_and_an_address_without_its_password
     assert values["Summariser"] == "openai/other"
 
 
+@pytest.mark.slow
 def test_an_original_that_still_runs_is_said_to_and_can_be_watched(database: Path, open_page: Open) -> None:
     store = Store(database)
     add(store, "early", "under-way")

@@ -135,6 +135,7 @@ def test_filters_stand_in_the_address(open_care: Open) -> None:
     assert "remove one" in words(app)
 
 
+@pytest.mark.slow
 def test_failures_are_counted_by_kind_and_cause(open_care: Open) -> None:
     app = open_care(care_tab="Failures")
     assert trouble(app) == []
@@ -168,6 +169,7 @@ def test_a_failure_opens_its_conversation_at_the_message_that_shows_it(open_care
     assert "Role-breaking" in words(app)
 
 
+@pytest.mark.slow
 def test_a_pack_that_changed_or_went_is_said(database: Path, open_page: Open) -> None:
     store = Store(database)
     for run, pack, hash_ in (("old", "automedic", "0ld"), ("gone", "nowhere", "g0ne")):
@@ -183,6 +185,7 @@ def test_a_pack_that_changed_or_went_is_said(database: Path, open_page: Open) ->
     )
 
 
+@pytest.mark.slow
 def test_a_case_opens_its_conversation(open_care: Open) -> None:
     app = open_care(care_tab="Cases", care_model="openai/a", care_case="ours/4")
     assert trouble(app) == []

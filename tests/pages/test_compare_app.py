@@ -56,6 +56,7 @@ def two_models(database: Path) -> Path:
     return database
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("two_models")
 def test_two_models_are_compared_in_every_arm_in_one_and_case_by_case(open_page: Open) -> None:
     app = open_page("compare", cmp_arm="Multi-turn · Free response", cmp_case="ours/3")
@@ -105,6 +106,7 @@ def test_swapping_turns_the_difference_round_and_its_address_leads_to_the_same(o
     assert list(frame(linked, "Adjusted p")["Δ"]) == [0.0, -0.333]
 
 
+@pytest.mark.slow
 def test_the_sides_that_an_address_leaves_out(open_page: Open, database: Path) -> None:
     """The newest run of one's own comes second, after its newest counterpart, which is comparable in all but model."""
     for number, model in enumerate(("mistral_v2_7b", "mistral_v1_7b", "openai/x")):
@@ -127,6 +129,7 @@ def test_the_published_versions_are_compared_while_no_run_of_ones_own_is_compara
     assert sides(open_page("compare")) == ["mistral_v1_7b", "mistral_v2_7b"]
 
 
+@pytest.mark.slow
 def test_two_frameworks_are_never_paired_by_default(open_page: Open, database: Path) -> None:
     store_run("run-0", "openai/a", {1}, created_at=100.0)
     store_run("run-1", "openai/b", {2}, created_at=200.0, protocol="consultation")
@@ -139,6 +142,7 @@ def test_two_frameworks_are_never_paired_by_default(open_page: Open, database: P
     assert trouble(app) == []
 
 
+@pytest.mark.slow
 def test_runs_of_one_model_can_be_compared(open_page: Open, database: Path) -> None:
     store_run("old", "openai/a", {1, 2})
     store_run("new", "openai/a", {1, 2, 3}, seed=21, created_at=200.0)

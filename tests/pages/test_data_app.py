@@ -194,6 +194,7 @@ def test_a_model_makes_items_and_dropped_values_are_counted(
     assert sizes.loc["two", "Items"] == 2
 
 
+@pytest.mark.slow
 def test_profiles_are_made_in_the_background_and_counted(
     filled: Store, open_page: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -244,6 +245,7 @@ def test_an_earlier_version_is_seen_and_counts_again_when_it_is_wanted(filled: S
     assert "itchy rash" in words(app)
 
 
+@pytest.mark.slow
 def test_an_edited_profile_is_a_new_version_under_a_name(filled: Store, open_page: Open) -> None:
     app = open_page("data", dataset="ours", case="ours/case_0")
     app.session_state["data_edit_ours/case_0"] = True

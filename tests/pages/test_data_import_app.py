@@ -86,6 +86,7 @@ def test_a_file_that_cannot_be_read_is_said_in_a_sentence(database: Path, tmp_pa
         assert sentence in error.replace("\\", "")
 
 
+@pytest.mark.slow
 def test_a_file_that_takes_long_says_how_far_it_is_and_can_be_stopped(
     database: Path, tmp_path: Path, open_page: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -169,6 +170,7 @@ def test_source_and_licence_can_be_corrected(filled: Store, tmp_path: Path, open
     assert (record.licence, record.format) == ("CC BY 4.0", "medqa")
 
 
+@pytest.mark.slow
 def test_a_data_set_is_deleted_only_after_it_was_said_what_is_lost(filled: Store, open_page: Open) -> None:
     app = open_page("data", dataset="ours", data_tab="Record")
     assert "**70 cases** and all profiles of 2 of them (by openai/a)" in words(app).replace("\\", "")

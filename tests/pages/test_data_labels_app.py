@@ -43,6 +43,7 @@ def in_force(store: Store, number: int) -> dict[LabelField, CaseLabel]:
         return dict(labels_in_force(cursor).get((case.case_key, case.text_hash), {}))
 
 
+@pytest.mark.slow
 def test_specialties_by_a_model_are_shown_for_review_and_confirmed(store: Store, open_page: Open) -> None:
     app = open_page("data", dataset="ours", data_tab="Labels")
     assert trouble(app) == []
@@ -76,6 +77,7 @@ def test_a_changed_cell_is_a_label_of_a_person(store: Store) -> None:
     assert (in_force(store, 3)["development"].value, in_force(store, 3)["development"].note) == ("yes", "read again")
 
 
+@pytest.mark.slow
 def test_a_closed_review_of_cases_fills_them_by_a_button(store: Store, open_page: Open) -> None:
     plan = planned(kind="case_quality", number=3, annotators=("Ada",), case_set="ours", shared=0.0)
     review = plan_review(store, "Quality", plan)
@@ -92,6 +94,7 @@ def test_a_closed_review_of_cases_fills_them_by_a_button(store: Store, open_page
     assert [in_force(store, n)["single_diagnosis"].value for n in (1, 2, 3)] == ["yes"] * 3
 
 
+@pytest.mark.slow
 def test_accuracy_leaves_development_cases_out_until_they_are_asked_for(store: Store, open_page: Open) -> None:
     lines = [
         a_trial([answered(), graded("correct")], trial_id=f"x/{case.case_key}", run_id="x", case_key=case.case_key)

@@ -89,6 +89,7 @@ def test_a_missing_key_is_named_and_the_seats_beside_a_model_are_its_own_and_cou
     assert "rules play the patient" in words(app)
 
 
+@pytest.mark.slow
 def test_a_first_visitor_runs_the_arms_of_the_paper_once_and_can_choose_others(open_page: Open) -> None:
     app = open_page("debugger")
     assert trouble(app) == []
@@ -136,6 +137,7 @@ def test_a_pasted_vignette_is_recognised_and_its_parts_can_be_corrected(open_pag
     assert "**Age and sex**" in words(app)
 
 
+@pytest.mark.slow
 def test_a_cell_shows_every_message_and_the_raw_reply(open_page: Open, provider: FakeProvider) -> None:
     run = bench(MODEL, provider.base_url, (("vignette", "frq"),))
     sent = provider.bodies[0]["messages"]
@@ -294,6 +296,7 @@ def test_an_edit_is_run_in_every_arm_beside_the_run_before_and_sessions_are_list
     assert list(listed["Cast"]) == ["reference cast"] * 2
 
 
+@pytest.mark.slow
 def test_a_link_opens_a_stored_run_and_a_single_trial(open_page: Open) -> None:
     run = bench()
     before = open_page("debugger", run=run.run_id, cell="2:multi_turn:frq")
@@ -307,6 +310,7 @@ def test_a_link_opens_a_stored_run_and_a_single_trial(open_page: Open) -> None:
     assert trouble(single) == []
 
 
+@pytest.mark.slow
 def test_a_cell_is_chosen_by_controls_and_address_and_one_that_is_not_there_gives_way(open_page: Open) -> None:
     run = bench()
     for cell in ("9:vignette:mcq", "nonsense"):
@@ -404,6 +408,7 @@ def test_a_trial_of_another_framework_is_shown_edited_and_sent_again(
     assert trouble(app) == []
 
 
+@pytest.mark.slow
 def test_a_run_that_was_stopped_goes_on_by_a_button(open_page: Open, provider: FakeProvider) -> None:
     answered_at_once = iter(range(3))
     plain = provider.script

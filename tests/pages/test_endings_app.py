@@ -72,6 +72,7 @@ def endings_of(app: AppTest):
     return next(frame.value for frame in app.dataframe if "Mean turns" in frame.value.columns)
 
 
+@pytest.mark.slow
 def test_filters_and_rules_stand_in_the_address(filled: Store, open_page: Open) -> None:
     app = open_page(
         "endings",

@@ -131,6 +131,7 @@ def judged(store: Store) -> Review:
     return review
 
 
+@pytest.mark.slow
 def test_results_are_shown_once_somebody_unblinds(store: Store, judged: Review, open_page: Open) -> None:
     app = open_page("experts", experts_tab="Results")
     app.text_input(key="experts_unblind_by").input("Ada")

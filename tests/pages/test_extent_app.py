@@ -58,6 +58,7 @@ def samples(database: Path) -> Path:
     return database
 
 
+@pytest.mark.slow
 def test_bars_on_other_cases_say_so_although_they_are_as_many_and_can_be_narrowed(open_page: Open) -> None:
     app = open_page("accuracy", cases="ours", models=["openai/a", "openai/b"])
     assert trouble(app) == []

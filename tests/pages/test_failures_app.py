@@ -165,6 +165,7 @@ def test_of_many_conversations_the_causes_of_a_sample_are_shown_until_all_are_fo
     assert {r["Model"]: r["All wrong"] for r in table(app, "All wrong").to_dict("records")}["openai/a"] == 2
 
 
+@pytest.mark.slow
 def test_wrong_answers_are_listed_before_their_causes_are_known(
     judged: Store, open_page: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -187,6 +188,7 @@ def test_wrong_answers_are_listed_before_their_causes_are_known(
     assert "Cause" in table(settled(app), "Verdict")
 
 
+@pytest.mark.slow
 def test_an_answer_is_shown_with_the_message_to_look_at(judged: Store, open_page: Open) -> None:
     app = settled(open_page("failures", failures_cause="Patient, suspected", failures_answer="a/2|multi_turn:frq"))
     assert trouble(app) == []
@@ -242,6 +244,7 @@ def open_answers(open_page: Open) -> AppTest:
     return app
 
 
+@pytest.mark.slow
 def test_filters_stand_in_the_address(judged: Store, open_page: Open) -> None:
     app = settled(open_page("failures", specialties="Cardiology", models="openai/a"))
     assert {r["Cause"] for r in table(app, "All wrong").to_dict("records") if r["Answers"]} == {"Patient"}

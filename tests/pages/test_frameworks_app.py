@@ -43,6 +43,7 @@ def finish(app: AppTest) -> AppTest:
     return run_until(app, lambda a: has_button(a, "New consultation"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("title", "own"),
     [

@@ -125,6 +125,7 @@ def test_streamlits_metrics_are_closed() -> None:
     assert status(path="/_stcore/health") == 200
 
 
+@pytest.mark.slow
 def test_the_pages_are_served_through_the_gate() -> None:
     """The class alone does not protect: ``main`` must put it before Streamlit."""
     code = (

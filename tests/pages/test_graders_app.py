@@ -35,6 +35,7 @@ def charts(app: AppTest) -> list[dict[str, object]]:
     return [json.loads(chart.proto.spec) for chart in app.get("plotly_chart")]
 
 
+@pytest.mark.slow
 def test_one_grader_alone_says_how_to_get_another(database: Path, open_page: Open) -> None:
     store_graded(Store(database))
     app = open_page("graders")
@@ -43,6 +44,7 @@ def test_one_grader_alone_says_how_to_get_another(database: Path, open_page: Ope
     assert list(table(app, "Answers judged")["Answers judged"]) == [11]
 
 
+@pytest.mark.slow
 def test_agreement_of_every_two_leads_to_their_differences(store: Store, open_page: Open) -> None:
     app = open_page("graders")
     assert trouble(app) == []
@@ -55,6 +57,7 @@ def test_agreement_of_every_two_leads_to_their_differences(store: Store, open_pa
     assert app.selectbox(key="graders_second").value == THIRD
 
 
+@pytest.mark.slow
 def test_differences_with_the_transcript_beside(store: Store, open_page: Open) -> None:
     app = open_page("graders", graders_tab="Differences", graders_answer="t001|multi_turn:frq")
     assert trouble(app) == []
@@ -65,6 +68,7 @@ def test_differences_with_the_transcript_beside(store: Store, open_page: Open) -
     assert len(app.chat_message) == 1  # the conversation's only message
 
 
+@pytest.mark.slow
 def test_the_matrix_has_a_number_for_every_pair_and_a_dash_for_none(store: Store) -> None:
     pairs = {f"{first}, {second}": (first, second) for first, second in combinations(NAMES, 2)}
     rows = {
@@ -86,6 +90,7 @@ def test_a_text_reads_on_its_cell_in_both_themes() -> None:
         assert [a.text for a in figure.layout.annotations] == ["9", "1", "0", "0"]
 
 
+@pytest.mark.slow
 def test_answers_are_graded_again_from_the_page(database: Path, open_page: Open) -> None:
     store_graded(Store(database))
     app = open_page("graders", graders_tab="Grade again")

@@ -120,6 +120,7 @@ def measured(app: AppTest) -> AppTest:
     return run_until(app, lambda page: not page.get("progress"))
 
 
+@pytest.mark.slow
 def test_a_few_conversations_are_measured_without_a_click(stored: Store, open_page: Open) -> None:
     app = measured(open_page("history"))
     assert trouble(app) == []
@@ -128,6 +129,7 @@ def test_a_few_conversations_are_measured_without_a_click(stored: Store, open_pa
     assert count_missing(stored, HISTORY) == 0
 
 
+@pytest.mark.slow
 def test_of_many_conversations_a_sample_is_shown_until_all_are_measured(
     stored: Store, open_page: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -149,6 +151,7 @@ def test_of_many_conversations_a_sample_is_shown_until_all_are_measured(
     assert "of 4 trials" not in words(app)
 
 
+@pytest.mark.slow
 def test_the_strict_rule_and_filters_stand_in_the_address(filled: Store, open_page: Open) -> None:
     app = open_page(
         "history",
@@ -179,6 +182,7 @@ def test_a_severe_note_stands_once_on_a_tab_whatever_its_figures(filled: Store, 
     assert "Different patients" not in words(app), "these two had the same one"
 
 
+@pytest.mark.slow
 def test_a_case_opens_its_conversation_items_and_ledger(filled: Store, open_page: Open) -> None:
     app = open_page("history", history_tab="Cases", history_doctor="openai/a", history_case="ours/2")
     assert trouble(app) == []
@@ -197,6 +201,7 @@ def test_a_case_opens_its_conversation_items_and_ledger(filled: Store, open_page
     assert "Not judged" in rows_of(app, "Mark").index
 
 
+@pytest.mark.slow
 def test_filters_that_leave_nothing_say_so(filled: Store, open_page: Open) -> None:
     other = a_case(9, case_key="theirs/9", dataset="theirs", specialty="Cardiology")
     write_journal(

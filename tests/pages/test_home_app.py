@@ -90,6 +90,7 @@ def test_the_sample_study_is_opened_and_removed_by_one_click_each(open_page: Ope
     assert app.button(key="home_watch")
 
 
+@pytest.mark.slow
 def test_with_a_study_it_shows_the_newest_run_and_all_that_waits_is_measured_by_one_button(
     open_page: Open, database: Path
 ) -> None:

@@ -31,6 +31,7 @@ def trial(database: object) -> str:
         return conversation_ids(cursor, Selection(origins=("imported",)))[0]
 
 
+@pytest.mark.slow
 def test_an_imported_conversation_is_read_with_its_remarks(trial: str, open_page: Open) -> None:
     app = open_page("transcripts", trial=trial)
     assert trouble(app) == []
@@ -40,6 +41,7 @@ def test_an_imported_conversation_is_read_with_its_remarks(trial: str, open_page
     assert "Imported score" in shown
 
 
+@pytest.mark.slow
 def test_its_run_and_its_figures_open(trial: str, open_page: Open) -> None:
     with Store().read() as cursor:
         (run_id,) = {conversation.run_id for conversation in conversations(cursor, Selection(trials=[trial]))}

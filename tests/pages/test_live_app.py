@@ -117,6 +117,7 @@ def test_start_runs_to_the_verdict_and_is_listed_afterwards(open_page: Open) -> 
     assert has_button(again, "Play again")
 
 
+@pytest.mark.slow
 def test_pause_and_go_on(open_page: Open) -> None:
     app = start(open_page("live"))
     button(app, "Pause").click().run()
@@ -130,6 +131,7 @@ def test_pause_and_go_on(open_page: Open) -> None:
     assert trouble(app) == []
 
 
+@pytest.mark.slow
 def test_a_human_patient_sees_the_case_and_answers_and_sits_there_the_next_time(open_page: Open) -> None:
     app = open_page("live")
     app.selectbox(key="live_patient").set_value("human").run()
@@ -162,6 +164,7 @@ def test_the_box_of_a_human_stays_while_the_doctor_speaks(open_page: Open) -> No
     assert not app.chat_input
 
 
+@pytest.mark.slow
 def test_a_human_doctor_does_not_see_the_case(open_page: Open) -> None:
     app = open_page("live")
     app.selectbox(key="live_doctor").set_value("human").run()
@@ -336,6 +339,7 @@ def test_a_session_that_broke_says_why_in_plain_text(open_page: Open) -> None:
     assert [m.value for m in app.metric][2].startswith("$0.25")
 
 
+@pytest.mark.slow
 def test_messages_that_a_person_wrote_before_an_interruption_are_shown(open_page: Open) -> None:
     case = cases_of("library")[0]
     campaign = Campaign(CastNames("reference/bayes", "human"), (case,), arms=(("multi_turn", "mcq"),))
@@ -361,6 +365,7 @@ def test_messages_that_a_person_wrote_before_an_interruption_are_shown(open_page
     again.session.join(30)
 
 
+@pytest.mark.slow
 def test_an_interrupted_consultation_is_resumed_with_its_paid_replies(open_page: Open) -> None:
     """The server forgets it, as when it is started again: it is taken up from its journal by its address."""
     replies = iter(["Where does it hurt?", "Since when?"])

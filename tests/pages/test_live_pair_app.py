@@ -63,6 +63,7 @@ def at_once(app: AppTest) -> AppTest:
     return run_until(app, lambda a: has_button(a, "New consultation"))
 
 
+@pytest.mark.slow
 def test_a_stored_pair_is_named_by_what_sets_its_sides_apart(database: Path, open_page: Open) -> None:
     store_one("a")
     store_one("b", doctor="openai/b")

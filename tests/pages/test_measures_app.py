@@ -58,6 +58,7 @@ def shares(app: AppTest) -> dict[tuple[str, str], float]:
     return dict(zip(zip(table["Model"], table["Format"], strict=True), table["Mean"], strict=True))
 
 
+@pytest.mark.slow
 def test_a_metric_of_an_extension_has_a_figure_a_table_options_and_filters(extended: Path, open_page: Open) -> None:
     app = open_page("measures", measure="Right at all")
     assert not trouble(app)

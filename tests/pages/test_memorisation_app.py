@@ -45,6 +45,7 @@ def test_a_model_is_asked_from_the_page(open_page: Open, database: Path) -> None
     assert trouble(app) == []
 
 
+@pytest.mark.slow
 def test_a_flagged_case_stands_beside_the_original_and_replies_are_only_text(open_page: Open, database: Path) -> None:
     with running(knows_one) as provider:
         run_job(Completing(tuple(CASES), "openai/fake", base_url=provider.base_url), Store(database), load_registry())

@@ -36,6 +36,7 @@ def table(app: AppTest, column: str) -> pd.DataFrame:
     return next(frame.value for frame in app.dataframe if column in frame.value.columns)
 
 
+@pytest.mark.slow
 def test_a_few_conversations_are_marked_without_a_click(database: Path, open_page: Open) -> None:
     stored(database)
     app = run_until(open_page("patients"), lambda page: bool(page.dataframe))
@@ -43,6 +44,7 @@ def test_a_few_conversations_are_marked_without_a_click(database: Path, open_pag
     assert count_missing(Store(), PATIENT_MARKS) == 0
 
 
+@pytest.mark.slow
 def test_the_first_page_states_no_rate_of_a_doubtful_rule_and_keeps_personas_apart(
     store: Store, open_page: Open
 ) -> None:
@@ -60,6 +62,7 @@ def test_the_first_page_states_no_rate_of_a_doubtful_rule_and_keeps_personas_apa
     assert set(table(app, "Hits per 100 replies")["Conversations"]) == {1}
 
 
+@pytest.mark.slow
 def test_an_address_opens_a_hit_with_its_words_marked(store: Store, open_page: Open) -> None:
     app = open_page("patients", patients_tab="Hits", patients_hit="m1/1/0|6", patients_kinds="Medical terms")
     assert trouble(app) == []

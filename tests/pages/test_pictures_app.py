@@ -94,6 +94,7 @@ def test_data_sets_tell_how_many_cases_have_pictures(skin: list[Case], open_page
     assert table.loc["skin", "With picture"] == 1
 
 
+@pytest.mark.slow
 def test_a_zip_is_looked_at_and_imported(database: Path, tmp_path: Path, open_page: Open) -> None:
     rows = [a_row(1, "img/a.png"), a_row(2, "img/gone.png")]
     path = a_zip(tmp_path / "skin.zip", {"list.csv": as_csv(rows), "img/a.png": a_picture()})
@@ -109,6 +110,7 @@ def test_a_zip_is_looked_at_and_imported(database: Path, tmp_path: Path, open_pa
     assert imported.load("skin")[0].images[0].path.is_file()
 
 
+@pytest.mark.slow
 def test_a_zip_without_a_list_is_said_in_a_sentence(database: Path, tmp_path: Path, open_page: Open) -> None:
     app = import_page(open_page, a_zip(tmp_path / "empty.zip", {"a.png": a_picture()}))
     assert [plain.replace("\\", "") for plain in trouble(app)] == [
@@ -166,6 +168,7 @@ def _remember(seen: list[FrameworkSettings]) -> Callable[..., None]:
     return start
 
 
+@pytest.mark.slow
 def test_a_transcript_says_whether_the_doctor_was_shown_them(skin: list[Case], open_page: Open) -> None:
     case = skin[0]
     request = {"messages": [{"role": "user", "content": "See.", "images": [case.images[0].model_dump()]}]}

@@ -41,6 +41,7 @@ def test_a_page_shows_what_is_there(page: str, open_page: Callable[..., AppTest]
     assert trouble(app) == []
 
 
+@pytest.mark.slow
 def test_a_run_is_deleted_in_vain_and_one_is_told_why(open_page: Callable[..., AppTest]) -> None:
     app = open_page("runs", run="run-a")
     button(app, "Delete for good").click().run()

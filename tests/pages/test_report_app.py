@@ -33,6 +33,7 @@ def made(app: AppTest) -> AppTest:
     return run_until(app, lambda page: has_button(page, "Read again"))
 
 
+@pytest.mark.slow
 def test_figures_are_read_after_a_click_and_a_saved_field_fills_its_item(
     study: Store, open_page: Callable[..., AppTest]
 ) -> None:

@@ -21,6 +21,7 @@ def judged(database: Path) -> Store:
     return copy_of(store_judged, database.parent)
 
 
+@pytest.mark.slow
 def test_a_criterion_leads_to_the_quoted_message(judged: Store, open_page: Open) -> None:
     page = open_page("transcripts", trial="run/2", read_closer="Rubric")
     assert not trouble(page)

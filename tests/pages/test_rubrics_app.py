@@ -22,6 +22,7 @@ def judged(database: Path) -> Store:
     return copy_of(judged_campaign, database.parent)
 
 
+@pytest.mark.slow
 def test_a_rubric_can_be_imported(judged: Store, open_page: Open) -> None:
     page = open_page("data", rubrics="open", data_rubric="demo")
     assert not trouble(page)

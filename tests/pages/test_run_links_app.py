@@ -45,6 +45,7 @@ def run_page(database: object, open_page: Open) -> AppTest:
     return app
 
 
+@pytest.mark.slow
 def test_its_accuracy_and_wrong_answers_are_those_of_its_model_and_cases(
     run_page: AppTest, follow: Callable[..., AppTest]
 ) -> None:
@@ -54,17 +55,20 @@ def test_its_accuracy_and_wrong_answers_are_those_of_its_model_and_cases(
         assert opened.selectbox(key="cases").value == "ours", page
 
 
+@pytest.mark.slow
 def test_its_transcripts_are_listed(run_page: AppTest, follow: Callable[..., AppTest]) -> None:
     opened = follow(run_page, "transcripts")
     assert opened.multiselect(key="transcripts_runs").value == ["run-a"]
 
 
+@pytest.mark.slow
 def test_it_is_compared_with_its_newest_counterpart(run_page: AppTest, follow: Callable[..., AppTest]) -> None:
     opened = follow(run_page, "compare")
     assert [opened.selectbox(key=key).value.model for key in ("cmp_first", "cmp_second")] == ["openai/b", "openai/a"]
     assert any("Summary" in element.proto.label for element in run_page.get("download_button"))
 
 
+@pytest.mark.slow
 def test_without_a_counterpart_it_says_so_and_compare_opens_on_the_run(
     run_page: AppTest, open_page: Open, follow: Callable[..., AppTest]
 ) -> None:
@@ -100,6 +104,7 @@ def test_one_of_several_runs_of_a_condition_is_compared_alone(
     assert opened.selectbox(key="cmp_first").value.model == "openai/b"
 
 
+@pytest.mark.slow
 def test_a_repeated_run_is_compared_with_the_run_before_it(
     database: object, open_page: Open, follow: Callable[..., AppTest]
 ) -> None:
@@ -114,6 +119,7 @@ def test_a_repeated_run_is_compared_with_the_run_before_it(
     assert [opened.selectbox(key=key).value.run_id for key in ("cmp_first", "cmp_second")] == ["before", "after"]
 
 
+@pytest.mark.slow
 def test_a_model_to_run_opens_the_form_filled_and_no_run_below_it(run_page: AppTest, open_page: Open) -> None:
     assert "run-a" in words(run_page)
     app = open_page("runs", doctor="openai/gpt-4o")
@@ -129,6 +135,7 @@ def test_a_model_to_run_opens_the_form_filled_and_no_run_below_it(run_page: AppT
     assert app.selectbox(key="runs_doctor").value == "openai/gpt-4o"
 
 
+@pytest.mark.slow
 def test_formats_of_other_tools_need_a_publisher(run_page: AppTest) -> None:
     def offered() -> dict[str, bool]:
         buttons = [button.proto for button in run_page.get("download_button")]

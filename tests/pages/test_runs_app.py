@@ -174,6 +174,7 @@ def test_a_persona_of_the_reference_patient_is_refused_in_a_sentence_before_anyt
     assert run_ids() == []
 
 
+@pytest.mark.slow
 def test_a_campaign_runs_to_its_end_in_a_process_of_its_own(open_page: Open) -> None:
     app = small(open_page("runs"), 2, 1)
     assert not app.toggle, "the reference doctor shows its belief without being asked"
@@ -292,6 +293,7 @@ def test_a_pack_that_cannot_ask_for_beliefs_is_refused_in_a_sentence(open_page: 
     assert trouble(app) == []
 
 
+@pytest.mark.slow
 def test_only_campaigns_and_releases_are_listed(open_page: Open, database: Path) -> None:
     sources = ("local", "live", "bench", "fork", "release")
     for number, source in enumerate(sources):
@@ -308,6 +310,7 @@ def test_only_campaigns_and_releases_are_listed(open_page: Open, database: Path)
     assert "is not stored here" in words(open_page("runs", run="fork-run"))
 
 
+@pytest.mark.slow
 def test_a_run_that_waits_for_a_batch_says_since_when_and_what_it_will_take(open_page: Open, database: Path) -> None:
     header = a_header("run-a", [a_case(1)], doctor="openai/a", trials=3)
     write_journal(Store().journals, "run-a", header, a_trial(trial_id="run-a/0", run_id="run-a"))

@@ -66,6 +66,7 @@ def of_page(monkeypatch: pytest.MonkeyPatch, app: AppTest) -> RunHeader:
     return headers[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", list(base.frameworks()))
 def test_page_and_command_mean_the_same_campaign(
     protocol: str, open_page: Open, monkeypatch: pytest.MonkeyPatch
@@ -108,6 +109,7 @@ def arguments(provider: FakeProvider, header: RunHeader) -> list[str]:
             "--trials", "1", "--arms", arms]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_command_is_refused_while_the_page_has_the_same_campaign_running(
     open_page: Open, doctor: FakeProvider, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -70,6 +70,7 @@ def reading_figure() -> go.Figure:
     return _built(inputs, False, make)[0]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("server")
 @pytest.mark.parametrize("first", [RUNNER, OTHER, VIEWER])
 def test_visitors_with_different_rights_never_share_a_private_row(first: str) -> None:

@@ -57,6 +57,7 @@ def assert_nothing_begins(address: str, database: Path, pages: list[str]) -> Non
     assert kept(database) == before
 
 
+@pytest.mark.slow
 def test_states_of_buttons_that_are_not_drawn_or_disabled_start_nothing(address: str, database: Path) -> None:
     assert_nothing_begins(address, database, list(SOME))
 
@@ -81,6 +82,7 @@ def test_the_script_of_a_page_is_not_reached_past_the_door(address: str) -> None
             assert "run0" not in drawn.words
 
 
+@pytest.mark.slow
 def test_messages_for_developers_are_not_obeyed(address: str) -> None:
     with tab(address, RUNNER) as runner:
         buttons = runner.look("live").widgets

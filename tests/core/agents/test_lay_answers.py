@@ -6,6 +6,8 @@ import csv
 import re
 from pathlib import Path
 
+import pytest
+
 from core.agents.base import patient_knowledge
 from core.agents.reference.patient import ReferencePatient
 from core.asking.scene import Turn
@@ -122,6 +124,7 @@ def test_the_table_has_every_case_and_question() -> None:
     assert all(list(row) == list(FIRST_QUESTIONS) for row in EXPECTED.values())
 
 
+@pytest.mark.slow
 def test_every_first_question_is_answered_on_the_topic_of_the_table() -> None:
     unknown, wrong = lay_answers()[UNKNOWN], []
     for case in library():

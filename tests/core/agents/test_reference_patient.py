@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from core.agents.base import patient_knowledge
 from core.agents.reference.patient import ALL_TOLD, NOT_NOTICED, NOT_SURE, ReferencePatient
 from core.asking.scene import PatientKnowledge, Scene, Turn
@@ -122,6 +124,7 @@ def test_a_finding_of_the_examination_is_not_denied_and_not_told_either() -> Non
     assert ask(measured, "Have you had a fever?") == NOT_SURE[0]
 
 
+@pytest.mark.slow
 def test_no_case_of_the_library_denies_a_finding_that_it_has() -> None:
     asked, denials = 0, []
     for case in library():

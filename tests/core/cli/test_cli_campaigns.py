@@ -231,6 +231,7 @@ def test_the_database_is_exported(campaign_db: Path, tmp_path: Path, capsys: pyt
         assert copy.execute("SELECT count(*) FROM trials").fetchall() == [(10,)]
 
 
+@pytest.mark.slow
 def test_a_stored_run_is_graded_again(outputs: dict[str, str], tmp_path: Path, provider: FakeProvider) -> None:
     """On a copy of the journal: a grader that says no to everything."""
     source, db = Path(outputs["db"]), tmp_path / "again.duckdb"
@@ -293,6 +294,7 @@ def test_a_dry_run_names_an_unknown_price(db: Path, capsys: pytest.CaptureFixtur
     assert "Prices: not known." in output
 
 
+@pytest.mark.slow
 def test_the_same_command_resumes_an_unfinished_campaign(
     db: Path, tmp_path: Path, provider: FakeProvider, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -25,6 +25,7 @@ def campaign(db: Path, capsys: pytest.CaptureFixture[str]) -> Path:
     return db
 
 
+@pytest.mark.slow
 def test_monitor_refuses_unknown_or_single_versions(campaign: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", "monitor", "--versions", "reference/bayes,gpt_4"]) == 2
     error = capsys.readouterr().err

@@ -16,6 +16,7 @@ from tests.support.campaigns import BESIDE_RULES
 RUN = ("run", "--protocol", "consultation", "--cases", "library:Cardiology", "--trials", "1", "--doctor")
 
 
+@pytest.mark.slow
 def test_a_run_and_its_report(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Five cases with the upper bound, all answered correctly by the reference solver."""
     assert main([*RUN, "reference/upper-bound"]) == 0

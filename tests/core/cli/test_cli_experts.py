@@ -120,6 +120,7 @@ def test_imported_annotations_are_reported_like_a_review(
     assert (row["model"], row["yes"], row["n"], float(row["share"])) == (MODELS[0], "1", "2", 0.5)
 
 
+@pytest.mark.slow
 def test_an_experts_answers_to_vignettes_are_reported(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     a_review(store, "Vignettes", kind="baseline", number=1, shared=0, annotators=("Ada",))
     (item,) = state_of(store, "Vignettes").items

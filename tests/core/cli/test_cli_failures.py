@@ -55,6 +55,7 @@ def run_option(db: Path, capsys: pytest.CaptureFixture[str]) -> list[str]:
     return ["--run", read_header(path).run_id]
 
 
+@pytest.mark.slow
 def test_a_probed_run_and_its_reports(run_option: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     (path,) = journals()
     settings = read_header(path).settings

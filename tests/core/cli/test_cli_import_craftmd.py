@@ -45,6 +45,7 @@ def test_importing_a_folder(release: Path, capsys: pytest.CaptureFixture[str]) -
     assert "gpt_3_5" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["zip", "tar", "gztar", "xztar", "bztar"])
 def test_importing_an_archive_equals_importing_its_folder(
     release: Path, kind: str, capsys: pytest.CaptureFixture[str]

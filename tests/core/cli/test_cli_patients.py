@@ -17,6 +17,7 @@ from tests.core.measures.patients.test_judging import latin
 from tests.support.fake_provider import running
 
 
+@pytest.mark.slow
 def test_conversations_are_judged_once_and_compared_with_the_rule(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
     stored(db)
     with running(latin) as provider:
@@ -59,6 +60,7 @@ def test_failures_are_reported_and_fail_the_command(db: Path, capsys: pytest.Cap
     assert "no readable answer in 3 tries" in printed.err
 
 
+@pytest.mark.slow
 def test_judged_facts_change_the_causes(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
     wrong_conversations(Store(db))
     with running(strict) as provider:

@@ -33,6 +33,7 @@ def graded(provider: FakeProvider) -> RunHeader:
     return a_run(provider)
 
 
+@pytest.mark.slow
 def test_regrade_prints_its_estimate_and_its_result(
     graded: RunHeader, provider: FakeProvider, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -58,6 +59,7 @@ def test_regrade_prints_its_estimate_and_its_result(
     assert capsys.readouterr().out.startswith("Graded 2 answers")
 
 
+@pytest.mark.slow
 def test_a_failing_provider_is_reported_with_its_message(
     graded: RunHeader, provider: FakeProvider, judges: Judges, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -73,6 +75,7 @@ def test_a_failing_provider_is_reported_with_its_message(
     assert "no such thing" in last
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("more", "status", "sentence"),
     [

@@ -123,6 +123,7 @@ def test_runs_that_differ_in_one_part_are_separate_conditions(db: Path) -> None:
     assert all(name.partition(" · ")[0] == DOCTOR for name in names)
 
 
+@pytest.mark.slow
 def test_runs_and_their_later_verdicts_are_separate_rows_in_every_report(
     rows_of: Callable[..., list[dict[str, str]]],
 ) -> None:

@@ -44,6 +44,7 @@ def test_a_read_only_database_can_be_read(
     ] == caplog.messages
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
     [
@@ -75,6 +76,7 @@ def test_nothing_runs_on_a_read_only_database_and_writers_are_refused(read_only:
         pass
 
 
+@pytest.mark.slow
 def test_a_database_without_its_journals_can_be_read_and_names_the_missing_file(
     filled: Path,
     tmp_path_factory: pytest.TempPathFactory,

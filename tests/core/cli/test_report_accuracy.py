@@ -48,6 +48,7 @@ def answers(db: Path) -> None:
     fold(store)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("answers")
 def test_filters_narrow_the_answers_and_the_cases(capsys: pytest.CaptureFixture[str]) -> None:
     rows, _ = report(capsys, "accuracy")
@@ -59,6 +60,7 @@ def test_filters_narrow_the_answers_and_the_cases(capsys: pytest.CaptureFixture[
     assert "choose among vignette, multi_turn" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("answers")
 def test_a_row_has_its_comparison_with_the_vignettes(capsys: pytest.CaptureFixture[str]) -> None:
     rows, notes = report(capsys, "accuracy", "--versus-vignette")
@@ -74,6 +76,7 @@ def test_a_row_has_its_comparison_with_the_vignettes(capsys: pytest.CaptureFixtu
     assert alone["difference"] == -0.75
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("answers")
 def test_a_model_that_is_only_published_can_be_named(capsys: pytest.CaptureFixture[str]) -> None:
     rows, _ = report(capsys, "accuracy", "--published", "--models", "gpt_4v", "--formats", "multi_turn")

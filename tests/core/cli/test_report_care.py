@@ -31,6 +31,7 @@ def rows(capsys: Captured, *given: str) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(printed.out)))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("six")
 def test_accuracy_and_care_use_one_rule_and_report_the_difference_to_the_other(capsys: Captured) -> None:
     care = {row["measure"]: row for row in rows(capsys)}
@@ -48,6 +49,7 @@ def test_accuracy_and_care_use_one_rule_and_report_the_difference_to_the_other(c
     assert {(row["mean"], row["rule"]) for row in loose} == {("1.000000", "mcq_loose")}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("six")
 def test_every_part_has_rows(capsys: Captured) -> None:
     kinds = {(row["kind"], row["cause"]): row for row in rows(capsys, "--part", "kinds")}
@@ -85,6 +87,7 @@ EARLY = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("db")
 def test_a_proper_early_end_is_told_apart_under_the_rule_that_is_named(capsys: Captured) -> None:
     write_journal(Store().journals, "run", automedic(cases=range(1, 7)), *EARLY)
@@ -102,6 +105,7 @@ def test_a_proper_early_end_is_told_apart_under_the_rule_that_is_named(capsys: C
         assert summary["abrupt_termination"] == str(3 + early_ends)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("six")
 def test_a_live_run_is_reported_only_if_named(capsys: Captured) -> None:
     assert main(["runs"]) == 0  # folds

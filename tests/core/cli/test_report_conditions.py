@@ -21,6 +21,7 @@ def report(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[list[di
     return json.loads(printed.out), printed.err
 
 
+@pytest.mark.slow
 def test_a_comparison_names_the_graders_whose_verdicts_count(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The strict grader marks both runs as wrong; the lenient grader marks the second as right."""
     store = Store()
@@ -37,6 +38,7 @@ def test_a_comparison_names_the_graders_whose_verdicts_count(db: Path, capsys: p
     assert "against openai/lenient" in differs
 
 
+@pytest.mark.slow
 def test_served_models_of_one_run_are_rows_and_steps(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
     store = Store()
     store_run(
@@ -63,6 +65,7 @@ def test_served_models_of_one_run_are_rows_and_steps(db: Path, capsys: pytest.Ca
     assert "one name only" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_accuracy_excludes_and_counts_repeats_of_a_seed(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run(Store(), "a", FIRST, at=100.0)
     assert "repeat" not in report(capsys, "accuracy")[1]

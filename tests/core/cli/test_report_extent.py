@@ -126,6 +126,7 @@ def test_shared_cases_are_answered_by_all_models_of_an_arm_and_data_set() -> Non
     assert shared[4:] == [other_arm, other_set]
 
 
+@pytest.mark.slow
 def test_reports_give_the_extent_and_can_use_shared_cases_only(
     three_runs: Store, capsys: pytest.CaptureFixture[str]
 ) -> None:

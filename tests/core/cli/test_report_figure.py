@@ -19,6 +19,7 @@ def without_browser(db: object, filled_store: Store, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("CHROMIUM", "/no/such/browser")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("without_browser")
 def test_without_a_browser_the_table_is_printed_and_html_suggested(tmp_path: Path, capsys: Captured) -> None:
     assert main(["report", "accuracy"]) == 0

@@ -26,6 +26,7 @@ def report(capsys: pytest.CaptureFixture[str], *options: str) -> list[dict[str, 
     return list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
 
 
+@pytest.mark.slow
 def test_differences_and_flips(judged: Store, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     rows = report(capsys, "--part", "differences", "--panel", f"{OWN},{OTHER}")
     assert [(row["trial_id"], row["first_verdict"]) for row in rows] == [("t001", "incorrect"), ("t011", "correct")]
@@ -39,6 +40,7 @@ def test_differences_and_flips(judged: Store, capsys: pytest.CaptureFixture[str]
     assert "exists already" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_rows_can_be_restricted_to_some_graders(judged: Store, capsys: pytest.CaptureFixture[str]) -> None:
     answers = {row["grader"]: row["answers"] for row in report(capsys, "--part", "judged")}
     assert answers == {OWN: "11", OTHER: "5", THIRD: "4"}
@@ -74,6 +76,7 @@ def test_no_row_pools_models_data_sets_or_versions_of_a_graders_prompts(
     assert (flips[old, "openai/a"], flips[new, "openai/b"]) == (("2", "2"), ("1", "0"))
 
 
+@pytest.mark.slow
 def test_answers_on_two_data_sets_are_separate_rows(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
     store = Store(db)
     for data_set, verdict in (("ours", "correct"), ("theirs", "incorrect")):
@@ -96,6 +99,7 @@ def test_answers_on_two_data_sets_are_separate_rows(db: Path, capsys: pytest.Cap
     assert {row["model"] for row in report(capsys, "--cases", "theirs")} == {"openai/a"}
 
 
+@pytest.mark.slow
 def test_impossible_reports_fail_with_a_sentence(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", "graders"]) == 1
     assert "No grader has judged a free response here" in capsys.readouterr().err

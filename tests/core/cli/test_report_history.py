@@ -39,6 +39,7 @@ def run_both(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
     capsys.readouterr()
 
 
+@pytest.mark.slow
 def test_measures_by_doctor(run_both: None, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", "history", "--format", "csv"]) == 0
     printed = capsys.readouterr()
@@ -58,6 +59,7 @@ def test_measures_by_doctor(run_both: None, capsys: pytest.CaptureFixture[str]) 
     assert (float(rows[upper, "accuracy"]["mean"]), rows[upper, "accuracy"]["n_conversations"]) == (1, "3")
 
 
+@pytest.mark.slow
 def test_published_figures_are_rows_next_to_the_measured_ones(
     run_both: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -71,6 +73,7 @@ def test_published_figures_are_rows_next_to_the_measured_ones(
     assert {row["model"] for row in rows if row["cases"] == "library"} >= {"reference/oracle-direct"}
 
 
+@pytest.mark.slow
 def test_stored_reads_no_new_conversation(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "--doctor", "reference/bayes", "--limit", "2", "--trials", "1"]) == 0
     capsys.readouterr()
@@ -83,6 +86,7 @@ def test_stored_reads_no_new_conversation(db: Path, capsys: pytest.CaptureFixtur
     assert rows["doctor_turns"]["n_cases"] == 2
 
 
+@pytest.mark.slow
 def test_one_run_alone(run_both: None, capsys: pytest.CaptureFixture[str]) -> None:
     with Store().read() as cursor:
         (run_id,) = [run.run_id for run in run_records(cursor, sources=CAMPAIGNS) if run.protocol == "craftmd"]

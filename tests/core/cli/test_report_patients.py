@@ -13,6 +13,7 @@ from core.cli.app import main
 from tests.core.measures.patients.patient_conversations import stored
 
 
+@pytest.mark.slow
 def test_rates_hits_and_a_sample(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
     stored(db)
     assert main(["report", "patients", "--by", "doctor", "--kind", "mentions_text", "--format", "csv"]) == 0

@@ -51,6 +51,7 @@ def test_trials_of_three_cases(capsys: Captured) -> None:
     assert rows["ICC"]["ci_low"] <= rows["ICC"]["value"] <= rows["ICC"]["ci_high"]
 
 
+@pytest.mark.slow
 def test_planning_from_the_stored_variance(capsys: Captured) -> None:
     marks = {n: ("111", "110", "000", "100")[n % 4] for n in range(1, 13)}
     store_answers("a", marks)

@@ -317,6 +317,7 @@ def test_invalid_plain_records_are_rejected(tmp_path: Path, subtests: pytest.Sub
             assert reason in reading.rejected[0][1]
 
 
+@pytest.mark.slow
 def test_ten_thousand_rows_take_seconds_and_report_progress(tmp_path: Path) -> None:
     lines = b"".join(
         orjson.dumps({**RECORD, "question": f"A {n}-year-old man is ill. {'He coughs. ' * 20}What?"}) + b"\n"

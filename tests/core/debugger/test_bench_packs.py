@@ -162,6 +162,7 @@ def test_a_pack_without_kinds_of_questions_still_works(fake_provider_thread: Fak
     assert sent_in(steps(run.record(0))) == sent
 
 
+@pytest.mark.slow
 def test_the_prompt_of_a_release_is_copied_exactly_for_every_specialty(tmp_path: Path) -> None:
     """The release uses another name for Cardiology, and no name for the specialty Other."""
     template = "You are an AI doctor{}. Use {{braces}} and 100% care.\n\nAsk  twice."

@@ -133,6 +133,7 @@ def test_steps_of_patient_and_summariser_are_not_judged(trial: TrialRecord, prov
     assert summary.response == "It burns her."
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("reply", "reason"),
     [
@@ -203,6 +204,7 @@ def test_a_stopped_rerun_stores_nothing(trial: TrialRecord, provider: FakeProvid
     assert (started.running, outcome_of(started), variants_of(trial.trial_id)) == (False, None, [])
 
 
+@pytest.mark.slow
 def test_the_reference_cast_repeats_unedited_steps() -> None:
     arms = (("vignette", "mcq"), ("multi_turn_exam", "mcq_many"), ("summarized", "frq"))
     trial = bench(names=REFERENCE, arms=arms).record(0)
@@ -214,6 +216,7 @@ def test_the_reference_cast_repeats_unedited_steps() -> None:
         assert (variant.response, variant.verdicts, variant.calls) == (response, step.verdicts, ()), key
 
 
+@pytest.mark.slow
 def test_the_reference_doctor_reads_the_edited_case_dialogue_and_choices() -> None:
     """The answer depends on the text of the case, not on the instructions around it."""
     trial = bench(names=REFERENCE, arms=(("vignette", "frq"), ("multi_turn", "mcq"))).record(0)

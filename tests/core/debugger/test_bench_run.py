@@ -66,6 +66,7 @@ def test_every_arm_of_every_trial_gets_a_verdict_and_the_run_is_stored(fake_prov
     assert (stored.source, stored.state) == ("bench", "complete")
 
 
+@pytest.mark.slow
 def test_two_runs_of_one_campaign_in_one_second_are_stored_separately() -> None:
     first, second = bench(names=REFERENCE), bench(names=REFERENCE)
     assert first.run_id != second.run_id
@@ -79,6 +80,7 @@ def test_two_runs_of_one_campaign_in_one_second_are_stored_separately() -> None:
     assert load_bench("unknown") is None
 
 
+@pytest.mark.slow
 def test_the_matrix_fills_while_the_run_is_running(fake_provider_thread: FakeProvider) -> None:
     """The answer of the fourth arm is delayed: the cells of the others are filled, and this one is waiting."""
     go_on = threading.Event()
@@ -255,6 +257,7 @@ def test_an_edited_prompt_only_repeats_the_changed_requests(fake_provider_thread
         start_edited(before.header, CASE, CASE.vignette, {"answer_frq": "{{ nonsense }}"})
 
 
+@pytest.mark.slow
 def test_an_edited_vignette_is_another_case_with_the_same_seeds() -> None:
     before = bench(names=REFERENCE, trials=2)
     story = CASE.vignette.replace("30-year-old woman", "63-year-old man")

@@ -44,6 +44,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Watched:
         return Watched(run.record(0), provider.bodies)
 
 
+@pytest.mark.slow
 def test_the_messages_of_every_step_equal_the_requests(watched: Watched) -> None:
     all_steps = steps_of_trial(watched.trial)
     called = [step for step in all_steps if step.call is not None]
@@ -125,6 +126,7 @@ def test_a_judgement_from_the_cache_is_marked(watched: Watched) -> None:
     assert second.verdicts == ((second.key.split(":")[2], "correct"),)
 
 
+@pytest.mark.slow
 def test_a_failed_call_is_a_step_with_its_reason(fake_provider_thread: FakeProvider) -> None:
     broken = Reply(status=400, error={"error": {"message": "no"}})
     fake_provider_thread.script = Actors(
@@ -156,6 +158,7 @@ def test_the_steps_of_a_running_trial_are_its_first_steps(watched: Watched) -> N
     assert len(keys) >= len(whole) - 2
 
 
+@pytest.mark.slow
 def test_steps_of_the_reference_cast_show_the_messages_for_a_model(fake_provider_thread: FakeProvider) -> None:
     """Played by rules, then by a model that says the same: the shown messages equal those sent to the model."""
     record = bench(names=REFERENCE).record(0)
@@ -213,6 +216,7 @@ def test_messages_before_a_branch_are_not_its_steps(watched: Watched) -> None:
     assert keys == ["ask:4", "reply:5", "ask:6"]
 
 
+@pytest.mark.slow
 def test_steps_of_a_release_show_its_prompt_and_note_missing_ones(tmp_path: Path) -> None:
     other = PROMPT.format("Dermatology").replace("one question", "two questions")
     files = {"case_0": a_file("case_0", trial_3=a_trial(multiturn_conversation=_conversation(other)))}

@@ -184,6 +184,7 @@ def by_key(trial: TrialRecord) -> dict[str, Step]:
     return {step.key: step for step in steps_of_trial(trial)}
 
 
+@pytest.mark.slow
 def test_every_call_is_a_step_in_order(played: Played) -> None:
     called_steps = called(played.trial)
     keys, planned = (
@@ -277,6 +278,7 @@ def opened(name: str) -> TrialRecord:
     return record
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["craftmd", "reference"])
 def test_a_journal_of_version_0_1_keeps_its_steps(name: str) -> None:
     golden = orjson.loads((GOLDEN / "steps.json").read_bytes())[name]
@@ -287,6 +289,7 @@ def test_a_journal_of_version_0_1_keeps_its_steps(name: str) -> None:
     assert rows == golden
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["craftmd", "consultation", "automedic"])
 def test_an_old_call_is_shown_as_sent_without_prompt_names(name: str) -> None:
     trial = opened(name)
@@ -309,6 +312,7 @@ def test_an_old_call_can_be_edited_and_sent_again(fake_provider_thread: FakeProv
     assert (variant.response, variant.verdicts) == ("Psoriasis", (("frq", "incorrect"),))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", ["consultation", "automedic"])
 def test_steps_by_rules_of_other_frameworks_cannot_be_run_again(protocol: str) -> None:
     arms = paper_arms(framework(protocol))
@@ -416,6 +420,7 @@ def test_an_unchanged_fork_samples_the_conversation_again(played: Played) -> Non
     assert not [step.key for step in called(played.trial) if step.kind == "answer" and step.sent in bodies]
 
 
+@pytest.mark.slow
 @CRAFTMD_FIRST
 def test_a_stopped_fork_resumes(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
     trial, text = played.trial, f"{EDIT} Or at night."
@@ -457,6 +462,7 @@ def stopped_at(session: Session, played: Played, number: int) -> None:
     session.join(30)
 
 
+@pytest.mark.slow
 @CRAFTMD_FIRST
 def test_an_interrupted_consultation_resumes_and_pays_for_no_reply_twice(
     played: Played, monkeypatch: pytest.MonkeyPatch
@@ -481,6 +487,7 @@ def test_an_interrupted_consultation_resumes_and_pays_for_no_reply_twice(
     assert list(stored.events) == again.snapshot()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stage", ["craftmd"], indirect=True)
 def test_an_interrupted_variant_is_not_paid_for_again(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
     """The program fails after the paid calls, before the variant is stored."""
@@ -508,6 +515,7 @@ def test_an_interrupted_variant_is_not_paid_for_again(played: Played, monkeypatc
     assert len(new_requests(played)) == 1, "another sample of the step; its verdict on the same words is reused"
 
 
+@pytest.mark.slow
 def test_a_step_run_again_repeats_only_its_own_request(played: Played) -> None:
     for step in {step.kind: step for step in called(played.trial)}.values():
         new_requests(played)
@@ -515,6 +523,7 @@ def test_a_step_run_again_repeats_only_its_own_request(played: Played) -> None:
         assert [body["messages"] for body in new_requests(played)] == [step.sent], step.key
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stage", ["craftmd"], indirect=True)
 def test_a_stopped_question_on_a_trial_resumes(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first reply cannot be read; the session is stopped during the repair."""

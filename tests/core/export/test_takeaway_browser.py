@@ -49,6 +49,7 @@ def listening() -> Iterator[tuple[str, list[str]]]:
         server.shutdown()
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_a_hostile_document_stays_text(browser, tmp_path: Path) -> None:
     documents = {"one": evil_conversation(), "three": in_three_columns(evil_conversation())}
@@ -77,6 +78,7 @@ def test_a_hostile_document_stays_text(browser, tmp_path: Path) -> None:
             context.close()
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_the_policy_of_the_page_blocks_unescaped_markup(browser, tmp_path: Path) -> None:
     """Markup that is inserted into the finished page neither runs nor fetches from a listening server."""
@@ -112,6 +114,7 @@ def test_the_picture_shows_the_whole_page(browser, store: Store, tmp_path: Path,
         to_png(document)
 
 
+@pytest.mark.slow
 def test_without_a_browser_png_is_refused(monkeypatch, store: Store) -> None:
     monkeypatch.setenv("CHROMIUM", "/no/such/browser")
     assert find_browser() is None
@@ -126,6 +129,7 @@ def a_program(folder: Path, *lines: str) -> str:
     return str(path)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="the stand-in for a browser is a shell script")
 def test_a_browser_that_hangs_is_ended_with_its_children(tmp_path: Path) -> None:
     hangs = a_program(
@@ -144,6 +148,7 @@ def test_a_browser_that_hangs_is_ended_with_its_children(tmp_path: Path) -> None
         time.sleep(0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="the stand-in for a browser is a shell script")
 def test_a_failing_browser_is_reported(tmp_path: Path, store: Store, monkeypatch) -> None:
     with pytest.raises(AnamnesisError, match=r"failed \(status 3\): use HTML instead"):

@@ -71,6 +71,7 @@ def test_the_newest_grade_counts(store: Store) -> None:
     assert "atopic eczema" in FORMS["md"].render(document_of(["run/1/0"])).decode()
 
 
+@pytest.mark.slow
 def test_the_case_is_that_of_the_run(store: Store) -> None:
     changed = a_case(1, vignette="It was rewritten since.")
     write_journal(store.journals, "later", a_header("later", [changed]), a_trial(trial_id="later/1/0", run_id="later"))
@@ -80,6 +81,7 @@ def test_the_case_is_that_of_the_run(store: Store) -> None:
     assert later.case.vignette == "It was rewritten since."
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("ids", "sentence"),
     [
@@ -140,6 +142,7 @@ def test_tokens_cost_and_time_are_added_by_role() -> None:
     assert use["Doctor, probes of belief"].cost_usd == 1.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["html", "md"])
 def test_a_provider_failure_is_shown(store: Store, form: str) -> None:
     text = FORMS[form].render(document_of(["run/1/0"])).decode()

@@ -186,6 +186,7 @@ def test_impossible_figures_are_refused() -> None:
         check_name(Path("figure.txt"))
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_a_figure_is_saved_at_print_size() -> None:
     figure = bars([Mark("Ä or B", 0.5, 0.4, 0.7, "a")], NAMES, COLOURS)

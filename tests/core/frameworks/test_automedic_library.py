@@ -70,6 +70,7 @@ def story(events: list[Event]) -> list[dict[str, Any]]:
     return [{k: v for k, v in e.model_dump(mode="json").items() if k != "at"} for e in events]
 
 
+@pytest.mark.slow
 def test_every_trial_ends_properly(played: Played) -> None:
     for case in library():
         events = played[case.case_key]
@@ -111,6 +112,7 @@ def test_the_patient_tells_no_result(played: Played) -> None:
             assert fact.lay in own_facts or fact.lay not in replies
 
 
+@pytest.mark.slow
 def test_the_vignette_is_easier_than_the_conversation_and_the_staff_helps(played: Played) -> None:
     """Over the 60 cases with one seed: 1.00 on the vignette, 0.98 after the conversation, 0.97 without the staff."""
     static, after = accuracy(played, "vignette"), accuracy(played, "multi_turn")

@@ -96,6 +96,7 @@ def models_and_keys(provider: FakeProvider) -> tuple[set[str], set[str | None]]:
     return {str(body["model"]) for body in provider.bodies}, {request.key for request in provider.requests}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", [name for name in PROTOCOLS if seat_of(framework(name), "patient")])
 def test_two_entries_use_their_own_servers_and_keys(
     protocol: str, servers: tuple[FakeProvider, FakeProvider], monkeypatch: pytest.MonkeyPatch
@@ -108,6 +109,7 @@ def test_two_entries_use_their_own_servers_and_keys(
     assert not [secret for secret in (DOCTOR_KEY, PATIENT_KEY, "DOCTOR_KEY_NAME") if secret in journal]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", [name for name in PROTOCOLS if seat_of(framework(name), "patient")])
 def test_the_address_of_a_run_is_only_for_the_tested_model(
     protocol: str, servers: tuple[FakeProvider, FakeProvider]
@@ -122,6 +124,7 @@ def test_the_address_of_a_run_is_only_for_the_tested_model(
     assert resumed.settings.address_of("patient") is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", [name for name in PROTOCOLS if seat_of(framework(name), "patient")])
 def test_an_address_and_a_key_can_be_typed_for_each_seat(
     protocol: str, servers: tuple[FakeProvider, FakeProvider], monkeypatch: pytest.MonkeyPatch
@@ -223,6 +226,7 @@ def test_an_invalid_address_is_refused_without_quoting_its_password(monkeypatch:
         assert "hush" not in str(caught.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_an_application_plays_the_doctor(protocol: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A function in the working folder is tested under every framework, like a model."""

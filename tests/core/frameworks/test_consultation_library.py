@@ -67,6 +67,7 @@ def measured(played: dict[str, Played]) -> dict[str, list[Measures]]:
     }
 
 
+@pytest.mark.slow
 def test_the_oracle_is_between_the_bounds(played: dict[str, Played]) -> None:
     upper, lower = accuracy(played["reference/upper-bound"]), accuracy(played["reference/lower-bound"])
     assert lower >= 0.25
@@ -102,6 +103,7 @@ IMPORTED = Case(
 """A case without a profile, as imported; its sentences make 16 items."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ORACLES)
 def test_the_oracle_asks_for_every_item_and_gets_it(played: dict[str, Played], order: str) -> None:
     """Each question names another item, and the patient tells only this item; there is no cap."""

@@ -62,6 +62,7 @@ def result_of_arm(aggregate: dict[str, Any], arm: str = FREE) -> dict[str, Any]:
     return result
 
 
+@pytest.mark.slow
 def test_scores_are_those_of_report_accuracy(store: Store, tmp_path: Path) -> None:
     aggregate, _ = export(store, tmp_path / "out")
     rows = accuracy(store, selection=Selection(runs=[RUN]), interval="bootstrap")
@@ -74,6 +75,7 @@ def test_scores_are_those_of_report_accuracy(store: Store, tmp_path: Path) -> No
     assert result_of_arm(aggregate)["score_details"]["score"] == MEAN
 
 
+@pytest.mark.slow
 def test_lines_give_the_score(store: Store, tmp_path: Path) -> None:
     _, lines = export(store, tmp_path / "out")
     by_case = defaultdict(list)
@@ -84,6 +86,7 @@ def test_lines_give_the_score(store: Store, tmp_path: Path) -> None:
     assert np.mean([np.mean(scores) for scores in by_case.values()]) == MEAN
 
 
+@pytest.mark.slow
 def test_excluded_answer_has_no_line_and_is_counted_by_reason(store: Store, tmp_path: Path) -> None:
     aggregate, lines = export(store, tmp_path / "out")
     failed = [line for line in lines if line["metadata"]["trial_id"] == f"{RUN}/3/0"]
@@ -93,12 +96,14 @@ def test_excluded_answer_has_no_line_and_is_counted_by_reason(store: Store, tmp_
     assert aggregate["detailed_evaluation_results"]["total_rows"] == len(lines) == 8 + COUNTED
 
 
+@pytest.mark.slow
 def test_refusal_in_words_counts_as_not_correct(store: Store, tmp_path: Path) -> None:
     _, lines = export(store, tmp_path / "out")
     (refusal,) = [line for line in lines if line["metadata"]["verdict"] == "refused_in_words"]
     assert refusal["evaluation"] == {"score": 0.0, "is_correct": False, "num_turns": 5, "tool_calls_count": 0}
 
 
+@pytest.mark.slow
 def test_arm_without_a_counted_answer_has_no_score(tmp_path: Path, store: Store) -> None:
     header = a_header("run-broken", [a_case(1, licence="MIT")], trials=1, doctor="openai/broken")
     events = [answered("vignette", "mcq"), graded("correct", "vignette", "mcq"), invalid("refused"), Finished(at=2.0)]
@@ -110,6 +115,7 @@ def test_arm_without_a_counted_answer_has_no_score(tmp_path: Path, store: Store)
     assert len(lines) == 1
 
 
+@pytest.mark.slow
 def test_nothing_is_written_if_no_answer_counts(tmp_path: Path, store: Store) -> None:
     header = a_header("run-none", [a_case(1)], trials=1, doctor="openai/none", arms=[("multi_turn", "frq")])
     trial = a_trial([invalid("refused"), Finished(at=2.0)], trial_id="n/1", run_id="run-none")
@@ -120,6 +126,7 @@ def test_nothing_is_written_if_no_answer_counts(tmp_path: Path, store: Store) ->
     assert not list((tmp_path / "out").rglob("*.json*"))
 
 
+@pytest.mark.slow
 def test_equal_answers_give_equal_files_and_a_new_verdict_others(store: Store, tmp_path: Path) -> None:
     def files(name: str) -> dict[str, bytes]:
         export(store, tmp_path / name)
@@ -143,6 +150,7 @@ def test_file_names_the_place_and_checksum_of_its_lines(store: Store, tmp_path: 
     assert detail["checksum"] == hashlib.sha256(content).hexdigest()
 
 
+@pytest.mark.slow
 def test_messages_and_tokens_of_an_answer(store: Store, tmp_path: Path) -> None:
     _, lines = export(store, tmp_path / "out")
     (line,) = [
@@ -165,6 +173,7 @@ def test_messages_and_tokens_of_an_answer(store: Store, tmp_path: Path) -> None:
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_judges_and_their_prompts_stand_with_the_arms_they_judged(store: Store, tmp_path: Path) -> None:
     aggregate, _ = export(store, tmp_path / "out")
     scoring = result_of_arm(aggregate)["metric_config"]["llm_scoring"]
@@ -302,6 +311,7 @@ def test_command_that_names_this_machine_or_a_person_is_left_out(store: Store, c
     assert command_of(replace(run, **changes)) is None
 
 
+@pytest.mark.slow
 def test_condition_that_judged_a_part_again_is_its_own_file(store: Store, tmp_path: Path) -> None:
     regraded = graded("correct", grader="openai/second", at=50.0, prompt_hash="b" * 16)
     write_journal(store.journals, RUN, grades(f"{RUN}/4/0", regraded, run_id=RUN))

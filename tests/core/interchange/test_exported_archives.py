@@ -22,6 +22,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     return copy_of(campaign.exchanged, tmp_path)
 
 
+@pytest.mark.slow
 def test_equal_answers_give_an_equal_download(store: Store) -> None:
     selection, publisher = Selection(runs=[RUN]), Publisher("An institute", "other")
     first, second = (

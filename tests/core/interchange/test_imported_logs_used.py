@@ -78,6 +78,7 @@ def a_trial_of(store: Store, run_id: str) -> str:
         return conversation_ids(cursor, Selection(runs=[run_id]))[0]
 
 
+@pytest.mark.slow
 def test_another_grader_judges_answers_of_both_logs(imported: Store, capsys: pytest.CaptureFixture[str]) -> None:
     """An answer of the other log counts once a grader has read it: two cases, none excluded."""
     _, other = runs_of(imported)
@@ -92,6 +93,7 @@ def test_another_grader_judges_answers_of_both_logs(imported: Store, capsys: pyt
     assert "Graded" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_judge_reads_the_messages_of_both_logs_and_no_other_words(imported: Store) -> None:
     own, other = runs_of(imported)
     with running(judge(by_last_word)) as provider:
@@ -159,6 +161,7 @@ def test_a_gate_takes_the_name_of_the_log_for_no_difference(
     assert "they share none" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_report_claims_nothing_about_requests_of_another_program(
     imported: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -177,6 +180,7 @@ def test_a_report_claims_nothing_about_requests_of_another_program(
     assert states(own, other)["6c"] == "to be written"
 
 
+@pytest.mark.slow
 def test_exports_have_the_answers_of_both_logs(
     imported: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

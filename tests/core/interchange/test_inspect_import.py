@@ -71,6 +71,7 @@ def log(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return ARCHIVE if request.param == "eval" else as_json(tmp_path)
 
 
+@pytest.mark.slow
 def test_users_are_patients_the_model_is_the_doctor_and_everything_is_shown(store: Store, log: Path) -> None:
     imported = import_log(store, log, LIMITS)
     assert (imported.doctor, imported.conversations, imported.own, imported.new) == ("mockllm/model", 4, False, True)
@@ -94,6 +95,7 @@ def test_users_are_patients_the_model_is_the_doctor_and_everything_is_shown(stor
     assert not verify(store).findings
 
 
+@pytest.mark.slow
 def test_the_target_is_the_answer_and_further_targets_are_synonyms(store: Store, log: Path) -> None:
     import_log(store, log, LIMITS)
     with store.read() as cursor:
@@ -104,6 +106,7 @@ def test_the_target_is_the_answer_and_further_targets_are_synonyms(store: Store,
     assert stored["influenza"].vignette.startswith("I cough. Really.")
 
 
+@pytest.mark.slow
 def test_scores_of_another_program_are_remarks_and_the_answers_wait_for_a_grader(store: Store, log: Path) -> None:
     imported = import_log(store, log, LIMITS)
     conversations = events_by_trial(store, imported.run_id)
@@ -122,6 +125,7 @@ def test_scores_of_another_program_are_remarks_and_the_answers_wait_for_a_grader
     assert (row.estimate, row.excluded, row.label["format"]) == (None, {"ungraded": 4}, "closing")
 
 
+@pytest.mark.slow
 def test_imported_answers_can_be_graded_here(store: Store, log: Path, monkeypatch, capsys) -> None:
     imported = import_log(store, log, LIMITS)
     monkeypatch.setenv("ANAMNESIS_DB", str(store.path))
@@ -143,6 +147,7 @@ def test_imported_conversations_are_found_by_words_and_reviewed_by_people(store:
     assert {len(state.items) for state in states(store)} == {4}
 
 
+@pytest.mark.slow
 def test_a_run_cannot_be_resumed_and_can_be_deleted_and_imported_again(
     store: Store, log: Path, monkeypatch, capsys
 ) -> None:
@@ -201,6 +206,7 @@ def test_a_score_called_empathy_is_not_a_rating_of_empathy(store: Store, tmp_pat
         assert cursor.execute("SELECT DISTINCT quality, rating FROM ratings").fetchall() == [(IMPORTED_SCORE, None)]
 
 
+@pytest.mark.slow
 def test_different_tasks_are_different_conditions(store: Store, tmp_path: Path) -> None:
     def rename(name: str) -> Callable[[dict[str, Any]], None]:
         return lambda log: log["eval"].update(task=name, eval_id=name)

@@ -163,6 +163,7 @@ def test_a_log_read_into_an_empty_database_has_the_same_messages_verdicts_and_fi
     assert not verify(empty).findings
 
 
+@pytest.mark.slow
 def test_figures_of_an_imported_log_say_so_and_are_not_pooled_with_runs_made_here(
     study: Store, empty: Store, log: Path
 ) -> None:
@@ -178,6 +179,7 @@ def test_figures_of_an_imported_log_say_so_and_are_not_pooled_with_runs_made_her
     assert [note.models for note in result.warnings if note.kind == "imported"] == [("openai/a · imported",)]
 
 
+@pytest.mark.slow
 def test_a_second_import_changes_nothing(study: Store, empty: Store, log: Path) -> None:
     import_log(empty, log, ArchiveLimits())
     before = figures(empty)
@@ -201,6 +203,7 @@ def test_a_score_that_another_program_added_or_changed_is_no_verdict(study: Stor
     assert remarks == [("multi_turn_frq (changed)", "C"), ("helpful.tone", "1"), ("helpful.length", "unscored")]
 
 
+@pytest.mark.slow
 def test_a_branch_comes_back_as_a_conversation_that_no_figure_counts(empty: Store, tmp_path: Path) -> None:
     store = Store(tmp_path / "branch" / "anamnesis.duckdb")
     write_journal(store.journals, "fork-1", a_header("fork-1", [], source="fork"), a_trial(run_id="fork-1"))
@@ -254,6 +257,7 @@ def test_experts_verdicts_are_written_for_inspect_unless_they_are_blinded(study:
     assert "Ada" not in experts.lines
 
 
+@pytest.mark.slow
 def test_the_commands_write_a_folder_and_read_it(
     study: Store, empty: Store, tmp_path: Path, monkeypatch, capsys
 ) -> None:
@@ -338,11 +342,13 @@ def test_inspect_reads_the_log_and_what_it_writes_again_comes_back(study: Store,
                 assert spoken(trial_events(after, trial)) == spoken(trial_events(before, trial))
 
 
+@pytest.mark.slow
 def test_the_product_never_imports_the_library() -> None:
     code = "import sys, core.cli.inspect_logs; sys.exit('inspect_ai' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0
 
 
+@pytest.mark.slow
 def test_a_person_is_a_number_in_a_log(empty: Store, tmp_path: Path) -> None:
     header = a_header("by-hand", [a_case(1)], trials=1, doctor="human/Zoë Ann", arms=[("vignette", "mcq")])
     events = [answered("vignette", "mcq"), graded("correct", "vignette", "mcq"), Finished(at=2.0)]

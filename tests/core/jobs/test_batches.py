@@ -80,6 +80,7 @@ def replies() -> list[ReplyLine]:
     return [line for path in journals for _, line in read_lines(path) if isinstance(line, ReplyLine)]
 
 
+@pytest.mark.slow
 def test_judging_is_sent_as_one_batch_at_half_the_price(
     provider: BatchProvider, own: Path, conversations: int, db: Path
 ) -> None:
@@ -142,6 +143,7 @@ def test_a_restarted_process_finds_its_batch_again(
     assert len(provider.made) == 1
 
 
+@pytest.mark.slow
 def test_replies_that_were_not_journaled_are_fetched_again(
     provider: BatchProvider, own: Path, conversations: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -164,6 +166,7 @@ def test_replies_that_were_not_journaled_are_fetched_again(
     assert done.calls == conversations - journaled
 
 
+@pytest.mark.slow
 def test_expired_or_failed_lines_are_sent_again_or_reported(
     provider: BatchProvider, own: Path, conversations: int
 ) -> None:
@@ -191,6 +194,7 @@ def test_expired_or_failed_lines_are_sent_again_or_reported(
     assert [line.call.attempts for line in replies() if line.call.attempts > 1] == [2, 2, 2]
 
 
+@pytest.mark.slow
 def test_a_refused_batch_ends_the_job_with_a_message(provider: BatchProvider, own: Path, conversations: int) -> None:
     provider.refused = "Enqueued token limit reached"
     with pytest.raises(AnamnesisError, match=r"openai/judge: its provider refused the batch \(Enqueued token limit"):
@@ -217,6 +221,7 @@ def test_a_model_without_a_batch_api_is_refused_before_anything_is_sent(
         carry_out(header, batched(), Options())
 
 
+@pytest.mark.slow
 def test_a_grader_of_two_steps_makes_two_batches_and_vignette_arms_make_one(
     provider: BatchProvider, own: Path, db: Path
 ) -> None:
@@ -255,6 +260,7 @@ def test_azure_batches_use_its_endpoint(provider: BatchProvider, conversations: 
     assert (batch.endpoint, batch.urls) == ("/chat/completions", {"/chat/completions"})
 
 
+@pytest.mark.slow
 def test_a_batch_whose_creation_was_not_confirmed_is_found_later(
     provider: BatchProvider, own: Path, conversations: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -186,6 +186,7 @@ def test_a_second_process_is_refused_while_the_run_is_running(db: Path, slow_pro
     assert len(raw_trials(run_id)) in (len(requests), len(requests) - 1)
 
 
+@pytest.mark.slow
 def test_a_run_in_a_child_process_outlives_its_starter_and_stops_on_request(
     db: Path, slow_provider: FakeProvider
 ) -> None:

@@ -171,6 +171,7 @@ def test_journals_lie_next_to_the_database(db: Path) -> None:
     assert journal_path("run-1") == db.parent / "anamnesis.journals" / "run-1" / "journal.jsonl"
 
 
+@pytest.mark.slow
 def test_resume_says_if_the_database_has_trials_that_the_journal_lacks(
     db: Path, fake_provider_thread: FakeProvider
 ) -> None:

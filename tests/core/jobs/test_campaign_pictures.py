@@ -294,6 +294,7 @@ def test_the_command_line_checks_and_counts_pictures(
     assert sorted(len(urls_in(body)) for body in fake_provider_thread.bodies) == [0, 1]
 
 
+@pytest.mark.slow
 def test_a_watched_consultation_and_its_branch_show_the_picture(fake_provider_thread: FakeProvider) -> None:
     fake_provider_thread.script = lambda body: (
         RIGHT if "Choose exactly one" in str(body["messages"][-1]) or len(body["messages"]) > 5 else "Since when?"

@@ -57,6 +57,7 @@ def test_the_newest_verdict_counts_and_the_old_verdict_stays(
     }
 
 
+@pytest.mark.slow
 def test_replies_for_one_run_are_used_for_another(graded: RunHeader, provider: FakeProvider) -> None:
     again(graded, provider, "openai/kind")
     other = a_run(provider, seed=21)
@@ -65,6 +66,7 @@ def test_replies_for_one_run_are_used_for_another(graded: RunHeader, provider: F
     assert again(other, provider, "openai/strict").calls == CALLS, "stored verdicts name no prompts"
 
 
+@pytest.mark.slow
 def test_an_earlier_grader_counts_again_without_new_requests(graded: RunHeader, provider: FakeProvider) -> None:
     """Verdicts that count already are not written again; behind newer ones of another grader they are."""
     assert judged_before(again(graded, provider, "openai/strict")) == ("openai/strict", ANSWERS)
@@ -80,6 +82,7 @@ def test_an_earlier_grader_counts_again_without_new_requests(graded: RunHeader, 
     assert means()["frq"] == 1.0
 
 
+@pytest.mark.slow
 def test_again_judges_every_answer_and_stores_every_verdict(graded: RunHeader, provider: FakeProvider) -> None:
     for _ in range(2):
         outcome = again(graded, provider, "openai/kind", again=True)
@@ -89,6 +92,7 @@ def test_again_judges_every_answer_and_stores_every_verdict(graded: RunHeader, p
     assert ("frq", "openai/kind:correct", 8) in grades()
 
 
+@pytest.mark.slow
 def test_a_changed_prompt_makes_another_grader_only_if_the_grader_uses_it(
     graded: RunHeader, provider: FakeProvider, tmp_path: Path
 ) -> None:
@@ -108,6 +112,7 @@ def test_a_changed_prompt_makes_another_grader_only_if_the_grader_uses_it(
     assert len({hash_of["openai/kind"], hash_of["openai/kind [changed]"], ""}) == 3
 
 
+@pytest.mark.slow
 def test_a_part_of_the_answers(graded: RunHeader, provider: FakeProvider) -> None:
     assert again(graded, provider, "openai/kind", types=("frq",)).done == 4
     assert means() == {"mcq": 0.0, "frq": 1.0, "frq_top3": 0.0}

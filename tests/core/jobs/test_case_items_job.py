@@ -131,6 +131,7 @@ def test_a_case_with_an_invalid_reply_has_items_by_rule(store: Store, provider: 
     assert (make(store, provider, CASES[:1]).kept, len(provider.requests)) == (1, 3)
 
 
+@pytest.mark.slow
 def test_the_rule_does_not_replace_items_by_a_model_and_measures_go_on_without_them(
     store: Store, provider: FakeProvider
 ) -> None:
@@ -162,6 +163,7 @@ def test_an_oracle_that_asks_by_other_items_is_another_condition(store: Store, p
     assert any(f"items by {BY}" in name for name in names)
 
 
+@pytest.mark.slow
 def test_the_report_says_whose_items_the_figures_are_against(store: Store, provider: FakeProvider) -> None:
     play(store, CASES[:2], "reference/bayes")
     assert make_items(store)

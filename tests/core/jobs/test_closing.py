@@ -83,6 +83,7 @@ def closing_rows(store: Store | None = None, *runs: str) -> list[Row]:
     return [row for row in accuracy(store or Store(), selection=selection) if row.estimate is not None]
 
 
+@pytest.mark.slow
 def test_stored_conversations_are_graded_by_their_last_message_alone(provider: FakeProvider) -> None:
     header = a_conversation_run(provider)
     job = Regrading((header.run_id,), "openai/kind", of="closing", base_url=provider.base_url)
@@ -127,6 +128,7 @@ def test_the_arm_belongs_to_the_run_and_the_transcript(provider: FakeProvider) -
     assert isinstance(events[-1], Finished)
 
 
+@pytest.mark.slow
 def test_another_grader_can_judge_closing_diagnoses_again(provider: FakeProvider) -> None:
     header = a_conversation_run(provider)
     close(header.run_id, "openai/kind", provider.base_url)
@@ -160,6 +162,7 @@ def test_a_conversation_at_its_cap_counts_as_not_correct() -> None:
     assert (row.estimate, row.n, row.more["n_excluded"]) == (0.0, 2, 0)
 
 
+@pytest.mark.slow
 def test_a_release_is_graded_from_its_conversations(tmp_path: Path) -> None:
     root = write_release(tmp_path / "craft-md")
     capped = a_trial(multiturn_conversation=a_conversation("What brings you in?", "I itch.", "Since when?"))

@@ -70,6 +70,7 @@ def questions_about(items: tuple[HistoryItem, ...]) -> list[str]:
     return [f"Can you tell me about {item.key}?" for item in items]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ["direct", "random", "reversed"])
 def test_imported_items_are_asked_for_completely_in_every_order(db: Path, order: str) -> None:
     store_items(TWELVE)

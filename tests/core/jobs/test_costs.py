@@ -66,6 +66,7 @@ def talking(
     return begun(campaign, *own), estimate(campaign, registry(*own), 8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_an_estimate_before_the_start_is_close(protocol: str, fake_provider_thread: FakeProvider) -> None:
     fake_provider_thread.script = speakers(*PROTOCOLS[protocol][1])
@@ -75,6 +76,7 @@ def test_an_estimate_before_the_start_is_close(protocol: str, fake_provider_thre
     assert size.tokens == pytest.approx(progress.tokens, rel=0.15)
 
 
+@pytest.mark.slow
 def test_the_forecast_follows_doctors_that_ask_less(
     fake_provider_thread: FakeProvider, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -49,6 +49,7 @@ def assert_complete(trials: int) -> None:
     assert (verified.trials, verified.findings) == (trials, ())
 
 
+@pytest.mark.slow
 def test_a_run_on_a_full_disk_stops_at_once_and_resumes_with_free_space(doctor: FakeProvider, small_disk: Path) -> None:
     doctor.script = lambda body: Reply("**Final Diagnosis:** Gout", delay_s=len(doctor.requests) % 2 * 0.5)
     header = begun(plan(150, base_url=doctor.base_url))

@@ -48,6 +48,7 @@ def places_with(secret: str, folder: Path) -> list[str]:
     return places
 
 
+@pytest.mark.slow
 def test_an_echoed_key_is_not_stored_and_not_shown(
     db: Path, fake_provider_thread: FakeProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -164,6 +164,7 @@ def make_in_thread(store: Store, provider: FakeProvider) -> AskOutcome:
         return pool.submit(make, store, provider, CASES[:1]).result()
 
 
+@pytest.mark.slow
 def test_the_command_counts_openings_without_a_complaint(
     capsys: pytest.CaptureFixture[str], provider: FakeProvider
 ) -> None:
@@ -188,6 +189,7 @@ def test_the_command_counts_openings_without_a_complaint(
     assert "opening requests" not in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_the_report_gives_the_share_of_openings_without_a_complaint(capsys: pytest.CaptureFixture[str]) -> None:
     silent = CASES[1].model_copy(update={"vignette": "A pathologist receives a sample of the skin for analysis."})
     names, consultation = CastNames("reference/bayes"), framework("consultation")

@@ -165,6 +165,7 @@ def test_a_killed_run_pays_for_no_reply_twice(all_seats: FakeProvider, db: Path,
     assert environment(db)["ANAMNESIS_DB"] == str(db)
 
 
+@pytest.mark.slow
 def test_the_calls_of_an_unfinished_trial_count_once(all_seats: FakeProvider, monkeypatch: pytest.MonkeyPatch) -> None:
     header = a_campaign(all_seats)
     with monkeypatch.context() as patch:

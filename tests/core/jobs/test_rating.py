@@ -107,6 +107,7 @@ def test_a_model_rates_blinded_items_once_and_apart_from_people(store: Store, pr
     assert ratings_of(store) == before
 
 
+@pytest.mark.slow
 def test_another_wording_of_the_form_is_another_rater(store: Store, provider: FakeProvider) -> None:
     a_review(store)
     rate(provider, store, limit=2)
@@ -162,6 +163,7 @@ def test_a_faulty_reply_has_a_reason_that_the_model_can_act_on(text: str, why: s
         answers_in(text, [question], {})
 
 
+@pytest.mark.slow
 def test_agreement_with_people_and_that_few_people_do_not_calibrate(store: Store, provider: FakeProvider) -> None:
     """People: warmth 2 and 2 on items 1 to 3, 3 and 2 on the others. The model says 2 of all, and polite of all."""
     review = a_review(store)
@@ -214,6 +216,7 @@ def test_void_and_unjudged_answers_are_excluded_and_counted(store: Store, provid
     assert (polite.n or 0) + excluded.total() == 6
 
 
+@pytest.mark.slow
 def test_the_command_rates_the_rest_of_the_pool(
     store: Store, provider: FakeProvider, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -45,6 +45,7 @@ def means(question_type: str = "frq") -> dict[bool, float | None]:
     return {accepting[row.label["model"]]: row.estimate for row in rows if row.label["question_type"] == question_type}
 
 
+@pytest.mark.slow
 def test_accepted_answers_count_in_a_condition_of_their_own(
     graded: RunHeader, provider: FakeProvider, prompts: list[str]
 ) -> None:
@@ -71,6 +72,7 @@ def test_accepted_answers_count_in_a_condition_of_their_own(
     assert means() == {False: 0.0, True: 0.25}
 
 
+@pytest.mark.slow
 def test_other_accepted_answers_are_another_condition(
     graded: RunHeader, provider: FakeProvider, prompts: list[str]
 ) -> None:
@@ -88,6 +90,7 @@ def test_other_accepted_answers_are_another_condition(
     assert means() == {False: 1.0, True: 0.5}
 
 
+@pytest.mark.slow
 def test_the_grader_by_rules_counts_them_too(graded: RunHeader, provider: FakeProvider) -> None:
     fold(Store())
     again(graded, provider, "reference/names")

@@ -44,6 +44,7 @@ def test_a_failing_grader_removes_no_verdict(graded: RunHeader, provider: FakePr
     assert again(graded, provider, "openai/broken", types=("frq",)).done == 4  # the request is repeated
 
 
+@pytest.mark.slow
 def test_a_provider_that_is_down_is_given_up(provider: FakeProvider, judges: Judges) -> None:
     header = a_run(provider, trials=8, arms=(("vignette", "frq"),))
     judges.broken = failing(500)
@@ -53,6 +54,7 @@ def test_a_provider_that_is_down_is_given_up(provider: FakeProvider, judges: Jud
     assert (outcome.done, outcome.failed) == (0, GIVE_UP)
 
 
+@pytest.mark.slow
 def test_a_run_without_free_responses_has_nothing_to_grade(provider: FakeProvider, graded: RunHeader) -> None:
     header = begun(plan(2, base_url=provider.base_url))
     go(header)
@@ -73,6 +75,7 @@ IMPOSSIBLE: list[tuple[dict[str, Any], str]] = [
 ]
 
 
+@pytest.mark.slow
 def test_impossible_regradings_are_refused_before_any_request(graded: RunHeader, provider: FakeProvider) -> None:
     for changes, words in IMPOSSIBLE:
         with pytest.raises(UsageError, match=words):
@@ -117,6 +120,7 @@ def test_a_budget_ends_the_job_and_keeps_paid_verdicts(provider: FakeProvider, t
     assert outcome.cost_usd == pytest.approx(0.072)
 
 
+@pytest.mark.slow
 def test_the_estimate_counts_answers_and_calls(graded: RunHeader, provider: FakeProvider) -> None:
     def size(grader: str, **changes: Any) -> tuple[int, int, int, int, int]:
         total = estimate_job(Regrading((graded.run_id,), grader, **changes), Store(), registry(), 4)
@@ -135,6 +139,7 @@ def test_the_estimate_counts_answers_and_calls(graded: RunHeader, provider: Fake
     assert priced.cost_usd == pytest.approx((priced.prompt_tokens * 2.5 + priced.completion_tokens * 10) / 1e6)
 
 
+@pytest.mark.slow
 def test_an_unfinished_run_can_be_graded_and_then_resumed(provider: FakeProvider) -> None:
     header = a_run(provider, trials=3, arms=(("vignette", "frq"),))
     lines = journal_path(header.run_id).read_bytes().splitlines(keepends=True)
@@ -145,6 +150,7 @@ def test_an_unfinished_run_can_be_graded_and_then_resumed(provider: FakeProvider
     assert len(raw_trials(header.run_id)) == 12
 
 
+@pytest.mark.slow
 def test_a_page_can_start_watch_and_stop_a_regrading(graded: RunHeader, provider: FakeProvider, judges: Judges) -> None:
     job = Regrading((graded.run_id,), "openai/kind", base_url=provider.base_url, again=True)
     work = begin_job(job)

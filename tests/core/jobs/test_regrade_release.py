@@ -104,6 +104,7 @@ def test_the_newest_verdict_counts_and_that_of_gpt_4_stays(release: Path) -> Non
     assert graders == {"gpt_4", "rule"}
 
 
+@pytest.mark.slow
 def test_its_journal_has_only_the_header_and_the_verdicts(release: Path, capsys: pytest.CaptureFixture[str]) -> None:
     by_names()
     header, *lines = [line for _, line in read_lines(journal_path(RUN))]
@@ -122,6 +123,7 @@ def test_its_journal_has_only_the_header_and_the_verdicts(release: Path, capsys:
     assert fold(Store()).journals == 0
 
 
+@pytest.mark.slow
 def test_a_rebuilt_database_has_the_verdicts_before_and_after_the_next_import(
     release: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -141,6 +143,7 @@ def test_a_rebuilt_database_has_the_verdicts_before_and_after_the_next_import(
     assert means() == BY_NAMES
 
 
+@pytest.mark.slow
 def test_verdicts_on_replaced_trials_do_no_harm(release: Path, provider: FakeProvider) -> None:
     """A changed case file replaces its trials; the trials of the other case keep their verdicts."""
     again(stored_header(), provider, "openai/kind")
@@ -159,6 +162,7 @@ def test_verdicts_on_replaced_trials_do_no_harm(release: Path, provider: FakePro
     assert json.dumps(means()) == json.dumps(RIGHT)
 
 
+@pytest.mark.slow
 def test_a_release_is_graded_with_the_prompts_of_the_project(release: Path, provider: FakeProvider) -> None:
     outcome = again(stored_header(), provider, "openai/kind")
     assert (outcome.by, outcome.done) == ("openai/kind", ANSWERS)
@@ -167,6 +171,7 @@ def test_a_release_is_graded_with_the_prompts_of_the_project(release: Path, prov
     assert (other.done, other.counts["saved"], other.calls) == (ANSWERS, ANSWERS, 0)
 
 
+@pytest.mark.slow
 def test_one_command_regrades_all_campaigns(release: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["job", "regrade", "--grader", "reference/names", "--types", "frq"]) == 0
     assert capsys.readouterr().out == "Graded 80 answers by reference/names: 10 verdicts changed.\n"

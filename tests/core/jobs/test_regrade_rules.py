@@ -107,6 +107,7 @@ def test_choices_are_read_again_and_the_old_verdicts_stay() -> None:
     assert [grade.verdict for grade in history if grade.rule == "mcq_loose"] == ["incorrect"]
 
 
+@pytest.mark.slow
 def test_a_second_reading_changes_nothing_and_a_rebuilt_database_has_the_verdicts() -> None:
     header = a_run()
     reread(header.run_id)
@@ -151,6 +152,7 @@ def test_a_lost_journal_fails_its_run_only() -> None:
     assert read(complete)[0] == ("correct", "Gout")
 
 
+@pytest.mark.slow
 def test_the_command_and_the_report_count_outdated_answers(capsys: pytest.CaptureFixture[str]) -> None:
     header = a_run()
     with Store().read() as cursor:

@@ -153,6 +153,7 @@ def diagnosing(body: dict[str, Any]) -> str:
     return "Eczema" if "**Final Diagnosis:** Eczema" in str(body) else "Psoriasis"
 
 
+@pytest.mark.slow
 def test_answers_without_the_closing_message_stay_a_condition_of_their_own(store: Store, solver: FakeProvider) -> None:
     """Answers as version 0.5 stored them are shown under their name; new ones never replace or join them."""
     solver.script = diagnosing
@@ -175,6 +176,7 @@ def test_answers_without_the_closing_message_stay_a_condition_of_their_own(store
     assert solved(store, solver).kept == solved(store, solver, closing="without").kept == 2
 
 
+@pytest.mark.slow
 def test_a_dialogue_without_a_closing_message_has_one_answer_at_its_end(store: Store, solver: FakeProvider) -> None:
     header = a_header("capped", cases=CASES[:1], arms=ARMS, grader="reference/names", trials=1)
     write_journal(store.journals, "capped", header, a_conversation("capped", 1, TWO[:6], "turn_cap"))
@@ -201,6 +203,7 @@ def test_failed_requests_are_excluded_and_repeated_alone(store: Store, solver: F
     assert points_of(store)[100].estimate == 1
 
 
+@pytest.mark.slow
 def test_a_refusal_is_excluded_and_final(store: Store, solver: FakeProvider) -> None:
     solver.script = lambda body: content_filtered() if CLUE in str(body) else attentive(body)
     done = solved(store, solver)
@@ -228,6 +231,7 @@ def test_a_stopped_job_resumes_and_pays_once(store: Store, solver: FakeProvider,
     assert points_of(store)[40].estimate == 0.5
 
 
+@pytest.mark.slow
 def test_a_lost_database_is_rebuilt_from_the_journals(store: Store, solver: FakeProvider) -> None:
     solved(store, solver)
     before = rows_of(store)
@@ -245,6 +249,7 @@ def test_a_lost_database_is_rebuilt_from_the_journals(store: Store, solver: Fake
     assert rows_of(store) == before, "folding again adds nothing"
 
 
+@pytest.mark.slow
 def test_a_budget_stops_the_job_and_limits_the_next_start(store: Store, solver: FakeProvider, tmp_path: Path) -> None:
     own = tmp_path / "models.toml"
     own.write_text('[models."openai/solver"]\nprices = { input = 1000.0, output = 1000.0 }\n')  # $0.018 a call
@@ -254,6 +259,7 @@ def test_a_budget_stops_the_job_and_limits_the_next_start(store: Store, solver: 
     assert solved(store, solver, own=(own,), budget_usd=1.0).calls == CALLS - 3
 
 
+@pytest.mark.slow
 def test_free_responses_can_be_graded_by_another_grader_without_new_answers(store: Store, solver: FakeProvider) -> None:
     done = solved(store, solver, question="frq")
     assert (done.done, done.calls) == (2, CALLS), "the run's own grader judges by rule"
@@ -295,6 +301,7 @@ def test_solvers_questions_and_conditions_are_never_pooled(store: Store, solver:
     assert points_of(store, models=["openai/b"])[100]["n_conversations"] == 1
 
 
+@pytest.mark.slow
 def test_choices_are_read_by_the_selected_rule(store: Store, solver: FakeProvider) -> None:
     solver.script = lambda body: "Eczema or Psoriasis"
     solved(store, solver)
@@ -302,6 +309,7 @@ def test_choices_are_read_by_the_selected_rule(store: Store, solver: FakeProvide
     assert points_of(store, mcq_rule="mcq_strict")[0].estimate == 0
 
 
+@pytest.mark.slow
 def test_estimates_and_impossible_jobs(store: Store, solver: FakeProvider) -> None:
     size = estimate_job(Solving("openai/solver", question="mcq"), store, registry())
     assert (size.todo, size.calls, size.counts["solved before"]) == (2, CALLS, 0)
@@ -320,6 +328,7 @@ def test_estimates_and_impossible_jobs(store: Store, solver: FakeProvider) -> No
         estimate_job(Solving("reference", Selection(models=["unknown/model"])), store, registry())
 
 
+@pytest.mark.slow
 def test_an_answer_to_an_earlier_text_of_the_case_does_not_count(store: Store, solver: FakeProvider) -> None:
     solved(store, solver)
     with store.write() as connection:

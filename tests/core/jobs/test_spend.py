@@ -59,6 +59,7 @@ def test_the_calls_of_an_unfinished_trial_count_in_its_run(paying: FakeProvider,
     assert sum(use.calls for use in run_progress(header.run_id).use.values()) == 4 + len(paying.requests)
 
 
+@pytest.mark.slow
 def test_judgements_and_a_regrading_are_counted_once(paying: FakeProvider, db: Path) -> None:
     header, url, models = a_campaign(paying), paying.base_url, registry()
     go(header)

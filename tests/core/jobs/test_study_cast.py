@@ -153,6 +153,7 @@ def test_an_unreachable_model_is_reported_and_replaced_by_the_doctors_model() ->
     )
 
 
+@pytest.mark.slow
 def test_the_command_lists_the_cast_with_reasons_and_resumes_with_it(
     db: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

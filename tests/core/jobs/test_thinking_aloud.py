@@ -169,6 +169,7 @@ def test_reasoning_is_stored_and_passed_to_no_other_role(fake_provider_thread: F
                 assert cursor.execute(sql).fetchall() == [(0,)], f"{table}.{column}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ways", [ALONE, MIXED])
 def test_a_live_consultation_streams_reasoning_apart_from_speech(
     fake_provider_thread: FakeProvider, ways: Sequence[str], monkeypatch: pytest.MonkeyPatch
@@ -197,6 +198,7 @@ def test_a_live_consultation_streams_reasoning_apart_from_speech(
     assert SECRET not in json.dumps([body["messages"] for body in fake_provider_thread.bodies])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", ["craftmd", "consultation", "automedic"])
 def test_answers_without_tokens_left_after_reasoning_are_excluded(
     fake_provider_thread: FakeProvider, protocol: str

@@ -167,6 +167,7 @@ def test_positions_of_the_answers_do_not_give_them_away() -> None:
     assert max(positions.values()) <= 0.4 * len(library())
 
 
+@pytest.mark.slow
 def test_reading_knowledge_needs_neither_torch_nor_streamlit() -> None:
     code = (
         "import core.text.findings as findings, sys; findings.recogniser();"

@@ -107,6 +107,7 @@ def test_a_branch_keeps_what_came_before_says_the_other_words_and_is_a_run_of_it
     assert stored == {"fork": (1, "complete"), "live": (1, "complete")}
 
 
+@pytest.mark.slow
 def test_a_branch_that_was_killed_is_resumed_as_the_branch_it_is(parent: Session) -> None:
     branch = fork(parent.key, 3, OTHER_REPLY, seed=7)
     header = branch.meta["header"]
@@ -122,6 +123,7 @@ def test_a_branch_that_was_killed_is_resumed_as_the_branch_it_is(parent: Session
     assert tuple(e.text for e in events if isinstance(e, Utterance)) == tuple(turn.text for turn in branch.dialogue)
 
 
+@pytest.mark.slow
 def test_run_on_with_the_same_words_the_reference_cast_says_the_same_again(parent: Session) -> None:
     again = fork(parent.key, 3, f"  {parent.dialogue[3].text}\n")
     assert again.dialogue == parent.dialogue
@@ -130,6 +132,7 @@ def test_run_on_with_the_same_words_the_reference_cast_says_the_same_again(paren
     assert (noted.turn, noted.changes) == (4, ())  # message 3 is kept, so 4 is the first that might have differed
 
 
+@pytest.mark.slow
 def test_another_question_of_the_doctor_is_answered_by_the_patient(parent: Session) -> None:
     branch = fork(parent.key, 4, "Do you smoke cigarettes?")
     assert [turn.role for turn in branch.dialogue[4:6]] == ["doctor", "patient"]
@@ -150,6 +153,7 @@ def test_at_the_last_message_only_the_questions_are_asked_again(parent: Session)
     assert answer.format == "vignette"
 
 
+@pytest.mark.slow
 def test_a_branch_of_a_branch_tells_what_it_changed_itself(parent: Session) -> None:
     address = "http://me:secret@127.0.0.1:9/v1?key=secret"
     first = fork(parent.key, 3, OTHER_REPLY, settings=CraftMdSettings(max_messages=24, base_url=address))
@@ -173,6 +177,7 @@ def test_a_branch_of_a_branch_tells_what_it_changed_itself(parent: Session) -> N
     assert started(second).seed == 7
 
 
+@pytest.mark.slow
 def test_a_persona_that_the_patient_is_given_is_told_in_words(parent: Session) -> None:
     names = CastNames("reference/bayes", "openai/mine", "reference/names", "reference/quotes")
     with running(lambda body: "It hurts.") as provider:
@@ -205,6 +210,7 @@ def test_a_model_goes_on_from_exactly_what_was_said(parent: Session) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_running_consultation_is_forked_and_goes_on_untouched(case: Case) -> None:
     session = consult(case, CastNames("reference/bayes", "human"))
     deadline = time.monotonic() + 60
@@ -235,6 +241,7 @@ def test_a_replay_is_not_what_is_forked(parent: Session, case: Case) -> None:
         running_origin(again)
 
 
+@pytest.mark.slow
 def test_a_deleted_branch_is_not_taken_up_as_an_unfinished_campaign(parent: Session, case: Case) -> None:
     branch = fork(parent.key, 3)
     assert branch.dialogue == parent.dialogue
@@ -245,6 +252,7 @@ def test_a_deleted_branch_is_not_taken_up_as_an_unfinished_campaign(parent: Sess
     assert unfinished_twin(same.fingerprint, {}) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
@@ -282,6 +290,7 @@ def imported(*, with_case: bool = True) -> None:
     as_released(store, "run")
 
 
+@pytest.mark.slow
 def test_a_releases_doctor_must_be_replaced() -> None:
     imported()
     origin = stored_origin("run/1/0")

@@ -114,6 +114,7 @@ def test_the_grader_is_no_seat_for_a_human(case: Case) -> None:
         begin(case, grader="human")
 
 
+@pytest.mark.slow
 def test_a_fork_keeps_the_messages_before_it_and_goes_on_with_patient_and_staff(case: Case) -> None:
     session = begin(case)
     session.join(60)
@@ -129,6 +130,7 @@ def test_a_fork_keeps_the_messages_before_it_and_goes_on_with_patient_and_staff(
     assert end.doctor_turns == sum(turn.role != "doctor" for turn in branch.dialogue)
 
 
+@pytest.mark.slow
 def test_a_fork_at_a_doctors_message_puts_plain_words_into_a_tag(case: Case) -> None:
     session = begin(case)
     session.join(60)

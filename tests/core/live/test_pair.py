@@ -73,6 +73,7 @@ def test_a_paused_one_holds_the_other_and_a_stopped_one_frees_it() -> None:
     assert left.messages == 9
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_own_database")
 def test_two_personas_on_one_case_share_the_seed_and_are_both_stored() -> None:
     case = cases_of("library")[0]

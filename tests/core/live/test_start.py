@@ -76,6 +76,7 @@ def test_a_stopped_consultation_is_not_stored(case: Case) -> None:
     assert load_trial(session.key) is None
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_conversation_in_another_run(case: Case) -> None:
     first, second = begin(case), begin(case)
     first.join(60)
@@ -87,6 +88,7 @@ def test_the_same_seed_gives_the_same_conversation_in_another_run(case: Case) ->
     assert load_trial(second.key) is not None
 
 
+@pytest.mark.slow
 def test_the_demonstration_cases_play_as_described() -> None:
     """Each takes five to twelve questions; four are solved by talking, and the last one only on paper."""
     by_key = {case.case_key: case for case in library()}
@@ -105,6 +107,7 @@ def test_the_demonstration_cases_play_as_described() -> None:
     assert [verdict["multi_turn"] for verdict in verdicts] == [*["correct"] * 4, "incorrect"]
 
 
+@pytest.mark.slow
 def test_people_in_both_seats_have_a_consultation_that_is_stored(case: Case) -> None:
     session = begin(case, CastNames("human", "human"))
     lines = {"patient": iter(["My chest hurts.", "Yes."]), "doctor": iter(["Is it worse lying down?"])}
@@ -131,6 +134,7 @@ def answer_as_doctor(session: Session, *lines: str) -> None:
         session.join(0.02)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", ["craftmd", "consultation"])
 def test_a_person_without_a_question_mark_is_asked_and_the_rule_is_stored(case: Case, protocol: str) -> None:
     arms = (("multi_turn", "mcq"),)

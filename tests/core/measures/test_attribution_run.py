@@ -87,6 +87,7 @@ def attributed(store: Store, selection: Selection = AFTER, **options: Any) -> li
     return WrongAnswers(store, selection, **options).attributed(slice(None))
 
 
+@pytest.mark.slow
 def test_without_a_judge_only_some_answers_get_a_cause(filled: Store) -> None:
     assert len(WrongAnswers(filled, AFTER)) == 5
     assert causes_of(filled) == {
@@ -120,6 +121,7 @@ def causes_of(store: Store, **options: Any) -> dict[str, tuple[str, int | None]]
     return {a.answer.case[0]: (a.cause, a.turn) for a in attributed(store, **options)}
 
 
+@pytest.mark.slow
 def test_a_judgement_decides_the_cause(filled: Store) -> None:
     without = causes_of(filled)
     judge(filled, "run/1", LUMP)
@@ -142,6 +144,7 @@ def test_judges_are_never_mixed_and_the_last_judge_counts(filled: Store) -> None
     assert causes_of(filled)["ours/1"] == ("not_judged", 4), "a failure judges nothing"
 
 
+@pytest.mark.slow
 def test_a_judgement_against_other_facts_does_not_count(filled: Store) -> None:
     judge(filled, "run/1", LUMP)
     rash = AtomicFact(id="rash", key="rash", text="rash on the legs", lay="a rash on my legs", told=True, topic="other")
@@ -157,6 +160,7 @@ def test_all_formats_that_can_be_attributed_by_default(filled: Store) -> None:
     assert not WrongAnswers(filled, Selection(formats=["single_turn"]))
 
 
+@pytest.mark.slow
 def test_an_extract_continues_after_a_stop(filled: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(extracts, "PART", 2)
     first, progress_reports, parts = Causes(filled.path, CHOSEN, None), list[tuple[int, int]](), list[slice]()

@@ -54,6 +54,7 @@ FIRST = {1: "11", 2: "11", 3: "10", 4: "00"}
 SECOND = {1: "11", 2: "00", 3: "00", 4: "01"}
 
 
+@pytest.mark.slow
 def test_figures_of_two_conditions_have_the_smallest_difference_between_them() -> None:
     store_answers("a", FIRST)
     assert texts(result_of(report, MetricRequest(Store()))) == [], "nothing is compared"

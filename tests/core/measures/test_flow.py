@@ -122,6 +122,7 @@ def test_every_loss_has_its_reason_and_number(store: Store) -> None:
     assert any("timeout" in name for name in losses(stage_of(diagram, "trials")))
 
 
+@pytest.mark.slow
 def test_cases_outside_the_selection_are_told_apart_if_the_data_set_is_installed(store: Store) -> None:
     """Of the library, cardiology was chosen, of it the first two cases, of which one could not become a patient."""
     whole, in_part = full_data_set("library"), select("library:Cardiology")
@@ -142,6 +143,7 @@ def test_cases_outside_the_selection_are_told_apart_if_the_data_set_is_installed
     assert "image dependent" in reason
 
 
+@pytest.mark.slow
 def test_cases_outside_the_selection_add_up_without_their_data_set(store: Store, subtests: pytest.Subtests) -> None:
     """Three of ten cases are in the run; the data set is no longer installed."""
     expected = {
@@ -166,6 +168,7 @@ def test_cases_outside_the_selection_add_up_without_their_data_set(store: Store,
             assert stage_of(diagram, "trials").n == 0
 
 
+@pytest.mark.slow
 def test_cases_outside_an_installed_selection_add_up(store: Store, subtests: pytest.Subtests) -> None:
     whole = full_data_set("library")
     selections = ("library:Cardiology", "library:cardiology-1,cardiology-2", "library")

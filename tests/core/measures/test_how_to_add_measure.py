@@ -101,6 +101,7 @@ def reports(*commands: tuple[str, ...]) -> list[str]:
     return [command.stdout for command in in_turn(os.environ, *(("report", *options) for options in commands))]
 
 
+@pytest.mark.slow
 def test_a_measure_is_reported_and_a_metric_has_its_own_rows_and_options(store: Store, tmp_path: Path) -> None:
     (tmp_path / "extensions" / "measures" / "trials.py").write_text(COUNTING)
     out = tmp_path / "trials.csv"
@@ -132,6 +133,7 @@ def test_a_measure_is_reported_and_a_metric_has_its_own_rows_and_options(store: 
     assert "Cases with fewer trials are left out." in help_of_trials
 
 
+@pytest.mark.slow
 def test_it_is_measured_in_processes_and_once(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     fold(store)
     toy = measures()["question_length"]

@@ -107,6 +107,7 @@ def test_without_any_date_there_is_no_row(filled_store: Store) -> None:
         result(filled_store)
 
 
+@pytest.mark.slow
 def test_a_note_names_the_source_of_a_cutoff_and_a_date_of_the_user_has_none(dated: Store, tmp_path: Path) -> None:
     models = tmp_path / "models.toml"
     (own,) = [note.text for note in result(dated).notes if "openai/a 2024-10" in note.text]

@@ -103,6 +103,7 @@ def by_figure(store: Store, figure: str) -> list[Row]:
     return [row for row in report.rows(MetricRequest(store), of="experts") if row["figure"] == figure]  # type: ignore[index]
 
 
+@pytest.mark.slow
 def test_reviews_count_once_they_are_unblinded(tmp_path: Path) -> None:
     store = store_conversations(Store(tmp_path / "anamnesis.duckdb"))
     review = a_review(store, "Conversations", shared=1)
@@ -146,6 +147,7 @@ def test_spearman_of_a_review_of_free_responses_and_its_p(tmp_path: Path, monkey
     assert all(r.estimate is None for r in coefficients if r["format"] != "vignette")
 
 
+@pytest.mark.slow
 def test_the_printed_human_baseline_is_next_to_ones_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

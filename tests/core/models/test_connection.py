@@ -166,6 +166,7 @@ def test_an_unknown_model_lists_the_models_of_the_server() -> None:
     assert "choose one that it offers (fake-1)" in connection.problem
 
 
+@pytest.mark.slow
 def test_an_address_without_a_server_is_reported(subtests: pytest.Subtests) -> None:
     table: list[tuple[str, str]] = [
         ("http://127.0.0.1:9/v1", "nothing listens at 127.0.0.1:9"),
@@ -178,6 +179,7 @@ def test_an_address_without_a_server_is_reported(subtests: pytest.Subtests) -> N
                 offered(address)
 
 
+@pytest.mark.slow
 def test_a_web_page_or_a_port_without_tls_is_reported() -> None:
     with serving() as address:
         assert "a web page came back instead of JSON; check the address: most end with /v1." in connect(address).problem
@@ -205,6 +207,7 @@ def test_missing_keys_and_addresses_are_refused() -> None:
         try_model(registry, "server/x", address="localhost")
 
 
+@pytest.mark.slow
 def test_the_models_of_a_server_are_listed_with_its_key() -> None:
     rows = {"data": [{"id": "b", "owned_by": "vllm"}, {"id": "a"}]}
     with serving(kind="application/json", body=json.dumps(rows)) as address:
@@ -219,6 +222,7 @@ def test_the_models_of_a_server_are_listed_with_its_key() -> None:
         offered("localhost:8000")
 
 
+@pytest.mark.slow
 def test_local_model_servers_are_found_and_web_pages_ignored() -> None:
     ollama = json.dumps({"object": "list", "data": [{"id": "smollm2:135m", "owned_by": "library"}]})
     with serving(kind="application/json", body=ollama) as ollama_address, running() as fake, serving() as page:

@@ -168,6 +168,7 @@ def test_loopback() -> None:
     assert wrong == []
 
 
+@pytest.mark.slow
 def test_the_client_library_is_loaded_with_the_first_model_only() -> None:
     script = """
 import sys

@@ -254,6 +254,7 @@ async def test_a_cancelled_call_ends_at_once(fake_provider: FakeProvider) -> Non
     await model.aclose()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("times", "reply", "what"),
     [

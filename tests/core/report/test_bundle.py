@@ -147,6 +147,7 @@ def make_wrong(members: dict[str, bytes]) -> None:
     members[name] = b"".join(lines)
 
 
+@pytest.mark.slow
 def test_a_bundle_is_verified_without_its_database(open_bundle: Path, tmp_path: Path) -> None:
     elsewhere = shutil.copy(open_bundle, tmp_path / "study.zip")
     verified = core(tmp_path / "none" / "a.duckdb", "bundle", "verify", str(elsewhere))
@@ -175,11 +176,13 @@ def test_the_bundle_contains_what_the_figures_depend_on(open_bundle: Path, open_
     assert vignettes == pytest.approx(0.8)  # four of five cases
 
 
+@pytest.mark.slow
 def test_equal_contents_give_equal_bytes(open_db: Path, open_bundle: Path, tmp_path: Path) -> None:
     again = bundled(open_db, tmp_path / "again.zip")
     assert again.read_bytes() == open_bundle.read_bytes()
 
 
+@pytest.mark.slow
 def test_a_changed_byte_of_a_journal_is_named(open_bundle: Path, tmp_path: Path) -> None:
     changed = edited(open_bundle, tmp_path / "changed.zip", make_wrong)
     with zipfile.ZipFile(changed) as archive:
@@ -188,6 +191,7 @@ def test_a_changed_byte_of_a_journal_is_named(open_bundle: Path, tmp_path: Path)
     assert core(tmp_path / "a.duckdb", "bundle", "verify", str(changed)).returncode == 1
 
 
+@pytest.mark.slow
 def test_a_changed_verdict_changes_figures_even_if_the_manifest_was_changed_to_fit(
     open_bundle: Path, tmp_path: Path
 ) -> None:
@@ -325,6 +329,7 @@ def test_blinded_reviews_and_those_of_other_runs_stay_here(tmp_path: Path, monke
     assert "openai/b" not in inside
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("one_figure")
 def test_an_imported_run_travels_without_a_journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "anamnesis.duckdb"))
@@ -366,6 +371,7 @@ def test_results_of_jobs_belong_to_their_runs(tmp_path: Path, monkeypatch: pytes
         assert "run-b" not in journal, table
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("one_figure")
 def test_cases_of_prompts_are_left_out_also_without_their_texts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -424,6 +430,7 @@ def test_hostile_files_get_one_sentence(open_bundle: Path, tmp_path: Path) -> No
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_a_missing_and_a_surplus_file_are_named(open_bundle: Path, tmp_path: Path) -> None:
     def edit(members: dict[str, bytes]) -> None:
         del members["README.md"]

@@ -97,6 +97,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_people_are_numbers_in_the_order_of_their_names(folder: Path) -> None:
     files = files_in(folder / "numbered.zip")
     assert "People whose names are numbers in it: 5" in (folder / "numbered.txt").read_text()
@@ -123,6 +124,7 @@ def test_only_words_that_people_wrote_still_have_names(folder: Path) -> None:
     assert "People are numbers" in files["README.md"]
 
 
+@pytest.mark.slow
 def test_figures_are_equal_with_names_and_with_numbers(folder: Path) -> None:
     files, others = files_in(folder / "numbered.zip"), files_in(folder / "named.zip")
     assert '"doctor":"human/Annika"' in others["journals/person/journal.jsonl"]

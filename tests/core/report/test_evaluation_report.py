@@ -147,6 +147,7 @@ def test_a_guideline_of_an_extension_is_read_and_a_wrong_one_refused(tmp_path: P
         guideline("consort", PARTS)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("few_figures")
 def test_an_item_without_its_fact_is_to_be_written(served_store: Store) -> None:
     facts = read_facts(served_store, ["run-a"])
@@ -159,6 +160,7 @@ def test_an_item_without_its_fact_is_to_be_written(served_store: Store) -> None:
     assert "served" not in [table.name for table in tables_of(without)]
 
 
+@pytest.mark.slow
 def test_a_provider_that_does_not_name_its_model_leaves_the_item_open(
     facts: EvaluationFacts, served_store: Store
 ) -> None:
@@ -171,6 +173,7 @@ def test_a_provider_that_does_not_name_its_model_leaves_the_item_open(
     assert "openai/a" not in served_models
 
 
+@pytest.mark.slow
 def test_prompts_of_an_unchanged_pack_are_in_the_report_with_their_hashes(sample: Store) -> None:
     run_id = "20261123-113429-884b5e46"
     request = MetricRequest(sample, Selection(runs=[run_id]))
@@ -361,6 +364,7 @@ def test_a_report_contains_no_text_of_a_case(filled_store: Store) -> None:
     assert not [text for row in (*cases, *said) for text in row if text and text in page]
 
 
+@pytest.mark.slow
 def test_a_release_leaves_open_what_it_does_not_say(filled_store: Store) -> None:
     as_released(filled_store, "run-a")
     evaluation = chart(read_facts(filled_store, ["run-a"]))
@@ -380,6 +384,7 @@ def test_a_report_without_a_run_or_of_an_unknown_guideline_is_refused(
     assert not list(tmp_path.glob("a.*"))
 
 
+@pytest.mark.slow
 def test_the_command_writes_the_file_and_stores_fields(served_store: Store, tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.setenv("ANAMNESIS_DB", str(served_store.path))
     out = tmp_path / "report.md"

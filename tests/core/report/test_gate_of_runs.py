@@ -62,6 +62,7 @@ def test_a_run_that_is_far_worse_fails_and_one_in_between_is_not_decided(store: 
     assert "contains −0.1" in result.reason
 
 
+@pytest.mark.slow
 def test_a_pass_that_is_worse_by_less_than_the_margin_says_so(store: Store) -> None:
     write_run(store, "old", verdicts(0), **OLD)
     write_run(store, "new", verdicts(6), **NEW)
@@ -72,6 +73,7 @@ def test_a_pass_that_is_worse_by_less_than_the_margin_says_so(store: Store) -> N
     assert result.notes[0].kind == "worse"
 
 
+@pytest.mark.slow
 def test_two_runs_of_one_doctor_with_the_same_seeds_are_compared(store: Store) -> None:
     """A figure of both would leave the second run out as repeats of the first."""
     write_run(store, "old", verdicts(0), **{**OLD, "doctor": "openai/new"})
@@ -99,6 +101,7 @@ def test_runs_that_cannot_be_compared_are_not_decided(store: Store, header: dict
     assert words in result.reason
 
 
+@pytest.mark.slow
 def test_a_patient_who_says_nothing_in_the_arm_and_parts_under_test_may_differ(store: Store) -> None:
     write_run(store, "old", verdicts(0), **OLD)
     write_run(store, "new", verdicts(0), **{**NEW, "patient": "openai/q", "prompt_hash": "i"})
@@ -126,6 +129,7 @@ def test_many_excluded_answers_are_not_decided_and_never_wrong(store: Store) -> 
     assert any("6 provider error" in note.text for note in allowed.notes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rule", "severity", "words"),
     [
@@ -167,6 +171,7 @@ def judged(store: Store) -> Store:
     return store
 
 
+@pytest.mark.slow
 def test_a_new_critical_failure_is_found_and_scores_by_a_rubric_are_compared(judged: Store) -> None:
     assert "new is judged by a rubric" in find_breaks("must", judged, "new", "old").problem
     with running(judge(overlooks)) as provider:
@@ -189,6 +194,7 @@ def test_a_new_critical_failure_is_found_and_scores_by_a_rubric_are_compared(jud
     assert undecided.reason.startswith("Too few cases: 10 ")
 
 
+@pytest.mark.slow
 def test_the_command_prints_json_and_takes_the_outcome_and_margin_of_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -50,6 +50,7 @@ def two_runs(store: Store) -> Store:
     return store
 
 
+@pytest.mark.slow
 def test_severe_under_triage_that_is_new_fails(two_runs: Store, fake_provider_thread: FakeProvider) -> None:
     set_levels(two_runs, LEVELS)
     asked(two_runs, fake_provider_thread, OLD, "old")
@@ -76,6 +77,7 @@ def test_the_gate_fails_says_why_and_does_not_decide_without_answers(
     assert "ours/2: 4 by appointment instead of 2 within hours" in result.reason
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("old", "new", "problem"),
     [({}, {}, "the doctor of new was not asked"), ({}, NEW, "the doctor of old was not asked")],
@@ -105,6 +107,7 @@ def test_unanswered_cases_and_cases_without_a_level_are_undecided_and_no_failure
     assert (compared.failures, compared.compared, compared.undecided) == ((), 5, 2)
 
 
+@pytest.mark.slow
 def test_a_reference_that_nobody_answered_on_a_case_makes_no_failure_new(
     two_runs: Store, fake_provider_thread: FakeProvider
 ) -> None:

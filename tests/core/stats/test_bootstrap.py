@@ -82,6 +82,7 @@ def test_exact_and_resampled_agree_within_resampling_error(subtests: pytest.Subt
             assert np.abs(np.subtract(exact, resampled)).max() < 0.1 * noise + 1 / (trials * n)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [1_000, 2_500])
 def test_many_values_off_a_lattice_agree_with_resampling_within_its_error(n: int) -> None:
     sample = np.random.default_rng(8).beta(2, 5, n)

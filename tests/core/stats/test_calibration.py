@@ -37,6 +37,7 @@ def covers(interval: Interval, truth: float) -> bool:
     return interval.low - 1e-9 <= truth <= interval.high + 1e-9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "runs"), SIZES)
 def test_coverage_and_rejection_rate_are_at_their_nominal_levels(n: int, runs: int) -> None:
     smoothed = percentiles = rejected = 0

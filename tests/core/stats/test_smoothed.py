@@ -32,6 +32,7 @@ def by_random_weights(above: np.ndarray, below: np.ndarray) -> np.ndarray:
     return np.quantile(figures, [tail, 1 - tail])
 
 
+@pytest.mark.slow
 def test_bounds_are_those_of_random_weights(subtests: pytest.Subtests) -> None:
     rows: list[list[float]] = [
         [0.8] + [1.0] * 19,

@@ -85,6 +85,7 @@ def test_cases_come_in_the_order_of_their_numbers(filled: Store) -> None:
     assert ids(filled) == ["run/1/0", "run/1/1", "run/2/0", "run/10/0"]
 
 
+@pytest.mark.slow
 def test_a_case_is_found_by_its_id_or_by_parts_of_the_id_and_the_answer(
     filled: Store, subtests: pytest.Subtests
 ) -> None:
@@ -101,6 +102,7 @@ def test_a_case_is_found_by_its_id_or_by_parts_of_the_id_and_the_answer(
             assert ids(filled, case=case) == trial_ids
 
 
+@pytest.mark.slow
 def test_text_matches_literally_and_ignores_upper_and_lower_case(filled: Store, subtests: pytest.Subtests) -> None:
     rows: list[tuple[str, str | None, list[str]]] = [
         ("itch", None, ["run/1/0", "run/1/1", "run/2/0", "run/10/0"]),

@@ -132,6 +132,7 @@ def test_the_chosen_rule_decides_which_answers_are_wrong(filled: Store) -> None:
     assert answers["c", "vignette", "mcq"].called_correct == (("mcq_loose", "rule"),)
 
 
+@pytest.mark.slow
 def test_a_selection_restricts(filled: Store) -> None:
     assert {key[0] for key in read(filled, specialties=["Cardiology"])} == {"c"}
     assert {key[1] for key in read(filled, formats=["vignette"])} == {"vignette"}

@@ -59,6 +59,7 @@ def shape(family: Tree) -> list[tuple[str, str | None, int | None]]:
 SHAPE = [("root", None, None), ("a", "root", 1), ("b", "a", 2), ("c", "root", 2)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("member", ["root", "a", "b", "c"])
 def test_every_member_leads_to_the_whole_family(family: Store, member: str) -> None:
     family_tree = tree_of(family, member)
@@ -144,6 +145,7 @@ def test_a_branch_that_is_not_folded_yet_can_be_deleted(family: Store) -> None:
     assert shape(tree_of(family, "root")) == SHAPE
 
 
+@pytest.mark.slow
 def test_the_family_and_a_deletion_survive_a_rebuild_from_the_journals(family: Store) -> None:
     family.path.unlink()
     fold(family)

@@ -58,6 +58,7 @@ def flips(store: Store) -> dict[tuple[str, str], Row]:
     return {(row["grader"], row["judged_again"].removeprefix("the same ")): row for row in flip_rates(store)}
 
 
+@pytest.mark.slow
 def test_the_same_words_and_the_same_answer_judged_again(store: Store) -> None:
     rows = flips(store)
     # OTHER judged "Eczema" three times, once as incorrect, and "Gout" twice, with both verdicts
@@ -92,6 +93,7 @@ def test_a_diagnosis_that_one_call_judged_for_two_answers_was_judged_once(store:
     assert rows["openai/k", "response"]["verdicts"] == 2
 
 
+@pytest.mark.slow
 def test_where_two_graders_differ(store: Store) -> None:
     pair = DifferenceFilter((OWN, OTHER))
     with store.read() as cursor:

@@ -14,6 +14,7 @@ from core.store.lease import DatabaseBusyError
 from tests.core.store.leasing import HOLD, NOTE, ROOT, count, note, other_process
 
 
+@pytest.mark.slow
 def test_a_writer_waits_for_another_process_that_reads(store: Store) -> None:
     note(store, "x")
     with other_process(store, HOLD.format(mode="read", seconds=0.7)):

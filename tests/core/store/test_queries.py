@@ -192,6 +192,7 @@ def test_odd_texts_survive(store: Store) -> None:
         assert trial_events(cursor, TRIAL)[1] == answered(response=odd)
 
 
+@pytest.mark.slow
 def test_a_selection_filters_by_what_the_question_asks_for(store: Store) -> None:
     treated = a_case(2, question="Which of the following is the best treatment?")
     stated = a_case(3, question="What now?", asks_for="test")

@@ -104,6 +104,7 @@ def test_repeats_are_no_further_trials_of_reliability(store: Store) -> None:
     assert variance_components(correct, counted).trials_per_case == 2
 
 
+@pytest.mark.slow
 def test_runs_with_other_seeds_or_of_a_release_are_trials_of_their_own(store: Store) -> None:
     run(store, "a", FIRST, at=100.0)
     run(store, "b", AGAIN, at=200.0, seed=21)
@@ -116,12 +117,14 @@ def test_runs_with_other_seeds_or_of_a_release_are_trials_of_their_own(store: St
     assert not any(repeats for _, repeats in counts.values())
 
 
+@pytest.mark.slow
 def test_a_run_by_itself_has_all_its_trials(store: Store) -> None:
     run(store, "a", FIRST, at=100.0)
     run(store, "b", AGAIN, at=200.0)
     assert (row(store, Selection(runs=["b"])).estimate, row(store, Selection(runs=["b"]))["n_repeats"]) == (0.0, 0)
 
 
+@pytest.mark.slow
 def test_a_trial_that_broke_off_gives_way_to_its_repeat(store: Store) -> None:
     run(store, "a", {(1, 0): "correct"}, at=100.0, trials=1)
     broken = a_trial(
@@ -142,6 +145,7 @@ def test_a_trial_that_broke_off_gives_way_to_its_repeat(store: Store) -> None:
     assert row(store, Selection(verdicts=["incorrect"], arm="multi_turn:frq"))["n_trials"] == 1
 
 
+@pytest.mark.slow
 def test_a_later_run_adds_the_arms_that_the_first_did_not_ask(store: Store) -> None:
     """Run b has the first free responses; its choices and its conversations are repeats."""
     run(store, "a", FIRST, at=100.0, arms=[MCQ])
@@ -158,6 +162,7 @@ def test_a_later_run_adds_the_arms_that_the_first_did_not_ask(store: Store) -> N
     assert by_type.loc["frq"].tolist() == [4, 0, 0]
 
 
+@pytest.mark.slow
 def test_what_another_grader_judged_is_another_condition_and_repeats_nothing(store: Store) -> None:
     run(store, "a", FIRST, at=100.0)
     run(store, "b", AGAIN, at=200.0)

@@ -65,6 +65,7 @@ def sample_runs_of(store: Store) -> list[str]:
         return sample_runs(cursor)
 
 
+@pytest.mark.slow
 def test_it_is_separate_from_own_runs_of_the_same_model_and_can_be_removed(store: Store) -> None:
     header = a_header(cases=[a_case()], doctor="reference/bayes")
     write_journal(store.journals, "run", header, a_trial(), grades("run/1/0", graded("correct")))

@@ -179,6 +179,7 @@ def test_runs_with_different_final_graders_are_two_conditions(store: Store) -> N
     assert means(store) == {"openai/a · grader g": (0.5, 2), "openai/a · grader h": (1.0, 2)}
 
 
+@pytest.mark.slow
 def test_the_same_grader_under_other_prompts_is_another_one(store: Store) -> None:
     store_run(store, "r", ["correct", "incorrect"])
     store_run(store, "s", ["incorrect", "incorrect"])
@@ -223,6 +224,7 @@ def test_runs_that_each_lack_another_seat_are_one_condition() -> None:
     assert names(vignettes, choices, summed) == {"openai/a": ("1", "2", "3")}
 
 
+@pytest.mark.slow
 def test_a_run_with_choices_alone_is_one_with_a_run_that_was_graded(store: Store) -> None:
     store_run(store, "graded", ["correct"])
     header = a_header("choices", [a_case(0)], trials=1, arms=[("vignette", "mcq")])
@@ -252,6 +254,7 @@ def test_a_condition_remarks_that_rules_play_the_patient() -> None:
     assert condition.remarks == ("rules play the patient",)
 
 
+@pytest.mark.slow
 def test_the_name_of_a_doctor_selects_all_its_conditions(store: Store) -> None:
     store_run(store, "r", ["correct"])
     store_run(store, "s", ["incorrect"], prompt_pack="mine", prompt_hash="other")
@@ -307,6 +310,7 @@ def sampled(store: Store, **selected: Any) -> dict[str, set[str]]:
         return {model: set(keys) for model, keys in cursor.execute(sql).fetchall()}
 
 
+@pytest.mark.slow
 def test_a_sample_is_always_the_same_on_the_same_cases_and_part_of_a_larger_one(store: Store) -> None:
     store_run(store, "a", ["correct"] * 9, doctor="openai/a")
     store_run(store, "b", ["incorrect"] * 9, doctor="openai/b")

@@ -85,6 +85,7 @@ def test_an_unrecorded_name_splits_nothing(store: Store, unknown: str | None) ->
     assert only(store).served == {"doctor": ("a-1",)}
 
 
+@pytest.mark.slow
 def test_a_run_without_a_name_stays_separate_from_two_served_models(store: Store) -> None:
     for run_id, served in (("r", None), ("s", "a-1"), ("t", "a-2")):
         by_doctor(store, run_id, served)
@@ -101,6 +102,7 @@ def test_a_run_that_was_served_under_two_names_is_one_condition_with_a_note(stor
     assert note.severity == "high"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("role", ["patient", "summariser"])
 def test_the_served_models_of_other_seats_make_conditions_too(store: Store, role: str) -> None:
     model = {"patient": "openai/p", "summariser": "openai/s"}[role]

@@ -54,6 +54,7 @@ def test_an_intact_database_has_no_finding(store: Store) -> None:
     assert (report.journals, report.trials, report.findings) == (2, 24, ())
 
 
+@pytest.mark.slow
 def test_trials_that_only_the_database_lacks_come_back_from_the_journal(store: Store) -> None:
     before = rows(store)
     for table in before:
@@ -74,6 +75,7 @@ def test_rows_without_their_trial_are_named(store: Store) -> None:
     assert words["orphaned", "grades"] == "has rows of 1 trials that do not exist"
 
 
+@pytest.mark.slow
 def test_wrong_counts_are_reported_and_counted_again(store: Store) -> None:
     change(store, "UPDATE tallies SET n = n + 1 WHERE run_id = 'run-a' AND loose = 'correct'")
     change(store, "DELETE FROM judged WHERE run_id = 'run-b'")
@@ -139,6 +141,7 @@ def test_a_deleted_run_is_not_missing(store: Store, capsys: pytest.CaptureFixtur
     )
 
 
+@pytest.mark.slow
 def test_a_backup_is_restored_unchanged(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (store.path.parent / "images").mkdir()
     (store.path.parent / "images" / "a.png").write_bytes(b"picture")
@@ -161,6 +164,7 @@ def test_a_backup_is_restored_unchanged(store: Store, tmp_path: Path, monkeypatc
         backup(store, out)
 
 
+@pytest.mark.slow
 def test_a_backup_has_the_trials_that_a_run_writes_meanwhile(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -224,6 +228,7 @@ def test_a_damaged_backup_restores_nothing(
     assert not any((tmp_path / "there").iterdir())
 
 
+@pytest.mark.slow
 def test_the_commands_back_up_and_restore(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

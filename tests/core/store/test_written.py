@@ -211,22 +211,21 @@ def rows_of_people(store: Store) -> int:
         )
 
 
-@pytest.fixture(scope="module")
-def shown_at_first(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    return shown(copy_of(store_conversations, tmp_path_factory.mktemp("first")))
-
-
-@pytest.mark.parametrize("what", WRITTEN)
-def test_it_is_there_after_the_database_was_deleted(store: Store, what: str, shown_at_first: dict[str, Any]) -> None:
-    WRITTEN[what](store)
-    before, count = shown(store), rows_of_people(store)
-    assert before != shown_at_first
+def test_everything_written_is_there_after_the_database_was_deleted(store: Store) -> None:
+    before = shown(store)
+    for what in WRITTEN:
+        WRITTEN[what](store)
+        after = shown(store)
+        assert after != before, f"{what} are shown nowhere"
+        before = after
+    count = rows_of_people(store)
     again = from_the_journals(store)
     assert shown(again) == before
     assert rows_of_people(again) == count
     assert verify(again).findings == ()
 
 
+@pytest.mark.slow
 def test_the_figures_are_those_of_the_answers(full: Store) -> None:
     again = from_the_journals(full)
     decided = decisions_of(again, state_of(again, "Conversations"))
@@ -263,6 +262,7 @@ for number in range(1, 41):
 """
 
 
+@pytest.mark.slow
 def test_two_processes_write_two_hundred_answers_each_at_once(store: Store) -> None:
     items = [ReviewItem(f"release:m:craftmd/case_{n}", n, ("Ada", "Ben")) for n in range(1, 41)]
     with store.write() as connection:
@@ -368,6 +368,7 @@ def test_a_new_kind_needs_its_table_and_an_entry(store: Store, monkeypatch: pyte
     assert (verify(store).written, verify(store).findings) == (1, ())
 
 
+@pytest.mark.slow
 def test_what_was_taken_back_stays_away(full: Store) -> None:
     store = full
     assert main(["experts", "withdraw", "Answers", "--reason", "planned by mistake"]) == 0
@@ -447,6 +448,7 @@ def test_what_stands_in_the_database_alone_is_named_and_journaled(full: Store) -
     assert shown(from_the_journals(full)) == before
 
 
+@pytest.mark.slow
 def test_a_backup_carries_it(full: Store, tmp_path: Path) -> None:
     before, out = shown(full), tmp_path / "kept.tar.gz"
     backup(full, out)
@@ -508,6 +510,7 @@ def test_a_database_of_before_is_journaled_once_at_its_first_opening(full: Store
     assert verify(again).findings == ()
 
 
+@pytest.mark.slow
 def test_an_opening_that_is_killed_after_the_journal_was_written_journals_nothing_twice(
     full: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -528,6 +531,7 @@ def test_an_opening_that_is_killed_after_the_journal_was_written_journals_nothin
     assert shown(from_the_journals(full)) == before
 
 
+@pytest.mark.slow
 def test_a_damaged_journal_of_a_job_keeps_no_database_of_before_closed(full: Store) -> None:
     before = shown(full)
     as_0_4_left_it(full)

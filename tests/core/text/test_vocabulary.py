@@ -47,6 +47,7 @@ def strings() -> dict[str, str]:
     return {path.relative_to(CORE).as_posix(): "\n".join(strings_of(path)) for path in files}
 
 
+@pytest.mark.slow
 def test_words_of_the_vocabulary_are_in_no_module(strings: dict[str, str], subtests: pytest.Subtests) -> None:
     for word in SENTINELS:
         with subtests.test(word=word):

@@ -134,6 +134,7 @@ def test_a_case_on_both_sides_is_refused(folder: Path) -> None:
         check_apart(train, [*test, train[0]])
 
 
+@pytest.mark.slow
 def test_the_library_exports_and_loads_with_datasets(tmp_path: Path) -> None:
     datasets = import_module("datasets")
     write(tmp_path, build(library(), ExportSettings()))

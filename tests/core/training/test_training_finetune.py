@@ -189,6 +189,7 @@ def test_a_line_has_the_keys_of_its_case(data: Path) -> None:
     assert line["keys"] == ["age and sex", "main complaint", "medication", "troponin"]
 
 
+@pytest.mark.slow
 def test_the_command_line_and_the_dashboard_start_without_the_packages_of_training() -> None:
     code = (
         "import sys, core.cli.app, core.cli.training, core.training.finetune; "

@@ -26,6 +26,7 @@ def test_similarity_is_that_of_the_sorted_words() -> None:
     assert list(near_duplicates(["No fever. A cough, at night.", "A cough at night; no FEVER!"], 100)) == [(0, 1)]
 
 
+@pytest.mark.slow
 def test_pairs_are_found_at_every_position() -> None:
     texts = [random_vignette(n) for n in range(1100)]
     for first, second in ((3, 4), (10, 700), (520, 1030), (1060, 1099)):

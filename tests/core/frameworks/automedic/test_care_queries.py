@@ -72,6 +72,7 @@ MESSAGES = (
 )
 
 
+@pytest.mark.slow
 def test_words_in_sql_are_those_of_the_tag_protocol(store: Store) -> None:
     lines = [a_consultation(n, [message, "</end>"]) for n, message in enumerate(MESSAGES)]
     write_journal(store.journals, "run", automedic(cases=range(len(MESSAGES))), *lines)
@@ -84,6 +85,7 @@ def test_words_in_sql_are_those_of_the_tag_protocol(store: Store) -> None:
     assert to_staff == {n: sum(q.to == "staff" for q in message_tags.queries) for n, message_tags in tags.items()}
 
 
+@pytest.mark.slow
 def test_a_framework_without_a_pattern_reads_every_message_itself(
     filled: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -111,6 +113,7 @@ def test_only_answered_queries_are_turns(store: Store) -> None:
     assert columns(store, "turns", "words") == [{"1": 1}, {"1": 6}]
 
 
+@pytest.mark.slow
 def test_an_answered_message_without_tags_counts_as_one_query(store: Store) -> None:
     """A human in the doctor's seat writes no tags."""
     line = a_consultation(1, ["</end>"])
@@ -179,6 +182,7 @@ def test_free_answers_are_judged_by_the_rule_for_free_answers(store: Store) -> N
     ]
 
 
+@pytest.mark.slow
 def test_selections(filled: Store) -> None:
     with filled.write() as connection:
         connection.execute("UPDATE runs SET source = 'live' WHERE run_id = 'run'")
@@ -204,6 +208,7 @@ def test_failures_have_a_cause_and_a_quote(filled: Store) -> None:
     assert trial_failures[0].trial_id == "run/3/0"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("turns", "cause"), [(3, "early_end"), (4, None)])
 def test_an_end_is_abrupt_up_to_the_third_turn(store: Store, turns: int, cause: str | None) -> None:
     messages = [f"<patient>Question {n}?</patient>" for n in range(turns)]

@@ -262,6 +262,7 @@ def test_a_tag_with_only_tags_inside_is_no_query() -> None:
     assert read_tags("<patient><b></b></patient>").misuses == ("no_tag", "empty", "unknown_tag")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "message",
     [

@@ -157,6 +157,7 @@ def test_importing_twice_changes_nothing(release: Path) -> None:
     assert Store().version == stamp  # not even opened for writing
 
 
+@pytest.mark.slow
 def test_a_changed_file_replaces_its_trials_only(release: Path) -> None:
     import_all(release)
     old, other = trial_ids(GPT), trial_ids(MISTRAL)
@@ -179,6 +180,7 @@ def test_a_changed_file_replaces_its_trials_only(release: Path) -> None:
     assert import_all(release).changed is False
 
 
+@pytest.mark.slow
 def test_a_changed_case_of_the_data_set_is_judged_again(release: Path) -> None:
     import_all(release)
     write_cases(release, [a_row("case_0"), a_row("case_1", choice_2="Scabies mite")])
@@ -223,6 +225,7 @@ def test_a_damaged_file_is_quarantined_and_the_others_are_imported(release: Path
         assert [f.path for f in quarantined(cursor)] == ["results/gpt3_1106/case_77.json"]
 
 
+@pytest.mark.slow
 def test_a_file_that_is_damaged_later_keeps_its_imported_trials(release: Path) -> None:
     import_all(release)
     before = trial_ids(GPT)
@@ -250,6 +253,7 @@ def test_imported_files_that_are_missing_later_stay(release: Path) -> None:
     assert len(trial_ids(GPT)) == 10
 
 
+@pytest.mark.slow
 def test_only_the_chosen_models(release: Path) -> None:
     import_all(release, ["mistral_v1_7b"])
     with Store().read() as cursor:
@@ -266,6 +270,7 @@ def test_an_unknown_folder_keeps_its_name(tmp_path: Path) -> None:
     assert a_run("craftmd-new-model").doctor == "new-model"
 
 
+@pytest.mark.slow
 def test_prompts_that_differ_only_in_the_specialty_count_as_equal(tmp_path: Path) -> None:
     rows = [a_row("case_0"), a_row("case_1", category="Other"), a_row("case_2")]
     bare = PROMPT.replace(" specializing in {}", "")

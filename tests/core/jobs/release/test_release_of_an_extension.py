@@ -109,6 +109,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
     return {**os.environ, **variables}
 
 
+@pytest.mark.slow
 def test_import_reads_the_release_of_an_extension(environment: dict[str, str], tmp_path: Path) -> None:
     importing = ("import", "quiz", str(tmp_path / "copy"))
     first, second, accuracy = in_turn(

@@ -103,6 +103,7 @@ def test_pictures_are_kept_as_files_and_never_in_the_database(release: Path) -> 
     assert "base64" not in repr(dump())
 
 
+@pytest.mark.slow
 def test_grades_are_imported_and_the_strict_rule_needs_choices(release: Path) -> None:
     import_all(release)
     # 3 cases × 5 trials × 4 formats; "Tophaceous gout." contains the answer "gout"
@@ -148,6 +149,7 @@ def test_importing_twice_only_restores_a_lost_picture(release: Path) -> None:
     assert lost.read_bytes() == BLUE
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("picture", "words"),
     [

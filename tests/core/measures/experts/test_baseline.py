@@ -39,6 +39,7 @@ def review(store: Store) -> Review:
     return plan_review(store, "Vignettes", plan)
 
 
+@pytest.mark.slow
 def test_an_expert_becomes_a_doctor_beside_the_models(store: Store, review: Review) -> None:
     state = state_of(store, "Vignettes")
     for place, item in enumerate(state.items_for("Ada")):
@@ -82,6 +83,7 @@ def test_answers_are_saved_one_by_one_and_are_final(store: Store, review: Review
     assert (stored.done, stored.state) == (0, "partial")
 
 
+@pytest.mark.slow
 def test_what_was_answered_before_a_crash_is_graded_with_the_next_answer(store: Store, review: Review) -> None:
     first, second = state_of(store, "Vignettes").items_for("Ada")[:2]
     answers = [
@@ -137,6 +139,7 @@ def answer_right(store: Store, review: str, annotator: str, question_types: tupl
             record(store, review, item.number, annotator, question_type, case.answer)
 
 
+@pytest.mark.slow
 def test_a_review_of_0_4_is_finished_as_it_was_begun_and_stays_apart(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -167,6 +170,7 @@ def test_a_review_of_0_4_is_finished_as_it_was_begun_and_stays_apart(
     }
 
 
+@pytest.mark.slow
 def test_a_review_of_0_4_that_asked_own_words_first_is_called_so() -> None:
     fields = a_plan(kind="baseline", shared=0).model_dump(exclude={"order"})
     assert stored_plan({**fields, "question_types": ["frq", "mcq"]}).order == "own words first"
@@ -178,6 +182,7 @@ def test_nobody_plans_choices_first_any_more(store: Store) -> None:
         plan_review(store, "New", a_plan(kind="baseline", number=2, order="choices first"))
 
 
+@pytest.mark.slow
 def test_different_people_write_own_words_and_choose(store: Store) -> None:
     plan = a_plan(
         kind="baseline", number=4, shared=0, order="different people", annotators=("Ada", "Ben", "Cyd"),

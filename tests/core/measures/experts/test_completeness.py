@@ -40,6 +40,7 @@ def test_the_cross_table_by_hand() -> None:
     assert complete["p"] == pytest.approx(stats.fisher_exact([[7, 1], [2, 4]]).pvalue)
 
 
+@pytest.mark.slow
 def test_histories_are_matched_with_the_verdict_of_the_same_conversation(store: Store) -> None:
     review = a_review(store, number=12, shared=0.0)
     state = state_of(store, review.review_id)
@@ -61,6 +62,7 @@ def test_histories_are_matched_with_the_verdict_of_the_same_conversation(store: 
     assert rows(store, arm="vignette:frq") == {}
 
 
+@pytest.mark.slow
 def test_annotators_agree_on_one_model_and_differ_on_the_other(store: Store) -> None:
     review = a_review(store, number=12, shared=1.0)
     answer_all(store, review, "Ada")

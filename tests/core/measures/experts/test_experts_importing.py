@@ -67,6 +67,7 @@ def test_the_same_file_adds_nothing_twice_and_a_changed_row_does(store: Store) -
     assert (again.added, again.unchanged) == (1, 1)
 
 
+@pytest.mark.slow
 def test_of_three_who_judged_the_last_breaks_the_tie(store: Store) -> None:
     for name, value in (("Ada", "yes"), ("Ben", "no"), ("Cyd", "no")):
         import_csv(store, a_csv(f"talk:t00,,,{name},medical_terms,{value},"))

@@ -61,6 +61,7 @@ def stored(store: Store, field: str) -> dict[str, str]:
     return {key: fields[field].value for (key, _), fields in sorted(labels.items()) if field in fields}  # type: ignore[index]
 
 
+@pytest.mark.slow
 def test_decided_answers_fill_the_cases(reviewed: Store) -> None:
     with pytest.raises(UsageError, match="unblind it first"):
         filling_of(reviewed, state_of(reviewed, "Quality"))
@@ -83,6 +84,7 @@ def test_decided_answers_fill_the_cases(reviewed: Store) -> None:
     assert stored(reviewed, "single_diagnosis") == {"ours/1": "yes", "ours/2": "yes", "ours/3": "no"}
 
 
+@pytest.mark.slow
 def test_accuracy_splits_any_data_set_by_the_filled_field(reviewed: Store, capsys: pytest.CaptureFixture[str]) -> None:
     verdicts = ("correct", "incorrect", "correct", "correct")
     lines = [

@@ -56,6 +56,7 @@ def reviewed(store: Store) -> Review:
     return review
 
 
+@pytest.mark.slow
 def test_a_judge_of_terms_is_compared_with_people_on_the_same_conversations(store: Store) -> None:
     judge_terms(store)
     review = reviewed(store)
@@ -83,6 +84,7 @@ def test_a_grader_is_compared_on_free_responses(store: Store) -> None:
     assert (row["about"], row.estimate, row.n) == (EQUIVALENT, 0.5, 12)
 
 
+@pytest.mark.slow
 def test_items_drawn_by_specialty_count_by_the_size_of_their_stratum(store: Store) -> None:
     judge_terms(store)
     # of each model two of three conversations in cardiology (odd numbers), and one of three in dermatology

@@ -113,6 +113,7 @@ def test_the_majority_decides_on_suitability(store: Store) -> None:
     assert times[0] == {"annotator": "Ada", "median_minutes": 2.5, "items": 4, "cost_of_100_items": 250.0}
 
 
+@pytest.mark.slow
 def test_ratings_survive_the_loss_of_the_database(store: Store) -> None:
     review = reviewed(store, "profile_quality", 3, case_set="library") if _with_profiles(store) else None
     assert review is not None
@@ -140,6 +141,7 @@ def _with_profiles(store: Store) -> bool:
     return len(cases) == 3
 
 
+@pytest.mark.slow
 def test_preferences_between_two_models_are_their_log_odds(store: Store) -> None:
     store_conversations(store, cases=6)
     plan = planned(kind="preference", number=6, annotators=("Ada",), shared=0.0, seed=3)

@@ -73,6 +73,7 @@ def test_entities_are_not_resolved() -> None:
     assert time.process_time() - began < 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", ["xl/worksheets/sheet2.xml", "xl/sharedStrings.xml"])
 def test_a_workbook_that_unpacks_without_end_is_refused_before_it_is_unpacked(part: str) -> None:
     content = repacked(workbook([ROW]), lambda _, xml: xml, **{part: b" " * 150_000_000})

@@ -106,6 +106,7 @@ def stored_verdicts(store: Store) -> dict[str, tuple[PatientVerdict, ...]]:
         return {trial: patient.verdicts for trial, patient in judged_patients(cursor, newest.judge).items()}
 
 
+@pytest.mark.slow
 def test_wrong_answers_conversations_are_judged_once_with_quotations(store: Store) -> None:
     outcome, calls = judged(store, strict, concurrency=4)
     assert (outcome.done, outcome.counts["found"], outcome.counts["dropped"], outcome.failed, calls) == (2, 1, 1, 0, 2)

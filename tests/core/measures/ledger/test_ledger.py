@@ -111,6 +111,7 @@ def test_shares_of_faults_are_of_the_judged_conversations(filled: Store) -> None
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", ["topics", "faults"])
 def test_a_note_names_the_judge_and_what_is_left_out(filled: Store, part: str) -> None:
     judge_some(filled)

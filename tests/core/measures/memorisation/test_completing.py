@@ -109,6 +109,7 @@ def test_completions_from_before_the_variants_are_recall() -> None:
     assert variant_of(former) == "recall"
 
 
+@pytest.mark.slow
 def test_a_slow_case_does_not_delay_the_others(store: Store) -> None:
     """The first of 70 cases takes two seconds; in this time the second worker completes the others."""
     cases = [

@@ -196,6 +196,7 @@ def test_one_conversation_is_marked_at_once(store: Store) -> None:
         trial_marks(store, "unknown")
 
 
+@pytest.mark.slow
 def test_without_conversations_there_are_no_figures(tmp_path: Path) -> None:
     empty = Store(tmp_path / "empty.duckdb")
     assert measure_missing(empty, PATIENT_MARKS) == Measured(0, 0)

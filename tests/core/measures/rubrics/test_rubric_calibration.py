@@ -102,6 +102,7 @@ def test_the_judge_agrees_in_19_of_20_and_the_figures_of_both_are_those_of_the_e
     assert by_criterion == {"fever": 1.0, "cough": pytest.approx(0.9)}
 
 
+@pytest.mark.slow
 def test_a_part_of_the_items_is_enough_and_more_would_narrow_the_interval(judged: Store) -> None:
     stored = review(judged, number=12)
     answer(judged, stored)
@@ -116,6 +117,7 @@ def test_a_part_of_the_items_is_enough_and_more_would_narrow_the_interval(judged
     assert {row["feature"] for row in rows(judged, part="audit")} >= {"judge's verdict", "points"}
 
 
+@pytest.mark.slow
 def test_scores_say_how_far_their_judge_is_calibrated(judged: Store, reviewed: Store) -> None:
     before, after = MetricRequest(judged), MetricRequest(reviewed)
     list(report_scores.rows(before, rubric="demo"))
@@ -124,6 +126,7 @@ def test_scores_say_how_far_their_judge_is_calibrated(judged: Store, reviewed: S
     assert any("n = 20, 95% equal" in note.text for note in after.notes)
 
 
+@pytest.mark.slow
 def test_verdicts_of_experts_survive_the_loss_of_the_database(reviewed: Store) -> None:
     before = [(row.label, row.estimate, row.low, row.high) for row in rows(reviewed)]
     for file in reviewed.path.parent.glob("anamnesis.duckdb*"):
@@ -140,6 +143,7 @@ def test_only_judged_criteria_of_a_rubric_are_drawn(judged: Store) -> None:
         review(judged, statements={})
 
 
+@pytest.mark.slow
 def test_scores_can_leave_out_what_the_judge_is_not_calibrated_on(
     reviewed: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

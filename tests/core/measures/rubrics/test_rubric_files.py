@@ -73,6 +73,7 @@ def test_the_version_changes_with_the_points_and_the_hash_of_a_criterion_does_no
     assert len({entry.cases[CASE][0].hash, reworded.hash, conditional.hash}) == 3
 
 
+@pytest.mark.slow
 def test_a_folder_of_files_is_one_rubric_and_survives_a_round_trip(tmp_path: Path) -> None:
     library = read_rubric(rubric_files()["library"])
     (file := tmp_path / "library.yaml").write_text(to_yaml(library), encoding="utf-8")
@@ -84,6 +85,7 @@ def test_a_folder_of_files_is_one_rubric_and_survives_a_round_trip(tmp_path: Pat
         read_rubric(tmp_path / "part")
 
 
+@pytest.mark.slow
 def test_every_rubric_of_the_library_belongs_to_a_case_and_has_both_musts_and_must_nots() -> None:
     keys = {case.case_key for case in read_library(CASES)}
     library = read_rubric(rubric_files()["library"])
@@ -128,6 +130,7 @@ def test_the_linter_names_keys_that_no_case_has() -> None:
     assert lint_rubric(unknown) == []
 
 
+@pytest.mark.slow
 def test_a_saved_rubric_has_versions_replaces_a_file_and_outlives_the_database(store: Store) -> None:
     first, second = (rubric({"criterion": "Greets.", "points": points}, name="library") for points in (1, 2))
     for version in (first, second):

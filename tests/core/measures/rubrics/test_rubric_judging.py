@@ -95,6 +95,7 @@ def figures(store: Store) -> dict[tuple[str, str], Row]:
 EXPECTED = {f"run/{n}": {word: "met" if word in met else "not met" for word in WORDS} for n, met in MET.items()}
 
 
+@pytest.mark.slow
 def test_every_criterion_is_judged_alone_and_once(store: Store) -> None:
     outcome, bodies = judged(store, judge(by_last_word))
     assert (outcome.done, outcome.counts["verdicts"], outcome.counts["met"], len(bodies)) == (18, 18, 7, 18)
@@ -147,6 +148,7 @@ def test_batches_of_a_noisy_judge_disagree_with_single_criteria_and_the_differen
     assert statuses(store, "openai/fake in batches of 5") != statuses(store, "openai/fake")
 
 
+@pytest.mark.slow
 def test_a_new_wording_is_judged_again_and_new_points_are_not(store: Store) -> None:
     judged(store, judge(by_last_word))
     criteria = [dict(fields) for fields in RUBRIC["all"]]
@@ -188,6 +190,7 @@ def test_an_unreadable_reply_is_repaired_with_its_fault(store: Store) -> None:
     assert (outcome.done, len(bodies)) == (6, 12)
 
 
+@pytest.mark.slow
 def test_judgements_survive_a_lost_database_and_go_with_their_trial(store: Store) -> None:
     judged(store, judge(by_last_word))
     before = statuses(store)
@@ -202,6 +205,7 @@ def test_judgements_survive_a_lost_database_and_go_with_their_trial(store: Store
     assert trials == [("run/2",), ("run/3",)]
 
 
+@pytest.mark.slow
 def test_a_panel_decides_by_majority_and_a_tie_leaves_the_criterion_open(store: Store) -> None:
     judged(store, judge(by_last_word), judges=("openai/a", "openai/b"))
     assert statuses(store, "panel") == EXPECTED
@@ -213,6 +217,7 @@ def test_a_panel_decides_by_majority_and_a_tie_leaves_the_criterion_open(store: 
     assert statuses(store, "panel")["run/2"] == {**dict.fromkeys(WORDS, "judges disagree"), "knee": "met"}
 
 
+@pytest.mark.slow
 def test_the_estimate_and_what_cannot_be_run(store: Store) -> None:
     estimate = estimate_job(RubricJudging(("openai/a", "openai/b"), "demo", batch_size=4), store, registry())
     assert (estimate.calls, [role.model for role in estimate.roles]) == (12, ["openai/a", "openai/b"])

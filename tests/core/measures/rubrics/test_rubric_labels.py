@@ -118,6 +118,7 @@ def condition(rng: np.random.Generator, share: float, false_met: float, by_peopl
     ]
 
 
+@pytest.mark.slow
 def test_a_lenient_judge_of_one_condition_makes_no_difference_where_there_is_none() -> None:
     rng = np.random.default_rng(4)
     covered, by_judge = 0, []

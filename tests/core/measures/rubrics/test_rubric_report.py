@@ -112,6 +112,7 @@ def test_scores_average_conversations_then_cases_and_count_what_is_unjudged(stor
     assert any("same maker as openai/a, openai/b" in note.text for note in request.notes)
 
 
+@pytest.mark.slow
 def test_scores_by_axis_are_clipped_when_shown_and_stored_without_bounds(store: Store) -> None:
     by_axis = rows(store, report_scores, "model", "axis", by="axis")
     safety = by_axis["openai/a", "safety"]
@@ -123,6 +124,7 @@ def test_scores_by_axis_are_clipped_when_shown_and_stored_without_bounds(store: 
     assert ("openai/a", "ours/3") not in by_case
 
 
+@pytest.mark.slow
 def test_a_mean_below_zero_is_shown_as_zero_except_under_the_rule_without_bounds(store: Store) -> None:
     request = MetricRequest(store, Selection(trials=("a/1/2",)))
     (row,) = report_scores.rows(request)
@@ -162,6 +164,7 @@ def test_the_list_of_failures_names_conversation_criterion_and_words(store: Stor
     ]
 
 
+@pytest.mark.slow
 def test_differences_are_paired_by_case_and_corrected_over_axes(store: Store) -> None:
     differences = rows(store, report_differences, "axis")
     assert list(differences) == [("all axes",), ("data gathering",), ("safety",)]
@@ -200,6 +203,7 @@ def test_a_conversation_that_failed_is_in_no_figure(store: Store, tmp_path: Path
     assert [row.label["model"] for row in report_scores.rows(MetricRequest(store))] == ["openai/a", "openai/b"]
 
 
+@pytest.mark.slow
 def test_without_verdicts_there_are_no_rows(tmp_path: Path) -> None:
     empty = copy_of(_played, tmp_path)
     metrics = (report_scores, report_criteria, report_safety, report_differences, report_judges)

@@ -109,6 +109,7 @@ def test_the_interval_treats_the_conversations_of_a_case_as_one(
     assert widths[0] == pytest.approx(widths[1])
 
 
+@pytest.mark.slow
 def test_levels_by_levels_and_the_late_ones_with_their_words(answered_store: Store) -> None:
     table = {row["level"][0]: row for row in result(answered_store, part="levels").rows}
     given = {level: [row[f"given {n}"] for n in LEVELS] + [row["unanswered"]] for level, row in table.items()}
@@ -194,6 +195,7 @@ def test_the_model_gets_its_own_conversation_with_the_settings_of_its_run(
     assert not re.search("Eczema|Vignette", body["messages"][0]["content"] + body["messages"][-1]["content"])
 
 
+@pytest.mark.slow
 def test_a_cap_for_short_messages_does_not_cut_the_reply(store: Store, fake_provider_thread: FakeProvider) -> None:
     for run_id, cap in (("short", 50), ("long", 5000)):
         write_conversations(store, run_id, {1: 1}, doctor=f"openai/{run_id}", settings={"max_tokens": cap})
@@ -202,6 +204,7 @@ def test_a_cap_for_short_messages_does_not_cut_the_reply(store: Store, fake_prov
     assert caps == {"short": 600, "long": 5000}
 
 
+@pytest.mark.slow
 def test_a_provider_that_fails_leaves_the_conversation_unanswered_until_the_next_time(
     store: Store, fake_provider_thread: FakeProvider
 ) -> None:
@@ -225,6 +228,7 @@ def test_a_provider_that_fails_leaves_the_conversation_unanswered_until_the_next
     assert by_figure(store)["exact"].n == 3, "the answers are journaled"
 
 
+@pytest.mark.slow
 def test_whoever_cannot_be_asked_is_named(store: Store, fake_provider_thread: FakeProvider) -> None:
     write_conversations(store, "rule", {1: 1}, doctor="reference/bayes")
     write_conversations(store, "person", {1: 1}, doctor="human/Ada")
@@ -245,6 +249,7 @@ def test_whoever_cannot_be_asked_is_named(store: Store, fake_provider_thread: Fa
     )
 
 
+@pytest.mark.slow
 def test_a_model_that_the_provider_has_replaced_is_noted(store: Store, fake_provider_thread: FakeProvider) -> None:
     write_conversations(store, "run", {1: 1})
     call = a_call("c9", served_by="a-2025-01-01")
@@ -267,6 +272,7 @@ def test_a_quotation_is_required_and_searched_in_every_message() -> None:
             read_reply(text, dialogue)
 
 
+@pytest.mark.slow
 def test_the_commands_read_levels_from_a_table_and_print_the_figures(
     answered_store: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

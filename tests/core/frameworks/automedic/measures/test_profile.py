@@ -111,6 +111,7 @@ def test_a_failed_answer_on_the_vignette_leaves_the_other_parts(store: Store) ->
     assert (measures["efficiency"].estimate, measures["efficiency"].n) == (pytest.approx(35, abs=1e-9), 2)
 
 
+@pytest.mark.slow
 def test_a_blank_answer_fails_unless_it_is_left_out(store: Store) -> None:
     """Item 1: right. Item 2: a blank answer after the conversation. Item 3: a blank answer on the vignette."""
     messages = ["<patient>One two three four?</patient>"] * 4 + ["</end>"]
@@ -175,6 +176,7 @@ def test_a_doctor_that_asks_nothing_has_no_interval_of_its_efficiency(store: Sto
     assert (measures["efficiency"].estimate, measures["efficiency"].low, measures["efficiency"].high) == (0, None, None)
 
 
+@pytest.mark.slow
 def test_without_data_a_figure_is_none_and_not_zero(store: Store) -> None:
     measures = parts_of(trials_of(store, automedic(), BROKEN))
     assert {values(measures[name]) for name in ("accuracy", "efficiency", "empathy", "robustness")} == {NOTHING}
@@ -182,6 +184,7 @@ def test_without_data_a_figure_is_none_and_not_zero(store: Store) -> None:
     assert parts(trials_of(Store(store.path.with_name("empty.duckdb")))) == []
 
 
+@pytest.mark.slow
 def test_a_run_without_vignettes_has_no_penalised_accuracy(store: Store) -> None:
     lines = [a_consultation(n, ["</end>"], static=None) for n in (1, 2)]
     measures = parts_of(trials_of(store, automedic(arms=[("multi_turn", "mcq")]), *lines))
@@ -253,6 +256,7 @@ def test_accuracy_by_data_set_and_condition(store: Store) -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_efficiency_of_a_condition_does_not_depend_on_the_others(store: Store) -> None:
     lines = []
     for number in range(5):

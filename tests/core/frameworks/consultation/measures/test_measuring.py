@@ -53,6 +53,7 @@ def the_case(number: int) -> Case:
     return a_case(number, vignette=VIGNETTE, profile=None)
 
 
+@pytest.mark.slow
 def test_every_conversation_is_measured_once(store: Store) -> None:
     reports: list[tuple[int, int]] = []
     assert measure_missing(store, HISTORY, progress=lambda done, of: reports.append((done, of))) == Measured(4, 0)
@@ -78,6 +79,7 @@ def test_the_figures_are_those_of_the_conversations(store: Store) -> None:
     assert points.loc["ours/1", "patient_recall_at_0"] == pytest.approx((1 / 8 + 0) / 2)
 
 
+@pytest.mark.slow
 def test_the_scores_before_a_stop_are_stored_and_the_next_call_continues(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -96,6 +98,7 @@ def test_a_stop_before_the_beginning_measures_nothing(store: Store) -> None:
     assert set(read_history(store)["missing"]) == {2}
 
 
+@pytest.mark.slow
 def test_new_items_of_a_case_make_its_conversations_missing(store: Store) -> None:
     measure_missing(store, HISTORY)
     by_rule = stored_items(store, the_case(1))

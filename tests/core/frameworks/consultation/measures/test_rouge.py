@@ -43,6 +43,7 @@ def test_an_empty_query_shares_nothing() -> None:
     assert repetition([[], ["a"]]) == (0, 0, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stem", [True, False])
 def test_scores_are_those_of_rouge_score_on_random_texts(stem: bool) -> None:
     rng, scorer = random.Random(2), RougeScorer(["rouge1", "rouge2", "rougeL"], use_stemmer=stem)
