@@ -61,6 +61,8 @@ _SWAPPED: dict[type[ast.AST], type[ast.AST]] = {
     ast.Or: ast.And,
 }
 
+_CHANGED = (ast.Compare, ast.BinOp, ast.BoolOp, ast.UnaryOp, ast.Constant)
+
 
 @dataclass(frozen=True)
 class Mutant:
@@ -102,7 +104,7 @@ def mutants_of(path: Path, lines: set[int]) -> list[Mutant]:
     inside_text = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in ast.walk(node)}
     found = []
     for node in ast.walk(tree):
-        if not isinstance(node, ast.expr) or id(node) in inside_text or node.lineno not in lines:
+        if not isinstance(node, _CHANGED) or id(node) in inside_text or node.lineno not in lines:
             continue
         for new in swapped(node):
             old = ast.get_source_segment(source, node) or ""

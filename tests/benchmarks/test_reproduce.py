@@ -73,6 +73,7 @@ def test_scores_are_means_of_the_trials_that_are_not_missing_and_a_test_is_the_a
     }
 
 
+@pytest.mark.slow
 def test_groups_are_dermatology_by_data_set_with_the_annotators_labels(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -114,6 +114,7 @@ def test_every_split_of_an_empty_database_has_an_answer(open_page: Open) -> None
     }
 
 
+@pytest.mark.slow
 def test_the_old_address_of_reproduce_leads_to_published_figures(open_page: Open) -> None:
     app = open_page("reproduce")
     assert trouble(app) == []

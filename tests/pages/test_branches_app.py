@@ -217,6 +217,7 @@ def test_every_branch_leaves_the_last_message_it_shares(family: Store) -> None:
     assert [t.name for t in figure.data if t.showlegend is None] == ["openai/a", "openai/b"]
 
 
+@pytest.mark.slow
 def test_a_branch_of_a_branch_before_its_parents_fork_leaves_the_lane_that_shows_the_message(family: Store) -> None:
     add(family, "d", "b", 1)
     fold(family)

@@ -157,6 +157,7 @@ def test_failures_are_counted_by_kind_and_cause(open_care: Open) -> None:
     assert "No conversation here failed" in words(app)
 
 
+@pytest.mark.slow
 def test_a_failure_opens_its_conversation_at_the_message_that_shows_it(open_care: Open) -> None:
     app = open_care(care_tab="Failures", care_failure="run/5/0|role_breaking", care_causes="Speaks for others")
     assert trouble(app) == []

@@ -37,6 +37,7 @@ def offered(app: AppTest) -> list[str]:
     return [str(option) for control in controls for option in getattr(control, "options", [])]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("two_conditions")
 @pytest.mark.parametrize(
     "page",

@@ -46,6 +46,7 @@ def test_the_library_is_there_from_the_beginning(open_page: Open) -> None:
     assert "There is no data set \\<b\\>gone." in words(app)
 
 
+@pytest.mark.slow
 def test_every_data_set_is_listed_with_what_is_known_of_it(filled: Store, tmp_path: Path, open_page: Open) -> None:
     bad = a_record(2, answer="Gout", answer_idx="Z")
     import_file(a_file(tmp_path, a_record(0), a_record(1), bad), "medqa", skip_bad=True)
@@ -152,6 +153,7 @@ def test_the_links_open_this_case(filled: Store, open_page: Open, page: str, key
     assert visit(app, page).run().selectbox(key=f"{key}_case").value == "ours/case_8"
 
 
+@pytest.mark.slow
 def test_suitability_is_counted_and_a_model_without_its_key_cannot_be_asked(filled: Store, open_page: Open) -> None:
     app = open_page("data", dataset="ours", data_tab="Suitability")
     assert trouble(app) == []
@@ -227,6 +229,7 @@ def test_a_profile_can_be_written_for_a_case_without_one(filled: Store, open_pag
     assert "no chief complaint" in words(app)
 
 
+@pytest.mark.slow
 def test_an_earlier_version_is_seen_and_counts_again_when_it_is_wanted(filled: Store, open_page: Open) -> None:
     case = some_cases()[0]
     other = Generated(suitable=False, reason="general_knowledge", made_by="Ann")

@@ -53,6 +53,7 @@ def test_a_file_is_looked_at_before_it_is_imported(database: Path, tmp_path: Pat
     assert "**2** of 2 cases" in words(app)
 
 
+@pytest.mark.slow
 def test_an_unknown_layout_is_asked_for_with_its_first_rows(database: Path, tmp_path: Path, open_page: Open) -> None:
     path = tmp_path / "clinic.csv"
     path.write_text(
@@ -75,6 +76,7 @@ def test_an_unknown_layout_is_asked_for_with_its_first_rows(database: Path, tmp_
     assert [case.answer for case in cases_of("clinic")] == ["Gout", "Ulcer"]
 
 
+@pytest.mark.slow
 def test_a_file_that_cannot_be_read_is_said_in_a_sentence(database: Path, tmp_path: Path, open_page: Open) -> None:
     (tmp_path / "empty.json").write_text("", encoding="utf-8")
     (tmp_path / "broken.json").write_text('[{"question": "x"', encoding="utf-8")
@@ -155,6 +157,7 @@ def test_a_release_comes_in_by_path_or_upload_and_says_where_to_look_at_it(
     assert "odd.zip is neither a folder nor a .zip or .tar archive" in app.error[0].value.replace("\\", "")
 
 
+@pytest.mark.slow
 def test_source_and_licence_can_be_corrected(filled: Store, tmp_path: Path, open_page: Open) -> None:
     import_file(a_file(tmp_path, a_record(0)), "medqa")
     before = cases_of("medqa")[0].content_hash
@@ -191,6 +194,7 @@ def test_the_library_cannot_be_deleted(open_page: Open) -> None:
     assert not [b for b in app.button if b.label.startswith("Delete")]
 
 
+@pytest.mark.slow
 def test_a_damaged_data_set_hides_no_other_and_can_be_deleted(filled: Store, open_page: Open) -> None:
     (imported.folder() / "broken.jsonl").write_text("{\n", encoding="utf-8")
     app = open_page("data")

@@ -74,6 +74,7 @@ def test_bars_on_other_cases_say_so_although_they_are_as_many_and_can_be_narrowe
     assert list(table["Accuracy"]) == [0.667, 0.667]
 
 
+@pytest.mark.slow
 def test_without_a_shared_case_there_is_a_sentence_and_no_figure(open_page: Open) -> None:
     app = open_page("compare", cmp_first="openai/a", cmp_second="openai/c")
     assert trouble(app) == []

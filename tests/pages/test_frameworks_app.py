@@ -180,6 +180,7 @@ def test_two_patients_are_offered_where_a_patient_has_a_persona(open_page: Open)
     assert [len(offered) for offered in modes.values()] == [3, 2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "page", ["transcripts", "runs", *(pytest.param(page, marks=pytest.mark.slow) for page in ("live", "branches"))]
 )

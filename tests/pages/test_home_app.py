@@ -70,6 +70,7 @@ def app_with_session(app: AppTest) -> AppTest:
     return run_until(app, lambda a: len(a.chat_message) >= 2)
 
 
+@pytest.mark.slow
 def test_what_is_excluded_is_counted_by_reason() -> None:
     rows = [
         Row({"format": "vignette"}, 0.0, None, None, 3, {"provider_error": 2}, {"n_trials": 3}),
@@ -117,6 +118,7 @@ def test_with_a_study_it_shows_the_newest_run_and_all_that_waits_is_measured_by_
     assert not has_button(app, "Measure them all")
 
 
+@pytest.mark.slow
 def test_what_is_under_way_stands_on_every_page(open_page: Open) -> None:
     live = open_page("live")
     button(live, "Start the consultation").click().run()

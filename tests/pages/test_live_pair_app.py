@@ -92,6 +92,7 @@ def test_playing_a_pair_again_keeps_its_address_and_what_can_be_taken_away(
     assert len(app.chat_message) == 2 * 3
 
 
+@pytest.mark.slow
 def test_two_doctors_meet_one_patient(open_page: Open) -> None:
     """Rules on the left, a model on the right: the patient is that model for both."""
     with running(lambda body: "**Final Diagnosis:** Gout") as provider:
@@ -138,6 +139,7 @@ def test_nothing_stands_beside_itself_and_what_is_not_stored_is_said(database: P
     assert len(app.chat_message) == 3
 
 
+@pytest.mark.slow
 def test_two_cases_beside_each_other_are_said_not_to_compare(database: Path, open_page: Open) -> None:
     store_one("a")
     store_one("b", 2)

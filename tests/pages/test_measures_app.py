@@ -78,6 +78,7 @@ def test_a_metric_of_an_extension_has_a_figure_a_table_options_and_filters(exten
     assert {model for model, _ in shares(narrowed)} == {"openai/a"}
 
 
+@pytest.mark.slow
 def test_a_framework_of_an_extension_brings_its_section(
     extended: Path, open_page: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:

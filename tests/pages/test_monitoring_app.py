@@ -17,6 +17,7 @@ from tests.core.store.builders import a_call, a_case, a_header, a_trial, answere
 from tests.support.pages import trouble, words
 
 
+@pytest.mark.slow
 def test_a_cell_that_two_tables_print_has_one_number_on_every_page(open_page: Callable[..., AppTest]) -> None:
     """Table 4 prints .222 of Mistral v2 on all cases, table 22 .211 on part of them; v1 is in the latter alone."""
     app = open_page("monitoring")
@@ -41,6 +42,7 @@ def _bars(app: AppTest) -> list[dict[str, list[float]]]:
     return [trace for figure in figures for trace in figure["data"] if trace["type"] == "bar"]
 
 
+@pytest.mark.slow
 def test_one_version_is_not_enough(open_page: Callable[..., AppTest]) -> None:
     app = open_page("monitoring")
     app.multiselect(key="monitoring_versions").set_value(["mistral_v1_7b"]).run()

@@ -73,6 +73,7 @@ def test_an_address_opens_a_hit_with_its_words_marked(store: Store, open_page: O
     assert "**3 hits in this conversation**" in text
 
 
+@pytest.mark.slow
 def test_hits_are_found_by_words_and_nonsense_in_the_address_does_no_harm(store: Store, open_page: Open) -> None:
     app = open_page("patients", patients_tab="Hits", patients_words="PRUR", patients_hit="gone|x", patients_page="²")
     assert trouble(app) == []

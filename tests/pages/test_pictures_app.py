@@ -145,6 +145,7 @@ def test_pictures_are_asked_for_where_a_model_could_be_shown_them(skin: list[Cas
     assert trouble(app) == []
 
 
+@pytest.mark.slow
 def test_a_run_is_started_with_pictures_only_when_asked(
     skin: list[Case], open_page: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -27,6 +27,7 @@ def _read_only(
         yield
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "page",
     [

@@ -71,6 +71,7 @@ def thoughts_outside(app: AppTest) -> list[str]:
     return [m.value for m in app.markdown if SECRET in m.value and m.value not in inside]
 
 
+@pytest.mark.slow
 def test_a_transcript_shows_it_folded(open_page: Open, trial: str) -> None:
     app = open_page("transcripts", trial=trial)
     assert trouble(app) == []

@@ -71,6 +71,7 @@ def listed(app: AppTest) -> list[tuple[str, int]]:
     return list(zip(table["Case"], table["Trial"], strict=True))
 
 
+@pytest.mark.slow
 def test_fifty_are_listed_at_a_time_with_their_number(filled: Store, open_page: Open) -> None:
     app = open_page("transcripts")
     assert trouble(app) == []
@@ -110,6 +111,7 @@ def test_another_filter_begins_at_the_first_page(filled: Store, open_page: Open)
     assert listed(app)[0] == ("case 0", 1)
 
 
+@pytest.mark.slow
 def test_a_conversation_is_read_with_answers_rules_and_the_other_trials(filled: Store, open_page: Open) -> None:
     app = open_page("transcripts", trial="run/7/1", transcripts_words="itches")
     assert trouble(app) == []
@@ -128,6 +130,7 @@ def test_a_conversation_is_read_with_answers_rules_and_the_other_trials(filled: 
     assert [link.proto.label for link in app.get("page_link")] == ["Watch it again", "Debug it", "Fork from here"]
 
 
+@pytest.mark.slow
 def test_a_new_grade_is_what_is_shown(filled: Store, open_page: Open) -> None:
     write_journal(filled.journals, "run", grades("run/0/0", graded("multiple", at=99.0, extracted="two things")))
     app = open_page("transcripts", trial="run/0/0")
@@ -135,6 +138,7 @@ def test_a_new_grade_is_what_is_shown(filled: Store, open_page: Open) -> None:
     assert app.dataframe[0].value["Multi-turn · Free response"][0] == "✗ Several diagnoses"
 
 
+@pytest.mark.slow
 def test_previous_and_next_go_through_what_was_found(filled: Store, open_page: Open) -> None:
     app = open_page("transcripts", trial="run/3/0", transcripts_specialties="Cardiology")
     assert button(app, "Previous").disabled

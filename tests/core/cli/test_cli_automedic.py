@@ -22,6 +22,7 @@ def of_cardiology() -> list[str]:
     return [case.case_key for case in library() if case.specialty == "Cardiology"]
 
 
+@pytest.mark.slow
 def test_a_run_is_stored_with_its_staff_and_cap(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*RUN, "reference/bayes", "--cap", "12"]) == 0
     printed = capsys.readouterr()

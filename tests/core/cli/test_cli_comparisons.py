@@ -35,6 +35,7 @@ def test_monitor_refuses_unknown_or_single_versions(campaign: Path, capsys: pyte
     assert "at least two" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_model_compared_with_itself_has_no_difference(campaign: Path, capsys: pytest.CaptureFixture[str]) -> None:
     versions = "reference/bayes,reference/bayes"
     assert main(["report", "monitor", "--versions", versions, "--format", "json"]) == 0

@@ -43,6 +43,7 @@ def command(provider: FakeProvider, *options: str) -> list[str]:
     return ["run", *campaign, "--base-url", provider.base_url, *options]
 
 
+@pytest.mark.slow
 def test_it_is_stored_before_the_first_call_and_shown_with_the_run(
     seen: tuple[FakeProvider, list[Hypothesis | None]], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -61,6 +62,7 @@ def test_it_is_stored_before_the_first_call_and_shown_with_the_run(
     assert run.hypothesis == STATED
 
 
+@pytest.mark.slow
 def test_an_unfinished_run_keeps_its_hypothesis_and_gets_no_other(
     seen: tuple[FakeProvider, list[Hypothesis | None]], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -23,6 +23,7 @@ def completion(case_key: str, similarity: float, model: str) -> StoredCompletion
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "expected"),
     [

@@ -143,6 +143,7 @@ def test_reports_give_the_extent_and_can_use_shared_cases_only(
     assert "share no case" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_versions_are_compared_on_shared_cases_or_not_at_all(
     three_runs: Store, capsys: pytest.CaptureFixture[str]
 ) -> None:

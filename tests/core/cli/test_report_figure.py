@@ -34,6 +34,7 @@ def test_without_a_browser_the_table_is_printed_and_html_suggested(tmp_path: Pat
     assert list(tmp_path.glob("*bars*")) == []
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("without_browser")
 def test_without_a_browser_the_rows_are_written_to_their_file(tmp_path: Path, capsys: Captured) -> None:
     out, figure = tmp_path / "rows.json", tmp_path / "bars.svg"
@@ -43,6 +44,7 @@ def test_without_a_browser_the_rows_are_written_to_their_file(tmp_path: Path, ca
     assert not figure.exists()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("without_browser")
 def test_html_needs_no_browser(tmp_path: Path, capsys: Captured) -> None:
     figure = tmp_path / "bars.html"

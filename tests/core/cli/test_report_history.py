@@ -94,6 +94,7 @@ def test_one_run_alone(run_both: None, capsys: pytest.CaptureFixture[str]) -> No
     assert {row["model"] for row in csv_rows(capsys.readouterr().out)} == {"reference/bayes"}
 
 
+@pytest.mark.slow
 def test_two_conditions_of_a_doctor_are_separate(run_both: None) -> None:
     store = Store()
     table = read_doctors(store)

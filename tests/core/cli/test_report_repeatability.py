@@ -71,6 +71,7 @@ def test_planning_from_the_stored_variance(capsys: Captured) -> None:
     assert all(row["cases"] < plans[row["trials"]]["cases"] for row in both)
 
 
+@pytest.mark.slow
 def test_without_repeated_trials_the_report_says_what_to_do(capsys: Captured) -> None:
     assert main(["report", "repeatability"]) == 1
     assert "--trials" in capsys.readouterr().err

@@ -19,6 +19,7 @@ def filled(db: Path) -> Store:
     return fill(Store(db))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("form", "begins"), [("html", "<!DOCTYPE html>"), ("md", "# 1, openai/a, trial 1")])
 def test_a_conversation_becomes_a_file(filled: Store, tmp_path: Path, form: str, begins: str) -> None:
     out = tmp_path / f"conversation.{form}"

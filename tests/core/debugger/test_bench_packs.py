@@ -88,6 +88,7 @@ def test_a_user_folder_cannot_replace_a_shipped_pack() -> None:
         load_pack("craftmd")
 
 
+@pytest.mark.slow
 def test_an_edited_template_can_be_saved_and_is_sent(fake_provider_thread: FakeProvider) -> None:
     fake_provider_thread.script = Actors()
     message = steps(bench(fake_provider_thread.base_url).record(0))["ask:2"].messages[0]

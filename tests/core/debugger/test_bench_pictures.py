@@ -151,6 +151,7 @@ def test_a_run_without_the_file_does_not_start(fake_provider_thread: FakeProvide
     assert fake_provider_thread.bodies == []
 
 
+@pytest.mark.slow
 def test_the_picture_is_sent_also_after_the_pack_has_changed(fake_provider_thread: FakeProvider, image: Image) -> None:
     fake_provider_thread.script = Actors()
     a_pack("mine")

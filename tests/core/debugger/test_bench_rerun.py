@@ -287,6 +287,7 @@ def test_a_variant_stores_reasoning_separately(trial: TrialRecord, provider: Fak
     assert [call.reasoning_tokens for call in stored.calls] == [60], "the verdict on the same words is reused"
 
 
+@pytest.mark.slow
 def test_verdicts_of_other_trials_of_the_run_are_reused(fake_provider_thread: FakeProvider) -> None:
     fake_provider_thread.script = Actors()
     run = bench(fake_provider_thread.base_url, arms=(("vignette", "frq"),), trials=2)

@@ -34,6 +34,7 @@ def until(condition: Callable[[], object], seconds: float = 30.0) -> None:
         time.sleep(0.005)
 
 
+@pytest.mark.slow
 def test_every_arm_of_every_trial_gets_a_verdict_and_the_run_is_stored(fake_provider_thread: FakeProvider) -> None:
     fake_provider_thread.script = Actors()
     run = bench(fake_provider_thread.base_url, trials=3)
@@ -119,6 +120,7 @@ def test_a_run_stopped_without_a_trial_leaves_nothing(fake_provider_thread: Fake
         assert run_ids(cursor) == []
 
 
+@pytest.mark.slow
 def test_at_most_sixteen_arms_are_asked_at_once(fake_provider_thread: FakeProvider) -> None:
     sixteen = Reply(
         "**Final Diagnosis:** Scabies", delay_s=0.05, until=lambda: len(fake_provider_thread.requests) >= 16

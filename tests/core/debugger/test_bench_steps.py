@@ -78,6 +78,7 @@ def test_the_kind_of_question_is_an_input_of_every_step(fake_provider_thread: Fa
         assert "treatment" in message.content
 
 
+@pytest.mark.slow
 def test_each_part_names_its_prompt_file_with_hash_or_its_message(watched: Watched) -> None:
     ask = steps(watched.trial)["ask:2"]
     assert [(m.role, m.part, m.source, m.turn) for m in ask.messages] == [

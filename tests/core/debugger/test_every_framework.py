@@ -199,6 +199,7 @@ def test_every_call_is_a_step_in_order(played: Played) -> None:
     assert sorted(str(step.sent) for step in called_steps) == sorted(sent)  # arms are asked in parallel
 
 
+@pytest.mark.slow
 def test_the_parts_together_are_the_sent_messages(played: Played) -> None:
     for step in called(played.trial):
         assert sent_messages(step.messages) == step.sent, step.key

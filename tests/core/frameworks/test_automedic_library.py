@@ -90,6 +90,7 @@ def test_every_trial_ends_properly(played: Played) -> None:
         ]
 
 
+@pytest.mark.slow
 def test_the_staff_reports_results_only(played: Played) -> None:
     for case in library():
         assert case.profile is not None
@@ -102,6 +103,7 @@ def test_the_staff_reports_results_only(played: Played) -> None:
                 assert not rest.strip(), turn.text
 
 
+@pytest.mark.slow
 def test_the_patient_tells_no_result(played: Played) -> None:
     """The patient tells no finding of examination or tests, neither in clinical nor in lay words."""
     for case in library():
@@ -121,6 +123,7 @@ def test_the_vignette_is_easier_than_the_conversation_and_the_staff_helps(played
     assert without_staff > 0.6
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_events(played: Played) -> None:
     cases = library()[::10]
     repeated, other = play(cases), play(cases, seed=21)

@@ -78,6 +78,7 @@ def test_the_oracle_is_between_the_bounds(played: dict[str, Played]) -> None:
         assert oracle - lower > 0.4
 
 
+@pytest.mark.slow
 def test_the_recall_rises_during_the_dialogue(measured: dict[str, list[Measures]]) -> None:
     for order, measures in measured.items():
         curves = [m.curves["patient_recall"] for m in measures]
@@ -125,6 +126,7 @@ def test_the_oracle_asks_for_every_item_and_gets_it(played: dict[str, Played], o
     assert len(itemized(IMPORTED).items) == 16 > CAP
 
 
+@pytest.mark.slow
 def test_all_orders_end_with_the_same_items(measured: dict[str, list[Measures]]) -> None:
     ends = [[(m.patient_recall, m.doctor_recall) for m in measures] for measures in measured.values()]
     assert ends[0] == ends[1] == ends[2]
@@ -132,6 +134,7 @@ def test_all_orders_end_with_the_same_items(measured: dict[str, list[Measures]])
     assert sum(len(itemized(case).items) > CAP for case in library()) == 54
 
 
+@pytest.mark.slow
 def test_random_orders_differ_between_trials_and_are_the_same_for_one_seed(played: dict[str, Played]) -> None:
     cases = library()[:5]
     repeated = play("reference/oracle-random", cases)
@@ -141,6 +144,7 @@ def test_random_orders_differ_between_trials_and_are_the_same_for_one_seed(playe
     assert all(random_order != direct_order for random_order, direct_order in zip(first, direct, strict=True))
 
 
+@pytest.mark.slow
 def test_the_cap_binds_others_and_not_the_oracle(played: dict[str, Played]) -> None:
     cases = library()[:10]
     assert {key: dialogue(events) for key, events in play("reference/oracle-direct", cases, cap=2).items()} == {
@@ -150,6 +154,7 @@ def test_the_cap_binds_others_and_not_the_oracle(played: dict[str, Played]) -> N
     assert {sum(turn.role == "doctor" for turn in dialogue(events)) for events in capped.values()} == {2}
 
 
+@pytest.mark.slow
 def test_the_lower_bound_is_the_opening_alone(played: dict[str, Played]) -> None:
     for case in map(itemized, library()):
         turns = dialogue(played["reference/lower-bound"][case.case.case_key])

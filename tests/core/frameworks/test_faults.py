@@ -162,6 +162,7 @@ async def test_a_summariser_that_always_fails(fake_provider: FakeProvider, fault
 FIRST_LANE = [("doctor", "stands still"), ("patient", "no text for long"), ("grader", "too slow as a whole")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("role", "fault"),
     [

@@ -142,6 +142,7 @@ def test_equal_answers_give_equal_files_and_a_new_verdict_others(store: Store, t
     assert not set(files("third")) & set(first)
 
 
+@pytest.mark.slow
 def test_file_names_the_place_and_checksum_of_its_lines(store: Store, tmp_path: Path) -> None:
     aggregate, _ = export(store, tmp_path / "out")
     detail = aggregate["detailed_evaluation_results"]
@@ -278,6 +279,7 @@ def test_model_has_an_id_that_is_a_folder(name: str, id_: str, deployment: str |
     assert deployment is None or info["additional_details"]["deployment_type"] == deployment
 
 
+@pytest.mark.slow
 def test_command_plays_the_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "own.duckdb"))
     first = "run --doctor reference/bayes --limit 2 --trials 1 --max-messages 12 --arms vignette:mcq --max-tokens 99"

@@ -127,6 +127,7 @@ def test_the_rule_judge_says_that_a_rubric_has_no_criteria_for_the_cases(
     assert "no finished conversation is stored whose case has criteria" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_conversation_of_another_program_is_neither_continued_nor_taken_apart(
     imported: Store, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -98,6 +98,7 @@ def test_a_verdict_is_a_letter_and_an_excluded_one_is_unscored(log: Path) -> Non
     assert scores["t10"]["vignette_mcq"]["value"] == "C"
 
 
+@pytest.mark.slow
 def test_the_figures_of_a_log_are_those_of_the_report(study: Store, log: Path) -> None:
     content = read(log)
     frq = next(score for score in content["results"]["scores"] if score["name"] == "multi_turn_frq")
@@ -116,6 +117,7 @@ def test_the_figures_of_a_log_are_those_of_the_report(study: Store, log: Path) -
     assert fmean(map(fmean, by_case.values())) == pytest.approx(frq["metrics"]["accuracy"]["value"])
 
 
+@pytest.mark.slow
 def test_a_log_has_the_conversation_its_reasoning_and_its_usage(log: Path) -> None:
     content = read(log)
     sample = by_trial(content)["t10"]

@@ -208,6 +208,7 @@ def test_a_page_can_start_watch_and_stop_a_job(toy: Any, provider: FakeProvider)
     assert (work.result.done, work.result.stopped) == (0, "It was asked to stop.")
 
 
+@pytest.mark.slow
 def test_a_declared_job_has_a_command(db: Path, provider: FakeProvider, tmp_path: Path) -> None:
     folder = tmp_path / "extensions"
     (folder / "jobs").mkdir(parents=True)

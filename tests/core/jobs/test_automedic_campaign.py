@@ -183,6 +183,7 @@ def test_a_case_uses_its_own_profile_or_the_stored_one() -> None:
     )
 
 
+@pytest.mark.slow
 def test_cases_without_a_profile_are_noted_before_and_after_the_run() -> None:
     bare = small_cases(3)
     campaign = automedic(cases=(bare[0], bare[1], bare[2].model_copy(update={"profile": PROFILE})))
@@ -210,6 +211,7 @@ def test_if_no_case_can_be_played_the_reason_is_given() -> None:
     assert left_out_words(Prepared((case,), ())) == ""
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_resumes_at_the_missing_trials() -> None:
     whole = begun(automedic(4))
     assert go(whole).stopped is None

@@ -120,6 +120,7 @@ def test_judging_is_sent_as_one_batch_at_half_the_price(
     assert list(Store().journals.glob("batches/*")) == [], "a finished batch is forgotten"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lost", [False, True])
 def test_a_restarted_process_finds_its_batch_again(
     lost: bool, provider: BatchProvider, own: Path, conversations: int, monkeypatch: pytest.MonkeyPatch
@@ -251,6 +252,7 @@ def test_a_grader_of_two_steps_makes_two_batches_and_vignette_arms_make_one(
     assert [len(batch.requests) for batch in provider.made.values()] == [4, 4]
 
 
+@pytest.mark.slow
 def test_azure_batches_use_its_endpoint(provider: BatchProvider, conversations: int, tmp_path: Path) -> None:
     models_file = tmp_path / "azure.toml"
     models_file.write_text('[models."azure/judge"]\nprices = { input = 1000.0, output = 1000.0 }\n')

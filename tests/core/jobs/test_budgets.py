@@ -184,6 +184,7 @@ CHANGE_OFTEN = {("the grader's seat", way) for way in WAYS_TO_JUDGE_NOTHING} | {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "way"),
     [

@@ -177,6 +177,7 @@ def test_remarks_on_a_cast() -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_estimate_equals_the_calls_of_the_run() -> None:
     """The doctor's model in all seats, six questions and a diagnosis, as the estimate assumes."""
     number = iter(range(1000))  # a new number each time, so that no answer is judged from the cache
@@ -223,6 +224,7 @@ def test_a_dry_run_marks_rules_beside_a_model(db: Path, capsys: pytest.CaptureFi
     assert lines[-1] == "Note that rules play the patient."
 
 
+@pytest.mark.slow
 def test_a_run_lists_its_seats_before_it_starts(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with running(lambda _: "**Final Diagnosis:** Gout") as provider:
         arguments = ["run", "--doctor", "openai/d", "--base-url", provider.base_url, "--limit", "1", "--trials", "1"]

@@ -154,6 +154,7 @@ def play(store: Store, cases: Sequence[Case], doctor: str = "reference/oracle-di
     carry_out(header, registry, Options())
 
 
+@pytest.mark.slow
 def test_an_oracle_that_asks_by_other_items_is_another_condition(store: Store, provider: FakeProvider) -> None:
     play(store, CASES[:1])
     make(store, provider, CASES[:1])

@@ -176,6 +176,7 @@ def test_the_solver_needs_a_price_under_a_budget(tmp_path: Path) -> None:
         check_startable(campaign, registry(), Options(budget_usd=1.0))
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_resumes_at_the_missing_trials() -> None:
     """Missing trials are played as in the first run, also the random order of questions."""
     whole = begun(consultation(4))

@@ -94,6 +94,7 @@ def test_precision_and_recall_of_the_oracle_by_hand(db: Path) -> None:
     assert figures.strictness == 1, "a question by a key is not an open question"
 
 
+@pytest.mark.slow
 def test_the_newest_edit_counts_and_a_running_campaign_keeps_its_items(db: Path) -> None:
     store_items(TWELVE)
     header = begun(campaign())

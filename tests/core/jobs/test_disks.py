@@ -172,6 +172,7 @@ def test_a_run_with_a_limited_file_size_loses_calls_in_flight_only(doctor: FakeP
     assert_complete(60)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("sealed")
 @pytest.mark.parametrize(
     "free", [4_096, *(pytest.param(n, marks=pytest.mark.slow) for n in (0, 100_000, 300_000, 700_000, 1_500_000))]

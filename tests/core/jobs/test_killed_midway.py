@@ -98,6 +98,7 @@ def assert_complete(header: RunHeader, count: int) -> None:
     assert len(counted) + excluded >= count
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kills", [1, pytest.param(6, marks=pytest.mark.slow)])
 def test_a_run_survives_a_killed_and_restarted_model_server(kills: int, server: ModelServer) -> None:
     cases = CASES * kills
@@ -146,6 +147,7 @@ def _dashboard(environment: dict[str, str], header: RunHeader, ready: Any) -> No
     signal.pause()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("round_", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(1, 6))])
 def test_resume_completes_a_run_after_dashboard_and_run_were_killed(
     round_: int, db: Path, fake_provider_thread: FakeProvider

@@ -233,6 +233,7 @@ def test_the_command_rates_the_rest_of_the_pool(
     assert main(["job", "ratings", "No such review", "--model", MODEL]) == 2
 
 
+@pytest.mark.slow
 def test_a_form_without_options_is_refused(store: Store, provider: FakeProvider) -> None:
     plan_review(
         store, "Own words", planned(kind="baseline", number=1, annotators=("Ada",), shared=0.0, case_set="library")

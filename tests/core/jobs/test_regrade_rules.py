@@ -121,6 +121,7 @@ def test_a_second_reading_changes_nothing_and_a_rebuilt_database_has_the_verdict
     assert read(header) == was
 
 
+@pytest.mark.slow
 def test_letters_do_not_stand_for_the_choices_of_mcq_answers() -> None:
     header = a_run((("vignette", "mcq_answers"),))
     assert reread().done == 4
@@ -173,6 +174,7 @@ def test_the_command_and_the_report_count_outdated_answers(capsys: pytest.Captur
     assert "leave out --types" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_release_is_read_by_the_present_version_and_updated_to_it(tmp_path: Path) -> None:
     """Its prompts list choices without letters: a letter before the name of another choice is not a choice."""
     root = write_release(tmp_path / "craft-md")

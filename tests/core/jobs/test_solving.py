@@ -273,6 +273,7 @@ def test_free_responses_can_be_graded_by_another_grader_without_new_answers(stor
     assert by["reference/names"] == by["openai/grader"], "the call of the response"
 
 
+@pytest.mark.slow
 def test_responses_without_a_readable_verdict_are_excluded(store: Store, solver: FakeProvider) -> None:
     solver.script = lambda body: "Perhaps." if body["model"] == "grader" else attentive(body)
     done = solved(store, solver, question="frq", grader="openai/grader")

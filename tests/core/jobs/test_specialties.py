@@ -78,6 +78,7 @@ def test_a_label_needs_a_name_of_the_twelve_and_words_of_the_case(text: str, why
     assert read_label(reply("cardiology "), CASES[0]).value == "Cardiology"
 
 
+@pytest.mark.slow
 def test_labels_are_made_once_corrected_by_people_and_restored(store: Store, model: FakeProvider) -> None:
     outcome = label(store, model)
     assert (outcome.done, outcome.counts["Cardiology"], outcome.counts["Neurology"]) == (3, 2, 1)

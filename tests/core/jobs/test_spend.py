@@ -34,6 +34,7 @@ def run_progress(run_id: str) -> RunProgress:
     return progress
 
 
+@pytest.mark.slow
 def test_the_calls_of_an_unfinished_trial_count_in_its_run(paying: FakeProvider, priced: Path, db: Path) -> None:
     """The journal is cut after the fourth reply of the first trial, as by a kill; the database is lost."""
     header = a_campaign(paying, priced)

@@ -188,6 +188,7 @@ def test_a_persona_that_the_patient_is_given_is_told_in_words(parent: Session) -
     assert "persona anxious, basic language (A) instead of plain" in noted.changes
 
 
+@pytest.mark.slow
 def test_a_model_goes_on_from_exactly_what_was_said(parent: Session) -> None:
     with running(lambda body: "Final Diagnosis: Gout") as provider:
         settings = CraftMdSettings(base_url=provider.base_url)

@@ -47,6 +47,7 @@ def begin(case: Case, partner: Session | None = None, turns: int = 20, **names: 
     return session
 
 
+@pytest.mark.slow
 def test_a_finished_consultation_is_stored_and_plays_again(case: Case) -> None:
     session = begin(case)
     session.join(60)
@@ -85,6 +86,7 @@ def test_a_step_also_holds_after_the_rating() -> None:
     session.join(10)
 
 
+@pytest.mark.slow
 def test_two_doctors_keep_step_and_the_shorter_one_does_not_hold_the_other(case: Case) -> None:
     left = begin(case, turns=2)
     right = begin(case, partner=left)

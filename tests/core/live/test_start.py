@@ -44,6 +44,7 @@ def begin(case: Case, names: CastNames = CAST) -> Session:
     return session
 
 
+@pytest.mark.slow
 def test_a_finished_consultation_is_stored_and_loads_as_the_same_events(case: Case) -> None:
     session = begin(case)
     session.join(60)

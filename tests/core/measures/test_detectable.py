@@ -105,6 +105,7 @@ def test_a_plan_uses_the_variance_of_a_run_on_the_same_cases() -> None:
     assert fewer != words, "a limit of cases does not change the difference"
 
 
+@pytest.mark.slow
 def test_the_newest_run_of_the_doctor_precedes_others() -> None:
     store_answers("a", FIRST)
     store_answers("b", SECOND)

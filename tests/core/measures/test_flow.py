@@ -186,6 +186,7 @@ def test_cases_outside_an_installed_selection_add_up(store: Store, subtests: pyt
             assert not any("played" in name for name in losses(stage_of(diagram, "data_set")))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 8))])
 def test_random_runs_add_up_and_count_what_accuracy_counts(store: Store, seed: int) -> None:
     """Runs of every mishap: what counts is what the accuracy of the same runs rests on."""

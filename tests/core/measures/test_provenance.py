@@ -74,6 +74,7 @@ def test_runs_of_one_side_that_disagree_are_all_named(stored: dict[str, Run]) ->
     assert not side.same
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "case_set", ["ours", "ours (first 20)", "ours:Cardiology", "ours:Cardiology (first 5)", "ours:1,2,7"]
 )

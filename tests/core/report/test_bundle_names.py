@@ -115,6 +115,7 @@ def test_people_are_numbers_in_the_order_of_their_names(folder: Path) -> None:
     assert '"made_by":"5"' in files["journals/labels/journal.jsonl"]
 
 
+@pytest.mark.slow
 def test_only_words_that_people_wrote_still_have_names(folder: Path) -> None:
     files = files_in(folder / "numbered.zip")
     text = "\n".join(files.values())

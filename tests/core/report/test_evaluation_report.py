@@ -192,6 +192,7 @@ def test_prompts_of_an_unchanged_pack_are_in_the_report_with_their_hashes(sample
     assert state_of(chart(replace(facts, results={**facts.results, "prompts": changed})), "5b") == "to be written"
 
 
+@pytest.mark.slow
 def test_texts_of_people_fill_items_in_every_guideline_and_survive_the_database(
     served_store: Store, facts: EvaluationFacts
 ) -> None:
@@ -267,6 +268,7 @@ def test_every_number_of_the_sample_study_is_that_of_its_command(sample: Store, 
     assert {"ranking", "accuracy", "repeatability", "failures", "endings", "spend", "served", "settings"} <= names
 
 
+@pytest.mark.slow
 def test_numbers_in_the_html_file_are_those_of_the_table_that_the_command_prints(
     served_store: Store, facts: EvaluationFacts, capsys, monkeypatch
 ) -> None:
@@ -397,6 +399,7 @@ def test_the_command_writes_the_file_and_stores_fields(served_store: Store, tmp_
     assert out.stat().st_size > 5_000
 
 
+@pytest.mark.slow
 def test_the_command_of_a_run_plays_the_same_campaign(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "anamnesis.duckdb"))
     arguments = ["run", "--doctor", "reference/bayes", "--limit", "2", "--trials", "1", "--seed", "7"]
@@ -414,6 +417,7 @@ def test_the_command_of_a_run_plays_the_same_campaign(tmp_path: Path, monkeypatc
     assert len({run.fingerprint for run in runs}) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("few_figures")
 def test_the_hypothesis_of_a_run_is_in_its_report_with_what_was_done_differently(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "anamnesis.duckdb"))

@@ -96,6 +96,7 @@ def test_a_run_that_was_not_asked_decides_nothing(
     assert breaks(two_runs).problem.startswith(problem)
 
 
+@pytest.mark.slow
 def test_unanswered_cases_and_cases_without_a_level_are_undecided_and_no_failures(
     two_runs: Store, fake_provider_thread: FakeProvider
 ) -> None:

@@ -42,6 +42,7 @@ def chance_of(decision: str, cases: int, changed: float, true: float, margin: fl
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "studies",
     [

@@ -28,6 +28,7 @@ def store(tmp_path: Path) -> Store:
     return copy_of(three_graders, tmp_path)
 
 
+@pytest.mark.slow
 def test_graders_are_listed_with_their_answers_verdicts_and_prompts(store: Store) -> None:
     judge_again(store, OTHER, {"t000": "correct"}, 60.0, "abc")
     judge_again(store, OTHER, {"t021": "provider_error"}, 70.0, "abc")

@@ -23,6 +23,7 @@ def test_a_writer_waits_for_another_process_that_reads(store: Store) -> None:
     assert count(store) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["read", pytest.param("write", marks=pytest.mark.slow)])
 def test_others_wait_for_a_process_that_writes_and_name_it_if_they_give_up(store: Store, mode: str) -> None:
     note(store, "x")

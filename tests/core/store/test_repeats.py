@@ -187,6 +187,7 @@ def test_what_another_grader_judged_is_another_condition_and_repeats_nothing(sto
     assert counts == {"openai/a · grader g": (0.75, 4, 0), "openai/a · grader h": (1.0, 4, 0)}
 
 
+@pytest.mark.slow
 def test_pooled_conditions_do_not_repeat_each_other(store: Store) -> None:
     run(store, "a", FIRST, at=100.0)
     run(store, "b", AGAIN, at=200.0, patient="openai/q")
@@ -195,6 +196,7 @@ def test_pooled_conditions_do_not_repeat_each_other(store: Store) -> None:
     assert (result["n_trials"], result["n_repeats"]) == (8, 4)
 
 
+@pytest.mark.slow
 def test_results_have_every_answer_and_say_which_are_repeats(store: Store) -> None:
     run(store, "a", FIRST, at=100.0)
     run(store, "b", AGAIN, at=200.0)

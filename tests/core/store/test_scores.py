@@ -91,6 +91,7 @@ def add(store: Store, number: int = 1, text: str = ITEMS, made_by: str = "rules-
         add_items(connection, [StoredItems(f"ours/{number}", a_case(number).content_hash, text, made_by, at)])
 
 
+@pytest.mark.slow
 def test_a_measure_says_which_trials_it_reads(filled: Store) -> None:
     trial_ids = {
         reads: missing(filled, type("Reads", (Toy,), {"reads": reads})())
@@ -111,6 +112,7 @@ def test_a_trial_without_scores_is_measured_all_the_same(filled: Store) -> None:
     assert missing(filled, Toy()) == []
 
 
+@pytest.mark.slow
 def test_scores_count_for_one_version_and_one_list_of_the_case(filled: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     measure = ByItems()
     save_missing(filled, measure)

@@ -43,6 +43,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     return store
 
 
+@pytest.mark.slow
 def test_words_are_found_and_tags_are_not(store: Store, subtests: pytest.Subtests) -> None:
     rows: list[tuple[str, set[str]]] = [
         ("nurse's desk", {"r/b"}),  # r/a has it in a tag only

@@ -158,6 +158,7 @@ def test_a_new_grade_changes_the_verdict(filled: Store) -> None:
     assert column(filled, "conv")["1"] == "incorrect"
 
 
+@pytest.mark.slow
 def test_an_arm_that_a_run_does_not_have_is_missing_and_not_excluded(store: Store) -> None:
     header = automedic(arms=[("vignette", "mcq")])
     write_journal(store.journals, "run", header, a_consultation(1, ["</end>"], conv=None))

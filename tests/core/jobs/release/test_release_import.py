@@ -57,6 +57,7 @@ def correct(run_id: str) -> dict[tuple[str, str], list[tuple[int, int]]]:
     return counts
 
 
+@pytest.mark.slow
 def test_a_run_for_each_model(release: Path) -> None:
     report = import_all(release)
     assert [(m.label, m.taken, m.trials) for m in report.models] == [("gpt_3_5", 2, 10), ("mistral_v1_7b", 2, 10)]
@@ -146,6 +147,7 @@ def test_a_conversation_reads_back_as_events(tmp_path: Path) -> None:
     assert again == events
 
 
+@pytest.mark.slow
 def test_importing_twice_changes_nothing(release: Path) -> None:
     import_all(release)
     before = dump()

@@ -137,6 +137,7 @@ def test_lists_of_parts_are_reduced_to_their_text(release: Path) -> None:
     assert "You are an AI doctor specializing in {specialty}. Look at it." in prompts
 
 
+@pytest.mark.slow
 def test_importing_twice_only_restores_a_lost_picture(release: Path) -> None:
     import_all(release)
     before = dump()
@@ -210,6 +211,7 @@ def test_one_file_with_another_answer_does_not_make_a_folder_with_own_cases(rele
     assert list(cases_of("craftmd-llama2")) == ["craftmd/case_0"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", ["case_vignette", "correct_ans"])
 def test_a_file_without_a_part_of_its_case_is_quarantined(release: Path, part: str) -> None:
     write_file(release, "gpt4v", "case_4", a_pictured_file("case_4", address(RED), **{part: " "}))

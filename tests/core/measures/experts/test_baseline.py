@@ -64,6 +64,7 @@ def test_an_expert_becomes_a_doctor_beside_the_models(store: Store, review: Revi
     assert right == {("vignette", "mcq"): 2, ("vignette", "frq"): 3}
 
 
+@pytest.mark.slow
 def test_answers_are_saved_one_by_one_and_are_final(store: Store, review: Review) -> None:
     item = state_of(store, "Vignettes").items_for("Ada")[0]
     with pytest.raises(UsageError, match="must answer another one first"):
@@ -107,6 +108,7 @@ def test_the_run_holds_the_cases_as_they_were(store: Store, review: Review) -> N
         baseline_run(review, "Cyd")
 
 
+@pytest.mark.slow
 def test_nobody_but_the_expert_goes_on_with_a_baseline(store: Store, review: Review) -> None:
     item = state_of(store, "Vignettes").items_for("Ada")[0]
     record(store, "Vignettes", item.number, "Ada", "frq", "Migraine")

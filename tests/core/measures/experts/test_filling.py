@@ -120,6 +120,7 @@ def test_a_review_of_conversations_fills_nothing(store: Store) -> None:
         filling_of(store, state)
 
 
+@pytest.mark.slow
 def test_levels_of_urgency_are_filled_with_the_level_of_the_majority(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

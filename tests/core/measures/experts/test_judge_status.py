@@ -76,6 +76,7 @@ def test_a_judge_of_terms_is_compared_with_people_on_the_same_conversations(stor
     assert shares[MODELS[1], "experts alone"] == 0
 
 
+@pytest.mark.slow
 def test_a_grader_is_compared_on_free_responses(store: Store) -> None:
     review = a_review(store, kind="answers", number=12, annotators=("Ada",), shared=0)
     answer_all(store, review, "Ada")  # the expert calls all right, the grader only the first model's

@@ -92,6 +92,7 @@ def test_a_faulty_form_is_refused_with_its_file(tmp_path: Path, content: str, se
     assert str(path) in str(raised.value)
 
 
+@pytest.mark.slow
 def test_the_majority_decides_on_suitability(store: Store) -> None:
     review = reviewed(store, "suitability", 4)
     both, two = ("accept",) * 3, ("accept", "accept", "general_knowledge")

@@ -96,6 +96,7 @@ def test_names_stay_hidden_until_all_is_answered_or_somebody_says_why(store: Sto
         record(store, "First", after.items_for("Ben")[0].number, "Ben", "medical_terms", "yes")
 
 
+@pytest.mark.slow
 def test_a_reason_is_kept_only_where_answers_are_missing(store: Store) -> None:
     review = a_review(store, shared=0)
     for name in ("Ada", "Ben"):
@@ -180,6 +181,7 @@ def test_conversations_are_drawn_for_disagreement_where_the_rules_for_choices_di
     assert [entry.item for entry in result if entry.disagreement] == ["talk:m0"]
 
 
+@pytest.mark.slow
 def test_free_responses_stand_beside_the_grader(store: Store) -> None:
     review = a_review(store, kind="answers", number=12, shared=0)
     for name in ("Ada", "Ben"):

@@ -69,6 +69,7 @@ def test_each_grader_is_corrected_by_its_own_error(store: Store) -> None:
     assert (panel.n, panel["n_cases"], panel["apparent"]) == (16, 6, 1.0)
 
 
+@pytest.mark.slow
 def test_items_drawn_for_disagreement_correct_nothing(store: Store) -> None:
     reviewed(store, number=10, sampling="disagreement")
     unblind(store, "First", "Ada")

@@ -18,6 +18,7 @@ def of_graders(judged: VerdictTable, *graders: str, verdicts: str = "right or no
     return {row["measure"]: row for row in agreement_rows(judged) if label.items() <= row.label.items()}
 
 
+@pytest.mark.slow
 def test_two_graders_are_compared_on_what_both_judged(store: Store) -> None:
     judged = read_judged(store)
     assert judged.graders == (OWN, OTHER, THIRD)  # the grader with the most verdicts comes first
@@ -61,6 +62,7 @@ def test_three_graders_together_on_what_all_judged(store: Store) -> None:
     assert "Fleiss' kappa" not in of_graders(read_judged(store, [OWN, OTHER]), OWN, OTHER)
 
 
+@pytest.mark.slow
 def test_verdicts_crossed(store: Store) -> None:
     table = cross_table(read_judged(store), OWN, OTHER)
     right, wrong = COUNTED.index("correct"), COUNTED.index("incorrect")

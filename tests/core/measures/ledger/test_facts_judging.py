@@ -115,12 +115,14 @@ def test_wrong_answers_conversations_are_judged_once_with_quotations(store: Stor
     assert (repeated.done, repeated.kept, calls) == (0, 2, 0)
 
 
+@pytest.mark.slow
 def test_every_conversation_or_some_by_name_can_be_judged(store: Store) -> None:
     assert judged(store, strict, trials=("run/3",))[0].done == 1
     assert judged(store, strict, all_=True)[0].kept == 1
     assert set(stored_verdicts(store)) == {"run/1", "run/2", "run/3"}
 
 
+@pytest.mark.slow
 def test_sums_by_model_and_the_judgement_of_one_conversation(store: Store) -> None:
     judged(store, strict)
     with store.read() as cursor:
@@ -139,6 +141,7 @@ def test_sums_by_model_and_the_judgement_of_one_conversation(store: Store) -> No
     ]
 
 
+@pytest.mark.slow
 def test_a_stopped_job_continues_and_a_failure_is_judged_again(store: Store) -> None:
     stop = Stop()
 
@@ -170,6 +173,7 @@ def test_everything_paid_for_survives_a_lost_database(store: Store) -> None:
     assert judged(store, strict)[0].kept == 2
 
 
+@pytest.mark.slow
 def test_the_estimate_and_what_cannot_be_run(store: Store, tmp_path: Path) -> None:
     size = estimate_job(FactsJudging("openai/fake"), store, registry())
     assert (size.todo, size.counts["judged before"], size.calls) == (2, 0, 2)

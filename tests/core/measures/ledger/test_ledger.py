@@ -86,6 +86,7 @@ def judge_some(store: Store) -> None:
     judge(store, "m2/1/0", mark("asked", 0), mark("asked", 1), mark("asked", 2))
 
 
+@pytest.mark.slow
 def test_shares_of_the_marks_of_each_topic(filled: Store) -> None:
     judge_some(filled)
     rows = {(row["model"], row["topic"], row["mark"]): row for row in read_topics(filled, Selection(), JUDGE)}
@@ -133,6 +134,7 @@ def test_without_a_judge_the_error_names_the_number_and_the_command(filled: Stor
     )
 
 
+@pytest.mark.slow
 def test_the_report_can_be_restricted_to_one_mark(filled: Store) -> None:
     judge_some(filled)
     assert {row["mark"] for row in report.rows(MetricRequest(filled), mark="asked")} == {"asked"}

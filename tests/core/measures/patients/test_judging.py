@@ -137,6 +137,7 @@ def test_a_later_failure_does_not_replace_a_judgement(store: Store) -> None:
     assert {judgement.failure for judgement in stored_judgements(store).values()} == {""}
 
 
+@pytest.mark.slow
 def test_a_stopped_job_stores_its_judgements_and_continues(store: Store) -> None:
     stop = Stop()
 

@@ -136,6 +136,7 @@ def test_verdicts_of_experts_survive_the_loss_of_the_database(reviewed: Store) -
     assert [(row.label, row.estimate, row.low, row.high) for row in rows(again)] == before
 
 
+@pytest.mark.slow
 def test_only_judged_criteria_of_a_rubric_are_drawn(judged: Store) -> None:
     with pytest.raises(UsageError, match="only 20 items"):
         review(judged, number=21)
@@ -158,6 +159,7 @@ def test_scores_can_leave_out_what_the_judge_is_not_calibrated_on(
         assert any("judge not calibrated 10" in note.text for note in request.notes)
 
 
+@pytest.mark.slow
 def test_without_enough_labels_nothing_is_left(reviewed: Store) -> None:
     (row,) = report_scores.rows(MetricRequest(reviewed), rubric="demo", calibrated="axis")
     assert isinstance(row, Row)

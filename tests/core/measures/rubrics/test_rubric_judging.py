@@ -125,6 +125,7 @@ def test_invented_quotations_void_every_verdict_also_not_met(store: Store) -> No
     assert quotations_from_json(row["quotations"])[0].state == "unverified"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [pytest.param(1, marks=pytest.mark.slow), 5])
 def test_order_and_batches_change_nothing_for_a_deterministic_judge(store: Store, size: int) -> None:
     _, bodies = judged(store, judge(by_last_word), batch_size=size, repeat=2)

@@ -231,6 +231,7 @@ def test_intervals_are_the_same_every_time(trials: pd.DataFrame, six: dict[str, 
     assert parts_of(trials) == six
 
 
+@pytest.mark.slow
 def test_accuracy_by_data_set_and_condition(store: Store) -> None:
     cases = [a_case(n, dataset="ours" if n < 4 else "other") for n in range(1, 8)]
     other = [line.model_copy(update={"run_id": "two", "trial_id": f"two/{n}"}) for n, line in enumerate(SIX[:2])]
