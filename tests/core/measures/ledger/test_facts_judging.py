@@ -199,7 +199,7 @@ def test_agreement_of_the_judge_with_people(store: Store) -> None:
     agreement = agreement_with_people(store, stored_judge.judge)
     assert agreement == {"invented": (1, 0, 0, 1), "withheld": (0, 1, 0, 0)}
     assert agreement["invented"].kappa == 1
-    review = Review("Open", planned(kind="conversations", number=1, annotators=("Ben",)))
+    review = Review("Open", planned(kind="conversations", number=1, annotators=("Ben",), shared=0))
     with store.write() as connection:
         add_review(connection, review, [ReviewItem("talk:run/2", 1, ("Ben",))])
         of_review = Annotation("talk:run/2", "Ben", "in_vignette", "no", review_id=review.review_id)
