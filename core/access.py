@@ -223,6 +223,12 @@ def answers_as(name: str) -> bool:
     return not who.limited or name.strip().casefold() == who.name
 
 
+def signed_in_as(name: str) -> bool:
+    """Return whether the visitor has signed in under this name; without a login nobody has."""
+    who = visitor()
+    return bool(who.name) and name.strip().casefold() == who.name
+
+
 def require_name(name: str) -> None:
     """Raise ``NotAllowedError`` if the visitor may not answer under this name."""
     if not answers_as(name):

@@ -14,7 +14,7 @@ from core.measures.experts.filling import fill
 from core.measures.experts.workbooks import export_annotations, import_file, import_release_annotations
 from core.paths import expanded
 from core.reviews.reviewing import plan_review, withdraw
-from core.reviews.state import state_of, states
+from core.reviews.state import state_of, states, withheld_in_words
 from core.store.queries.case_labels import LABEL_FIELDS
 from core.store.review_records import SAMPLINGS, THIRD, planned
 
@@ -35,7 +35,7 @@ def list_reviews(format_: FormatOption = "table") -> int:
             "done": progress.done,
             "of": progress.items,
             "ties_waiting": progress.ties,
-            "blinded": "no" if state.review.unblinded else "yes",
+            "blinded": "yes" if state.blinded else "no",
         }
         for state in states(folded_store())
         for progress in state.progress
@@ -140,9 +140,11 @@ def withdraw_review(
 
 @app.command("export")
 def export(out: Out) -> int:
-    """Write every annotation with its history as CSV."""
+    """Write annotations with their history as CSV; those of reviews in progress only once they are unblinded."""
     store = folded_store()
     with new_file(out) as written, written.open("w", encoding="utf-8", newline="") as file:
-        count = export_annotations(store, file)
+        count, withheld = export_annotations(store, file)
     print(f"Wrote {count:,} annotations to {out}.")
+    if withheld:
+        print(withheld_in_words(withheld))
     return 0

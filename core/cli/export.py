@@ -17,6 +17,7 @@ from core.errors import UsageError
 from core.export.document import MAX_CONVERSATIONS, document_of
 from core.export.forms import FORMS
 from core.export.run_summary import summary_of
+from core.reviews.state import in_progress, withheld_in_words
 from core.spreadsheets import inert_table
 from core.store.queries.answers import results
 from core.store.queries.trials import transcripts
@@ -102,7 +103,12 @@ def export_transcripts(
 
 @app.command("duckdb")
 def export_duckdb(out: Out) -> int:
-    """Write a compact copy of the whole database."""
-    folded_store().copy_to(out)
+    """Write a compact copy of the database, without the answers of reviews in progress."""
+    store = folded_store()
+    with store.read() as cursor:
+        unfinished = in_progress(cursor)
+    withheld = store.copy_to(out, without_reviews=unfinished)
     print(f"Wrote the database to {out}.")
+    if withheld:
+        print(withheld_in_words({unfinished[review_id]: count for review_id, count in withheld.items()}))
     return 0

@@ -43,6 +43,7 @@ from core.measures.belief import trajectory
 from core.measures.extracts import Extract, ExtractRows
 from core.measures.ledger import read_judge
 from core.measures.paired import ArmOf, by_arm
+from core.reviews.state import in_progress
 from core.stats.differences import PairedCounts, paired_counts, paired_difference
 from core.stats.ratios import ratio, ratio_intervals
 from core.stats.smoothed import mean_interval
@@ -256,7 +257,7 @@ def agreement_with_people(store: Store, judge: Judge) -> dict[str, PairedCounts]
     *withheld* with ``complete_answers``. A fault without reviews is omitted.
     """
     with store.read() as cursor:
-        reviews = reviews_of_judged(cursor, judge)
+        reviews = reviews_of_judged(cursor, judge, in_progress(cursor))
     counts = {}
     for fault, question in (("invented", "in_vignette"), ("withheld", "complete_answers")):
         answers = [answer for answer in reviews if answer["question"] == question]

@@ -1,7 +1,7 @@
 """Answers, comments and marked words of annotators; each is a separate row, saved at once.
 
-A changed choice needs a reason. The answers of a form about vignettes are final, and when all questions of a vignette
-are answered, its trial is written. After a review is unblinded, no answer can be changed.
+A changed choice needs a reason. The answers of a form about vignettes are final, and when all vignettes
+are answered by everybody, the trials are written. After a review is unblinded, no answer can be changed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import duckdb
 from core import access
 from core.errors import UsageError
 from core.reviews.baseline import write_trials
-from core.reviews.state import COMMENT, HIGHLIGHT, ReviewState, read_state
+from core.reviews.state import COMMENT, HIGHLIGHT, ReviewState, read_state, state_of
 from core.store.database import Store
 from core.store.queries.annotations import Annotation, Span, add_annotations
 
@@ -57,7 +57,7 @@ def record(
         )
         add_annotations(connection, [new])
     if state.form.final:
-        write_trials(store, state.review, annotator, {**state.newest, (item, annotator, question): new})
+        write_trials(store, state_of(store, state.review.review_id))
 
 
 def comment(store: Store, review: str, number: int, annotator: str, text: str) -> None:

@@ -1,8 +1,8 @@
 """Experts who answer vignettes, as runs that are compared with those of models.
 
 In a review with a form about vignettes each expert has a run whose doctor is ``human/NAME`` and whose arms are the
-vignette's; it is stored in a journal and graded like a model's run. A trial is written when all its questions are
-answered; until then the answers are stored as annotations. The run stores the order of the questions
+vignette's; it is stored in a journal and graded like a model's run. Trials are public, so they are written when the
+review ends; until then the answers are stored as annotations. The run stores the order of the questions
 (``ReviewPlan.order``).
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import chain
 
 from core import __version__
@@ -24,6 +24,7 @@ from core.frameworks.base import framework
 from core.frameworks.casting import REFERENCE
 from core.journal import JournalWriter, RunHeader, TrialLine, journal_path, seed_of, trial_id
 from core.reviews.drawing import by_item, order_for
+from core.reviews.state import ReviewState
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.annotations import Annotation
@@ -82,19 +83,26 @@ def baseline_cases(store: Store, review: Review, annotator: str) -> dict[str, Ca
         return by_item(run_cases(cursor, baseline_run(review, annotator)))
 
 
-def write_trials(
-    store: Store, review: Review, annotator: str, newest: Mapping[tuple[str, str, str], Annotation]
-) -> int:
-    """Write the trials whose questions are all answered and that are not stored yet; return their number.
+def write_trials(store: Store, state: ReviewState) -> int:
+    """Write the trials of a review that has ended, graded by the reference grader, and return their number.
 
-    The reference grader grades them. ``newest`` is (item, annotator, question) → annotation.
+    Written are those whose questions are all answered and that are not stored yet; of a review in progress none.
     """
+    if state.blinded:
+        return 0
+    return sum(_write_trials(store, state, annotator) for annotator in state.review.plan.annotators)
+
+
+def _write_trials(store: Store, state: ReviewState, annotator: str) -> int:
+    review = state.review
+    if not state.items_for(annotator):
+        return 0
     run_id = baseline_run(review, annotator)
     with store.read() as cursor:
         stored = done_trial_ids(cursor, run_id)
     lines = []
     for item, case in baseline_cases(store, review, annotator).items():
-        answers = [newest.get((item, annotator, question)) for question in review.plan.asked_of(annotator)]
+        answers = [state.newest.get((item, annotator, question)) for question in review.plan.asked_of(annotator)]
         if trial_id(run_id, case.case_key, 0) not in stored and all(answers):
             lines.append(_trial(run_id, review, case, [answer for answer in answers if answer is not None]))
     if lines:

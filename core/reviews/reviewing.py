@@ -1,7 +1,7 @@
 """Reviews by experts, from the plan to the end: planned, unblinded, withdrawn.
 
 A review has a form (``core.store.review_kinds``): its questions and what they are about. Until a review is unblinded,
-annotators do not learn which model an item is from.
+annotators do not learn which model an item is from, and no answer is in a figure or an export.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import time
 
 from core import access
 from core.errors import UsageError
-from core.reviews.baseline import begin_baseline
+from core.reviews.baseline import begin_baseline, write_trials
 from core.reviews.drawing import draw, pool_of
-from core.reviews.state import read_state
+from core.reviews.state import read_state, state_of
 from core.store.database import Store
 from core.store.queries import reviews as rows
 from core.store.review_records import Review, ReviewPlan, Unblinding, parse_item
@@ -54,6 +54,8 @@ def unblind(store: Store, review: str, by: str, reason: str = "") -> None:
             raise UsageError(f"{state.missing:,} answers are missing: wait for them, or give a reason.")
         stored_reason = reason.strip() if state.missing else ""
         rows.add_unblinding(connection, state.review.review_id, Unblinding(by.strip(), stored_reason, time.time()))
+    if state.form.final:
+        write_trials(store, state_of(store, state.review.review_id))
 
 
 def withdraw(store: Store, review: str, reason: str) -> Review:

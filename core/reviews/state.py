@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -9,11 +10,12 @@ from itertools import takewhile
 
 import duckdb
 
+from core import access
 from core.errors import UsageError
 from core.reviews.drawing import order_for
 from core.store.database import Store
 from core.store.queries import reviews as rows
-from core.store.queries.annotations import Annotation, annotations_of
+from core.store.queries.annotations import Annotation, annotation_history, annotations_of
 from core.store.review_kinds import ReviewForm
 from core.store.review_records import Review, ReviewItem
 
@@ -53,8 +55,11 @@ class ReviewState:
 
     @property
     def blinded(self) -> bool:
-        """Whether annotators still answer without knowing the model, or the others' answers."""
-        return not self.form.final and self.review.unblinded is None
+        """Whether the review is in progress: models are hidden, and each answer is readable by its author alone.
+
+        A review with final answers has no models to show, so it also ends with its last answer.
+        """
+        return self.review.unblinded is None and not (self.form.final and self.missing == 0)
 
     def value(self, item: str, annotator: str, question: str) -> str | None:
         """Return the newest answer of an annotator, ``None`` if there is none."""
@@ -135,7 +140,38 @@ class ReviewState:
 
 def states(store: Store) -> list[ReviewState]:
     with store.read() as cursor:
-        return [_with_answers(cursor, review) for review in rows.reviews(cursor)]
+        return read_states(cursor)
+
+
+def read_states(cursor: duckdb.DuckDBPyConnection) -> list[ReviewState]:
+    return [_with_answers(cursor, review) for review in rows.reviews(cursor)]
+
+
+def in_progress(cursor: duckdb.DuckDBPyConnection) -> dict[str, str]:
+    """Return id → name of the reviews whose answers enter no figure and no export (see ``ReviewState.blinded``)."""
+    return {state.review.review_id: state.review.name for state in read_states(cursor) if state.blinded}
+
+
+def readable_history(cursor: duckdb.DuckDBPyConnection) -> tuple[list[Annotation], Counter[str]]:
+    """Return every saved annotation that the visitor may read, the oldest first, and review → number withheld.
+
+    Of a review in progress a person who has signed in reads only their own answers; without a login, nobody's.
+    """
+    unfinished = in_progress(cursor)
+    readable: list[Annotation] = []
+    withheld: Counter[str] = Counter()
+    for row in annotation_history(cursor):
+        if row.review_id in unfinished and not access.signed_in_as(row.annotator):
+            withheld[unfinished[row.review_id]] += 1
+        else:
+            readable.append(row)
+    return readable, withheld
+
+
+def withheld_in_words(withheld: Mapping[str, int]) -> str:
+    """Return what is withheld of which review, empty if nothing is."""
+    counts = ", ".join(f"{count:,} of {review}" for review, count in withheld.items() if count)
+    return counts and f"Withheld are annotations of reviews in progress, until these are unblinded: {counts}."
 
 
 def state_of(store: Store, review: str) -> ReviewState:

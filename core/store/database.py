@@ -11,10 +11,12 @@ import logging
 import os
 import random
 import re
+import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Collection, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
@@ -103,8 +105,11 @@ class Store:
             yield opened.connection
             tallies.bring_up_to_date(opened.connection, before)
 
-    def copy_to(self, target: Path) -> None:
-        """Write a compact copy of the whole database to ``target``, which must not exist yet."""
+    def copy_to(self, target: Path, without_reviews: Collection[str] = ()) -> dict[str, int]:
+        """Write a compact copy of the database to ``target``, which must not exist yet.
+
+        The annotations of ``without_reviews`` are left out; returns the id of each such review → their number.
+        """
         if target.exists():
             raise AnamnesisError(f"{target} exists already: choose another name for the copy.")
         deadline = time.monotonic() + TIMEOUT_S
@@ -115,8 +120,20 @@ class Store:
                     with duckdb.connect(":memory:") as connection:
                         connection.execute(f"ATTACH {sql_literal(self.path)} AS original (READ_ONLY)")
                         connection.execute(f"ATTACH {sql_literal(target)} AS copy")
-                        connection.execute("COPY FROM DATABASE original TO copy")
-                    return
+                        if not without_reviews:
+                            connection.execute("COPY FROM DATABASE original TO copy")
+                            return {}
+                        # deleted rows may stay readable in their file, so another copy is made without them
+                        with tempfile.TemporaryDirectory(dir=target.parent) as folder:
+                            connection.execute(f"ATTACH {sql_literal(Path(folder) / 'fewer')} AS fewer")
+                            connection.execute("COPY FROM DATABASE original TO fewer")
+                            removed = connection.execute(
+                                "DELETE FROM fewer.annotations WHERE list_contains($1, review_id) RETURNING review_id",
+                                [list(without_reviews)],
+                            ).fetchall()
+                            connection.execute("COPY FROM DATABASE fewer TO copy")
+                            connection.execute("DETACH fewer")
+                    return dict(Counter(review_id for (review_id,) in removed))
                 except duckdb.IOException as error:  # another process, such as a run, was faster
                     why = _first_line(error)
                     if any(words in why for words in (*_NO_ROOM, *_UNWRITABLE)):

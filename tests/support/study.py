@@ -175,6 +175,7 @@ def _add_vignettes(store: Store) -> None:
         case = baseline_cases(store, state.review, "Ada")[item.item]
         for question in ("frq", "mcq"):
             record(store, "Vignettes", item.number, "Ada", question, case.answer if item.number > 1 else "?")
+    unblind(store, "Vignettes", "Ada", "The study was ended.")
 
 
 def any_model(body: dict[str, Any]) -> str:

@@ -141,7 +141,7 @@ def _baseline(request: MetricRequest, state: ReviewState | None, *, published: b
 def _contradictions(request: MetricRequest) -> list[Row]:
     """Return the shares of texts that a grader judged both ways; while a review is blinded, without models' names."""
     rows = [row for row in request.read(flip_rates) if row.label["judged_again"] != "the same answer"]
-    if any(state.blinded for state in states(request.store)):
+    if any(state.blinded and not state.form.final for state in states(request.store)):
         return [replace(row, label={**row.label, "model": HIDDEN}) for row in rows]
     return rows
 

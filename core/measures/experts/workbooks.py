@@ -6,7 +6,8 @@ that begin with Q1, Q2 and Q3. For 317 cases the grader's file has the diagnoses
 five answers to the whole vignette, and the number of them that the experts call right. Its first 200 columns are the
 data set's cases 0 to 199, the others the MedQA dermatology cases in the order of the data set.
 
-Annotations that are stored already are not imported twice. The export of a blinded review does not name the models.
+Annotations that are stored already are not imported twice. The export of a blinded review has a person's own
+answers alone, without the models.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import csv
 import io
 import re
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,10 +31,10 @@ from core.errors import AnamnesisError, UsageError
 from core.frameworks.base import Arm, released
 from core.measures.base import Row as Figure
 from core.measures.experts.adjudication import IMPORTED, RELEASE, Counts, Decision, count_agreement, decide
-from core.reviews.state import states
+from core.reviews.state import read_states, readable_history
 from core.spreadsheets import as_written, inert
 from core.store.database import Store
-from core.store.queries.annotations import Annotation, add_annotations, annotation_history, annotations_of
+from core.store.queries.annotations import Annotation, add_annotations, annotations_of
 from core.store.queries.releases import ReleasedRun, document, released_runs
 from core.store.queries.trials import trial_origins
 from core.store.queries.utterances import conversations_on
@@ -245,29 +247,25 @@ EXPORTED = (
 HIDDEN = "hidden until unblinded"
 
 
-def export_annotations(store: Store, out: TextIO) -> int:
-    """Write every annotation, the oldest first, and return their number; times are UTC.
+def export_annotations(store: Store, out: TextIO) -> tuple[int, Counter[str]]:
+    """Write the annotations that the visitor may read, the oldest first; times are UTC.
 
-    For a blinded review, signed-in people get only their own answers.
+    Returns their number, and review → number of withheld ones (``core.reviews.state.readable_history``).
     """
-    reviews = states(store)
-    review_of = {state.review.review_id: state.review for state in reviews}
-    numbers = {(state.review.review_id, item.item): item.number for state in reviews for item in state.items}
     with store.read() as cursor:
-        rows = [
-            row
-            for row in annotation_history(cursor)
-            if (review := review_of.get(row.review_id)) is None or review.unblinded or access.answers_as(row.annotator)
-        ]
+        reviews = read_states(cursor)
+        rows, withheld = readable_history(cursor)
         items = {row.item: parse_item(row.item) for row in rows}
         by_trial = trial_origins(cursor, [item.trial_id for item in items.values() if item.trial_id])
+    state_of_review = {state.review.review_id: state for state in reviews}
+    numbers = {(state.review.review_id, item.item): item.number for state in reviews for item in state.items}
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(EXPORTED)
     for row in rows:
-        item, review, name = items[row.item], review_of.get(row.review_id), row.item
+        item, state, name = items[row.item], state_of_review.get(row.review_id), row.item
         subject = by_trial.get(item.trial_id)
         model, case = (subject.model, subject.case_key) if subject else (item.model, item.case_key)
-        if review and not review.unblinded and not review.plan.asks.final:
+        if state and state.blinded and not state.form.final:
             # the id of a trial would reveal its model
             model, name = HIDDEN, f"item {numbers.get((row.review_id, row.item), '?')}"
         at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(row.annotated_at))
@@ -283,11 +281,11 @@ def export_annotations(store: Store, out: TextIO) -> int:
                 row.comment,
                 row.reason,
                 (orjson.dumps([vars(span) for span in row.spans]).decode() if row.spans else ""),
-                review.name if review else row.review_id,
+                state.review.name if state else row.review_id,
                 at,
             )
         )
-    return len(rows)
+    return len(rows), withheld
 
 
 COLUMNS = ("item", "model", "case", "annotator", "question", "value", "comment")

@@ -7,7 +7,7 @@ several judgements of a conversation by one model under one prompt, the newest t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -138,13 +138,16 @@ def topic_sums(cursor: duckdb.DuckDBPyConnection, judge: Judge, selection: Selec
     return cursor.execute(_TOPICS, judge._asdict()).df()
 
 
-def reviews_of_judged(cursor: duckdb.DuckDBPyConnection, judge: Judge) -> list[dict[str, Any]]:
+def reviews_of_judged(
+    cursor: duckdb.DuckDBPyConnection, judge: Judge, without: Collection[str]
+) -> list[dict[str, Any]]:
     """Return annotators' answers on conversations that a judge judged; the newest answer of each annotator counts.
 
+    ``without`` are the ids of reviews that are left out: those in progress.
     Columns: trial_id, question, annotator, value, and whether the judge found anything ``invented`` or ``withheld``.
     """
     select(cursor)
-    return records(cursor.execute(_PEOPLE, judge._asdict()))
+    return records(cursor.execute(_PEOPLE, {**judge._asdict(), "without": list(without)}))
 
 
 def fact_judgement_row(
@@ -240,6 +243,7 @@ _PEOPLE = f"""
     WITH {_PRESENT}, newest_answers AS (
         SELECT item, question, annotator, value FROM annotations
         WHERE question IN ('in_vignette', 'complete_answers') AND value IN ('yes', 'no')
+            AND NOT list_contains($without::VARCHAR[], coalesce(review_id, ''))
         QUALIFY row_number() OVER (
             PARTITION BY item, question, annotator ORDER BY annotated_at DESC, annotations.rowid DESC) = 1
     )

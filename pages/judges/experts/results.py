@@ -159,6 +159,8 @@ def draw_results() -> None:
     )
     if state.form.final:
         _draw_baseline(state)
+        if state.blinded:
+            _draw_unblinding(state)
     elif unblinding is None:
         _draw_counts(state)
     else:
@@ -223,8 +225,16 @@ def _draw_counts(state: ReviewState) -> None:
     columns[1].metric("Answers missing", missing)
     columns[2].metric("Open ties", ties)
     draw_progress([state], "experts_counts", ["Review", "About", "Names"])
+    _draw_unblinding(state)
+
+
+def _draw_unblinding(state: ReviewState) -> None:
+    missing = state.missing
     st.markdown("**Unblind**")
-    st.caption("Shows the models’ names and the figures by model. After that, answers cannot be changed.")
+    st.caption(
+        "Ends the review: shows the names of models, and the answers in figures and exports. After that, answers "
+        "cannot be changed."
+    )
     with st.form("experts_unblind", border=True):
         by = st.text_input("Your name", key="experts_unblind_by")
         reason = ""
@@ -248,7 +258,9 @@ def _draw_baseline(state: ReviewState) -> None:
         BASELINE,
         Selection(models=doctors, formats=("vignette",)),
         name="experts-baseline",
-        empty="No vignette is fully answered yet.",
+        empty="The answers are counted when all are given, or the review is unblinded."
+        if state.blinded
+        else "No vignette is fully answered.",
     )
     st.caption(
         f"This review: {state.review.plan.order_in_words}; vignettes of "

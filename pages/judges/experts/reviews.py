@@ -9,10 +9,11 @@ import streamlit as st
 from core import access
 from core.errors import AnamnesisError
 from core.measures.experts.workbooks import COLUMNS, export_annotations, import_csv
-from core.reviews.state import ReviewState
+from core.reviews.state import ReviewState, readable_history, withheld_in_words
 from core.store.database import Store
 from core.store.review_records import yes_no_questions
 from pages.judges.experts.data import ANNOTATOR, ITEM, REVIEW, kind_of, reviews
+from pages.kit.cached import ask
 from pages.kit.cases import clear_parameters
 from pages.kit.look import plain
 from pages.kit.tables import draw_table
@@ -121,8 +122,10 @@ def draw_exchange() -> None:
         icon=":material/download:",
         on_click="ignore",
         key="experts_export",
-        help="Every answer with its history, without the models of blinded reviews; only yours if people sign in.",
+        help="Every answer with its history. Of a review in progress only your own, if people sign in.",
     )
+    if withheld := withheld_in_words(ask(readable_history)[1]):
+        st.caption(plain(withheld))
     st.markdown("**Import**")
     st.caption(
         f"A CSV with the columns {', '.join(COLUMNS)}. Either item, or model and case, may be missing; questions: "

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from core import access
 from core.errors import AnamnesisError, UsageError
 from core.measures.experts.adjudication import decide, imported_judgements
 from core.measures.experts.workbooks import (
@@ -112,12 +113,15 @@ def exported(store: Store) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(text.getvalue())))
 
 
-def test_an_export_names_no_model_of_a_blinded_review(store: Store) -> None:
+def test_an_export_has_only_own_answers_of_a_blinded_review_without_models(store: Store) -> None:
     review = a_review(store, number=12, shared=0)
     for name in ("Ada", "Ben"):
         answer_all(store, review, name)
     import_csv(store, a_csv("talk:t00,,,Ada,medical_terms,yes,"))
-    rows = exported(store)
+    assert [row["review"] for row in exported(store)] == ["imported"]
+    with access.acting(access.Visitor("ada", "look")):
+        rows = exported(store)
+    assert {row["annotator"] for row in rows} == {"Ada"}
     blinded = [row for row in rows if row["review"] == "First"]
     assert {row["model"] for row in blinded} == {HIDDEN}
     assert all(row["item"].startswith("item ") for row in blinded)

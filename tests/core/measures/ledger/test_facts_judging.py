@@ -22,6 +22,8 @@ from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.annotations import Annotation, add_annotations
 from core.store.queries.fact_judgements import judged_of_trial, judged_patients, judged_sums, judges, topic_sums
+from core.store.queries.reviews import add_review, add_unblinding
+from core.store.review_records import Review, ReviewItem, Unblinding, planned
 from core.store.selection import Selection
 from tests.core.store.builders import (
     Ended,
@@ -202,3 +204,12 @@ def test_agreement_of_the_judge_with_people(store: Store) -> None:
     agreement = agreement_with_people(store, stored_judge.judge)
     assert agreement == {"invented": (1, 0, 0, 1), "withheld": (0, 1, 0, 0)}
     assert agreement["invented"].kappa == 1
+    review = Review("Open", planned(kind="conversations", number=1, annotators=("Ben",), shared=0))
+    with store.write() as connection:
+        add_review(connection, review, [ReviewItem("talk:run/2", 1, ("Ben",))])
+        of_review = Annotation("talk:run/2", "Ben", "in_vignette", "no", review_id=review.review_id)
+        add_annotations(connection, [of_review])
+    assert agreement_with_people(store, stored_judge.judge) == agreement  # in progress, so not counted
+    with store.write() as connection:
+        add_unblinding(connection, review.review_id, Unblinding("Ada", "a test", 1.0))
+    assert agreement_with_people(store, stored_judge.judge)["invented"] == (1, 0, 1, 1)

@@ -300,6 +300,21 @@ def test_every_case_of_the_library_has_a_level_and_a_reason() -> None:
     assert all(entry.level in LEVELS and entry.reason for entry in levels.values())
 
 
+def test_one_danger_has_one_level_and_no_reason_contradicts_its_level() -> None:
+    levels = levels_of_files()
+    # ketones in new diabetes, and two patients with blocked liver veins, ascites and jaundice
+    assert {levels[f"library/{case}"].level for case in ("gastroenterology-5", "hematology_and_oncology-5")} == {2}
+    assert levels["library/endocrinology-1"].level == 2
+    # level 3 is "seen today or tomorrow": a reason that demands the same day, or hours, belongs to an earlier level
+    earlier = ("same day", "within hours", "within minutes", "at once")
+    contradicting = {
+        case: entry.reason
+        for case, entry in levels.items()
+        if entry.level >= 3 and any(words in entry.reason for words in earlier)
+    }
+    assert contradicting == {}
+
+
 YARDSTICK = {
     "cardiology-1": "Pericarditis and Myocarditis",
     "cardiology-3": "Aortic Dissection",
