@@ -24,9 +24,12 @@ from core.asking.scene import Dialogue
 from core.measures.rubrics.rubric import Criterion
 from core.prompts import PromptPack, load_pack
 from core.store.queries.rubric_judgements import RubricQuotation, RubricVerdict
+from core.text.negation import NEGATORS, words_in
 
 PROMPT = "judge"
 _OMISSION = re.compile(r"\s*(?:\[?\.\.\.\]?|\[?…\]?)\s*")
+_SENTENCE_END = re.compile(r"[.!?](?=\s|\Z)")
+_NEGATIONS = NEGATORS | {"nor", "nobody", "nothing", "none", "hardly", "barely", "rarely", "cannot"}
 _PREFIX = re.compile(r"^(?:\[\d+\]\s*)?(?:(?:Doctor|Patient|Staff):\s*)?")
 """The number and role with which the prompt begins a message; some judges quote them, too."""
 _TRIM = " \n\"'“”‘’"
@@ -138,10 +141,14 @@ def _checked(judgement: _Judgement, number: int, criterion: Criterion, dialogue:
 
 
 def _shows(criterion: Criterion, quotations: Sequence[RubricQuotation], dialogue: Dialogue) -> bool:
-    """Return whether a quotation has words of the doctor, or the criterion is about somebody else."""
+    """Return whether a quotation has words of the doctor, or the criterion is about somebody else.
+
+    A message of the doctor before any other is the scripted greeting, which shows nothing of the model.
+    """
     if _ABOUT_OTHERS.match(criterion.criterion):
         return True
-    return any(dialogue[quotation.message].role not in ("patient", "staff") for quotation in quotations)
+    messages = (quotation.message for quotation in quotations if quotation.message != 0)
+    return any(dialogue[message].role not in ("patient", "staff") for message in messages)
 
 
 def check_quotation(message: int | None, words: str, dialogue: Dialogue) -> RubricQuotation:
@@ -181,12 +188,21 @@ def _normalised(words: str, text: str) -> str | None:
     """Return the words as the text spells them, from the first piece to the last if some are omitted."""
     if words.strip(_TRIM + ".,!?").lower() == text.strip(_TRIM + ".,!?").lower() != "":
         return text.strip()
-    pieces = [piece for piece in _OMISSION.split(words) if piece.strip(_TRIM)]
+    opened, *others = _OMISSION.split(words)
+    pieces = [piece for piece in (opened, *others) if piece.strip(_TRIM)]
     start, end = -1, 0
     for piece in pieces:
         spelled = quotation(piece, text[end:])
         if spelled is None:
             return None
         at = text.index(spelled, end)
+        if (start >= 0 or not opened.strip(_TRIM)) and _hides_negation(text[end:at]):
+            return None
         start, end = at if start < 0 else start, at + len(spelled)
     return text[start:end] if start >= 0 else None
+
+
+def _hides_negation(omitted: str) -> bool:
+    """Return whether omitted words deny what a sentence of the quotation says; whole omitted sentences do not."""
+    parts = _SENTENCE_END.split(omitted)
+    return any(not _NEGATIONS.isdisjoint(words_in(part)) for part in (parts[0], parts[-1]))
