@@ -94,9 +94,8 @@ def _choices(choices: tuple[str, ...], lettered: bool) -> _Choices:
         short = _PAREN_AT_END.sub("", name)  # the name without the abbreviation after it
         if len(short) > 3 and short not in taken and sum(other.startswith(short) for other in taken) == 1:
             terms.append((n, short))
-        american = _BRITISH.sub("e", name).replace("tumour", "tumor")
-        if american not in taken:
-            terms.append((n, american))
+    respelled = [(n, american(name)) for n, name in terms]
+    terms += [pair for pair in respelled if pair not in terms and pair[1] not in taken]
     exact = {letter.lower(): n for letter, n in letters.items()}
     exact |= {name.strip(_TRIM): n for n, name in reversed(terms) if name.strip(_TRIM)}
     return _Choices(len(choices), tuple(terms), exact, letters)
@@ -106,7 +105,31 @@ def _is_letter(name: str) -> bool:
     return len(name) == 1 and name.isascii() and name.isalpha()
 
 
-_BRITISH = re.compile("ae(?=[cdmst])|oe(?=[adst])")
+_SPELLINGS = (
+    (
+        re.compile(r"ae(?=[cdmst]|ro?x)|oe(?=[abdlmst])", re.IGNORECASE),
+        "e",
+    ),  # anaemia, haemorrhage, paediatric, oesophagus, oedema
+    (re.compile(r"(?<=[a-z]{2})our(?=s?\b|less)(?<!\bhour)(?<!\bfour)", re.IGNORECASE), "or"),  # tumour, colour
+    (
+        re.compile(r"is(?=(?:e[ds]?|ing|ations?)\b)(?<=(?:al|er|or|ul|ym|im|ic|ot)is)", re.IGNORECASE),
+        "iz",
+    ),  # generalised
+    (re.compile(r"ys(?=e[ds]?\b|ing\b)(?<=lys)", re.IGNORECASE), "yz"),  # analyse
+    (re.compile(r"(?<=[a-z]{2})re(?=\b)(?<=(?:ib|nt)re)", re.IGNORECASE), "er"),  # fibre, centre
+    (re.compile(r"rrhoe(?=a|ic)", re.IGNORECASE), "rrhe"),  # diarrhoea
+    (re.compile(r"\bsulph", re.IGNORECASE), "sulf"),
+)
+"""British spellings → the American ones. A choice counts in both unless another choice has the other spelling."""
+
+
+def american(name: str) -> str:
+    """Return a name in lower case in American spelling."""
+    for british, spelling in _SPELLINGS:
+        name = british.sub(spelling, name)
+    return name
+
+
 _PAREN_AT_END = re.compile(r" ?\([^()]*\)$")
 
 
@@ -199,6 +222,8 @@ def _chosen_positions(response: str, choices: _Choices) -> list[int]:
 
 def _mark_names(text: str, choices: _Choices) -> tuple[str, list[int]]:
     """Return a text with a mark in place of every named choice, and the choices of the marks."""
+    if any(british.search(text) for british, _ in _SPELLINGS):
+        text = american(text)
     lowered = text.lower()
     if len(lowered) != len(text):
         text = lowered

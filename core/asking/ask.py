@@ -37,7 +37,7 @@ _SHORTEST = 3
 _MOST_PLACES = 1_000
 """Occurrences of a quotation inside longer words that are tried, so that no text takes long."""
 _LOOK_ALIKES = str.maketrans(
-    "аеорсухіјѕһԁԛԝвнкмтɑɡıϲαορνικτχβγευ" + "’‘ʼ“”„«»‐‑‒–—−",
+    "аеорсухіјѕһԁԛԝвнкмтɑɡıςαορνικτχβγευ" + "’‘ʼ“”„«»‐‑‒–—−",
     "aeopcyxijshdqwbhkmtagicaopviktxbyeu" + '\'\'\'"""""------',
 )
 """Cyrillic, Greek and other letters → the Latin letters that they look like; quotes and dashes → their plain form."""
