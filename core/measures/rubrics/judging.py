@@ -141,14 +141,10 @@ def _checked(judgement: _Judgement, number: int, criterion: Criterion, dialogue:
 
 
 def _shows(criterion: Criterion, quotations: Sequence[RubricQuotation], dialogue: Dialogue) -> bool:
-    """Return whether a quotation has words of the doctor, or the criterion is about somebody else.
-
-    A message of the doctor before any other is the scripted greeting, which shows nothing of the model.
-    """
+    """Return whether a quotation has words of the doctor, or the criterion is about somebody else."""
     if _ABOUT_OTHERS.match(criterion.criterion):
         return True
-    messages = (quotation.message for quotation in quotations if quotation.message != 0)
-    return any(dialogue[message].role not in ("patient", "staff") for message in messages)
+    return any(dialogue[quotation.message].role not in ("patient", "staff") for quotation in quotations)
 
 
 def check_quotation(message: int | None, words: str, dialogue: Dialogue) -> RubricQuotation:

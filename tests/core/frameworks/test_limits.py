@@ -60,9 +60,7 @@ async def test_a_reply_cut_off_before_its_answer_is_excluded_by_name(
 
 @pytest.mark.parametrize("reason", ["length", "max_tokens", "MAX_TOKENS"])
 async def test_a_name_that_the_cut_may_have_shortened_is_no_answer(fake_provider: FakeProvider, reason: str) -> None:
-    fake_provider.script = Actors(
-        answer=Reply("The rash fits.\n**Final Diagnosis:** Allergic contact", finish_reason=reason)
-    )
+    fake_provider.script = Actors(answer=Reply("**Final Diagnosis:** Allergic contact", finish_reason=reason))
     events = await play(fake_provider, Rules(arms=(("vignette", "frq"), ("vignette", "mcq"))))
     assert {(answer.reason, answer.response) for answer in of(events, Answered)} == {("cut", None)}
 

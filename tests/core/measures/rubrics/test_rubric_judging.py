@@ -305,15 +305,6 @@ def test_an_omission_hides_no_negation() -> None:
     assert wrong == []
 
 
-def test_the_greeting_is_no_evidence_that_the_doctor_did_something(subtests: pytest.Subtests) -> None:
-    about = Criterion.model_validate({"id": "c", "criterion": "Asks what is wrong.", "points": 1})
-    for message, words, voided in ((0, "what’s wrong?", True), (2, "Do you smoke?", False)):
-        with subtests.test(message=message):
-            quoted = [{"message": message, "words": words}]
-            text = json.dumps({"judgements": [{"criterion": 1, "quotations": quoted, "verdict": "met"}]})
-            assert judgements_in(text, (about,), DIALOGUE)[0].voided is voided
-
-
 def test_met_needs_words_of_the_doctor(subtests: pytest.Subtests) -> None:
     rows: list[tuple[str, str, list[Any], bool]] = [
         ("The doctor asks about smoking.", "met", [(2, "Do you smoke?")], False),
