@@ -29,6 +29,7 @@ SPACES = re.compile(r"  +")
 TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z_ ]{0,24})/?>")
 COMMAND = re.compile(r"\\[A-Za-z]{1,12} ?\{?|\\[()\[\]]")
 BOLD = re.compile(r"\*\*([^*\n]{1,200})\*\*")
+GOES_ON = re.compile(r" [a-z]")
 LABEL = re.compile(r"[\uf000-\uf03f][ ).:,'\[(-]{0,6}[\ue000-\uefff]|[\ue000-\uefff] ?[(\[][\uf000-\uf03f][)\]]")
 
 # States an answer: a noun or an adjective, a form of "to be", and filler words, right before a choice.
@@ -58,6 +59,43 @@ FILLERS = (
 )
 FILL = rf"(?:[ \n'(\[,:*-]|\b(?:{FILLERS})\b){{0,14}}"
 STATES = re.compile(rf"(?:(?<![a-z]){NOUN}s?(?![a-z])|\b{BEST}\b)[^:\n\ue000-\uf03f]{{0,110}}?{IS}{FILL}$")
+_OF_ANSWER = (
+    r"(?:answers?|diagnos[ei]s|choice|option|conclusion|respuesta|opcion|diagnostico|antwort|losung|diagnose|reponse|choix"
+    r"|resposta|alternativa|gabarito|opcao|risposta|opzione|diagnosi|antwoord|答案|回答|答え|正解|正答|诊断|診断)"
+)
+_RANK = (
+    r"(?:(?:the|my|so|thus|therefore|hence|final|correct|right|best|single|most likely|likeliest|definitive|selected|la|el|le|die"
+    r"|der|a|o|il|correcta|richtige|bonne|correcte|correta|certa|corretta|juste|finale?|definitiva|endgultige) ?){0,5}"
+)
+LABELLED = re.compile(
+    rf"[^a-z0-9]{{0,12}}{_RANK}{_OF_ANSWER}(?: (?:final|finale|correcta|correcte|correta|certa|corretta|choice|option))?"
+    rf"(?:(?P<sign> ?[:=-]| ?->|：)|{IS}){FILL}"
+)
+"""The label of an answer at the beginning of a line or sentence: "The correct answer is (", "Final diagnosis: "."""
+OPENING_LINE = re.compile(rf"\W{{0,6}}?{GROUP.pattern}[ .,;:)\]!-]{{0,4}}\n(?!\W{{0,6}}[\ue000-\uf03f](?! [a-z]))")
+"""A choice alone in the first line, and another line that is no entry of a list of choices."""
+TAKES_BACK = re.compile(
+    r"(?:[.!?…\n-] ?(?:wait|no,|hmm|actually|correction|sorry)\b|\bon (?:reflection|second thoughts?|closer look)\b"
+    r"|\b(?:i (?:was|am) (?:wrong|mistaken)|i (?:change|changed|revise|correct|take back) my|reconsider\w{0,4}|my mistake"
+    r"|scratch that|i take (?:it|that) back)\b)"
+)
+TAKES_BACK_OR_TURNS = re.compile(rf"{TAKES_BACK.pattern}|[.!?\n] ?(?:but|however|yet|though|still)\b")
+ANSWERS = re.compile(
+    rf"(?:^[^A-Za-z0-9]{{0,12}}{_RANK}{_OF_ANSWER}\b[^\w\n]{{0,8}}(?::|\bis\b|\n|$)"
+    rf"|\b(?:final|correct|right|best) {_OF_ANSWER}\b|{TAKES_BACK.pattern})",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""A label of an answer, or words that take one back: only a heading after the last of them begins an explanation."""
+HEADING = re.compile(
+    r"(?:^[^A-Za-z0-9]{0,8}|(?<=[.,;!?>})\]*\"]) ?[^A-Za-z0-9\n]{0,6})(?:"
+    r"(?:explanations?|rationale|reasons?|reasoning|justifications?|discussion|analysis|comments?|notes?|because|why"
+    r"|explicaci(?:on|ones)|justificaci(?:on|ones)|razonamiento|razon(?:es)?|por que|comentarios?|begrundung(?:en)?|erklarung(?:en)?"
+    r"|explications?|raisonnement|pourquoi|explicac(?:ao|oes)|justificativas?|raciocinio|spiegazion[ei]|motivazion[ei]|perche"
+    r"|uitleg|toelichting|解析|解释|理由|説明|解説)\b[^:：\n]{0,60}[^\w\n]{0,4}(?:[:：\n>]|$))"
+    r"|^[^A-Za-z0-9\n]{0,8}[A-Za-z][^:.\n]{0,50}:",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""A heading that can begin an explanation: a word for one, or any words before a colon at the beginning of a line."""
 # The choice of the speaker, and words that introduce a conclusion.
 CHOOSES = re.compile(
     r"(?:\b(?:choos(?:e|es|ing)|chose|pick(?:s|ed|ing)?|select(?:s|ed|ing)?|go(?:ing)? (?:ahead )?with|went with"
@@ -214,13 +252,21 @@ CAPITAL = re.compile(
     r"[A-Z](?![A-Za-z0-9'])(?<![A-Za-z0-9'][A-Z])"
     r"(?:(?<![AI])|(?! [a-z])|(?<=A)(?= (?:is|or|and|because|seems|fits|would)\b)|(?<=[no] [AI]))"
 )
-SMALL = re.compile(r"[(\[\"'`*:][ (]?[a-z](?![a-z0-9'])|(?:option|choice|letter|answer is) [a-z]\b", re.IGNORECASE)
+OTHER_LANGUAGES = (
+    r"(?:es|e|est|c'est|ist|sind|sera|seria|serait|sarebbe|ware|lautet|wahle|nehme|antworte|elijo|escolho|scelgo|choisis"
+    r"|dirais|diria|respuesta|reponse|antwort|resposta|risposta|lettre|letra|lettera|buchstabe|alternativa|opcao|choix)"
+    r" (?:(?:la|le|el|a|o|il|die|der|letra|lettera) )?"
+)
+"""Words before a letter that stands for a choice: "es la B", "a resposta e a B", "die Antwort lautet B"."""
+SMALL = re.compile(
+    r"[(\[\"'`*:][ (]?[a-z](?![a-z0-9'])|(?:option|choice|letter|answer is|la|le|es|est|ist) [a-z]\b", re.IGNORECASE
+)
 WORD_BEFORE = re.compile(r"([A-Za-z']+),? $")
 BEFORE_LETTER = frozenset(
     "is be was are option options choice choices letter answer the pick choose chose chosen select selected"
     " with for say to between both either neither not than of as therefore so thus hence go over vs versus"
     " choosing picking ist est es e und ou et oder que antwort reponse respuesta then only but rather probably"
-    " likely definitely maybe perhaps think believe it's it him her me on from namely reflection thought"
+    " la likely definitely maybe perhaps think believe it's it him her me on from namely reflection thought"
     " thoughts toward towards zwischen entre actually mark circle mean means correct rejected excluding exclude"
     " eliminate eliminates eliminated because since unlike against out no remains leaves leaving try guess just"
     " diagnosis".split()

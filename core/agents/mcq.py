@@ -13,6 +13,7 @@ is its label; if it is the letter of another choice, the response names both.
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,8 +23,11 @@ from core.agents import choice_words as words
 from core.agents.base import GraderResult
 from core.events import Verdict
 
-STRICT_VERSION = 2
-"""Version of the strict rule; 1 took every name for a choice. ``job regrade --grader rules`` updates old verdicts."""
+STRICT_VERSION = 3
+"""Version of the strict rule. ``job regrade --grader rules`` updates old verdicts.
+
+1 took every name for a choice; 2 let the explanation of an answer change it.
+"""
 
 
 def judge_loose(response: str, answer: str) -> GraderResult:
@@ -90,9 +94,8 @@ def _choices(choices: tuple[str, ...], lettered: bool) -> _Choices:
         short = _PAREN_AT_END.sub("", name)  # the name without the abbreviation after it
         if len(short) > 3 and short not in taken and sum(other.startswith(short) for other in taken) == 1:
             terms.append((n, short))
-        american = _BRITISH.sub("e", name).replace("tumour", "tumor")
-        if american not in taken:
-            terms.append((n, american))
+    respelled = [(n, american(name)) for n, name in terms]
+    terms += [pair for pair in respelled if pair not in terms and pair[1] not in taken]
     exact = {letter.lower(): n for letter, n in letters.items()}
     exact |= {name.strip(_TRIM): n for n, name in reversed(terms) if name.strip(_TRIM)}
     return _Choices(len(choices), tuple(terms), exact, letters)
@@ -102,7 +105,31 @@ def _is_letter(name: str) -> bool:
     return len(name) == 1 and name.isascii() and name.isalpha()
 
 
-_BRITISH = re.compile("ae(?=[cdmst])|oe(?=[adst])")
+_SPELLINGS = (
+    (
+        re.compile(r"ae(?=[cdmst]|ro?x)|oe(?=[abdlmst])", re.IGNORECASE),
+        "e",
+    ),  # anaemia, haemorrhage, paediatric, oesophagus, oedema
+    (re.compile(r"(?<=[a-z]{2})our(?=s?\b|less)(?<!\bhour)(?<!\bfour)", re.IGNORECASE), "or"),  # tumour, colour
+    (
+        re.compile(r"is(?=(?:e[ds]?|ing|ations?)\b)(?<=(?:al|er|or|ul|ym|im|ic|ot)is)", re.IGNORECASE),
+        "iz",
+    ),  # generalised
+    (re.compile(r"ys(?=e[ds]?\b|ing\b)(?<=lys)", re.IGNORECASE), "yz"),  # analyse
+    (re.compile(r"(?<=[a-z]{2})re(?=\b)(?<=(?:ib|nt)re)", re.IGNORECASE), "er"),  # fibre, centre
+    (re.compile(r"rrhoe(?=a|ic)", re.IGNORECASE), "rrhe"),  # diarrhoea
+    (re.compile(r"\bsulph", re.IGNORECASE), "sulf"),
+)
+"""British spellings → the American ones. A choice counts in both unless another choice has the other spelling."""
+
+
+def american(name: str) -> str:
+    """Return a name in lower case in American spelling."""
+    for british, spelling in _SPELLINGS:
+        name = british.sub(spelling, name)
+    return name
+
+
 _PAREN_AT_END = re.compile(r" ?\([^()]*\)$")
 
 
@@ -168,12 +195,20 @@ _NAME, _LONE, _FORMED = 0xE000, 0xF000, 0xF020
 _MAX_NAMES = 0xF00
 _WINDOW = 160
 """Characters before and after a choice that are searched for a statement or denial."""
+_MAX_HEADINGS = 8
+"""Headings that may begin the explanation of an answer."""
 _MAX_GROUPS = 200
 """Mentions that are read from the beginning of a response, and from its end."""
 
 
 def _chosen_positions(response: str, choices: _Choices) -> list[int]:
     text = _plain(response)
+    after_label = max((label.end() for label in words.ANSWERS.finditer(text)), default=1)
+    for heading in itertools.islice(words.HEADING.finditer(text, after_label), _MAX_HEADINGS):
+        marked, mentioned = _mark_names(text[: heading.start()], choices)
+        stated = _Reading(marked, mentioned, choices, bool(choices.letters)).stated()
+        if len(stated) == 1:  # the rest explains the answer
+            return stated
     marked, mentioned = _mark_names(text, choices)
     # a quick test that may be wrongly true, never wrongly false
     lettered = bool(choices.letters) and (
@@ -187,6 +222,8 @@ def _chosen_positions(response: str, choices: _Choices) -> list[int]:
 
 def _mark_names(text: str, choices: _Choices) -> tuple[str, list[int]]:
     """Return a text with a mark in place of every named choice, and the choices of the marks."""
+    if any(british.search(text) for british, _ in _SPELLINGS):
+        text = american(text)
     lowered = text.lower()
     if len(lowered) != len(text):
         text = lowered
@@ -252,8 +289,14 @@ class _Reading:
         self._mentions = [_Group(match, self._text) for match in groups]
 
     def result(self) -> list[int]:
-        marks = self._ticked() or self._stated() or self._apart() or self._pointed_at() or self._remaining()
-        return list(dict.fromkeys(self._position(mark) for mark in marks))
+        return self.stated() or self._positions(self._pointed_at() or self._remaining())
+
+    def stated(self) -> list[int]:
+        """Return the choices that the response states, or that are alone in a line."""
+        return self._positions(self._ticked() or self._labelled() or self._stated() or self._apart())
+
+    def _positions(self, marks: Iterable[str]) -> list[int]:
+        return list(dict.fromkeys(map(self._position, marks)))
 
     def _ticked(self) -> list[str]:
         """Return the choices of lines with a tick, unless all lines have one."""
@@ -274,10 +317,15 @@ class _Reading:
         return self._choices.letters[chr(ord("A") + (code - _LONE) % (_FORMED - _LONE))]
 
     def _label(self, match: re.Match[str]) -> str:
-        """Return a name without its letter; with it if the letter belongs to another choice, so that both count."""
+        """Return a name without its letter; with it if the letter belongs to another choice, so that both count.
+
+        In "The answer is B. Migraine lasts longer" the letter ends a sentence and is no label.
+        """
         marks = _marks(match[0])
         if len({self._position(mark) for mark in marks}) == 1:
             return min(marks)
+        if ". " in match[0] and words.GOES_ON.match(match.string, match.end()):
+            return match[0]
         self._at_odds.update(marks)
         return ", ".join(marks)
 
@@ -308,10 +356,28 @@ class _Reading:
                 continue
             if conditional:
                 break
-            more = words.NEXT_LINE.match(self._text, group.end, group.end + _WINDOW)
-            stated = group.marks + (_marks(more[0]) if more else [])
-            return stated if ord(stated[0]) < _LONE else self._unless_at_odds(stated)
+            return self._with_others(group, len(self._text))
         return conditional
+
+    def _labelled(self) -> list[str]:
+        """Return the last choice with the label of an answer ("Answer: B"), or the only choice of the first line.
+
+        No later sentence changes it unless it takes the answer back ("Wait, …").
+        """
+        for group in reversed(self._mentions):
+            label = words.LABELLED.fullmatch(group.before)
+            opening = group is self._mentions[0] and words.OPENING_LINE.match(self._text)
+            if not (label or opening) or self._is_struck(group) or words.ONLY_IF.match(self._text, group.end):
+                continue
+            takes_back = words.TAKES_BACK if label and label["sign"] else words.TAKES_BACK_OR_TURNS
+            return [] if takes_back.search(self._text, group.end) else self._with_others(group, group.start)
+        return []
+
+    def _with_others(self, group: _Group, end: int) -> list[str]:
+        """Return a stated choice, with one in the next line, and with a name before ``end`` that differs from it."""
+        more = words.NEXT_LINE.match(self._text, group.end, group.end + _WINDOW)
+        stated = group.marks + (_marks(more[0]) if more else [])
+        return stated if ord(stated[0]) < _LONE else self._unless_at_odds(stated, end)
 
     def _states(self, group: _Group) -> bool:
         before = group.before
@@ -329,9 +395,10 @@ class _Reading:
         after = words.IS_BEST.match(self._text, group.end, group.end + _WINDOW)
         return after is not None and not words.BLUNTS.search(after[0]) and not words.CONDITION.search(before)
 
-    def _unless_at_odds(self, letters: list[str]) -> list[str]:
-        """Return stated letters, with the name of another choice if that name stands alone."""
-        alone = [mark for group in self._groups if self._is_alone(group) for mark in group.marks]
+    def _unless_at_odds(self, letters: list[str], end: int) -> list[str]:
+        """Return stated letters, with the name of another choice if that name stands alone before ``end``."""
+        groups = [group for group in self._groups if group.start < end and self._is_alone(group)]
+        alone = [mark for group in groups for mark in group.marks]
         names = [mark for mark in alone if ord(mark) < _LONE]
         return letters + names if len({self._position(mark) for mark in names}) == 1 else letters
 
@@ -475,6 +542,8 @@ def _letter_patterns(letters: str) -> tuple[re.Pattern[str], ...]:
         rf"|(?<!\w)[(\[]({either})[)\]](?!\w)"
         rf"|(?m:^[ >#*(\[\"'-]{{0,6}})({either})(?m:[ .*)\]\"'!]{{0,6}}$)"
         rf"|\*\*[\"'(\[]{{0,3}}({either})[\"')\].:]{{0,3}}\*\*"
+        rf"|(?i:(?<![\w'])(?:{words.OTHER_LANGUAGES}|(?m:^)\W{{0,4}}l[ae] ))"
+        rf"(?:([{letters}]){no_word_follows}|([{letters.lower()}])(?=[.!)\"']{{0,2}} ?$))"
     )
     label = re.compile(rf"(?m:^[ >#*-]{{0,6}})\(?({either})(?:[.:)](?= |$)(?! [a-z])|\)(?= ))")
     stated = re.compile(

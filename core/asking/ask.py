@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import json
 import re
-from bisect import bisect_right
+import unicodedata
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
-from itertools import accumulate
+from functools import cache, lru_cache
 from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -37,7 +36,11 @@ _SHORTEST = 3
 """Minimum number of letters and digits in a quotation."""
 _MOST_PLACES = 1_000
 """Occurrences of a quotation inside longer words that are tried, so that no text takes long."""
-_QUOTES = str.maketrans({"’": "'", "‘": "'", "“": '"', "”": '"'})
+_LOOK_ALIKES = str.maketrans(
+    "аеорсухіјѕһԁԛԝвнкмтɑɡıςαορνικτχβγευ" + "’‘ʼ“”„«»‐‑‒–—−",
+    "aeopcyxijshdqwbhkmtagicaopviktxbyeu" + '\'\'\'"""""------',
+)
+"""Cyrillic, Greek and other letters → the Latin letters that they look like; quotes and dashes → their plain form."""
 
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
@@ -158,37 +161,47 @@ def json_in(text: str) -> list[Any]:
 
 
 def quotation(words: str, text: str) -> str | None:
-    """Return the words as written in a text, ignoring quotes, spaces and case; ``None`` if the text lacks them.
+    """Return the words as written in a text, ``None`` if the text lacks them.
 
-    The time is linear in the length of both, whatever the model wrote: no pattern can backtrack.
+    Quotes, spaces, case, accents, invisible characters and look-alike letters are ignored. The time is linear in the
+    length of both, whatever the model wrote: no pattern can backtrack.
     """
-    needle, _ = _spaced(words.translate(_QUOTES).strip(" \n\"'….").split())
+    needle = _folded(words)[0].strip(" \"'.")
     if sum(map(str.isalnum, needle)) < _SHORTEST:
         return None
-    tokens = list(re.finditer(r"\S+", text.translate(_QUOTES)))
-    spaced, starts = _spaced([token[0] for token in tokens])
+    folded, positions = _folded(text)
     at = -1
     for _ in range(_MOST_PLACES):
-        at = spaced.find(needle, at + 1)
+        at = folded.find(needle, at + 1)
         if at < 0:
             break
         end = at + len(needle)
-        if not (_is_word(spaced[at - 1 : at]) or _is_word(spaced[end : end + 1])):
-            return text[_original_position(at, starts, tokens) : _original_position(end - 1, starts, tokens) + 1]
+        if not (_is_word(folded[at - 1 : at]) or _is_word(folded[end : end + 1])):
+            return text[positions[at] : positions[end - 1] + 1]
     return None
 
 
-def _spaced(tokens: Sequence[str]) -> tuple[str, list[int]]:
-    """Return the tokens in lower case with one space between them, and the start of each."""
-    # a letter whose lower case has another length would shift the positions after it
-    small = ["".join(low if len(low := letter.lower()) == 1 else letter for letter in token) for token in tokens]
-    return " ".join(small), list(accumulate((len(token) + 1 for token in small), initial=0))
+def _folded(text: str) -> tuple[str, list[int]]:
+    """Return a text with plain letters and single spaces, and the position in ``text`` of each of its characters."""
+    letters, positions, after_space = list[str](), list[int](), True
+    for position, character in enumerate(text):
+        for letter in _folded_character(character):
+            if not (letter == " " and after_space):
+                letters.append(letter)
+                positions.append(position)
+            after_space = letter == " "
+    return "".join(letters), positions
 
 
-def _original_position(at: int, starts: Sequence[int], tokens: Sequence[re.Match[str]]) -> int:
-    """Return the position in the original text of a character of the spaced text."""
-    number = bisect_right(starts, at) - 1
-    return tokens[number].start() + at - starts[number]
+@lru_cache(maxsize=20_000)
+def _folded_character(character: str) -> str:
+    """Return a character in lower case without its accents, as the Latin letters that it looks like."""
+    if character.isspace():
+        return " "
+    if unicodedata.category(character) == "Cf":  # a soft hyphen or a character of no width
+        return ""
+    plain = unicodedata.normalize("NFKD", character).lower().translate(_LOOK_ALIKES)
+    return "".join(" " if letter.isspace() else letter for letter in plain if not "\u0300" <= letter <= "\u036f")
 
 
 def _is_word(letter: str) -> bool:

@@ -18,7 +18,6 @@ from core.events import Called, CallRecord, Purpose, RoleName, Token, new_id
 from core.models.base import (
     CALL,
     CONVERSATION,
-    CUT_SHORT,
     ChatModel,
     Completion,
     Delayed,
@@ -33,6 +32,7 @@ from core.models.base import (
     TextPiece,
     Thought,
 )
+from core.models.finish import is_cut
 from core.models.pictures import recorded
 from core.prompts import Prompt, PromptPack
 
@@ -80,7 +80,7 @@ async def call(
         yield Token(role=role, purpose=purpose, text=stored.response or "")
         if not pending.elsewhere:
             yield Called(call=stored)
-        yield FinalMessage(stored.response or "", stored.call_id, cut=stored.finish_reason in CUT_SHORT)
+        yield FinalMessage(stored.response or "", stored.call_id, cut=is_cut(stored.finish_reason))
         return
     call_id, streamed = new_id(), _Streamed(role, purpose, pending)
     CONVERSATION.set(f"{pending.unit.replies.run_id}/{pending.unit.trial_id}/{role}" if pending else role)
@@ -106,7 +106,7 @@ async def call(
     if completion.on_journaled is not None:
         completion.on_journaled()
     yield Called(call=record)
-    yield FinalMessage(completion.text, call_id, cut=completion.finish_reason in CUT_SHORT)
+    yield FinalMessage(completion.text, call_id, cut=is_cut(completion.finish_reason))
 
 
 class _Streamed:

@@ -49,6 +49,7 @@ FROM_CONVERSATION: tuple[Format, ...] = ("multi_turn", "multi_turn_exam", "singl
 _UNDECIDED: tuple[Verdict, ...] = ("no_diagnosis", "multiple")
 _CUT = "cut: the answer was stopped at the limit of its length before one could be read in it"
 _CUT_SUMMARY = "cut: the summary was stopped at the limit of its length"
+_COMPLETE = re.compile(r".*(?:[.!?](?=\s|\Z)|\n(?=\s*\S))", re.DOTALL)
 _BROKEN: Mapping[EndReason, Verdict] = {"refusal": "refused", "error": "provider_error"}
 """Why a provider broke a conversation off → the verdict on its answers."""
 _BLANK: tuple[FailureKind, ...] = ("blank", "unspoken")
@@ -317,14 +318,17 @@ async def _ask(
         yield _invalid(arm, "empty", "the reply was blank", call_id)
         return
     given_answer = Answered(format=arm[0], question_type=arm[1], response=response, call_id=call_id)
-    grading = grade_answer(case, grader, arm, response, trial.many_choices)
     if reply is None or not reply.cut:
         yield given_answer
-        async for event in grading:
+        async for event in grade_answer(case, grader, arm, response, trial.many_choices):
             yield event
         return
-    # a reply that was cut off counts only if a diagnosis can be read in it
-    graded = [event async for event in grading]
+    # a reply that was cut off counts only if a diagnosis can be read in its complete sentences and lines
+    complete = _COMPLETE.match(response)
+    if complete is None:
+        yield _invalid(arm, "cut", _CUT, call_id)
+        return
+    graded = [event async for event in grade_answer(case, grader, arm, complete[0], trial.many_choices)]
     unlisted = arm[1] == "frq_top3" and not NUMBERED.search(response)
     if unlisted or any(isinstance(event, Graded) and event.verdict in _UNDECIDED for event in graded):
         graded = [event for event in graded if not isinstance(event, Graded)]

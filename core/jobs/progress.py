@@ -157,7 +157,7 @@ class Progress:
         self.tokens += call.prompt_tokens + call.completion_tokens
         self.cost_usd += call.cost_usd or 0.0
         self.stored_replies += call.error is None
-        if call.purpose == "dialogue" and call.response is not None:
+        if call.purpose in ("dialogue", "answer") and call.response is not None:
             self.spoken[call.model, looks_like_thought(call.response)] += 1
 
     @property

@@ -195,8 +195,6 @@ class Completion:
         return replace(self, usage=total.usage, cost_usd=total.cost_usd)
 
 
-CUT_SHORT = ("length", "repetition")
-"""Finish reasons of incomplete replies."""
 StreamItem = TextPiece | Thought | Restart | Delayed | Completion
 
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import base64
 import html
+import json
 import re
 import socket
 import ssl
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
 from urllib.parse import quote, unquote
 
 import aiohttp
@@ -40,6 +40,14 @@ _ECHOED = 8
 _SEPARATORS = str.maketrans("", "", " \t\r\n-_+/=\u200b\u00ad")
 _NOT_SHOWN = "its words are not shown, since they hold the key"
 _RETRIED_STATUS = frozenset({408, 409, 425})
+_REQUEST_ADVICE = "check the model's name and its settings in the models file"
+_ABOUT_TEMPLATE = re.compile(
+    r"jinja|chat.?template|template ?error|raise_exception|roles? must alternate"
+    r"|system (?:role|message|prompt)s?\b.{0,40}"
+    r"(?:not supported|unsupported|not allowed|must be)|only user(?:,| and) assistant",
+    re.IGNORECASE,
+)
+"""A fault that each request with these messages has, which some servers report as one of their own."""
 
 
 def classify(error: Exception, secrets: Iterable[str] = ()) -> Failure | None:
@@ -48,8 +56,7 @@ def classify(error: Exception, secrets: Iterable[str] = ()) -> Failure | None:
     if isinstance(error, openai.APIStatusError):
         secrets = tuple(secrets)
         status = error.status_code
-        page = "html" in error.response.headers.get("content-type", "")
-        detail = "a web page" if page else clean(_message(error), secrets)
+        detail = clean(error_words(error.body), secrets)
         if status not in (401, 403) and _FILTER_CODES & set(_codes(error.body)):
             return refused("the provider's content filter blocked the request")
         if status == 429 and "insufficient_quota" in _codes(error.body):
@@ -64,14 +71,17 @@ def classify(error: Exception, secrets: Iterable[str] = ()) -> Failure | None:
     if isinstance(error, TimeoutError):
         return timed_out("the request timed out")
     if isinstance(error, openai.APIResponseValidationError | ValueError):
-        why = str(error) if isinstance(error, UnreadableChunk) else type(error).__name__
+        why = clean(str(error), secrets) if isinstance(error, UnreadableChunk) else type(error).__name__
         return malformed(f"the reply could not be read ({why})")
     if isinstance(error, openai.APIError):
         secrets = tuple(secrets)
         codes = set(_codes(error.body))
         if _FILTER_CODES & codes:
             return refused("the provider's content filter stopped the reply")
-        detail = clean(error.body if isinstance(error.body, str) else _message(error), secrets)
+        detail = clean(error_words(error.body) or error.message, secrets)
+        status = next((int(code) for code in codes if code.isdecimal() and 400 <= int(code) < 600), None)
+        if status is not None:  # an error in the body of a successful response
+            return answered(status, detail, {}, _REQUEST_ADVICE)
         what = f"the provider broke the reply off ({detail})"
         kind = "rate_limit" if any("rate_limit" in code for code in codes) else "server"
         return Failure(kind, what, "try again later", retry=True)
@@ -88,10 +98,13 @@ def answered(status: int, detail: str, headers: Mapping[str, str], advice: str) 
     if status == 429:
         advice = "lower requests_per_minute or tokens_per_minute in the models file, or the concurrency"
         return Failure("rate_limit", what, advice, retry=True, retry_after_s=retry_after(headers))
+    if status >= 500 and _ABOUT_TEMPLATE.search(detail):
+        advice = 'its chat template does not take these messages: try system_role = "user" in the models file'
+        return Failure("bad_request", what, advice, detail=detail)
     if status >= 500 or status in _RETRIED_STATUS:
         kind: FailureKind = "timeout" if status in (408, 504) else "server"
         advice = "the fault is the provider's: try again later"
-        return Failure(kind, what, advice, retry=True, retry_after_s=retry_after(headers))
+        return Failure(kind, what, advice, retry=True, retry_after_s=retry_after(headers), detail=detail)
     return Failure("bad_request", what, advice, detail=detail)
 
 
@@ -178,26 +191,85 @@ def _request_advice(error: openai.APIStatusError) -> str:
         return "check the model's name and the base URL"
     if "context_length_exceeded" in _codes(error.body):
         return "shorten the conversation or choose a model with a larger context"
-    if _ABOUT_PICTURES.search(_message(error)):
+    if _ABOUT_PICTURES.search(error_words(error.body)):
         return "if it takes no such picture, choose a model that does, or run without pictures"
-    return "check the model's name and its settings in the models file"
+    return _REQUEST_ADVICE
 
 
 def _codes(body: object) -> Iterator[str]:
     """Yield the codes and types of an error body, outermost first."""
-    while isinstance(body, Mapping):
-        yield from (str(body[key]) for key in ("code", "type") if body.get(key))
+    while isinstance(body, Mapping | list):
+        if isinstance(body, list):
+            body = body[0] if body else None
+            continue
+        yield from (str(body[key]) for key in ("code", "type", "status") if body.get(key))
         body = body.get("error") or body.get("innererror") or body.get("inner_error")
 
 
-def _message(error: openai.APIError) -> str:
-    body: Any = error.body
-    while isinstance(body, Mapping):
-        for key in ("message", "detail"):
-            if isinstance(body.get(key), str):
-                return str(body[key])
-        body = body.get("error")
-    return body if isinstance(body, str) else ""
+_WORDS_IN = (
+    "message", "msg", "detail", "details", "error_message", "error_description", "error", "errors", "reason",
+    "description", "title", "code",
+)  # fmt: skip
+"""Keys of an error's words, the best first."""
+_HEARTBEATS = ("ping", "heartbeat", "keepalive", "keep-alive")
+_ERROR_KEYS = ("error", "errors", "detail", "error_message")
+_TITLE = re.compile(r"<(title|h1)[^>]{0,200}>([^<]{1,300})", re.IGNORECASE)
+_MOST_ERRORS, _DEEPEST_ERROR = 3, 8
+
+
+def error_words(body: object, depth: int = 0) -> str:
+    """Return the words of an error in any shape: text, a web page, or JSON with the words under a usual key.
+
+    A refused field is named before them: ``{"loc": ["body", "seed"], "msg": "not permitted"}`` is
+    "body.seed: not permitted".
+    """
+    if depth > _DEEPEST_ERROR:
+        return ""
+    if isinstance(body, str):
+        text = body.strip()
+        if text[:1] in ("{", "[") and not isinstance(parsed := read_error(text), str):
+            return error_words(parsed, depth + 1)
+        if text[:1] == "<":
+            title = title_of(text)
+            return f"a web page: {title}" if title else "a web page"
+        return text
+    if isinstance(body, list):
+        found = (error_words(item, depth + 1) for item in body[:_MOST_ERRORS])
+        return "; ".join(words for words in found if words)
+    if not isinstance(body, Mapping):
+        return "" if body is None or isinstance(body, bool) else str(body)
+    words = next((words for key in _WORDS_IN if (words := error_words(body.get(key), depth + 1))), "")
+    place = body.get("loc") or body.get("param") or body.get("field")
+    named = ".".join(map(str, place)) if isinstance(place, list) else str(place or "")
+    return f"{named}: {words}" if named and named not in words else words
+
+
+def is_error(chunk: object) -> bool:
+    """Return whether a JSON value that came in place of a reply or one of its chunks is an error."""
+    if isinstance(chunk, list):
+        return bool(chunk) and is_error(chunk[0])
+    if not isinstance(chunk, Mapping):
+        return False
+    kind = chunk.get("object") or chunk.get("type")
+    if chunk.get("error") or kind == "error":
+        return True
+    if chunk.get("choices") is not None or kind in _HEARTBEATS:
+        return False
+    return any(chunk.get(key) for key in _ERROR_KEYS) or isinstance(chunk.get("message"), str)
+
+
+def read_error(text: str) -> object:
+    """Return the JSON value of an error's text, or the text."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def title_of(page: str) -> str:
+    """Return the title or first heading of a web page on one line; empty without one."""
+    title = _TITLE.search(page[:_READ])
+    return " ".join(html.unescape(title[2]).split()) if title else ""
 
 
 def _is_disconnect(error: BaseException) -> bool:

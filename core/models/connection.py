@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -33,6 +34,12 @@ _OWNERS = {"library": "Ollama", "vllm": "vLLM", "llamacpp": "llama.cpp", "sglang
 _FIND_S = 0.7
 _LIST_S = 10.0
 _NAMED = 8
+_ABOUT_NAME = re.compile(
+    r"HTTP 404|\bmodels?\b[^.;]{0,80}\b(?:not found|does not exist|doesn't exist|unknown|invalid"
+    r"|not (?:available|loaded|served|supported))|(?:no such|unknown|invalid|unsupported|find|have no|has no) model",
+    re.IGNORECASE,
+)
+"""An error about the name of a model or about the address; any other reason is shown as it is."""
 _TOKENS = 160
 """Enough for a sentence after short reasoning; longer reasoning proves as well that the model answers and thinks."""
 _HELLO: tuple[Message, ...] = (
@@ -246,7 +253,12 @@ class _Check:
         """Return the result of a failed test; for an unknown model it lists the server's models."""
         problem = str(error)
         names: tuple[str, ...] = ()
-        if error.kind in ("bad_request", "malformed") and self.spec.base_url and self.spec.kind == "openai":
+        if (
+            _ABOUT_NAME.search(problem)
+            and error.kind in ("bad_request", "malformed")
+            and self.spec.base_url
+            and self.spec.kind == "openai"
+        ):
             with suppress(AnamnesisError):
                 names = offered(self.spec.base_url, self.key or self.registry.key(self.spec))
         if names and self.spec.model_id not in names:

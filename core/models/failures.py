@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from email.utils import parsedate_to_datetime
 
 from core.errors import FailureKind, ProviderError
 from core.models.base import NoReply, Spent, Usage
+from core.models.finish import ending_of, is_cut
 
 MOST_WAIT_S = 60.0
 
@@ -57,29 +59,29 @@ def malformed(what: str) -> Failure:
     return Failure("malformed", what, advice, retry=True)
 
 
-_NORMAL_ENDS = frozenset({"stop", "end_turn", "stop_sequence", "eos", "eos_token", "complete"})
-"""Finish reasons of replies that the model itself ended."""
-
-
 def empty(finish_reason: str) -> Failure:
     """Describe a reply without text: ``blank`` if the model itself ended it, otherwise a fault of the provider."""
-    if finish_reason == "length":
+    if is_cut(finish_reason):
         return Failure("empty", "it used up its tokens before any text came", "raise max_tokens", retry=True)
-    if finish_reason.lower() in _NORMAL_ENDS:
+    if ending_of(finish_reason) == "normal":
         return Failure("blank", "the reply had no text", "look at the prompt, or try another model", retry=True)
-    # the finish reason is not quoted: it is text of the provider with any content
-    what = "the reply had no text and ended for a reason that is not known"
+    return Failure("empty", "the reply had no text", "try again, or try another model", retry=True)
+
+
+def broken_off(finish_reason: str) -> Failure:
+    """Describe a reply whose finish reason is neither a normal end nor a limit of its length."""
+    # other texts are not quoted: a provider may put any content there
+    reason = f" ({finish_reason})" if re.fullmatch(r"[A-Za-z]{1,20}(_[A-Za-z]{1,20}){0,4}", finish_reason) else ""
+    what = f"the provider ended the reply with an error or for an unknown reason{reason}"
     return Failure("empty", what, "try again, or try another model", retry=True)
 
 
 def only_thought(finish_reason: str, limit: object) -> Failure:
     """Describe a reply with reasoning only; ``limit`` is its limit of tokens, if set."""
-    if finish_reason == "length":
+    if is_cut(finish_reason):
         limit_words = f"limit {limit}" if limit else "limit not set here"
         advice = "raise max_tokens, or ask for less reasoning effort"
         return Failure("thinking", f"it ran out of tokens while thinking ({limit_words})", advice)
-    if finish_reason.lower() not in _NORMAL_ENDS:
-        return empty(finish_reason)
     return Failure("unspoken", "it thought but said nothing", "look at its reasoning, or try another model", retry=True)
 
 

@@ -36,7 +36,6 @@ from core import access
 from core.errors import AnamnesisError
 from core.models import bounds
 from core.models.base import (
-    CUT_SHORT,
     Completion,
     Delayed,
     Message,
@@ -49,12 +48,13 @@ from core.models.base import (
     Thought,
 )
 from core.models.batches import Batches
-from core.models.classify import classify, without_secret
+from core.models.classify import classify, is_error, read_error, title_of, without_secret
 from core.models.failures import (
     AttemptFailed,
     Failure,
     Retries,
     RetryPolicy,
+    broken_off,
     empty,
     longest_wait,
     malformed,
@@ -63,6 +63,7 @@ from core.models.failures import (
     timed_out,
     unended,
 )
+from core.models.finish import ending_of, is_cut
 from core.models.limits import RateLimiter, RateLimits, Sleep, shared_limiter
 from core.models.pictures import check_takes, data_urls, pictures_of, with_parts
 from core.models.prices import cost, source
@@ -115,6 +116,14 @@ _SHOWN_WAIT_S = 5.0
 """Waits of at least this length are shown to the user."""
 _ABOUT_FORMS = re.compile(r"response_format|json|schema|grammar|structured|guided", re.IGNORECASE)
 _ABOUT_LENGTH = re.compile(r"max_(?:completion_|new_)?tokens|maximum context length", re.IGNORECASE)
+_UNSUPPORTED = re.compile(
+    r"unsupported|not (?:be )?(?:supported|permitted|allowed|accepted|recogni[sz]ed|implemented|available|valid)"
+    r"|(?:does not|doesn't|do not|cannot) (?:support|accept|allow|take)|unrecogni[sz]ed|unknown|unexpected"
+    r"|extra|forbidden|deprecated|no such|cannot be (?:used|set)|invalid (?:field|parameter|argument|key|property)|\bremove",
+    re.IGNORECASE,
+)
+_NEEDED = frozenset({"model", "messages", "stream"})
+_LIMIT_FIELDS = {"max_tokens", "max_completion_tokens"}
 _KNOWN_AFTER = 20
 """Replies after which the longest one so far is a basis for the maximum cost of a call."""
 _NO_EFFORT = ("none", "off", "minimal")
@@ -203,6 +212,8 @@ class OpenAICompatibleModel:
         self.opens_thinking = spec.opens_thinking
         self._thinks = spec.opens_thinking or spec.thinking_tokens is not None
         self._takes_limit = True
+        self._limit_renamed = False
+        self._left_out = set[str]()
         self._replies = self._longest = 0
 
     @property
@@ -294,7 +305,8 @@ class OpenAICompatibleModel:
             body["stream_options"] = {"include_usage": True}
         if self._batches is not None:
             body = {name: value for name, value in body.items() if name not in ("stream", "stream_options")}
-        return body | dict(self._extras(sampling) if self._extras else {})
+        body |= dict(self._extras(sampling) if self._extras else {})
+        return {name: value for name, value in body.items() if name not in self._left_out}
 
     def _room(self, sampling: Sampling) -> int:
         effort_set = sampling.effort is not None and sampling.effort.lower() not in _NO_EFFORT
@@ -317,23 +329,33 @@ class OpenAICompatibleModel:
         if failure.kind == "thinking" and limited and not self._thinks:
             self._thinks = True  # reasoning used up the tokens of the message, so add tokens for it
             return True
-        if failure.kind != "bad_request":
+        if failure.kind not in ("bad_request", "server") or (failure.kind == "server" and not failure.detail):
             return False
         if "stream_options" in failure.detail and "stream_options" in body:
             self._ask_for_usage = False
             return True
+        refused = _fields_refused(body, failure.detail)
+        if failure.kind == "server" and not refused:
+            return False
         if "response_format" in body and (not failure.detail or _ABOUT_FORMS.search(failure.detail)):
             log.info("%s takes no form of a reply: it is asked for JSON in words", self.name)
             formless.add((self._base_url, self.spec.model_id))
             return True
+        sent_as = self.spec.max_tokens_field
+        named_instead = _LIMIT_FIELDS - {sent_as} & set(re.findall(r"\w+", failure.detail))
+        if sent_as in refused and named_instead and not self._limit_renamed:
+            self._limit_renamed = True
+            self.spec = replace(self.spec, max_tokens_field=named_instead.pop())
+            return True
         if limited and _ABOUT_LENGTH.search(failure.detail):
-            if "max_completion_tokens" in failure.detail and self.spec.max_tokens_field == "max_tokens":
-                self.spec = replace(self.spec, max_tokens_field="max_completion_tokens")
-            else:
-                log.warning("%s refuses the length of a reply: it is asked without", self.name)
-                self._takes_limit = False
+            log.warning("%s refuses the length of a reply: it is asked without", self.name)
+            self._takes_limit = False
             return True
         names = effort_fields(self.spec) or ["reasoning_effort"]
+        if other := refused - set(names):
+            log.warning("%s does not take %s: it is asked without", self.name, ", ".join(sorted(other)))
+            self._left_out |= other
+            return True
         effort_sent = sampling.effort and self._takes_effort and any(name in body for name in names)
         if not effort_sent or not any(name in failure.detail for name in names):
             return False
@@ -375,12 +397,12 @@ class OpenAICompatibleModel:
                     log.warning("%s: %s while its reply was read, at %s", self.name, type(error).__name__, places[-1])
                     failure = malformed(f"the reply could not be read ({type(error).__name__})")
                 # after a finish reason the reply is complete, and only the end of the connection has failed
-                if reply.finish_reason is None:
+                if reply.finish_reason is None or reply.finish_means_nothing:
                     if reply.begun or reply.usage is not None:
                         failure = replace(failure, usage=reply.usage_or_estimate(body))
                     # without the cause, whose message may quote the key
                     raise AttemptFailed(failure) from None
-            for text in reply.thinking.end(cut_off=reply.finish_reason in CUT_SHORT):
+            for text in reply.thinking.end(cut_off=is_cut(reply.finish_reason)):
                 yield text
             self.opens_thinking = self.opens_thinking or reply.thinking.closed_alone
             reply.latency_s = time.monotonic() - reply.sent_s
@@ -405,10 +427,13 @@ class OpenAICompatibleModel:
         try:
             kind = response.headers.get("content-type", "")
             if "html" in kind:
-                page = "a web page came back instead of JSON"
+                title = title_of((await self._timed(reply, response.aread())).decode(errors="replace"))
+                page = f"a web page came back instead of JSON{f' ({title})' if title else ''}"
                 raise AttemptFailed(Failure("malformed", page, "check the address: most end with /v1"))
-            if "application/json" in kind:  # a server without streaming
-                for text in reply.take_whole(orjson.loads(await self._timed(reply, response.aread()))):
+            if "json" in kind:  # a server without streaming
+                body_or_error = orjson.loads(await self._timed(reply, response.aread()))
+                _raise_error_in(body_or_error, response.request)
+                for text in reply.take_whole(body_or_error):
                     yield text
                 return
             # the client's stream class would double the CPU time of a call
@@ -419,6 +444,8 @@ class OpenAICompatibleModel:
                         _raise_error_in(chunk, response.request)
                         for text in reply.take(chunk):
                             yield text
+                if events.other_text and reply.finish_reason is None:
+                    raise APIError("", response.request, body=read_error(events.other_text))
                 with suppress(TimeoutError):  # a connection can be reused only if the response was read to its end
                     async with asyncio.timeout(_END_S):
                         async for _ in blocks:
@@ -439,7 +466,8 @@ class OpenAICompatibleModel:
         if reply.finish_reason is not None:
             # one limit for all blocks: a server may send comments for ever after the reply
             reply.finished_s = reply.finished_s or time.monotonic()
-            limit, what = min(remaining, max(0.0, reply.finished_s + _AFTER_FINISH_S - time.monotonic())), total[1]
+            more_s = times.stall_s if reply.finished_with_text else _AFTER_FINISH_S
+            limit, what = min(remaining, max(0.0, reply.finished_s + more_s - time.monotonic())), total[1]
         elif reply.first_token_s is None:
             waited = time.monotonic() - reply.sent_s
             begin = (max(0.0, times.first_piece_s - waited), f"no text came within {times.first_piece_s:g} seconds")
@@ -486,15 +514,25 @@ class OpenAICompatibleModel:
         )
 
 
+def _fields_refused(body: Mapping[str, Any], detail: str) -> set[str]:
+    """Return the fields of a request that an error calls unsupported; a refused value of one is no such error."""
+    if not _UNSUPPORTED.search(detail):
+        return set()
+    return (body.keys() & set(re.findall(r"\w+", detail))) - _NEEDED
+
+
 def _fault_of(reply: StreamedReply, limit: object) -> Failure | None:
     """Return why a received reply cannot be used, or ``None``; ``limit`` is its limit of tokens."""
     if reply.refused:
         return refused("the model refused to answer")
-    if reply.finish_reason == "content_filter":
-        return refused("the provider's content filter stopped the reply")
     if reply.finish_reason is None:
         return malformed("the reply ended before it was complete")
-    if reply.thinking.unclosed and reply.finish_reason not in CUT_SHORT:
+    ending = ending_of(reply.finish_reason)
+    if ending == "blocked":
+        return refused("the provider's content filter stopped the reply")
+    if ending == "failed":
+        return broken_off(reply.finish_reason)
+    if reply.thinking.unclosed and ending != "cut":
         return unended()
     if reply.thinking.unclosed or not reply.text.strip():
         # some providers only count the reasoning and do not show it
@@ -519,6 +557,5 @@ class AzureModel(OpenAICompatibleModel):
 
 def _raise_error_in(chunk: object, request: httpx2.Request) -> None:
     """Raise the ``APIError`` that a server sends in the middle of a stream."""
-    if isinstance(chunk, dict) and (error := chunk.get("error")):
-        words = error.get("message") if isinstance(error, dict) else None
-        raise APIError(str(words or "it broke off"), request, body=error)
+    if is_error(chunk):
+        raise APIError("it broke off", request, body=chunk)

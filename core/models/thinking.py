@@ -23,11 +23,18 @@ MARKERS: tuple[tuple[str, str], ...] = (
     ("<|START_THINKING|>", "<|END_THINKING|>"),  # Command A
     ("<|begin_of_thought|>", "<|end_of_thought|>"),  # OpenThinker, Sky-T1
     ("<|channel>thought", "<channel|>"),  # Gemma
+    ("<unused94>thought", "<unused95>"),  # MedGemma
+    ("<unused94>", "<unused95>"),
 )
 """Opening and closing markers that are not tags."""
+HEADINGS = ("thinking", "thoughts", "thought process", "chain of thought", "internal reasoning")
+HEADINGS_OF_MESSAGE = ("answer", "final answer", "response", "final response", "reply")
+"""Bold headings with a colon: they open reasoning at the beginning of a reply, and close such reasoning."""
+_AT_MESSAGE = "**final diagnosis"
+"""A heading that is part of the message and ends reasoning below a heading."""
 _TAG_NAMES = ("think", "thinking", "thought", "thoughts", "reasoning", "reflection", "scratchpad", "inner_monologue")
 _CHANNEL = "<|channel|>"
-_HARMONY = r"(?:<\|start\|>assistant)?<\|channel\|>(?:{})\b[^<]{{0,100}}<\|message\|>"
+_HARMONY = r"(?:<\|start\|>assistant)?<\|channel\|>(?:{})\b(?:[^<]|<\|constrain\|>){{0,100}}<\|message\|>"
 """gpt-oss's format: a channel for the analysis, one for the final words."""
 _STRIPPED = re.compile(r"\s*analysis(?=[A-Z\"'“(])")
 _STRIPPED_END = "assistantfinal"
@@ -35,11 +42,12 @@ _STRIPPED_END = "assistantfinal"
 _SILENT = r"<\|(?:end|return|START_RESPONSE|END_RESPONSE|begin_of_solution|end_of_solution)\|>"
 """Markers around the message, which are removed."""
 _LONGEST_MARKER = 240
-_BEGINS = re.compile(r"[<\[◁]")
+_BEGINS = re.compile(r"[<\[◁*]")
 _UNMARKED = re.compile(
     r"\s*(?:(?:okay|ok|alright|hmm+)[,.] (?:so )?(?:the (?:user|patient|doctor)|i (?:need|should)|let me|we)|"
     r"the user (?:is|wants|asks|says|has)|we (?:need|are asked|have) to |i need to (?:respond|answer|figure|ask)|"
-    r"let me (?:think|analy[sz]e)|(?:my )?(?:thinking|thought) process:)",
+    r"let me (?:think|analy[sz]e)|(?:my )?(?:thinking|thought) process:|"
+    r"\*\*(?:thinking|thoughts?|thought process)\b)",
     re.IGNORECASE,
 )
 
@@ -57,14 +65,29 @@ def _pattern(own: tuple[tuple[str, str], ...]) -> tuple[re.Pattern[str], frozens
     closing = "|".join([*(re.escape(end) for _, end in pairs), _HARMONY.format("final")])
     pattern = re.compile(
         rf"(?P<open><(?:{NAMES})(?:\s[^<>]{{0,200}})?>|{opening})"
-        rf"|(?P<close></(?:{NAMES})\s*>|{closing})|(?P<silent>{_SILENT})",
+        rf"|(?P<close></(?:{NAMES})\s*>|{closing})|(?P<silent>{_SILENT})"
+        rf"|(?P<heading>{_bold(HEADINGS)})|(?P<message>{_bold(HEADINGS_OF_MESSAGE)}|(?={re.escape(_AT_MESSAGE)}))",
         re.IGNORECASE,
     )
     tags = [f"<{slash}{name}>" for name in (*_TAG_NAMES, "seed:think") for slash in ("", "/")]
     silent = ["<|end|>", "<|return|>", "<|start_response|>", "<|end_response|>", "<|begin_of_solution|>"]
     harmony = f"<|start|>assistant{_CHANNEL}"
-    fixed = (*(m for pair in pairs for m in pair), *tags, *silent, "<|end_of_solution|>", harmony, _CHANNEL)
+    bold = [f"**{name}{end}" for name in (*HEADINGS, *HEADINGS_OF_MESSAGE) for end in (":**", "**:")]
+    fixed = (
+        *bold,
+        _AT_MESSAGE,
+        *(m for pair in pairs for m in pair),
+        *tags,
+        *silent,
+        "<|end_of_solution|>",
+        harmony,
+        _CHANNEL,
+    )
     return pattern, frozenset(marker[:size].lower() for marker in fixed for size in range(1, len(marker) + 1))
+
+
+def _bold(names: tuple[str, ...]) -> str:
+    return rf"\*\*(?:{'|'.join(names)})(?::\*\*|\*\*:)"
 
 
 class Thinking:
@@ -85,6 +108,8 @@ class Thinking:
         self._inside = self._implied = opened
         self._stripped = False
         """Whether the reasoning ends with the name of a channel, because the server removes special tokens."""
+        self._headed = False
+        """Whether the reasoning began with a bold heading; without a heading of the message it is the message."""
         self._fresh = True
         """Whether only white space has arrived."""
         self._tail = ""
@@ -124,12 +149,24 @@ class Thinking:
 
     def _next(self, text: str, at: int) -> tuple[str, int, int] | None:
         match = self._pattern.search(text, at)
+        while match and match.lastgroup in ("heading", "message") and not self._counts(match):
+            match = self._pattern.search(text, max(match.end(), match.start() + 1))
         marker = (str(match.lastgroup), match.start(), match.end()) if match else None
+        if marker and marker[0] in ("heading", "message"):
+            marker = ("open" if marker[0] == "heading" else "close", *marker[1:])
         if self._stripped and self._inside:
             start = text.find(_STRIPPED_END, at)
             if start >= 0 and (marker is None or start < marker[1]):
                 marker = ("close", start, start + len(_STRIPPED_END))
         return marker
+
+    def _counts(self, heading: re.Match[str]) -> bool:
+        """Return whether a bold heading opens or closes reasoning here."""
+        if heading.lastgroup == "message":
+            return self._headed and self._inside
+        opens = not (self._inside or self._thought or self._has_message or heading.string[: heading.start()].strip())
+        self._headed = self._headed or opens
+        return opens
 
     def _close(self) -> Iterator[Thought]:
         if not self._inside:
@@ -162,8 +199,9 @@ class Thinking:
         before, channel, name = tail.partition(_CHANNEL)
         if not channel or before not in ("", "<|start|>assistant"):
             return False
+        name = name.replace("<|constrain|>", "")
         cut = name.find("<")
-        return len(name) <= 120 if cut < 0 else "<|message|>".startswith(name[cut:])
+        return len(name) <= 120 if cut < 0 else any(m.startswith(name[cut:]) for m in ("<|message|>", "<|constrain|>"))
 
     def think(self, text: str) -> Iterator[Thought]:
         """Take the next piece of reasoning from a separate field; the text then does not begin with reasoning."""
@@ -181,6 +219,10 @@ class Thinking:
             raw = "".join(self._raw)
             self.__init__(markers=self._markers)  # type: ignore[misc]
             yield from self.take(raw)
+        if self._headed and self._inside and not cut_off:
+            self._parts, self._tail, self._thought = [(False, "".join(self._raw))], "", False
+            self._inside = False
+            yield TextPiece("".join(self._raw))
         tail, self._tail = self._tail, ""
         yield from self._add(tail)
         self.unclosed = self._inside and not self._implied

@@ -121,6 +121,10 @@ def most_tokens(body: Mapping[str, Any], longest: int) -> Usage:
     return Usage(prompt, min(int(limit), longest) if limit else longest, estimated=True)
 
 
+_FIELDS = (b":", b"event", b"id", b"retry")
+_READ_OF_NO_EVENTS, _MOST_LINES_OF_NO_EVENTS = 4_000, 40
+
+
 class ServerSentEvents:
     """Parses the JSON events of a byte stream; ``done`` is true after the last event.
 
@@ -133,6 +137,12 @@ class ServerSentEvents:
         self._length = 0
         self._data: list[bytes] = []
         self._data_length = 0
+        self._no_events: list[bytes] = []
+
+    @property
+    def other_text(self) -> str:
+        """The beginning of a body that is no event stream, such as an error in plain text."""
+        return b"\n".join([*self._no_events, *self._pending])[:_READ_OF_NO_EVENTS].decode(errors="replace").strip()
 
     def take(self, block: bytes) -> Iterator[object]:
         """Take the next bytes and yield complete events; raise ``ValueError`` for invalid JSON."""
@@ -148,8 +158,12 @@ class ServerSentEvents:
                 self._data.append(line[5:].strip())
                 self._data_length += len(line)
                 check_line(self._data_length)
+            elif line and not line.startswith(_FIELDS) and len(self._no_events) < _MOST_LINES_OF_NO_EVENTS:
+                self._no_events.append(line)
             elif not line and self._data:
                 data, self._data, self._data_length = b"\n".join(self._data), [], 0
+                if not data.strip():  # a heartbeat
+                    continue
                 if data.startswith(b"[DONE]"):
                     self.done = True
                     return
@@ -160,6 +174,9 @@ class ServerSentEvents:
                         yield json.loads(data)  # unlike orjson it accepts half a surrogate pair in an escape
                     except RecursionError:
                         raise UnreadableChunk("it is nested too deeply") from None
+                    except ValueError:
+                        words = data[:_READ_OF_NO_EVENTS].decode(errors="replace")
+                        raise UnreadableChunk(f"no JSON: {words}") from None
 
 
 @dataclass
@@ -177,6 +194,11 @@ class StreamedReply:
     """Whether the server has begun to answer, and therefore charges for the request."""
     sent_s: float = 0.0
     finished_s: float | None = None
+    """The time of the finish reason; later text removes it."""
+    finished_with_text: bool = False
+    """Whether the chunk of the finish reason had text: some servers send the reason with every chunk."""
+    finish_means_nothing: bool = False
+    """Whether text came after a finish reason."""
     first_token_s: float | None = None
     latency_s: float = 0.0
     on_journaled: Callable[[], None] | None = None
@@ -197,7 +219,7 @@ class StreamedReply:
         if usage := _field(chunk, "usage"):
             self._take_usage(usage)
         choices = _field(chunk, "choices")
-        if choices is None and self.usage is None:
+        if choices is None and not isinstance(chunk, dict):
             raise UnreadableChunk("no choices in the chunk")
         if isinstance(choices, list) and choices:
             choice = choices[0]
@@ -209,10 +231,15 @@ class StreamedReply:
             self.refused = self.refused or bool(_field(delta, "refusal"))
             if isinstance(delta, dict) and not _THOUGHTS.isdisjoint(delta) and (reasoning := _reasoning_in(delta)):
                 yield from self.thinking.think(reasoning)
-            for thought, text in _parts_of(_field(delta, "content") or ""):
+            parts = list(_parts_of(_field(delta, "content") or ""))
+            for thought, text in parts:
                 yield from self.thinking.think(text) if thought else self.thinking.take(text)
+            spoken = any(text for _, text in parts)
+            if spoken and self.finish_reason is not None:
+                self.finish_means_nothing, self.finished_s = True, None
             # set last, because an unreadable chunk must not complete the reply
-            self.finish_reason = _text_in(choice, "finish_reason") or self.finish_reason
+            if reason := _text_in(choice, "finish_reason"):
+                self.finish_reason, self.finished_with_text = reason, spoken
 
     def take_whole(self, body: object) -> Iterator[TextPiece | Thought]:
         """Add a parsed reply that was not streamed, and yield its text."""

@@ -12,6 +12,7 @@ from core.knowledge.base import Knowledge, normalise_name, words_of_name
 from core.text.sections import sentences
 
 _MARKER = re.compile(r"final (?:diagnos[ie]s|answer)\s*:?\s*\*{0,2}\s*:?(?:\s*\bis\b)?", re.IGNORECASE)
+_LABELLED = re.compile(r"final (?:diagnos[ie]s|answer)\s*\*{0,2}\s*:\s*\*{0,2}", re.IGNORECASE)
 _MARKUP = re.compile(r"</?[a-z]+>|[*_`#]+", re.IGNORECASE)
 _BULLET = re.compile(r"^[ \t]*[*•][ \t]+", re.MULTILINE)
 _LEAD_IN = re.compile(
@@ -53,8 +54,11 @@ _MAX_NAME_WORDS = 12
 
 
 def after_marker(response: str) -> str:
-    """Return the text after the last ``Final Diagnosis:`` or ``Final Answer:``; without either, the whole text."""
-    return _MARKER.split(response)[-1].strip()
+    """Return the text after the last ``Final Diagnosis:`` or ``Final Answer:``; without either, the whole text.
+
+    The words without a colon count only if no label has one: an explanation may repeat them.
+    """
+    return (_LABELLED if _LABELLED.search(response) else _MARKER).split(response)[-1].strip()
 
 
 def _unmarked(text: str) -> str:

@@ -12,6 +12,7 @@ from core.events import GRADED_TYPES, CallRecord, Rule, Verdict
 from core.frameworks.base import Arm, framework, seat_of
 from core.frameworks.casting import is_model
 from core.models.base import Role
+from core.models.finish import ending_of
 from pages.kit.case.facts import draw_facts_ledger
 from pages.kit.case.rubric import draw_rubric
 from pages.kit.case.why import draw_belief, draw_why
@@ -216,7 +217,7 @@ def draw_response(step: Step) -> None:
             st.error(plain(call.error), icon=":material/cloud_off:")
     for diagnosis, probability in step.belief or ():
         st.progress(min(1.0, probability), text=f"{plain(diagnosis)} — {probability:.0%}")
-    if call is not None and call.finish_reason not in (None, "stop"):
+    if call is not None and call.finish_reason and ending_of(call.finish_reason) != "normal":
         st.caption(f"The model stopped because of: {plain(str(call.finish_reason))}")
     draw_figures(call)
 

@@ -137,14 +137,19 @@ class FakeProvider:
 
 def _error(reply: Reply) -> web.Response:
     if isinstance(reply.error, str):
-        kind = "text/html" if reply.error.startswith("<html") else "text/plain"
+        kind = "text/html" if reply.error.startswith("<") else "text/plain"
         return web.Response(status=reply.status, text=reply.error, headers=dict(reply.headers), content_type=kind)
     return web.json_response(reply.error or {}, status=reply.status, headers=dict(reply.headers))
 
 
 async def _stream(request: web.Request, body: dict[str, Any], reply: Reply) -> web.StreamResponse:
-    response = web.StreamResponse(headers={"Content-Type": "text/event-stream", **reply.headers})
+    response = web.StreamResponse(headers={"Content-Type": reply.kind, **reply.headers})
     await response.prepare(request)
+    if reply.raw:
+        for piece in reply.raw:
+            await asyncio.sleep(reply.piece_delay_s)
+            await response.write(piece.encode())
+        return response
     await _send(response, _chunk(reply, {"role": "assistant", "content": ""}))
     for delta in reply.deltas:
         await _send(response, _chunk(reply, dict(delta)))
@@ -153,7 +158,9 @@ async def _stream(request: web.Request, body: dict[str, Any], reply: Reply) -> w
             return response
         if piece is not None:
             await asyncio.sleep(reply.piece_delay_s)
-            await _send(response, _chunk(reply, {"content": piece}))
+            await _send(
+                response, _chunk(reply, {"content": piece}, reply.finish_reason if reply.finish_always else None)
+            )
     if reply.refusal:
         await _send(response, _chunk(reply, {"refusal": reply.refusal}))
     await _send(response, _chunk(reply, {}, reply.finish_reason))

@@ -18,6 +18,8 @@ class Reply:
     """One answer. If ``status`` is not 200, ``error`` is its body and no other field matters.
 
     ``deltas`` are sent unchanged before the text; ``chunks`` replace the text, which is otherwise sent word by word.
+    ``raw`` replaces everything after the headers, sent piece by piece unchanged, with the content type ``kind``.
+    ``finish_always`` sends the finish reason with every piece.
     ``thought`` is the number of reasoning tokens in the usage, and ``details`` are its other fields.
     ``delay_s`` passes before anything is sent, ``piece_delay_s`` before each piece. With ``until``, the reply is sent
     once it is true, or after a minute and a half. After this number of pieces,
@@ -39,6 +41,9 @@ class Reply:
     garbage_after: int | None = None
     error_after: int | None = None
     finish_reason: str = "stop"
+    finish_always: bool = False
+    raw: Sequence[str] = ()
+    kind: str = "text/event-stream"
     refusal: str | None = None
     usage: tuple[int, int] | None = (11, 7)
     model: str = "fake-1"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import string
 import unicodedata
 from collections.abc import Mapping, Sequence
@@ -92,7 +93,7 @@ def with_letters(values: Sequence[Any], name: str) -> list[tuple[str, Any]]:
 
 def checked_options(pairs: Sequence[tuple[str, Any]]) -> dict[str, str]:
     """Return letter → option; raises ``RowError`` if there are fewer than two, or one is empty."""
-    choices = {letter: plain(value, f"option {letter}") for letter, value in pairs}
+    choices = without_labels({letter: plain(value, f"option {letter}") for letter, value in pairs})
     if len(choices) < 2:
         raise RowError("there are fewer than two options")
     if len(choices) > len(_LETTERS):
@@ -103,6 +104,18 @@ def checked_options(pairs: Sequence[tuple[str, Any]]) -> dict[str, str]:
     if empty:
         raise RowError(f"option {' and '.join(empty)} {'is' if len(empty) == 1 else 'are'} empty")
     return choices
+
+
+_LABEL = re.compile(r"\(?(?P<label>[A-Za-z])(?:[.):]\s*|\s+[-–]\s+)(?P<text>\S.*)", re.DOTALL)
+"""An option or answer with its letter: "A. Cystitis", "(a) Cystitis", "A - Cystitis"."""
+
+
+def without_labels(choices: Mapping[str, str]) -> dict[str, str]:
+    """Return letter → option without the letters in the texts, if each option begins with its own."""
+    labels = {letter: _LABEL.fullmatch(option) for letter, option in choices.items()}
+    if all(label and label["label"].upper() == letter for letter, label in labels.items()):
+        return {letter: label["text"].strip() for letter, label in labels.items() if label}
+    return dict(choices)
 
 
 def _pair(value: Any, letter: str, name: str) -> tuple[str, Any]:
@@ -131,7 +144,8 @@ def same(first: str, second: str) -> bool:
 
 def checked_answer(option: str, answer: str, field: str) -> str:
     """Return the ``option`` that ``field`` names; raises ``RowError`` if the text ``answer`` is a different one."""
-    if answer and not same(option, answer):
+    label = _LABEL.fullmatch(answer)
+    if answer and not same(option, answer) and not (label and same(option, label["text"])):
         raise RowError(f"the answer is {answer!r}, but {field} names {option!r}")
     return option
 

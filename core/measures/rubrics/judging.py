@@ -24,9 +24,12 @@ from core.asking.scene import Dialogue
 from core.measures.rubrics.rubric import Criterion
 from core.prompts import PromptPack, load_pack
 from core.store.queries.rubric_judgements import RubricQuotation, RubricVerdict
+from core.text.negation import NEGATORS, words_in
 
 PROMPT = "judge"
 _OMISSION = re.compile(r"\s*(?:\[?\.\.\.\]?|\[?…\]?)\s*")
+_SENTENCE_END = re.compile(r"[.!?](?=\s|\Z)")
+_NEGATIONS = NEGATORS | {"nor", "nobody", "nothing", "none", "hardly", "barely", "rarely", "cannot"}
 _PREFIX = re.compile(r"^(?:\[\d+\]\s*)?(?:(?:Doctor|Patient|Staff):\s*)?")
 """The number and role with which the prompt begins a message; some judges quote them, too."""
 _TRIM = " \n\"'“”‘’"
@@ -181,12 +184,21 @@ def _normalised(words: str, text: str) -> str | None:
     """Return the words as the text spells them, from the first piece to the last if some are omitted."""
     if words.strip(_TRIM + ".,!?").lower() == text.strip(_TRIM + ".,!?").lower() != "":
         return text.strip()
-    pieces = [piece for piece in _OMISSION.split(words) if piece.strip(_TRIM)]
+    opened, *others = _OMISSION.split(words)
+    pieces = [piece for piece in (opened, *others) if piece.strip(_TRIM)]
     start, end = -1, 0
     for piece in pieces:
         spelled = quotation(piece, text[end:])
         if spelled is None:
             return None
         at = text.index(spelled, end)
+        if (start >= 0 or not opened.strip(_TRIM)) and _hides_negation(text[end:at]):
+            return None
         start, end = at if start < 0 else start, at + len(spelled)
     return text[start:end] if start >= 0 else None
+
+
+def _hides_negation(omitted: str) -> bool:
+    """Return whether omitted words deny what a sentence of the quotation says; whole omitted sentences do not."""
+    parts = _SENTENCE_END.split(omitted)
+    return any(not _NEGATIONS.isdisjoint(words_in(part)) for part in (parts[0], parts[-1]))

@@ -134,6 +134,57 @@ def test_the_choice_that_is_stated_is_read() -> None:
     assert wrong == []
 
 
+EXPLAINED = [
+    ("Answer: C\n\nExplanation: Migraine would be one-sided.", C),
+    ("Answer: C\n\nExplanation:\nA. One-sided, with nausea.\nB. One-sided, with tearing.\nD. Only after fifty.", C),
+    ("Answer: Tension headache\nRationale: Migraine is the most likely diagnosis in one-sided pain.", C),
+    ("**Answer: C**\n\n**Why:** A is the correct choice only with an aura.", C),
+    ("C\n\nWhy not the others?\nA: one-sided\nB: tearing\nD: too old", C),
+    ("Respuesta: C\n\nExplicación: la migraña, A, es la más frecuente.", C),
+    ("Antwort: C\n\nBegründung: A ist die häufigste Ursache.", C),
+    ("Réponse : C\nJustification : A est la bonne réponse en cas d'aura.", C),
+    ("Final Diagnosis: Tension headache\n\nDiscussion\nMigraine\nComes with nausea.", C),
+    ("Answer: C. A is the best choice for patients with an aura.", C),
+    ("The correct answer is C. Migraine is the most likely cause of pain with nausea.", C),
+    ("**C. Tension headache**\n\nMigraine is the most likely cause of pain with nausea.", C),
+    ("C) Tension headache\n\nExplanation of the options:\n(A) Migraine: nausea\n(B) Cluster headache: tearing", C),
+    ("### Answer\nC\n\n### Rationale\nThe answer is not A. B is the answer for patients with tearing.", C),
+    ('{"answer": "C", "explanation": "Migraine is the most likely diagnosis with nausea."}', C),
+    ("<answer>C</answer><explanation>A is the correct answer if there is an aura.</explanation>", C),
+    ("Answer: C. Reasoning: at first A is the most likely diagnosis.", C),
+    ("Tension headache is the most likely diagnosis.\n\nOther points: migraine is the most likely with nausea.", C),
+    ("Final answer: C\n\nKey learning point: the best treatment of A is a triptan, and B is the worst pain.", C),
+    ("答案：C\n解析：A是最常见的。", C),
+    # the answer is taken back, or comes later
+    ("Answer: A\n\nExplanation: the pain is bilateral. Wait, then the final answer is C.", C),
+    ("Answer: A. Correction: there is no nausea, so the answer is C.", C),
+    ("Initial impression: A\nDiscussion: no nausea.\nFinal answer: C", C),
+    ("Explanation: A comes with nausea, and B with tearing.\nAnswer: C", C),
+    ("At first the answer is A. But there is no nausea, so C is the best answer.", C),
+]  # fmt: skip
+SHORT_FORMS = (
+    "es la {}", "Es la {}.", "la respuesta correcta es {}", "La respuesta correcta es la {}.", "La correcta es la {}",
+    "Sería la {}", "Elijo la {}.", "La opción {} es la correcta.", "la {} es la correcta", "La {}", "Opción {}",
+    "Es ist {}.", "Richtig ist {}", "{} ist richtig.", "Antwort {}", "Die Antwort lautet {}", "Die richtige Antwort ist {}.",
+    "C'est la {}.", "c'est {}", "La bonne réponse est la {}.", "Réponse {}", "Je dirais {}.", "La réponse correcte est la {}",
+    "É a {}.", "A resposta correta é a {}", "A resposta certa é {}.", "Letra {}", "a alternativa correta é a letra {}",
+    "Gabarito: {}", "Seria a {}.", "È la {}.", "La risposta corretta è la {}", "la respuesta es la ({})",
+)  # fmt: skip
+
+
+def test_an_explanation_does_not_change_a_stated_answer() -> None:
+    wrong = [(response, got) for response, meant in EXPLAINED if (got := named_choices(response, HEAD)) != [meant]]
+    assert wrong == []
+
+
+def test_a_letter_is_read_in_the_short_forms_of_other_languages() -> None:
+    said = [(form.format(letter), choice) for form in SHORT_FORMS for letter, choice in zip("ABCD", HEAD, strict=True)]
+    wrong = [(response, got) for response, meant in said if (got := named_choices(response, HEAD)) != [meant]]
+    assert wrong == []
+    for words in ("El dolor es a la derecha", "La fièvre est à 39", "E a febre?", "Es a veces así", "c'est a peine"):
+        assert named_choices(words, HEAD) == [], words
+
+
 def test_a_response_that_leaves_it_open_names_several(subtests: pytest.Subtests) -> None:
     for response in SEVERAL:
         with subtests.test(response=response):

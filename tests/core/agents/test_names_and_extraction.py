@@ -175,3 +175,14 @@ def test_the_knowledge_adds_its_synonyms_and_broader_names() -> None:
     assert same_diagnosis(case, disease.synonyms[0], knowledge())
     assert same_diagnosis(case, disease.supertypes[0], knowledge())
     assert not same_diagnosis(case, disease.synonyms[0], NOTHING)
+
+
+def test_an_explanation_that_repeats_the_label_does_not_replace_the_diagnosis() -> None:
+    table = [
+        ("**Final Diagnosis:** Gout\n\nThe final diagnosis of lupus would need a rash.", "Gout"),
+        ("Final answer: Gout. A final answer is never certain.", "Gout"),
+        ("The final diagnosis is gout.", "gout"),
+        ("Final diagnosis: lupus\nOn reflection, final diagnosis: gout", "gout"),
+    ]
+    wrong = [(words, got) for words, name in table if (got := extract_by_rule(words, knowledge())) != name]
+    assert wrong == []

@@ -58,6 +58,20 @@ async def test_a_reply_cut_off_before_its_answer_is_excluded_by_name(
     assert [call.finish_reason for call in calls(events) if call.role == "doctor"] == ["length"]
 
 
+@pytest.mark.parametrize("reason", ["length", "max_tokens", "MAX_TOKENS"])
+async def test_a_name_that_the_cut_may_have_shortened_is_no_answer(fake_provider: FakeProvider, reason: str) -> None:
+    fake_provider.script = Actors(answer=Reply("**Final Diagnosis:** Allergic contact", finish_reason=reason))
+    events = await play(fake_provider, Rules(arms=(("vignette", "frq"), ("vignette", "mcq"))))
+    assert {(answer.reason, answer.response) for answer in of(events, Answered)} == {("cut", None)}
+
+
+@pytest.mark.parametrize("reason", ["error", "tool_calls", "moon"])
+async def test_a_reply_that_ended_with_a_fault_is_no_answer(fake_provider: FakeProvider, reason: str) -> None:
+    fake_provider.script = Actors(answer=Reply("**Final Diagnosis:** Gout.", finish_reason=reason))
+    events = await play(fake_provider, Rules(arms=(("vignette", "mcq"),)))
+    assert {(answer.reason, answer.response) for answer in of(events, Answered)} == {("provider_error", None)}
+
+
 async def test_an_answer_before_the_cut_counts(fake_provider: FakeProvider) -> None:
     reply = Reply("**Final Diagnosis:** Allergic contact dermatitis. This is because", finish_reason="length")
     fake_provider.script = Actors(answer=reply)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import logging
 import re
 import time
@@ -16,9 +17,11 @@ import openai
 import pytest
 
 from core.errors import ProviderError
-from core.models.base import Completion, Delayed, Restart
+from core.models import openai_compatible
+from core.models.base import Completion, Delayed, Restart, Sampling
 from core.models.classify import classify, clean
 from core.models.failures import RetryPolicy, retry_after
+from core.models.finish import ending_of, is_cut
 from core.models.limits import RateLimiter, RateLimits
 from tests.support.asking import Clock, Naps, ask, hear, heard_text, make_model, make_spec
 from tests.support.fake_provider import FakeProvider
@@ -306,3 +309,191 @@ def test_words_without_the_key_are_shown() -> None:
     assert "you can find yours" in clean(words, (KEY,))
     assert "7C" not in clean(words, (KEY,))
     assert clean("model not found", (KEY, "none", "")) == "model not found"
+
+
+ENDINGS: dict[str, tuple[str, ...]] = {
+    "normal": ("stop", "STOP", "end_turn", "COMPLETE", "eos", "FINISH_REASON_STOP"),
+    "cut": ("length", "max_tokens", "MAX_TOKENS", "max_output_tokens", "model_length", "repetition"),
+    "blocked": ("content_filter", "SAFETY", "refusal", "RECITATION", "guardrail_intervened"),
+    "failed": ("error", "ERROR", "tool_calls", "abort", "insufficient_system_resource", "moon", "stop it", "unknown"),
+}
+
+
+def test_every_finish_reason_has_an_ending() -> None:
+    wrong = [
+        (reason, got)
+        for ending, reasons in ENDINGS.items()
+        for reason in reasons
+        if (got := ending_of(reason)) != ending or is_cut(reason) != (ending == "cut")
+    ]
+    assert wrong == []
+
+
+async def test_text_is_an_answer_only_after_a_normal_end(fake_provider: FakeProvider) -> None:
+    kinds = {"failed": "empty", "blocked": "refused"}
+    for ending, reasons in ENDINGS.items():
+        for reason in reasons:
+            fake_provider.script = [Reply("It is gout", finish_reason=reason)]
+            model = make_model(make_spec(fake_provider.base_url), naps=Naps())
+            if ending in kinds:
+                with pytest.raises(ProviderError) as caught:
+                    await ask(model)
+                assert (reason, caught.value.kind) == (reason, kinds[ending])
+            else:
+                done = await ask(model)
+                assert (done.text, done.finish_reason) == ("It is gout", reason)
+            await model.aclose()
+
+
+def chunk(text: str | None, finish: str | None = None, **more: object) -> str:
+    delta = {} if text is None else {"content": text}
+    return f"data: {json.dumps({'choices': [{'index': 0, 'delta': delta, 'finish_reason': finish}], **more})}\n\n"
+
+
+END = f"{chunk(None, 'stop')}data: [DONE]\n\n"
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "data:\n\n", "data: \n\n", ":\n\n", ": keep-alive\n\n", 'event: ping\ndata: {"type": "ping"}\n\n',
+        'event: heartbeat\ndata: {"ts": 12}\n\n', "event: ping\ndata:\n\n", "data: {}\n\n", "\n\n",
+        'data: {"type": "ping", "message": "alive"}\n\n',
+    ],
+)  # fmt: skip
+async def test_heartbeats_are_no_part_of_a_reply(fake_provider: FakeProvider, before: str) -> None:
+    fake_provider.script = [Reply(raw=(before, chunk("All "), before, chunk("well."), before, END))]
+    done = await ask(make_model(make_spec(fake_provider.base_url)))
+    assert (done.text, done.attempts, len(fake_provider.requests)) == ("All well.", 1, 1)
+
+
+async def test_a_finish_reason_of_every_chunk_is_no_end(
+    fake_provider: FakeProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(openai_compatible, "_AFTER_FINISH_S", 0.1)
+    words = "The cells are small and pale."
+    broken = Reply("It is not", finish_always=True, cut_after=2)
+    fake_provider.script = [Reply(words, finish_always=True, piece_delay_s=0.15), broken, GOOD]
+    done = await ask(make_model(make_spec(fake_provider.base_url)))
+    assert (done.text, done.attempts) == (words, 1)
+    done = await ask(make_model(make_spec(fake_provider.base_url), naps=Naps()))
+    assert (done.text, done.attempts) == (GOOD.text, 2), "the part before a broken connection is no reply"
+
+
+ERRORS: list[tuple[object, str]] = [
+    ({"detail": [{"type": "extra_forbidden", "loc": ["body", "seed"], "msg": "Not wanted"}]}, "body.seed: Not wanted"),
+    ({"detail": "The queue is full"}, "The queue is full"),
+    ({"detail": {"reason": "The queue is full"}}, "The queue is full"),
+    ({"error": "The queue is full"}, "The queue is full"),
+    ({"error": {"message": "Odd value", "param": "top_p"}}, "top_p: Odd value"),
+    ({"errors": [{"message": "The queue"}, {"message": "is full"}]}, "The queue; is full"),
+    ([{"error": {"code": 400, "message": "The queue is full"}}], "The queue is full"),
+    ({"object": "error", "message": "The queue is full", "code": 40303}, "The queue is full"),
+    ({"error": {"message": '{"detail": "The queue is full"}'}}, "The queue is full"),
+    ({"status": 1, "msg": "The queue is full"}, "The queue is full"),
+    ("The queue is full", "The queue is full"),
+    ("<!doctype html><html><head><title>The queue is full</title></head></html>", "The queue is full"),
+    ("<html><body><h1>The queue\nis full</h1></body></html>", "The queue is full"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("error", "words"), ERRORS, ids=str)
+async def test_the_words_of_an_error_are_shown_in_any_shape(
+    fake_provider: FakeProvider, error: object, words: str
+) -> None:
+    fake_provider.script = [Reply(status=400, error=error)]  # type: ignore[arg-type]
+    with pytest.raises(ProviderError, match=re.escape(words)) as caught:
+        await ask(make_model(make_spec(fake_provider.base_url)))
+    assert caught.value.kind == "bad_request"
+
+
+IN_A_GOOD_RESPONSE: list[tuple[str, str]] = [
+    ("application/json", '{"error": {"message": "The queue is full"}}'),
+    ("application/json", '{"error": {"message": "The queue is full", "code": 400}}'),
+    ("application/problem+json", '{"detail": "The queue is full"}'),
+    ("text/plain", "The queue is full"),
+    ("text/event-stream", '{"error": "The queue is full"}'),
+    ("text/event-stream", "The queue is full\n"),
+    ("text/event-stream", 'event: error\ndata: {"type": "error", "error": {"message": "The queue is full"}}\n\n'),
+    ("text/event-stream", f'{chunk("It ")}data: {{"detail": [{{"msg": "The queue is full"}}]}}\n\n'),
+    ("text/event-stream", 'data: {"object": "error", "message": "The queue is full"}\n\n'),
+    ("text/event-stream", "event: error\ndata: The queue is full\n\n"),
+    ("text/html", "<html><title>The queue is full</title></html>"),
+]
+
+
+@pytest.mark.parametrize(("kind", "body"), IN_A_GOOD_RESPONSE)
+async def test_an_error_in_a_response_with_status_200_keeps_its_words(
+    fake_provider: FakeProvider, kind: str, body: str
+) -> None:
+    fake_provider.script = [Reply(raw=(body,), kind=kind)]
+    with pytest.raises(ProviderError, match="The queue is full"):
+        await ask(make_model(make_spec(fake_provider.base_url), naps=Naps()))
+
+
+async def test_the_status_in_an_error_of_a_good_response_counts(fake_provider: FakeProvider) -> None:
+    table = {400: ("bad_request", 1), 401: ("auth", 1), 429: ("rate_limit", 21), 503: ("server", 5)}
+    for status, expected in table.items():
+        error = json.dumps({"error": {"code": status, "message": "No."}})
+        fake_provider.script = [Reply(raw=(error,), kind="application/json")]
+        with pytest.raises(ProviderError) as caught:
+            await ask(make_model(make_spec(fake_provider.base_url), naps=Naps()))
+        assert (caught.value.kind, caught.value.attempts) == expected
+
+
+REFUSALS: list[tuple[str, object, int]] = [
+    ("stream_options", {"detail": [{"loc": ["body", "stream_options"], "msg": "Extra inputs are not permitted"}]}, 422),
+    ("temperature", {"error": {"message": "Unsupported value: 'temperature' does not support 0 here."}}, 400),
+    ("seed", {"error": {"message": "Unknown parameter", "param": "seed"}}, 400),
+    ("top_p", {"message": "`top_p` is deprecated for this model"}, 400),
+    ("stop", {"detail": [{"loc": ["body", "stop"], "msg": "Field not allowed"}]}, 422),
+    ("max_tokens", {"error": {"message": "Unrecognized request argument supplied: max_tokens"}}, 400),
+    ("seed", {"detail": "generate() got an unexpected keyword argument 'seed'"}, 500),
+]
+
+
+@pytest.mark.parametrize(("field", "error", "status"), REFUSALS, ids=lambda value: str(value)[:20])
+async def test_a_field_that_is_refused_is_left_out_from_then_on(
+    fake_provider: FakeProvider, field: str, error: object, status: int
+) -> None:
+    refusal = Reply(status=status, error=error)  # type: ignore[arg-type]
+    fake_provider.script = lambda body: refusal if field in body else GOOD
+    model = make_model(make_spec(fake_provider.base_url, extra_body={"top_p": 0.9}), naps=(naps := Naps()))
+    sampling = Sampling(temperature=0.0, max_tokens=40, seed=7, stop=("END",))
+    for _ in range(2):
+        done = await ask(model, sampling=sampling)
+        assert (done.text, field in done.request) == (GOOD.text, False)
+    first, second, third = fake_provider.bodies
+    assert first.keys() - second.keys() == {field}
+    assert (second.keys(), naps.seconds[1:]) == (third.keys(), [])
+
+
+async def test_the_limit_is_sent_under_the_name_that_the_server_wants(fake_provider: FakeProvider) -> None:
+    for field, other in (("max_tokens", "max_completion_tokens"), ("max_completion_tokens", "max_tokens")):
+        refusal = failing(400, f"Unsupported parameter: '{field}' is not supported. Use '{other}' instead.")
+        fake_provider.script = lambda body, field=field, refusal=refusal: refusal if field in body else GOOD  # type: ignore[misc]
+        model = make_model(make_spec(fake_provider.base_url, max_tokens_field=field))
+        assert (await ask(model, sampling=Sampling(max_tokens=40))).request[other] == 40
+
+
+async def test_a_refused_value_is_an_error(fake_provider: FakeProvider) -> None:
+    fake_provider.script = [failing(400, "temperature must be at most 2")]
+    with pytest.raises(ProviderError, match="at most 2"):
+        await ask(make_model(make_spec(fake_provider.base_url)), sampling=Sampling(temperature=3.0))
+    assert len(fake_provider.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Conversation roles must alternate user/assistant/user/assistant/...",
+        "TemplateError: System role not supported",
+        "jinja2.exceptions.UndefinedError: 'x' is undefined",
+        "Failed to apply the chat template",
+    ],
+)
+async def test_a_fault_of_the_chat_template_is_not_retried(fake_provider: FakeProvider, words: str) -> None:
+    fake_provider.script = [failing(500, words)]
+    with pytest.raises(ProviderError, match="system_role") as caught:
+        await ask(make_model(make_spec(fake_provider.base_url), naps=Naps()))
+    assert (caught.value.kind, len(fake_provider.requests)) == ("bad_request", 1)

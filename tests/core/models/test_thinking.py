@@ -274,6 +274,13 @@ FAMILIES = {
     "gpt-oss, with a comment": f"{ANALYSIS}It is B.<|end|><|start|>assistant<|channel|>commentary to=x "
     f"<|constrain|>json<|message|><|call|><|start|>assistant{FINAL}Any fever?",
     "gpt-oss, special tokens removed": "analysisIt is B.assistantfinalAny fever?",
+    "MedGemma": "<unused94>thought\nIt is B.<unused95>Any fever?",
+    "MedGemma, without its first line": "<unused94>It is B.<unused95>\nAny fever?",
+    "a closing token alone": "It is B.<unused95>Any fever?",
+    "bold headings": "**Thinking:** It is B.\n\n**Answer:** Any fever?",
+    "bold headings, colon outside": "**Thought process**: It is B. **Final answer**: Any fever?",
+    "nested tags": "<think>Or A? <think>It is B.</think> Surely.</think>Any fever?",
+    "gpt-oss, JSON": f"{ANALYSIS}It is B.<|end|><|start|>assistant<|channel|>final <|constrain|>json<|message|>Any fever?",
     "Gemma": "<|channel>thought\nIt is B.<channel|>Any fever?",
 }  # fmt: skip
 
@@ -287,12 +294,17 @@ def test_the_markers_of_every_family_are_read_in_any_pieces(subtests: pytest.Sub
                 items += thinking.end(cut_off=False)
                 assert (thinking.text, thinking.unclosed) == ("Any fever?", False)
                 assert "It is B." in thinking.reasoning
-                assert "".join(item.text for item in items if isinstance(item, TextPiece)).strip() == "Any fever?"
+                spoken = ""
+                for item in items:
+                    spoken = "" if isinstance(item, Thought) and item.void else spoken
+                    spoken += item.text if isinstance(item, TextPiece) else ""
+                assert spoken.strip() == "Any fever?"
 
 
 def test_words_that_resemble_markers_are_speech(subtests: pytest.Subtests) -> None:
     table = [
         "Analysis of the blood?", "analysis of blood, any?", "analysis", "a < b [see] <b>bold</b> <|x|>",
+        "**Answer:** B", "**Final Diagnosis:** Gout", "It is. **Thinking:** of gout. **Answer:** B", "**Think", "a ** b *c",
         "Is it <|chan", "[TH", "final: no", "◁ ", "<thinness>",
     ]  # fmt: skip
     for size in [1, 4, 1000]:
@@ -303,6 +315,21 @@ def test_words_that_resemble_markers_are_speech(subtests: pytest.Subtests) -> No
                 items += thinking.end(cut_off=False)
                 assert (thinking.text, thinking.reasoning, thinking.unclosed) == (reply, "", False)
                 assert "".join(item.text for item in items) == reply
+
+
+def test_reasoning_below_a_heading_ends_at_the_message(subtests: pytest.Subtests) -> None:
+    table = [
+        ("**Thinking:** It is B. **Final Diagnosis:** Gout", "**Final Diagnosis:** Gout", "It is B."),
+        ("**Thinking:** It is B.", "**Thinking:** It is B.", ""),  # nothing shows where it ends
+    ]
+    for size in (1, 5, 1000):
+        for reply, speech, thought in table:
+            with subtests.test(size=size, reply=reply):
+                thinking = Thinking()
+                for at in range(0, len(reply), size):
+                    list(thinking.take(reply[at : at + size]))
+                list(thinking.end(cut_off=False))
+                assert (thinking.text, thinking.reasoning, thinking.unclosed) == (speech, thought, False)
 
 
 def test_a_models_own_markers_are_read() -> None:
@@ -328,7 +355,7 @@ async def test_unclosed_reasoning_is_a_failure(fake_provider: FakeProvider, repl
 def test_unmarked_reasoning_is_noticed() -> None:
     table: list[tuple[str, bool]] = [
         ("Okay, the user is asking about a rash. Any fever?", True), ("We need to ask one question. Any fever?", True),
-        ("Let me think. Any fever?", True), ("Okay, thank you. Any fever?", False), ("Any fever?", False),
+        ("Let me think. Any fever?", True), ("**Thinking:** any fever?", True), ("Okay, thank you. Any fever?", False), ("Any fever?", False),
         ("I need to see you today.", False), ("Let me ask you this: any fever?", False),
     ]  # fmt: skip
     wrong = [(reply, got) for reply, noticed in table if (got := looks_like_thought(reply)) is not noticed]

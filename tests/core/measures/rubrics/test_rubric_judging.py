@@ -292,6 +292,25 @@ def test_quotations_are_verified_repaired_or_unverified() -> None:
     assert wrong == []
 
 
+def test_an_omission_hides_no_negation() -> None:
+    table = [
+        ("I do not have chest pain.", "I … have chest pain", "unverified"),
+        ("I do not have chest pain.", "… have chest pain", "unverified"),
+        ("I have never had such a rash.", "I have … had such a rash", "unverified"),
+        ("She denies, as I said, any chest pain.", "She … any chest pain", "unverified"),
+        ("I didn’t take the new tablets.", "I ... take the new tablets", "unverified"),
+        ("I do have, since Monday, chest pain.", "I do have … chest pain", "repaired"),
+        ("I have a cough. No fever. It began on Monday.", "I have a cough … It began on Monday", "repaired"),
+        ("Since Monday I have chest pain.", "… I have chest pain", "repaired"),
+    ]
+    wrong = []
+    for text, words, state in table:
+        checked = check_quotation(1, words, (Turn("doctor", "Hello?"), Turn("patient", text)))
+        if checked.state != state:
+            wrong.append((words, checked))
+    assert wrong == []
+
+
 def test_met_needs_words_of_the_doctor(subtests: pytest.Subtests) -> None:
     rows: list[tuple[str, str, list[Any], bool]] = [
         ("The doctor asks about smoking.", "met", [(2, "Do you smoke?")], False),
