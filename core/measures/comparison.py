@@ -30,11 +30,13 @@ def compare_cases(
     interval: DifferenceInterval = "smoothed",
     *,
     most: float | None = 1.0,
+    scores: bool = False,
     test: DifferenceTest = "sign_flip",
 ) -> Comparison:
     """Compare values by case key, on the cases with a value on both sides; NaN counts as missing.
 
     ``most`` is the largest possible difference: 1 for shares, ``None`` for measures without a limit, such as lengths.
+    ``scores``: the values are no shares of right trials.
     ``interval`` and ``test``: see ``core.measures.paired.compare``. Tests: ``core.stats.differences``.
     """
     firsts = {key: value for key, value in first.items() if not np.isnan(value)}
@@ -44,7 +46,7 @@ def compare_cases(
     changes = b - a
     spread = float(changes.std(ddof=1)) if len(shared) > 1 else None
     if test == "sign_flip":
-        tested = paired_difference(b, a, most=most)
+        tested = paired_difference(b, a, most=most, scores=scores)
         bounds = tested.interval
         if interval != "smoothed":
             bounds = bootstrap_difference(b, a).interval if interval == "bootstrap" else t_interval(changes)

@@ -15,6 +15,7 @@ which lie between −1 and 1; it contains 0 if p is above 1 − level, and other
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
@@ -35,7 +36,16 @@ from core.stats.bootstrap import (
     resampled_means,
     tail_of,
 )
-from core.stats.intervals import NOTHING, Expansion, Interval, expansion_of_difference, expansion_of_mean, unless_alike
+from core.stats.intervals import (
+    NOTHING,
+    Expansion,
+    Interval,
+    expansion_of_difference,
+    expansion_of_mean,
+    t_interval,
+    unless_alike,
+)
+from core.stats.scores import right_or_wrong
 from core.stats.smoothed import mean_interval
 
 Floats = NDArray[np.float64]
@@ -69,7 +79,7 @@ class Difference:
 
 
 def paired_difference(
-    first: ArrayLike, second: ArrayLike, level: float = 0.95, *, most: float | None = 1.0
+    first: ArrayLike, second: ArrayLike, level: float = 0.95, *, most: float | None = 1.0, scores: bool = False
 ) -> Difference:
     """Compare two arms on the same cases, in the same order.
 
@@ -77,8 +87,9 @@ def paired_difference(
         first: One score per case.
         second: The other arm's score of the same case.
         level: Confidence level, between 0 and 1.
-        most: The largest possible difference: 1 for shares. ``None`` takes the largest value in the data, for measures
-            that are not negative and have no limit, such as lengths; bounds are NaN if all values are 0.
+        most: The largest possible difference: 1 for shares; ``None`` for measures without a limit, such as lengths.
+        scores: Whether values are scores with any value (``core.stats.scores``), not shares of right trials. The
+            interval is then Student's, as it is without a limit: a difference as large as the limit is no likely one.
     """
     a, b = _paired_scores(first, second)
     differences = a - b
@@ -87,11 +98,15 @@ def paired_difference(
     if n < 2:
         return Difference(mean, NOTHING, float("nan"), n, "exact")
     p, engine = sign_flip_p(differences)
-    limit = float(np.abs([a, b]).max()) if most is None else most
+    limit = math.inf if most is None else most
     if np.abs(differences).max() > limit + _TIE:
         raise UsageError(f"A difference is larger than {limit:g}, the largest possible one.")
-    smoothed = mean_interval(np.clip(differences, -limit, limit), level, low=-limit, high=limit)
-    return Difference(mean, _consistent(smoothed, mean, p <= 1 - level), p, n, engine)
+    if most is None or (scores and not right_or_wrong(np.concatenate([a, b]))):
+        low, high = np.clip(t_interval(differences, level), -limit, limit).tolist()
+        interval = unless_alike(Interval(low, high))
+    else:
+        interval = mean_interval(np.clip(differences, -limit, limit), level, low=-limit, high=limit)
+    return Difference(mean, _consistent(interval, mean, p <= 1 - level), p, n, engine)
 
 
 def _consistent(interval: Interval, mean: float, significant: bool) -> Interval:

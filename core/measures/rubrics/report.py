@@ -52,6 +52,7 @@ from core.models.registry import load_registry
 from core.stats.bootstrap import bootstrap_interval
 from core.stats.corrections import Correction
 from core.stats.ratios import ratio
+from core.stats.scores import score_interval
 from core.stats.smoothed import mean_interval, ratio_interval
 from core.stats.trials import pass_hat_k
 from core.store.database import Store
@@ -319,7 +320,8 @@ def _score_row(label: dict[str, str], conversations: Sequence[JudgedConversation
     if bounds is None:
         interval = bootstrap_interval(values, shares=False)
     else:
-        interval = mean_interval(values, low=bounds[0], high=bounds[1])
+        scored = Counter(c.case_key for c in judged if conversation_score(c, rule, axis) is not None)
+        interval = score_interval(values, trials=list(scored.values()), low=bounds[0], high=bounds[1])
     clip: Callable[[float], float] = float if rule == "professional" else clipped
     outcomes = [o for conversation in judged for o in conversation.outcomes if axis is None or o.criterion.axis == axis]
     statuses = Counter(outcome.status for outcome in outcomes)
@@ -544,7 +546,7 @@ def _compared(
     if bounds is None:  # without bounds the largest difference is the range of the data
         values = [*firsts.values(), *seconds.values()] or [0.0]
         bounds = min(values), max(values)
-    return compare_cases(firsts, seconds, most=bounds[1] - bounds[0])
+    return compare_cases(firsts, seconds, most=bounds[1] - bounds[0], scores=True)
 
 
 def consistency(verdicts: pd.DataFrame, axes: Mapping[str, str] | None = None) -> Mapping[str, float]:
