@@ -78,6 +78,22 @@ class Difference:
     engine: Literal["exact", "resampled"]
 
 
+def changes(after: ArrayLike, before: ArrayLike) -> Floats:
+    """Return after − before, 0 where they differ only by rounding (0.1 + 0.2 and 0.3)."""
+    a, b = np.asarray(after, dtype=np.float64), np.asarray(before, dtype=np.float64)
+    difference = a - b
+    return np.where(np.abs(difference) <= _TIE * np.maximum(np.abs(a), np.abs(b)), 0.0, difference)
+
+
+def mean_change(differences: ArrayLike) -> float:
+    """Return the mean of ``changes``, 0 where they cancel but for rounding; NaN without values."""
+    values = np.asarray(differences, dtype=np.float64)
+    if not values.size:
+        return math.nan
+    mean = float(values.mean())
+    return mean if abs(mean) > _TIE * float(np.abs(values).mean()) else 0.0
+
+
 def paired_difference(
     first: ArrayLike, second: ArrayLike, level: float = 0.95, *, most: float | None = 1.0, scores: bool = False
 ) -> Difference:
@@ -92,9 +108,9 @@ def paired_difference(
             interval is then Student's, as it is without a limit: a difference as large as the limit is no likely one.
     """
     a, b = _paired_scores(first, second)
-    differences = a - b
+    differences = changes(a, b)
     n = differences.size
-    mean = float(differences.mean()) if n else float("nan")
+    mean = mean_change(differences)
     if n < 2:
         return Difference(mean, NOTHING, float("nan"), n, "exact")
     p, engine = sign_flip_p(differences)
@@ -182,9 +198,9 @@ def bootstrap_difference(
         seed: Seed of the random numbers.
     """
     a, b = _paired_scores(first, second)
-    differences = a - b
+    differences = changes(a, b)
     n = differences.size
-    mean = float(differences.mean()) if n else float("nan")
+    mean = mean_change(differences)
     if n < 2:
         return Difference(mean, NOTHING, float("nan"), n, "exact")
     expansion = expansion_of_mean(n) if expanded else None
@@ -231,7 +247,7 @@ def unpaired_difference(
     """
     a, b = _scores(first), _scores(second)
     n = min(a.size, b.size)
-    mean = float(a.mean() - b.mean()) if n else float("nan")
+    mean = float(changes(a.mean(), b.mean())) if n else float("nan")
     if n < 2:
         return Difference(mean, NOTHING, float("nan"), n, "exact")
     if not np.ptp(a) and not np.ptp(b):

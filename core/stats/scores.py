@@ -6,7 +6,8 @@ have Student's interval, with the standard error of the delta method: it is as s
 stays within the limits. Its variance is larger by 2/n, because the deviation of few skewed scores is too small.
 
 Coverage of 95 % is 93 to 97 % from 20 cases on for scores as skewed as a gamma distribution of shape 1/2, see
-benchmarks/bench_coverage.py. With heavier tails (log-normal with a standard deviation of 1) it is 92 % for 20 and for 60 cases.
+benchmarks/bench_coverage.py. With heavier tails (log-normal with a standard deviation of 1) it is 92 % for 20 and for
+60 cases.
 """
 
 from __future__ import annotations
