@@ -1,5 +1,6 @@
 """How often 95 % intervals of means over cases and of paired differences contain the truth, and how long they take.
 
+For scores that are neither right nor wrong, the width is compared with that of Student's interval.
 Compares the smoothed interval with the expanded percentile bootstrap, on the same samples. Cases' chances are beta
 distributed with a mean and an intraclass correlation; for one trial per case the coverage is exact. Coverage below 93 %
 is marked.
@@ -8,6 +9,7 @@ is marked.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from itertools import product
 
 import numpy as np
@@ -17,7 +19,8 @@ from numpy.typing import NDArray
 
 from core.stats.bootstrap import bootstrap_interval
 from core.stats.differences import bootstrap_difference, paired_difference
-from core.stats.intervals import Interval
+from core.stats.intervals import Interval, t_interval
+from core.stats.scores import score_interval
 from core.stats.smoothed import mean_interval
 
 CASES = (5, 20) if SMOKE else (5, 10, 20, 60, 317)
@@ -113,6 +116,37 @@ def coverage_of_differences(runs: int) -> None:
     table(f"Paired differences, 5 trials, {runs:,} samples: per cent that hold the truth, and that reject", heads, rows)
 
 
+SHAPES: dict[str, Callable[[np.random.Generator, tuple[int, int]], Floats]] = {
+    **{
+        f"gamma, shape {shape}": lambda rng, size, shape=shape: np.minimum(1.0, rng.gamma(shape, 0.05 / shape, size))
+        for shape in (0.5, 1, 2, 4, 8)
+    },
+    "half of them 0, else gamma": lambda rng, size: rng.gamma(2, 0.05, size).clip(0, 1) * (rng.random(size) < 0.5),
+    "log-normal, deviation 1": lambda rng, size: np.minimum(1.0, 0.05 * np.exp(rng.normal(-0.5, 1, size))),
+    "beta, mean 0.9": lambda rng, size: rng.beta(9, 1, size),
+    "normal, deviation 0.006": lambda rng, size: rng.normal(0.05, 0.006, size),
+    "even from 0 to 1": lambda rng, size: rng.random(size),
+}
+"""Name → scores with the mean .05, if not named."""
+
+
+def coverage_of_scores(runs: int) -> None:
+    rows = []
+    for name, draw in SHAPES.items():
+        rng = np.random.default_rng(20)
+        truth = float(draw(rng, (1_000, 2_000)).mean())
+        row = [name]
+        for cases in (20,) if SMOKE else (5, 20, 60, 300):
+            samples = draw(rng, (runs, cases))
+            intervals, plain = [score_interval(s) for s in samples], [t_interval(s) for s in samples]
+            width = sum(i.high - i.low for i in intervals) / sum(i.high - i.low for i in plain)
+            held = (100 * sum(holds(i, truth) for i in kind) / runs for kind in (intervals, plain))
+            row += [*map(marked, held), f"{width:.2f}"]
+        rows.append(row)
+    heads = [f"{head} {n}" for n in ((20,) if SMOKE else (5, 20, 60, 300)) for head in ("scores", "t", "width")]
+    table(f"Scores, {runs:,} samples: per cent that hold the mean, and width over that of t", ["shape", *heads], rows)
+
+
 def errors() -> None:
     rows = []
     for wrong in range(4):
@@ -141,6 +175,7 @@ def main() -> None:
     runs = sized(parser.parse_args().runs, 5)
     speed()
     errors()
+    coverage_of_scores(sized(10 * runs, 50))
     coverage_of_means(runs)
     coverage_of_differences(runs)
 

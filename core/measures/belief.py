@@ -189,8 +189,9 @@ def curves(beliefs: pd.DataFrame) -> list[Row]:
     values = {name: beliefs[quantity].to_numpy(np.float64)[at[share]] for name, (quantity, share) in points.items()}
     rows = []
     for model, conversations in beliefs.iloc[starts][["model", "case_key"]].assign(**values).groupby("model"):
-        matrix = conversations.groupby("case_key")[list(points)].mean().to_numpy()
-        bounds = column_intervals(matrix, shares=[True] * len(points), resamples=RESAMPLES)
+        by_case = conversations.groupby("case_key")[list(points)]
+        matrix, trials = by_case.mean().to_numpy(), by_case.count().to_numpy(np.float64)
+        bounds = column_intervals(matrix, shares=[True] * len(points), trials=trials, resamples=RESAMPLES)
         for (quantity, share), column, interval in zip(points.values(), matrix.T, bounds, strict=True):
             label = {"model": model, "quantity": quantity, "per_cent": share}
             more = {"n_conversations": len(conversations)}

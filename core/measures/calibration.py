@@ -28,6 +28,7 @@ from core.stats.calibrated import (
     calibrated_mean,
     resemblance,
 )
+from core.stats.differences import changes
 from core.stats.intervals import NOTHING, Interval
 from core.stats.ratios import percentiles, resampled_sums
 from core.stats.smoothed import ratio_interval
@@ -205,7 +206,7 @@ def _errors_differ(first: Sequence[JudgedStatement], second: Sequence[JudgedStat
     n_first, of_first, n_second, of_second = resampled_sums(table).T
     with np.errstate(divide="ignore", invalid="ignore"):
         low, high = percentiles(of_second / n_second - of_first / n_first, fewer, level)
-    return low > 0 or high < 0
+    return low > 1e-12 or high < -1e-12  # equal errors differ by rounding
 
 
 SCORES = Columns("value", "low", "high", "n")
@@ -260,7 +261,7 @@ def calibrated_differences(by_condition: Mapping[str, Sequence[JudgedStatement]]
             _number(value),
             *interval,
             sum(labelled),
-            more={"by_judge": judge[1] - judge[0], "n_first": labelled[0], "n_second": labelled[1]},
+            more={"by_judge": float(changes(judge[1], judge[0])), "n_first": labelled[0], "n_second": labelled[1]},
             unit="items",
             columns=Columns("difference", "low", "high", "n"),
         )

@@ -10,7 +10,7 @@ import numpy as np
 
 from core.measures.base import Comparison, DifferenceTest, Row
 from core.stats.corrections import LABELS, Correction, adjusted
-from core.stats.differences import bootstrap_difference, paired_difference, unpaired_difference
+from core.stats.differences import bootstrap_difference, changes, paired_difference, unpaired_difference
 from core.stats.intervals import t_interval
 
 DifferenceInterval = Literal["smoothed", "bootstrap", "normal"]
@@ -30,24 +30,26 @@ def compare_cases(
     interval: DifferenceInterval = "smoothed",
     *,
     most: float | None = 1.0,
+    scores: bool = False,
     test: DifferenceTest = "sign_flip",
 ) -> Comparison:
     """Compare values by case key, on the cases with a value on both sides; NaN counts as missing.
 
     ``most`` is the largest possible difference: 1 for shares, ``None`` for measures without a limit, such as lengths.
+    ``scores``: the values are no shares of right trials.
     ``interval`` and ``test``: see ``core.measures.paired.compare``. Tests: ``core.stats.differences``.
     """
     firsts = {key: value for key, value in first.items() if not np.isnan(value)}
     seconds = {key: value for key, value in second.items() if not np.isnan(value)}
     shared = [key for key in firsts if key in seconds]
     a, b = (np.array([side[key] for key in shared], dtype=np.float64) for side in (firsts, seconds))
-    changes = b - a
-    spread = float(changes.std(ddof=1)) if len(shared) > 1 else None
+    by_case = changes(b, a)
+    spread = float(by_case.std(ddof=1)) if len(shared) > 1 else None
     if test == "sign_flip":
-        tested = paired_difference(b, a, most=most)
+        tested = paired_difference(b, a, most=most, scores=scores)
         bounds = tested.interval
         if interval != "smoothed":
-            bounds = bootstrap_difference(b, a).interval if interval == "bootstrap" else t_interval(changes)
+            bounds = bootstrap_difference(b, a).interval if interval == "bootstrap" else t_interval(by_case)
     elif test == "paired_bootstrap":
         tested = bootstrap_difference(b, a)
         bounds = tested.interval
@@ -64,9 +66,9 @@ def compare_cases(
         low=bounds.low,
         high=bounds.high,
         p=tested.p,
-        improved=int((changes > 0).sum()),
-        regressed=int((changes < 0).sum()),
-        equal=int((changes == 0).sum()),
+        improved=int((by_case > 0).sum()),
+        regressed=int((by_case < 0).sum()),
+        equal=int((by_case == 0).sum()),
         first_alone=len(firsts) - len(shared),
         second_alone=len(seconds) - len(shared),
         spread=spread,

@@ -75,7 +75,9 @@ def topic_rows(sums: pd.DataFrame) -> list[Row]:
     shares = sums[["model", "topic", "case_key"]].copy()
     for mark in MARKS:
         shares[mark] = sums[mark] / sums["facts"]
-    means = _means(shares.pivot(index="case_key", columns=["model", "topic"], values=list(MARKS)))
+    trials = sums[["model", "topic", "case_key"]].assign(**dict.fromkeys(MARKS, sums["facts"]))
+    columns = ["model", "topic"]
+    means = _means(*(t.pivot(index="case_key", columns=columns, values=list(MARKS)) for t in (shares, trials)))
     totals = sums.groupby(["model", "topic"])["facts"].agg(["size", "sum"])
     return [
         Row(
@@ -103,7 +105,8 @@ def fault_rows(sums: pd.DataFrame, judge: str) -> list[Row]:
     shares = counted[["model", "case_key"]].copy()
     for fault in _FAULTS:
         shares[fault] = counted[f"with_{fault}"] / counted["judged"]
-    means = _means(shares.pivot(index="case_key", columns=["model"], values=list(_FAULTS)))
+    trials = counted[["model", "case_key"]].assign(**dict.fromkeys(_FAULTS, counted["judged"]))
+    means = _means(*(t.pivot(index="case_key", columns=["model"], values=list(_FAULTS)) for t in (shares, trials)))
     return [
         Row(
             {"model": str(model), "fault": fault},
@@ -116,10 +119,10 @@ def fault_rows(sums: pd.DataFrame, judge: str) -> list[Row]:
     ]
 
 
-def _means(wide: pd.DataFrame) -> dict[tuple[str, ...], _Mean]:
-    """Return column → mean over the cases with a value, with its interval."""
-    matrix = wide.to_numpy(dtype=np.float64, na_value=np.nan)
-    bounds = column_intervals(matrix, shares=[True] * len(wide.columns), resamples=RESAMPLES)
+def _means(wide: pd.DataFrame, trials: pd.DataFrame) -> dict[tuple[str, ...], _Mean]:
+    """Return column → mean over the cases with a value, each of as many ``trials``, with its interval."""
+    matrix, counted = (table.to_numpy(dtype=np.float64, na_value=np.nan) for table in (wide, trials))
+    bounds = column_intervals(matrix, shares=[True] * len(wide.columns), trials=counted, resamples=RESAMPLES)
     means = np.nanmean(matrix, axis=0)
     return {
         tuple(column): (float(mean), *interval)

@@ -17,6 +17,7 @@ from core.frameworks.base import publisher
 from core.measures.accuracy import IntervalKind, accuracy_of, published_label
 from core.measures.base import CASES_OF_RUNS, MEAN, MetricRequest, Row, Section, metric
 from core.measures.paired import Arm, by_arm, compare, read_scores
+from core.stats.differences import changes
 from core.store.queries.answers import CaseScore
 
 Publication = Literal["paper", "text", "preprint", "leaderboard"]
@@ -147,7 +148,7 @@ def in_published_cells(computed: Iterable[Row], printed: Sequence[Row]) -> Itera
         label = {name: row.label.get(name, "accuracy") for name in ("model", "measure", "format", "question_type")}
         if row.estimate is not None and _cell(label) in cells:
             same = of_model.get((published_label(label["model"]), *_cell(label)))
-            difference = None if same is None else row.estimate - same
+            difference = None if same is None else float(changes(row.estimate, same))
             more = {**dict.fromkeys(printed[0].more), "from": "stored here", "difference": difference}
             yield replace(row, label=label, more=more, columns=MEAN)
 

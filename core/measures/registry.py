@@ -24,7 +24,7 @@ from core.errors import AnamnesisError, UsageError
 from core.measures.base import Columns, Filter, Listed, Measure, Metric, MetricRequest, Row, Section, add_extensions
 from core.measures.missing import measure_missing
 from core.stats.bootstrap import bootstrap_interval
-from core.stats.smoothed import mean_interval
+from core.stats.scores import score_interval
 from core.store.queries.scores import case_means, evidence
 
 
@@ -116,7 +116,8 @@ class ScoreMeans:
             by_case = by_score.get((trials.model, name), means[:0])
             values = by_case["mean"].dropna().to_numpy(dtype=np.float64)
             shares = bool(((values >= 0) & (values <= 1)).all())
-            low, high = mean_interval(values) if shares else bootstrap_interval(values, shares=False)
+            counted = by_case.loc[by_case["mean"].notna(), "n"]
+            low, high = score_interval(values, trials=counted) if shares else bootstrap_interval(values, shares=False)
             n_scored, n_scored_failed = int(by_case["n"].sum()), int(by_case["n_broken"].sum())
             excluded = {
                 "failed": trials.broken - n_scored_failed,

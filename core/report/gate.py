@@ -26,6 +26,7 @@ from core.measures.provenance import differing, settings_side_by_side, side_of
 from core.measures.rubrics.report import RubricReading
 from core.measures.rubrics.scores import case_scores, clipped, conversation_score
 from core.report.breaks import BREAKS, Breaks, Uncomparable, find_breaks, rubric_readings
+from core.stats.differences import changes
 from core.stats.intervals import Interval
 from core.stats.margin_power import cases_to_pass, chance_to_pass, observed_law, smallest_margin
 from core.stats.margins import FEWEST_CASES, decide, margin_interval
@@ -213,8 +214,10 @@ class _Compared(NamedTuple):
     @property
     def differences(self) -> list[float]:
         """The difference of each case with a score on both sides, from −1 to 1."""
-        after = self.after.by_case
-        return [after[case] - score for case, score in self.before.by_case.items() if case in after]
+        before, after = self.before.by_case, self.after.by_case
+        shared = [case for case in before if case in after]
+        by_case: list[float] = changes([after[case] for case in shared], [before[case] for case in shared]).tolist()
+        return by_case
 
 
 def _scores_of(
@@ -256,7 +259,10 @@ def _rubric_scores(reading: RubricReading) -> _Scores:
         for conversation in judged
         if (score := conversation_score(conversation)) is not None
     }
-    reasons = {"not judged": len(reading.conversations) - len(judged), "nothing attainable": len(judged) - len(scores)}
+    reasons = {
+        "not judged": len(reading.conversations) - len(judged),
+        "too few points judged, or none to attain": len(judged) - len(scores),
+    }
     by_case = case_scores(judged, lambda conversation: scores.get(conversation.trial_id))
     return _Scores(by_case, len(scores), +Counter(reasons), tuple(reading.judges))
 

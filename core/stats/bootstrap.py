@@ -26,7 +26,7 @@ import scipy  # type: ignore[import-untyped]
 from numpy.typing import ArrayLike, NDArray
 
 from core.stats.intervals import NOTHING, Interval, expansion_of_mean, unless_alike, wilson_if_alike
-from core.stats.smoothed import mean_interval
+from core.stats.scores import score_interval
 
 Floats = NDArray[np.float64]
 
@@ -232,6 +232,7 @@ def column_intervals(
     level: float = 0.95,
     *,
     shares: Sequence[bool] | None = None,
+    trials: Floats | None = None,
     resamples: int = RESAMPLES,
     seed: int = SEED,
 ) -> list[Interval]:
@@ -241,7 +242,8 @@ def column_intervals(
         matrix: Case × column.
         level: Confidence level, between 0 and 1.
         shares: For each column, whether its values lie between 0 and 1 (default: no column); such a column has the
-            smoothed interval. The other columns are resampled together; equal values have NaN bounds.
+            interval of ``core.stats.scores``. The other columns are resampled together; equal values have NaN bounds.
+        trials: Case × column: the number of trials whose mean a value is (default: 1).
         resamples: Number of resamples.
         seed: Seed of the random numbers.
     """
@@ -252,7 +254,9 @@ def column_intervals(
     bounds = [NOTHING] * matrix.shape[1]
     for column in range(matrix.shape[1]):
         if is_share[column]:
-            bounds[column] = mean_interval(matrix[present[:, column], column], level)
+            values = matrix[present[:, column], column]
+            counted = 1 if trials is None else trials[present[:, column], column]
+            bounds[column] = score_interval(values, level, trials=counted)
         elif counts[column] < FEW:
             bounds[column] = bootstrap_interval(matrix[present[:, column], column], level, shares=False)
     if together.size:

@@ -25,6 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from core.errors import UsageError
 from core.stats.bootstrap import SEED
+from core.stats.differences import changes
 from core.stats.intervals import NOTHING, Interval
 from core.stats.ratios import percentiles, resampled_sums
 from core.stats.smoothed import pseudo_shape, tail_share
@@ -140,7 +141,7 @@ def calibrated_difference(first: Sequence[JudgedItem], second: Sequence[JudgedIt
     for number, (items, table, mean) in enumerate(zip(sides, tables, means, strict=True)):
         gamma = _pseudo_weights(len(sums[number]), mean.labelled_cases, number)
         drawn.append(_estimates(sums[number], gamma @ _pseudo_cases(items, table, mean.judge), len(cases))[0])
-    difference = means[1].estimate - means[0].estimate
+    difference = float(changes(means[1].estimate, means[0].estimate))
     return difference, _including(difference, drawn[1] - drawn[0], labelled)
 
 

@@ -15,6 +15,7 @@ which lie between −1 and 1; it contains 0 if p is above 1 − level, and other
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
@@ -35,7 +36,16 @@ from core.stats.bootstrap import (
     resampled_means,
     tail_of,
 )
-from core.stats.intervals import NOTHING, Expansion, Interval, expansion_of_difference, expansion_of_mean, unless_alike
+from core.stats.intervals import (
+    NOTHING,
+    Expansion,
+    Interval,
+    expansion_of_difference,
+    expansion_of_mean,
+    t_interval,
+    unless_alike,
+)
+from core.stats.scores import right_or_wrong
 from core.stats.smoothed import mean_interval
 
 Floats = NDArray[np.float64]
@@ -68,8 +78,24 @@ class Difference:
     engine: Literal["exact", "resampled"]
 
 
+def changes(after: ArrayLike, before: ArrayLike) -> Floats:
+    """Return after − before, 0 where they differ only by rounding (0.1 + 0.2 and 0.3)."""
+    a, b = np.asarray(after, dtype=np.float64), np.asarray(before, dtype=np.float64)
+    difference = a - b
+    return np.where(np.abs(difference) <= _TIE * np.maximum(np.abs(a), np.abs(b)), 0.0, difference)
+
+
+def mean_change(differences: ArrayLike) -> float:
+    """Return the mean of ``changes``, 0 where they cancel but for rounding; NaN without values."""
+    values = np.asarray(differences, dtype=np.float64)
+    if not values.size:
+        return math.nan
+    mean = float(values.mean())
+    return mean if abs(mean) > _TIE * float(np.abs(values).mean()) else 0.0
+
+
 def paired_difference(
-    first: ArrayLike, second: ArrayLike, level: float = 0.95, *, most: float | None = 1.0
+    first: ArrayLike, second: ArrayLike, level: float = 0.95, *, most: float | None = 1.0, scores: bool = False
 ) -> Difference:
     """Compare two arms on the same cases, in the same order.
 
@@ -77,21 +103,26 @@ def paired_difference(
         first: One score per case.
         second: The other arm's score of the same case.
         level: Confidence level, between 0 and 1.
-        most: The largest possible difference: 1 for shares. ``None`` takes the largest value in the data, for measures
-            that are not negative and have no limit, such as lengths; bounds are NaN if all values are 0.
+        most: The largest possible difference: 1 for shares; ``None`` for measures without a limit, such as lengths.
+        scores: Whether values are scores with any value (``core.stats.scores``), not shares of right trials. The
+            interval is then Student's, as it is without a limit: a difference as large as the limit is no likely one.
     """
     a, b = _paired_scores(first, second)
-    differences = a - b
+    differences = changes(a, b)
     n = differences.size
-    mean = float(differences.mean()) if n else float("nan")
+    mean = mean_change(differences)
     if n < 2:
         return Difference(mean, NOTHING, float("nan"), n, "exact")
     p, engine = sign_flip_p(differences)
-    limit = float(np.abs([a, b]).max()) if most is None else most
+    limit = math.inf if most is None else most
     if np.abs(differences).max() > limit + _TIE:
         raise UsageError(f"A difference is larger than {limit:g}, the largest possible one.")
-    smoothed = mean_interval(np.clip(differences, -limit, limit), level, low=-limit, high=limit)
-    return Difference(mean, _consistent(smoothed, mean, p <= 1 - level), p, n, engine)
+    if most is None or (scores and not right_or_wrong(np.concatenate([a, b]))):
+        low, high = np.clip(t_interval(differences, level), -limit, limit).tolist()
+        interval = unless_alike(Interval(low, high))
+    else:
+        interval = mean_interval(np.clip(differences, -limit, limit), level, low=-limit, high=limit)
+    return Difference(mean, _consistent(interval, mean, p <= 1 - level), p, n, engine)
 
 
 def _consistent(interval: Interval, mean: float, significant: bool) -> Interval:
@@ -167,9 +198,9 @@ def bootstrap_difference(
         seed: Seed of the random numbers.
     """
     a, b = _paired_scores(first, second)
-    differences = a - b
+    differences = changes(a, b)
     n = differences.size
-    mean = float(differences.mean()) if n else float("nan")
+    mean = mean_change(differences)
     if n < 2:
         return Difference(mean, NOTHING, float("nan"), n, "exact")
     expansion = expansion_of_mean(n) if expanded else None
@@ -216,7 +247,7 @@ def unpaired_difference(
     """
     a, b = _scores(first), _scores(second)
     n = min(a.size, b.size)
-    mean = float(a.mean() - b.mean()) if n else float("nan")
+    mean = float(changes(a.mean(), b.mean())) if n else float("nan")
     if n < 2:
         return Difference(mean, NOTHING, float("nan"), n, "exact")
     if not np.ptp(a) and not np.ptp(b):

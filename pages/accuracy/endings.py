@@ -24,6 +24,7 @@ from core.measures.endings import (
     Arm,
     read_outcomes,
 )
+from core.stats.differences import changes
 from core.store.selection import Selection
 from pages.kit.cached import read
 from pages.kit.campaigns import in_transcripts
@@ -198,7 +199,7 @@ def _rescored(selection: Selection, chosen_arm: Arm) -> list[Row]:
 def _next_to_standard(row: Row, rows: Sequence[Row]) -> Row:
     """Return a row with its arm in words, and the model’s accuracy by the standard rule."""
     before = next(other.estimate for other in rows if (other["model"], other["rule"]) == (row["model"], STANDARD.key))
-    change = None if row.estimate is None or before is None else row.estimate - before
+    change = None if row.estimate is None or before is None else float(changes(row.estimate, before))
     label = {"model": row["model"], "arm": arm(row["format"], row["question_type"]), "rule": row["rule"]}
     return replace(row, label=label, more={**row.more, "standard": before, "change": change})
 

@@ -20,7 +20,6 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from core.datasets.case_fields import fits
 from core.errors import UsageError
 from core.events import COUNTED
 from core.measures.base import Columns, Row
@@ -32,12 +31,10 @@ from core.stats.ratios import percentiles, ratio, resampled_sums
 from core.stats.smoothed import ratio_interval
 from core.store.database import Store
 from core.store.queries.annotations import Annotation, annotations_of
-from core.store.queries.answers import CaseScore, case_scores
-from core.store.queries.cases import cases
-from core.store.queries.grades import free_verdicts
+from core.store.queries.answers import CaseScore
+from core.store.queries.grades_by_grader import free_verdicts
 from core.store.queries.trials import trial_origins
 from core.store.review_records import ANSWERS, AnnotatedItem, ExpertAnswer, YesNo, parse_item, yes_no_questions
-from core.store.selection import Selection
 
 How = Literal["single", "agreed", "tie_broken", "open"]
 TIE_BREAKER = "d3"
@@ -365,32 +362,6 @@ def against_grader(store: Store, decisions: Iterable[Decision]) -> tuple[list[Ju
             if decision.answer is not None and verdict in COUNTED
         ]
     return judged, {reason: n for reason, n in excluded.items() if n}
-
-
-def corrected_accuracies(store: Store, state: ReviewState, judged: Sequence[JudgedAnswer]) -> list[Row]:
-    """Return the accuracy of every model of the review in its format, corrected for the grader's error.
-
-    Raises ``UsageError`` if the items were drawn for disagreement, and so do not represent all answers.
-    """
-    plan = state.review.plan
-    if plan.sampling == "disagreement":
-        raise UsageError(
-            "These items were drawn because graders or rules disagree on them: the grader's error on them differs from "
-            "its error on all answers, so no accuracy is corrected."
-        )
-    with store.read() as cursor:
-        by_trial = trial_origins(cursor, [parse_item(answer.item).trial_id for answer in judged])
-        runs = sorted({subject.run_id for subject in by_trial.values()})
-        selection = Selection(
-            runs=runs,
-            datasets=plan.datasets or None,
-            specialties=plan.specialties or None,
-            cases=[case.case_key for case in cases(cursor) if fits(case, plan.where)] if plan.where else None,
-            formats=[plan.format],
-            question_types=["frq"],
-        )
-        scores = means_by_model(case_scores(cursor, selection))
-    return [corrected(model, means, judged) for model, means in scores.items()]
 
 
 def means_by_model(scores: Iterable[CaseScore]) -> dict[str, dict[str, float]]:

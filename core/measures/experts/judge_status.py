@@ -28,7 +28,7 @@ from core.measures.experts.judged import judged_items
 from core.reviews.state import states
 from core.store.database import Store
 from core.store.queries.fact_judgements import judged_patients, judges
-from core.store.queries.grades import free_verdicts
+from core.store.queries.grades_by_grader import free_verdicts
 from core.store.queries.patient_judgements import current_judgements
 from core.store.queries.trials import TrialOrigin, trial_origins
 from core.store.review_records import ReviewSampling, parse_item

@@ -23,7 +23,8 @@ from core.measures.experts.model_raters import note_calibration, rated_items, ra
 from core.reviews.state import ReviewState
 from core.stats.agreement import many_judges_by_case
 from core.stats.choices import Choice, abilities
-from core.stats.smoothed import mean_interval, ratio_interval
+from core.stats.scores import score_interval
+from core.stats.smoothed import ratio_interval
 from core.store.review_kinds import FormQuestion
 
 VALUE = Columns("value", "low", "high", "n", "excluded")
@@ -124,7 +125,8 @@ def mean_rows(judged: Iterable[JudgedItem], question: FormQuestion) -> Iterator[
             if item.judged:
                 by_case[item.case].append(statistics.fmean(map(float, item.judged)))
         means = [statistics.fmean(values) for values in by_case.values()]
-        low, high = mean_interval(means, low=lowest, high=highest)
+        trials = [len(values) for values in by_case.values()]
+        low, high = score_interval(means, trials=trials, low=lowest, high=highest)
         yield Row(
             {"question": question.title, "model": model},
             statistics.fmean(means) if means else None,

@@ -13,12 +13,10 @@ from core.measures.accuracy import accuracy_of
 from core.measures.base import Columns, Listed, MetricRequest, Row, Section, metric
 from core.measures.experts.adjudication import (
     Decision,
-    JudgedAnswer,
     against_grader,
     agreement,
     case_counts,
     confusion,
-    corrected_accuracies,
     count_agreement,
     decide,
     decisions_of,
@@ -29,6 +27,7 @@ from core.measures.experts.adjudication import (
 )
 from core.measures.experts.workbooks import HIDDEN, grader_of_release, release_decisions
 from core.measures.graders.agreement import flip_rates
+from core.measures.graders.panels import corrected_of_review
 from core.reviews.baseline import baseline_run
 from core.reviews.state import ReviewState, state_of, states
 from core.store.conditions import doctor_of
@@ -125,16 +124,19 @@ def _baseline(request: MetricRequest, state: ReviewState | None, *, published: b
         runs = [baseline_run(state.review, name) for name in state.review.plan.annotators]
         selection = replace(selection, runs=runs)
     with request.store.read() as cursor:
-        orders = {condition.name: condition.parts["order"] for condition in select(cursor, selection)}
+        by_name = {condition.name: condition for condition in select(cursor, selection)}
         scores = case_scores(cursor, selection, "mcq_strict")
     for row in accuracy_of(score for score in scores if score.model.startswith("human/")):
         model = row.label["model"]
         label = {
             "expert": doctor_of(model).removeprefix("human/"),
-            "asked": orders[model],
+            "asked": by_name[model].parts["order"],
             "question_type": row.label["question_type"],
         }
-        more = {"printed": printed.get(label["question_type"])} if published else {}
+        more: dict[str, Any] = {}
+        if not label["question_type"].startswith("mcq"):
+            more["grader"] = by_name[model].seats.get("grader", "")
+        more |= {"printed": printed.get(label["question_type"])} if published else {}
         yield replace(row, label=label, more=more, columns=Columns("value", "low", "high", "n", "excluded"))
 
 
@@ -163,26 +165,26 @@ def _release_grader(request: MetricRequest) -> Iterator[Row]:
 def _review_grader(request: MetricRequest, state: ReviewState) -> Iterator[Row]:
     if state.review.plan.kind != "answers":
         raise UsageError(f"The review {state.review.name} is not about free responses, so it has no grader.")
+    drawn_for_disagreement = state.review.plan.sampling == "disagreement"
     answers, excluded = against_grader(request.store, decisions_of(request.store, state))
     for grader in dict.fromkeys(answer.grader for answer in answers):
         judged = [answer for answer in answers if answer.grader == grader]
         yield from confusion(grader, judged)
         yield from count_agreement(grader, case_counts(judged).values())
-        yield from _corrected_rows(request, state, grader, judged)
+        yield from () if drawn_for_disagreement else _corrected_rows(request, state, grader)
+    if drawn_for_disagreement:
+        request.note(
+            "These items were drawn because graders or rules disagree on them: the grader's error on them differs from "
+            "its error on all answers, so no accuracy is corrected.",
+            kind="excluded",
+        )
     if excluded:
         reasons = ", ".join(f"{n:,} {reason}" for reason, n in excluded.items())
         request.note(f"Excluded free responses: {reasons}.", kind="excluded")
 
 
-def _corrected_rows(
-    request: MetricRequest, state: ReviewState, grader: str, judged: Sequence[JudgedAnswer]
-) -> Iterator[Row]:
-    try:
-        rows = corrected_accuracies(request.store, state, judged)
-    except UsageError as error:
-        request.note(str(error), kind="excluded")
-        return
-    for row in rows:
+def _corrected_rows(request: MetricRequest, state: ReviewState, grader: str) -> Iterator[Row]:
+    for row in request.read(corrected_of_review, state, [grader]):
         clipped = " (clipped)" if row.more["clipped"] else ""
         yield figure_of_grader(grader, f"accuracy of {row.label['model']}", row.more["apparent"], row.more["n_cases"])
         yield replace(row, label={"grader": grader, "figure": f"the same, corrected{clipped}"}, more={})
@@ -247,8 +249,8 @@ BASELINE = Section(
     axis="Accuracy",
     heads={"n": "Vignettes", "printed": "Printed, dermatologists"},
     help="All vignettes that these experts have answered, by the order of their questions: choices by the strict rule, "
-    "diagnoses in their own words by the reference grader. If the choices were shown first, they may have influenced "
-    "the diagnosis.",
+    "diagnoses in their own words by the grader that is named. If the choices were shown first, they may have "
+    "influenced the diagnosis.",
     page="judges",
 )
 SECTIONS = (SHARES, PAIRS, AGREEMENT, GRADERS, BASELINE)

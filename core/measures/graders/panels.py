@@ -13,6 +13,7 @@ from dataclasses import replace
 from operator import itemgetter
 from typing import Literal
 
+from core.datasets.case_fields import fits
 from core.errors import UsageError
 from core.events import COUNTED, Verdict
 from core.measures.accuracy import accuracy_of
@@ -21,11 +22,13 @@ from core.measures.experts.adjudication import JudgedAnswer, against_grader, cor
 from core.measures.graders.agreement import VerdictTable, read_judged
 from core.reviews.state import ReviewState, states
 from core.stats.calibrated import CalibratedMean, JudgedItem, calibrated_mean
-from core.store.conditions import SEPARATOR
 from core.store.database import Store
 from core.store.queries.answers import CaseScore
-from core.store.review_records import ReviewSampling
-from core.store.selection import Selection
+from core.store.queries.cases import cases
+from core.store.queries.grades_by_grader import VerdictCount
+from core.store.queries.trials import trial_origins
+from core.store.review_records import ReviewSampling, parse_item
+from core.store.selection import Selection, conditions
 
 PANEL = "panel"
 """Name of a panel among graders."""
@@ -48,18 +51,11 @@ def accuracy_by_judge(judged: VerdictTable, panel: Sequence[str] = (), *, common
     all graders of ``judged`` have judged count. Raises ``UsageError`` for a panel of fewer than two, or with a member
     twice.
     """
-    arms_of: dict[str, set[tuple[str, str, str]]] = {grader: set() for grader in judged.graders}
-    for count in judged.counts:
-        for grader, verdict in zip(judged.graders, count.verdicts, strict=True):
-            if verdict is not None:
-                arms_of[grader].add((count.model, count.format, count.question_type))
-    rows: list[Row] = []
-    for place, grader in enumerate(judged.graders):
-        # arms that the grader judged only with other prompts are not missing under these prompts
-        versions = (arms for name, arms in arms_of.items() if name != grader and _base(name) == _base(grader))
-        elsewhere = set[tuple[str, str, str]]().union(*versions) - arms_of[grader]
-        by_grader = _rows_of(grader, judge_scores(judged, _newest_of(place, common)), {})
-        rows += [row for row in by_grader if arm_of(row) not in elsewhere]
+    rows = [
+        row
+        for place, grader in enumerate(judged.graders)
+        for row in _rows_of(grader, judge_scores(judged, _newest_of(place, common)), {})
+    ]
     if panel:
         _check(panel)
         of_panel = judged.of(panel)
@@ -83,18 +79,23 @@ def arm_of(row: Row) -> tuple[str, str, str]:
     return row.label["model"], row.label["format"], row.label["question_type"]
 
 
-def _base(grader: str) -> str:
-    return grader.partition(SEPARATOR)[0]
-
-
 def judge_scores(judged: VerdictTable, verdict_of: Callable[[Verdicts], Verdict | None]) -> list[CaseScore]:
-    """Return the scores of cases if ``verdict_of`` decides each answer from the graders' verdicts."""
-    decided: dict[tuple[Verdict | None, ...], Verdict | None] = {}  # a cache: there are few different combinations
+    """Return the scores of cases if ``verdict_of`` decides each answer from the graders' verdicts.
+
+    A run and arm without any decided answer has no scores: answers that need no grader, such as blank ones, would be
+    all that counts.
+    """
+    verdict_by = {verdicts: verdict_of(verdicts) for verdicts in {count.verdicts for count in judged.counts}}
+
+    def run_and_arm(count: VerdictCount) -> tuple[str, str, str, str]:
+        return count.model, count.run_id, count.format, count.question_type
+
+    decided = {run_and_arm(c) for c in judged.counts if c.invalid is None and verdict_by[c.verdicts] is not None}
     scores: dict[tuple[str, str, str, str], CaseScore] = {}
     for count in judged.counts:
-        if count.verdicts not in decided:
-            decided[count.verdicts] = verdict_of(count.verdicts)
-        verdict = count.invalid or decided[count.verdicts]
+        if run_and_arm(count) not in decided:
+            continue
+        verdict = count.invalid or verdict_by[count.verdicts]
         key = (count.model, count.format, count.question_type, count.case_key)
         before = scores.get(key)
         correct, counted, excluded = (before.correct, before.counted, before.excluded) if before else (0, 0, {})
@@ -138,28 +139,44 @@ def corrected_by_judge(store: Store, graders: Sequence[str], panel: Sequence[str
     for state in states(store):
         plan = state.review.plan
         if plan.kind == "answers" and state.review.unblinded and plan.sampling != "disagreement":
-            for row in _of_review(store, state, graders, panel):
+            for row in corrected_of_review(store, state, graders, panel):
                 rows.setdefault((row.label["judge"], row.label["model"], row.label["format"]), row)
     return list(rows.values())
 
 
-def _of_review(store: Store, state: ReviewState, graders: Sequence[str], panel: Sequence[str]) -> Iterator[Row]:
+def corrected_of_review(
+    store: Store, state: ReviewState, graders: Sequence[str], panel: Sequence[str] = ()
+) -> list[Row]:
+    """Return the accuracy of every model of a review by each grader, and by a panel, corrected for the judge's error.
+
+    Both the accuracy and the error are those of the verdicts of the grader that is named. The items of the review must
+    represent all answers, so they are not drawn for disagreement.
+    """
     plan = state.review.plan
     answers, _ = against_grader(store, decisions_of(store, state))
+    with store.read() as cursor:
+        origins = trial_origins(cursor, sorted({parse_item(answer.item).trial_id for answer in answers}))
+        within = [case.case_key for case in cases(cursor) if fits(case, plan.where)] if plan.where else None
     selection = Selection(
-        runs=plan.runs or None,
-        models=sorted({answer.model for answer in answers}),
+        runs=sorted({origin.run_id for origin in origins.values()}),
         datasets=plan.datasets or None,
         specialties=plan.specialties or None,
+        cases=within,
         formats=[plan.format],
         question_types=["frq"],
     )
+    # graders are compared, so they are no part of the conditions' names here
+    names = {
+        run: condition.name for condition in conditions(store, selection, without=("grader",)) for run in condition.runs
+    }
+    answers = [replace(a, model=names[origins[parse_item(a.item).trial_id].run_id]) for a in answers]
     judged = read_judged(store, list(dict.fromkeys([*graders, *panel])), selection)
     scores = {grader: judge_scores(judged, itemgetter(judged.place(grader))) for grader in graders}
     items = {grader: [answer for answer in answers if answer.grader == grader] for grader in graders}
     if panel:
         scores[PANEL] = judge_scores(judged.of(panel), majority)
         items[PANEL] = _panel_items(answers, panel)
+    rows = []
     for judge, of_judge in scores.items():
         if items[judge]:
             for model, values in means_by_model(of_judge).items():
@@ -168,7 +185,8 @@ def _of_review(store: Store, state: ReviewState, graders: Sequence[str], panel: 
                 of_model = [score for score in of_judge if score.model == model]
                 together = _with_experts(of_model, items[judge], model, plan.sampling)
                 more = {**row.more, "review": state.review.name, "with_experts": together}
-                yield replace(row, label=label, more=more)
+                rows.append(replace(row, label=label, more=more))
+    return rows
 
 
 def _with_experts(

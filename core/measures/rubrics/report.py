@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain, combinations
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -32,6 +33,7 @@ from core.measures.rubrics.labels import expert_verdicts, labelled_statements
 from core.measures.rubrics.rubric import AXES, Rubric
 from core.measures.rubrics.rule_judge import RULE_JUDGE, RULE_JUDGE_IN_WORDS
 from core.measures.rubrics.scores import (
+    LEAST_JUDGED,
     NOT_CALIBRATED,
     PANEL,
     JudgedConversation,
@@ -42,8 +44,10 @@ from core.measures.rubrics.scores import (
     clipped,
     conversation_score,
     judged_conversations,
+    judged_share,
     judges_in,
     of_judges,
+    outcomes_on,
     score_bounds,
     unjudged_counts,
 )
@@ -52,6 +56,7 @@ from core.models.registry import load_registry
 from core.stats.bootstrap import bootstrap_interval
 from core.stats.corrections import Correction
 from core.stats.ratios import ratio
+from core.stats.scores import score_interval
 from core.stats.smoothed import mean_interval, ratio_interval
 from core.stats.trials import pass_hat_k
 from core.store.database import Store
@@ -78,6 +83,9 @@ CalibratedOption = Annotated[
     Literal["axis", "criterion"] | None,
     "Leave out the axes or the criteria on which the judge is not calibrated: too few of its verdicts were judged by "
     "people, too few are equal, or it contradicts itself.",
+]
+_LeastJudgedOption = Annotated[
+    float, "Share of its points (0 to 1) that must be judged, or a conversation has no score."
 ]
 _RuleOption = Annotated[
     Rule, "How points become a score: as here, or as in HealthBench, HealthBench Professional or LiveMedBench."
@@ -247,32 +255,34 @@ def report_scores(
     rule: _RuleOption = "points",
     by: Annotated[By | None, "Split by axis, specialty, dataset or case."] = None,
     calibrated: CalibratedOption = None,
+    least_judged: _LeastJudgedOption = LEAST_JUDGED,
 ) -> Iterator[Row]:
     """Report the points that were reached, as a share of the points that could be reached.
 
-    Unjudged criteria leave both sums. Points for harm are negative, so that the unclipped mean can be below 0; the
-    score is shown between 0 and 1, except under the rule professional, which has no bounds.
+    Unjudged criteria leave both sums; a conversation of which too few points are judged has no score. Points for harm
+    are negative, so that the unclipped mean can be below 0; the score is shown between 0 and 1, except under the rule
+    professional, which has no bounds.
     """
     reading = reading_with_notes(request, rubric, judge, calibrated)
     if rule != "points":
         request.note(RULE_WORDS[rule], kind="rule")
     by_condition = reading.by_condition()
-    request.case_values = _case_values(by_condition, rule)
+    score = partial(conversation_score, rule=rule, least_judged=least_judged)
+    request.case_values = _case_values(by_condition, score)
     for model, conversations in by_condition.items():
         for label, group, axis in _groups(conversations, by):
             if any(conversation.judged for conversation in group):
-                yield _score_row({"model": model, **label}, group, rule, axis)
+                yield _score_row({"model": model, **label}, group, rule, axis, least_judged)
 
 
-def _case_values(by_condition: Mapping[str, Sequence[JudgedConversation]], rule: Rule) -> pd.DataFrame:
+def _case_values(
+    by_condition: Mapping[str, Sequence[JudgedConversation]], of: Callable[[JudgedConversation], float | None]
+) -> pd.DataFrame:
     """Return the scores of cases over all criteria as ``MetricRequest.case_values``."""
     rows = [
         (model, ALL_AXES, case, score)
         for model, conversations in by_condition.items()
-        for case, score in case_scores(
-            [conversation for conversation in conversations if conversation.judged],
-            lambda conversation: conversation_score(conversation, rule, None),
-        ).items()
+        for case, score in case_scores([c for c in conversations if c.judged], of).items()
     ]
     return pd.DataFrame(rows, columns=["model", "figure", "case_key", "value"])
 
@@ -309,32 +319,35 @@ def axes_of(conversations: Iterable[JudgedConversation]) -> list[str]:
     return [axis for axis in AXES if axis in used] + sorted(used - set(AXES))
 
 
-def _score_row(label: dict[str, str], conversations: Sequence[JudgedConversation], rule: Rule, axis: str | None) -> Row:
+def _score_row(
+    label: dict[str, str],
+    conversations: Sequence[JudgedConversation],
+    rule: Rule,
+    axis: str | None,
+    least_judged: float,
+) -> Row:
     judged = [conversation for conversation in conversations if conversation.judged]
-    values = np.array(
-        list(case_scores(judged, lambda conversation: conversation_score(conversation, rule, axis)).values())
-    )
+    score = partial(conversation_score, rule=rule, axis=axis, least_judged=least_judged)
+    values = np.array(list(case_scores(judged, score).values()))
     mean = float(values.mean()) if values.size else None
     bounds = score_bounds(judged, rule, axis)
     if bounds is None:
         interval = bootstrap_interval(values, shares=False)
     else:
-        interval = mean_interval(values, low=bounds[0], high=bounds[1])
+        scored = Counter(conversation.case_key for conversation in judged if score(conversation) is not None)
+        interval = score_interval(values, trials=list(scored.values()), low=bounds[0], high=bounds[1])
     clip: Callable[[float], float] = float if rule == "professional" else clipped
-    outcomes = [o for conversation in judged for o in conversation.outcomes if axis is None or o.criterion.axis == axis]
+    outcomes = [outcome for conversation in judged for outcome in outcomes_on(conversation, axis)]
     statuses = Counter(outcome.status for outcome in outcomes)
-    without = [conversation for conversation in judged if conversation_score(conversation, rule, axis) is None]
+    without = [conversation for conversation in judged if score(conversation) is None]
     unjudged = sum(
-        any(
-            outcome.status == "unjudged" and outcome.criterion.points > 0
-            for outcome in conversation.outcomes
-            if axis in (None, outcome.criterion.axis)
-        )
-        for conversation in without
+        judged_share(outcomes) < least_judged
+        or any(o.status == "unjudged" and o.criterion.points > 0 for o in outcomes)
+        for outcomes in (outcomes_on(conversation, axis) for conversation in without)
     )
     excluded = {
         "not judged": len(conversations) - len(judged),
-        "all positive points unjudged": unjudged,
+        f"less than {least_judged:.0%} of the points judged": unjudged,
         "nothing to attain": len(without) - unjudged,
     }
     return Row(
@@ -418,7 +431,9 @@ def report_safety(
 ) -> Iterator[Listed]:
     """Report musts that were missed and must-nots that happened; no score averages them away.
 
-    pass^k: the chance that in k conversations on a case every must is met and no must-not happens.
+    pass^k: the chance that in k conversations on a case every must is met and no must-not happens. A conversation with
+    a known failure fails; one that is open is left out. ``if_none_met`` and ``if_all_met`` count open ones as failed
+    and as passed.
     """
     reading = reading_with_notes(request, rubric, judge, calibrated)
     for model, conversations in reading.by_condition().items():
@@ -457,29 +472,32 @@ def _safety_rows(model: str, conversations: Sequence[JudgedConversation]) -> Ite
             *ratio_interval(failed, judged),
             int((judged > 0).sum()),
             {status: n for status in ("not applicable", "unjudged") if (n := statuses[status])},
-            {"n_failed": int(failed.sum()), "n_criteria": int(judged.sum()), "n_conversations": len(conversations)},
+            {
+                "if_none_met": None,
+                "if_all_met": None,
+                "n_failed": int(failed.sum()),
+                "n_criteria": int(judged.sum()),
+                "n_conversations": len(conversations),
+            },
             columns=_SHARE,
         )
-    states = [(conversation.case_key, conversation.critical) for conversation in conversations]
-    passed, counted = by_case((case, s == "passed", s in ("passed", "failed")) for case, s in states)
-    if any(state != "none" for _, state in states):
-        yield from _pass_rows(model, conversations, passed, counted)
+    if any(conversation.critical != "none" for conversation in conversations):
+        yield from _pass_rows(model, conversations)
 
 
-def _pass_rows(
-    model: str, conversations: Sequence[JudgedConversation], passed: np.ndarray, counted: np.ndarray
-) -> Iterator[Row]:
-    """Yield pass^k from the numbers of conversations of each case that passed, and that count."""
+def _pass_rows(model: str, conversations: Sequence[JudgedConversation]) -> Iterator[Row]:
+    """Yield pass^k of the conversations that passed or failed; as bounds also if all others failed, or passed."""
     states = Counter(conversation.critical for conversation in conversations)
-    unjudged = [conversation for conversation in conversations if conversation.critical == "unjudged"]
-    failed_anyway = sum(
-        any(outcome.missed or outcome.done for outcome in conversation.outcomes) for conversation in unjudged
+    passed, failed, unjudged = (
+        by_case((conversation.case_key, conversation.critical == state, 0) for conversation in conversations)[0]
+        for state in ("passed", "failed", "unjudged")
     )
+    counted = passed + failed
     for k in range(1, max(1, int(counted.max(initial=0))) + 1):
         share = pass_hat_k(passed, counted, k)
+        bounds = [pass_hat_k(right, counted + unjudged, k).value for right in (passed, passed + unjudged)]
         excluded = {
-            "critical criterion unjudged": len(unjudged) - failed_anyway,
-            "critical criterion unjudged, another failed": failed_anyway,
+            "critical criterion unjudged": states["unjudged"],
             "no critical criterion": states["none"],
             "too few conversations": share.n_left_out,
         }
@@ -489,7 +507,13 @@ def _pass_rows(
             *share.interval,
             share.n_cases,
             {reason: number for reason, number in excluded.items() if number},
-            {"n_failed": states["failed"], "n_criteria": None, "n_conversations": int(counted.sum())},
+            {
+                "if_none_met": None if np.isnan(bounds[0]) else bounds[0],
+                "if_all_met": None if np.isnan(bounds[1]) else bounds[1],
+                "n_failed": states["failed"],
+                "n_criteria": None,
+                "n_conversations": int(counted.sum()),
+            },
             columns=_SHARE,
         )
 
@@ -503,6 +527,7 @@ def report_differences(
     against: Annotated[str | None, "The condition that all others are compared with; by default the first."] = None,
     correction: Annotated[Correction, "Correction over all tests that are printed."] = "holm",
     calibrated: CalibratedOption = None,
+    least_judged: _LeastJudgedOption = LEAST_JUDGED,
 ) -> Iterator[Row]:
     """Report differences between conditions in their scores, over all criteria and on each axis, paired by case.
 
@@ -520,31 +545,32 @@ def report_differences(
     compared: list[Compared] = []
     judged = [conversation for conversations in groups.values() for conversation in conversations]
     axes = axes_of(judged)
-    without = [
-        axis for axis in axes if all(conversation_score(conversation, rule, axis) is None for conversation in judged)
-    ]
+    score = partial(conversation_score, rule=rule, least_judged=least_judged)
+    without = [axis for axis in axes if all(score(conversation, axis=axis) is None for conversation in judged)]
     if without:
-        request.note(f"No positive points are judged on {', '.join(without)}: these axes have no score to compare.")
+        request.note(f"Too few points are judged on {', '.join(without)}: these axes have no score to compare.")
     for second in groups:
         for axis in [None, *axes] if second != first else []:
-            comparison = _compared(groups[first], groups[second], rule, axis)
+            comparison = _compared(groups[first], groups[second], rule, axis, least_judged)
             if comparison.n:
                 compared.append(({"first": first, "second": second, "axis": axis or ALL_AXES}, comparison, {}))
     yield from difference_rows(compared, correction)
 
 
 def _compared(
-    first: Sequence[JudgedConversation], second: Sequence[JudgedConversation], rule: Rule, axis: str | None
+    first: Sequence[JudgedConversation],
+    second: Sequence[JudgedConversation],
+    rule: Rule,
+    axis: str | None,
+    least_judged: float,
 ) -> Comparison:
-    firsts, seconds = (
-        case_scores(conversations, lambda conversation: conversation_score(conversation, rule, axis))
-        for conversations in (first, second)
-    )
+    score = partial(conversation_score, rule=rule, axis=axis, least_judged=least_judged)
+    firsts, seconds = (case_scores(conversations, score) for conversations in (first, second))
     bounds = score_bounds([*first, *second], rule, axis)
     if bounds is None:  # without bounds the largest difference is the range of the data
         values = [*firsts.values(), *seconds.values()] or [0.0]
         bounds = min(values), max(values)
-    return compare_cases(firsts, seconds, most=bounds[1] - bounds[0])
+    return compare_cases(firsts, seconds, most=bounds[1] - bounds[0], scores=True)
 
 
 def consistency(verdicts: pd.DataFrame, axes: Mapping[str, str] | None = None) -> Mapping[str, float]:
@@ -575,7 +601,8 @@ FIGURES = (
         series="model",
         axis="Score",
         page="quality",
-        caption="Points reached, of the points that could be reached; unjudged criteria leave both.",
+        caption="Points reached, of the points that could be reached; unjudged criteria leave both, "
+        "and a conversation of which less than half of the points (or the share least_judged) are judged has no score.",
     ),
     Section(
         "What must and must not happen",

@@ -15,6 +15,7 @@ import pandas as pd
 
 from core.errors import UsageError
 from core.measures.rubrics.rubric import Criterion, Rubric
+from core.measures.rubrics.rule_judge import RULE_JUDGE, is_checkable
 from core.store.queries.rubric_judgements import CANNOT_BE_JUDGED, RubricJudge, RubricQuotation, quotations_from_json
 
 Status = Literal["met", "not met", "not applicable", "unjudged"]
@@ -23,6 +24,7 @@ RULES: tuple[Rule, ...] = get_args(Rule)
 PANEL = "panel"
 """The name of all judges together: the majority of their verdicts."""
 VOIDED, UNREADABLE, DISAGREE, NOT_ASKED = ("invented quotation", "no readable reply", "judges disagree", "no request")
+NO_RULE = "no rule reads it"
 OTHER_SPEAKER = "no words of the doctor quoted"
 NOT_CALIBRATED = "judge not calibrated"
 """Why a criterion is unjudged."""
@@ -72,20 +74,20 @@ class JudgedConversation:
     @property
     def judged(self) -> bool:
         """Whether a judge was asked about any of its criteria."""
-        return any(outcome.why != NOT_ASKED for outcome in self.outcomes)
+        return any(outcome.why not in (NOT_ASKED, NO_RULE) for outcome in self.outcomes)
 
     @property
     def critical(self) -> Literal["passed", "failed", "unjudged", "none"]:
         """Whether every must is met and no must-not happened; ``none`` without such criteria that apply.
 
-        ``unjudged`` if one of them has no verdict, also if another failed: a share of conversations in which failures
-        always count and passes only if everything is judged would be too low.
+        ``failed`` if one of them failed, whatever the others; else ``unjudged`` if one has no verdict. The share
+        of passes is too low if many are unjudged, because failures are known sooner than passes.
         """
         outcomes = [outcome for outcome in self.outcomes if outcome.criterion.priority != "should"]
-        if any(outcome.status == "unjudged" for outcome in outcomes):
-            return "unjudged"
         if any(outcome.missed or outcome.done for outcome in outcomes):
             return "failed"
+        if any(outcome.status == "unjudged" for outcome in outcomes):
+            return "unjudged"
         return "passed" if any(outcome.status != "not applicable" for outcome in outcomes) else "none"
 
 
@@ -120,6 +122,21 @@ def point_sums(outcomes: Iterable[Outcome], *, always_applicable: bool = False) 
     return PointSums(reached, attainable, harm)
 
 
+LEAST_JUDGED = 0.5
+"""Share of the points, positive and negative, that must be judged: below it a conversation has no score."""
+
+
+def judged_share(outcomes: Iterable[Outcome]) -> float:
+    """Return the share of the points that are judged; criteria left out by choice, and those that do not apply, aside.
+
+    1 without any points.
+    """
+    counted = [o for o in outcomes if o.status != "not applicable" and o.why != NOT_CALIBRATED]
+    points = sum(abs(outcome.criterion.points) for outcome in counted)
+    unjudged = sum(abs(outcome.criterion.points) for outcome in counted if outcome.status == "unjudged")
+    return 1 - unjudged / points if points else 1.0
+
+
 def length_adjusted(score: float, characters: int) -> float:
     """Return a score with HealthBench Professional's adjustment for length, without bounds."""
     return score - LENGTH_PENALTY * (characters - LENGTH_CENTRE) / LENGTH_STEP
@@ -127,14 +144,17 @@ def length_adjusted(score: float, characters: int) -> float:
 
 def sums_of(conversation: JudgedConversation, rule: Rule, axis: str | None = None) -> PointSums:
     """Return the points of a conversation under a rule, on one axis or all."""
-    outcomes = (outcome for outcome in conversation.outcomes if axis in (None, outcome.criterion.axis))
-    return point_sums(outcomes, always_applicable=rule != "points")
+    return point_sums(outcomes_on(conversation, axis), always_applicable=rule != "points")
+
+
+def outcomes_on(conversation: JudgedConversation, axis: str | None) -> list[Outcome]:
+    return [outcome for outcome in conversation.outcomes if axis in (None, outcome.criterion.axis)]
 
 
 def conversation_score(
-    conversation: JudgedConversation, rule: Rule = "points", axis: str | None = None
+    conversation: JudgedConversation, rule: Rule = "points", axis: str | None = None, least_judged: float = LEAST_JUDGED
 ) -> float | None:
-    """Return the score of a conversation under a rule; ``None`` if there is nothing to attain.
+    """Return the score of a conversation under a rule; ``None`` if there is nothing to attain, or too little is judged.
 
     Args:
         conversation: The conversation.
@@ -143,7 +163,10 @@ def conversation_score(
             verdict. ``professional``: as ``healthbench``, adjusted for length. ``livemedbench`` (Yan et al. 2026): as
             ``healthbench``, between 0 and 1.
         axis: Only criteria on this axis.
+        least_judged: The share of the points (0 to 1) that must be judged.
     """
+    if judged_share(outcomes_on(conversation, axis)) < least_judged:
+        return None
     score = sums_of(conversation, rule, axis).score
     if score is None:
         return None
@@ -200,11 +223,12 @@ def judged_conversations(
         criterion = criteria.get(row.criterion_hash)
         if criterion is not None:
             by_criterion[row.trial_id, row.criterion_hash].append(_outcome(criterion, row))
+    only_rules = bool(judges) and all(judge.model == RULE_JUDGE for judge in judges)
     judged = []
     listed: Iterable[Any] = conversations.itertuples()
     for conversation in listed:
         outcomes = [
-            _pooled(criterion, by_criterion.get((conversation.trial_id, criterion.hash), []))
+            _pooled(criterion, by_criterion.get((conversation.trial_id, criterion.hash), []), only_rules)
             for criterion in rubric.criteria_for(conversation.case_key, conversation.specialty)
         ]
         if outcomes:
@@ -230,7 +254,7 @@ def of_judges(verdicts: pd.DataFrame, judges: Sequence[RubricJudge]) -> pd.Serie
 
 def _outcome(criterion: Criterion, row: Any) -> Outcome:
     if not isinstance(row.verdict, str):  # a missing value of a data frame
-        return Outcome(criterion, "unjudged", UNREADABLE)
+        return Outcome(criterion, "unjudged", UNREADABLE, reason=row.failure if isinstance(row.failure, str) else "")
     quotations = quotations_from_json(row.quotations)
     evidence = (quotations, row.reason)
     if row.voided:
@@ -245,13 +269,14 @@ def why_voided(quotations: Iterable[RubricQuotation]) -> str:
     return VOIDED if any(quotation.state == "unverified" for quotation in quotations) else OTHER_SPEAKER
 
 
-def _pooled(criterion: Criterion, outcomes: Sequence[Outcome]) -> Outcome:
+def _pooled(criterion: Criterion, outcomes: Sequence[Outcome], only_rules: bool) -> Outcome:
     """Return the outcome of the majority of judges who could decide; the first of them gives the evidence."""
     # equal wording may have other points in another scope
     repriced = [outcome._replace(criterion=criterion) for outcome in outcomes]
     deciding = [outcome for outcome in repriced if outcome.status != "unjudged"]
     if not deciding:
-        return repriced[0] if repriced else Outcome(criterion, "unjudged", NOT_ASKED)
+        unread = NO_RULE if only_rules and not is_checkable(criterion) else NOT_ASKED
+        return repriced[0] if repriced else Outcome(criterion, "unjudged", unread)
     counts = Counter(outcome.status for outcome in deciding)
     status, most = counts.most_common(1)[0]
     if list(counts.values()).count(most) > 1:

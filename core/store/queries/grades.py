@@ -36,22 +36,6 @@ def _grades(cursor: duckdb.DuckDBPyConnection, table: str, trial_id: str) -> lis
     return [Graded(**row) for row in records(cursor.execute(sql, [trial_id]))]
 
 
-def free_verdicts(
-    cursor: duckdb.DuckDBPyConnection, trial_ids: Sequence[str]
-) -> dict[tuple[str, str], list[tuple[str, Verdict]]]:
-    """Return (trial, format) → each grader with its newest verdict on the free response."""
-    verdicts: dict[tuple[str, str], list[tuple[str, Verdict]]] = {}
-    for trial_id, format_, grader, verdict in cursor.execute(_FREE_VERDICTS, [list(trial_ids)]).fetchall():
-        verdicts.setdefault((trial_id, format_), []).append((grader, verdict))
-    return verdicts
-
-
-_FREE_VERDICTS = """
-    SELECT trial_id, format, grader, verdict FROM grades WHERE rule = 'frq' AND list_contains(?, trial_id)
-    QUALIFY row_number() OVER (PARTITION BY trial_id, format, grader ORDER BY graded_at DESC, rowid DESC) = 1
-    ORDER BY trial_id, format, grader"""
-
-
 @dataclass(frozen=True)
 class AnswerToGrade:
     """A stored answer and its current verdict.

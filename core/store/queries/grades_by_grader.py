@@ -39,7 +39,7 @@ class StoredGrader:
 
 
 class VerdictCount(NamedTuple):
-    """``n`` free responses to one case in one arm of one model with the same verdicts.
+    """``n`` free responses of a run to one case in one arm of one model with the same verdicts.
 
     ``verdicts`` has one verdict per requested grader, ``None`` if it has not judged. ``invalid`` says why there was
     nothing to judge.
@@ -51,6 +51,7 @@ class VerdictCount(NamedTuple):
     case_key: str
     dataset: str | None
     specialty: str | None
+    run_id: str
     invalid: Verdict | None
     n: int
     verdicts: tuple[Verdict | None, ...]
@@ -84,6 +85,25 @@ def verdict_counts(
     rows = cursor.execute(sql, parameters | dict(zip(names, graders, strict=True)))
     before = len(VerdictCount._fields) - 1
     return [VerdictCount._make((*row[:before], row[before:])) for row in rows.fetchall()]
+
+
+def free_verdicts(
+    cursor: duckdb.DuckDBPyConnection, trial_ids: Sequence[str]
+) -> dict[tuple[str, str], list[tuple[str, Verdict]]]:
+    """Return (trial, format) → each grader with its newest verdict on the free response, provider errors aside."""
+    name_graders(cursor, FREE)
+    cursor.execute(_NAMED)
+    verdicts: dict[tuple[str, str], list[tuple[str, Verdict]]] = {}
+    for trial_id, format_, grader, verdict in cursor.execute(_FREE_VERDICTS, [list(trial_ids)]).fetchall():
+        verdicts.setdefault((trial_id, format_), []).append((grader, verdict))
+    return verdicts
+
+
+_FREE_VERDICTS = """
+    SELECT trial_id, format, grader, verdict FROM named_grades
+    WHERE rule = 'frq' AND verdict <> 'provider_error' AND list_contains(?, trial_id)
+    QUALIFY row_number() OVER (PARTITION BY trial_id, format, grader ORDER BY graded_at DESC, place DESC) = 1
+    ORDER BY trial_id, format, grader"""
 
 
 def flip_counts(cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None) -> pd.DataFrame:
@@ -174,7 +194,7 @@ _COUNTS = f"""
         UNION ALL SELECT * FROM unanswered
     )
     SELECT model, verdicts.format, verdicts.question_type, case_key, dataset, specialty,
-        invalid, count(*) {{columns}}
+        run_id, invalid, count(*) {{columns}}
     FROM responses AS verdicts
     JOIN selected USING (trial_id) JOIN seated USING (run_id)
     ANTI JOIN repeats ON repeats.trial_id = verdicts.trial_id AND repeats.format = verdicts.format
@@ -183,7 +203,7 @@ _COUNTS = f"""
         AND newest.question_type = verdicts.question_type
     WHERE list_contains($free, verdicts.question_type) AND {IN_ARMS}
     GROUP BY ALL
-    ORDER BY min(place), verdicts.format, verdicts.question_type, case_key"""
+    ORDER BY min(place), verdicts.format, verdicts.question_type, case_key, run_id"""
 
 
 _SAME = {"response": "asking", "diagnosis": "judging", "answer": "asking"}

@@ -12,7 +12,7 @@ from core.jobs.rubrics import RubricJudging
 from core.measures.rubrics.report import RubricReading, read_rubric_outcomes
 from core.measures.rubrics.rubric import Criterion
 from core.measures.rubrics.rule_judge import RULE_JUDGE
-from core.measures.rubrics.scores import Outcome, conversation_score, judges_in
+from core.measures.rubrics.scores import LEAST_JUDGED, Outcome, conversation_score, judges_in
 from core.measures.rubrics.stored import rubric_entries
 from core.store.database import Store
 from core.store.queries.rubric_judgements import RubricQuotation
@@ -80,14 +80,18 @@ def _stored_outcomes(trial_id: str | None, rubric: str, key: str) -> Sequence[Ou
     conversation = next(iter(reading.conversations), None)
     if conversation is None:
         return ()
-    score, musts = (
-        conversation_score(conversation),
-        [o for o in conversation.outcomes if o.criterion.priority == "must"],
+    score = conversation_score(conversation)
+    musts, must_nots = (
+        [outcome for outcome in conversation.outcomes if outcome.criterion.priority == priority]
+        for priority in ("must", "must not")
     )
     figures = {
-        "Score": ("–" if score is None else f"{score:.2f}", "Points met of the points that could be reached."),
-        "Musts met": (f"{sum(o.status == 'met' for o in musts)} of {len(musts)}", "What must happen."),
-        "Must-nots": (str(sum(o.done for o in conversation.outcomes)), "What must not happen and did."),
+        "Score": (
+            "–" if score is None else f"{score:.2f}",
+            f"Points met of the points that could be reached; a dash if less than {LEAST_JUDGED:.0%} are judged.",
+        ),
+        "Musts met": (met_of_judged(musts), "What must happen, of the judged criteria."),
+        "Must-nots": (met_of_judged(must_nots), "What must not happen and did, of the judged criteria."),
         "Unjudged": (
             str(sum(o.status == "unjudged" for o in conversation.outcomes)),
             "They leave both sums of the score.",
@@ -98,6 +102,14 @@ def _stored_outcomes(trial_id: str | None, rubric: str, key: str) -> Sequence[Ou
             st.metric(label, value, help=words, width="content")
     st.caption(f":material/gavel: Judged by {plain(model_name(name))}.")
     return conversation.outcomes
+
+
+def met_of_judged(outcomes: Sequence[Outcome]) -> str:
+    """Return how many are met of those that are judged, and how many are not judged: ``1 of 2, 3 not judged``."""
+    judged = [outcome for outcome in outcomes if outcome.status in ("met", "not met")]
+    unjudged = sum(outcome.status == "unjudged" for outcome in outcomes)
+    words = f"{sum(outcome.status == 'met' for outcome in judged)} of {len(judged)}" if judged else "–"
+    return f"{words}, {unjudged} not judged" if unjudged else words
 
 
 def _judge_names(store: Store, trial_id: str, rubric: str) -> tuple[str, ...]:

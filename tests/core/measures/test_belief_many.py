@@ -10,6 +10,7 @@ import pytest
 from core.events import Probed
 from core.measures.belief import CaseTrajectory, belief_table, bin_of, calibrations, curves, trajectory
 from core.stats.ratios import ratio, ratio_intervals, resampled_sums
+from core.stats.scores import score_interval
 from core.stats.smoothed import mean_interval
 from tests.core.store.builders import a_case
 from tests.support.intervals import beta_bounds
@@ -52,7 +53,7 @@ def test_calibration_by_hand() -> None:
     case_2 = (0.6**2 + 0.4**2 + 2 * 0.05**2) / 4
     case_3 = (0.6**2 + 0.4**2) / 2
     assert at_every_probe.estimate == pytest.approx((case_1 + case_2 + case_3) / 3)
-    assert (at_every_probe.low, at_every_probe.high) == mean_interval([case_1, case_2, case_3])
+    assert (at_every_probe.low, at_every_probe.high) == score_interval([case_1, case_2, case_3])
     # weights: 0.4: 1 and 0 at 1/2 each · 0.6: two 0 and a 1 at 1/4 each · 0.7: 0 at 1/4 · 0.8: 1 at 1/4
     # · 0.9: a 1 at 0.9 and two at 0.95, 1/4 each
     gaps = [abs(0.4 - 0.5), abs(0.75 * 0.6 - 0.25), 0.25 * 0.7, 0.25 * 0.2, 0.25 * (0.1 + 0.05 + 0.05)]

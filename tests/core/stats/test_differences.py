@@ -10,8 +10,16 @@ import pytest
 from scipy import stats
 
 from core.errors import UsageError
+from core.measures.comparison import compare_cases
 from core.stats.bootstrap import mean_distribution
-from core.stats.differences import FLOOR, Difference, bootstrap_difference
+from core.stats.differences import (
+    FLOOR,
+    Difference,
+    bootstrap_difference,
+    changes,
+    paired_difference,
+    unpaired_difference,
+)
 
 SMALL = [
     ([1.0, 0.2, 0.4], [0.0, 0.4, 0.4]),
@@ -123,3 +131,14 @@ def test_p_of_a_mean_is_the_tail_of_its_distribution() -> None:
     means = np.repeat(distribution.means, rng.multinomial(200_000, distribution.probabilities))
     share = np.mean(np.abs(means - mean) >= abs(mean) - 1e-9)
     assert bootstrap_difference(first, second, expanded=False).p == pytest.approx(share, abs=0.005)
+
+
+def test_a_change_by_rounding_is_none() -> None:
+    before, after = {"a": 0.1 + 0.2, "b": 0.7, "c": 0.2}, {"a": 0.3, "b": 0.1 + 0.6, "c": 0.9}
+    compared = compare_cases(before, after)
+    assert (compared.improved, compared.regressed, compared.equal) == (1, 0, 2)
+    # changes of .3, −.1 and −.2 cancel
+    for difference in (paired_difference, bootstrap_difference, unpaired_difference):
+        assert difference([0.4, 0.2, 0.1], [0.1, 0.3, 0.3]).mean == 0, difference
+    assert list(changes([0.3, 0.5], [0.1 + 0.2, 0.4])) == [0, pytest.approx(0.1)]
+    assert compare_cases({"a": 0.4, "b": 0.2, "c": 0.1}, {"a": 0.1, "b": 0.3, "c": 0.3}).difference == 0

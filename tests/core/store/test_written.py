@@ -21,15 +21,9 @@ from core.case import Fact, Profile
 from core.cli.app import main
 from core.errors import AnamnesisError
 from core.journal import RowLine, WrittenLine, append_shared, journal_path, read_lines
-from core.measures.experts.adjudication import (
-    against_grader,
-    agreement,
-    corrected_accuracies,
-    decisions_of,
-    pairs,
-    shares,
-)
+from core.measures.experts.adjudication import against_grader, agreement, decisions_of, pairs, shares
 from core.measures.experts.workbooks import export_annotations, import_csv
+from core.measures.graders.panels import corrected_of_review
 from core.paths import ROOT
 from core.reviews.answering import comment, highlight, record, span_of
 from core.reviews.baseline import baseline_cases
@@ -193,7 +187,7 @@ def shown(store: Store) -> dict[str, Any]:
             judged, excluded = against_grader(store, decided)
             result[f"{name}, grader"] = (judged, excluded)
             if state.review.plan.kind == "answers":
-                result[f"{name}, corrected"] = repr(corrected_accuracies(store, state, judged))
+                result[f"{name}, corrected"] = repr(corrected_of_review(store, state, ["openai/g"]))
     with store.read() as cursor:
         result["facts"] = (facts_saved(cursor, CASE), all_facts_saved(cursor))
         result["profiles"] = (profile_versions(cursor, CASE), newest_profiles(cursor))

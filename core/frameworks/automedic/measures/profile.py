@@ -8,7 +8,7 @@ provider broke off are excluded and counted.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import product
 from typing import Any, Literal, get_args
 
@@ -20,6 +20,7 @@ from core.frameworks.automedic.queries import CAUSES, MISUSES, RULES, CareQuesti
 from core.measures.base import Columns, Row, counts_in_words
 from core.stats.bootstrap import RESAMPLES, SEED
 from core.stats.intervals import NOTHING, Interval
+from core.stats.scores import score_interval
 from core.stats.smoothed import mean_interval, pseudo_shape, tail_share
 from core.store.database import Store
 from core.store.selection import Selection
@@ -263,8 +264,8 @@ def _profile_rows(label: Mapping[str, str], trials: pd.DataFrame, items: pd.Data
     maximum = float(items.loc[items["efficiency"].notna(), "per_word"].max()) * PER_CENT
     measures = {
         "accuracy": (accuracy, penalised_interval(conv[both], static[both]), int(both.sum())),
-        "efficiency": _mean(efficiency, high=maximum),
-        "empathy": _mean(values["empathy"]),
+        "efficiency": _mean(efficiency, score_interval, high=maximum),
+        "empathy": _mean(values["empathy"], score_interval),
         "robustness": _mean(1 - values["failed"]),
         "acc_conv": _mean(conv[both]),
         "acc_static": _mean(static[both]),
@@ -339,12 +340,14 @@ def by_verdict(verdicts: pd.Series) -> dict[str, int]:
     return dict(sorted(Counter(str(verdict) for verdict in verdicts.dropna()).items()))
 
 
-def _mean(values: Floats, *, high: float = 1.0) -> tuple[float | None, Interval, int]:
+def _mean(
+    values: Floats, interval: Callable[..., Interval] = mean_interval, *, high: float = 1.0
+) -> tuple[float | None, Interval, int]:
     """Return the mean of the values that are not NaN, its interval between 0 and ``high``, and their number."""
     present = values[~np.isnan(values)]
     if not present.size:
         return None, NOTHING, 0
-    return float(present.mean()), mean_interval(present, high=high), present.size
+    return float(present.mean()), interval(present, high=high), present.size
 
 
 def _none_if_nan(value: float) -> float | None:

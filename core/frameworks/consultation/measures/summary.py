@@ -59,7 +59,8 @@ def read_history(store: Store, selection: Selection | None = None, *, curves: bo
 def figures_of(table: pd.DataFrame, columns: Sequence[str]) -> dict[tuple[str, str], Row]:
     """Return (model, column) → row with the mean over cases; all intervals use the same resamples of cases.
 
-    Without cases there is no mean; lengths without variation have no bounds.
+    A value is the mean of ``n_COLUMN`` trials, or of ``conversations`` without this column. Without cases there is no
+    mean; lengths without variation have no bounds.
     """
     models = sorted(table["model"].unique())
     if not models:
@@ -69,7 +70,12 @@ def figures_of(table: pd.DataFrame, columns: Sequence[str]) -> dict[tuple[str, s
     matrix = np.column_stack(
         [wide[column][model].to_numpy(dtype=np.float64, na_value=np.nan) for model, column in places]
     )
-    bounds = column_intervals(matrix, shares=[column not in LENGTHS for _, column in places])
+    with_trials = [f"n_{column}" if f"n_{column}" in table else "conversations" for column in columns]
+    counts = table.pivot(index="case_key", columns="model", values=list(dict.fromkeys(with_trials)))
+    trials = np.column_stack(
+        [counts[name][model].to_numpy(dtype=np.float64, na_value=np.nan) for name in with_trials for model in models]
+    )
+    bounds = column_intervals(matrix, shares=[column not in LENGTHS for _, column in places], trials=trials)
     figures = {}
     for (model, column), values, interval in zip(places, matrix.T, bounds, strict=True):
         present = values[~np.isnan(values)]
@@ -117,7 +123,8 @@ def compare_models(
     rows = []
     for m in measures:
         first, second = (dict(zip(side.index, side[m].astype(np.float64), strict=True)) for side in sides)
-        compared = compare_cases(first, second, most=None if m in LENGTHS else 1.0)
+        most, scores = None if m in LENGTHS else 1.0, m != "accuracy"
+        compared = compare_cases(first, second, most=most, scores=scores)
         label = {"model": after, "against": before, "measure": m}
         rows.append(
             Row(

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from core.events import Verdict
+from core.measures.base import MetricRequest, Row
+from core.measures.experts.report import report
 from core.measures.graders.panels import PANEL, corrected_by_judge
 from core.reviews.reviewing import unblind
 from core.reviews.state import state_of
@@ -67,6 +69,39 @@ def test_each_grader_is_corrected_by_its_own_error(store: Store) -> None:
     # the two graders tie on four answers: the panel has the other sixteen
     panel = rows[PANEL, MODELS[0]]
     assert (panel.n, panel["n_cases"], panel["apparent"]) == (16, 6, 1.0)
+
+
+def test_the_experts_report_corrects_the_accuracy_by_the_named_grader(store: Store) -> None:
+    reviewed(store)
+    unblind(store, "First", "Ada")
+    rows = list(report.rows(MetricRequest(store), part="grader", review="First"))
+    by_grader = {
+        grader: [row for row in rows if isinstance(row, Row) and row.label["grader"] == grader]
+        for grader in (OWN, OTHER)
+    }
+    sensitivity, specificity = 4 / 6, 12 / 14
+    right = {OWN: (1.0, 1.0), OTHER: (0.6, (0.6 + specificity - 1) / (sensitivity + specificity - 1))}
+    for grader, (apparent, estimate) in right.items():
+        place = next(n for n, row in enumerate(by_grader[grader]) if row.label["figure"] == f"accuracy of {MODELS[0]}")
+        assert by_grader[grader][place].estimate == pytest.approx(apparent), grader
+        assert by_grader[grader][place + 1].estimate == pytest.approx(estimate), grader
+
+
+def test_versions_of_prompts_are_separate_graders(store: Store) -> None:
+    # the other grader's second prompts call every answer wrong: its first verdicts still have their own error
+    for case in range(10):
+        new = graded("incorrect", grader=OTHER, at=30.0, prompt_hash="second")
+        write_journal(store.journals, "run0", grades(f"t0{case}", new, run_id="run0"))
+    fold(store)
+    reviewed(store)
+    unblind(store, "First", "Ada")
+    rows = [row for row in report.rows(MetricRequest(store), part="grader", review="First") if isinstance(row, Row)]
+    figures = {(row.label["grader"], row.label["figure"]): row.estimate for row in rows}
+    second = f"{OTHER} · prompts second"
+    (first,) = {grader for grader, _ in figures} - {OWN, second}
+    assert figures[first, "sensitivity"] == pytest.approx(4 / 6)
+    assert figures[second, "sensitivity"] == 0
+    assert figures[second, f"accuracy of {MODELS[0]}"] == 0
 
 
 @pytest.mark.slow

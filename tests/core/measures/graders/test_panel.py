@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 
 from core.errors import UsageError
+from core.events import Verdict
 from core.measures.accuracy import accuracy
 from core.measures.base import Row
-from core.measures.graders.agreement import read_judged
+from core.measures.graders.agreement import VerdictTable, read_judged
 from core.measures.graders.panels import PANEL, accuracy_by_judge, corrected_by_judge, majority, members
 from core.store.database import Store
+from core.store.queries.grades_by_grader import VerdictCount
 from tests.core.measures.graders.graded import DOCTORS, OTHER, OWN, THIRD, store_graded
 
 A = DOCTORS[0]
@@ -50,9 +52,22 @@ def test_graders_side_by_side(store: Store) -> None:
         row = by_judge[judge, A]
         assert (row.estimate, row.n, row["n_trials"], row["n_excluded"]) == (mean, cases, trials, excluded), judge
         assert row.excluded == ({"ungraded": excluded} if excluded else {})
-    unjudged = by_judge[OTHER, DOCTORS[1]]
-    assert unjudged.estimate is None  # five are ungraded, which is not wrong; the sixth was refused
-    assert unjudged.excluded == {"refused": 1, "ungraded": 5}
+    # the other grader judged nothing of the second doctor
+    assert {judge for judge, model in by_judge if model == DOCTORS[1]} == {OWN}
+
+
+def test_a_grader_that_judged_nothing_of_a_run_has_no_part_in_it() -> None:
+    def count(run: str, case: str, invalid: Verdict | None, *verdicts: Verdict | None) -> VerdictCount:
+        return VerdictCount(A, "multi_turn", "frq", case, None, None, run, invalid, 1, verdicts)
+
+    # a blank answer counts as wrong without a grader
+    own_run = [count("r1", "c/1", "empty", None, None), count("r1", "c/2", None, "correct", None)]
+    (own,) = accuracy_by_judge(VerdictTable((OWN, OTHER), own_run))
+    assert (own.label["judge"], own.estimate, own.n) == (OWN, 0.5, 2)
+    assert len(accuracy_by_judge(VerdictTable((OWN, OTHER), own_run), (OWN, OTHER))) == 1  # nor has the panel
+    other_run = [count("r2", "c/1", "empty", None, None), count("r2", "c/3", None, None, "correct")]
+    rows = accuracy_by_judge(VerdictTable((OWN, OTHER), [*own_run, *other_run]))
+    assert [(row.label["judge"], row.estimate, row["n_trials"]) for row in rows] == [(OWN, 0.5, 2), (OTHER, 0.5, 2)]
 
 
 def test_a_panel_leaves_out_ties_and_answers_that_not_all_judged(store: Store) -> None:

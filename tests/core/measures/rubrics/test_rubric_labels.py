@@ -140,7 +140,7 @@ def test_the_difference_is_the_second_condition_minus_the_first() -> None:
     assert (row.estimate, row["by_judge"]) == (None, 1.0)
 
 
-def test_a_conversation_with_an_open_critical_criterion_neither_passes_nor_fails() -> None:
+def test_a_known_failure_fails_a_conversation_and_an_open_criterion_leaves_it_open() -> None:
     must, other = (
         Criterion.model_validate({"id": name, "criterion": f"Asks about {name}.", "points": 1, "priority": "must"})
         for name in ("fever", "cough")
@@ -155,5 +155,4 @@ def test_a_conversation_with_an_open_critical_criterion_neither_passes_nor_fails
         "failed",
         "none",
     ]
-    # otherwise a judge that decides only half of the criteria would see failures and no passes
-    assert [state("not met", "unjudged"), state("met", "unjudged")] == ["unjudged", "unjudged"]
+    assert [state("not met", "unjudged"), state("met", "unjudged")] == ["failed", "unjudged"]

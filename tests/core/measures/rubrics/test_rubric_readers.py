@@ -81,7 +81,10 @@ def test_the_length_rule_adds_to_a_short_answer_and_subtracts_from_a_long_one(tm
 
 def test_unjudged_criteria_leave_both_sums_and_those_that_do_not_apply_depend_on_the_rule(tmp_path: Path) -> None:
     criteria = written(tmp_path, "healthbench.json", HEALTHBENCH).rubric.cases["hb/1"]
-    assert conversation_score(conversation(criteria, "met", "unjudged", "not met", "unjudged")) == pytest.approx(7 / 10)
+    # 7 + 5 + 3 and −10 points: 20 of 25 are judged, then 10 of 25
+    assert conversation_score(conversation(criteria, "met", "unjudged", "not met", "not met")) == pytest.approx(7 / 10)
+    few = conversation(criteria, "met", "unjudged", "not met", "unjudged")
+    assert [conversation_score(few, least_judged=least) for least in (0.5, 0.4)] == [None, pytest.approx(7 / 10)]
     open_ = conversation(criteria, "met", "not applicable", "not met", "not met")
     assert (conversation_score(open_), conversation_score(open_, "healthbench")) == (0.7, pytest.approx(7 / 15))
     assert conversation_score(conversation(criteria, *["unjudged"] * 4)) is None

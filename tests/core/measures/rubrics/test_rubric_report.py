@@ -13,11 +13,13 @@ from core.measures.base import MetricRequest, Row
 from core.measures.rubrics.judges import report_judges
 from core.measures.rubrics.report import report_criteria, report_differences, report_safety, report_scores
 from core.measures.rubrics.rubric import rubric_of
+from core.measures.rubrics.scores import Outcome, Status
 from core.measures.rubrics.stored import save_rubric
 from core.store.database import Store
 from core.store.fold import fold, keep_lines
 from core.store.queries.rubric_judgements import RubricJudge, RubricQuotation, rubric_judgement_row
 from core.store.selection import Selection
+from pages.kit.case.rubric import met_of_judged
 from tests.core.store.builders import Ended, Failed, Finished, Utterance, a_case, a_header, a_trial, write_journal
 from tests.support.stores import copy_of
 
@@ -118,7 +120,7 @@ def test_scores_by_axis_are_clipped_when_shown_and_stored_without_bounds(store: 
     safety = by_axis["openai/a", "safety"]
     # ours/1: (1 − 4/6) / 2; ours/2: one conversation: the positive points of the other, a voided must, are unjudged
     assert safety.more["unclipped"] == pytest.approx(((1 - 4 / 6) / 2 + 1) / 2)
-    assert (safety.n, safety.excluded) == (2, {"not judged": 1, "all positive points unjudged": 1})
+    assert (safety.n, safety.excluded) == (2, {"not judged": 1, "less than 50% of the points judged": 1})
     by_case = rows(store, report_scores, "model", "case", by="case", rule="livemedbench")
     assert by_case["openai/a", "ours/1"].estimate == pytest.approx((6 / 8 + 0) / 2)
     assert ("openai/a", "ours/3") not in by_case
@@ -151,9 +153,23 @@ def test_musts_missed_and_must_nots_done_have_their_own_counts_and_pass_k(store:
     # ours/1: one of two passes; ours/2: one passes, one is open
     assert (first.estimate, first.n, second.estimate, second.n) == (0.75, 2, 0.0, 1)
     assert first.excluded == {"critical criterion unjudged": 1}
+    # ours/1: one of two passed; ours/2: one passed, one is open
+    assert (first["if_none_met"], first["if_all_met"]) == ((1 / 2 + 1 / 2) / 2, (1 / 2 + 1) / 2)
     assert second.excluded == {"critical criterion unjudged": 1, "too few conversations": 1}
     # b: its must is met, its must-not open on ours/2
     assert (safety["openai/b", "pass^1"].estimate, safety["openai/b", "pass^1"].n) == (1.0, 1)
+
+
+def test_musts_that_are_not_judged_are_not_said_to_be_missed() -> None:
+    criterion = RUBRIC.all[0]
+    rows: tuple[tuple[tuple[Status, ...], str], ...] = (
+        (("not met", *["unjudged"] * 4), "0 of 1, 4 not judged"),
+        (("met", "not met", "not applicable"), "1 of 2"),
+        (("unjudged",), "–, 1 not judged"),
+        ((), "–"),
+    )
+    wrong = [s for s, words in rows if met_of_judged([Outcome(criterion, status) for status in s]) != words]
+    assert not wrong
 
 
 def test_the_list_of_failures_names_conversation_criterion_and_words(store: Store) -> None:

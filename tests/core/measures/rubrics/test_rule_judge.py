@@ -14,6 +14,7 @@ from core.measures.base import MetricRequest, Row
 from core.measures.rubrics.report import report_criteria, report_scores
 from core.measures.rubrics.rubric import Criterion
 from core.measures.rubrics.rule_judge import PRECISION, RULE_JUDGE, is_checkable, rule_judgement
+from core.measures.rubrics.scores import NO_RULE
 from core.models.registry import load_registry
 from core.store.database import Store
 from tests.support.judged_rubric import store_judged
@@ -99,9 +100,14 @@ def test_its_verdicts_are_stored_once_and_shown_with_their_precision(tmp_path: P
 def test_a_criterion_that_no_rule_decides_stays_unjudged(tmp_path: Path) -> None:
     store = copy_of(_with_manners, tmp_path)
     run_job(RubricJudging(judges=(RULE_JUDGE,), rubric="demo"), store, load_registry(), Options(1))
-    (row,) = report_scores.rows(MetricRequest(store), rubric="demo", judge=RULE_JUDGE)
+    request = MetricRequest(store)
+    (row,) = report_scores.rows(request, rubric="demo", judge=RULE_JUDGE)
     assert isinstance(row, Row)
     assert (row["score"], row["n_criteria"], row["n_unjudged"]) == (0.7, 10, 10)
+    assert any(f"{NO_RULE} 10" in note.text for note in request.notes)
+    # one of four points is not judged
+    (row,) = report_scores.rows(request, rubric="demo", judge=RULE_JUDGE, least_judged=0.8)
+    assert (row["score"], row.excluded) == (None, {"less than 80% of the points judged": 10})
 
 
 def _with_manners(store: Store) -> None:

@@ -216,15 +216,14 @@ def test_the_interval_of_the_accuracy_against_scipy() -> None:
     assert interval == pytest.approx((by_scipy.low, by_scipy.high), abs=0.02), "60 items outweigh the pseudo-items"
 
 
-def test_the_interval_of_the_efficiency_against_a_plain_loop(trials: pd.DataFrame, six: dict[str, Row]) -> None:
+def test_the_interval_of_the_efficiency_by_hand(trials: pd.DataFrame, six: dict[str, Row]) -> None:
+    # six items with values between 0 and that of the shortest queries: Student's interval of the log odds
+    most, worth = 100 * item_rows(trials)["per_word"].max(), np.array([20, 500 / 36, 0, 10, 0, 0])
+    share = worth.mean() / most
+    error = worth.std(ddof=1) / most * np.sqrt((1 + 2 / 6) / 6) / (share * (1 - share))
+    bounds = np.log(share / (1 - share)) + np.array([-1, 1]) * stats.t.ppf(0.975, 5) * error
     row = six["efficiency"]
-    # six items and two pseudo-items, with the values 0 and that of the shortest queries, in random weights
-    shortest = 100 * item_rows(trials)["per_word"].max()
-    shape = 0.75 - 1.25 / 6
-    worth, shapes = [20, 500 / 36, 0, 10, 0, 0, 0, shortest], [1] * 6 + [shape] * 2
-    means = np.random.default_rng(5).dirichlet(shapes, 200_000) @ worth
-    tail = stats.norm.sf(stats.t.ppf(0.975, 24))
-    assert (row.low, row.high) == pytest.approx(np.quantile(means, [tail, 1 - tail]), abs=0.25)
+    assert (row.low, row.high) == pytest.approx(most / (1 + np.exp(-bounds)))
 
 
 def test_intervals_are_the_same_every_time(trials: pd.DataFrame, six: dict[str, Row]) -> None:
