@@ -12,9 +12,10 @@ import pyarrow as pa
 
 from core.events import COUNTED, EndReason, Format, QuestionType, Rule, Verdict
 from core.store.condition_parts import DOCTOR
+from core.store.counted_rule import BY_STRICT, COUNTED_RULE
 from core.store.queries.calls import find_served_trials, several_served
 from core.store.queries.cases import CaseKey
-from core.store.selection import BY_JUDGE, BY_STRICT, COUNTED_RULE, IN_ARMS, TRIALS, McqRule, Selection, select, staffed
+from core.store.selection import BY_JUDGE, IN_ARMS, TRIALS, McqRule, Selection, select, staffed
 from core.store.tables import records, shared_texts
 from core.store.tallies import CONCLUDED, count_selected
 
