@@ -159,8 +159,9 @@ class Comparison:
     are too few cases. ``spread`` is the standard deviation of the cases' changes, or of the difference of two random
     cases if the test is unpaired. ``improved``, ``regressed`` and ``equal`` count cases by the sign of their change;
     ``counts`` are cases right on both sides, on the first only, on the second only and on neither. ``first_alone`` and
-    ``second_alone`` are the numbers of cases that count on one side only; these cases are left out. ``rules`` are the
-    rules by which answers count: one if both sides use the same. ``test`` is the test behind p, ``family`` names the
+    ``second_alone`` are the numbers of cases that count on one side only, ``changed`` is the number of those that count
+    on both, but with other content; these cases are left out. ``rules`` are the rules by which answers count: one if
+    both sides use the same. ``test`` is the test behind p, ``family`` names the
     correction and its number of tests. ``trials`` describes the trials of the cases, if the values are means of trials.
     """
 
@@ -176,6 +177,7 @@ class Comparison:
     equal: int
     first_alone: int = 0
     second_alone: int = 0
+    changed: int = 0
     spread: float | None = None
     adjusted_p: float | None = None
     counts: PairedCounts | None = None

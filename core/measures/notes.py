@@ -22,7 +22,7 @@ from core.frameworks.base import WITHOUT_CONVERSATION, title_of
 from core.frameworks.casting import is_model, is_rule
 from core.journal import IMPORTED
 from core.measures.base import CaseTrials, Listed, Metric, MetricRequest, NameOf, Note, Result, Row, Severity
-from core.measures.extent import by_data_set, on_different_cases, shared_keys
+from core.measures.extent import by_data_set, changed_keys, on_different_cases, shared_keys
 from core.stats.power import detectable_effect
 from core.store.condition_parts import DOCTOR, ConditionPart
 from core.store.conditions import Condition
@@ -366,6 +366,11 @@ def _different_cases(extents: Sequence[Extent], name: NameOf, data_set_name: Nam
         by_all = "" if shared or len(members) < 3 else " by all"
         few = shared < NEARLY_ALL * max(len(extent.cases) for extent in members)
         text = f"Different cases of {data_set_name(data_set)}: {counts}; {words}{by_all}."
+        if changed := sorted(changed_keys(members)):
+            text += (
+                f" {len(changed):,} with one name differ in text, choices or answer, because the data set was imported "
+                f"again, and are not compared: {_listed(changed)}."
+            )
         yield Note("cases", text, "high" if few else "low", "compare", tuple(extent.model for extent in members))
 
 

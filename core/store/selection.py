@@ -221,6 +221,8 @@ TRIALS = """
     LEFT JOIN labelled_cases AS cases ON cases.case_key = trials.case_key
         AND cases.content_hash = coalesce(trials.content_hash, last_cases.content_hash)"""
 """Trials with their runs and labelled cases; if a journal had no cases, the newest stored case of the key."""
+CONTENT = "if(cases.case_key IS NULL, 0, hash(cases.vignette, cases.question, cases.choices, cases.answer))"
+"""A hash of what a row of ``TRIALS`` asks; 0 if no case is stored. Data sets imported again can change a case."""
 IN_ARMS = """($formats::VARCHAR[] IS NULL OR list_contains($formats, verdicts.format))
         AND ($question_types::VARCHAR[] IS NULL OR list_contains($question_types, verdicts.question_type))"""
 """The condition of a selection on answers, in a table under the name ``verdicts``."""
