@@ -34,6 +34,7 @@ from core.frameworks.base import Campaign, Framework, framework, frameworks, rea
 from core.frameworks.casting import CastNames, Seat, StudyCast, is_model
 from core.frameworks.settings import flag_of, options_of
 from core.jobs.begun import begun_with_other_cast, find_header, unfinished_twin
+from core.jobs.budget import is_used_up
 from core.jobs.cluster import on_ray
 from core.jobs.detectable import detectable_in_words, stored_variance
 from core.jobs.engine import Options
@@ -395,7 +396,8 @@ def _carry_out(header: RunHeader, registry: Registry, options: Options, play_tri
             if progress.stored_replies
             else f"{trials} are stored"
         )
-        print(f"{outcome.stopped} {stored}; continue with: python -m core resume {run_id}", file=sys.stderr)
+        more = " --budget-usd MORE" if is_used_up(outcome.stopped) else ""
+        print(f"{outcome.stopped} {stored}; continue with: python -m core resume {run_id}{more}", file=sys.stderr)
         return 1
     cost = f", ${progress.cost_usd:.2f}" if progress.cost_usd else ""
     tokens = f", {progress.tokens:,} tokens{cost}" if progress.tokens else ""

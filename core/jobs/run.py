@@ -27,6 +27,7 @@ from core.errors import AnamnesisError, UsageError
 from core.events import Event, Verdict
 from core.frameworks.base import Branch, Campaign, Trial, default_pack, grades_itself
 from core.frameworks.casting import Casting
+from core.jobs.budget import budget_in_force, store_budget, stored_budget
 from core.jobs.engine import Options, run_trials
 from core.jobs.estimate import check_budget, estimate
 from core.jobs.plan import (
@@ -226,9 +227,12 @@ async def _carry_out(header: RunHeader, registry: Registry, options: Options, pl
                 again,
                 header.run_id,
             )
+        budget_usd = budget_in_force(options.budget_usd, stored_budget(header.run_id))
+        options = replace(options, budget_usd=budget_usd)
         async with registry:
             check_budget(options.budget_usd, _specs(campaign, registry))
             check_pictures(replace(campaign, cases=tuple(trial.case for trial in missing)), registry)
+            store_budget(header.run_id, budget_usd)
             size = estimate(campaign, registry, options.concurrency)
             progress = Progress(len(trials), estimate=WorkTotals(len(trials), size.calls, size.tokens, size.cost_usd))
             options = options.with_batches(registry, progress)

@@ -231,6 +231,8 @@ def report_monitor(
         if len(conditions_of) < 2:
             raise UsageError("--versions needs at least two versions, the oldest first.")
         order = compared = [names[0] for names in conditions_of]
+        if same := next((first for first, second in pairwise(order) if first == second), None):
+            raise UsageError(f"{same} is compared with itself: name two versions.")
     request.conditions = compared
     unshared: dict[tuple[str, str], list[str]] = {}
     for (before, format_, question_type), (after, _, _) in without_shared_cases(scores, order):

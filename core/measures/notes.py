@@ -261,6 +261,7 @@ def notes_of(
     extents = [extent for extent in basis.extents if extent.model in names]
     notes = [
         *(_seats(behind, arms, name) if compared else ()),
+        *(_different_data_sets(extents, name, data_set_name) if compared else ()),
         *(_different_cases(extents, name, data_set_name) if compared else ()),
         *_unfinished(extents, name),
         *_imported(behind, name),
@@ -372,6 +373,18 @@ def _different_cases(extents: Sequence[Extent], name: NameOf, data_set_name: Nam
                 f"again, and are not compared: {_listed(changed)}."
             )
         yield Note("cases", text, "high" if few else "low", "compare", tuple(extent.model for extent in members))
+
+
+def _different_data_sets(extents: Sequence[Extent], name: NameOf, data_set_name: NameOf) -> Iterator[Note]:
+    """Yield a note if conditions that share no case are shown together, because they have different data sets."""
+    sets = by_data_set(extents)
+    if len(sets) > 1 and len({extent.model for members in sets.values() for extent in members}) > 1:
+        parts = [
+            f"{data_set_name(data_set)} ({_names([extent.model for extent in members], name)})"
+            for data_set, members in sets.items()
+        ]
+        text = f"Different data sets: {'; '.join(parts)}. Their figures are on other cases and cannot be compared."
+        yield Note("data_sets", text, "high", "compare", _all([e.model for e in members] for members in sets.values()))
 
 
 def _unfinished(extents: Sequence[Extent], name: NameOf) -> Iterator[Note]:

@@ -256,8 +256,9 @@ _COUNTS_WITH_SHARED = f"""
 
 Columns: model, place, case_key, dataset, specialty, staffed, end_reason, concluded, format, question_type, the verdicts
 ``loose`` and ``strict`` and the one that counts (``verdict``; by its ``rule``, ``by_strict``), n, which is negative
-for repeats, and the ``content`` of the case. Where graders share a run, an answer stands once for each condition whose grader judged it; a verdict is
-NULL that another condition of the run has. ``_counts`` fills in which ``tallies`` are read, and ``where``.
+for repeats, and the ``content`` of the case. Where graders share a run, an answer stands once for each condition whose
+grader judged it; a verdict is NULL that another condition of the run has. ``_counts`` fills in which ``tallies`` are
+read, and ``where``.
 """
 _SELECT_SERVED = """
     CREATE OR REPLACE TEMP TABLE selected AS
@@ -274,7 +275,8 @@ _CASE_SCORES = f"""
         if(min(least) = max(most), min(least), hash(min(least), max(most))) AS content
     FROM (
         SELECT model, place, format, question_type, case_key, any_value(dataset) AS dataset,
-            any_value(specialty) AS specialty, rule, verdict, sum(n)::BIGINT AS n, min(content) AS least, max(content) AS most
+            any_value(specialty) AS specialty, rule, verdict, sum(n)::BIGINT AS n,
+            min(content) AS least, max(content) AS most
         FROM counts AS verdicts WHERE verdict IS NOT NULL AND {IN_ARMS}
         GROUP BY model, place, format, question_type, case_key, rule, verdict HAVING n > 0
     )

@@ -77,9 +77,10 @@ def extents(
     for condition in conditions:
         own_runs = [runs[run_id] for run_id in condition.runs if run_id in runs]
         rows = [row for run in own_runs for row in done[run.run_id]]
-        contents: dict[str, set[int]] = defaultdict(set)
-        for case_key, _, _, content in rows:
-            contents[case_key].add(content)
+        contents: dict[str, int] = {}
+        for case_key, _, _, content in rows:  # pooled runs can have several contents of a case: equal to no single one
+            several = contents.get(case_key, content) != content
+            contents[case_key] = hash((contents[case_key], content)) if several else content
         count = sum(trials for _, trials, *_ in rows)
         local = [run for run in own_runs if run.source != "release"]
         cases = frozenset(contents)
@@ -94,10 +95,7 @@ def extents(
                 cases,
                 sizes[condition.newest.data_set] or None if cases_only.of_all_cases else None,
                 cases & frozenset().union(*(without_profile[run.run_id] for run in own_runs)),
-                {
-                    key: next(iter(of_key)) if len(of_key) == 1 else hash(frozenset(of_key))
-                    for key, of_key in contents.items()
-                },
+                contents,
             )
         )
     return extents

@@ -410,4 +410,6 @@ def _two_sides(request: MetricRequest, table: pd.DataFrame) -> tuple[str, str]:
             f"has several. There are {', '.join(sorted(models))}."
         )
     (before,), (after,) = sides
+    if before == after:
+        raise UsageError(f"{before} is compared with itself: name two conditions with --models.")
     return before, after
