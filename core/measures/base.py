@@ -227,10 +227,11 @@ class Row:
     source: str = ""
 
     def __post_init__(self) -> None:
-        # some statistics return NaN for a bound that does not exist
-        for name in ("low", "high"):
-            if (bound := getattr(self, name)) is not None and math.isnan(bound):
-                object.__setattr__(self, name, None)
+        # statistics return NaN for a number that does not exist, such as the ICC of cases that do not vary
+        for name in ("estimate", "low", "high"):
+            object.__setattr__(self, name, _finite(getattr(self, name)))
+        for name in ("label", "more"):
+            object.__setattr__(self, name, {key: _finite(value) for key, value in getattr(self, name).items()})
 
     def __getitem__(self, name: str) -> Any:
         """Return the value of a column; raises ``KeyError`` if the row has no such column."""
@@ -250,6 +251,10 @@ class Row:
         if names.excluded is not None:
             columns[names.excluded] = dict(self.excluded) if plain else counts_in_words(self.excluded)
         return columns
+
+
+def _finite(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _in_words(value: Any) -> Any:

@@ -22,7 +22,7 @@ from core.frameworks.base import WITHOUT_CONVERSATION, title_of
 from core.frameworks.casting import is_model, is_rule
 from core.journal import IMPORTED
 from core.measures.base import CaseTrials, Listed, Metric, MetricRequest, NameOf, Note, Result, Row, Severity
-from core.measures.extent import by_data_set, changed_keys, on_different_cases, shared_keys
+from core.measures.extent import by_data_set, changed_keys, on_different_cases, read_extents, shared_keys
 from core.stats.power import detectable_effect
 from core.store.condition_parts import DOCTOR, ConditionPart
 from core.store.conditions import Condition
@@ -96,6 +96,33 @@ def result_of(
     between = detectable_between(request.case_values) if rows and metric.compared else ()
     sizes = [*between, *detectable_notes(rows)]
     return Result(metric.title, rows, in_order([*sampled, *request.notes, *notes, *sizes]))
+
+
+_NARROWING = {
+    "runs": "runs",
+    "models": "models",
+    "origins": "sources",
+    "case_sets": "data sets",
+    "datasets": "sources of cases",
+    "specialties": "specialties",
+    "asks_for": "questions for",
+    "formats": "formats",
+    "question_types": "question types",
+}
+"""Field of a selection → its name in the sentence on a filter that leaves nothing."""
+_OF_ANSWERS = ("formats", "question_types")
+
+
+def why_empty(metric: Metric, request: MetricRequest) -> str:
+    """Return why a metric has no rows: the filters that leave nothing of the stored trials, or its ``empty``."""
+    narrowed = {field: values for field in _NARROWING if (values := getattr(request.selection, field))}
+    if not narrowed or not request.read(conditions):
+        return metric.empty
+    of_answers = any(field in narrowed for field in _OF_ANSWERS)
+    if not of_answers and any(extent.cases for extent in request.read(read_extents, request.selection)):
+        return metric.empty
+    words = "; ".join(f"{_NARROWING[field]} {', '.join(map(str, values))}" for field, values in narrowed.items())
+    return f"The filter leaves nothing: {words}."
 
 
 def sample_notes(read: Callable[..., Any], selection: Selection) -> tuple[Note, ...]:
