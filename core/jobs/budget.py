@@ -45,4 +45,4 @@ def store_budget(journal: str, budget_usd: float | None, job: str = "", folder: 
 
 
 def _path(journal: str, job: str, folder: Path | None) -> Path:
-    return journal_path(journal, job, folder).with_name(f"{_FILE}.{job}" if job else _FILE)
+    return journal_path(journal, folder).with_name(f"{_FILE}.{job}" if job else _FILE)
