@@ -41,6 +41,7 @@ def store_budget(journal: str, budget_usd: float | None, job: str = "", folder: 
         if budget_usd is None:
             path.unlink(missing_ok=True)
         else:
+            path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(repr(budget_usd), encoding="ascii")
 
 
