@@ -131,8 +131,9 @@ def estimated(
         roles.append(RoleEstimate(role, spec.name, calls, *tokens, dollars, source(spec, batch=registry.batch), thinks))
     calls = sum(role.calls for role in roles)
     waves = math.ceil(todo / (concurrency or UNDER_WAY))
-    seconds = waves * calls / max(1, todo) * _SECONDS_A_CALL if calls else todo * seconds_by_rule
-    seconds = None if here else seconds
+    seconds: float | None = None
+    if not here:
+        seconds = waves * calls / max(1, todo) * _SECONDS_A_CALL if calls else todo * seconds_by_rule
     return JobEstimate(counts, todo, tuple(roles), seconds, registry.batch)
 
 

@@ -530,11 +530,11 @@ def report_differences(
     for second in groups:
         for axis in [None, *axes] if second != first else []:
             changed = changed_keys(extents[model] for model in (first, second) if model in extents)
-            sides = (
+            before, after = (
                 [conversation for conversation in groups[model] if conversation.case_key not in changed]
                 for model in (first, second)
             )
-            comparison = _compared(*sides, rule, axis)
+            comparison = _compared(before, after, rule, axis)
             if comparison.n:
                 compared.append(({"first": first, "second": second, "axis": axis or ALL_AXES}, comparison, {}))
     yield from difference_rows(compared, correction)
