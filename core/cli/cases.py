@@ -106,6 +106,8 @@ def import_cases(
     reading = done.reading
     labels = add_labels_of_file(Store(), reading.cases, path.name)
     print(f"Imported {len(reading.cases)} cases as data set {done.dataset!r}.")
+    if done.replaced:
+        print(done.replaced)
     print(f"Format: {FORMATS[reading.format].title}; licence: {reading.cases[0].licence or 'not known'}.")
     tell_pictures(reading.cases)
     tell_specialties(reading.cases)

@@ -76,4 +76,6 @@ def fork(
             case _:
                 pass
     print("\n".join(lines))
-    return 0 if any(isinstance(event, Graded) and event.verdict in COUNTED for event in events) else 1
+    verdicts = [event.verdict for event in events if isinstance(event, Graded)]
+    reasons = [event.reason for event in events if isinstance(event, Answered)]
+    return 0 if any(verdict in COUNTED for verdict in (*verdicts, *reasons)) else 1

@@ -53,7 +53,10 @@ BaseUrl = Annotated[str | None, typer.Option(help="Address of an OpenAI-compatib
 ConcurrencyOption = Annotated[
     int | None, typer.Option(min=1, help="Trials or requests at once; by default as many as the providers allow.")
 ]
-Budget = Annotated[float | None, typer.Option(help="Stop when this many US dollars are spent.")]
+Budget = Annotated[
+    float | None,
+    typer.Option(help="Stop when this many US dollars are spent. A resume keeps the budget; inf removes it."),
+]
 Batch = Annotated[bool, typer.Option("--batch", help="Use the provider's Batch API: half the price, within a day.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the estimate and start nothing.")]
 AskNothing = Annotated[bool, typer.Option("--dry-run", help="Print the estimate and ask nothing.")]

@@ -33,7 +33,7 @@ from core.datasets.published import accuracy_figures
 from core.errors import AnamnesisError, UsageError
 from core.events import FORMATS, QUESTION_TYPES
 from core.measures.base import Filter, Metric, MetricRequest, Result
-from core.measures.notes import result_of
+from core.measures.notes import result_of, why_empty
 from core.measures.registry import metrics
 from core.report.guidelines import guidelines
 from core.store.database import Store
@@ -124,7 +124,7 @@ def _command(metric: Metric) -> Any:
             with new_file(out) if out else nullcontext() as written:
                 result = result_of(metric, request, {name: given[name] for name in metric_options})
                 if not result.rows:
-                    raise AnamnesisError(metric.empty)
+                    raise AnamnesisError(why_empty(metric, request))
                 if drawn:
                     try:
                         drawn.write_bytes(_picture(result, figure))

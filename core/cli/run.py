@@ -30,11 +30,11 @@ from core.cli.options import (
 )
 from core.datasets.select import SAMPLE_SEED, choices_of, choose, full_data_set
 from core.errors import UsageError
-from core.events import COUNTED
 from core.frameworks.base import Campaign, Framework, framework, frameworks, read_settings
 from core.frameworks.casting import CastNames, Seat, StudyCast, is_model
 from core.frameworks.settings import flag_of, options_of
 from core.jobs.begun import begun_with_other_cast, find_header, unfinished_twin
+from core.jobs.budget import is_used_up
 from core.jobs.cluster import on_ray
 from core.jobs.detectable import detectable_in_words, stored_variance
 from core.jobs.engine import Options
@@ -396,19 +396,20 @@ def _carry_out(header: RunHeader, registry: Registry, options: Options, play_tri
             if progress.stored_replies
             else f"{trials} are stored"
         )
-        print(f"{outcome.stopped} {stored}; continue with: python -m core resume {run_id}", file=sys.stderr)
+        more = " --budget-usd MORE" if is_used_up(outcome.stopped) else ""
+        print(f"{outcome.stopped} {stored}; continue with: python -m core resume {run_id}{more}", file=sys.stderr)
         return 1
     cost = f", ${progress.cost_usd:.2f}" if progress.cost_usd else ""
     tokens = f", {progress.tokens:,} tokens{cost}" if progress.tokens else ""
     print(f"Run {run_id} is complete: {progress.done} trials{tokens}.")
-    if progress.verdicts:
-        print(f"Verdicts: {', '.join(f'{n} {verdict}' for verdict, n in progress.verdicts.most_common())}.")
+    if outcome.verdicts:
+        print(f"Verdicts: {', '.join(f'{n:,} {verdict}' for verdict, n in outcome.verdicts.items())}.")
     report = framework(outcome.header.protocol).usual.report
     print(f"See: python -m core report {report} --run {run_id}")
-    # the status is 1 if failures of providers left no counted verdict at all
-    if not progress.failures:
+    if outcome.stored is None or not (lost := outcome.stored.excluded):
         return 0
-    message, _ = progress.failures.most_common(1)[0]
-    lost = progress.failures.total()
-    print(f"{lost} answers are excluded because a provider failed, most often: {message}", file=sys.stderr)
-    return 0 if any(progress.verdicts[verdict] for verdict in COUNTED) else 1
+    often = f" Most often: {max(progress.failures, key=progress.failures.__getitem__)}" if progress.failures else ""
+    answers = outcome.stored.answers
+    print(f"Excluded, neither right nor wrong: {lost:,} of {answers:,} answers.{often}", file=sys.stderr)
+    # the status is 1 if failures left no answer that counts
+    return 1 if progress.failures and lost == answers else 0

@@ -8,13 +8,14 @@ from __future__ import annotations
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from core import access
 from core.callbacks import ProgressCallback, StopCallback
+from core.case import Case
 from core.datasets import imported
 from core.datasets.archive import GIGABYTE, ArchiveLimits, is_archive, opened, packed_alone, unpack_alone
 from core.datasets.imported import MAX_STORED_REASONS, DatasetInfo
@@ -35,11 +36,16 @@ _LIMITS = ArchiveLimits(total_bytes=GIGABYTE, members=20_000, way_out="Unpack it
 
 @dataclass(frozen=True)
 class ImportedDataset:
-    """The result of an import: the name of the data set, what was read, and the linter's findings."""
+    """The result of an import: the name of the data set, what was read, and the linter's findings.
+
+    ``replaced`` says in one sentence how the cases differ from those that the data set had before; empty if they do
+    not, or if the name is new.
+    """
 
     dataset: str
     reading: ReadCases
     findings: list[LintFinding]
+    replaced: str = ""
 
 
 def import_file(
@@ -90,8 +96,28 @@ def import_file(
         )
         if should_stop():
             raise AnamnesisError(f"{path.name} was read and not imported, as you asked.")
+        replaced = _replaced(dataset, reading.cases)
         imported.save(dataset, reading.cases, info, reading.pictures)
-    return ImportedDataset(dataset, reading, findings)
+    return ImportedDataset(dataset, reading, findings, replaced)
+
+
+def _replaced(dataset: str, cases: Sequence[Case]) -> str:
+    if dataset not in imported.names():
+        return ""
+    try:
+        earlier = {case.case_key: (case.text_hash, case.choices) for case in imported.load(dataset)}
+    except AnamnesisError:
+        return f"The data set {dataset} was damaged and is replaced."
+    now = {case.case_key: (case.text_hash, case.choices) for case in cases}
+    changed = sum(earlier[key] != now[key] for key in earlier.keys() & now.keys())
+    counts = {"changed": changed, "new": len(now.keys() - earlier.keys()), "removed": len(earlier.keys() - now.keys())}
+    if not any(counts.values()):
+        return ""
+    words = ", ".join(f"{count:,} {what}" for what, count in counts.items())
+    return (
+        f"The data set {dataset} replaces one of {len(earlier):,} cases: {words}. Stored runs keep their cases, and "
+        "comparisons leave out changed cases."
+    )
 
 
 def name_of(path: Path) -> str:

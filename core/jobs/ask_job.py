@@ -17,7 +17,7 @@ import pkgutil
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Annotated, Any, ClassVar, Generic, NamedTuple, TypeVar, get_type_hints
 
@@ -32,6 +32,7 @@ from core.errors import AnamnesisError, UsageError
 from core.events import Called, CallRecord, Event
 from core.frameworks.casting import is_model
 from core.jobs.background import Job, begin, job_at
+from core.jobs.budget import budget_in_force, is_used_up, store_budget, stored_budget
 from core.jobs.engine import Engine, Options
 from core.jobs.estimate import SECONDS_BY_RULE, TOKENS_A_WORD, JobEstimate, check_budget, estimated
 from core.jobs.progress import JobEnd, Progress, Stop, running
@@ -215,7 +216,8 @@ class AskJob(ABC, Generic[Item]):
             sentences.append(f"{outcome.failed:,} {cls.items} {cls.lack}. Most often: {outcome.failure}")
         if outcome.stopped is not None:
             progress = f"What was {cls.participle} is kept, {outcome.remaining:,} {cls.items} are left"
-            resumable = "" if outcome.again else "; the same again goes on"
+            more = " with a larger --budget-usd" if is_used_up(outcome.stopped) else ""
+            resumable = "" if outcome.again else f"; the same again{more} goes on"
             sentences.append(f"{outcome.stopped} {progress}{resumable}.")
         return sentences
 
@@ -360,6 +362,10 @@ def run_job(
     fold(store)
     plan = job.plan(store, registry)
     specs = [registry.spec(name, base_url=job.base_url) for name in plan.models if is_model(name)]
+    journals = [part.journal for part in plan.parts]
+    earlier = [] if job.again else [stored_budget(journal, job.name, store.journals) for journal in journals]
+    earlier_usd = max((usd for usd in earlier if usd is not None), default=None)
+    options = replace(options, budget_usd=budget_in_force(options.budget_usd, earlier_usd))
     check_budget(options.budget_usd, specs)
     seats = job.seats(registry, plan, store)
     progress, counts, remarks = Progress(len(plan.todo)), Counter[str](), list[tuple[str, str]]()
@@ -410,10 +416,15 @@ def run_job(
                 with running(part.journal, store.journals) as stop_file:
                     await engine.run(_loaded(job, store, part.todo), stop_file)
 
+    for journal in journals:
+        store_budget(journal, options.budget_usd, job.name, store.journals)
     try:
         asyncio.run(work())
     finally:
         fold(store)
+    if progress.done >= progress.planned:  # a later start of a finished job is about other items
+        for journal in journals:
+            store_budget(journal, None, job.name, store.journals)
     before = f" {counts['done']:,} {job.items} were {job.participle} before and are kept." if counts["done"] else ""
     return AskOutcome(
         by=plan.by,

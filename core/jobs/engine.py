@@ -26,6 +26,7 @@ from core.asking.memory import JobOver, JournaledReplies, ReplyCache, StoredRepl
 from core.errors import AnamnesisError
 from core.events import PASSING, CallRecord, Event
 from core.frameworks.base import Trial
+from core.jobs.budget import used_up
 from core.jobs.progress import STATUS, Progress, Stop
 from core.journal import Journal, JournalLine, RunHeader, TrialLine, journal_path
 from core.models.limits import LEARNT, MOST
@@ -57,8 +58,9 @@ GivenReplies = Mapping[str, Mapping[str, list[StoredReply]]]
 
 @dataclass(frozen=True)
 class Options:
-    """How a job runs; no option changes results. The budget holds across resumes.
+    """How a job runs; no option changes results.
 
+    The budget holds across resumes, which keep it (``core.jobs.budget``); ``math.inf`` removes it.
     ``concurrency`` fixes the number of running pieces; ``None`` adapts it to what the models' providers accept
     (``core.models.limits.Concurrency``).
     """
@@ -272,7 +274,7 @@ class Engine(Generic[U]):
     def _check_budget(self) -> None:
         usd = self._left()
         if usd is not None and usd <= 0:
-            self.stop.ask(f"The budget of ${self.options.budget_usd:.2f} is used up.", at_once=False)
+            self.stop.ask(used_up(self.options.budget_usd or 0.0), at_once=False)
 
 
 def trial_line(run_id: str, trial: Trial, events: Sequence[Event], paid: Iterable[str]) -> TrialLine:

@@ -15,7 +15,7 @@ from core.jobs.plan import tokens_a_call
 from core.models.base import Usage
 from core.models.prices import cost, source, total
 from core.models.registry import Registry
-from core.models.spec import ModelSpec
+from core.models.spec import ModelSpec, is_private
 from core.words import duration, money
 
 TOKENS_A_WORD = 4 / 3
@@ -49,13 +49,15 @@ class JobEstimate:
     """A job's size before it starts.
 
     ``counts`` maps a plural noun to its count, for output; ``todo`` is the number of remaining pieces of work.
-    ``seconds`` is wall time at the given or the initial concurrency; with ``batches`` the provider decides the time.
+    ``seconds`` is wall time at the given or the initial concurrency; with ``batches`` the provider decides the time. It
+    is ``None`` if a model answers from this machine or network: its speed is measured while the job runs
+    (``core.jobs.progress.Headway``).
     """
 
     counts: Mapping[str, int]
     todo: int
     roles: tuple[RoleEstimate, ...]
-    seconds: float
+    seconds: float | None
     batches: bool = False
 
     @property
@@ -74,10 +76,15 @@ class JobEstimate:
     @property
     def in_words(self) -> str:
         if not self.calls:
-            return f"No model is called; about {duration(self.seconds)}."
+            return f"No model is called; about {self.time_in_words}."
         price = "cost unknown" if self.cost_usd is None else money(self.cost_usd)
-        time = "in batches of a day at most" if self.batches else duration(self.seconds)
-        return f"About {self.calls:,} calls, {self.tokens:,} tokens, {price}, {time}."
+        return f"About {self.calls:,} calls, {self.tokens:,} tokens, {price}, {self.time_in_words}."
+
+    @property
+    def time_in_words(self) -> str:
+        if self.batches:
+            return "in batches of a day at most"
+        return "time known after the first calls" if self.seconds is None else duration(self.seconds)
 
     @property
     def prices(self) -> str:
@@ -110,6 +117,7 @@ def estimated(
     ``address_of`` returns the address that the user set for a role's model.
     """
     roles = []
+    here = False
     for role, (name, (calls, prompt, completion)) in sizes.items():
         if not is_model(name):
             roles.append(RoleEstimate(role, name, 0, 0, 0, 0.0, None))
@@ -117,12 +125,15 @@ def estimated(
         spec = registry.spec(name, base_url=address_of(role))
         usage = Usage(round(prompt), round(completion), estimated=True)
         dollars = cost(spec, usage, batch=registry.batch) if calls else 0.0
+        here |= bool(calls) and (spec.served_locally or spec.kind == "python" or is_private(spec.base_url))
         thinks = spec.opens_thinking or bool(spec.thinking_tokens)
         tokens = (usage.prompt_tokens, usage.completion_tokens)
         roles.append(RoleEstimate(role, spec.name, calls, *tokens, dollars, source(spec, batch=registry.batch), thinks))
     calls = sum(role.calls for role in roles)
     waves = math.ceil(todo / (concurrency or UNDER_WAY))
-    seconds = waves * calls / max(1, todo) * _SECONDS_A_CALL if calls else todo * seconds_by_rule
+    seconds: float | None = None
+    if not here:
+        seconds = waves * calls / max(1, todo) * _SECONDS_A_CALL if calls else todo * seconds_by_rule
     return JobEstimate(counts, todo, tuple(roles), seconds, registry.batch)
 
 
@@ -145,7 +156,7 @@ def estimate(
         "answers": trials * len(campaign.arms),
     }
     sequential = estimated(counts, trials, sizes, registry, concurrency, settings.address_of)
-    if not arms_side_by_side or not sequential.calls:
+    if not arms_side_by_side or not sequential.calls or sequential.seconds is None:
         return sequential
     arm_calls = trials * len(campaign.arms) + sum(role.calls for role in sequential.roles if role.role == "grader")
     in_turn = max(0, sequential.calls - arm_calls) / trials + _CALLS_AN_ARM
@@ -163,14 +174,14 @@ def together(sizes: Sequence[JobEstimate]) -> JobEstimate:
         {"runs": len(sizes), **sums, "cases": sizes[0].counts["cases"]},
         sum(size.todo for size in sizes),
         tuple(role for size in sizes for role in size.roles),
-        max(size.seconds for size in sizes),
+        None if any(size.seconds is None for size in sizes) else max(size.seconds or 0.0 for size in sizes),
         any(size.batches for size in sizes),
     )
 
 
 def check_budget(budget_usd: float | None, specs: Iterable[ModelSpec]) -> None:
     """Raise ``UsageError`` for a budget of 0 or less, and for a budget with a model whose price is unknown."""
-    if budget_usd is None:
+    if budget_usd is None or budget_usd == math.inf:
         return
     if not budget_usd > 0:
         raise UsageError("--budget-usd must be more than 0.")

@@ -87,9 +87,8 @@ class Progress:
 
     planned: int
     done: int = 0
-    verdicts: Counter[str] = field(default_factory=Counter)
     failures: Counter[str] = field(default_factory=Counter)
-    """Messages of providers that failed to answer, with their counts."""
+    """Messages about the answers and gradings that failed, with their counts."""
     tokens: int = 0
     cost_usd: float = 0.0
     calls: int = 0
@@ -128,16 +127,13 @@ class Progress:
     def note(self, events: Sequence[Event]) -> None:
         for event in events:
             if isinstance(event, Graded):
-                self.verdicts[event.verdict] += 1
                 if event.rule in GRADED_TYPES and event.verdict != "provider_error":
                     warned = bool(self.trouble)
                     self.read[event.verdict != "ungradable"] += 1
                     if self.trouble and not warned:
                         log.warning("%s (%s)", self.trouble, event.grader)
-            elif isinstance(event, Answered) and event.reason:
-                self.verdicts[event.reason] += 1
-                if event.reason in ("provider_error", "refused", "cut", "empty"):
-                    self.failures[event.detail] += 1
+            elif isinstance(event, Answered) and event.reason in ("provider_error", "refused", "cut"):
+                self.failures[event.detail] += 1
             elif isinstance(event, Failed) and event.where.startswith("grader"):
                 self.failures[event.message] += 1
 

@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 from filelock import FileLock
 from pydantic import SecretStr
@@ -23,9 +24,10 @@ from core import access, paths
 from core.agents.player import Listen
 from core.asking.memory import WorkTotals
 from core.errors import AnamnesisError, UsageError
-from core.events import Event
+from core.events import Event, Verdict
 from core.frameworks.base import Branch, Campaign, Trial, default_pack, grades_itself
 from core.frameworks.casting import Casting
+from core.jobs.budget import budget_in_force, store_budget, stored_budget
 from core.jobs.engine import Options, run_trials
 from core.jobs.estimate import check_budget, estimate
 from core.jobs.plan import (
@@ -46,6 +48,8 @@ from core.models.registry import Registry
 from core.models.spec import ModelSpec
 from core.store.database import Store
 from core.store.fold import fold, following
+from core.store.queries.runs import RunProgress
+from core.store.queries.runs import run as run_with_progress
 from core.store.queries.trials import done_trial_ids
 
 log = logging.getLogger(__name__)
@@ -67,11 +71,19 @@ _keys: dict[tuple[str, str], dict[str, SecretStr]] = {}
 
 @dataclass(frozen=True)
 class RunOutcome:
-    """How a run ended; ``stopped`` is the reason if the run is not complete."""
+    """How a run ended; ``stopped`` is the reason if the run is not complete.
+
+    ``stored`` is the whole run with the verdicts that its answers have now, also from before a resume.
+    """
 
     header: RunHeader
     progress: Progress
     stopped: str | None
+    stored: RunProgress | None
+
+    @property
+    def verdicts(self) -> Mapping[Verdict | Literal["ungraded"], int]:
+        return self.stored.verdicts if self.stored else {}
 
 
 def begin(header: RunHeader, *, again: bool = False) -> RunHeader:
@@ -215,9 +227,12 @@ async def _carry_out(header: RunHeader, registry: Registry, options: Options, pl
                 again,
                 header.run_id,
             )
+        budget_usd = budget_in_force(options.budget_usd, stored_budget(header.run_id))
+        options = replace(options, budget_usd=budget_usd)
         async with registry:
             check_budget(options.budget_usd, _specs(campaign, registry))
             check_pictures(replace(campaign, cases=tuple(trial.case for trial in missing)), registry)
+            store_budget(header.run_id, budget_usd)
             size = estimate(campaign, registry, options.concurrency)
             progress = Progress(len(trials), estimate=WorkTotals(len(trials), size.calls, size.tokens, size.cost_usd))
             options = options.with_batches(registry, progress)
@@ -225,7 +240,9 @@ async def _carry_out(header: RunHeader, registry: Registry, options: Options, pl
                 play = play_trials if missing else in_this_process
                 await play(header, registry, missing, progress, stop, stop_file, options, follow)
     await asyncio.to_thread(fold, store)
-    return RunOutcome(header, progress, stop.reason if progress.done < progress.planned else None)
+    with store.read() as cursor:
+        stored = run_with_progress(cursor, header.run_id)
+    return RunOutcome(header, progress, stop.reason if progress.done < progress.planned else None, stored)
 
 
 def _stored_without_journal(store: Store, run_id: str, missing: Sequence[Trial]) -> int:

@@ -159,8 +159,9 @@ class Comparison:
     are too few cases. ``spread`` is the standard deviation of the cases' changes, or of the difference of two random
     cases if the test is unpaired. ``improved``, ``regressed`` and ``equal`` count cases by the sign of their change;
     ``counts`` are cases right on both sides, on the first only, on the second only and on neither. ``first_alone`` and
-    ``second_alone`` are the numbers of cases that count on one side only; these cases are left out. ``rules`` are the
-    rules by which answers count: one if both sides use the same. ``test`` is the test behind p, ``family`` names the
+    ``second_alone`` are the numbers of cases that count on one side only, ``changed`` is the number of those that count
+    on both, but with other content; these cases are left out. ``rules`` are the rules by which answers count: one if
+    both sides use the same. ``test`` is the test behind p, ``family`` names the
     correction and its number of tests. ``trials`` describes the trials of the cases, if the values are means of trials.
     """
 
@@ -176,6 +177,7 @@ class Comparison:
     equal: int
     first_alone: int = 0
     second_alone: int = 0
+    changed: int = 0
     spread: float | None = None
     adjusted_p: float | None = None
     counts: PairedCounts | None = None
@@ -225,10 +227,11 @@ class Row:
     source: str = ""
 
     def __post_init__(self) -> None:
-        # some statistics return NaN for a bound that does not exist
-        for name in ("low", "high"):
-            if (bound := getattr(self, name)) is not None and math.isnan(bound):
-                object.__setattr__(self, name, None)
+        # statistics return NaN for a number that does not exist, such as the ICC of cases that do not vary
+        for name in ("estimate", "low", "high"):
+            object.__setattr__(self, name, _finite(getattr(self, name)))
+        for name in ("label", "more"):
+            object.__setattr__(self, name, {key: _finite(value) for key, value in getattr(self, name).items()})
 
     def __getitem__(self, name: str) -> Any:
         """Return the value of a column; raises ``KeyError`` if the row has no such column."""
@@ -248,6 +251,10 @@ class Row:
         if names.excluded is not None:
             columns[names.excluded] = dict(self.excluded) if plain else counts_in_words(self.excluded)
         return columns
+
+
+def _finite(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _in_words(value: Any) -> Any:

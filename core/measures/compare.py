@@ -83,6 +83,7 @@ def _difference(row: Row, *, judged: bool) -> Row:
             "n_cases": result.n,
             "n_first_only": result.first_alone,
             "n_second_only": result.second_alone,
+            "n_changed": result.changed,
             "improved": result.improved,
             "regressed": result.regressed,
             "equal": result.equal,
@@ -190,11 +191,12 @@ TESTED_PAIRS = Section(
     columns=(
         "model", "question_type", "format", "specialty", "dataset", "dermatology", "single", "first", "second",
         "first_mean", "second_mean", "difference", "ci_low", "ci_high", "p", "p_adjusted", "n_cases", "n_first_only",
-        "n_second_only",
+        "n_second_only", "n_changed",
     ),
     heads={
         "first_mean": "First: mean", "second_mean": "Second: mean", "n_first_only": "First only",
-        "n_second_only": "Second only", "dermatology": "Dermatology of", "single": "Dermatology of",
+        "n_second_only": "Second only", "n_changed": "Changed cases",
+        "dermatology": "Dermatology of", "single": "Dermatology of",
     },
     caption="Second arm minus first, on the cases that count in both; filled: adjusted p ≤ .05.",
     page="accuracy",
@@ -229,6 +231,8 @@ def report_monitor(
         if len(conditions_of) < 2:
             raise UsageError("--versions needs at least two versions, the oldest first.")
         order = compared = [names[0] for names in conditions_of]
+        if same := next((first for first, second in pairwise(order) if first == second), None):
+            raise UsageError(f"{same} is compared with itself: name two versions.")
     request.conditions = compared
     unshared: dict[tuple[str, str], list[str]] = {}
     for (before, format_, question_type), (after, _, _) in without_shared_cases(scores, order):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from core.stats.corrections import LABELS, Correction, adjusted
 from core.stats.differences import bootstrap_difference, changes, paired_difference, unpaired_difference
 from core.stats.intervals import t_interval
 
+_Case = TypeVar("_Case", bound=Hashable)
 DifferenceInterval = Literal["smoothed", "bootstrap", "normal"]
 TESTS: dict[DifferenceTest, str] = {
     "sign_flip": "exact sign-flip test",
@@ -25,15 +26,15 @@ LEVEL = 0.05
 
 
 def compare_cases(
-    first: Mapping[str, float],
-    second: Mapping[str, float],
+    first: Mapping[_Case, float],
+    second: Mapping[_Case, float],
     interval: DifferenceInterval = "smoothed",
     *,
     most: float | None = 1.0,
     scores: bool = False,
     test: DifferenceTest = "sign_flip",
 ) -> Comparison:
-    """Compare values by case key, on the cases with a value on both sides; NaN counts as missing.
+    """Compare values by case, on the cases with a value on both sides; NaN counts as missing.
 
     ``most`` is the largest possible difference: 1 for shares, ``None`` for measures without a limit, such as lengths.
     ``scores``: the values are no shares of right trials.

@@ -22,7 +22,7 @@ from core.frameworks.base import WITHOUT_CONVERSATION, title_of
 from core.frameworks.casting import is_model, is_rule
 from core.journal import IMPORTED
 from core.measures.base import CaseTrials, Listed, Metric, MetricRequest, NameOf, Note, Result, Row, Severity
-from core.measures.extent import by_data_set, on_different_cases, shared_keys
+from core.measures.extent import by_data_set, changed_keys, on_different_cases, read_extents, shared_keys
 from core.stats.power import detectable_effect
 from core.store.condition_parts import DOCTOR, ConditionPart
 from core.store.conditions import Condition
@@ -96,6 +96,33 @@ def result_of(
     between = detectable_between(request.case_values) if rows and metric.compared else ()
     sizes = [*between, *detectable_notes(rows)]
     return Result(metric.title, rows, in_order([*sampled, *request.notes, *notes, *sizes]))
+
+
+_NARROWING = {
+    "runs": "runs",
+    "models": "models",
+    "origins": "sources",
+    "case_sets": "data sets",
+    "datasets": "sources of cases",
+    "specialties": "specialties",
+    "asks_for": "questions for",
+    "formats": "formats",
+    "question_types": "question types",
+}
+"""Field of a selection → its name in the sentence on a filter that leaves nothing."""
+_OF_ANSWERS = ("formats", "question_types")
+
+
+def why_empty(metric: Metric, request: MetricRequest) -> str:
+    """Return why a metric has no rows: the filters that leave nothing of the stored trials, or its ``empty``."""
+    narrowed = {field: values for field in _NARROWING if (values := getattr(request.selection, field))}
+    if not narrowed or not request.read(conditions):
+        return metric.empty
+    of_answers = any(field in narrowed for field in _OF_ANSWERS)
+    if not of_answers and any(extent.cases for extent in request.read(read_extents, request.selection)):
+        return metric.empty
+    words = "; ".join(f"{_NARROWING[field]} {', '.join(map(str, values))}" for field, values in narrowed.items())
+    return f"The filter leaves nothing: {words}."
 
 
 def sample_notes(read: Callable[..., Any], selection: Selection) -> tuple[Note, ...]:
@@ -261,6 +288,7 @@ def notes_of(
     extents = [extent for extent in basis.extents if extent.model in names]
     notes = [
         *(_seats(behind, arms, name) if compared else ()),
+        *(_different_data_sets(extents, name, data_set_name) if compared else ()),
         *(_different_cases(extents, name, data_set_name) if compared else ()),
         *_unfinished(extents, name),
         *_imported(behind, name),
@@ -366,7 +394,24 @@ def _different_cases(extents: Sequence[Extent], name: NameOf, data_set_name: Nam
         by_all = "" if shared or len(members) < 3 else " by all"
         few = shared < NEARLY_ALL * max(len(extent.cases) for extent in members)
         text = f"Different cases of {data_set_name(data_set)}: {counts}; {words}{by_all}."
+        if changed := sorted(changed_keys(members)):
+            text += (
+                f" {len(changed):,} with one name differ in text, choices or answer, because the data set was imported "
+                f"again, and are not compared: {_listed(changed)}."
+            )
         yield Note("cases", text, "high" if few else "low", "compare", tuple(extent.model for extent in members))
+
+
+def _different_data_sets(extents: Sequence[Extent], name: NameOf, data_set_name: NameOf) -> Iterator[Note]:
+    """Yield a note if conditions that share no case are shown together, because they have different data sets."""
+    sets = by_data_set(extents)
+    if len(sets) > 1 and len({extent.model for members in sets.values() for extent in members}) > 1:
+        parts = [
+            f"{data_set_name(data_set)} ({_names([extent.model for extent in members], name)})"
+            for data_set, members in sets.items()
+        ]
+        text = f"Different data sets: {'; '.join(parts)}. Their figures are on other cases and cannot be compared."
+        yield Note("data_sets", text, "high", "compare", _all([e.model for e in members] for members in sets.values()))
 
 
 def _unfinished(extents: Sequence[Extent], name: NameOf) -> Iterator[Note]:

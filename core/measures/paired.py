@@ -95,10 +95,10 @@ def by_arm(scores: Iterable[CaseScore]) -> dict[ArmOf, dict[str, CaseScore]]:
 
 
 def paired_cases(first: Cases, second: Cases) -> list[PairedCase]:
-    """Return the cases that count on both sides, in the order of the first."""
+    """Return the cases that count on both sides with the same content, in the order of the first."""
     pairs = []
     for a, b in ((a, second.get(key)) for key, a in first.items()):
-        if b is not None and a.counted and b.counted:
+        if b is not None and a.counted and b.counted and a.content == b.content:
             # compared as integers: floating point could make a change of 2/3 against 2/3
             gain = b.correct * a.counted - a.correct * b.counted
             outcome = OUTCOMES[2 * (not is_right(a)) + (not is_right(b))]
@@ -117,11 +117,18 @@ def compare(
     the same cases as the paired tests, so that means and difference are equal under every test.
     """
     pairs = paired_cases(first, second)
-    a, b = ({key: s.correct / s.counted for key, s in side.items() if s.counted} for side in (first, second))
+    a, b = (
+        {(key, s.content): s.correct / s.counted for key, s in side.items() if s.counted} for side in (first, second)
+    )
+    compared = compare_cases(a, b, interval, test=test)
+    changed = len({key for key, _ in a} & {key for key, _ in b}) - compared.n
     outcomes = [pair.outcome for pair in pairs]
     changes = [pair.change for pair in pairs]
     return replace(
-        compare_cases(a, b, interval, test=test),
+        compared,
+        first_alone=compared.first_alone - changed,
+        second_alone=compared.second_alone - changed,
+        changed=changed,
         counts=PairedCounts(*(outcomes.count(outcome) for outcome in OUTCOMES)),
         improved=changes.count(1),
         regressed=changes.count(-1),

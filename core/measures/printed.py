@@ -305,7 +305,7 @@ def _own_test(line: Printed, question: str, own: OwnExperts) -> tuple[OwnFigure 
     models = set(line["model"].split("_vs_"))
     for review, decisions in own.decisions.items():
         for test in pairs(decisions, [question]):
-            if {published_label(test["first"]), published_label(test["second"])} == models:
+            if test["p"] is not None and {published_label(test[name]) for name in ("first", "second")} == models:
                 return OwnFigure(float(test["p"]), review, int(test["n"])), COMPUTED
     return None, "no review here judges both models on the same cases"
 

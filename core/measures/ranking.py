@@ -60,9 +60,12 @@ def common_cases(scores: Mapping[str, Cases], *, complete: bool = False) -> Comp
     ``complete``, conditions are left out if this makes the number of conditions × common cases larger: a trial run on
     five cases does not reduce the ranking of the others to these five. A condition alone is no ranking.
     """
-    counting = {name: frozenset(key for key, score in cases.items() if score.counted) for name, cases in scores.items()}
+    counting = {
+        name: frozenset((key, score.content) for key, score in cases.items() if score.counted)
+        for name, cases in scores.items()
+    }
     ranked: tuple[str, ...] = ()
-    keys: frozenset[str] = frozenset()
+    keys: frozenset[tuple[str, int]] = frozenset()
     for first in counting if len(set(counting.values())) > 1 else list(counting)[:1]:
         rest = {name: own for name, own in counting.items() if name != first}
         chosen: tuple[str, ...] = (first,)
@@ -74,7 +77,7 @@ def common_cases(scores: Mapping[str, Cases], *, complete: bool = False) -> Comp
             if shared and larger and (not rest or not complete):
                 ranked, keys = chosen, shared
     members: dict[str, Cases] = {
-        name: {key: scores[name][key] for key in sorted(keys)} for name in scores if name in ranked
+        name: {key: scores[name][key] for key, _ in sorted(keys)} for name in scores if name in ranked
     }
     return Compared(members, {name: len(own) for name, own in counting.items() if name not in members})
 

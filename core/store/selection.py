@@ -37,6 +37,7 @@ from core.store.conditions import (
     who_judged,
     with_missing_parts,
 )
+from core.store.counted_rule import COUNTED_RULE, strictly
 from core.store.database import Store
 from core.store.queries.runs import CAMPAIGNS, ORIGIN_SQL, ORIGINS, Origin, Run, run_records
 from core.store.tables import TableRow, arrow_table, schema_of
@@ -168,16 +169,6 @@ _PARAMETER = re.compile(r"\$(\w+)")
 # an escaped pattern that ignores case takes a third of the time of lower()
 SAID = "($speaker::VARCHAR IS NULL OR role = $speaker) AND regexp_matches({words}, regexp_escape($text), 'i')"
 """The condition on a message with a selection's ``text``; ``{words}`` are its ``words``."""
-BY_STRICT = """CASE $mcq_rule WHEN 'mcq_loose' THEN false WHEN 'mcq_strict' THEN true
-            ELSE question_type = 'mcq_many' OR list_contains($strictly, runs.protocol) END"""
-"""Whether an answer counts by the second rule of its question type, on a row with ``runs`` and ``question_type``.
-
-The second rule is the strict rule, or for many choices the grader's. Needs ``Selection.parameters``.
-"""
-COUNTED_RULE = f"""(CASE WHEN NOT starts_with(question_type, 'mcq') THEN question_type
-            WHEN NOT ({BY_STRICT}) THEN 'mcq_loose'
-            WHEN question_type = 'mcq_many' THEN question_type ELSE 'mcq_strict' END)"""
-"""The rule by which an answer counts, on the same row."""
 _ARM = "format = $format AND question_type = $question_type"
 _IS_CASE = "lower($case) IN (lower(case_key), lower(split_part(case_key, '/', 2)))"
 _FILTERS = {
@@ -230,6 +221,8 @@ TRIALS = """
     LEFT JOIN labelled_cases AS cases ON cases.case_key = trials.case_key
         AND cases.content_hash = coalesce(trials.content_hash, last_cases.content_hash)"""
 """Trials with their runs and labelled cases; if a journal had no cases, the newest stored case of the key."""
+CONTENT = "if(cases.case_key IS NULL, 0, hash(cases.vignette, cases.question, cases.choices, cases.answer))"
+"""A hash of what a row of ``TRIALS`` asks; 0 if no case is stored. Data sets imported again can change a case."""
 IN_ARMS = """($formats::VARCHAR[] IS NULL OR list_contains($formats, verdicts.format))
         AND ($question_types::VARCHAR[] IS NULL OR list_contains($question_types, verdicts.question_type))"""
 """The condition of a selection on answers, in a table under the name ``verdicts``."""
@@ -294,11 +287,6 @@ def _choose(cursor: duckdb.DuckDBPyConnection, selection: Selection, more: str, 
     sql = _CHOOSE.format(where=selection.where(), more=more)
     cursor.execute(sql, {**selection.parameters(sql), "staffed": staffed()})
     cursor.execute(f"CREATE OR REPLACE TEMP VIEW chosen AS FROM selected {without_repeats}")
-
-
-def strictly() -> list[str]:
-    """Return the frameworks whose answers with choices count by the strict rule by default."""
-    return [name for name, framework in frameworks().items() if framework.usual.mcq_rule == "mcq_strict"]
 
 
 def staffed() -> list[str]:

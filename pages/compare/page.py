@@ -111,7 +111,7 @@ def draw_comparison() -> None:
     unshared = [row for row, result in results.items() if not result.n]
     part = "persona" if mode == "personas" else "arm"
     compared = [
-        ({part: row}, result, {"left_out": result.first_alone + result.second_alone})
+        ({part: row}, result, {"left_out": result.first_alone + result.second_alone + result.changed})
         for row, result in results.items()
         if result.n
     ]

@@ -379,7 +379,8 @@ def _ask_and_import(
         if result is None:
             return
         remarks = f"; {counted(len(result.findings), 'finding')}" if result.findings else ""
-        st.session_state["data_told"] = f"Imported {counted(len(result.reading.cases), 'case')}{remarks}."
+        imported = f"Imported {counted(len(result.reading.cases), 'case')}{remarks}."
+        st.session_state["data_told"] = f"{imported} {result.replaced}".strip()
         st.query_params["dataset"] = result.dataset
         st.rerun()
 

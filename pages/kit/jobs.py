@@ -36,7 +36,10 @@ def draw_estimate(size: JobEstimate) -> None:
     figures = {what.capitalize(): (f"{number:,}", None) for what, number in size.counts.items()} | {
         "Model calls": (f"{size.calls:,}", f"Estimated: {by_role}." if by_role else "No model is called."),
         "Tokens": (f"{size.tokens:,}", "Estimated from the length of the texts and typical replies."),
-        "Time": (duration(size.seconds), "Estimated for the trials that run at once."),
+        "Time": (
+            size.time_in_words,
+            "Estimated for the trials that run at once; for a server of your own it is measured while the job runs.",
+        ),
         "Cost": ("unknown", "A model has no known price.") if size.cost_usd is None else (money(size.cost_usd), None),
     }
     with st.container(border=True):

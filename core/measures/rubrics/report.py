@@ -29,6 +29,7 @@ from core.measures.calibration import (
 )
 from core.measures.compare import Compared, difference_rows
 from core.measures.comparison import compare_cases
+from core.measures.extent import changed_keys, read_extents
 from core.measures.rubrics.labels import expert_verdicts, labelled_statements
 from core.measures.rubrics.rubric import AXES, Rubric
 from core.measures.rubrics.rule_judge import RULE_JUDGE, RULE_JUDGE_IN_WORDS
@@ -542,6 +543,7 @@ def report_differences(
     first = next(iter(groups)) if against is None else against
     if first not in groups:
         raise UsageError(f"{first} is not judged here: choose {', '.join(groups)}.")
+    extents = {extent.model: extent for extent in request.read(read_extents, request.selection)}
     compared: list[Compared] = []
     judged = [conversation for conversations in groups.values() for conversation in conversations]
     axes = axes_of(judged)
@@ -551,7 +553,12 @@ def report_differences(
         request.note(f"Too few points are judged on {', '.join(without)}: these axes have no score to compare.")
     for second in groups:
         for axis in [None, *axes] if second != first else []:
-            comparison = _compared(groups[first], groups[second], rule, axis, least_judged)
+            changed = changed_keys(extents[model] for model in (first, second) if model in extents)
+            before, after = (
+                [conversation for conversation in groups[model] if conversation.case_key not in changed]
+                for model in (first, second)
+            )
+            comparison = _compared(before, after, rule, axis, least_judged)
             if comparison.n:
                 compared.append(({"first": first, "second": second, "axis": axis or ALL_AXES}, comparison, {}))
     yield from difference_rows(compared, correction)

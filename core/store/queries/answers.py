@@ -12,9 +12,10 @@ import pyarrow as pa
 
 from core.events import COUNTED, EndReason, Format, QuestionType, Rule, Verdict
 from core.store.condition_parts import DOCTOR
+from core.store.counted_rule import BY_STRICT, COUNTED_RULE
 from core.store.queries.calls import find_served_trials, several_served
 from core.store.queries.cases import CaseKey
-from core.store.selection import BY_JUDGE, BY_STRICT, COUNTED_RULE, IN_ARMS, TRIALS, McqRule, Selection, select, staffed
+from core.store.selection import BY_JUDGE, CONTENT, IN_ARMS, TRIALS, McqRule, Selection, select, staffed
 from core.store.tables import records, shared_texts
 from core.store.tallies import CONCLUDED, count_selected
 
@@ -25,7 +26,8 @@ class CaseScore(NamedTuple):
     ``refused_in_words`` of those counted were answered by a refusal, and ``blank`` by nothing. ``rule``
     is the one by which the answers count; several of pooled conditions are joined by " + ". ``repeats`` are trials that
     are left out because the case was played with the same seed before. ``served`` is the name under which the doctor's
-    model was served in these trials, where scores are split by it.
+    model was served in these trials, where scores are split by it. ``content`` is a hash of the vignette, question,
+    choices and answer (``core.store.selection.CONTENT``): cases of one key are compared only if it is equal.
     """
 
     model: str
@@ -42,6 +44,7 @@ class CaseScore(NamedTuple):
     rule: str = ""
     repeats: int = 0
     served: str | None = None
+    content: int = 0
 
     @property
     def score(self) -> float | None:
@@ -120,7 +123,9 @@ def _case_scores(cursor: duckdb.DuckDBPyConnection, chosen: Selection, counts: s
     numbers = (rows[name].to_pylist() for name in ("correct", "counted"))
     reasons_of_wrong = (rows[name].to_pylist() for name in ("refused_in_words", "blank"))
     rules = shared_texts(rows["rule"])
-    return list(map(CaseScore, *texts, *numbers, excluded, *reasons_of_wrong, rules))
+    nothing = ([0] * len(rows), [None] * len(rows))  # ``repeats`` and ``served``
+    contents = rows["content"].to_pylist()
+    return list(map(CaseScore, *texts, *numbers, excluded, *reasons_of_wrong, rules, *nothing, contents))
 
 
 def _executed(cursor: duckdb.DuckDBPyConnection, chosen: Selection, sql: str) -> duckdb.DuckDBPyRelation:
@@ -217,7 +222,7 @@ condition whose grader judged it.
 _TALLIED = f"""
         SELECT model, place, trials.case_key, dataset, specialty, list_contains($staffed, runs.protocol) AS staffed,
             trials.end_reason, concluded, format, question_type, loose, strict, {BY_STRICT} AS by_strict,
-            {COUNTED_RULE} AS rule, if(by_strict, strict, loose) AS verdict, n
+            {COUNTED_RULE} AS rule, if(by_strict, strict, loose) AS verdict, n, {CONTENT} AS content
         {TRIALS.replace("FROM trials", "FROM {tallies} AS trials")}
         JOIN seated ON seated.run_id = trials.run_id"""
 _COUNTS = f"""
@@ -236,21 +241,24 @@ _COUNTS_WITH_SHARED = f"""
         ANTI JOIN shared ON shared.run_id = trials.run_id AND answered AND {OF_ITS_TYPE}
         WHERE {{where}}
         UNION ALL
-        SELECT model, place, case_key, dataset, specialty, staffed,
+        SELECT model, place, selected.case_key, selected.dataset, selected.specialty, staffed,
             end_reason, concluded, format, question_type,
             CASE WHEN invalid AND whole OR NOT starts_with(question_type, 'mcq') THEN judged.verdict
                  WHEN whole THEN coalesce(loose_verdict, 'ungraded') END AS loose, judged.verdict AS strict,
-            {BY_STRICT} AS by_strict, {COUNTED_RULE} AS rule, if(by_strict, strict, loose) AS verdict, 1 AS n
+            {BY_STRICT} AS by_strict, {COUNTED_RULE} AS rule, if(by_strict, strict, loose) AS verdict, 1 AS n,
+            {CONTENT} AS content
         FROM of_shared AS judged JOIN selected USING (trial_id) JOIN shared_ends USING (trial_id)
         JOIN runs ON runs.run_id = selected.run_id
+        LEFT JOIN cases ON cases.case_key = selected.case_key AND cases.content_hash = selected.content_hash
         LEFT JOIN loosely USING (trial_id, format, question_type)
     )"""
 """Queries up to ``counts``: the numbers of answers of a selection, by all that tells them apart.
 
 Columns: model, place, case_key, dataset, specialty, staffed, end_reason, concluded, format, question_type, the verdicts
 ``loose`` and ``strict`` and the one that counts (``verdict``; by its ``rule``, ``by_strict``), n, which is negative
-for repeats. Where graders share a run, an answer stands once for each condition whose grader judged it; a verdict is
-NULL that another condition of the run has. ``_counts`` fills in which ``tallies`` are read, and ``where``.
+for repeats, and the ``content`` of the case. Where graders share a run, an answer stands once for each condition whose
+grader judged it; a verdict is NULL that another condition of the run has. ``_counts`` fills in which ``tallies`` are
+read, and ``where``.
 """
 _SELECT_SERVED = """
     CREATE OR REPLACE TEMP TABLE selected AS
@@ -263,10 +271,12 @@ _CASE_SCORES = f"""
         coalesce(sum(n) FILTER (verdict = 'refused_in_words'), 0)::BIGINT AS refused_in_words,
         coalesce(sum(n) FILTER (verdict = 'empty'), 0)::BIGINT AS blank,
         coalesce(if(min(rule) = max(rule), min(rule), min(rule) || ' + ' || max(rule)), '') AS rule,
-        map_from_entries(list((verdict, n)) FILTER (NOT list_contains($counting, verdict))) AS excluded
+        map_from_entries(list((verdict, n)) FILTER (NOT list_contains($counting, verdict))) AS excluded,
+        if(min(least) = max(most), min(least), hash(min(least), max(most))) AS content
     FROM (
         SELECT model, place, format, question_type, case_key, any_value(dataset) AS dataset,
-            any_value(specialty) AS specialty, rule, verdict, sum(n)::BIGINT AS n
+            any_value(specialty) AS specialty, rule, verdict, sum(n)::BIGINT AS n,
+            min(content) AS least, max(content) AS most
         FROM counts AS verdicts WHERE verdict IS NOT NULL AND {IN_ARMS}
         GROUP BY model, place, format, question_type, case_key, rule, verdict HAVING n > 0
     )

@@ -9,8 +9,9 @@ from typing import NamedTuple
 import duckdb
 
 from core.events import EndReason, Format, QuestionType, Verdict
+from core.store.counted_rule import BY_STRICT
 from core.store.queries.answers import OF_ITS_TYPE, OF_SHARED
-from core.store.selection import BY_STRICT, TRIALS, Selection, select
+from core.store.selection import TRIALS, Selection, select
 from core.store.tallies import count_selected
 
 

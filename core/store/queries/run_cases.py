@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import duckdb
 
@@ -13,7 +13,7 @@ from core.frameworks.base import frameworks
 from core.store.conditions import Condition
 from core.store.queries.cases import CASE_COLUMNS, case_from
 from core.store.queries.runs import Run, run_records
-from core.store.selection import TRIALS, Selection
+from core.store.selection import CONTENT, TRIALS, Selection
 from core.store.tables import records
 
 
@@ -42,6 +42,7 @@ class Extent:
     trials that it contains. ``cases`` are the keys of the cases with a stored trial. ``data_set_cases`` is the number
     of cases of the complete data set, ``None`` if it is unknown or if the selection restricts the cases.
     ``without_profile`` are the keys of the cases that were run without a profile, if the framework uses profiles.
+    ``contents`` is case key → hash of what the case asks (``core.store.selection.CONTENT``).
     """
 
     model: str
@@ -52,6 +53,7 @@ class Extent:
     cases: frozenset[str]
     data_set_cases: int | None
     without_profile: frozenset[str] = frozenset()
+    contents: Mapping[str, int] = field(default_factory=dict)
 
 
 def extents(
@@ -75,20 +77,25 @@ def extents(
     for condition in conditions:
         own_runs = [runs[run_id] for run_id in condition.runs if run_id in runs]
         rows = [row for run in own_runs for row in done[run.run_id]]
-        count = sum(trials for _, trials, _ in rows)
+        contents: dict[str, int] = {}
+        for case_key, _, _, content in rows:  # pooled runs can have several contents of a case: equal to no single one
+            several = contents.get(case_key, content) != content
+            contents[case_key] = hash((contents[case_key], content)) if several else content
+        count = sum(trials for _, trials, *_ in rows)
         local = [run for run in own_runs if run.source != "release"]
-        cases = frozenset(case_key for case_key, _, _ in rows)
-        imported = count - sum(trials for run in local for _, trials, _ in done[run.run_id])
+        cases = frozenset(contents)
+        imported = count - sum(trials for run in local for _, trials, *_ in done[run.run_id])
         extents.append(
             Extent(
                 condition.name,
                 condition.newest.data_set,
-                imported + sum(trials for run in local for _, trials, _ in planned[run.run_id] or done[run.run_id]),
+                imported + sum(trials for run in local for _, trials, *_ in planned[run.run_id] or done[run.run_id]),
                 count,
-                sum(failed for _, _, failed in rows),
+                sum(failed for _, _, failed, _ in rows),
                 cases,
                 sizes[condition.newest.data_set] or None if cases_only.of_all_cases else None,
                 cases & frozenset().union(*(without_profile[run.run_id] for run in own_runs)),
+                contents,
             )
         )
     return extents
@@ -104,7 +111,7 @@ def _data_set_cases(run: Run) -> int:
     return run.data_set_cases or (run.cases if run.case_set == run.data_set else 0)
 
 
-_Rows = dict[str, list[tuple[str, int, int]]]
+_Rows = dict[str, list[tuple[str, int, int, int]]]
 
 
 def _by_run(cursor: duckdb.DuckDBPyConnection, sql: str, selection: Selection, runs: dict[str, Run]) -> _Rows:
@@ -117,7 +124,7 @@ def _by_run(cursor: duckdb.DuckDBPyConnection, sql: str, selection: Selection, r
 
 
 _PLANNED = f"""
-    SELECT trials.run_id, trials.case_key, runs.trials, 0
+    SELECT trials.run_id, trials.case_key, runs.trials, 0, 0
     {TRIALS.replace("FROM trials", "FROM run_cases AS trials")}
     WHERE list_contains($runs_of_conditions, trials.run_id) AND {{where}}"""
 
@@ -128,5 +135,5 @@ _WITHOUT_PROFILE = """
 
 
 _DONE = f"""
-    SELECT trials.run_id, trials.case_key, count(*), count(*) FILTER (trials.status = 'failed')
+    SELECT trials.run_id, trials.case_key, count(*), count(*) FILTER (trials.status = 'failed'), {CONTENT} AS content
     {TRIALS} WHERE list_contains($runs_of_conditions, trials.run_id) AND {{where}} GROUP BY ALL"""

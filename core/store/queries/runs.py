@@ -10,9 +10,10 @@ import duckdb
 import orjson
 
 from core.case import data_set_of
-from core.events import COUNTED, RoleName
+from core.events import COUNTED, RoleName, Verdict
 from core.journal import IMPORTED, Hypothesis, RunHeader
 from core.models.prices import total
+from core.store.counted_rule import BY_STRICT, strictly
 from core.store.tables import records
 
 CAMPAIGNS = ("local", "release", "imported")
@@ -116,16 +117,23 @@ class RoleUse:
 class RunProgress(Run):
     """A run and how far it is.
 
-    ``done`` trials are stored, ``failed`` of them broke off. ``excluded`` of ``answers`` do not count in figures,
-    ``ungraded`` of these only because no grader has spoken yet.
+    ``done`` trials are stored, ``failed`` of them broke off. ``verdicts`` counts the answers by the one verdict that an
+    accuracy reads, also the answers that a broken-off trial misses; the most frequent verdict comes first.
     """
 
     done: int = 0
     failed: int = 0
-    answers: int = 0
-    excluded: int = 0
-    ungraded: int = 0
+    verdicts: dict[Verdict | Literal["ungraded"], int] = field(default_factory=dict)
     use: dict[RoleName, RoleUse] = field(default_factory=dict)
+
+    @property
+    def answers(self) -> int:
+        return sum(self.verdicts.values())
+
+    @property
+    def excluded(self) -> int:
+        """The number of answers that count in no figure."""
+        return sum(n for verdict, n in self.verdicts.items() if verdict not in COUNTED)
 
     @property
     def state(self) -> State:
@@ -180,7 +188,8 @@ def runs(cursor: duckdb.DuckDBPyConnection, run_ids: Sequence[str] | None = None
     use: dict[str, dict[RoleName, RoleUse]] = {}
     for run_id, role, *numbers in cursor.execute(_USE.format(by="run_id, role"), parameters).fetchall():
         use.setdefault(run_id, {})[role] = RoleUse(*numbers)
-    rows = records(cursor.execute(_PROGRESS, {**parameters, "counting": list(COUNTED)}))
+    values = {**parameters, "mcq_rule": "usual", "strictly": strictly()}
+    rows = records(cursor.execute(_PROGRESS, values))
     progress = {row.pop("run_id"): row for row in rows}
     return [
         RunProgress(**vars(record), **progress.get(record.run_id, {}), use=use.get(record.run_id, {}))
@@ -249,23 +258,23 @@ _RECORDS = f"""
         AND ($sources::VARCHAR[] IS NULL OR list_contains($sources, source))
     ORDER BY created_at DESC, run_id"""
 
-# Exclusion does not depend on the multiple-choice rule: both rules judge the same answers.
-_PROGRESS = """
+_PROGRESS = f"""
     WITH mine AS (
         SELECT run_id, status FROM trials
         WHERE $run_ids::VARCHAR[] IS NULL OR list_contains($run_ids, run_id)
     ), progress AS (
         SELECT run_id, count(*) AS done, count(*) FILTER (status = 'failed') AS failed FROM mine GROUP BY run_id
     ), outcome AS (
-        SELECT run_id, sum(n)::BIGINT AS answers,
-            sum(n) FILTER (NOT list_contains($counting, loose))::BIGINT AS excluded,
-            sum(n) FILTER (loose = 'ungraded')::BIGINT AS ungraded
-        FROM tallies WHERE answered AND ($run_ids::VARCHAR[] IS NULL OR list_contains($run_ids, run_id))
+        SELECT run_id, map_from_entries(list((verdict, n) ORDER BY n DESC, verdict)) AS verdicts
+        FROM (
+            SELECT tallies.run_id, if({BY_STRICT}, strict, loose) AS verdict, sum(n)::BIGINT AS n
+            FROM tallies JOIN runs ON runs.run_id = tallies.run_id
+            WHERE $run_ids::VARCHAR[] IS NULL OR list_contains($run_ids, tallies.run_id)
+            GROUP BY ALL HAVING sum(n) > 0
+        )
         GROUP BY run_id
     )
-    SELECT progress.*, coalesce(answers, 0) AS answers, coalesce(excluded, 0) AS excluded,
-        coalesce(ungraded, 0) AS ungraded
-    FROM progress LEFT JOIN outcome USING (run_id)"""
+    SELECT progress.*, coalesce(verdicts, MAP {{}}) AS verdicts FROM progress LEFT JOIN outcome USING (run_id)"""
 
 # Calls know their run themselves: those of a trial that is not finished were paid for, too.
 _USE = """

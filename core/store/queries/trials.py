@@ -24,13 +24,14 @@ from core.events import (
     Summarised,
     Verdict,
 )
+from core.store.counted_rule import COUNTED_RULE
 from core.store.queries.calls import calls_of
 from core.store.queries.grades import grade_history
 from core.store.queries.releases import FROM_TABLES
 from core.store.queries.runs import LATER_ARMS, Run, run_records
 from core.store.queries.utterances import utterances_of
 from core.store.rows import stream_events
-from core.store.selection import COUNTED_RULE, TRIALS, Selection, select
+from core.store.selection import TRIALS, Selection, select
 from core.store.tables import records
 
 

@@ -110,12 +110,13 @@ def test_a_run_reports_its_verdicts_and_exclusions(outputs: dict[str, str]) -> N
     """Four cases are answered twice in two arms; on the fifth the provider fails four times."""
     lines = outputs["run"].splitlines()
     assert lines[0] == f"Run {outputs['id']} is complete: 10 trials, {16 * 18} tokens."
-    # 6 right and 2 wrong under each of the two rules of choices, and as many free responses
-    assert lines[1] == "Verdicts: 18 correct, 6 incorrect, 4 provider_error."
+    # 6 right and 2 wrong by the rule of choices that counts, and as many free responses
+    assert lines[1] == "Verdicts: 12 correct, 4 incorrect, 4 provider_error."
     assert lines[2] == f"See: python -m core report accuracy --run {outputs['id']}"
     *progress, warning = outputs["progress"].splitlines()
     assert progress[-1] == f"{outputs['id']}: 10 of 10 trials; 20 calls"
-    assert warning.startswith("4 answers are excluded because a provider failed, most often: The model openai/doctor ")
+    assert "4 of 20 answers" in warning
+    assert "The model openai/doctor " in warning
     assert "HTTP 400 (too old)" in warning
 
 
@@ -141,8 +142,28 @@ def test_a_run_without_any_verdict_fails(db: Path, capsys: pytest.CaptureFixture
         )
     printed = capsys.readouterr()
     assert status == 1
-    assert "2 answers are excluded because a provider failed, most often: The model openai/grader " in printed.err
+    assert "2 of 2 answers" in printed.err
+    assert "The model openai/grader " in printed.err
     assert "Verdicts: 2 provider_error." in printed.out
+
+
+@pytest.mark.parametrize(
+    ("reply", "verdict", "excluded"),
+    [("", "empty", False), (Reply("Go", finish_reason="length"), "cut", True)],
+    ids=["blank", "cut"],
+)
+def test_the_last_lines_of_a_run_count_what_its_accuracy_counts(
+    db: Path, capsys: pytest.CaptureFixture[str], reply: Reply | str, verdict: str, excluded: bool
+) -> None:
+    """Two cases, two trials each; a blank answer is wrong, one that was cut at its limit is excluded."""
+    with running(lambda body: reply) as provider:
+        arguments = ["--base-url", provider.base_url, "--limit", "2", "--trials", "2", "--arms", "vignette:mcq"]
+        status = main(["run", "--doctor", "openai/doctor", *BESIDE_RULES, *arguments])
+    printed = capsys.readouterr()
+    assert f"Verdicts: 4 {verdict}." in printed.out
+    assert (status, "4 of 4 answers" in printed.err) == (int(excluded), excluded)
+    (row,) = accuracy(Store())
+    assert (row["n_trials"], row["n_excluded"]) == ((0, 4) if excluded else (4, 0))
 
 
 def test_accuracy_as_csv_by_hand(outputs: dict[str, str], campaign_db: Path) -> None:

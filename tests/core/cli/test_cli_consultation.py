@@ -22,7 +22,7 @@ def test_a_run_and_its_report(db: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert main([*RUN, "reference/upper-bound"]) == 0
     lines = capsys.readouterr().out.splitlines()
     run_id = lines[0].split()[1]
-    assert lines[1] == "Verdicts: 10 correct."  # five answers under two rules
+    assert lines[1] == "Verdicts: 5 correct."  # one verdict for each answer
     assert main(["report", "accuracy", "--run", run_id, "--format", "csv"]) == 0
     (row,) = csv.DictReader(io.StringIO(capsys.readouterr().out))
     assert (row["model"], row["format"], row["question_type"]) == ("reference/upper-bound", "multi_turn", "mcq")

@@ -48,6 +48,23 @@ def test_the_record_of_an_import_is_stored(tmp_path: Path) -> None:
     assert imported.load("medmcqa") == done.reading.cases
 
 
+def test_a_data_set_imported_again_says_how_many_cases_changed(tmp_path: Path) -> None:
+    head = "id,vignette,choice_1,choice_2,answer"
+    rows = ["1,A man coughs.,Flu,Gout,Flu", "2,A woman limps.,Flu,Gout,Gout", "3,A boy sneezes.,Flu,Gout,Flu"]
+    again = [rows[0], rows[1].replace("limps", "has a red toe"), rows[2].replace("Gout", "Cold"), "4,New.,Flu,Gout,Flu"]
+    columns = {"id": "id", "vignette": "vignette", "options": "choice_1+choice_2", "answer": "answer"}
+
+    def read(lines: list[str]) -> str:
+        file = tmp_path / "mine.csv"
+        file.write_text("\n".join([head, *lines]), encoding="utf-8")
+        return import_file(file, columns=columns).replaced
+
+    assert read(rows) == ""
+    assert read(rows) == ""
+    assert "one of 3 cases: 2 changed, 1 new, 0 removed" in read(again)
+    assert "one of 4 cases: 2 changed, 0 new, 1 removed" in read(rows)
+
+
 HEADER = ["Story", "query", "a", "b", "label", "seen"]
 ROWS = [
     ["A man of 40 coughs.\nHe is hot.", "What is it?", "Flu", "Gout", "A", datetime.date(2024, 5, 1)],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import math
 import sys
 from pathlib import Path
 from typing import Any
@@ -143,7 +144,9 @@ def test_a_job_stopped_by_its_budget_resumes_without_repeated_requests(toy: Any,
     first = run_job(job, Store(), registry(), Options(1, 0.03))
     assert (first.done, first.remaining, first.stopped) == (2, 2, "The budget of $0.03 is used up.")
     assert run_job(job, Store(), registry(), Options(1, 0.03)).calls == 0, "earlier cost counts"
-    rest = run_job(job, Store(), registry())
+    assert run_job(job, Store(), registry()).stopped == first.stopped, "the same again has the same budget"
+    assert any("--budget-usd" in words for words in type(job).shortfall(first))
+    rest = run_job(job, Store(), registry(), Options(1, math.inf))
     assert (rest.done, rest.kept, rest.stopped, len(provider.requests)) == (2, 2, None, 4)
     assert rest.counts["letters"] == 2 * len("Word")
     Store().path.unlink()

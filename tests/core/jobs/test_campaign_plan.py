@@ -301,8 +301,11 @@ def test_the_estimate_of_a_small_plan_by_hand(tmp_path: Path) -> None:
     assert size.calls == 66 + 42 + 30 + 6
     for role in size.roles:
         assert role.cost_usd == pytest.approx((role.prompt_tokens + role.completion_tokens) / 1000)
-    # two waves of four trials at once, 24 calls a trial, 1.5 s a call
+    # two waves of four trials at once, 24 calls a trial, 1.5 s a call of a provider
     assert size.seconds == pytest.approx(2 * 24 * 1.5)
+    for address in ("http://127.0.0.1:8000/v1", "http://gpu.local/v1"):  # the speed of a server of one's own is unknown
+        own_server = plan(3, trials=2, arms=arms, names=names, base_url=address)
+        assert estimate(own_server, registry(own), concurrency=4).seconds is None
 
 
 def test_the_estimate_of_free_and_of_unpriced_models() -> None:

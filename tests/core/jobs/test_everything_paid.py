@@ -223,7 +223,7 @@ def test_an_unreadable_grader_is_reported_after_ten_verdicts(
     if warned:
         assert first.startswith("The grader cannot be read: 10 of 10 verdicts are ungradable and count in no figure.")
         assert [first[:60] in line for line in caplog.messages if "cannot be read" in line] == [True]
-        assert done.progress.verdicts == {"ungradable": 12}
+        assert done.verdicts == {"ungradable": 12}
 
 
 def test_other_processes_can_read_the_progress_of_a_run(paying: FakeProvider) -> None:

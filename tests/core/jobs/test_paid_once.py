@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import re
 import signal
@@ -205,12 +206,14 @@ def test_a_budget_holds_across_resumes(all_seats: FakeProvider, priced: Path) ->
     first = go(header, priced, budget_usd=0.10)
     assert first.stopped == "The budget of $0.10 is used up."
     assert len(all_seats.requests) == 6
-    second = go(header, priced, budget_usd=0.10)
+    second = go(header, priced)  # a resume keeps the budget
     assert second.stopped == "The budget of $0.10 is used up."
     assert len(all_seats.requests) == 6, "earlier cost counts"
     third = go(header, priced, budget_usd=0.15)
     assert (third.stopped, len(all_seats.requests)) == ("The budget of $0.15 is used up.", 9)
     assert (third.progress.spent_usd, third.progress.cost_usd) == (pytest.approx(0.108), pytest.approx(0.054))
+    assert go(header, priced).stopped == third.stopped, "the new budget is kept too"
+    assert go(header, priced, budget_usd=math.inf).stopped is None
 
 
 def test_stored_replies_without_a_request_are_counted_and_logged(

@@ -225,4 +225,4 @@ def test_answers_without_tokens_left_after_reasoning_are_excluded(
             assert call.completion_tokens == 40 * call.attempts, "each request was charged"
             assert call.attempts in (1, 2), "a retry allows more tokens until the model is known to reason"
             assert call.request["max_tokens"] > THINKING_TOKENS
-    assert outcome.progress.verdicts["provider_error"] == 2 * len(choices)
+    assert outcome.verdicts["provider_error"] == 2 * len(choices)

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from statsmodels.stats.power import TTestPower
 
-from core.measures.base import Comparison, Row
+from core.case import case_set_hash
+from core.events import Finished
+from core.measures.base import Comparison, MetricRequest, Row
+from core.measures.compare import report_monitor
 from core.measures.comparison import compare_cases, corrected
-from core.measures.paired import by_arm, compare, format_pairs, is_right, paired_cases
+from core.measures.extent import changed_keys, on_shared_cases, read_extents, shared_keys
+from core.measures.notes import result_of
+from core.measures.paired import by_arm, compare, format_pairs, is_right, paired_cases, read_scores
+from core.measures.ranking import common_cases
 from core.stats.corrections import Correction
 from core.stats.differences import PairedCounts, mcnemar, paired_difference
+from core.store.database import Store
+from core.store.fold import fold
 from core.store.queries.answers import CaseScore
+from tests.core.store.builders import a_case, a_header, a_trial, answered, graded, write_journal
 
 
 def score(case: int | str, correct: int, counted: int = 5, **changes: Any) -> CaseScore:
@@ -110,6 +120,48 @@ def test_without_common_cases_nothing_is_claimed() -> None:
     assert np.isnan([result.difference, result.p, result.low, result.first_mean]).all()
     assert np.isnan(adjusted_p([result], "holm")).all()
     assert result.detectable is None
+
+
+@pytest.fixture
+def changed_store(tmp_path: Path) -> Store:
+    """Two versions of a model on six cases; cases 5 and 6 have other texts in the second run."""
+    store = Store(tmp_path / "cases.duckdb")
+    for n, model in enumerate(("openai/a", "openai/b")):
+        texts = {case: f"Vignette {case}." if n == 0 or case < 5 else f"Rewritten {case}." for case in range(1, 7)}
+        played = [a_case(case, vignette=text) for case, text in texts.items()]
+        header = a_header(
+            f"run-{n}", played, doctor=model, trials=1, case_set_hash=case_set_hash(played), arms=[("vignette", "mcq")]
+        )
+        trials = [
+            a_trial(
+                [answered("vignette", "mcq"), graded("correct", "vignette", "mcq"), Finished(at=2.0)],
+                trial_id=f"{n}/{case}",
+                run_id=header.run_id,
+                case_key=f"ours/{case}",
+                trial=0,
+            )
+            for case in texts
+        ]
+        write_journal(store.journals, header.run_id, header, *trials)
+    fold(store)
+    return store
+
+
+def test_only_cases_with_the_same_content_are_compared(changed_store: Store) -> None:
+    scores = by_arm(read_scores(changed_store))
+    first, second = (scores[model, "vignette", "mcq"] for model in ("openai/a", "openai/b"))
+    result = compare(first, second)
+    assert (result.n, result.changed, result.first_alone, result.second_alone) == (4, 2, 0, 0)
+    assert [pair.case_key for pair in paired_cases(first, second)] == [f"ours/{n}" for n in range(1, 5)]
+    assert len(next(iter(common_cases({"a": first, "b": second}).members.values()))) == 4
+    extents = read_extents(changed_store)
+    assert changed_keys(extents) == {"ours/5", "ours/6"}
+    assert shared_keys(extents) == {f"ours/{n}" for n in range(1, 5)}
+    assert {score.case_key for score in on_shared_cases(read_scores(changed_store))} == shared_keys(extents)
+    steps = result_of(report_monitor, MetricRequest(changed_store), {"versions": "openai/a,openai/b"})
+    ((row,), notes) = steps.rows, [note for note in steps.notes if note.kind == "cases"]
+    assert (row["n_cases"], row["n_changed"]) == (4, 2)
+    assert [(note.severity, "5, 6" in note.text) for note in notes] == [("high", True)]
 
 
 def test_flips_give_mcnemars_test_its_counts() -> None:

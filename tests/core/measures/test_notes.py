@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
-from core.measures.base import Note, Result, Row
-from core.measures.notes import Arm, Basis, notes_of, sample_notes, shown_in
+from core.measures.accuracy import report as report_accuracy
+from core.measures.base import MetricRequest, Note, Result, Row
+from core.measures.notes import Arm, Basis, notes_of, sample_notes, shown_in, why_empty
 from core.store.conditions import Condition
+from core.store.database import Store
 from core.store.queries.cases import CaseTraits
 from core.store.queries.run_cases import Extent
 from core.store.queries.runs import Run
@@ -192,3 +194,21 @@ def test_figures_of_a_sample_have_a_severe_note_with_both_numbers() -> None:
     assert "501 of 30,060 trials" in note.text
     assert sample_notes(lambda query, selection: (12, 12), Selection(sample=167)) == (), "a sample with all trials"
     assert sample_notes(lambda query, selection: (12, 12), Selection()) == ()
+
+
+def test_conditions_on_different_data_sets_are_a_severe_note() -> None:
+    conditions = [condition("a"), condition("b")]
+    extents = [extent("a", range(12)), extent("b", range(40), data_set="theirs")]
+    (note,) = of("data_sets", notes_of(Basis(conditions, extents)))
+    assert (note.severity, note.models) == ("high", ("a", "b"))
+    assert of("data_sets", notes_of(Basis(conditions, [extents[0], extent("b", range(12))]))) == []
+
+
+def test_an_empty_report_names_the_filter_that_leaves_nothing(filled_store: Store) -> None:
+    for selection, words in [
+        (Selection(specialties=["Cardiology"]), "specialties Cardiology"),
+        (Selection(formats=["exam_only"]), "formats exam_only"),
+        (Selection(specialties=["Neurology"]), report_accuracy.empty),
+        (Selection(), report_accuracy.empty),
+    ]:
+        assert words in why_empty(report_accuracy, MetricRequest(filled_store, selection))

@@ -70,7 +70,7 @@ def test_runs_tell_how_far_they_are(filled: Store) -> None:
         later, first = runs(cursor)
     assert (later.run_id, first.run_id) == ("later", "run")
     assert (first.planned, first.done, first.failed, first.state) == (4, 2, 0, "partial")
-    assert (first.answers, first.excluded, first.ungraded) == (5, 3, 0)
+    assert (first.answers, first.excluded) == (5, 3)
     assert (first.settings, first.arms[0]) == ({"max_messages": 30}, ("vignette", "mcq"))
     assert (later.planned, later.done, later.failed) == (None, 1, 1)
 

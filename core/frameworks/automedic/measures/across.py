@@ -20,6 +20,7 @@ from core.store.selection import Selection, select, staffed
 
 FitBy = Literal["group", "dataset"]
 """Part of the labels of points that lines are fitted by."""
+_LEAST_FOR_LINE = 3
 _LEAST_FOR_INTERVAL = 4
 _SAME = 1e-12
 """Figures that differ by less than this differ only by rounding."""
@@ -108,12 +109,13 @@ def fit(points: Sequence[Row], name: str = "all", by: FitBy = "group") -> Row:
     """Return Pearson's r of ``points`` with its 95 % interval, and the least-squares line of conversation on static.
 
     The interval is by Fisher's z, which assumes independent points; points of one doctor or data set are correlated, so
-    it is too narrow. Slope and intercept are ``None`` if static accuracies do not differ, r if either accuracy does not
-    differ, the interval for fewer than four points.
+    it is too narrow. All are ``None`` for fewer than three points, because a line always runs through two. Slope and
+    intercept are ``None`` if static accuracies do not differ, r if either accuracy does not differ, the interval for
+    fewer than four points.
     """
     static, conv = np.array([row.more["static"] for row in points]), np.array([row.estimate for row in points])
     slope = intercept = r = low = high = None
-    if len(points) > 1 and np.ptp(static) > _SAME:
+    if len(points) >= _LEAST_FOR_LINE and np.ptp(static) > _SAME:
         from scipy import stats  # type: ignore[import-untyped]  # slow to load
 
         line = stats.linregress(static, conv)

@@ -26,6 +26,7 @@ from core.frameworks.consultation.measures.published import HistorySet, publishe
 from core.frameworks.consultation.queries import history_means, recalls_and_answers, vague_openings
 from core.measures.base import CASES_OF_RUNS, Columns, MetricRequest, Row, metric
 from core.measures.comparison import compare_cases, corrected
+from core.measures.extent import changed_keys, read_extents
 from core.measures.missing import measure_missing
 from core.measures.paired import CaseBy
 from core.stats.bootstrap import column_intervals
@@ -383,7 +384,10 @@ def _rows_of(request: MetricRequest, part: HistoryPart, table: pd.DataFrame, cor
             request.case_values = values.astype({"value": float}).dropna(subset=["value"])
             return measure_rows(table, MEASURES)
         case "change":
-            return compare_models(table, *_two_sides(request, table), MEASURES, correction)
+            sides = _two_sides(request, table)
+            extents = [extent for extent in request.read(read_extents, request.selection) if extent.model in sides]
+            same = table[~table["case_key"].isin(changed_keys(extents))]
+            return compare_models(same, *sides, MEASURES, correction)
         case "curves":
             return curve_rows(table)
         case "order":
@@ -413,4 +417,6 @@ def _two_sides(request: MetricRequest, table: pd.DataFrame) -> tuple[str, str]:
             f"has several. There are {', '.join(sorted(models))}."
         )
     (before,), (after,) = sides
+    if before == after:
+        raise UsageError(f"{before} is compared with itself: name two conditions with --models.")
     return before, after

@@ -66,7 +66,7 @@ def test_a_run_for_each_model(release: Path) -> None:
     assert (gpt.source, gpt.trials, gpt.planned, gpt.done, gpt.state) == ("release", 5, 10, 10, "complete")
     assert gpt.settings["max_messages"] is None
     assert a_run(MISTRAL).settings["max_messages"] == 30
-    assert (gpt.answers, gpt.excluded, gpt.ungraded) == (80, 0, 0)
+    assert (gpt.answers, gpt.excluded) == (80, 0)
     assert {(row["model"], row.estimate) for row in accuracy(Store())} == {("gpt_3_5", 1.0), ("mistral_v1_7b", 1.0)}
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any
 
@@ -80,4 +79,4 @@ def test_without_judged_or_marked_conversations_there_is_no_figure(store: Store)
     assert judge_against_rule(store, Selection(trials=["none"])) == []
     (row,) = judge_against_rule(store)  # no conversation is marked
     assert (row["n"], row.excluded["unmarked"]) == (0, 4)
-    assert all(math.isnan(row[name]) for name in ("judge_share", "rule_share", "kappa", "agreement"))
+    assert all(row[name] is None for name in ("judge_share", "rule_share", "kappa", "agreement"))

@@ -103,7 +103,9 @@ def test_too_few_or_equal_points_have_no_line() -> None:
     assert fit(pairs((0.5, 0.5)))["slope"] is None
     upright = fit(pairs((0.5, 0.1), (0.5, 0.9)))
     assert (upright["slope"], upright.estimate) == (None, None)
-    flat = fit(pairs((0.1, 0.5), (0.9, 0.5)))
+    two = fit(pairs((0.1, 0.2), (0.9, 0.5)))
+    assert (two["slope"], two["intercept"], two.estimate) == (None, None, None), "a line runs through any two points"
+    flat = fit(pairs((0.1, 0.5), (0.5, 0.5), (0.9, 0.5)))
     assert (flat["slope"], flat["intercept"], flat.estimate) == (0.0, 0.5, None)
     three = fit(pairs((0.1, 0.2), (0.5, 0.4), (0.9, 0.9)))
     assert three.estimate is not None
