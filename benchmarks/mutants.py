@@ -25,6 +25,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from queue import Queue
+from typing import Any, cast
 
 from coverage import CoverageData  # type: ignore[import-not-found]
 
@@ -81,10 +82,10 @@ def swapped(node: ast.expr) -> Iterator[ast.expr]:
     """Yield changed copies of an expression: another operator, the opposite, a number one higher."""
     copy = ast.parse(ast.unparse(node), mode="eval").body
     if isinstance(copy, ast.Compare) and type(copy.ops[0]) in _SWAPPED:
-        copy.ops[0] = _SWAPPED[type(copy.ops[0])]()  # type: ignore[assignment]
+        copy.ops[0] = cast(ast.cmpop, _SWAPPED[type(copy.ops[0])]())
         yield copy
     elif isinstance(copy, ast.BinOp | ast.BoolOp) and type(copy.op) in _SWAPPED:
-        copy.op = _SWAPPED[type(copy.op)]()  # type: ignore[assignment]
+        copy.op = cast(Any, _SWAPPED[type(copy.op)]())
         yield copy
     elif isinstance(copy, ast.UnaryOp) and isinstance(copy.op, ast.Not):
         yield copy.operand

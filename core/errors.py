@@ -34,11 +34,11 @@ class ProviderError(AnamnesisError):
     """A model's provider failed. This is never a wrong answer: the answer is excluded, with this reason.
 
     ``kind`` says what failed: ``refused`` (content filter), ``rate_limit`` (429), ``timeout``, ``server`` (5xx),
-    ``connection``, ``malformed`` (the body cannot be read), ``empty`` (no text, or a reply that ended with an error), ``blank`` (no text, and the provider
-    reports a normal end: the model wrote nothing), ``auth`` (401/403), ``bad_request`` (400 and other 4xx),
-    ``cancelled``, ``picture`` (the file of a case's picture is gone or changed, so nothing was sent), ``thinking`` (it
-    ran out of tokens while thinking, or did not mark the end of its thought), ``unspoken`` (it thought and then wrote
-    nothing). ``attempts`` counts the requests.
+    ``connection``, ``malformed`` (the body cannot be read), ``empty`` (no text, or a reply that ended with an
+    error), ``blank`` (no text, and the provider reports a normal end: the model wrote nothing), ``auth`` (401/403),
+    ``bad_request`` (400 and other 4xx), ``cancelled``, ``picture`` (the file of a case's picture is gone or changed, so
+    nothing was sent), ``thinking`` (it ran out of tokens while thinking, or did not mark the end of its thought),
+    ``unspoken`` (it thought and then wrote nothing). ``attempts`` counts the requests.
     """
 
     def __init__(self, kind: FailureKind, message: str, *, attempts: int = 1) -> None:

@@ -60,15 +60,18 @@ FILLERS = (
 FILL = rf"(?:[ \n'(\[,:*-]|\b(?:{FILLERS})\b){{0,14}}"
 STATES = re.compile(rf"(?:(?<![a-z]){NOUN}s?(?![a-z])|\b{BEST}\b)[^:\n\ue000-\uf03f]{{0,110}}?{IS}{FILL}$")
 _OF_ANSWER = (
-    r"(?:answers?|diagnos[ei]s|choice|option|conclusion|respuesta|opcion|diagnostico|antwort|losung|diagnose|reponse|choix"
+    r"(?:answers?|diagnos[ei]s|choice|option|conclusion|respuesta|opcion|diagnostico|antwort|losung|diagnose|reponse"
+    r"|choix"
     r"|resposta|alternativa|gabarito|opcao|risposta|opzione|diagnosi|antwoord|答案|回答|答え|正解|正答|诊断|診断)"
 )
 _RANK = (
-    r"(?:(?:the|my|so|thus|therefore|hence|final|correct|right|best|single|most likely|likeliest|definitive|selected|la|el|le|die"
+    r"(?:(?:the|my|so|thus|therefore|hence|final|correct|right|best|single|most likely|likeliest|definitive|selected"
+    r"|la|el|le|die"
     r"|der|a|o|il|correcta|richtige|bonne|correcte|correta|certa|corretta|juste|finale?|definitiva|endgultige) ?){0,5}"
 )
 LABELLED = re.compile(
-    rf"[^a-z0-9]{{0,12}}{_RANK}{_OF_ANSWER}(?: (?:final|finale|correcta|correcte|correta|certa|corretta|choice|option))?"
+    rf"[^a-z0-9]{{0,12}}{_RANK}{_OF_ANSWER}"
+    rf"(?: (?:final|finale|correcta|correcte|correta|certa|corretta|choice|option))?"
     rf"(?:(?P<sign> ?[:=-]| ?->|：)|{IS}){FILL}"
 )
 """The label of an answer at the beginning of a line or sentence: "The correct answer is (", "Final diagnosis: "."""
@@ -76,8 +79,8 @@ OPENING_LINE = re.compile(rf"\W{{0,6}}?{GROUP.pattern}[ .,;:)\]!-]{{0,4}}\n(?!\W
 """A choice alone in the first line, and another line that is no entry of a list of choices."""
 TAKES_BACK = re.compile(
     r"(?:[.!?…\n-] ?(?:wait|no,|hmm|actually|correction|sorry)\b|\bon (?:reflection|second thoughts?|closer look)\b"
-    r"|\b(?:i (?:was|am) (?:wrong|mistaken)|i (?:change|changed|revise|correct|take back) my|reconsider\w{0,4}|my mistake"
-    r"|scratch that|i take (?:it|that) back)\b)"
+    r"|\b(?:i (?:was|am) (?:wrong|mistaken)|i (?:change|changed|revise|correct|take back) my|reconsider\w{0,4}"
+    r"|my mistake|scratch that|i take (?:it|that) back)\b)"
 )
 TAKES_BACK_OR_TURNS = re.compile(rf"{TAKES_BACK.pattern}|[.!?\n] ?(?:but|however|yet|though|still)\b")
 ANSWERS = re.compile(
@@ -89,7 +92,8 @@ ANSWERS = re.compile(
 HEADING = re.compile(
     r"(?:^[^A-Za-z0-9]{0,8}|(?<=[.,;!?>})\]*\"]) ?[^A-Za-z0-9\n]{0,6})(?:"
     r"(?:explanations?|rationale|reasons?|reasoning|justifications?|discussion|analysis|comments?|notes?|because|why"
-    r"|explicaci(?:on|ones)|justificaci(?:on|ones)|razonamiento|razon(?:es)?|por que|comentarios?|begrundung(?:en)?|erklarung(?:en)?"
+    r"|explicaci(?:on|ones)|justificaci(?:on|ones)|razonamiento|razon(?:es)?|por que|comentarios?|begrundung(?:en)?"
+    r"|erklarung(?:en)?"
     r"|explications?|raisonnement|pourquoi|explicac(?:ao|oes)|justificativas?|raciocinio|spiegazion[ei]|motivazion[ei]|perche"
     r"|uitleg|toelichting|解析|解释|理由|説明|解説)\b[^:：\n]{0,60}[^\w\n]{0,4}(?:[:：\n>]|$))"
     r"|^[^A-Za-z0-9\n]{0,8}[A-Za-z][^:.\n]{0,50}:",

@@ -79,9 +79,9 @@ def classify(error: Exception, secrets: Iterable[str] = ()) -> Failure | None:
         if _FILTER_CODES & codes:
             return refused("the provider's content filter stopped the reply")
         detail = clean(error_words(error.body) or error.message, secrets)
-        status = next((int(code) for code in codes if code.isdecimal() and 400 <= int(code) < 600), None)
-        if status is not None:  # an error in the body of a successful response
-            return answered(status, detail, {}, _REQUEST_ADVICE)
+        statuses = [int(code) for code in codes if code.isdecimal() and 400 <= int(code) < 600]
+        if statuses:  # an error in the body of a successful response
+            return answered(statuses[0], detail, {}, _REQUEST_ADVICE)
         what = f"the provider broke the reply off ({detail})"
         kind = "rate_limit" if any("rate_limit" in code for code in codes) else "server"
         return Failure(kind, what, "try again later", retry=True)

@@ -17,7 +17,7 @@ import traceback
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import httpx2
 import orjson
@@ -119,11 +119,12 @@ _ABOUT_LENGTH = re.compile(r"max_(?:completion_|new_)?tokens|maximum context len
 _UNSUPPORTED = re.compile(
     r"unsupported|not (?:be )?(?:supported|permitted|allowed|accepted|recogni[sz]ed|implemented|available|valid)"
     r"|(?:does not|doesn't|do not|cannot) (?:support|accept|allow|take)|unrecogni[sz]ed|unknown|unexpected"
-    r"|extra|forbidden|deprecated|no such|cannot be (?:used|set)|invalid (?:field|parameter|argument|key|property)|\bremove",
+    r"|extra|forbidden|deprecated|no such|cannot be (?:used|set)"
+    r"|invalid (?:field|parameter|argument|key|property)|\bremove",
     re.IGNORECASE,
 )
 _NEEDED = frozenset({"model", "messages", "stream"})
-_LIMIT_FIELDS = {"max_tokens", "max_completion_tokens"}
+_LIMIT_FIELDS: tuple[Literal["max_tokens", "max_completion_tokens"], ...] = ("max_tokens", "max_completion_tokens")
 _KNOWN_AFTER = 20
 """Replies after which the longest one so far is a basis for the maximum cost of a call."""
 _NO_EFFORT = ("none", "off", "minimal")
@@ -342,10 +343,11 @@ class OpenAICompatibleModel:
             formless.add((self._base_url, self.spec.model_id))
             return True
         sent_as = self.spec.max_tokens_field
-        named_instead = _LIMIT_FIELDS - {sent_as} & set(re.findall(r"\w+", failure.detail))
+        other = next(name for name in _LIMIT_FIELDS if name != sent_as)
+        named_instead = other in re.findall(r"\w+", failure.detail)
         if sent_as in refused and named_instead and not self._limit_renamed:
             self._limit_renamed = True
-            self.spec = replace(self.spec, max_tokens_field=named_instead.pop())
+            self.spec = replace(self.spec, max_tokens_field=other)
             return True
         if limited and _ABOUT_LENGTH.search(failure.detail):
             log.warning("%s refuses the length of a reply: it is asked without", self.name)

@@ -165,8 +165,10 @@ EXPLAINED = [
 SHORT_FORMS = (
     "es la {}", "Es la {}.", "la respuesta correcta es {}", "La respuesta correcta es la {}.", "La correcta es la {}",
     "Sería la {}", "Elijo la {}.", "La opción {} es la correcta.", "la {} es la correcta", "La {}", "Opción {}",
-    "Es ist {}.", "Richtig ist {}", "{} ist richtig.", "Antwort {}", "Die Antwort lautet {}", "Die richtige Antwort ist {}.",
-    "C'est la {}.", "c'est {}", "La bonne réponse est la {}.", "Réponse {}", "Je dirais {}.", "La réponse correcte est la {}",
+    "Es ist {}.", "Richtig ist {}", "{} ist richtig.", "Antwort {}", "Die Antwort lautet {}",
+    "Die richtige Antwort ist {}.",
+    "C'est la {}.", "c'est {}", "La bonne réponse est la {}.", "Réponse {}", "Je dirais {}.",
+    "La réponse correcte est la {}",
     "É a {}.", "A resposta correta é a {}", "A resposta certa é {}.", "Letra {}", "a alternativa correta é a letra {}",
     "Gabarito: {}", "Seria a {}.", "È la {}.", "La risposta corretta è la {}", "la respuesta es la ({})",
 )  # fmt: skip

@@ -280,7 +280,8 @@ FAMILIES = {
     "bold headings": "**Thinking:** It is B.\n\n**Answer:** Any fever?",
     "bold headings, colon outside": "**Thought process**: It is B. **Final answer**: Any fever?",
     "nested tags": "<think>Or A? <think>It is B.</think> Surely.</think>Any fever?",
-    "gpt-oss, JSON": f"{ANALYSIS}It is B.<|end|><|start|>assistant<|channel|>final <|constrain|>json<|message|>Any fever?",
+    "gpt-oss, JSON": f"{ANALYSIS}It is B.<|end|><|start|>assistant"
+    "<|channel|>final <|constrain|>json<|message|>Any fever?",
     "Gemma": "<|channel>thought\nIt is B.<channel|>Any fever?",
 }  # fmt: skip
 
@@ -304,7 +305,8 @@ def test_the_markers_of_every_family_are_read_in_any_pieces(subtests: pytest.Sub
 def test_words_that_resemble_markers_are_speech(subtests: pytest.Subtests) -> None:
     table = [
         "Analysis of the blood?", "analysis of blood, any?", "analysis", "a < b [see] <b>bold</b> <|x|>",
-        "**Answer:** B", "**Final Diagnosis:** Gout", "It is. **Thinking:** of gout. **Answer:** B", "**Think", "a ** b *c",
+        "**Answer:** B", "**Final Diagnosis:** Gout", "It is. **Thinking:** of gout. **Answer:** B",
+        "**Think", "a ** b *c",
         "Is it <|chan", "[TH", "final: no", "◁ ", "<thinness>",
     ]  # fmt: skip
     for size in [1, 4, 1000]:
@@ -355,7 +357,8 @@ async def test_unclosed_reasoning_is_a_failure(fake_provider: FakeProvider, repl
 def test_unmarked_reasoning_is_noticed() -> None:
     table: list[tuple[str, bool]] = [
         ("Okay, the user is asking about a rash. Any fever?", True), ("We need to ask one question. Any fever?", True),
-        ("Let me think. Any fever?", True), ("**Thinking:** any fever?", True), ("Okay, thank you. Any fever?", False), ("Any fever?", False),
+        ("Let me think. Any fever?", True), ("**Thinking:** any fever?", True), ("Okay, thank you. Any fever?", False),
+        ("Any fever?", False),
         ("I need to see you today.", False), ("Let me ask you this: any fever?", False),
     ]  # fmt: skip
     wrong = [(reply, got) for reply, noticed in table if (got := looks_like_thought(reply)) is not noticed]
