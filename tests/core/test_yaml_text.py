@@ -1,0 +1,69 @@
+"""YAML by unknown authors: every scalar is a text, and what is not plain data is refused with its file."""
+
+from __future__ import annotations
+
+import tracemalloc
+from pathlib import Path
+
+import pytest
+
+from core.errors import UsageError
+from core.measures.rubrics.rubric import read_rubric
+from core.prompts import read_prompt
+from core.store.review_kinds import read_form
+from core.yaml_text import MOST_BYTES, read_yaml
+
+REFUSED = {
+    "alias": "a: &x [1, 2]\nb: *x",
+    "merge key": "a: &x {b: c}\nd:\n  <<: *x",
+    "merge of fields": "<<: {a: b}",
+    "key twice": "a: 1\na: 2",
+    "key twice inside": "a:\n  b: 1\n  'b': 2",
+    "lone surrogate": 'a: "\\ud800"',
+    "nesting": "[" * 10_000 + "]" * 10_000,
+    "nesting of mappings": "".join(f"{' ' * depth}a:\n" for depth in range(3_000)),
+    "tag": "a: !!python/object/apply:os.system [true]",
+    "bytes": "a: !!binary aGk=",
+    "key that is a list": "? [a]\n: b",
+    "two documents": "a: 1\n---\nb: 2",
+    "not closed": "a: {b",
+    "control character": "a: \x00",
+    "values": "a: [" + "{}," * 1_000_000 + "]",
+    "size": "a: " + "b" * MOST_BYTES,
+}
+
+
+def test_what_is_no_plain_data_is_refused_by_every_reader_with_its_file(tmp_path: Path) -> None:
+    read = []
+    tracemalloc.start()
+    try:
+        for name, text in REFUSED.items():
+            path = tmp_path / f"{name}.yaml"
+            path.write_text(text, encoding="utf-8")
+            prompt = tmp_path / f"{name}.md"
+            prompt.write_text(f"---\nrole: doctor\n{text}\n---\nHi", encoding="utf-8")
+            for reader, file in ((read_rubric, path), (read_form, path), (read_prompt, prompt)):
+                try:
+                    reader(file)  # type: ignore[operator]
+                    read.append((name, reader))
+                except UsageError as error:
+                    assert str(file) in str(error), (name, str(error)[:200])
+        assert tracemalloc.get_traced_memory()[1] < 200_000_000
+    finally:
+        tracemalloc.stop()
+    assert not read
+
+
+def test_scalars_are_texts_also_those_that_look_like_numbers_and_dates() -> None:
+    text = "id: 1e5\nanswer: no\nday: 2024-99-99\nvalue: .nan\nnothing:\nlines: |\n  a\n  b\nlist: [1, {x: ~}]\n"
+    assert read_yaml(text, "here") == {
+        "id": "1e5", "answer": "no", "day": "2024-99-99", "value": ".nan", "nothing": "", "lines": "a\nb\n",
+        "list": ["1", {"x": "~"}],
+    }  # fmt: skip
+
+
+def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "rubric.yaml"
+    path.write_bytes(b"title: \xff")
+    with pytest.raises(UsageError, match=r"rubric\.yaml"):
+        read_rubric(path)
