@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 import tracemalloc
 from pathlib import Path
@@ -225,16 +224,17 @@ REFUSED = (
 
 
 def test_a_template_that_uses_more_than_prompts_need_is_refused_with_its_line(tmp_path: Path) -> None:
-    read = []
+    read, unnamed = [], []
     for source in REFUSED:
         try:
             load_pack(write(tmp_path, greeting=f"{GOOD}\n{source}"))
             load_pack(str(tmp_path)).render("greeting", name="Ada")
             read.append(source[:100])
         except UsageError as error:
-            if len(source) < 1000 and "{{ name.upper" not in source and "{{ range" not in source:
-                assert re.search(r"greeting\.md is no safe template: line 3 ", str(error)), (source, str(error))
-    assert not read
+            at_rendering = len(source) > 1000 or "{{ name.upper" in source or "{{ range" in source
+            if not at_rendering and "is no safe template: line 3 " not in str(error):
+                unnamed.append((source, str(error)))
+    assert (read, unnamed) == ([], [])
 
 
 def test_a_refused_template_costs_neither_time_nor_memory() -> None:
@@ -270,6 +270,9 @@ def test_loops_fields_and_lists_are_rendered(tmp_path: Path) -> None:
 
 def _value(tree: nodes.Template, name: str, leaf: object) -> object:
     """Return a value that a template can use as ``name``: a list if it loops over it, fields if it reads them."""
+    joined = [each.node for each in tree.find_all(nodes.Filter) if each.name == "join"]
+    if any(isinstance(node, nodes.Name) and node.name == name for node in joined):
+        return [leaf, "two"]
     for loop in tree.find_all(nodes.For):
         if isinstance(loop.iter, nodes.Name) and loop.iter.name == name:
             targets = loop.target.items if isinstance(loop.target, nodes.Tuple) else [loop.target]
