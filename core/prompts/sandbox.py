@@ -100,23 +100,24 @@ def _fault(node: nodes.Node, *, written: bool) -> str:
     return "" if isinstance(node, _STATEMENTS + _EXPRESSIONS) else type(node).__name__
 
 
-def _check(node: nodes.Node, depth: int = 0, *, written: bool = False) -> None:
+def _check(node: nodes.Node, depth: int = 0, line: int = 1, *, written: bool = False) -> None:
     """Raise ``SecurityError`` for the first part of a template that is not allowed, and count the other loops."""
+    line = getattr(node, "lineno", None) or line  # an operator has no line
     if fault := _fault(node, written=written):
         raise SecurityError(
-            f"line {getattr(node, 'lineno', 1)} uses {fault}: a prompt has values with their fields and indexes, if, "
+            f"line {line} uses {fault}: a prompt has values with their fields and indexes, if, "
             "for, set, comparisons, not, and, or, `is none`, join and length."
         )
     if isinstance(node, nodes.For):
         depth += 1
         if depth > MAX_DEPTH:
             raise SecurityError(f"line {node.lineno} has more than {MAX_DEPTH} loops inside each other.")
-        line = {"lineno": node.lineno, "environment": node.environment}
     for child in node.iter_child_nodes():
-        _check(child, depth, written=isinstance(node, nodes.Output) or (written and isinstance(node, nodes.CondExpr)))
+        is_written = isinstance(node, nodes.Output) or (written and isinstance(node, nodes.CondExpr))
+        _check(child, depth, line, written=is_written)
     if isinstance(node, nodes.For):
         assert isinstance(node.iter, nodes.Expr)
-        node.iter = nodes.Filter(node.iter, "_counted", [], [], None, None, **line)
+        node.iter = nodes.Filter(node.iter, "_counted", [], [], None, None, lineno=line, environment=node.environment)
 
 
 @functools.cache

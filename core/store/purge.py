@@ -95,7 +95,8 @@ class _Words:
     def learn(self, line: Mapping[str, Any]) -> None:
         """Note the calls and pieces of work of a line that is removed, so that their replies are removed, too."""
         row = line.get("row") or {}
-        self.units.update(filter(None, [line.get("unit")]))
+        if line.get("type") in ("row", "grades"):
+            self.units.update(filter(None, [line.get("unit")]))
         calls = row.get("call_ids") or ()
         with suppress(ValueError, TypeError):
             calls = calls or orjson.loads(row.get("calls") or "[]")
