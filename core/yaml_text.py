@@ -61,10 +61,10 @@ def _value_of(text: str) -> Any:
             keys[-1] = value
 
     for event in yaml.parse(text, Loader=_LOADER):
-        line = event.start_mark.line + 1
+        line = event.start_mark.line + 1 if event.start_mark else 0
         match event:
             case yaml.AliasEvent():
-                raise ValueError(f"line {line}: write the value again instead of the alias *{event.anchor[:60]}")
+                raise ValueError(f"line {line}: write the value again instead of the alias *{str(event.anchor)[:60]}")
             case yaml.ScalarEvent() | yaml.CollectionStartEvent():
                 nodes += 1
                 if event.tag not in (None, "!"):

@@ -95,6 +95,13 @@ def _fault(node: nodes.Node, *, written: bool) -> str:
             if node.kwargs or node.dyn_args or node.dyn_kwargs:
                 return "an argument of a filter"
             return "" if written else "a join whose text is not written at once"
+        # packs copied from a release name specialties by a table: {"Cardiology": "Heart"}.get(specialty, specialty)
+        case nodes.Call(
+            node=nodes.Getattr(node=nodes.Dict(), attr="get"), args=[nodes.Name(), nodes.Name()], kwargs=[]
+        ):
+            return "an argument of a table" if node.dyn_args or node.dyn_kwargs else ""
+        case nodes.Pair(key=nodes.Const(), value=nodes.Const()) | nodes.Dict():
+            return ""
         case nodes.Filter(name=name):
             return f"the filter {name!r} here"
     return "" if isinstance(node, _STATEMENTS + _EXPRESSIONS) else type(node).__name__

@@ -354,9 +354,14 @@ def _chunks(
                     yield chunk
                     chunk = _Chunk()
         except (AnamnesisError, OSError) as error:
-            unread[path] = DamagedJournal(path, str(error), fault_of(error.__cause__ or error, "the line"))
+            unread[path] = DamagedJournal(path, str(error), _reason(error))
     if chunk.positions:
         yield chunk
+
+
+def _reason(error: Exception) -> str:
+    cause = error.__cause__
+    return fault_of(cause if isinstance(cause, Exception) else error, "the line")
 
 
 def _add_line(chunk: _Chunk, line: JournalLine) -> None:
