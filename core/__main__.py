@@ -1,6 +1,11 @@
 """``python -m core …``: the command line."""
 
+import os
 import sys
+
+if sys.getfilesystemencoding() != "utf-8":  # LANG=C: paths and journals have letters that ASCII does not have
+    os.environ["PYTHONUTF8"] = "1"
+    os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 
 try:
     from core.cli.app import main

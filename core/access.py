@@ -45,8 +45,8 @@ LOGIN: Final = "ANAMNESIS_LOGIN"
 _ROLES: tuple[Role, ...] = ("look", "run", "local")
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _HOST = re.compile(r"[a-z0-9._:-]+")
-_TRANSLATED = tuple(map(IPv6Network, ("64:ff9b::/96", "64:ff9b:1::/48", "::/96")))
-"""NAT64's two prefixes, and the deprecated IPv4-compatible addresses."""
+_TRANSLATED = tuple(map(IPv6Network, ("64:ff9b::/96", "64:ff9b:1::/48", "::ffff:0:0:0/96", "::/96")))
+"""NAT64's two prefixes, IPv4-translated (SIIT) and the deprecated IPv4-compatible addresses."""
 _NO_LIMITS = "version 0.6 has no limits per person: remove it, and give each run a budget"
 _REMOVED_SETTINGS = dict.fromkeys(("live_sessions", "usd_a_day", "limits"), _NO_LIMITS)
 _REMOVED_ROLES = {"viewer": "look", "runner": "run", "admin": "run"}
@@ -304,8 +304,8 @@ def _is_public(host: str, port: int) -> bool:
 def target(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
     """Return the IPv4 address that is embedded in an IPv6 address, or any other address unchanged.
 
-    IPv4-mapped and IPv4-compatible (RFC 4291), 6to4 (RFC 3056), Teredo's client (RFC 4380), NAT64 by its well-known and
-    local prefixes (RFC 6052 and 8215, with the IPv4 address in the last 32 bits).
+    IPv4-mapped and IPv4-compatible (RFC 4291), IPv4-translated (RFC 2765), 6to4 (RFC 3056), Teredo's client (RFC
+    4380), NAT64 by its well-known and local prefixes (RFC 6052 and 8215, with the IPv4 address in the last 32 bits).
     """
     if not isinstance(address, IPv6Address):
         return address

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, field_validator, model_serializer
 
+from core.bounds import Real
 from core.dates import read_date
 from core.errors import UsageError
 from core.images import Image
@@ -158,7 +159,7 @@ class Case(_Sparse):
     subtypes: tuple[str, ...] = ()
     single_diagnosis: bool | None = None
     difficulty: Literal["easy", "medium", "hard"] | None = None
-    age: float | None = None
+    age: Real | None = None
     sex: Sex | None = None
     speaker: Literal["patient", "caregiver"] = "patient"
     profile: Profile | None = None

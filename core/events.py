@@ -20,6 +20,8 @@ from pydantic import (
     model_validator,
 )
 
+from core.bounds import BigInt, Int, Moment, Real, Tokens, Trials
+
 Speaker = str
 """The speaker of a message: a seat of the framework."""
 RoleName = str
@@ -97,14 +99,14 @@ class SentPart(_Event):
 
     role: str
     part: str
-    message: int
-    start: int
-    end: int
+    message: Int
+    start: Int
+    end: Int
     prompt: str | None = None
     source: str | None = None
     source_hash: str | None = None
     values: dict[str, Any] = Field(default_factory=dict)
-    turn: int | None = None
+    turn: Int | None = None
     joined: bool = False
 
     @model_serializer(mode="wrap")
@@ -132,19 +134,19 @@ class CallRecord(_Event):
     """The reasoning of the model: stored and shown, never part of a message, judged, or sent to a model."""
     finish_reason: str | None = None
     served_by: str | None = None
-    prompt_tokens: int = 0
-    cached_tokens: int | None = None
+    prompt_tokens: Tokens = 0
+    cached_tokens: Tokens | None = None
     """The part of ``prompt_tokens`` that the provider has cached, at a lower price; ``None`` if it is not reported."""
-    cache_write_tokens: int | None = None
+    cache_write_tokens: Tokens | None = None
     """The part of ``prompt_tokens`` that the provider writes to its cache, often at a higher price."""
-    completion_tokens: int = 0
-    reasoning_tokens: int | None = None
+    completion_tokens: Tokens = 0
+    reasoning_tokens: Tokens | None = None
     """The part of ``completion_tokens`` for reasoning; ``None`` if it is not reported."""
     tokens_estimated: bool = False
-    latency_s: float = 0.0
-    first_token_s: float | None = None
-    attempts: int = 1
-    cost_usd: float | None = None
+    latency_s: Real = 0.0
+    first_token_s: Real | None = None
+    attempts: Int = 1
+    cost_usd: Real | None = None
     price_source: str | None = None
     """The source of the price with its date or version; ``None`` without a price and in calls before version 0.4."""
     error: str | None = None
@@ -154,7 +156,7 @@ class Parent(_Event):
     """The parent of a branch: ``turn`` is the first message that may differ, ``changes`` what was changed."""
 
     trial_id: str
-    turn: int
+    turn: Int
     changes: tuple[str, ...] = ()
 
 
@@ -167,13 +169,13 @@ class Started(_Event):
     kind: Literal["started"] = "started"
     trial_id: str
     case_key: str
-    trial: int
-    seed: int
+    trial: Trials
+    seed: BigInt
     parent: Parent | None = None
     framework: str = ""
     """Name of the framework."""
-    framework_version: int = 0
-    at: float = Field(default_factory=time.time)
+    framework_version: Int = 0
+    at: Moment = Field(default_factory=time.time)
 
 
 class Token(_Event):
@@ -211,7 +213,7 @@ class Utterance(_Event):
     """A finished message of the dialogue; turn 0 is the greeting."""
 
     kind: Literal["utterance"] = "utterance"
-    turn: int
+    turn: Int
     role: Speaker
     text: str
     call_id: str | None = None
@@ -221,8 +223,8 @@ class Probed(_Event):
     """The doctor's belief after a turn: (diagnosis, probability from 0 to 1), most likely first."""
 
     kind: Literal["probed"] = "probed"
-    turn: int
-    differential: tuple[tuple[str, float], ...]
+    turn: Int
+    differential: tuple[tuple[str, Real], ...]
 
 
 class Assessed(_Event):
@@ -235,13 +237,13 @@ class Assessed(_Event):
 
     kind: Literal["assessed", "misused", "rated"] = "assessed"
     name: str
-    turn: int | None = None
+    turn: Int | None = None
     """The assessed message; ``None``: the conversation."""
     values: tuple[str, ...] = ()
     """The findings, as terms of the framework."""
-    value: int | None = None
+    value: Int | None = None
     """The rating, from 1 to ``most``; ``None`` if there is none or it could not be read."""
-    most: int | None = None
+    most: Int | None = None
     by: str = ""
     """The rater; empty for the framework's rules."""
     words: str = ""
@@ -270,7 +272,7 @@ class Ended(_Event):
 
     kind: Literal["ended"] = "ended"
     reason: EndReason
-    doctor_turns: int
+    doctor_turns: Int
     detail: str = ""
 
 
@@ -306,10 +308,10 @@ class Graded(_Event):
     extracted: str | None
     verdict: Verdict
     call_ids: tuple[str, ...] = ()
-    at: float = Field(default_factory=time.time)
+    at: Moment = Field(default_factory=time.time)
     prompt_hash: str = ""
     """Hash of the prompts of a re-grading; empty if the prompts of the run were used, or none."""
-    rule_version: int = 1
+    rule_version: Int = 1
     """Version of the rule that judged, or of the parser of a model's reply (``core.agents.grader``)."""
 
 
@@ -326,7 +328,7 @@ class Finished(_Event):
     """The trial is complete."""
 
     kind: Literal["finished"] = "finished"
-    at: float = Field(default_factory=time.time)
+    at: Moment = Field(default_factory=time.time)
 
 
 Event = (

@@ -23,9 +23,11 @@ from filelock import FileLock, Timeout
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter
 
 from core import access, paths
+from core.bounds import BigInt, Int, Moment, Row, Trials
 from core.case import Case
 from core.errors import AnamnesisError
 from core.events import Answered, CallRecord, Event, Graded, Parent, Speaker
+from core.words import fault_of
 
 PRIVATE = ("live", "fork", "bench")
 """Sources of private runs, which belong to a visitor."""
@@ -95,12 +97,12 @@ class RunHeader(_Line):
     case_set: str
     case_set_hash: str
     arms: list[tuple[str, str]]
-    trials: int
-    seed: int
+    trials: Trials
+    seed: BigInt
     settings: dict[str, object] = Field(default_factory=dict)
     code_version: str
     source: Literal["local", "live", "release", "imported", "replay", "bench", "fork"] = "local"
-    created_at: float
+    created_at: Moment
     many_choices: list[str] = Field(default_factory=list)
     """The choices of ``mcq_many``: those of the complete data set, even if only some of its cases are run."""
     cases: list[Case] = Field(default_factory=list)
@@ -112,7 +114,7 @@ class RunHeader(_Line):
     """The person who started the run on a server with a login; empty without a login."""
     data_set_hash: str = ""
     """Hash of the complete data set of the cases; empty if it was not recorded."""
-    data_set_cases: int = 0
+    data_set_cases: BigInt = 0
     """Number of cases of the data set; 0 if it was not recorded."""
     hypothesis: Hypothesis | None = None
 
@@ -129,10 +131,10 @@ class TrialLine(_Line):
     run_id: str
     trial_id: str
     case_key: str
-    trial: int
-    seed: int
+    trial: Trials
+    seed: BigInt
     events: list[Annotated[Event, Field(discriminator="kind")]]
-    finished_at: float
+    finished_at: Moment
     schema_version: int = SCHEMA
     paid: frozenset[str] = Field(default=frozenset(), exclude=True)
     """Ids of calls with a reply line in this journal; the trial line has only their ids.
@@ -154,8 +156,8 @@ class ReplyLine(_Line):
     trial_id: str
     unit: str
     key: str
-    number: int
-    place: int
+    number: Int
+    place: Int
     call: CallRecord
 
 
@@ -170,7 +172,7 @@ class SpokenLine(_Line):
     trial_id: str
     role: Speaker
     text: str
-    at: float
+    at: Moment
     """Seconds since 1970 (UTC)."""
 
 
@@ -233,7 +235,7 @@ class RowLine(_Line):
 
     type: Literal["row"] = "row"
     table: Annotated[str, AfterValidator(_row_table)]
-    row: dict[str, Any]
+    row: Row
     unit: str = ""
     """The piece of work that this line completes: its replies are used up."""
 
@@ -257,9 +259,9 @@ class WrittenLine(_Line):
     type: Literal["written"] = "written"
     line_id: str
     kind: str
-    at: float
+    at: Moment
     by: str = ""
-    what: dict[str, Any]
+    what: Row
 
 
 class WithdrawnLine(_Line):
@@ -267,7 +269,7 @@ class WithdrawnLine(_Line):
 
     type: Literal["withdrawn"] = "withdrawn"
     line_id: str
-    at: float
+    at: Moment
     by: str = ""
     reason: str = ""
     lines: list[str]
@@ -305,6 +307,18 @@ def trial_id(run_id: str, case_key: str, number: int) -> str:
 def seed_of(seed: int, case_key: str, number: int) -> int:
     """Return the seed of a trial, which does not depend on the order in which trials run."""
     return int.from_bytes(hashlib.sha256(f"{seed}\n{case_key}\n{number}".encode()).digest()[:4], "big") >> 1
+
+
+OF_JOBS = (
+    "people", "questions", "variants", "batches", "completions", "items", "judging", "openings", "profiles", "rating",
+    "rubrics", "solving", "specialties", "urgency",
+)  # fmt: skip
+"""Names of journals of jobs and people, and what their names begin with before a dash."""
+
+
+def is_reserved(run_id: str) -> bool:
+    """Return whether the id of a run would be the name of a journal of jobs or people."""
+    return run_id.partition("-")[0].casefold() in OF_JOBS
 
 
 def journal_path(run_id: str, folder: Path | None = None) -> Path:
@@ -594,14 +608,20 @@ def read_lines(path: Path, start: int = 0, about: Sequence[str] = ()) -> Iterato
                 if isinstance(fields, dict) and (kind := _removed_kind(fields)):
                     fields = {"type": "removed", "kind": kind}
                 line = _LINE.validate_python(fields)
-            except (ValueError, KeyError, TypeError) as error:
-                raise AnamnesisError(
-                    f"The journal {path} is damaged in the line that ends at byte {offset}: restore it from a backup, "
-                    f"or take this line out and resume the run ({str(error).splitlines()[0]})."
-                ) from error
+            except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+                raise damaged(path, offset, error) from error
             if isinstance(line, ReplyLine) and line.unit == line.trial_id:  # other calls are not referred to by trials
                 paid[line.call.call_id] = line.call
             yield offset, line
+
+
+def damaged(path: Path, end: int, error: Exception) -> AnamnesisError:
+    """Return the error about a line of a journal that cannot be read; ``end`` is the byte at which the line ends."""
+    return AnamnesisError(
+        f"The journal {path} is damaged in the line that ends at byte {end}: restore it from a backup, or take this "
+        f"line out and resume the run ({fault_of(error, 'the line')}); its lines from there on are left out, and "
+        "`python -m core verify` compares the others with the database."
+    )
 
 
 def _removed_kind(line: dict[str, Any]) -> str:

@@ -134,4 +134,4 @@ def _is_list(field: inspect.Parameter) -> bool:
 
 
 for _kind in jobs().values():
-    app.command(_kind.name, short_help=(_kind.__doc__ or "").splitlines()[0])(command_of(_kind))
+    app.command(_kind.name, short_help=(_kind.__doc__ or _kind.name).splitlines()[0])(command_of(_kind))

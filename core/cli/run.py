@@ -54,9 +54,10 @@ from core.jobs.plan import (
 )
 from core.jobs.progress import is_running, run_state
 from core.jobs.run import PlayTrials, already_running, begin, carry_out, check_prompts, check_startable, in_this_process
-from core.journal import RUBRIC_SCORES, USUAL_MARGIN, Hypothesis, RunHeader
+from core.journal import RUBRIC_SCORES, USUAL_MARGIN, Hypothesis, RunHeader, journal_path
 from core.models.registry import Registry, load_registry
 from core.store.database import Store
+from core.store.purge import purge_run
 from core.store.queries.run_labels import Label, delete_run, label_run, labels, run_contents
 from core.store.queries.runs import header_of as header_of_run
 from core.store.queries.runs import run_records
@@ -359,19 +360,36 @@ def label(
 def delete(
     run: Annotated[str, typer.Argument(help="The run, or the beginning of its name.")],
     yes: Annotated[bool, typer.Option("--yes", help="Delete without asking.")] = False,
+    purge: Annotated[
+        bool,
+        typer.Option("--purge", help="Also remove its words and costs from all journals and from the database's file."),
+    ] = False,
 ) -> int:
     """Delete a run with its conversations, answers, verdicts and scores; what it cost stays counted."""
     store = folded_store()
-    run_id = run_id_of(store, run)
+    deleted = purge and journal_path(run, store.journals).exists()  # the journal of a run that was deleted before
+    run_id = run if deleted else run_id_of(store, run)
     if is_running(run_id):
         raise UsageError(f"Run {run_id} is running: stop it first.")
     with store.read() as cursor:
         contents = run_contents(cursor, run_id)
-    print(f"{run_id}: {', '.join(f'{n:,} {what}' for what, n in vars(contents).items())}. Its calls stay counted.")
+    stays = "Its calls and their costs go, too." if purge else "Its calls stay counted."
+    print(f"{run_id}: {', '.join(f'{n:,} {what}' for what, n in vars(contents).items())}. {stays}")
     if not yes and not typer.confirm("Delete it for good?"):
         return 1
-    delete_run(store, run_id)
-    print("Deleted.")
+    if not purge:
+        delete_run(store, run_id)
+        print(
+            f"Deleted. Its messages and replies remain in {store.journals / run_id}, and what judges quoted of it in "
+            f"the journals of jobs and people: remove them with `python -m core delete {run_id} --purge`."
+        )
+        return 0
+    purged = purge_run(store, run_id)
+    print(f"Deleted, with {purged.lines:,} lines of {purged.journals:,} other journals. Its cases stay.")
+    if purged.backups:
+        print(
+            f"Backups may still contain it: delete {', '.join(map(str, purged.backups))}, and any that lie elsewhere."
+        )
     return 0
 
 

@@ -48,9 +48,9 @@ from core.events import (
 )
 from core.interchange.inspect_log import NAME, OF_CASE, VERSION, score_value
 from core.interchange.inspect_reading import LogEval, LogHeader, LogMessage, LogSample, LogScore, open_log
-from core.journal import JournalWriter, RunHeader, TrialLine, journal_path, seed_of, trial_id
+from core.journal import JournalWriter, RunHeader, TrialLine, is_reserved, journal_path, seed_of, trial_id
 from core.store.database import Store
-from core.store.fold import fold
+from core.store.fold import check_journal, fold
 from core.store.queries.runs import WATCHED, run_ids
 from core.store.queries.trials import stored_trials
 
@@ -133,6 +133,7 @@ def import_log(store: Store, path: Path, limits: ArchiveLimits) -> ImportedLog:
                 journal.append(reader.header())
             with head.open("ab") as whole, body.open("rb") as trials:
                 shutil.copyfileobj(trials, whole)
+            check_journal(head, log.name)
             os.replace(head, folder / "journal.jsonl")
         finally:
             for half in (head, body):
@@ -477,7 +478,7 @@ def _slug(text: str) -> str:
 
 
 def _checked_id(pattern: re.Pattern[str], text: object, name: str) -> str:
-    if not isinstance(text, str) or not pattern.fullmatch(text):
+    if not isinstance(text, str) or not pattern.fullmatch(text) or (pattern is _RUN_ID and is_reserved(text)):
         raise AnamnesisError(f"{name}: {str(text)[:60]!r} is no id of this program.")
     return text
 

@@ -154,7 +154,7 @@ def open_log(path: Path, limits: ArchiveLimits) -> Iterator[OpenLog]:
             fields = reader.fields_before("samples")
             header = _header(fields, name)
             yield OpenLog(name, header, (_sample(value, name) for value in reader.elements()))
-    except (ValueError, RecursionError, OSError) as error:
+    except (ValueError, TypeError, OverflowError, RecursionError, OSError) as error:
         raise AnamnesisError(
             f"{name} is not a log of Inspect that can be read: {fault_of(error, 'the log')}."
         ) from error

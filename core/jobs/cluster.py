@@ -18,7 +18,9 @@ import itertools
 import logging
 import math
 import os
+import shutil
 import socket
+import tempfile
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -26,6 +28,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+
+import psutil
 
 from core import __version__
 from core.asking.memory import JobOver, ReplyCache, Unit
@@ -41,6 +45,8 @@ from core.models.keys import environment
 from core.models.registry import Registry
 
 _CONNECTS_WITHIN_S = 10.0
+_FOLDER = "anamnesis-worker-"
+"""Prefix, with the number of its process, of the folder with the journal of a worker: the driver has all its lines."""
 _EVERY_S = 0.05
 """Seconds between two looks: of a worker for new lines, of the driver for cases and money."""
 _LAST_LINES_S = 5.0
@@ -63,6 +69,10 @@ class Worker:
         """Open the cast; raise ``UsageError`` if a key, a prompt or a picture is missing on this node."""
         if version != __version__:
             raise UsageError(f"{socket.gethostname()} has Anamnesis {__version__}, not {version}: bring them together.")
+        for left in Path(tempfile.gettempdir()).glob(f"{_FOLDER}*"):  # of workers that were killed
+            pid = left.name.removeprefix(_FOLDER).partition("-")[0]
+            if pid.isdecimal() and not psutil.pid_exists(int(pid)):
+                shutil.rmtree(left, ignore_errors=True)
         campaign = campaign_of(self._header)
         check_pictures(campaign, self._registry)
         self._trials = {trial.trial_id: trial for trial in trials_of(self._header)}
@@ -78,7 +88,7 @@ class Worker:
         assert self._play is not None, "the cast is open"
         self._stop, progress = Stop(), Progress(len(trial_ids))
         trials = [self._trials[trial_id] for trial_id in trial_ids]
-        with TemporaryDirectory() as folder:
+        with TemporaryDirectory(prefix=f"{_FOLDER}{os.getpid()}-") as folder:
             path = journal_path(self._header.run_id, Path(folder))
             with JournalWriter(path) as journal:
                 journal.append_all([self._header, *stored])

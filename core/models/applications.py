@@ -22,6 +22,7 @@ from typing import Any
 
 import orjson
 
+from core.bounds import MOST_TOKENS
 from core.errors import UsageError
 from core.models.base import CONVERSATION, Completion, Message, Restart, Sampling, Spent, StreamItem, TextPiece, Usage
 from core.models.classify import clean
@@ -34,6 +35,8 @@ from core.models.spec import ModelSpec
 from core.models.wire import estimated_tokens, expected_tokens, fitting_messages, prompt_tokens
 from core.paths import expanded
 
+_MOST_USD = 1_000_000
+"""US dollars that one reply may cost; a higher amount is an error of the application."""
 _FORM = 'reply with text, or with {"reply": text}'
 
 
@@ -113,10 +116,11 @@ class Application:
     def _read(self, answer: object, request: Mapping[str, Any]) -> Completion:
         reply: Mapping[str, Any] = answer if isinstance(answer, Mapping) else {"reply": answer}
         text, counted, dollars = reply.get("reply"), reply.get("usage"), reply.get("cost_usd")
+        dollars = float(dollars) if isinstance(dollars, int | float) and 0 <= dollars <= _MOST_USD else None
         usage = Usage(prompt_tokens(request), estimated_tokens(text if isinstance(text, str) else ""), estimated=True)
         if isinstance(counted, Mapping):
             numbers = [counted.get(name) for name in ("prompt_tokens", "completion_tokens")]
-            if all(type(n) is int and n >= 0 for n in numbers):
+            if all(type(n) is int and 0 <= n <= MOST_TOKENS for n in numbers):
                 usage = Usage(*numbers)  # type: ignore[arg-type]
         if not isinstance(text, str):
             what = f"it answered with {type(text).__name__} and no text"
@@ -129,8 +133,8 @@ class Application:
             finish_reason="stop",
             usage=usage,
             model=self.name,
-            cost_usd=float(dollars) if isinstance(dollars, int | float) else cost(self.spec, usage),
-            price_source="the application" if isinstance(dollars, int | float) else source(self.spec),
+            cost_usd=cost(self.spec, usage) if dollars is None else dollars,
+            price_source=source(self.spec) if dollars is None else "the application",
             request=dict(request),
             reasoning=reasoning if isinstance(reasoning, str) and reasoning.strip() else None,
         )

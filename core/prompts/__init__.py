@@ -16,13 +16,14 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
-import yaml
 from jinja2.exceptions import SecurityError
 
 from core import access, paths
+from core.bounds import MOST_TOKENS
 from core.errors import AnamnesisError, UsageError
 from core.paths import expanded
 from core.prompts.sandbox import BREAKS, compiled, rendered
+from core.yaml_text import read_yaml
 
 _MAX_HEADER = 4_000
 LATER_INPUTS: Mapping[str, Any] = {"asks_for": "diagnosis", "fault": "", "problem": ""}
@@ -211,26 +212,29 @@ def _prompt(path: Path, content: bytes) -> Prompt:
     if len(header) > _MAX_HEADER:
         raise UsageError(f"{path}: a prompt's header has {_MAX_HEADER:,} characters at most.")
     try:
-        fields = yaml.safe_load(header)
+        fields = read_yaml(header, f"The header of {path}")
         template = compiled(body)
-        role = fields["role"]
-        max_tokens = fields.get("max_tokens", LIMITS.get(str(role), LIMIT))
-        if type(max_tokens) is not int or max_tokens < 1:
-            raise TypeError(f"max_tokens is {max_tokens!r}")
+        role = str(fields["role"])
+        max_tokens = int(fields.get("max_tokens", LIMITS.get(role, LIMIT)))
+        if not 1 <= max_tokens <= MOST_TOKENS:
+            raise ValueError(f"max_tokens is {max_tokens}")
+        names = {name: fields.get(name) or [] for name in ("inputs", "quoted")}
+        if not all(isinstance(listed, list) and all(isinstance(n, str) for n in listed) for listed in names.values()):
+            raise TypeError("inputs and quoted are lists of names")
         return Prompt(
             path.stem,
             role,
-            tuple(fields.get("inputs") or ()),
+            tuple(names["inputs"]),
             template,
             body,
             f"---{header}\n---\n",
             hashlib.sha256(content).hexdigest()[:_HASH_LENGTH],
             max_tokens,
-            tuple(fields.get("quoted") or ()),
+            tuple(names["quoted"]),
         )
     except SecurityError as error:
         raise UsageError(f"{path} is no safe template: {error}") from error
-    except (yaml.YAMLError, *BREAKS, jinja2.TemplateSyntaxError) as error:
+    except (*BREAKS, jinja2.TemplateSyntaxError) as error:
         raise UsageError(
             f"{path}: the header needs role and inputs, with max_tokens a number where given, and the text must be "
             f"Jinja2 ({error})."

@@ -17,7 +17,7 @@ import shutil
 import tempfile
 import zipfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -202,7 +202,7 @@ def make_bundle(
         draft = _Draft(Path(folder), _private(store, headers, names))
         runs = [_add_run(draft, store, *of, progress) for of in zip(headers, inside, strict=True)]
         _add_cases(draft, list(zip(headers, inside, strict=True)))
-        _add_shared(draft, store, written, belonging, progress)
+        _add_shared(draft, store, written, belonging, damaged.keys(), progress)
         if not all(inside):
             draft.left_out.append(_JUDGEMENTS_LEFT_OUT)
         database = draft.store
@@ -470,16 +470,23 @@ def _add_cases(draft: _Draft, runs: Sequence[tuple[RunHeader, bool]]) -> None:
 
 
 def _add_shared(
-    draft: _Draft, store: Store, contents_: JournalContents, belonging: Belonging, progress: StepProgress
+    draft: _Draft,
+    store: Store,
+    contents_: JournalContents,
+    belonging: Belonging,
+    damaged: Collection[str],
+    progress: StepProgress,
 ) -> None:
-    """Add what jobs and people wrote about the runs."""
+    """Add what jobs and people wrote about the runs, without ``damaged`` journals."""
     people = peoples_lines(contents_, belonging)
     draft.write_journal(PEOPLE, map(line_bytes, people.lines))
     draft.left_out += [f"Reviews {reason}: {count}." for reason, count in sorted(people.left_out.items())]
     journals = sorted(store.journals.glob("*/journal.jsonl"))
     for number, path in enumerate(journals):
         progress(number, len(journals), "Jobs")
-        if path.parent.name not in belonging.runs and path.parent.name.partition("-")[0] != PEOPLE:
+        if path.parent.name in damaged:
+            draft.left_out.append(f"The journal {path.parent.name}: it is damaged.")
+        elif path.parent.name not in belonging.runs and path.parent.name.partition("-")[0] != PEOPLE:
             draft.write_journal(path.parent.name, job_lines(path, belonging, contents_.withdrawn))
 
 

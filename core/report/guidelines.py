@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from core.errors import UsageError
 from core.paths import GUIDELINES, extensions
 from core.words import fault_of
+from core.yaml_text import read_yaml_file
 
 
 class Item(BaseModel):
@@ -64,9 +64,8 @@ def guideline(name: str, known: Iterable[str] = ()) -> Guideline:
     if path is None:
         raise UsageError(f"There is no guideline {name!r}: choose among {', '.join(guidelines())}.")
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-        read = Guideline.model_validate({"name": name, **content})
-    except (OSError, TypeError, yaml.YAMLError, ValidationError) as error:
+        read = Guideline.model_validate({"name": name, **read_yaml_file(path)})
+    except (TypeError, ValidationError) as error:
         raise UsageError(f"{path} is no guideline: {fault_of(error, 'the file')}.") from error
     parts = set(known)
     for item in read.items:

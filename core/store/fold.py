@@ -9,11 +9,13 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
+import math
 import sys
+import tempfile
 import time
 from asyncio import subprocess
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,7 +37,8 @@ from core.journal import (
     TrialLine,
     WithdrawnLine,
     WrittenLine,
-    append_shared,
+    damaged,
+    journal_path,
     read_lines,
 )
 from core.store import rows, written
@@ -44,6 +47,7 @@ from core.store.lease import DatabaseBusyError
 from core.store.queries.cases import ADD_CASES
 from core.store.queries.runs import WATCHED
 from core.store.tables import OF_A_TRIAL, TableRow, adding, delete_runs, insert
+from core.words import fault_of
 
 CHUNK_TRIALS = 2_000
 CHUNK_BYTES = 64_000_000
@@ -57,10 +61,11 @@ _ENDS_WITHIN_S = 10.0
 
 @dataclass(frozen=True)
 class DamagedJournal:
-    """A journal that cannot be read to its end, and the reason; the lines before the damage are in the database."""
+    """A journal that cannot be folded to its end, and the reason; the lines before the damage are in the database."""
 
     path: Path
     message: str
+    reason: str
 
 
 @dataclass(frozen=True)
@@ -101,15 +106,32 @@ class _Chunk:
     positions: dict[Path, tuple[int, int]] = field(default_factory=dict)
     trial_ids: set[str] = field(default_factory=set)
     size: int = 0
+    lines: int = 0
     removed: Counter[str] = field(default_factory=Counter)
 
     def add(self, name: str, new: list[TableRow]) -> None:
         self.rows.setdefault(name, []).extend(new)
 
-    @property
-    def full(self) -> bool:
-        return len(self.trial_ids) >= CHUNK_TRIALS or self.size >= CHUNK_BYTES
+    def full(self, most_lines: float) -> bool:
+        return len(self.trial_ids) >= CHUNK_TRIALS or self.size >= CHUNK_BYTES or self.lines >= most_lines
 
+
+@dataclass
+class _Done:
+    """What a fold has inserted so far: rows by table, skipped lines by kind; damaged journal → reason."""
+
+    added: Counter[str] = field(default_factory=Counter)
+    removed: Counter[str] = field(default_factory=Counter)
+    damaged: dict[Path, DamagedJournal] = field(default_factory=dict)
+
+
+_UNSTORABLE = (
+    *(duckdb.DataError, duckdb.IntegrityError, duckdb.ProgrammingError, pa.ArrowException),
+    *(ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError),
+)
+"""Errors of a line with values that no column can store."""
+_FEWER_LINES = (1_000, 30, 1)
+"""Lines of one transaction while the line that cannot be stored is searched."""
 
 _up_to_date: dict[Path, tuple[str, dict[Path, int]]] = {}
 """Database → its version and the sizes of its journals when a fold found nothing new: no need to open it again."""
@@ -126,24 +148,61 @@ def fold(store: Store, *, timeout: float = TIMEOUT_S) -> FoldReport:
     is in use for longer than ``timeout`` seconds.
     """
     grown = _grown(store, timeout)
-    added: Counter[str] = Counter()
-    damaged: list[DamagedJournal] = []
-    removed: Counter[str] = Counter()
+    done = _Done()
     try:
-        for chunk in _chunks(grown, damaged):
-            with store.write(timeout) as connection:
-                new = _insert(connection, chunk)
-            added.update(new)
-            removed.update(chunk.removed)
-            pa.default_memory_pool().release_unused()  # otherwise the memory of a long job grows with each fold
+        try:
+            _fold(store, grown, done, timeout)
+        except _UNSTORABLE:
+            for path, place in _grown(store, timeout).items():
+                _fold_alone(store, path, place, done, timeout)
     except NotWritableError as error:
         if store.path not in _unwritable:
             _unwritable.add(store.path)
             log.warning(
                 "The database %s cannot be written (%s): its current contents are shown.", store.path, error.why
             )
-    counts = {name: added[name] for name in ("runs", "trials", "grades", "written")}
-    return FoldReport(len(grown), **counts, damaged=tuple(damaged), removed=removed)
+    counts = {name: done.added[name] for name in ("runs", "trials", "grades", "written")}
+    return FoldReport(len(grown), **counts, damaged=tuple(done.damaged.values()), removed=done.removed)
+
+
+def _fold(
+    store: Store, grown: Mapping[Path, tuple[int, int]], done: _Done, timeout: float, most_lines: float = math.inf
+) -> None:
+    for chunk in _chunks(grown, done.damaged, most_lines):
+        with store.write(timeout) as connection:
+            new = _insert(connection, chunk)
+        done.added.update(new)
+        done.removed.update(chunk.removed)
+        pa.default_memory_pool().release_unused()  # otherwise the memory of a long job grows with each fold
+
+
+def _fold_alone(store: Store, path: Path, place: tuple[int, int], done: _Done, timeout: float) -> None:
+    """Fold one journal; if the database cannot store a line of it, fold all lines before that line."""
+    for most_lines in _FEWER_LINES:
+        try:
+            _fold(store, {path: place}, done, timeout, most_lines)
+            return
+        except _UNSTORABLE as error:
+            reason = error.with_traceback(None)  # a traceback would refer to the connection
+            place = _grown(store, timeout).get(path, place)
+    with path.open("rb") as file:
+        file.seek(place[0])
+        message = str(damaged(path, place[0] + len(file.readline()), reason))
+    done.damaged[path] = DamagedJournal(path, message, fault_of(reason, "the line"))
+
+
+def check_journal(path: Path, name: str) -> None:
+    """Fold the journal of an import into an empty database.
+
+    Raises ``AnamnesisError`` with the ``name`` of the imported file if one of its lines cannot be stored.
+    """
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".check-") as folder:
+        store = Store(Path(folder) / "check.duckdb")
+        alone = journal_path("alone", store.journals)
+        alone.parent.mkdir(parents=True)
+        alone.symlink_to(path.resolve())
+        if problems := fold(store).damaged:
+            raise AnamnesisError(f"{name} cannot be stored, and nothing of it was: {problems[0].reason}.")
 
 
 def _insert(connection: duckdb.DuckDBPyConnection, chunk: _Chunk) -> dict[str, int]:
@@ -244,12 +303,6 @@ def _content_state(path: Path, version: str) -> str:
     return str(digest)
 
 
-def keep_lines(store: Store, job: str, lines: Sequence[JournalLine]) -> None:
-    """Append lines to the shared journal of a job, and fold them into the database."""
-    append_shared(store.journals / job / "journal.jsonl", lines)
-    fold(store)
-
-
 def _journal_bytes(store: Store) -> int:
     total = 0
     for path in store.journals.glob("*/journal.jsonl"):
@@ -280,41 +333,55 @@ def _grown(store: Store, timeout: float) -> dict[Path, tuple[int, int]]:
     return grown
 
 
-def _chunks(grown: dict[Path, tuple[int, int]], damaged: list[DamagedJournal]) -> Iterator[_Chunk]:
+def _chunks(
+    grown: Mapping[Path, tuple[int, int]], unread: dict[Path, DamagedJournal], most_lines: float
+) -> Iterator[_Chunk]:
+    """Yield the new lines of journals; those that cannot be read to their end are added to ``unread``."""
     chunk = _Chunk()
     for path, (start, size) in grown.items():
         position = start
         try:
             for offset, line in read_lines(path, start):
-                _add_line(chunk, line)
+                try:
+                    _add_line(chunk, line)
+                except _UNSTORABLE as error:
+                    raise damaged(path, offset, error) from error
                 chunk.size += offset - position
+                chunk.lines += 1
                 position = offset
                 chunk.positions[path] = (offset, size)
-                if chunk.full:
+                if chunk.full(most_lines):
                     yield chunk
                     chunk = _Chunk()
         except (AnamnesisError, OSError) as error:
-            damaged.append(DamagedJournal(path, str(error)))
+            unread[path] = DamagedJournal(path, str(error), _reason(error))
     if chunk.positions:
         yield chunk
 
 
+def _reason(error: Exception) -> str:
+    cause = error.__cause__
+    return fault_of(cause if isinstance(cause, Exception) else error, "the line")
+
+
 def _add_line(chunk: _Chunk, line: JournalLine) -> None:
+    """Add the rows of a line; a line that raises adds nothing."""
     match line:
         case ReplyLine():
             chunk.add("calls", [rows.reply_row(line)])
         case TrialLine():
             if line.trial_id not in chunk.trial_ids:  # two engines may have run the same trial: the first one counts
+                new = {"trials": [rows.trial_row(line)], **rows.child_rows(line)}
                 chunk.trial_ids.add(line.trial_id)
-                chunk.add("trials", [rows.trial_row(line)])
-                for name, new in rows.child_rows(line).items():
-                    chunk.add(name, new)
+                for name, of_table in new.items():
+                    chunk.add(name, of_table)
         case RunHeader():
             if line.source != "release":  # the import of the release inserts the run
-                chunk.add("runs", [rows.run_row(line)])
+                run, now = rows.run_row(line), time.time()
+                cases = [rows.case_row(case, now) for case in line.cases]
+                chunk.add("runs", [run])
                 chunk.add("run_cases", [(line.run_id, c.case_key, c.content_hash, n) for n, c in enumerate(line.cases)])
-                now = time.time()
-                chunk.add("cases", [rows.case_row(case, now) for case in line.cases])
+                chunk.add("cases", cases)
         case DeletedLine():
             chunk.add("deletions", [(line.trial_id,)])
         case RunDeletedLine():

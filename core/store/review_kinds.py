@@ -11,11 +11,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from core.errors import UsageError
 from core.paths import REVIEWS, extensions, local_folder
+from core.yaml_text import read_yaml_file
 
 Subject = Literal["conversation", "answer", "vignette", "case", "profile", "pair", "criterion"]
 """Of a ``vignette`` the experts answer the case's own question: a question of the form is a question type (``mcq`` or
@@ -162,13 +162,10 @@ class ReviewForm(BaseModel):
 def read_form(path: Path) -> ReviewForm:
     """Read a form; its name is the file's. Raises ``UsageError`` with one sentence if the file is not a form."""
     try:
-        # every scalar is read as text: yes and no are answers, not booleans
-        fields = yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.BaseLoader)
+        fields = read_yaml_file(path)  # every scalar is a text: yes and no are answers, not booleans
         if not isinstance(fields, dict):
             raise UsageError(f"{path} is not a form: it needs title, subject and questions.")
         return ReviewForm.model_validate({**fields, "name": path.stem})
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise UsageError(f"{path} cannot be read as YAML ({' '.join(str(error).split())}).") from error
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])

@@ -19,7 +19,7 @@ from core.store.queries.releases import FROM_TABLES
 from core.store.queries.run_cases import run_cases
 from core.store.queries.runs import header_of
 from core.store.rows import run_row
-from core.store.tables import SCHEMAS, adding, arrow_table, insert
+from core.store.tables import SCHEMAS, adding, arrow_table, incoming, insert
 
 _ROWS = 20_000
 """Rows that are read or written at once."""
@@ -107,8 +107,5 @@ def _insert(
     if table == "trials":
         of_trials = pa.array([hashes.get(str(line.get("case_key"))) for line in lines], pa.string())
         rows = rows.append_column("content_hash", of_trials)
-    connection.register("incoming", rows)
-    try:
+    with incoming(connection, rows):
         connection.execute(f"INSERT INTO {table} BY NAME SELECT * FROM incoming")
-    finally:
-        connection.unregister("incoming")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import duckdb
@@ -151,13 +151,20 @@ def insert(connection: duckdb.DuckDBPyConnection, sql: str, name: str, rows: Seq
     """Run an INSERT that selects from ``incoming``, rows of table ``name``; return the number of new rows."""
     if not rows:
         return 0
-    connection.register("incoming", arrow_table(SCHEMAS[name], rows))
-    try:
+    with incoming(connection, arrow_table(SCHEMAS[name], rows)):
         (count,) = connection.execute(sql).fetchall()[0]
+    return int(count)
+
+
+@contextmanager
+def incoming(connection: duckdb.DuckDBPyConnection, rows: pa.Table) -> Iterator[None]:
+    """Let SQL read an Arrow table as ``incoming``."""
+    connection.register("incoming", rows)
+    try:
+        yield
     finally:
         with suppress(duckdb.TransactionException):  # after a failed insert: the first error matters
             connection.unregister("incoming")
-    return int(count)
 
 
 def adding(name: str, key: str, distinct: str = "") -> str:

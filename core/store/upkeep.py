@@ -127,7 +127,7 @@ def verify(store: Store, show_name: Callable[[str], object] = lambda words: None
     The journals are folded first, so that new lines are not reported. ``show_name`` is called with a journal's name
     before it is read.
     """
-    fold(store)
+    damaged = {damage.path.parent.name: damage.message for damage in fold(store).damaged}
     stored: dict[str, set[str]] = {}
     with store.read() as cursor:
         for run_id, trial_id in cursor.execute("SELECT run_id, trial_id FROM trials").fetchall():
@@ -140,7 +140,10 @@ def verify(store: Store, show_name: Callable[[str], object] = lambda words: None
     for name, path in journals.items():
         show_name(name)
         trials = stored.get(name, set())
-        findings += _in_journal(store, path, trials, paid, trials if name in local else set(), removed)
+        problems = [*_in_journal(store, path, trials, paid, trials if name in local else set(), removed)]
+        if name in damaged and not any(problem.kind == "damaged" for problem in problems):
+            problems = [Problem("damaged", name, damaged[name])]  # it can be read, but not stored
+        findings += problems
     for run_id in sorted(local - journals.keys()):
         words = f"has no journal here: its {len(stored.get(run_id, ())):,} trials cannot be resumed or graded again"
         findings.append(Problem("orphaned", run_id, words))

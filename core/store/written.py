@@ -27,7 +27,7 @@ from core.errors import AnamnesisError
 from core.journal import RowLine, WithdrawnLine, WrittenLine, append_shared, journal_path, read_lines
 from core.paths import journals_of
 from core.store.lease import path_of
-from core.store.tables import SCHEMAS, TableRow, arrow_table, records
+from core.store.tables import SCHEMAS, TableRow, arrow_table, incoming, records
 from core.text.case_items import BY_RULE
 
 PEOPLE = "people"
@@ -176,14 +176,11 @@ def _insert(connection: duckdb.DuckDBPyConnection, table: str, key: str, rows: p
     keep_out = "" if table == "withdrawn" else "ANTI JOIN withdrawn USING (line_id)"
     and_unique = f"ANTI JOIN {table} USING ({unique})" if unique else ""
     distinct = f"DISTINCT ON ({unique or key})" if unique or table == "withdrawn" else ""
-    connection.register("incoming", rows)
-    try:
+    with incoming(connection, rows):
         (count,) = connection.execute(
             f"INSERT INTO {table} BY NAME SELECT {distinct} incoming.* FROM incoming "
             f"ANTI JOIN {table} USING ({key}) {and_unique} {keep_out}"
         ).fetchall()[0]
-    finally:
-        connection.unregister("incoming")
     return int(count)
 
 
@@ -245,13 +242,14 @@ def journal_contents(database: Path) -> JournalContents:
             for _, line in read_lines(path, about=about):
                 match line:
                     case WrittenLine():
+                        rows_of(line)  # raises for a line that cannot be stored
                         lines.setdefault(line.line_id, line)
                         folders.setdefault(line.line_id, path.parent.name)
                     case WithdrawnLine():
                         withdrawn.update(line.lines)
                     case RowLine() if row := as_written(line):
                         of_jobs.add(row.line_id)
-        except (AnamnesisError, OSError):
+        except (AnamnesisError, OSError, ValueError, TypeError, LookupError, AttributeError):
             damaged.append(path)
     return JournalContents(lines, folders, frozenset(withdrawn), frozenset(of_jobs), tuple(damaged))
 
@@ -325,11 +323,8 @@ def _set_line_ids(connection: duckdb.DuckDBPyConnection, table: str, ids: Sequen
     if not ids:
         return
     rowids, lines = zip(*ids, strict=True)
-    connection.register("incoming", pa.table({"place": rowids, "line_id": lines}))
-    try:
+    with incoming(connection, pa.table({"place": rowids, "line_id": lines})):
         connection.execute(f"UPDATE {table} SET line_id = incoming.line_id FROM incoming WHERE {table}.rowid = place")
-    finally:
-        connection.unregister("incoming")
 
 
 def forget_lines(connection: duckdb.DuckDBPyConnection, lines: Sequence[str]) -> None:

@@ -124,7 +124,7 @@ def lexicon(path: Path = FILE) -> Lexicon:
     """Return a lexicon, by default the project's, read once; ``AnamnesisError`` names a faulty entry."""
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise AnamnesisError(f"The lexicon of medical terms {path} cannot be read ({error}): mend it.") from error
     return Lexicon(tuple(_term(path, forms, plain) for area in content.values() for forms, plain in area.items()))
 

@@ -32,6 +32,13 @@ def campaigns() -> list[RunProgress]:
     return [run for run in ask(runs) if run.source not in WATCHED]
 
 
+def draw_damage() -> None:
+    """Name the journals that cannot be folded to their end, because figures lack their lines."""
+    report = fold_if_free(Store())
+    for damage in report.damaged if report else ():
+        st.warning(plain(f"Not all is shown: {damage.message}"))
+
+
 def case_set_name(run: RunProgress) -> str:
     """Return the name of a run's cases: the data set, and which part of it."""
     return names.case_set_name(run.case_set)

@@ -8,7 +8,7 @@ import streamlit as st
 from core.frameworks.base import title_of
 from core.jobs.progress import run_state
 from core.store.queries.runs import RunProgress
-from pages.kit.campaigns import campaigns, case_set_name, cost_in_words, label_of_run
+from pages.kit.campaigns import campaigns, case_set_name, cost_in_words, draw_damage, label_of_run
 from pages.kit.names import unique_names
 from pages.kit.navigation import follow
 from pages.kit.page import show
@@ -25,6 +25,7 @@ _ROWS = 8
 
 def draw_runs() -> None:
     """Draw the form for a campaign, and the list with the chosen run, redrawn every few seconds."""
+    draw_damage()
     runs_before = campaigns()
     busy = any(run_state(run) == "running" for run in runs_before)
     form_open = form_is_open()

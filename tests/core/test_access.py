@@ -274,6 +274,7 @@ def test_an_address_that_maps_to_a_private_one_is_not_public(subtests: pytest.Su
         ("8.8.8.8", True), ("2001:4860:4860::8888", True), ("64:ff9b::808:808", True), ("2002:808:808::1", True),
         ("::ffff:8.8.8.8", True), ("127.0.0.1", False), ("::1", False), ("::", False), ("::127.0.0.1", False),
         ("::10.0.0.1", False), ("64:ff9b::7f00:1", False), ("64:ff9b::1", False), ("64:ff9b:1::a00:1", False),
+        ("::ffff:0:7f00:1", False), ("::ffff:0:808:808", True), ("::ffff:127.0.0.1", False),
         ("2002:7f00:1::1", False), ("2002:a00:1::1", False), ("2001:0:1:2:3:4:80ff:fffe", False), ("fd00::5", False),
     ]  # fmt: skip
     for address, public in table:

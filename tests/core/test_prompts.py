@@ -6,12 +6,15 @@ import time
 import tracemalloc
 from pathlib import Path
 
+import jinja2
 import pytest
+from jinja2 import nodes
+from jinja2.exceptions import SecurityError
 
 from core.errors import UsageError
 from core.frameworks.base import default_pack
 from core.frameworks.craftmd import PROMPTS
-from core.prompts import load_pack
+from core.prompts import load_pack, pack_places
 from core.prompts.sandbox import compiled, rendered
 
 GOOD = "---\nrole: doctor\ninputs: [name]\n---\nHello {{ name }}\n"
@@ -165,83 +168,140 @@ def test_a_template_that_would_run_code_is_refused(
             assert not (tmp_path / "ran").exists()
 
 
-ENDLESS = (
-    "{% for a in name * 9000 %}{% for b in name * 9000 %}{% endfor %}{% endfor %}",
+REFUSED = (
     "{% for a in range(99999) %}{% for b in range(99999) %}{{ b }}{% endfor %}{% endfor %}",
-    "{% macro twice(n) %}{% if n %}{{ twice(n - 1) }}{{ twice(n - 1) }}{% endif %}{% endmacro %}{{ twice(40) }}",
-    "{{ 'x' * 10 ** 10 }}",
-    "{{ 9 ** 99999 ** 9 }}",
-    "{{ [name] * 9 ** 9 | int }}",
+    "{% macro twice(n) %}{% if n %}{{ twice(n - 1) }}{% endif %}{% endmacro %}{{ twice(40) }}",
+    "{{ (1).to_bytes(10**9,'big') }}",
+    "{{ 'a' * 10**9 }}",
+    "{{ 10**10**8 }}",
+    "{{ [name] * 9 }}",
+    "{{ 1 + 1 }}",
+    "{{ -1 }}",
+    "{{ name ~ name }}",
     "{{ 'x' | center(10 ** 10) }}",
     "{{ name.center(9999999999) }}",
     "{{ '%9999999999d' | format(1) }}",
-    "{{ '%9999999999d' % 1 }}",
-    "{{ '%*d' % (9999999999, 1) }}",
     "{{ '{:9999999999}'.format(1) }}",
     "{{ lipsum(n=100000) }}",
-    "{% set ns = namespace(x=name) %}{% for a in range(99) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}",
-    "{% set ns = namespace(x=name) %}{% for a in range(99) %}{% set ns.x = ns.x + ns.x %}{% endfor %}",
-    "{% set ns = namespace(x=name) %}{% for a in range(99) %}{% set ns.x %}{{ ns.x ~ ns.x }}{% endset %}{% endfor %}",
-    "{% set x = name * 9999 %}" + "{% set x %}{{ x }}{{ x }}{% endset %}" * 30,
-    "{% set x = name * 99999 %}{{ x.replace('A', x) }}",
-    "{% set x = name * 99999 %}{{ x | replace('A', x) | length }}",
-    "{% set x = name * 99999 %}{{ ([x] * 9999) | join | length }}",
-    "{% set x = name * 99999 %}{% set y %}{% for a in range(9999) %}{{ x }}{% endfor %}{% endset %}",
-    "{% filter indent(99999999999) %}\n\n{% endfilter %}",
-    "{{ {'a': 1} | tojson(indent=10 ** 9) }}",
-    "{{ ('x\n' * 99999) | indent(9999) }}",
-    "{{ ('a' * 999).translate({97: 'x' * 4000000}) }}",
-    "{{ ('\t' * 99999).expandtabs(9999) }}",
-    "{{ ('x' * 4000000).join(['a'] * 999) }}",
-    "{{ ([[1] * 1000] * 1000) | sum(start=[]) }}",
-    "{{ [['x' * 4000000] * 1000] }}",
-    "{{ (['x' * 4000000] * 1000) ~ '' }}",
-    "{{ '%s' % (['x' * 4000000] * 1000) }}",
-    "{{ '{}'.format(['x' * 4000000] * 1000) }}",
-    "{{ (['x' * 4000000] * 1000) | tojson }}",
-    "{% set ns = namespace(a=[1]) %}{% for i in range(60) %}{% set ns.a = [ns.a, ns.a] %}{% endfor %}{{ ns.a }}",
+    "{{ range }}",
+    "{{ name.upper }}",
+    "{{ name.__class__ }}",
+    "{{ name['__class__'] }}",
+    "{% set a = '__class__' %}{{ name[a] }}",
+    "{{ name[0:5] }}",
+    "{{ name | attr('x') }}",
+    "{{ name | replace('a', 'b') }}",
+    "{{ name | tojson }}",
+    "{{ name | join('x') | join('x') }}",
+    "{% set x = name | join('xxxxxxxx') %}{{ x }}",
+    "{% if name | join('xxxxxxxx') == 'x' %}a{% endif %}",
+    "{{ name | join(name) }}",
+    "{{ name | join(attribute='x') }}",
+    "{{ (name, name) }}",
+    "{{ [name, name] }}",
+    "{{ {'a': name} }}",
+    "{% for a in (name, name) %}{{ a }}{% endfor %}",
+    "{% for a in name recursive %}{{ a }}{% endfor %}",
+    "{% for a in name %}{% for b in name %}{% for c in name %}{% for d in name %}{% endfor %}{% endfor %}{% endfor %}"
+    "{% endfor %}",
+    "{% set x %}{{ name }}{{ name }}{% endset %}{{ x }}",
+    "{% set x.y = name %}",
+    "{% set ns = namespace(x=name) %}{{ ns.x }}",
+    "{% include 'other.md' %}",
+    "{% import 'other.md' as other %}",
+    "{% extends 'other.md' %}",
+    "{% block x %}{% endblock %}",
+    "{% filter indent(99999999999) %}x{% endfilter %}",
+    "{% with x = name %}{{ x }}{% endwith %}",
+    "{% call name() %}{% endcall %}",
+    "{% if name is mapping %}x{% endif %}",
+    "{% if 'a' in name %}x{% endif %}",
+    "{{ " + "(" * 5000 + "name" + ")" * 5000 + " }}",
+    "{{ " + "not " * 50_000 + "name }}",
+    "{{ " + "9" * 5000 + " }}",
+    "{{ name }}" * 30_000,
 )
 
 
-def test_a_template_with_unbounded_time_or_memory_is_refused(tmp_path: Path, subtests: pytest.Subtests) -> None:
-    for source in ENDLESS:
-        with subtests.test(source=source):
-            began = time.process_time()
-            with pytest.raises(
-                UsageError, match=r"greeting\.md (is no safe template|cannot be filled in): .*\.|undefined"
-            ):
-                load_pack(write(tmp_path, greeting=GOOD + source)).render("greeting", name="Ada")
-            assert time.process_time() - began < 2
-
-
-@pytest.mark.slow
-def test_a_refused_template_takes_little_memory() -> None:
-    """Without the check of sizes, each of these takes one to three gigabytes."""
-    for source in ENDLESS[-10:]:
-        tracemalloc.start()
+def test_a_template_that_uses_more_than_prompts_need_is_refused_with_its_line(tmp_path: Path) -> None:
+    read, unnamed = [], []
+    for source in REFUSED:
         try:
-            with pytest.raises(UsageError):
-                rendered(compiled(source), "greeting", {})
-            assert tracemalloc.get_traced_memory()[1] < 100_000_000, source
-        finally:
-            tracemalloc.stop()
+            load_pack(write(tmp_path, greeting=f"{GOOD}\n{source}"))
+            load_pack(str(tmp_path)).render("greeting", name="Ada")
+            read.append(source[:100])
+        except UsageError as error:
+            at_rendering = len(source) > 1000 or "{{ name.upper" in source or "{{ range" in source
+            if not at_rendering and "is no safe template: line 3 " not in str(error):
+                unnamed.append((source, str(error)))
+    assert (read, unnamed) == ([], [])
 
 
-def test_loops_texts_and_filters_of_normal_size_are_rendered(tmp_path: Path) -> None:
-    source = (
-        "{% for person in name %}{{ loop.index }}/{{ loop.length }} {{ person | upper | center(5) }}"
-        "{{ ', ' if not loop.last }}{% else %}none{% endfor %}|{{ name | join('-') }}|{{ '%03d' | format(7) }}"
-        "|{{ 'a' ~ 1 ~ none }}|{{ 3 * 4 + 2 ** 5 }}|{{ 'ab' * 2 }}|{{ name[0].replace('d', 'D') }}"
+def test_a_refused_template_costs_neither_time_nor_memory() -> None:
+    names = [["Ada"] * 300] * 300
+    endless = (
+        "{% for a in names %}{% for b in names %}{% for c in names %}{% endfor %}{% endfor %}{% endfor %}",
+        "{% for a in names %}{% for b in names %}{% set c = b %}{% endfor %}{% endfor %}",
+        "{% for a in names %}{{ names }}{% endfor %}",
+        "{% for a in names %}{{ a | join('" + "x" * 100_000 + "') }}{% endfor %}",
+        *(source for source in REFUSED if "10**" in source),
     )
-    text = load_pack(write(tmp_path, greeting=GOOD + source)).render("greeting", name=["Ada", "Bo"])
-    assert text.endswith("1/2  ADA , 2/2   BO |Ada-Bo|007|a1None|44|abab|ADa")
+    began = time.process_time()
+    tracemalloc.start()
+    try:
+        for source in endless:
+            with pytest.raises((UsageError, SecurityError)):
+                rendered(compiled(source), "greeting", {"names": names})
+        assert tracemalloc.get_traced_memory()[1] < 100_000_000
+    finally:
+        tracemalloc.stop()
+    assert time.process_time() - began < 20
 
 
-def test_a_template_cannot_change_its_values(tmp_path: Path) -> None:
-    names = ["Ada"]
-    with pytest.raises(UsageError, match="is no safe template"):
-        load_pack(write(tmp_path, greeting=GOOD + '{{ name.append("x") }}')).render("greeting", name=names)
-    assert names == ["Ada"]
+def test_loops_fields_and_lists_are_rendered(tmp_path: Path) -> None:
+    source = (
+        "{% for person, age in name %}{{ loop.index }}/{{ loop.length }} {{ person }}{{ ', ' if not loop.last }}"
+        "{% else %}none{% endfor %}|{{ name[0][0] }}|{{ name[1] | join('-') }}|{{ name | length }}"
+        "|{% if name | length > 1 and name[0][1] is not none %}{% set who = name[0][1] %}{{ who }}{% endif %}"
+    )
+    text = load_pack(write(tmp_path, greeting=GOOD + source)).render("greeting", name=[("Ada", 3), ("Bo", 4)])
+    assert text.endswith("1/2 Ada, 2/2 Bo|Ada|Bo-4|2|3")
+
+
+def _value(tree: nodes.Template, name: str, leaf: object) -> object:
+    """Return a value that a template can use as ``name``: a list if it loops over it, fields if it reads them."""
+    joined = [each.node for each in tree.find_all(nodes.Filter) if each.name == "join"]
+    if any(isinstance(node, nodes.Name) and node.name == name for node in joined):
+        return [leaf, "two"]
+    for loop in tree.find_all(nodes.For):
+        if isinstance(loop.iter, nodes.Name) and loop.iter.name == name:
+            targets = loop.target.items if isinstance(loop.target, nodes.Tuple) else [loop.target]
+            parts = [_value(tree, target.name, leaf) for target in targets if isinstance(target, nodes.Name)]
+            return [tuple(parts) if len(parts) > 1 else parts[0]] * 2
+    if fields := [
+        n.attr for n in tree.find_all(nodes.Getattr) if isinstance(n.node, nodes.Name) and n.node.name == name
+    ]:
+        return {field: [(leaf, leaf)] if field == "options" else leaf for field in fields}
+    return leaf
+
+
+def test_every_prompt_of_the_project_is_rendered_as_by_jinja_itself() -> None:
+    plain = jinja2.Environment(undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    prompts = [(pack.name, load_pack(pack.name).prompts) for pack in pack_places()]
+    assert sum(len(of_pack) for _, of_pack in prompts) == 49
+    for pack, of_pack in prompts:
+        for name, prompt in of_pack.items():
+            tree = plain.parse(prompt.source)
+            constants = {node.value for node in tree.find_all(nodes.Const) if isinstance(node.value, str)}
+            for leaf in ("words <b> & {{ x }}", "", None, 1, *sorted(constants)):
+                values = {value: _value(tree, value, leaf) for value in prompt.inputs}
+                expected = plain.from_string(prompt.source).render(**prompt.taken(values)).strip()
+                assert prompt.render(**values) == expected, (pack, name, leaf)
+
+
+def test_the_prompt_of_the_judge_of_patients_numbers_replies() -> None:
+    text = load_pack("patients").render("judge", dialogue=[(None, "doctor", "Hello."), (1, "patient", "It hurts.")])
+    assert "<quoted>\ndoctor: Hello.\n[1] patient: It hurts.\n</quoted>" in text
 
 
 def test_a_quotation_cannot_be_closed_from_inside() -> None:

@@ -15,12 +15,12 @@ from core.reviews.answering import record
 from core.reviews.reviewing import plan_review, unblind
 from core.reviews.state import state_of
 from core.store.database import Store
-from core.store.fold import fold, keep_lines
+from core.store.fold import fold
 from core.store.queries.case_labels import CaseLabel, LabelField, add_labels, label_of, labels_in_force
 from core.store.review_records import planned
 from pages.data.labels import _cells, _changes
 from pages.data.sets import CaseEntry
-from tests.core.store.builders import a_case, a_header, a_trial, answered, graded, write_journal
+from tests.core.store.builders import a_case, a_header, a_trial, answered, graded, keep_lines, write_journal
 from tests.support.pages import button, has_button, trouble, words
 
 Open = Callable[..., AppTest]

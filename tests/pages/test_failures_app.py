@@ -18,7 +18,7 @@ from core.jobs import background
 from core.journal import RowLine
 from core.measures.failures import Causes
 from core.store.database import Store
-from core.store.fold import fold, keep_lines
+from core.store.fold import fold
 from core.store.queries.fact_judgements import Judge, conversations_to_judge, fact_judgement_row
 from core.text.facts import facts_of
 from pages.failures import causes, data
@@ -34,6 +34,7 @@ from tests.core.store.builders import (
     answered,
     graded,
     invalid,
+    keep_lines,
     write_journal,
 )
 from tests.support.fake_provider import running

@@ -14,9 +14,9 @@ from core.frameworks.consultation.measures.prefixes import ASKED_AT
 from core.frameworks.consultation.queries import PrefixAnswer
 from core.journal import RowLine
 from core.store.database import Store
-from core.store.fold import fold, keep_lines
+from core.store.fold import fold
 from tests.core.frameworks.consultation.measures.dialogues import COUGH
-from tests.core.store.builders import Ended, Finished, Utterance, a_case, a_header, a_trial, write_journal
+from tests.core.store.builders import Ended, Finished, Utterance, a_case, a_header, a_trial, keep_lines, write_journal
 from tests.support.pages import button, has_button, run_until, trouble, words
 from tests.support.stores import copy_of
 

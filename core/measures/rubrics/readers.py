@@ -11,16 +11,7 @@ from pydantic import ValidationError
 
 from core.datasets.readers.files import DamagedRow, FileRows, Record, records_within
 from core.errors import AnamnesisError, UsageError
-from core.measures.rubrics.rubric import (
-    NO_AXIS,
-    Criterion,
-    Rubric,
-    file_text,
-    read_rubric,
-    reason_of,
-    rubric_of,
-    yaml_fields,
-)
+from core.measures.rubrics.rubric import NO_AXIS, Criterion, Rubric, read_rubric, reason_of, rubric_fields, rubric_of
 
 Fields = dict[str, Any]
 TABLE = ("case", "specialty", "id", "criterion", "points", "axis", "priority", "when", "source", "tags")
@@ -47,7 +38,7 @@ def import_rubric(path: Path, name: str, *, data_set: str = "") -> ReadRubric:
     if path.is_dir():
         return ReadRubric(read_rubric(path).model_copy(update={"name": name}))
     if path.suffix.lower() in (".yaml", ".yml"):
-        return ReadRubric(rubric_of({**yaml_fields(file_text(path), str(path)), "name": name}, str(path)))
+        return ReadRubric(rubric_of({**rubric_fields(path), "name": name}, str(path)))
     return _from_records(path, name, data_set)
 
 

@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from core.errors import UsageError
 from core.paths import RUBRICS, extensions
+from core.yaml_text import read_yaml_file
 
 Priority = Literal["must", "should", "must not"]
 AXES = ("data gathering", "communication", "reasoning", "management", "safety", "professionalism")
@@ -158,39 +159,21 @@ def reason_of(error: ValidationError) -> str:
     return f"{where}: {reason}" if where else reason
 
 
-class _TextLoader(yaml.SafeLoader):
-    """Reads every scalar as text: an id 1e5 or a criterion "no" keeps its spelling. Refuses a key that occurs twice."""
-
-    yaml_implicit_resolvers = {"<": [("tag:yaml.org,2002:merge", re.compile("<<"))]}
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen = set[str]()
-        for key, _ in node.value:
-            if key.value in seen:
-                place = f"line {key.start_mark.line + 1}"
-                raise yaml.constructor.ConstructorError(None, None, f"{place}: the key {key.value} occurs twice")
-            seen.add(key.value)
-        return super().construct_mapping(node, deep)
-
-
-def yaml_fields(text: str, place: str) -> dict[str, Any]:
-    """Return the mapping in a YAML text, without empty fields. Raises ``UsageError`` if it is none."""
-    try:
-        fields = yaml.load(text, Loader=_TextLoader)
-    except yaml.YAMLError as error:
-        raise UsageError(f"{place} cannot be read as YAML ({' '.join(str(error).split())}).") from error
+def rubric_fields(path: Path) -> dict[str, Any]:
+    """Return the mapping in a YAML file, without empty fields. Raises ``UsageError`` if it is none."""
+    fields = read_yaml_file(path)
     if not isinstance(fields, dict):
-        raise UsageError(f"{place} is not a rubric: it needs title, and criteria under all, specialties or cases.")
+        raise UsageError(f"{path} is not a rubric: it needs title, and criteria under all, specialties or cases.")
     return {name: value for name, value in fields.items() if value != ""}
 
 
 def read_rubric(path: Path) -> Rubric:
     """Read a rubric from a YAML file, or from the YAML files of a folder. Raises ``UsageError`` if it is not one."""
     if not path.is_dir():
-        return rubric_of({**yaml_fields(file_text(path), str(path)), "name": path.stem}, str(path))
+        return rubric_of({**rubric_fields(path), "name": path.stem}, str(path))
     merged: dict[str, Any] = {"name": path.name, "all": [], "specialties": {}, "cases": {}}
     for file in sorted(path.glob("*.yaml")):
-        fields = yaml_fields(file_text(file), str(file))
+        fields = rubric_fields(file)
         if any(fields.get(scope) for scope in ("all", "specialties", "cases")):
             rubric_of({**fields, "name": "part"}, str(file))  # names the file of a fault
         for key, value in fields.items():
@@ -203,13 +186,6 @@ def read_rubric(path: Path) -> Rubric:
             else:
                 merged.setdefault(key, value)
     return rubric_of(merged, str(path))
-
-
-def file_text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} cannot be read: {error}.") from error
 
 
 def rubric_files() -> dict[str, Path]:

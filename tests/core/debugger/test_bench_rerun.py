@@ -17,10 +17,10 @@ from core.debugger.steps import TrialRecord
 from core.debugger.variants import Variant, start_rerun, variants_of
 from core.live.session import Session
 from core.store.database import Store
-from core.store.fold import keep_lines
 from core.store.queries.variants import JOURNAL, line_of
 from tests.core.debugger.bench_stage import REFERENCE, bench, run_again, steps
 from tests.core.frameworks.stage import Actors, is_answer, role_of
+from tests.core.store.builders import keep_lines
 from tests.support.fake_provider import FakeProvider, running
 from tests.support.replies import Reply
 from tests.support.thinking_aloud import SECRET, aloud

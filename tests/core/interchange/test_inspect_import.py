@@ -7,9 +7,11 @@
 from __future__ import annotations
 
 import json
+import re
 import struct
 import zipfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +24,9 @@ from core.errors import AnamnesisError
 from core.events import IMPORTED_SCORE, Answered, Assessed, Ended, Event, Failed, Finished, Utterance
 from core.interchange import inspect_reading
 from core.interchange.inspect_import import import_log
+from core.journal import OF_JOBS
 from core.measures.accuracy import accuracy
+from core.paths import ROOT
 from core.reviews.reviewing import plan_review
 from core.reviews.state import states
 from core.store.database import Store
@@ -33,6 +37,7 @@ from core.store.queries.trials import conversations, count_conversations, trial_
 from core.store.review_records import planned
 from core.store.selection import Selection
 from core.store.upkeep import verify
+from core.store.written import PEOPLE
 from tests.core.interchange.logged_study import thoughts
 
 ARCHIVE = Path(__file__).parent / "files" / "mock_consultation.eval"
@@ -342,3 +347,42 @@ def test_a_member_that_unpacks_to_more_than_it_declares_is_refused(tmp_path: Pat
     path.write_bytes(data)
     with pytest.raises(AnamnesisError, match="another size or checksum"), opened(path, lambda member: True):
         pass
+
+
+def test_a_log_with_a_value_that_no_column_can_store_leaves_nothing(store: Store, tmp_path: Path) -> None:
+    def first(log: dict[str, Any]) -> dict[str, Any]:
+        sample: dict[str, Any] = log["samples"][0]
+        return sample
+
+    changes: dict[str, Callable[[dict[str, Any]], object]] = {
+        "epoch": lambda log: first(log).update(epoch=10**12),
+        "long number": lambda log: first(log).update(epoch=10**30),
+        "surrogate": lambda log: log["eval"].update(task="\ud800"),
+        "setting": lambda log: log["eval"]["model_generate_config"].update(max_tokens=10**40),
+        "year": lambda log: log["eval"].update(created="0001-01-01T00:00:00+00:00"),
+        "nested": lambda log: first(log)["metadata"].update(deep=json.loads("[" * 400 + "]" * 400)),
+    }
+    stored = []
+    for name, change in changes.items():
+        folder = tmp_path / name
+        folder.mkdir()
+        with suppress(AnamnesisError):
+            import_log(store, as_json(folder, change), LIMITS)
+            stored.append(name)
+    assert stored == ["nested"]  # nothing reads that member of the sample
+    assert len(list(store.journals.iterdir())) == 1
+    assert not verify(store).findings
+
+
+@pytest.mark.parametrize("run_id", ["people", "people-sample", "People", "judging-0123456789abcdef", "questions"])
+def test_a_log_cannot_name_its_run_like_a_journal_of_jobs_or_people(store: Store, tmp_path: Path, run_id: str) -> None:
+    own = {"anamnesis": {"version": 1, "run": {"run_id": run_id}}}
+    with pytest.raises(AnamnesisError, match="is no id"):
+        import_log(store, as_json(tmp_path, lambda log: log["eval"].update(metadata=own)), LIMITS)
+    assert not store.journals.exists() or not list(store.journals.iterdir())
+
+
+def test_the_names_of_all_journals_of_jobs_are_reserved() -> None:
+    sources = (path.read_text(encoding="utf-8") for path in (ROOT / "core").rglob("*.py"))
+    names = {name for source in sources for name in re.findall(r'journal_of\("(\w+)"|^JOURNAL = "(\w+)"', source, re.M)}
+    assert {one or other for one, other in names} | {PEOPLE} <= set(OF_JOBS)

@@ -17,7 +17,7 @@ from core.measures.failures import Causes, WrongAnswers, attribution_table, caus
 from core.measures.missing import measure_missing
 from core.measures.registry import measures
 from core.store.database import Store
-from core.store.fold import fold, keep_lines
+from core.store.fold import fold
 from core.store.queries.answers import CaseScore, WrongAnswer
 from core.store.queries.fact_judgements import Judge, conversations_to_judge, fact_judgement_row
 from core.store.queries.fact_sets import save_facts
@@ -34,6 +34,7 @@ from tests.core.store.builders import (
     answered,
     graded,
     invalid,
+    keep_lines,
     write_journal,
 )
 from tests.support.stores import copy_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from core.events import (
     Utterance,
     Verdict,
 )
-from core.journal import GradesLine, JournalLine, RunHeader, TrialLine
+from core.journal import GradesLine, JournalLine, RunHeader, TrialLine, append_shared, journal_path
 from core.store.conditions import Condition, condition_of, judged_runs, named_conditions, with_missing_parts
 from core.store.database import Store
 from core.store.fold import fold
@@ -38,6 +38,12 @@ def conditions_of(runs: Iterable[Run]) -> list[Condition]:
     seats = with_missing_parts([seat for run in runs for seat in judged_runs(run, {}, frozenset())])
     unsorted = [condition_of(name, members) for name, members in named_conditions(seats).items()]
     return sorted(unsorted, key=lambda condition: (condition.doctor, -condition.newest.created_at, condition.name))
+
+
+def keep_lines(store: Store, job: str, lines: Sequence[JournalLine]) -> None:
+    """Append lines to the journal of a job, and fold them."""
+    append_shared(journal_path(job, store.journals), lines)
+    fold(store)
 
 
 def a_case(number: int = 1, **changes: Any) -> Case:

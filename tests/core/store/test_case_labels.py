@@ -15,7 +15,7 @@ from core.measures.base import MetricRequest
 from core.measures.notes import result_of
 from core.measures.registry import metrics
 from core.store.database import Store
-from core.store.fold import fold, keep_lines
+from core.store.fold import fold
 from core.store.queries.case_labels import (
     CaseLabel,
     add_labels,
@@ -26,7 +26,7 @@ from core.store.queries.case_labels import (
 )
 from core.store.queries.trials import count_conversations
 from core.store.selection import Selection, select
-from tests.core.store.builders import a_case, a_header, a_trial, answered, graded, write_journal
+from tests.core.store.builders import a_case, a_header, a_trial, answered, graded, keep_lines, write_journal
 
 ONE, TWO, THREE = (
     a_case(number, specialty="Other", single_diagnosis=None, vignette=f"Vignette, “é” {number}.")

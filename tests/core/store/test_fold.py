@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import orjson
 import psutil
 import pytest
 
@@ -17,8 +20,10 @@ from core.store.database import Store
 from core.store.fold import FoldReport, fold, fold_if_free, following
 from core.store.queries.calls import calls_of
 from core.store.queries.grades import grade_history, latest_grades
+from core.store.queries.run_labels import labels
 from core.store.queries.runs import run
 from core.store.queries.trials import done_trial_ids
+from core.store.upkeep import verify
 from tests.core.store.builders import (
     a_call,
     a_case,
@@ -319,3 +324,105 @@ def test_a_journal_of_the_journal_writer_is_folded(monkeypatch: pytest.MonkeyPat
         stored = run(cursor, "run")
     assert stored is not None
     assert stored.cases == 1
+
+
+HUGE = 10**12
+
+
+def _impossible_lines() -> dict[str, list[dict[str, Any]]]:
+    """Return what is impossible → the lines of a journal in which one number is."""
+    header, trial = (
+        a_header("bad", [a_case()]).model_dump(mode="json"),
+        a_trial(trial_id="bad/1/0", run_id="bad").model_dump(mode="json"),
+    )
+
+    def changed_event(kind: str, **changes: object) -> list[dict[str, Any]]:
+        events = [{**event, **changes} if event["kind"] == kind else event for event in trial["events"]]
+        return [header, {**trial, "events": events}]
+
+    def changed_call(**changes: object) -> list[dict[str, Any]]:
+        events = [
+            {**event, "call": {**event["call"], **changes}} if event["kind"] == "called" else event
+            for event in trial["events"]
+        ]
+        return [header, {**trial, "events": events}]
+
+    def judged(**changes: object) -> list[dict[str, Any]]:
+        row = {
+            "trial_id": "run/1/0", "model": "openai/j", "prompt_hash": "p", "terms": "[]", "dropped": 0, "failure": "",
+            "calls": "[]", "tokens": 5, "cost_usd": 0.0, "judged_at": 5.0,
+        }  # fmt: skip
+        return [{"type": "row", "table": "patient_judgements", "row": {**row, **changes}}]
+
+    def labelled(**changes: object) -> list[dict[str, Any]]:
+        what = {"run_id": "run", "name": "mine", "tags": [], "note": "", "labelled_at": 5.0}
+        return [{"type": "written", "line_id": "x", "kind": "label", "at": 5.0, "what": {**what, **changes}}]
+
+    case = header["cases"][0]
+    return {
+        "number of a trial": [header, {**trial, "trial": HUGE}],
+        "trials of a run": [{**header, "trials": HUGE}, trial],
+        "seed of a run": [{**header, "seed": 2**63}, trial],
+        "seed of a trial": [header, {**trial, "seed": -(2**63) - 1}],
+        "moment of a run": [{**header, "created_at": 1e300}, trial],
+        "moment of a trial": [header, {**trial, "finished_at": -1e15}],
+        "no moment": [header, {**trial, "finished_at": None}],
+        "moment of a verdict": changed_event("graded", at=1e18),
+        "turn of a message": changed_event("utterance", turn=HUGE),
+        "version of a rule": changed_event("graded", rule_version=2**31),
+        "messages of a doctor": changed_event("ended", doctor_turns=2**40),
+        "probability": changed_event("probed", differential=[["flu", None]]),
+        "tokens": changed_call(prompt_tokens=2**62),
+        "tokens below zero": changed_call(completion_tokens=-5),
+        "attempts": changed_call(attempts=2**33),
+        "cost": changed_call(cost_usd=1e308),
+        "seconds": changed_call(latency_s=1e200),
+        "cases of a data set": [{**header, "data_set_cases": 2**64 - 1}, trial],
+        "age": [{**header, "cases": [{**case, "age": 1e100}]}, trial],
+        "text that is no text": [header, {**trial, "run_id": 5}],
+        "tokens of a judge": judged(tokens=2**40),
+        "moment of a judge": judged(judged_at=1e200),
+        "column that is not there": [{"type": "row", "table": "patient_judgements", "row": {"trial_id": "run/1/0"}}],
+        "column of another type": judged(dropped="many"),
+        "JSON that is none": judged(terms="{"),
+        "moment of a label": labelled(labelled_at=1e17),
+        "label without its run": labelled(run_id=None),
+        "tags that are no list": labelled(tags=5),
+        "items that are no list": [
+            {"type": "written", "line_id": "y", "kind": "review", "at": 1, "what": {"items": 5, "created_at": 1}}
+        ],
+    }
+
+
+def test_a_journal_with_an_impossible_value_is_set_aside_and_all_else_works(store: Store) -> None:
+    write_journal(store.journals, "run", a_header(cases=[a_case()]), a_trial())
+    impossible = _impossible_lines()
+    for name, lines in impossible.items():
+        path = journal_path(name, store.journals)
+        path.parent.mkdir(parents=True)
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    named = {damage.path.parent.name for damage in fold(store).damaged if str(damage.path) in damage.message}
+    assert impossible.keys() - named == set()
+    with store.read() as cursor:
+        assert done_trial_ids(cursor, "run") == {"run/1/0"}
+    assert (counts(store)["answers"], counts(store)["grades"]) == (2, 3)
+    assert {finding.where for finding in verify(store).findings if finding.kind == "damaged"} == impossible.keys()
+
+
+def test_the_lines_before_one_that_cannot_be_stored_are_in_the_database(store: Store) -> None:
+    good, bad = (
+        {"type": "row", "table": "run_labels", "row": row}
+        for row in (
+            {"run_id": "run", "name": f"name {number}", "tags": [], "note": "", "labelled_at": float(number)}
+            for number in range(2)
+        )
+    )
+    bad["row"]["run_id"] = None
+    path = journal_path("labels", store.journals)
+    path.parent.mkdir(parents=True)
+    before = orjson.dumps(good) + b"\n"
+    path.write_bytes(before + orjson.dumps(bad) + b"\n" + before)
+    (damage,) = fold(store).damaged
+    assert f"byte {len(before) + len(orjson.dumps(bad)) + 1}:" in damage.message
+    with store.read() as cursor:
+        assert [label.name for label in labels(cursor).values()] == ["name 0"]

@@ -15,7 +15,7 @@ from core.events import Assessed, Started
 from core.journal import TrialLine
 from core.store import migrations
 from core.store.database import Store
-from core.store.fold import fold, keep_lines
+from core.store.fold import fold
 from core.store.queries.annotations import Annotation, add_annotations, annotations_of
 from core.store.queries.answers import case_scores
 from core.store.queries.calls import calls_of
@@ -31,7 +31,7 @@ from core.store.queries.trials import trial_events
 from core.store.queries.variants import JOURNAL, Variant, line_of, variants_of
 from core.store.review_records import Review, ReviewPlan
 from core.store.tables import insert
-from tests.core.store.builders import a_case, a_header, a_stream, a_trial, write_journal
+from tests.core.store.builders import a_case, a_header, a_stream, a_trial, keep_lines, write_journal
 from tests.core.store.old import copy_journals_of_0_4, make_database_of_0_4
 
 COLUMNS = """

@@ -8,9 +8,9 @@ from core.asking.parts import PromptPart
 from core.events import CallRecord
 from core.journal import DeletedLine
 from core.store.database import Store
-from core.store.fold import fold, keep_lines
+from core.store.fold import fold
 from core.store.queries.variants import JOURNAL, Variant, line_of, variants_of
-from tests.core.store.builders import a_header, a_trial, write_journal
+from tests.core.store.builders import a_header, a_trial, keep_lines, write_journal
 
 MESSAGES = (
     PromptPart("system", "Be “brief”.\n", "system", "prompts/craftmd/doctor.md", "0a", "doctor", {"specialty": "x"}),

@@ -31,7 +31,7 @@ from core.reviews.reviewing import plan_review, unblind
 from core.reviews.state import state_of, states
 from core.store import migrations, written
 from core.store.database import Store
-from core.store.fold import fold, keep_lines
+from core.store.fold import fold
 from core.store.queries.answers import case_scores
 from core.store.queries.fact_sets import all_facts_saved, facts_saved, save_facts
 from core.store.queries.history_items import save_items_of_facts, stored_items
@@ -45,7 +45,7 @@ from core.store.written import KINDS, EntryKind, journal_of, write
 from core.text.facts import AtomicFact
 from core.text.profiles import Generated
 from tests.core.measures.experts.reviews import MODELS, a_plan, answer_all, store_conversations
-from tests.core.store.builders import a_case
+from tests.core.store.builders import a_case, keep_lines
 from tests.support.stores import NAME, copy_of
 
 CASE = a_case(0, profile=None, specialty="Dermatology", vignette="A man with an itch, number 0.")

@@ -13,12 +13,12 @@ from core.journal import RowLine
 from core.measures.base import MetricRequest
 from core.measures.ledger import fault_rows, read_conversations, read_topics, report
 from core.store.database import Store
-from core.store.fold import fold, keep_lines
+from core.store.fold import fold
 from core.store.queries.fact_judgements import Judge, conversations_to_judge, fact_judgement_row
 from core.store.queries.fact_sets import save_facts
 from core.store.selection import Selection
 from core.text.facts import facts_of
-from tests.core.store.builders import Ended, Finished, Utterance, a_case, a_header, a_trial, write_journal
+from tests.core.store.builders import Ended, Finished, Utterance, a_case, a_header, a_trial, keep_lines, write_journal
 from tests.support.stores import copy_of
 
 COUGH = Profile(

@@ -12,10 +12,10 @@ from core.measures.missing import measure_missing
 from core.measures.patients.rates import judge_against_rule
 from core.measures.patients.rules import PATIENT_MARKS
 from core.store.database import Store
-from core.store.fold import keep_lines
 from core.store.queries.patient_judgements import JudgedTerm, patient_judgement_row
 from core.store.selection import Selection
 from tests.core.measures.patients.patient_conversations import stored
+from tests.core.store.builders import keep_lines
 from tests.support.intervals import beta_bounds
 from tests.support.stores import copy_of
 

@@ -16,11 +16,21 @@ from core.measures.rubrics.rubric import rubric_of
 from core.measures.rubrics.scores import Outcome, Status
 from core.measures.rubrics.stored import save_rubric
 from core.store.database import Store
-from core.store.fold import fold, keep_lines
+from core.store.fold import fold
 from core.store.queries.rubric_judgements import RubricJudge, RubricQuotation, rubric_judgement_row
 from core.store.selection import Selection
 from pages.kit.case.rubric import met_of_judged
-from tests.core.store.builders import Ended, Failed, Finished, Utterance, a_case, a_header, a_trial, write_journal
+from tests.core.store.builders import (
+    Ended,
+    Failed,
+    Finished,
+    Utterance,
+    a_case,
+    a_header,
+    a_trial,
+    keep_lines,
+    write_journal,
+)
 from tests.support.stores import copy_of
 
 RUBRIC = rubric_of(
