@@ -343,11 +343,11 @@ class OpenAICompatibleModel:
             formless.add((self._base_url, self.spec.model_id))
             return True
         sent_as = self.spec.max_tokens_field
-        other = next(name for name in _LIMIT_FIELDS if name != sent_as)
-        named_instead = other in re.findall(r"\w+", failure.detail)
+        other_limit = next(name for name in _LIMIT_FIELDS if name != sent_as)
+        named_instead = other_limit in re.findall(r"\w+", failure.detail)
         if sent_as in refused and named_instead and not self._limit_renamed:
             self._limit_renamed = True
-            self.spec = replace(self.spec, max_tokens_field=other)
+            self.spec = replace(self.spec, max_tokens_field=other_limit)
             return True
         if limited and _ABOUT_LENGTH.search(failure.detail):
             log.warning("%s refuses the length of a reply: it is asked without", self.name)
