@@ -143,7 +143,7 @@ def read_as(chosen: Format, rows: FileRows, dataset: str, columns: Mapping[str, 
     for count, (number, record) in enumerate(rows, start=1):
         work.at = number
         try:
-            case = _case(record, convert, chosen, dataset, count)
+            case = _case(record, convert, dataset, count)
             if case.case_key in seen:
                 name = case.case_key.partition("/")[2]
                 raise RowError(f"the case id {clipped(name)} is already used in {rows.unit} {seen[case.case_key]}")
@@ -158,9 +158,7 @@ def read_as(chosen: Format, rows: FileRows, dataset: str, columns: Mapping[str, 
     return reading
 
 
-def _case(
-    record: Record | DamagedRow, convert: Callable[[Record], CaseFields], chosen: Format, dataset: str, count: int
-) -> Case:
+def _case(record: Record | DamagedRow, convert: Callable[[Record], CaseFields], dataset: str, count: int) -> Case:
     if isinstance(record, DamagedRow):
         raise RowError(record.reason)
     fields = convert(record)
@@ -174,9 +172,8 @@ def _case(
     texts = [fields["vignette"], fields.get("question", ""), fields["answer"], *fields.get("choices", ())]
     if any(isinstance(text, str) and "\0" in text for text in texts):
         raise RowError("a text of it holds a NUL character")
-    origin = {"dataset": dataset, "source": chosen.source, "licence": chosen.licence}
     try:
-        case = Case.model_validate({"case_key": f"{dataset}/{name}", **origin, **fields})
+        case = Case.model_validate({"case_key": f"{dataset}/{name}", "dataset": dataset, **fields})
         return case.model_copy(update={"asks_for": stated_kind(case.question, case.asks_for)})
     except ValidationError as error:
         first = error.errors()[0]

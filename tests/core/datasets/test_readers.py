@@ -61,9 +61,8 @@ def test_a_file_is_recognised_and_read_completely(subtests: pytest.Subtests) -> 
 
             assert (reading.format, reading.rejected) == (format, [])
             assert [case.case_key for case in reading.cases] == [f"d/{case_id}" for case_id in ids]
-            assert {(case.dataset, case.source, case.licence) for case in reading.cases} == {
-                ("d", FORMATS[format].source, FORMATS[format].licence)
-            }
+            # a file of the same shape may be private: its columns do not make it the published set
+            assert {(case.dataset, case.source, case.licence) for case in reading.cases} == {("d", "", "")}
             first = reading.cases[0]
             if first.choices:
                 assert all(case.answer in case.choices and len(case.choices) >= 2 for case in reading.cases)
