@@ -336,3 +336,7 @@ def test_a_member_that_unpacks_to_more_than_it_declares_is_refused(tmp_path: Pat
     path.write_bytes(data)
     with pytest.raises(AnamnesisError, match="another size or checksum"), opened(path, lambda member: True):
         pass
+
+
+def test_a_log_without_its_version_is_read(store: Store, tmp_path: Path) -> None:
+    assert import_log(store, as_json(tmp_path, lambda log: log.pop("version")), LIMITS).new
