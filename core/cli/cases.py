@@ -97,12 +97,18 @@ def import_cases(
         str | None, typer.Option(help="Which column is which field: vignette=text,options=a+b+c+d,answer=label.")
     ] = None,
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Skip rows that cannot be used.")] = False,
-    source: Annotated[str | None, typer.Option(help="Where the cases are from, instead of the format's.")] = None,
-    licence: Annotated[str | None, typer.Option(help="Their licence, instead of the format's.")] = None,
+    source: Annotated[str | None, typer.Option(help="Where the cases are from.")] = None,
+    licence: Annotated[
+        str | None, typer.Option(help="Their licence; without it their texts are not passed on.")
+    ] = None,
+    published: Annotated[
+        bool,
+        typer.Option("--published", help="The file is the published set of its format: with that source and licence."),
+    ] = False,
 ) -> int:
     """Import cases. If one row cannot be used, nothing is imported, unless --skip-bad is given."""
     with counting("Reading the file") as show:
-        done = import_file(path, name, format_, columns_of(columns), skip_bad, source, licence, show)
+        done = import_file(path, name, format_, columns_of(columns), skip_bad, source, licence, published, show)
     reading = done.reading
     labels = add_labels_of_file(Store(), reading.cases, path.name)
     print(f"Imported {len(reading.cases)} cases as data set {done.dataset!r}.")

@@ -56,12 +56,14 @@ def import_file(
     skip_bad: bool = False,
     source: str | None = None,
     licence: str | None = None,
+    published: bool = False,
     on_progress: ProgressCallback = lambda done, planned: None,
     should_stop: StopCallback = lambda: False,
 ) -> ImportedDataset:
     """Read a file and save its cases and pictures under ``name`` (default: from the name of the file).
 
-    An archive may be given instead of the list in it. ``source`` and ``licence`` replace those of the format. Raises
+    An archive may be given instead of the list in it. ``published`` says that the file is the published set of its
+    format, and gives the cases that set's source and licence; ``source`` and ``licence`` replace them. Raises
     ``UsageError`` for an invalid name, format or columns, and ``AnamnesisError`` if the file cannot be read, has no
     case, or has unusable rows without ``skip_bad``, or if ``should_stop`` returns true. After an error nothing is
     imported, and an earlier data set of this name does not change.
@@ -72,14 +74,21 @@ def import_file(
     with list_in(path) as file:
         reading = read_cases(file, dataset, format, columns, on_progress, should_stop)
         _refuse(reading, file, skip_bad)
-        fields = {"source": (source or "").strip(), "licence": (licence or "").strip()}
-        credit = {field: value for field, value in fields.items() if value}
+        form = FORMATS[reading.format]
+        if published and not form.source:
+            raise UsageError(f"The format {form.title} is not that of a published set: say its source and licence.")
+        stated = {"source": form.source, "licence": form.licence} if published else {}
+        credit = stated | {
+            field: words
+            for field, value in (("source", source), ("licence", licence))
+            if (words := (value or "").strip())
+        }
         reading.cases = [case.model_copy(update=credit) if credit else case for case in reading.cases]
         findings = lint(reading.cases)
         info = DatasetInfo(
             name=dataset,
             format=reading.format,
-            title=FORMATS[reading.format].title,
+            title=form.title,
             source=reading.cases[0].source,
             licence=reading.cases[0].licence,
             file_name=path.name,

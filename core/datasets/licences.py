@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from itertools import product
 
+from core.case import Case
+
 _OPEN = (
     *("MIT", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "CC0-1.0", "ODC-By-1.0", "PDDL-1.0", "Public domain"),
     *(
@@ -26,6 +28,11 @@ _LICENCE = re.compile(r"\s+licen[cs]e$", re.IGNORECASE)
 def open_licence(text: str) -> str | None:
     """Return the name of the open licence that a text names and nothing else, ``None`` for any other text."""
     return _BY_LETTERS.get(_letters(text))
+
+
+def texts_may_leave(case: Case | None) -> bool:
+    """Return whether the texts of a case, and of the conversations about it, may be passed on."""
+    return case is not None and open_licence(case.licence) is not None
 
 
 def _letters(text: str) -> str:

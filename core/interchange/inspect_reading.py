@@ -113,7 +113,7 @@ class LogEval(_Part):
 class LogHeader(_Part):
     """A log without its samples."""
 
-    version: int
+    version: int = 2
     status: str = "started"
     eval: LogEval
 

@@ -12,7 +12,7 @@ import duckdb
 import orjson
 
 from core.case import Case
-from core.datasets.licences import open_licence
+from core.datasets.licences import texts_may_leave
 from core.frameworks.casting import is_rule
 from core.journal import WrittenLine
 from core.store.conditions import Condition
@@ -157,8 +157,7 @@ class PublicCases:
 
     def may_leave(self, key: CaseKey) -> bool:
         """Return whether the texts of a case and of the conversations about it are exported."""
-        case = self.cases.get(key)
-        return self._with_all or (case is not None and open_licence(case.licence) is not None)
+        return self._with_all or texts_may_leave(self.cases.get(key))
 
     @property
     def withheld(self) -> int:

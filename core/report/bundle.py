@@ -30,7 +30,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from core import __version__
 from core.callbacks import StepProgress
 from core.case import Case
-from core.datasets.licences import open_licence
+from core.datasets.licences import texts_may_leave
 from core.errors import AnamnesisError, UsageError
 from core.frameworks.base import framework
 from core.images import contents, local_images
@@ -195,7 +195,7 @@ def make_bundle(
             raise UsageError(f"Run {run_id} is running: stop it, or wait for its end.")
     with writable(out.parent), tempfile.TemporaryDirectory(dir=out.parent, prefix=".bundle-") as folder:
         headers = [_header(store, run_id) for run_id in run_ids]
-        inside = [with_cases or _may_leave(header) for header in headers]
+        inside = [with_cases or (bool(header.cases) and all(map(texts_may_leave, header.cases))) for header in headers]
         written, belonging = read_written(store.path), _belonging(store, headers, inside)
         names = PublicNames(() if with_names else _people(headers, written, belonging), with_names=with_names)
         belonging = replace(belonging, names=names)
@@ -328,10 +328,6 @@ def _header(store: Store, run_id: str) -> RunHeader:
         raise AnamnesisError(f"The journal of run {run_id} is not here ({path}): restore it, then make the bundle.")
     header = read_header(path)
     return header if header.cases else header.model_copy(update={"cases": stored.cases})
-
-
-def _may_leave(header: RunHeader) -> bool:
-    return bool(header.cases) and all(open_licence(case.licence.strip()) for case in header.cases)
 
 
 def _belonging(store: Store, headers: Sequence[RunHeader], inside: Sequence[bool]) -> Belonging:

@@ -338,9 +338,16 @@ def _ask_and_import(
 ) -> None:
     form = FORMATS.get(reading.format)
     left, right = st.columns(2)
-    source = left.text_input("Source", form.source if form else "", key=f"data_source_{reading.format}_{file.stamp}")
+    published = bool(form and form.source) and st.checkbox(
+        f"This is the published set {plain(form.title)}", key=f"data_published_{file.stamp}"
+    )
+    key = f"{reading.format}_{published}_{file.stamp}"
+    source = left.text_input("Source", form.source if form and published else "", key=f"data_source_{key}")
     licence = right.text_input(
-        "Licence", form.licence if form else "", key=f"data_licence_{reading.format}_{file.stamp}"
+        "Licence",
+        form.licence if form and published else "",
+        key=f"data_licence_{key}",
+        help="Without an open licence, texts are left out of exports.",
     )
     skip = not reading.rejected or st.checkbox(
         f"Leave out {counted(len(reading.rejected), 'rejected row')}", key=f"data_skip_{file.stamp}"

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
@@ -33,7 +34,10 @@ FORMATS = MappingProxyType({format_.name: format_ for format_ in _SORTED})
 PLAIN = FORMATS["plain"]
 _MOST_WORDS = 400
 """Most characters of a reason, which may contain values of the file."""
-_LONGEST_ID = 200
+_LONGEST_ID, _MOST_NAMES = 200, 12
+_ONE = r"\(?(?:(?:option|choice|answer|opt?)[ _-]?)?(?:[A-Za-z]|\d{1,2})[).]?"
+_MARK = re.compile(rf"{_ONE}(?:\s*[,;|&]\s*{_ONE})*", re.IGNORECASE)
+"""An answer that refers to an option: "B", "(c)", "3", "option1", "A, C"."""
 _FAULTS = {
     "extra_forbidden": "there is no such field",
     "tuple_type": "this should be a list",
@@ -70,7 +74,8 @@ def _laid_out(rows: FileRows, chosen: Format | None) -> tuple[Format | None, Fil
             unpacked = format_.unpack(rows.root) if format_.unpack else None
             if unpacked is not None:
                 return format_, rows.unpacked(unpacked)
-    records = records_within(rows.root)
+    alone = isinstance(rows.root, dict) and any(format_.fitting(rows.root) for format_ in FORMATS.values())
+    records = [rows.root] if alone else records_within(rows.root)
     if records is None and isinstance(rows.root, dict):
         records = [rows.root]
     return None if records is None else (None, rows.unpacked(records))
@@ -96,11 +101,14 @@ def _not_recognised(rows: FileRows) -> str:
         fields = rows.columns if not isinstance(rows.root, dict) else tuple(rows.root)
     except AnamnesisError:
         fields = ()
-    names = ", ".join(map(clipped, fields[:8])) + (", …" if len(fields) > 8 else "")
     return (
-        f"The format of {rows.path.name} is not recognised{f' (it has {names})' if fields else ''}: name it with "
+        f"The format of {rows.path.name} is not recognised{f' (it has {_listed(fields)})' if fields else ''}: name it with "
         f"--format ({', '.join(FORMATS)}), or say what its columns hold with --columns vignette=…,options=…,answer=…."
     )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(map(clipped, names[:_MOST_NAMES])) + (", …" if len(names) > _MOST_NAMES else "")
 
 
 def read_cases(
@@ -143,7 +151,12 @@ def read_as(chosen: Format, rows: FileRows, dataset: str, columns: Mapping[str, 
     for count, (number, record) in enumerate(rows, start=1):
         work.at = number
         try:
-            case = _case(record, convert, chosen, dataset, count)
+            case = _case(record, convert, dataset, count)
+            if not case.choices and _MARK.fullmatch(case.answer):
+                raise RowError(
+                    f"the answer {clipped(case.answer)!r} is the mark of an option, and no column of options is known: "
+                    f"it has {_listed(rows.columns)}; say which with --columns options=…"
+                )
             if case.case_key in seen:
                 name = case.case_key.partition("/")[2]
                 raise RowError(f"the case id {clipped(name)} is already used in {rows.unit} {seen[case.case_key]}")
@@ -158,9 +171,7 @@ def read_as(chosen: Format, rows: FileRows, dataset: str, columns: Mapping[str, 
     return reading
 
 
-def _case(
-    record: Record | DamagedRow, convert: Callable[[Record], CaseFields], chosen: Format, dataset: str, count: int
-) -> Case:
+def _case(record: Record | DamagedRow, convert: Callable[[Record], CaseFields], dataset: str, count: int) -> Case:
     if isinstance(record, DamagedRow):
         raise RowError(record.reason)
     fields = convert(record)
@@ -174,9 +185,8 @@ def _case(
     texts = [fields["vignette"], fields.get("question", ""), fields["answer"], *fields.get("choices", ())]
     if any(isinstance(text, str) and "\0" in text for text in texts):
         raise RowError("a text of it holds a NUL character")
-    origin = {"dataset": dataset, "source": chosen.source, "licence": chosen.licence}
     try:
-        case = Case.model_validate({"case_key": f"{dataset}/{name}", **origin, **fields})
+        case = Case.model_validate({"case_key": f"{dataset}/{name}", "dataset": dataset, **fields})
         return case.model_copy(update={"asks_for": stated_kind(case.question, case.asks_for)})
     except ValidationError as error:
         first = error.errors()[0]

@@ -9,6 +9,8 @@ from __future__ import annotations
 import csv
 import datetime
 import io
+import json
+import math
 import zipfile
 import zlib
 from collections import Counter
@@ -262,6 +264,8 @@ def _within_limits(record: Record) -> Record | DamagedRow:
             excess = _excess(value)
             if excess:
                 return DamagedRow(f"{clipped(str(name))} has {excess}")
+    if any(isinstance(value, float) and math.isnan(value) for value in record.values()):  # in Parquet
+        return {k: None if isinstance(v, float) and math.isnan(v) else v for k, v in record.items()}
     return record
 
 
@@ -452,6 +456,19 @@ def _in_text(value: object) -> str:
 # JSON
 
 
+def _parsed(body: bytes) -> Any:
+    """Return the value of JSON; NaN and Infinity, which Python writes though JSON has none, are ``None``."""
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError:
+        try:
+            if b"NaN" in body or b"Infinity" in body:
+                return orjson.loads(orjson.dumps(json.loads(body.decode())))
+        except (ValueError, TypeError, RecursionError):
+            pass
+        raise
+
+
 def _json(path: Path) -> Any:
     if path.stat().st_size > MAX_IN_MEMORY_BYTES:
         raise AnamnesisError(f"{path.name} is more JSON than is read at once ({LIMITS}): save it as JSON Lines.")
@@ -461,7 +478,7 @@ def _json(path: Path) -> Any:
             raise AnamnesisError(
                 f"{path.name} holds more lists and values than are read at once: save it as JSON Lines."
             )
-        return orjson.loads(body)
+        return _parsed(body)
     except orjson.JSONDecodeError as error:
         raise AnamnesisError(
             f"{path.name}, line {error.lineno}: this is not JSON or it ends early ({_why(error)}); "
@@ -471,7 +488,7 @@ def _json(path: Path) -> Any:
 
 def _jsonl_record(line: bytes) -> Record | DamagedRow:
     try:
-        return _record(orjson.loads(line))
+        return _record(_parsed(line))
     except orjson.JSONDecodeError as error:
         return DamagedRow(f"this is not JSON ({_why(error)})")
 
@@ -485,7 +502,7 @@ def _why(error: orjson.JSONDecodeError) -> str:
 def records_within(root: Any) -> list[Any] | None:
     """Return the records in the outermost value of a JSON file; ``None`` if the layout is unknown.
 
-    Known layouts: an array, an object of columns (as pandas writes it), and an object with a single list of records.
+    Known layouts: an array, an object of columns (as pandas writes it), of records by id, or with one list of records.
     """
     if isinstance(root, list):
         return root
@@ -499,6 +516,8 @@ def records_within(root: Any) -> list[Any] | None:
         # in the layout by columns the inner keys are row numbers
         if keys and all(str(key).isdecimal() for key in keys):
             return [{name: column[key] for name, column in root.items()} for key in keys]
+    if all(isinstance(v, dict) and v for v in values):
+        return [{"id": name, **record} for name, record in root.items()]
     lists = [v for v in values if isinstance(v, list) and v and all(isinstance(item, dict) for item in v)]
     return lists[0] if len(lists) == 1 and len(root) <= 3 else None
 

@@ -53,9 +53,10 @@ class Format:
 
     ``reads`` describes in a sentence which files are read, and how. A file has this format if its first record has all
     ``fields``, or all of one of ``also``, and none of ``without``; the format with most fields wins. ``needs`` are the
-    columns that a table must have. ``unpack`` returns the records of a JSON object in the layout of this format, and
-    ``None`` for other objects. ``takes`` are the names that --columns accepts. ``files`` are the file names of the
-    published data set.
+    columns that a table must have. ``source`` and ``licence`` are those of the published data set: other files have the
+    same columns, so a case gets them only where the user says that its file is that set. ``unpack`` returns the records
+    of a JSON object in the layout of this format, and ``None`` for other objects. ``takes`` are the names that
+    --columns accepts. ``files`` are the file names of the published data set.
     """
 
     name: str

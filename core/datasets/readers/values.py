@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from core.datasets.readers.files import Record
-from core.datasets.readers.format import RowError
+from core.datasets.readers.format import LeftOutError, RowError
 
 _LETTERS = string.ascii_uppercase
 
@@ -78,10 +78,28 @@ def options(record: Record, name: str = "options") -> dict[str, str]:
         pairs = [_pair(option, letter, name) for letter, option in with_letters(value, name)]
     else:
         raise RowError(f"{name} {'is missing' if value is None else 'should be a list or letters with texts'}")
-    # in tables every record has the letters of the record with most options
-    while pairs and pairs[-1][1] is None:
-        pairs.pop()
-    return checked_options(pairs)
+    return checked_options(without_empty_end(pairs))
+
+
+def without_empty_end(pairs: Sequence[tuple[str, Any]]) -> list[tuple[str, Any]]:
+    """Return pairs without empty ones at the end: in tables every record has the letters of the one with most options.
+
+    Some tables write "n/a" instead.
+    """
+    kept = list(pairs)
+    while kept and (kept[-1][1] is None or str(kept[-1][1]).strip().lower() in ("", "n/a", "nan")):
+        kept.pop()
+    return kept
+
+
+def single(record: Record, name: str) -> str:
+    """Return the text of a field that may be a list of one; raises ``LeftOutError`` if the list has several."""
+    value = record.get(name)
+    if not isinstance(value, list | tuple):
+        return text(record, name)
+    if len(value) > 1:
+        raise LeftOutError(f"it has several right answers ({name})")
+    return text({name: value[0] if value else None}, name)
 
 
 def with_letters(values: Sequence[Any], name: str) -> list[tuple[str, Any]]:
@@ -118,11 +136,16 @@ def without_labels(choices: Mapping[str, str]) -> dict[str, str]:
     return dict(choices)
 
 
+_MARKS, _WORDS = ("key", "letter", "label", "id"), ("value", "content", "text", "option")
+"""Names of the letter and of the text in a list of options."""
+
+
 def _pair(value: Any, letter: str, name: str) -> tuple[str, Any]:
     if isinstance(value, Mapping):
-        if "key" not in value or "value" not in value:
+        mark, words = (next((part for part in parts if part in value), "") for parts in (_MARKS, _WORDS))
+        if not mark or not words:
             raise RowError(f"an entry of {name} has no key and value")
-        return str(value["key"]).strip().upper(), value["value"]
+        return str(value[mark]).strip().upper(), value[words]
     if isinstance(value, tuple) and len(value) == 2:  # an entry of a Parquet map
         return str(value[0]).strip().upper(), value[1]
     return letter, value

@@ -135,12 +135,13 @@ class AuthorsRelease(Release):
 
     def cases(self, layout: Layout) -> ReadCases:
         """Read the case file, with ``single_diagnosis`` of the cases that annotators labelled."""
-        reading = read_cases(layout.root / CASES_FILE, NAME, NAME)
+        reading, about = read_cases(layout.root / CASES_FILE, NAME, NAME), FORMATS[NAME]
         labels = next((p for p in layout.documents if p.name == _QUALITY_CONTROL and not p.is_symlink()), None)
         single = single_diagnosis(labels.read_bytes()) if labels else {}
         ids = [case.case_key.partition("/")[2] for case in reading.cases]
+        credit = {"source": about.source, "licence": about.licence}
         reading.cases = [
-            case.model_copy(update={"single_diagnosis": single[name]}) if name in single else case
+            case.model_copy(update=credit | ({"single_diagnosis": single[name]} if name in single else {}))
             for case, name in zip(reading.cases, ids, strict=True)
         ]
         return reading

@@ -16,12 +16,15 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import openpyxl
+import orjson
 import pytest
 
 from core.datasets import imported, importing
 from core.datasets.importing import import_file, name_of
 from core.datasets.library import library
+from core.datasets.licences import texts_may_leave
 from core.datasets.lint import nearest_earlier
+from core.datasets.readers import FORMATS
 from core.datasets.readers.files import FileRows
 from core.errors import AnamnesisError, UsageError
 
@@ -35,7 +38,7 @@ def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_record_of_an_import_is_stored(tmp_path: Path) -> None:
     began = time.time()
-    done = import_file(FILES / "medmcqa.json")
+    done = import_file(FILES / "medmcqa.json", published=True)
     info = imported.info("medmcqa")
 
     assert info is not None
@@ -305,3 +308,35 @@ def test_an_import_stopped_after_reading_stores_nothing(monkeypatch: pytest.Monk
     with pytest.raises(AnamnesisError, match=r"^medmcqa\.json was read and not imported, as you asked\.$"):
         import_file(FILES / "medmcqa.json", skip_bad=True, should_stop=lambda: bool(linted))
     assert imported.names() == []
+
+
+def a_consultation(complaint: str) -> dict[str, object]:
+    """Return a record in the layout of a published set, about a patient of one's own."""
+    actor = {"Demographics": "52-year-old male", "History": f"He has had {complaint} since Monday."}
+    parts = {"Patient_Actor": actor, "Physical_Examination_Findings": {}, "Test_Results": {}}
+    return {"OSCE_Examination": {**parts, "Correct_Diagnosis": "Gout"}}
+
+
+def test_the_shape_of_a_published_set_gives_no_licence(tmp_path: Path) -> None:
+    path = tmp_path / "ward.jsonl"
+    path.write_bytes(orjson.dumps(a_consultation("a sore toe")) + b"\n" + orjson.dumps(a_consultation("a red knee")))
+    table: list[tuple[dict[str, object], tuple[str, str, bool]]] = [
+        ({}, ("", "", False)),
+        ({"format": "agentclinic"}, ("", "", False)),
+        ({"licence": "CC0"}, ("", "CC0", True)),
+        ({"published": True}, (FORMATS["agentclinic"].source, "MIT", True)),
+        ({"published": True, "licence": "ours"}, (FORMATS["agentclinic"].source, "ours", False)),
+    ]
+    wrong = []
+    for number, (stated, expected) in enumerate(table):
+        import_file(path, f"ward{number}", **stated)  # type: ignore[arg-type]
+        case, info = imported.load(f"ward{number}")[0], imported.info(f"ward{number}")
+        assert info is not None
+        assert (info.source, info.licence) == (case.source, case.licence)
+        if (got := (case.source, case.licence, texts_may_leave(case))) != expected:
+            wrong.append((stated, got))
+    assert wrong == []
+    plain = tmp_path / "own.csv"
+    plain.write_text("vignette,answer\nA man of 40 coughs.,Flu\n", encoding="utf-8")
+    with pytest.raises(UsageError, match="Plain"):
+        import_file(plain, published=True)

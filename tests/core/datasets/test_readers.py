@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from copy import deepcopy
@@ -61,9 +62,8 @@ def test_a_file_is_recognised_and_read_completely(subtests: pytest.Subtests) -> 
 
             assert (reading.format, reading.rejected) == (format, [])
             assert [case.case_key for case in reading.cases] == [f"d/{case_id}" for case_id in ids]
-            assert {(case.dataset, case.source, case.licence) for case in reading.cases} == {
-                ("d", FORMATS[format].source, FORMATS[format].licence)
-            }
+            # a file of the same shape may be private: its columns do not make it the published set
+            assert {(case.dataset, case.source, case.licence) for case in reading.cases} == {("d", "", "")}
             first = reading.cases[0]
             if first.choices:
                 assert all(case.answer in case.choices and len(case.choices) >= 2 for case in reading.cases)
@@ -395,3 +395,95 @@ def test_a_table_states_single_diagnoses_accepted_answers_and_development_cases(
               "development": True}]  # fmt: skip
     (own,) = read_cases(written(tmp_path, lines), "own").cases
     assert (own.accepted, own.development) == (("Cold",), True)
+
+
+ASK = "A 45-year-old man has had a swollen ankle since he ran on Sunday. What is the most likely diagnosis?"
+FOUR = ["Sprain", "Gout", "Fracture", "Cellulitis"]
+
+
+def test_options_and_answers_of_other_shapes(tmp_path: Path) -> None:
+    lettered = dict(zip("ABCD", FOUR, strict=True))
+    keyed = {f"option{n}": text for n, text in enumerate(FOUR, start=1)}
+    pairs = [{"letter": letter, "content": text} for letter, text in lettered.items()]
+    table: list[tuple[dict[str, Any], str]] = [
+        ({"answer_options": keyed, "correct_answer": "option2"}, "Gout"),
+        ({"answer_options": str(keyed), "correct_answer": "option4"}, "Cellulitis"),
+        ({"answer_options": orjson.dumps({**keyed, "option5": "n/a"}).decode(), "answer": "option1"}, "Sprain"),
+        ({"possible_answers": FOUR, "answer": "C"}, "Fracture"),
+        ({"choices": pairs, "answer": ["D"]}, "Cellulitis"),
+        ({"options": [{"id": "a", "text": "x", "option": "Gout"}, {"id": "b", "option": "Flu"}], "answer": "b"}, "Flu"),
+        ({"options": pairs, "label": ["B"], "medical_task": "Diagnosis", "body_system": "Skeletal"}, "Gout"),
+        ({"options": lettered, "answer": "Gout", "answer_idx": "B", "score": float("nan")}, "Gout"),
+        # positions: the options are numbers, too
+        ({"subject": "anatomy", "choices": ["3", "2", "1", "0"], "answer": 1}, "2"),
+        ({"subject": "anatomy", "choices": FOUR, "answer": 3}, "Cellulitis"),
+        ({"subject": "anatomy", "choices": FOUR, "answer": "Gout"}, "Gout"),
+        ({"options": ["10", "20", "30"], "answer": "20"}, "20"),
+    ]
+    wrong = []
+    for number, (fields, answer) in enumerate(table):
+        path = tmp_path / f"{number}.jsonl"
+        path.write_text(json.dumps({"question": ASK, **fields}) + "\n\n", encoding="utf-8")
+        reading = read_cases(path, "d")
+        if [case.answer for case in reading.cases] != [answer] or reading.rejected:
+            wrong.append((fields, reading.cases, reading.rejected))
+    assert wrong == []
+
+
+def test_positions_of_a_whole_file_count_alike(tmp_path: Path) -> None:
+    rows = [(["1", "2", "3"], 2, "3"), (["2", "1", "0"], 1, "1"), (FOUR, 0, "Sprain")]
+    lines = [{"question": ASK, "choices": choices, "answer": answer} for choices, answer, _ in rows]
+    assert [case.answer for case in read_cases(written(tmp_path, lines), "d").cases] == [text for *_, text in rows]
+    table = pa.Table.from_pylist([{**line, "note": float("nan")} for line in lines])
+    pq.write_table(table, tmp_path / "rows.parquet")
+    assert [case.answer for case in read_cases(tmp_path / "rows.parquet", "d").cases] == [text for *_, text in rows]
+
+
+def test_the_mark_of_an_option_is_no_diagnosis(tmp_path: Path) -> None:
+    marks = ["option1", "B", "(c)", "3", "choice_2", "A, C"]
+    path = tmp_path / "marks.csv"
+    path.write_text(
+        "vraag,keuzes,answer\n" + "".join(f'"{ASK}","Gout / Sprain","{mark}"\n' for mark in [*marks, "Gout"]),
+        encoding="utf-8",
+    )
+    reading = read_cases(path, "d", columns={"question": "vraag"})
+    assert [case.answer for case in reading.cases] == ["Gout"]
+    assert [line for line, _ in reading.rejected] == list(range(2, 8))
+    assert all(mark in why and "keuzes" in why for (_, why), mark in zip(reading.rejected, marks, strict=True))
+    several = written(tmp_path, [{"question": ASK, "options": FOUR, "answer": answer} for answer in ("A, C", "B")])
+    reading = read_cases(several, "d")
+    assert ([case.answer for case in reading.cases], len(reading.left_out), reading.rejected) == (["Gout"], 1, [])
+
+
+def test_records_by_id_are_all_read(tmp_path: Path) -> None:
+    about = {"QUESTION": "Does rest help a sprain?", "CONTEXTS": ["Ten runners rested.", "Eight got well."]}
+    decided = {f"77{n}": {**about, "final_decision": word} for n, word in enumerate(("yes", "maybe", "no"))}
+    own = {f"case-{n}": {"question": ASK, "options": FOUR, "answer": text} for n, text in enumerate(FOUR)}
+    alone = {"OSCE_Examination": {"Patient_Actor": {}}}
+    table: list[tuple[dict[str, Any], list[tuple[str, str]]]] = [
+        (decided, [("d/770", "yes"), ("d/771", "maybe"), ("d/772", "no")]),
+        (own, [(f"d/case-{n}", text) for n, text in enumerate(FOUR)]),
+        ({"case-0": own["case-0"]}, [("d/case-0", "Sprain")]),
+        ({"x": {**own["case-0"], "id": "own"}}, [("d/own", "Sprain")]),
+        (alone, []),
+    ]
+    for number, (root, expected) in enumerate(table):
+        path = tmp_path / f"{number}.json"
+        path.write_text(json.dumps(root, indent=1), encoding="utf-8")
+        reading = read_cases(path, "d")
+        assert [(case.case_key, case.answer) for case in reading.cases] == expected
+    assert reading.rejected, "one record without demographics"
+    case = read_cases(tmp_path / "0.json", "d").cases[0]
+    assert (case.vignette, case.choices) == ("Ten runners rested. Eight got well.", ("yes", "no", "maybe"))
+
+
+def test_a_value_that_is_no_number_is_empty(tmp_path: Path) -> None:
+    path = tmp_path / "nan.json"
+    record = {"question": ASK, "options": FOUR, "answer": "Gout", "age": float("nan"), "far": float("-inf")}
+    path.write_text(json.dumps([record, {**record, "answer": float("nan")}]), encoding="utf-8")
+    reading = read_cases(path, "d")
+    assert [case.answer for case in reading.cases] == ["Gout"]
+    assert reading.rejected == [(2, "answer is empty")]
+    path.write_text('[{"answer": NaNo}]', encoding="utf-8")
+    with pytest.raises(AnamnesisError, match="nan.json, line 1"):
+        read_cases(path, "d")

@@ -386,3 +386,7 @@ def test_the_names_of_all_journals_of_jobs_are_reserved() -> None:
     sources = (path.read_text(encoding="utf-8") for path in (ROOT / "core").rglob("*.py"))
     names = {name for source in sources for name in re.findall(r'journal_of\("(\w+)"|^JOURNAL = "(\w+)"', source, re.M)}
     assert {one or other for one, other in names} | {PEOPLE} <= set(OF_JOBS)
+
+
+def test_a_log_without_its_version_is_read(store: Store, tmp_path: Path) -> None:
+    assert import_log(store, as_json(tmp_path, lambda log: log.pop("version")), LIMITS).new

@@ -14,7 +14,11 @@ def _case_fields(record: Record) -> CaseFields:
     if not question:
         vignette, question = split_question(vignette)
     age, sex = read_demographics(vignette)
-    others = {name: value for name, value in record.items() if name not in ("vignette", "question", "case_key")}
+    others = {
+        name: value
+        for name, value in record.items()
+        if value is not None and name not in ("vignette", "question", "case_key")
+    }
     required = {"id": text(record, "id"), "vignette": vignette, "question": question, "answer": text(record, "answer")}
     return {"age": age, "sex": sex, **others, **required, "choices": _choices(record)}
 

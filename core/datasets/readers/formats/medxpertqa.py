@@ -13,7 +13,7 @@ from core.datasets.readers.files import Record
 from core.datasets.readers.format import CaseFields, Format, RowError, Work
 from core.datasets.readers.item import item_fields, specialty_of, split_item
 from core.datasets.readers.pictures import pictures_of
-from core.datasets.readers.values import by_letter, optional, options, text
+from core.datasets.readers.values import by_letter, optional, options, single, text
 
 _LIST = re.compile(r"\s*Answer Choices:\s*(?=\(A\))", re.IGNORECASE)
 
@@ -21,7 +21,7 @@ _LIST = re.compile(r"\s*Answer Choices:\s*(?=\(A\))", re.IGNORECASE)
 def _case_fields(record: Record, work: Work) -> CaseFields:
     choices = options(record)
     vignette, question = split_item(_without_list(text(record, "question"), choices))
-    answer = by_letter(text(record, "label"), choices, "label")
+    answer = by_letter(single(record, "label"), choices, "label")
     images = pictures_of(record, ("images",), work)
     fields = item_fields(optional(record, "id"), vignette, question, choices, answer, images=images)
     return {**fields, "specialty": _specialty(optional(record, "body_system"), fields["sex"])}

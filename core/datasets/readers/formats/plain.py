@@ -17,7 +17,7 @@ import orjson
 
 from core.case import FINAL_QUESTION, SPECIALTIES
 from core.datasets.readers.files import DamagedRow, Record
-from core.datasets.readers.format import CaseFields, Format, RowError, Work
+from core.datasets.readers.format import CaseFields, Format, LeftOutError, RowError, Work
 from core.datasets.readers.item import item_fields, split_item
 from core.datasets.readers.pictures import pictures_of
 from core.datasets.readers.values import (
@@ -26,8 +26,9 @@ from core.datasets.readers.values import (
     optional,
     options,
     same,
-    text,
+    single,
     with_letters,
+    without_empty_end,
     yes_or_no,
 )
 from core.datasets.reading import clipped
@@ -37,7 +38,7 @@ from core.errors import AnamnesisError, UsageError
 NAMES: dict[str, tuple[str, ...]] = {
     "vignette": ("vignette", "case_vignette", "case_text", "stem", "text"),
     "question": ("question", "question_text", "query"),
-    "options": ("options", "choices"),
+    "options": ("options", "choices", "answer_options", "answer_choices", "possible_answers", "alternatives"),
     "answer": (
         "answer", "correct_answer", "right_answer", "correct_option", "correct", "answer_idx", "answer_index",
         "answer_key", "answer_letter", "cop", "label", "gold", "target",
@@ -81,11 +82,11 @@ def has_needed_columns(column_of: Mapping[str, str]) -> bool:
     return "answer" in column_of and bool({"vignette", "question"} & column_of.keys())
 
 
-def start(work: Work) -> Callable[[Record], CaseFields]:
+def start(work: Work, usual_first: str = "") -> Callable[[Record], CaseFields]:
     """Return the function that reads a record by columns given by the user or guessed from their names.
 
     Raises ``AnamnesisError`` if a column is missing, or if there are none for the vignette or question and the answer,
-    and ``UsageError`` if it is unclear from which number positions of options count.
+    and ``UsageError`` if it is unclear from which number positions of options count; ``usual_first`` decides then.
     """
     columns = set(work.rows.columns)
     first, from_user = work.columns.get(FIRST, ""), {k: v for k, v in work.columns.items() if k != FIRST}
@@ -105,37 +106,54 @@ def start(work: Work) -> Callable[[Record], CaseFields]:
         )
     if first and first not in ("0", "1"):
         raise UsageError(f"--columns {FIRST}={first} is not known: give {FIRST}=0 or {FIRST}=1.")
-    first_number = int(first) if first else _first_number(column_of, work)
-    return lambda record: _case_fields(record, column_of, work, first_number)
+    by_position, numbers = _positions(column_of, work) if "options" in column_of else (False, {})
+    first_number = int(first) if first else _first_number(column_of["answer"], work, numbers, usual_first)
+    return lambda record: _case_fields(record, column_of, work, first_number, by_position)
 
 
-def _first_number(column_of: Mapping[str, str], work: Work) -> int:
-    """Return the number of the first option, if answers are positions, from the values of the complete file."""
-    fewest_options: dict[int, int] = {}  # position → fewest options of a record with it
-    for _, record in work.rows if "options" in column_of else ():
+def _positions(column_of: Mapping[str, str], work: Work) -> tuple[bool, dict[int, int]]:
+    """Return whether all answers of the file are positions, and position → fewest options of a record with it.
+
+    A number that is also the text of an option is a position where every answer is a number, and some answers are no
+    text of an option or are numbers of JSON: ``{"choices": ["1", "2"], "answer": 1}``.
+    """
+    clear: dict[int, int] = {}
+    unclear: dict[int, int] = {}
+    all_numbers, by_type = True, True
+    for _, record in work.rows:
         if isinstance(record, DamagedRow):
             continue
         try:
-            choices, answer = (
-                _options(record, _column_names(column_of["options"])),
-                optional(record, column_of["answer"]),
-            )
-        except RowError:
+            choices = _options(record, _column_names(column_of["options"]))
+            answer = single(record, column_of["answer"])
+        except (RowError, LeftOutError):
             continue  # the row is rejected with this reason later
-        if (
-            answer.isdecimal()
-            and answer not in choices
-            and not any(same(choice, answer) for choice in choices.values())
-        ):
-            fewest_options[int(answer)] = min(len(choices), fewest_options.get(int(answer), len(choices)))
+        if not choices:
+            continue
+        if not answer.isdecimal() or answer in choices:
+            all_numbers = False
+            continue
+        by_type = by_type and not isinstance(record[column_of["answer"]], str)
+        numbers = unclear if any(same(choice, answer) for choice in choices.values()) else clear
+        numbers[int(answer)] = min(len(choices), numbers.get(int(answer), len(choices)))
+    if not all_numbers or not (clear or by_type):
+        return False, clear
+    every = {*clear, *unclear}
+    return True, {number: min(part[number] for part in (clear, unclear) if number in part) for number in every}
+
+
+def _first_number(column: str, work: Work, fewest_options: Mapping[int, int], usual: str) -> int:
+    """Return the number of the first option, if answers are positions, from the values of the complete file."""
     zero, last = 0 in fewest_options, any(number == fewest for number, fewest in fewest_options.items())
-    name, column = work.rows.path.name, column_of["answer"]
+    name = work.rows.path.name
     if zero and last:
         raise AnamnesisError(
             f"{name} has {column} 0 as well as the number of all options: it cannot count them from 0 and from 1."
         )
     if zero or last:
         work.remark(f"{column} counts the options from {0 if zero else 1}, as its values show", whole_file=True)
+    elif usual:
+        return int(usual)
     elif any(0 < number < fewest for number, fewest in fewest_options.items()):
         raise UsageError(
             f"{name} does not tell whether {column} counts the options from 0 or from 1: say the number of the first "
@@ -153,12 +171,12 @@ def _column_names(column: str) -> list[str]:
     return [part.strip() for part in column.split("+")]
 
 
-def _case_fields(record: Record, column_of: Mapping[str, str], work: Work, first: int) -> CaseFields:
+def _case_fields(record: Record, column_of: Mapping[str, str], work: Work, first: int, by_position: bool) -> CaseFields:
     vignette, question = _vignette_and_question(record, column_of)
     choices = _options(record, _column_names(column_of["options"])) if "options" in column_of else {}
-    answer = text(record, column_of["answer"])
+    answer = single(record, column_of["answer"])
     if choices:
-        answer = right_option(answer, choices, first)
+        answer = right_option(answer, choices, first, by_position=by_position)
     label = " ".join(optional(record, column_of["specialty"]).split()) if "specialty" in column_of else ""
     specialty = next((name for name in SPECIALTIES if name.lower() == label.lower()), label or "Other")
     record_id = optional(record, column_of["id"]) if "id" in column_of else None
@@ -212,9 +230,7 @@ def _vignette_and_question(record: Record, column_of: Mapping[str, str]) -> tupl
 
 def _options(record: Record, columns: list[str]) -> dict[str, str]:
     if len(columns) > 1:
-        pairs = with_letters([optional(record, name) for name in columns], "options")
-        while pairs and not pairs[-1][1]:
-            pairs.pop()
+        pairs = without_empty_end(with_letters([optional(record, name) for name in columns], "options"))
         return checked_options(pairs) if pairs else {}
     value = record.get(columns[0])
     if isinstance(value, str) and value.strip():
@@ -235,12 +251,15 @@ def _parsed_options(value: str) -> object:
         raise RowError("the options begin like JSON but are none") from None
 
 
-def right_option(answer: str, choices: Mapping[str, str], first: int) -> str:
+def right_option(answer: str, choices: Mapping[str, str], first: int, *, by_position: bool = False) -> str:
     """Return the option that an answer means; ``first`` is the number of the first option if the answer is a number.
 
-    Raises ``RowError`` if it means none of them.
+    ``by_position``: a number is always a position. Raises ``RowError`` if the answer means no option, ``LeftOutError``
+    if it means several.
     """
     texts = list(choices.values())
+    if by_position and answer.isdecimal() and 0 <= int(answer) - first < len(texts):
+        return texts[int(answer) - first]
     equal = [choice for choice in texts if same(choice, answer)]
     if equal:
         return equal[0]
@@ -250,6 +269,9 @@ def right_option(answer: str, choices: Mapping[str, str], first: int) -> str:
         return texts[int(answer) - first]
     if len(answer.strip("(). ")) == 1 or answer.strip().upper() in choices:
         return by_letter(answer, choices, "the answer")
+    parts_of_it = [part.strip().strip("().").upper() for part in re.split(r"[,;|&]|\band\b", answer)]
+    if len(parts_of_it) > 1 and all(part in choices for part in parts_of_it):
+        raise LeftOutError(f"it has several right answers ({answer})")
     raise RowError(f"the answer {answer!r} is none of the options")
 
 

@@ -128,7 +128,9 @@ def test_import_reads_the_release_of_an_extension(environment: dict[str, str], t
 
 @pytest.mark.slow
 def test_the_format_of_an_extension_is_recognised_by_its_file_name(environment: dict[str, str], tmp_path: Path) -> None:
-    (done,) = in_turn(environment, ("import", "cases", str(tmp_path / "copy" / "cards" / "quiz_of_2020.jsonl")))
+    (done,) = in_turn(
+        environment, ("import", "cases", str(tmp_path / "copy" / "cards" / "quiz_of_2020.jsonl"), "--published")
+    )
     output = done.stdout
     assert "Imported 2 cases as data set 'quiz'." in output
     assert "Format: Quiz cards; licence: CC0." in output
