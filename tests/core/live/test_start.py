@@ -86,7 +86,9 @@ def test_a_model_that_is_stopped_within_a_reply_is_asked_nothing_more_and_leaves
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     with running(lambda body: Reply("How long have you had this? " * 40, piece_delay_s=0.01)) as provider:
         settings = CraftMdSettings(base_url=provider.base_url)
-        campaign = Campaign(names=beside_rules("openai/mine"), cases=(case,), arms=(("multi_turn", "frq"),), settings=settings)
+        campaign = Campaign(
+            names=beside_rules("openai/mine"), cases=(case,), arms=(("multi_turn", "frq"),), settings=settings
+        )
         session = start_consultation(one_case(campaign, case))
         while session.draft is None or len(session.draft.text) < 20:
             session.join(0.01)
