@@ -14,8 +14,8 @@ from core.errors import AnamnesisError, UsageError
 from core.events import PASSING, Assessed, Ended, Finished, Graded, Started, Utterance
 from core.frameworks.base import Campaign, framework
 from core.frameworks.casting import CastNames
-from core.frameworks.craftmd import CraftMdSettings
 from core.frameworks.conversation import END_HERE, GO_ON
+from core.frameworks.craftmd import CraftMdSettings
 from core.frameworks.speech import END_RULE
 from core.journal import journal_path, read_header, spoken_in
 from core.live import session as live_session
@@ -98,7 +98,8 @@ def test_a_model_that_is_stopped_within_a_reply_is_asked_nothing_more_and_leaves
         session.join(30)
         requests = len(provider.bodies)
     assert (session.running, session.error, requests) == (False, None, 1)
-    assert session.replies is not None and not session.replies.in_flight
+    assert session.replies is not None
+    assert not session.replies.in_flight
     assert [record.getMessage() for record in caplog.records if record.name == "asyncio"] == []
 
 
