@@ -25,7 +25,7 @@ from core.frameworks.base import (
     tested_seat,
 )
 from core.frameworks.casting import CastNames
-from core.jobs.plan import campaigns_of_doctors, first_model
+from core.jobs.plan import campaigns_of_doctors, first_model, in_full
 from core.jobs.run import check_prompts
 from core.live.session import Session
 from core.live.start import all_unfinished, one_case, start_consultation, usual_live_arms
@@ -145,6 +145,7 @@ def _ask_campaigns(fw: Framework, case: Case | None, mode: str) -> tuple[list[Ca
     seat_columns = seats_row.columns(len(talking) + (2 if mode == "doctors" else 1))
     doctors = _ask_doctors(fw, seat_columns, mode)
     tested, plays_doctor = first_model(doctors), doctors[0] == "human"
+    lead = doctors[0]  # its defaults are those of both sides: the patient stays when a second doctor comes
     with right_settings:
         arms = _ask_live_arms(fw, plays_doctor)
         seed = st.number_input(
@@ -155,7 +156,7 @@ def _ask_campaigns(fw: Framework, case: Case | None, mode: str) -> tuple[list[Ca
     for column, speaking_role in zip(seat_columns[len(doctors) :], talking, strict=True):
         if speaking_role in at_work:
             with column:
-                players[speaking_role] = ask_player("live", fw, speaking_role, human=mode == "one", doctor=tested)
+                players[speaking_role] = ask_player("live", fw, speaking_role, human=mode == "one", doctor=lead)
     if plays_doctor:
         tested = role
         seats_row.info(_instructions(fw, arms), icon=":material/person:")
@@ -165,7 +166,7 @@ def _ask_campaigns(fw: Framework, case: Case | None, mode: str) -> tuple[list[Ca
         personas = _ask_personas(fw) if mode == "patients" else []
     with left_settings:
         silent_roles = [name for name in seats_at_work(fw, tested, arms) if name not in players]
-        players |= {name: ask_player("live", fw, name, doctor=tested) for name in silent_roles}
+        players |= {name: ask_player("live", fw, name, doctor=lead) for name in silent_roles}
         prompts = ask_pack("live", fw.name)
         address = ask_address("live")
         effort = ask_effort("live", doctors)
@@ -184,6 +185,7 @@ def _ask_campaigns(fw: Framework, case: Case | None, mode: str) -> tuple[list[Ca
     shared = Campaign(
         casts[0], playable, arms=arms, seed=int(seed), prompts=prompts, protocol=fw.name, settings=settings
     )
+    shared = replace(shared, names=in_full(shared, registry()).names)
     campaigns = campaigns_of_doctors(shared, doctors, registry())
     if personas:
         campaigns = [

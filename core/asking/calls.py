@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from contextlib import nullcontext
+from contextlib import aclosing, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar, cast
 
 from pydantic import BaseModel
 
@@ -87,8 +87,11 @@ async def call(
     CALL.set(f"{pending.unit.replies.run_id}/{pending.unit.unit_id}/{pending.key}/{pending.number}" if pending else "")
     most = partial(model.most_usd, sent, sampling) if isinstance(model, Priced) else float
     try:
-        async with pending.sending(most) if pending else nullcontext():
-            async for item in model.stream(sent, sampling):
+        async with (
+            pending.sending(most) if pending else nullcontext(),
+            aclosing(cast(Any, model.stream(sent, sampling))) as items,
+        ):
+            async for item in items:
                 if token := streamed.token_of(item):
                     yield token
     except ProviderError as error:

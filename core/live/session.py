@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from core import access
-from core.asking.memory import ReplyCache, Unit
+from core.asking.memory import JobOver, ReplyCache, Unit
 from core.asking.scene import Turn
 from core.errors import AnamnesisError
 from core.events import Answered, Assessed, Ended, Event, Failed, Graded, Speaker, Summarised, Token, Utterance, Waiting
@@ -185,8 +185,6 @@ class Session:
             asyncio.run(self._journaled(source))
             if self.on_finish is not None:
                 self.on_finish(self)
-        except asyncio.CancelledError:
-            self.error = None
         except AnamnesisError as error:
             self.error = str(error)
         except Exception as error:  # no caller awaits this thread, so the error goes to the page and to the log
@@ -199,32 +197,37 @@ class Session:
     async def _journaled(self, source: Source) -> None:
         if self.replies is None:
             return await self._consume(source)
+        self.replies.over = lambda: self._stopped
         async with self.replies.journal:
             with self.replies.unit(self.key, self.listed) as self.unit:
                 await self._consume(source)
 
     async def _consume(self, source: Source) -> None:
+        # A stop does not leave the stream between two events: the event loop closes nested generators that nobody waits
+        # for in any order, so that a context may be closed before the block inside it.
         stream = source(self)
-        try:
-            while not self._stopped:
-                await self._gate()
-                # wait while the partner has fewer messages; it runs on another event loop, so this loop has to poll
-                while not self._stopped and self.partner and self.partner.behind(self.messages):  # noqa: ASYNC110
-                    await asyncio.sleep(_POLL_S)
+        while True:
+            await self._gate()
+            # wait while the partner has fewer messages; it runs on another event loop, so this loop has to poll
+            while not self._stopped and self.partner and self.partner.behind(self.messages):  # noqa: ASYNC110
+                await asyncio.sleep(_POLL_S)
+            try:
                 event = await self._next(stream)
-                if event is None:
-                    return
+            except (JobOver, asyncio.CancelledError):  # of a stop
+                return
+            if event is None:
+                return
+            if not self._stopped:
                 await self._take(event)
-        finally:
-            close = getattr(stream, "aclose", None)
-            if close is not None:
-                await close()
 
     async def _next(self, stream: AsyncIterator[Event]) -> Event | None:
-        """Wait for the next event; ``None`` at the end, after ``stop``, or if a person left the seat open."""
+        """Wait for the next event; ``None`` at the end, after ``stop``, or if a person left the seat open.
+
+        After ``stop`` the stream continues until it waits for something, where it is cancelled.
+        """
         pending = asyncio.ensure_future(anext(stream, None))
         while not pending.done():
-            await asyncio.wait({pending}, timeout=_POLL_S)
+            await asyncio.wait({pending}, timeout=0 if self._stopped else _POLL_S)
             if self.waiting is not None and time.time() - self.waiting_since > LEFT_OPEN_S:
                 self._stopped = True
                 self.error = f"Closed: nobody answered as the {self.waiting.role} for {duration(LEFT_OPEN_S)}."

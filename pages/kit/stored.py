@@ -15,7 +15,7 @@ from core.store.queries.answers import CaseScore
 from core.store.queries.cases import case
 from core.store.queries.grades import latest_grades
 from core.store.queries.run_cases import Extent
-from core.store.queries.runs import CAMPAIGNS, Origin, Run, run_records
+from core.store.queries.runs import CAMPAIGNS, Origin, Run, run_records, runs
 from core.store.queries.trials import Conversation, conversations, stored_trial, trial_events
 from core.store.selection import McqRule, Selection, case_sets_played
 from core.store.selection import conditions as select_conditions
@@ -60,9 +60,16 @@ def scores(
 def conditions(
     case_set: str | None = None, frameworks: Sequence[str] | None = None, *, pooled: bool = False
 ) -> list[Condition]:
-    """Return the conditions of figures, in the order of ``core.store.selection.select``."""
+    """Return the conditions with a stored trial, in the order of ``core.store.selection.select``.
+
+    A run without one, because it has just begun, is no choice of a page and does not change its source.
+    """
+    with_trials = {run.run_id for run in ask(runs) if run.done}
     case_sets = None if case_set is None else (case_set,)
-    return select_conditions(Store(), Selection(case_sets=case_sets, frameworks=frameworks, pooled=pooled))
+    selection = Selection(case_sets=case_sets, frameworks=frameworks, pooled=pooled)
+    return [
+        condition for condition in select_conditions(Store(), selection) if not with_trials.isdisjoint(condition.runs)
+    ]
 
 
 @cached_query(entries=32)

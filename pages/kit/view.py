@@ -300,7 +300,10 @@ def _ask_source(
             help="Mine: runs made here. Published: imported releases, and figures printed in papers. "
             "Imported logs: runs of other programs or databases.",
         )
-    choices["source"] = chosen
+    if set(chosen) == set(default):  # the default of another page, or of a later moment, may be another one
+        choices.pop("source", None)
+    else:
+        choices["source"] = chosen
     return () if len(chosen) in (0, len(available)) else chosen
 
 

@@ -7,13 +7,20 @@ from pathlib import Path
 import pandas as pd
 from streamlit.testing.v1 import AppTest
 
+from core.datasets.select import cases_of
 from core.events import Finished
 from core.store.database import Store
 from core.store.fold import fold
+from core.store.sample import add_sample
+from core.store.selection import Selection
+from pages.compare.data import default_baseline
 from pages.kit.cached import cached_query
 from pages.kit.navigation import PAGES, PARTS, page_file
-from pages.kit.view import offer_in
+from pages.kit.stored import conditions
+from pages.kit.subjects import subject_names
+from pages.kit.view import names_on, offer_in, offered
 from tests.core.store.builders import a_case, a_header, a_trial, write_journal
+from tests.support.stores import copy_of
 
 CALLS: list[tuple[object, ...]] = []
 
@@ -43,6 +50,26 @@ def test_a_read_is_made_once_for_each_state_of_the_store_and_each_choice(databas
     fold(Store())
     assert looked_up("a") == first
     assert CALLS == [("a", 3), ("a", 2), ("a", 3)]
+
+
+def test_a_run_without_an_answer_is_no_source_of_any_page(database: Path) -> None:
+    store = copy_of(add_sample, database.parent)
+
+    def choices() -> tuple[object, ...]:
+        origins = {condition.newest.origin for condition in conditions()}
+        return origins, offered(published=True), offered(), subject_names(), default_baseline(), names_on(Selection())
+
+    sample_alone = choices()
+    assert sample_alone[0] == {"sample"}
+    case = cases_of("library")[0]
+    header = a_header("run-x", [case], case_set="library", case_set_hash=case.content_hash)
+    write_journal(store.journals, "run-x", header)
+    fold(store)
+    assert choices() == sample_alone
+    write_journal(store.journals, "run-x", a_trial(run_id="run-x", trial_id="run-x/1", case_key=case.case_key))
+    fold(store)
+    assert choices()[0] == {"sample", "mine"}
+    assert choices()[1:4] != sample_alone[1:4]
 
 
 def narrowing() -> None:

@@ -93,14 +93,16 @@ def test_playing_a_pair_again_keeps_its_address_and_what_can_be_taken_away(
 
 
 @pytest.mark.slow
-def test_two_doctors_meet_one_patient(open_page: Open) -> None:
-    """Rules on the left, a model on the right: the patient is that model for both."""
+def test_two_doctors_meet_the_patient_of_one_consultation(open_page: Open) -> None:
+    """Rules on the left, a model on the right: the patient stays that of the consultation with the left doctor."""
     with running(lambda body: "**Final Diagnosis:** Gout") as provider:
+        app = open_page("live")
+        patient = app.selectbox(key="live_patient").options[0]
         app = open_page("live", live_mode="Two doctors")
         app.selectbox(key="live_doctor_right").set_value("another model…").run()
         app.text_input(key="live_doctor_right_other").set_value("openai/mine")
         app.text_input(key="live_base_url").set_value(provider.base_url).run()
-        assert app.selectbox(key="live_patient").options[0] == "Default: openai/mine (the doctor’s own model)"
+        assert app.selectbox(key="live_patient").options[0] == patient
         button(app, "Start both consultations").click().run()
         sessions = [live_sessions._sessions()[key].session for key in trials_in_url(app)]
         for session in sessions:
@@ -108,8 +110,8 @@ def test_two_doctors_meet_one_patient(open_page: Open) -> None:
             session.join(30)
     assert trouble(app) == []
     assert [(s.meta["doctor"], s.meta["patient"]) for s in sessions] == [
-        ("reference/bayes", "openai/mine"),
-        ("openai/mine", "openai/mine"),
+        ("reference/bayes", "reference/profile"),
+        ("openai/mine", "reference/profile"),
     ]
 
 

@@ -101,8 +101,9 @@ def _not_recognised(rows: FileRows) -> str:
         fields = rows.columns if not isinstance(rows.root, dict) else tuple(rows.root)
     except AnamnesisError:
         fields = ()
+    has = f" (it has {_listed(fields)})" if fields else ""
     return (
-        f"The format of {rows.path.name} is not recognised{f' (it has {_listed(fields)})' if fields else ''}: name it with "
+        f"The format of {rows.path.name} is not recognised{has}: name it with "
         f"--format ({', '.join(FORMATS)}), or say what its columns hold with --columns vignette=…,options=…,answer=…."
     )
 

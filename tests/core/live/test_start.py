@@ -15,6 +15,7 @@ from core.events import PASSING, Assessed, Ended, Finished, Graded, Started, Utt
 from core.frameworks.base import Campaign, framework
 from core.frameworks.casting import CastNames
 from core.frameworks.conversation import END_HERE, GO_ON
+from core.frameworks.craftmd import CraftMdSettings
 from core.frameworks.speech import END_RULE
 from core.journal import journal_path, read_header, spoken_in
 from core.live import session as live_session
@@ -23,6 +24,9 @@ from core.live.start import all_unfinished, load_trial, one_case, resume_consult
 from core.store.database import Store
 from core.store.fold import fold
 from tests.core.store.builders import a_case, a_header, a_trial, write_journal
+from tests.support.campaigns import beside_rules
+from tests.support.fake_provider import running
+from tests.support.replies import Reply
 
 CAST = CastNames("reference/bayes")
 
@@ -75,6 +79,29 @@ def test_a_stopped_consultation_is_not_stored(case: Case) -> None:
     session.join(30)
     assert not session.running
     assert load_trial(session.key) is None
+
+
+def test_a_model_that_is_stopped_within_a_reply_is_asked_nothing_more_and_leaves_nothing_open(
+    case: Case, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    with running(lambda body: Reply("How long have you had this? " * 40, piece_delay_s=0.01)) as provider:
+        settings = CraftMdSettings(base_url=provider.base_url)
+        campaign = Campaign(
+            names=beside_rules("openai/mine"), cases=(case,), arms=(("multi_turn", "frq"),), settings=settings
+        )
+        session = start_consultation(one_case(campaign, case))
+        while session.draft is None or len(session.draft.text) < 20:
+            session.join(0.01)
+        session.pause()  # the session stops between two pieces of the reply
+        session.join(0.1)
+        session.stop()
+        session.join(30)
+        requests = len(provider.bodies)
+    assert (session.running, session.error, requests) == (False, None, 1)
+    assert session.replies is not None
+    assert not session.replies.in_flight
+    assert [record.getMessage() for record in caplog.records if record.name == "asyncio"] == []
 
 
 @pytest.mark.slow
