@@ -102,8 +102,8 @@ def _not_recognised(rows: FileRows) -> str:
     except AnamnesisError:
         fields = ()
     return (
-        f"The format of {rows.path.name} is not recognised{f' (it has {_listed(fields)})' if fields else ''}: name it with "
-        f"--format ({', '.join(FORMATS)}), or say what its columns hold with --columns vignette=…,options=…,answer=…."
+        f"The format of {rows.path.name} is not recognised{f' (it has {_listed(fields)})' if fields else ''}: name it "
+        f"with --format ({', '.join(FORMATS)}), or say what its columns hold with --columns vignette=…,options=…,answer=…."
     )
 
 
@@ -133,7 +133,7 @@ def read_cases(
         _check_columns(chosen, column_of)
         return read_as(chosen, rows, dataset, column_of)
     except OSError as error:
-        raise AnamnesisError(f"{clipped(str(path), 200)} cannot be read: {error.strerror or error}.") from error
+        raise AnamnesisError(f"{clipped(path.name, 200)} cannot be read: {error.strerror or error}.") from error
 
 
 def read_as(chosen: Format, rows: FileRows, dataset: str, columns: Mapping[str, str]) -> ReadCases:
@@ -167,6 +167,7 @@ def read_as(chosen: Format, rows: FileRows, dataset: str, columns: Mapping[str, 
         else:
             seen[case.case_key] = number
             reading.cases.append(case)
+    reading.sheet = rows.sheet
     remark_on_addresses(reading)
     return reading
 

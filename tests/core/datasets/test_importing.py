@@ -199,7 +199,7 @@ def test_simultaneous_imports_of_one_name_leave_a_complete_data_set(tmp_path: Pa
     def write(count: int) -> None:
         path = tmp_path / f"file{count}.jsonl"
         path.write_text("".join(f'{{"vignette": "Man {n} is ill.", "answer": "Gout"}}\n' for n in range(count)))
-        import_file(path, "same", "plain")
+        import_file(path, "same", "plain", replace=True)
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(write, [20, 40, 60, 80] * 3))
@@ -219,7 +219,7 @@ def test_a_failed_write_keeps_the_old_data_set(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr("core.datasets.imported.os.replace", full)
     with pytest.raises(AnamnesisError, match=r"data set mine cannot be saved in .*: No space left on device\."):
-        import_file(FILES / "medmcqa.json", "mine")
+        import_file(FILES / "medmcqa.json", "mine", replace=True)
     assert imported.load("mine") == before
 
 

@@ -485,5 +485,5 @@ def test_a_value_that_is_no_number_is_empty(tmp_path: Path) -> None:
     assert [case.answer for case in reading.cases] == ["Gout"]
     assert reading.rejected == [(2, "answer is empty")]
     path.write_text('[{"answer": NaNo}]', encoding="utf-8")
-    with pytest.raises(AnamnesisError, match="nan.json, line 1"):
+    with pytest.raises(AnamnesisError, match=r"nan\.json, line 1"):
         read_cases(path, "d")
