@@ -74,10 +74,11 @@ def _laid_out(rows: FileRows, chosen: Format | None) -> tuple[Format | None, Fil
             unpacked = format_.unpack(rows.root) if format_.unpack else None
             if unpacked is not None:
                 return format_, rows.unpacked(unpacked)
-    alone = isinstance(rows.root, dict) and any(format_.fitting(rows.root) for format_ in FORMATS.values())
-    records = [rows.root] if alone else records_within(rows.root)
+    records = records_within(rows.root)
     if records is None and isinstance(rows.root, dict):
-        records = [rows.root]
+        alone = any(format_.fitting(rows.root) for format_ in FORMATS.values())
+        by_id = rows.root and all(isinstance(value, dict) and value for value in rows.root.values())
+        records = [{"id": k, **v} for k, v in rows.root.items()] if by_id and not alone else [rows.root]
     return None if records is None else (None, rows.unpacked(records))
 
 
@@ -103,7 +104,8 @@ def _not_recognised(rows: FileRows) -> str:
         fields = ()
     return (
         f"The format of {rows.path.name} is not recognised{f' (it has {_listed(fields)})' if fields else ''}: name it "
-        f"with --format ({', '.join(FORMATS)}), or say what its columns hold with --columns vignette=…,options=…,answer=…."
+        f"with --format ({', '.join(FORMATS)}), or say what its columns hold with --columns "
+        "vignette=…,options=…,answer=…."
     )
 
 

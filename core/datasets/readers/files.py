@@ -504,7 +504,7 @@ def _why(error: orjson.JSONDecodeError) -> str:
 def records_within(root: Any) -> list[Any] | None:
     """Return the records in the outermost value of a JSON file; ``None`` if the layout is unknown.
 
-    Known layouts: an array, an object of columns (as pandas writes it), of records by id, or with one list of records.
+    Known layouts: an array, an object of columns (as pandas writes it), and an object with a single list of records.
     """
     if isinstance(root, list):
         return root
@@ -518,8 +518,6 @@ def records_within(root: Any) -> list[Any] | None:
         # in the layout by columns the inner keys are row numbers
         if keys and all(str(key).isdecimal() for key in keys):
             return [{name: column[key] for name, column in root.items()} for key in keys]
-    if all(isinstance(v, dict) and v for v in values):
-        return [{"id": name, **record} for name, record in root.items()]
     lists = [v for v in values if isinstance(v, list) and v and all(isinstance(item, dict) for item in v)]
     return lists[0] if len(lists) == 1 and len(root) <= 3 else None
 
