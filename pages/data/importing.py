@@ -339,15 +339,17 @@ def _ask_and_import(
 ) -> None:
     form = FORMATS.get(reading.format)
     left, right = st.columns(2)
-    published = bool(form and form.source) and st.checkbox(
-        f"This is the published set {plain(form.title)}", key=f"data_published_{file.stamp}"
+    published = (
+        form is not None
+        and bool(form.source)
+        and st.checkbox(f"This is the published set {plain(form.title)}", key=f"data_published_{file.stamp}")
     )
-    key = f"{reading.format}_{published}_{file.stamp}"
-    source = left.text_input("Source", form.source if form and published else "", key=f"data_source_{key}")
+    choice = f"{reading.format}_{published}_{file.stamp}"
+    source = left.text_input("Source", form.source if form and published else "", key=f"data_source_{choice}")
     licence = right.text_input(
         "Licence",
         form.licence if form and published else "",
-        key=f"data_licence_{key}",
+        key=f"data_licence_{choice}",
         help="Without an open licence, texts are left out of exports.",
     )
     skip = not reading.rejected or st.checkbox(
